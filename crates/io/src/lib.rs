@@ -1,0 +1,1 @@
+//! Ports: raw sockets, pcap files, memory

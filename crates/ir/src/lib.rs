@@ -1,0 +1,1 @@
+//! The pipeline IR: typed ids, text format, verifier, passes, P4Info

@@ -1,0 +1,1 @@
+//! Packet buffers and batches, verdicts, drop reasons

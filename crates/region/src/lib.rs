@@ -1,0 +1,1 @@
+//! Tenants' intent: a region file in YAML to table entries

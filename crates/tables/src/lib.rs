@@ -1,0 +1,1 @@
+//! Table entries and their validation; plain correct lookups; atomic publication

@@ -1,0 +1,1 @@
+//! Packet builders, generators, the differential harness, the netns lab (dev only)
