@@ -1,1 +1,18 @@
-//! The pipeline IR: typed ids, text format, verifier, passes, P4Info
+//! The pipeline IR: what a P4 program means, once names, generics, calls and aggregates are gone.
+//!
+//! The crate has no opinion on packets, engines or sources: it holds the data ([`Pipeline`]), its text format, its verifier, its
+//! passes and the P4Info made from it. Every engine and the partitioner start here.
+
+mod body;
+mod entity;
+mod externs;
+mod pipeline;
+mod table;
+mod types;
+
+pub use body::*;
+pub use entity::*;
+pub use externs::*;
+pub use pipeline::*;
+pub use table::*;
+pub use types::*;

@@ -1,0 +1,246 @@
+//! Extern objects and functions of v1model and PNA.
+
+use crate::body::Loc;
+use crate::pipeline::{DataType, Preamble};
+use crate::types::{Const, Type};
+
+/// What a counter counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[allow(missing_docs)]
+pub enum CounterUnit {
+    Packets,
+    Bytes,
+    Both,
+}
+
+/// What a meter's rates are in: packets/s or bytes/s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[allow(missing_docs)]
+pub enum MeterUnit {
+    Packets,
+    Bytes,
+}
+
+/// A hash or checksum algorithm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[allow(missing_docs)]
+pub enum HashAlgorithm {
+    Crc32,
+    Crc32Custom,
+    Crc16,
+    Crc16Custom,
+    /// As v1model's `random`: an unspecified hash; here a keyed 64-bit mix.
+    Random,
+    Identity,
+    Csum16,
+    Xor16,
+    /// PNA's TARGET_DEFAULT: CRC-32 here.
+    TargetDefault,
+}
+
+/// An extern object.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ExternInst {
+    /// Control-plane name and annotations.
+    pub preamble: Preamble,
+    /// What it is.
+    pub kind: ExternKind,
+    /// Where it is instantiated.
+    pub loc: Loc,
+}
+
+/// The kind of an extern object with its constructor's arguments.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ExternKind {
+    /// Indexed counters.
+    Counter {
+        /// How many.
+        size: u64,
+        /// What is counted.
+        unit: CounterUnit,
+        /// P4 type of the index, if it has a name of its own.
+        index_type: Option<String>,
+    },
+    /// A counter per entry of one table.
+    DirectCounter {
+        /// What is counted.
+        unit: CounterUnit,
+    },
+    /// Indexed RFC 2698 meters.
+    Meter {
+        /// How many.
+        size: u64,
+        /// What the rates are in.
+        unit: MeterUnit,
+        /// P4 type of the index, if it has a name of its own.
+        index_type: Option<String>,
+    },
+    /// A meter per entry of one table. v1model: `result` receives the colour as soon as the entry is hit.
+    DirectMeter {
+        /// What the rates are in.
+        unit: MeterUnit,
+    },
+    /// Indexed registers of a flattened type.
+    Register {
+        /// How many.
+        size: u64,
+        /// The element's leaves.
+        elem: Vec<Type>,
+        /// Initial value of each leaf; empty for zeros.
+        initial: Vec<Const>,
+        /// The element's type, for P4Info.
+        data_type: DataType,
+        /// P4 type of the index, if it has a name of its own.
+        index_type: Option<String>,
+    },
+    /// Shared action data.
+    ActionProfile {
+        /// Greatest number of members.
+        size: u64,
+    },
+    /// Shared action data in groups; a member is chosen by a hash of the selector keys.
+    ActionSelector {
+        /// The hash.
+        algorithm: HashAlgorithm,
+        /// Greatest number of members over all groups.
+        size: u64,
+        /// Bits of the hash that are used.
+        output_width: u32,
+    },
+    /// PNA `Hash<O>`.
+    Hash {
+        /// The hash.
+        algorithm: HashAlgorithm,
+        /// Result type.
+        output: Type,
+    },
+    /// PNA `Checksum<W>`: state is per packet.
+    Checksum {
+        /// The hash.
+        algorithm: HashAlgorithm,
+        /// Result type.
+        output: Type,
+    },
+    /// PNA `InternetChecksum` (RFC 1624): state is per packet.
+    InternetChecksum,
+    /// v1model `Checksum16` (deprecated).
+    Checksum16,
+    /// PNA `Random<T>`: uniform in `min..=max`.
+    Random {
+        /// Lower bound.
+        min: Const,
+        /// Upper bound.
+        max: Const,
+    },
+    /// A digest stream. v1model's `digest<T>()` calls share one object for each T.
+    Digest {
+        /// The message's type.
+        data_type: DataType,
+        /// Its leaves.
+        fields: Vec<Type>,
+    },
+}
+
+macro_rules! extern_fns {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        /// An extern function or method, with `Arg`s and results as its comment says. `v` is a scalar argument, `vs` the
+        /// leaves of an aggregate, `"s"` a string; methods have the object in `Inst::Extern::object`.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum ExternFn { $($(#[$doc])* $name),* }
+        impl ExternFn {
+            /// All of them.
+            pub const ALL: &'static [ExternFn] = &[$(ExternFn::$name),*];
+            /// Name in the text format.
+            pub fn name(self) -> &'static str { match self { $(ExternFn::$name => $text),* } }
+            /// The function of that name.
+            pub fn from_name(name: &str) -> Option<Self> { match name { $($text => Some(ExternFn::$name),)* _ => None } }
+        }
+    };
+}
+
+extern_fns! {
+    /// (v index[, v increment])
+    CounterCount = "counter.count";
+    /// (table[, v increment]): counts at the entry that the packet hit in the table.
+    DirectCounterCount = "direct_counter.count";
+    /// (v index[, v colour]) -> colour. v1model: `bit<32>`-like value 0 green, 1 yellow, 2 red; PNA: enum PNA_MeterColor_t.
+    MeterExecute = "meter.execute";
+    /// (table[, v colour]) -> colour, as `meter.execute`.
+    DirectMeterExecute = "direct_meter.execute";
+    /// (v index) -> leaves. Out of range: zeros.
+    RegisterRead = "register.read";
+    /// (v index, vs value). Out of range: no effect.
+    RegisterWrite = "register.write";
+    /// (vs data) or (v base, vs data, v max) -> hash.
+    HashGet = "hash.get";
+    /// ()
+    ChecksumClear = "checksum.clear";
+    /// (vs data)
+    ChecksumUpdate = "checksum.update";
+    /// () -> sum
+    ChecksumGet = "checksum.get";
+    /// ()
+    InternetChecksumClear = "internet_checksum.clear";
+    /// (vs data)
+    InternetChecksumAdd = "internet_checksum.add";
+    /// (vs data)
+    InternetChecksumSubtract = "internet_checksum.subtract";
+    /// () -> bit<16>
+    InternetChecksumGet = "internet_checksum.get";
+    /// () -> bit<16>
+    InternetChecksumGetState = "internet_checksum.get_state";
+    /// (v bit<16>)
+    InternetChecksumSetState = "internet_checksum.set_state";
+    /// (vs data) -> bit<16>
+    Checksum16Get = "checksum16.get";
+    /// () -> value
+    RandomRead = "random.read";
+    /// (vs data); object is the digest.
+    DigestPack = "digest.pack";
+
+    /// v1model (v lo, v hi) -> value
+    Random = "random";
+    /// v1model ("algorithm", v base, vs data, v max) -> result; the result has the type of the out argument.
+    Hash = "hash";
+    /// v1model: sets egress_spec to the drop port.
+    MarkToDrop = "mark_to_drop";
+    /// v1model (v condition, vs data, v checksum, "algorithm"): sets standard_metadata.checksum_error.
+    VerifyChecksum = "verify_checksum";
+    /// v1model (v condition, vs data, v old checksum, "algorithm") -> the checksum, or the old one.
+    UpdateChecksum = "update_checksum";
+    /// As `verify_checksum`, over the data and the payload.
+    VerifyChecksumWithPayload = "verify_checksum_with_payload";
+    /// As `update_checksum`, over the data and the payload.
+    UpdateChecksumWithPayload = "update_checksum_with_payload";
+    /// v1model ("I2E"|"E2E", v session, vars preserved)
+    Clone = "clone";
+    /// v1model (vars preserved)
+    Resubmit = "resubmit";
+    /// v1model (vars preserved)
+    Recirculate = "recirculate";
+    /// v1model (v length in bytes)
+    Truncate = "truncate";
+    /// (v bool, "text of the condition")
+    Assert = "assert";
+    /// (v bool, "text of the condition")
+    Assume = "assume";
+    /// ("format"[, vs data])
+    LogMsg = "log_msg";
+
+    /// PNA ()
+    DropPacket = "drop_packet";
+    /// PNA (v port)
+    SendToPort = "send_to_port";
+    /// PNA (v slot, v session)
+    MirrorPacket = "mirror_packet";
+    /// PNA ()
+    PnaRecirculate = "pna_recirculate";
+    /// PNA (table, action, vs parameters, v expire time profile) -> bool
+    AddEntry = "add_entry";
+    /// PNA () -> FlowId_t
+    AllocateFlowId = "allocate_flow_id";
+    /// PNA (table, v profile)
+    SetEntryExpireTime = "set_entry_expire_time";
+    /// PNA (table)
+    RestartExpireTimer = "restart_expire_timer";
+}

@@ -1,0 +1,179 @@
+//! Tables, their keys, actions and entries.
+
+use crate::body::Loc;
+use crate::entity::*;
+use crate::pipeline::Preamble;
+use crate::types::Type;
+use num_bigint::BigUint;
+
+/// How a key is matched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum MatchKind {
+    Exact,
+    Ternary,
+    Lpm,
+    Range,
+    Optional,
+    /// Not matched: feeds the action selector's hash.
+    Selector,
+}
+
+/// A key of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Control-plane name (`hdr.ipv4.dst`, after `@name`).
+    pub name: String,
+    /// Type of the value that is matched.
+    pub ty: Type,
+    /// How it is matched.
+    pub kind: MatchKind,
+    /// Annotations as written.
+    pub annotations: Vec<String>,
+    /// `@id`, or 0.
+    pub id: u32,
+    /// Name of the `type` or enum that the key has in the program.
+    pub type_name: Option<String>,
+}
+
+/// A parameter that the control plane gives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub ty: Type,
+    /// Annotations as written.
+    pub annotations: Vec<String>,
+    /// `@id`, or 0.
+    pub id: u32,
+    /// Name of the `type` or enum that it has in the program.
+    pub type_name: Option<String>,
+}
+
+/// An action as the control plane sees it. Its code is inlined at each [`crate::Term::Apply`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Action {
+    /// Identity.
+    pub preamble: Preamble,
+    /// Directionless parameters.
+    pub params: Vec<Param>,
+    /// Where it is declared.
+    pub loc: Loc,
+}
+
+/// An action in a table's list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ActionRef {
+    /// The action.
+    pub action: ActionId,
+    /// `@tableonly`: never the default action.
+    pub table_only: bool,
+    /// `@defaultonly`: only the default action.
+    pub default_only: bool,
+    /// Other annotations as written.
+    pub annotations: Vec<String>,
+}
+
+/// An action with its data.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub struct ActionCall {
+    /// The action.
+    pub action: ActionId,
+    /// A value for each of its parameters, as bits of the parameter's type.
+    pub args: Vec<BigUint>,
+}
+
+/// What an entry asks of one key.
+#[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum KeyMatch {
+    /// Equal.
+    Exact(BigUint),
+    /// Equal where the mask is 1; the value is 0 where the mask is 0. Mask 0 is "don't care".
+    Ternary {
+        /// Value.
+        value: BigUint,
+        /// Mask.
+        mask: BigUint,
+    },
+    /// Equal in the first `prefix_len` bits; the rest of the value is 0.
+    Lpm {
+        /// Value.
+        value: BigUint,
+        /// In bits.
+        prefix_len: u32,
+    },
+    /// Within both bounds, in the order of the key's type.
+    Range {
+        /// Lower bound.
+        lo: BigUint,
+        /// Upper bound.
+        hi: BigUint,
+    },
+    /// Equal, or anything.
+    Optional(Option<BigUint>),
+}
+
+/// An entry that the program itself declares.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConstEntry {
+    /// One for each key but selector keys.
+    pub keys: Vec<KeyMatch>,
+    /// Greater wins, whatever the program's `largest_priority_wins` says: lowering turns its order or numbers into that.
+    /// 0 where the table has no priorities.
+    pub priority: i32,
+    /// The action.
+    pub action: ActionCall,
+    /// `const` entry: the control plane can't change it.
+    pub is_const: bool,
+    /// Where it is declared.
+    pub loc: Loc,
+}
+
+/// A table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Identity.
+    pub preamble: Preamble,
+    /// Keys in order.
+    pub keys: Vec<Key>,
+    /// Actions in order.
+    pub actions: Vec<ActionRef>,
+    /// Default action.
+    pub default_action: ActionCall,
+    /// `const default_action`.
+    pub const_default: bool,
+    /// Entries the program declares.
+    pub entries: Vec<ConstEntry>,
+    /// `const entries`: the control plane can't add any.
+    pub const_entries: bool,
+    /// `size`, if given: number of entries.
+    pub size: Option<u64>,
+    /// Action profile or selector.
+    pub implementation: Option<ExternId>,
+    /// Attached direct counter.
+    pub direct_counter: Option<ExternId>,
+    /// Attached direct meter.
+    pub direct_meter: Option<ExternId>,
+    /// v1model: the variable that the direct meter's colour is written to when the table is applied.
+    pub meter_result: Option<VarId>,
+    /// PNA `add_on_miss`: the data plane may add entries.
+    pub add_on_miss: bool,
+    /// v1model `support_timeout`, PNA `pna_idle_timeout`.
+    pub idle_timeout: bool,
+    /// Other properties as written: name, text.
+    pub properties: Vec<(String, String)>,
+    /// Where it is declared.
+    pub loc: Loc,
+}
+
+impl Table {
+    /// Whether entries carry a priority: some key is ternary, range or optional.
+    pub fn has_priority(&self) -> bool {
+        self.keys.iter().any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional))
+    }
+    /// Keys that are matched, i.e. all but selector keys, with their positions in `keys`.
+    pub fn match_keys(&self) -> impl Iterator<Item = (usize, &Key)> {
+        self.keys.iter().enumerate().filter(|(_, k)| k.kind != MatchKind::Selector)
+    }
+}

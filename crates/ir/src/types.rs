@@ -1,0 +1,56 @@
+//! Scalar types and constants.
+
+use crate::entity::EnumId;
+use num_bigint::BigUint;
+
+/// Widest scalar, in bits. P4 sets no limit; this one bounds memory on hostile input.
+pub const MAX_WIDTH: u32 = 1 << 16;
+
+/// The type of a scalar value or variable. Aggregates do not exist in the IR: lowering flattens them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Type {
+    /// `bool`.
+    Bool,
+    /// `bit<W>`, unsigned, W bits; W may be 0.
+    Bit(u32),
+    /// `int<W>`, two's complement, W bits.
+    Int(u32),
+    /// `varbit<W>`: at most W bits and a length of its own at run time.
+    Varbit(u32),
+    /// `error`: an index into [`crate::Pipeline::errors`].
+    Error,
+    /// An enumeration without underlying type: an index into its members. Enumerations with an underlying type are
+    /// lowered to that type.
+    Enum(EnumId),
+}
+
+/// Width in bits of the index that stands for an `error` or an enumeration member.
+pub const ORDINAL_WIDTH: u32 = 32;
+
+impl Type {
+    /// Width in bits: of a `varbit` the greatest.
+    pub fn width(self) -> u32 {
+        match self {
+            Type::Bool => 1,
+            Type::Bit(w) | Type::Int(w) | Type::Varbit(w) => w,
+            Type::Error | Type::Enum(_) => ORDINAL_WIDTH,
+        }
+    }
+    /// Whether comparison, right shift and widening treat the top bit as a sign.
+    pub fn is_signed(self) -> bool {
+        matches!(self, Type::Int(_))
+    }
+    /// Whether arithmetic is defined on it.
+    pub fn is_numeric(self) -> bool {
+        matches!(self, Type::Bit(_) | Type::Int(_))
+    }
+}
+
+/// A constant: `bits` is the value modulo 2^width (two's complement for `int<W>`), `bool` is 0 or 1.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Const {
+    /// Type of the constant.
+    pub ty: Type,
+    /// Its bits.
+    pub bits: BigUint,
+}
