@@ -1,1 +1,10 @@
 //! The P4-16 front-end: P4 source text to verified IR, with diagnostics
+//!
+//! In order: [`preprocess`] (directives and macros) over [`lex`] (tokens), [`parse`] (the tree of [`ast`]),
+//! then checking and lowering. Positions are [`span::Span`]s into the files as written; everything that is
+//! wrong becomes a [`diag::Diagnostic`]. No input makes this crate panic.
+
+pub mod ast;
+pub mod diag;
+pub mod lex;
+pub mod span;

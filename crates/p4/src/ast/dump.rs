@@ -1,0 +1,1 @@
+//! The tree as text, for `--dump syntax` and goldens.

@@ -1,0 +1,31 @@
+//! The syntax tree of P4-16 (version 1.2.5): what was written, before any name is resolved.
+//!
+//! A plain owned tree. Every node that a diagnostic can name carries a [`Span`] of the file it was written in.
+//! Parentheses leave no node, but the span of a parenthesised expression includes them. Nothing here knows
+//! types or scopes; the only knowledge of names the parser uses is which names are types, since P4's grammar
+//! (P4-16 specification, appendix "P4 grammar") cannot be parsed without it.
+
+mod annotation;
+mod decl;
+
+mod expr;
+mod ident;
+mod stmt;
+mod types;
+
+pub use annotation::*;
+pub use decl::*;
+
+pub use expr::*;
+pub use ident::*;
+pub use stmt::*;
+pub use types::*;
+
+pub use crate::span::Span;
+
+/// A whole program: the declarations of the main file and of all it includes, in order.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Program {
+    /// The top-level declarations.
+    pub decls: Vec<Decl>,
+}

@@ -1,0 +1,5 @@
+//! Source text to tokens.
+
+mod token;
+
+pub use token::*;
