@@ -1,0 +1,154 @@
+//! Counters of packets and bytes, per port, per engine, and per drop reason.
+
+use crate::{Batch, CpuReason, DropReason, EngineReason, Output, PortId, PortReason, ReasonId, Verdict};
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+/// Packets and bytes. Bytes are those of the packet, without preamble and frame check sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counter {
+    /// Number of packets.
+    pub packets: u64,
+    /// Sum of their lengths.
+    pub bytes: u64,
+}
+
+impl Counter {
+    /// Counts one packet of `len` bytes.
+    pub fn add(&mut self, len: usize) {
+        self.packets += 1;
+        self.bytes += len as u64;
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_zero(&self) -> bool {
+        self.packets == 0
+    }
+}
+
+impl AddAssign for Counter {
+    fn add_assign(&mut self, other: Counter) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Dropped packets by reason.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DropCounters {
+    engine: [Counter; EngineReason::ALL.len()],
+    port: [Counter; PortReason::ALL.len()],
+    program: BTreeMap<ReasonId, Counter>,
+}
+
+impl DropCounters {
+    /// Counts a dropped packet of `len` bytes.
+    pub fn add(&mut self, reason: impl Into<DropReason>, len: usize) {
+        self.slot(reason.into()).add(len);
+    }
+
+    /// Counts packets of which only the number is known.
+    pub fn add_packets(&mut self, reason: impl Into<DropReason>, packets: u64) {
+        if packets > 0 {
+            self.slot(reason.into()).packets += packets;
+        }
+    }
+
+    /// What was counted for `reason`.
+    pub fn get(&self, reason: impl Into<DropReason>) -> Counter {
+        match reason.into() {
+            DropReason::Engine(reason) => self.engine[reason as usize],
+            DropReason::Port(reason) => self.port[reason as usize],
+            DropReason::Program(id) => self.program.get(&id).copied().unwrap_or_default(),
+        }
+    }
+
+    /// All reasons for which something was counted: engine, port, program, each in order.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, Counter)> {
+        let engine = EngineReason::ALL.iter().map(|reason| DropReason::Engine(*reason)).zip(self.engine);
+        let port = PortReason::ALL.iter().map(|reason| DropReason::Port(*reason)).zip(self.port);
+        let program = self.program.iter().map(|(id, counter)| (DropReason::Program(*id), *counter));
+        engine.chain(port).chain(program).filter(|(_, counter)| !counter.is_zero())
+    }
+
+    /// The sum over all reasons.
+    pub fn total(&self) -> Counter {
+        let mut total = Counter::default();
+        for (_, counter) in self.iter() {
+            total += counter;
+        }
+        total
+    }
+
+    fn slot(&mut self, reason: DropReason) -> &mut Counter {
+        match reason {
+            DropReason::Engine(reason) => &mut self.engine[reason as usize],
+            DropReason::Port(reason) => &mut self.port[reason as usize],
+            DropReason::Program(id) => self.program.entry(id).or_default(),
+        }
+    }
+}
+
+impl AddAssign<&DropCounters> for DropCounters {
+    fn add_assign(&mut self, other: &DropCounters) {
+        for (reason, counter) in other.iter() {
+            *self.slot(reason) += counter;
+        }
+    }
+}
+
+/// What went through a port.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PortCounters {
+    /// Received and given to the engine.
+    pub received: Counter,
+    /// Sent.
+    pub sent: Counter,
+    /// Lost at the port, either way.
+    pub drops: DropCounters,
+}
+
+/// What an engine did: every packet that it was given or made is in exactly one of `forwarded`, `to_cpu` and `drops`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EngineCounters {
+    /// Batches processed.
+    pub batches: u64,
+    /// Packets given to the engine, with the length that they have afterwards.
+    pub received: Counter,
+    /// Per port, what is to leave there.
+    pub forwarded: BTreeMap<PortId, Counter>,
+    /// Per reason, what goes to the CPU.
+    pub to_cpu: BTreeMap<CpuReason, Counter>,
+    /// What was dropped.
+    pub drops: DropCounters,
+}
+
+impl EngineCounters {
+    /// Counts what an engine said about `batch`. An input that was not answered counts as [`EngineReason::EngineFault`].
+    pub fn record(&mut self, batch: &Batch, out: &Output) {
+        self.batches += 1;
+        for packet in batch.packets() {
+            self.received.add(packet.len());
+        }
+        for (emission, packet) in out.iter(batch) {
+            match emission.verdict {
+                Verdict::Forward { port } => self.forwarded.entry(port).or_default().add(packet.len()),
+                Verdict::ToCpu { reason } => self.to_cpu.entry(reason).or_default().add(packet.len()),
+                Verdict::Drop(reason) => self.drops.add(reason, packet.len()),
+            }
+        }
+        self.drops.add_packets(EngineReason::ReplicationLimit, out.overflow());
+        if out.overflow() == 0 {
+            self.drops.add_packets(EngineReason::EngineFault, out.unanswered(batch).count() as u64);
+        }
+    }
+
+    /// The sum over all ports of what is to leave.
+    pub fn forwarded_total(&self) -> Counter {
+        let mut total = Counter::default();
+        for counter in self.forwarded.values() {
+            total += *counter;
+        }
+        total
+    }
+}

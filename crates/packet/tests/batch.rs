@@ -1,0 +1,142 @@
+//! Batches, outputs, reasons and counters, through the public interface.
+
+use packet::*;
+
+const PORT: PortId = PortId(1);
+
+fn batch_of(packets: &[&[u8]]) -> Batch {
+    let mut batch = Batch::new();
+    for bytes in packets {
+        batch.push_bytes(bytes, PORT, 5).unwrap();
+    }
+    batch
+}
+
+#[test]
+fn a_batch_is_bounded_and_keeps_its_buffers() {
+    let mut batch = Batch::with_capacity(2);
+    batch.push_bytes(b"a", PORT, 1).unwrap();
+    let buffer = batch.packets()[0].bytes().as_ptr();
+    batch.push_bytes(b"b", PORT, 2).unwrap();
+    assert_eq!(batch.push().unwrap_err(), BatchFull { capacity: 2 });
+    batch.clear();
+    assert!(batch.is_empty());
+    batch.push_bytes(b"c", PORT, 3).unwrap();
+    assert_eq!(batch.packets()[0].bytes().as_ptr(), buffer);
+    assert_eq!(batch.packets()[0].received_at, 3);
+    assert_eq!(Batch::with_capacity(0).capacity(), 1);
+    assert_eq!(Batch::with_capacity(usize::MAX).capacity(), MAX_BATCH);
+}
+
+#[test]
+fn a_packet_that_is_too_long_leaves_the_batch_as_it_was() {
+    let mut batch = batch_of(&[b"a"]);
+    let long = vec![0; MAX_LEN + 1];
+    assert_eq!(batch.push_bytes(&long, PORT, 0), Err(PushError::TooLong(PacketTooLong { wanted: MAX_LEN + 1 })));
+    assert_eq!(batch.len(), 1);
+    assert!(batch.push_bytes(&long[1..], PORT, 0).is_ok());
+}
+
+#[test]
+fn push_swap_moves_the_buffer() {
+    let mut batch = Batch::new();
+    let mut packet = Packet::from_bytes(b"moved").unwrap();
+    packet.ingress_port = PortId(9);
+    let buffer = packet.bytes().as_ptr();
+    batch.push_swap(&mut packet).unwrap();
+    assert!(packet.is_empty());
+    assert_eq!(batch.packets()[0].bytes().as_ptr(), buffer);
+    assert_eq!(batch.packets()[0].ingress_port, PortId(9));
+}
+
+#[test]
+fn emissions_keep_their_order_and_share_bytes() {
+    let batch = batch_of(&[b"one", b"two"]);
+    let mut out = Output::new();
+    let refs: Vec<PacketRef> = batch.indexed().map(|(reference, _)| reference).collect();
+    let copy = out.add_copy(&batch.packets()[0]).unwrap();
+    out.extra_mut(copy).unwrap().prepend(1).unwrap()[0] = b'x';
+    out.forward(refs[0], PortId(2));
+    out.emit(Emission {
+        packet: copy,
+        origin: Origin::Clone { session: 4 },
+        verdict: Verdict::Forward { port: PortId(3) },
+    });
+    out.forward(refs[0], PortId(3));
+    assert_eq!(out.unanswered(&batch).collect::<Vec<_>>(), [1]);
+    out.drop(refs[1], EngineReason::ParserNoMatch.into());
+    assert_eq!(out.unanswered(&batch).count(), 0);
+
+    let bytes: Vec<&[u8]> = out.iter(&batch).map(|(_, packet)| packet.bytes()).collect();
+    assert_eq!(bytes, [b"one".as_slice(), b"xone", b"one", b"two"]);
+    assert!(out.extra_mut(refs[0]).is_none());
+    out.clear();
+    assert!(out.packet(&batch, copy).is_none(), "references do not outlive the batch");
+}
+
+#[test]
+fn replication_is_bounded_and_counted() {
+    let batch = batch_of(&[b"bomb"]);
+    let mut out = Output::new();
+    for _ in 0..MAX_EXTRAS {
+        out.add().unwrap();
+    }
+    assert!(out.add().is_none());
+    for _ in 0..MAX_EMISSIONS + 3 {
+        out.forward(PacketRef::Input(0), PORT);
+    }
+    let mut counters = EngineCounters::default();
+    counters.record(&batch, &out);
+    assert_eq!(counters.forwarded_total().packets, MAX_EMISSIONS as u64);
+    assert_eq!(counters.drops.get(EngineReason::ReplicationLimit).packets, 3);
+}
+
+#[test]
+fn counters_account_for_each_packet() {
+    let batch = batch_of(&[b"12", b"345", b"6789", b"forgotten"]);
+    let mut out = Output::new();
+    let reason = DropReason::Program(ReasonId(7));
+    out.forward(PacketRef::Input(0), PORT);
+    out.drop(PacketRef::Input(1), reason);
+    out.to_cpu(PacketRef::Input(2), CpuReason::CpuPort);
+    let mut counters = EngineCounters::default();
+    counters.record(&batch, &out);
+    assert_eq!(counters.received, Counter { packets: 4, bytes: 18 });
+    assert_eq!(counters.forwarded[&PORT], Counter { packets: 1, bytes: 2 });
+    assert_eq!(counters.drops.get(reason), Counter { packets: 1, bytes: 3 });
+    assert_eq!(counters.to_cpu[&CpuReason::CpuPort], Counter { packets: 1, bytes: 4 });
+    assert_eq!(counters.drops.get(EngineReason::EngineFault).packets, 1);
+    assert_eq!(counters.drops.total().packets, 2);
+}
+
+#[test]
+fn reason_names_are_unique_and_found_again() {
+    let table = ReasonTable::new([(ReasonId(3), "acl_denied"), (ReasonId(1), "no_route")]).unwrap();
+    let names: Vec<&str> = EngineReason::ALL
+        .iter()
+        .map(|reason| reason.name())
+        .chain(PortReason::ALL.iter().map(|reason| reason.name()))
+        .chain(table.iter().map(|(_, name)| name))
+        .collect();
+    for name in &names {
+        assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
+        assert_eq!(table.drop_name(table.find(name).unwrap()), *name);
+    }
+    assert_eq!(table.drop_name(DropReason::Program(ReasonId(9))), "program_reason_9");
+    assert_eq!(table.find("no_such_reason"), None);
+    assert_eq!(table.cpu_name(CpuReason::Program(ReasonId(1))), "no_route");
+}
+
+#[test]
+fn bad_declarations_of_reasons_are_refused() {
+    let declare = |pairs: &[(u32, &str)]| {
+        ReasonTable::new(pairs.iter().map(|(id, name)| (ReasonId(*id), *name))).unwrap_err().to_string()
+    };
+    assert!(declare(&[(1, "a"), (1, "b")]).contains("number 1 is declared twice, as `a` and as `b`"));
+    assert!(declare(&[(1, "a"), (2, "a")]).contains("`a` is already taken"));
+    assert!(declare(&[(1, "tx_mtu")]).contains("already taken"));
+    assert!(declare(&[(1, "program_reason_2")]).contains("already taken"));
+    for bad in ["", "Acl", "1a", "a-b", "a b", &"x".repeat(MAX_REASON_NAME + 1)] {
+        assert!(declare(&[(1, bad)]).contains("cannot name a reason"), "{bad}");
+    }
+}
