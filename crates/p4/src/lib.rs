@@ -6,5 +6,6 @@
 
 pub mod ast;
 pub mod diag;
+pub mod hir;
 pub mod lex;
 pub mod span;

@@ -1,0 +1,458 @@
+//! The typed program: what checking makes of the tree, and lowering starts from.
+//!
+//! Declarations live in arenas of [`Program`] and refer to each other by index. Annotations are kept as in the tree.
+
+mod expr;
+mod stmt;
+mod ty;
+
+pub use expr::*;
+pub use stmt::*;
+pub use ty::*;
+
+use crate::ast::{Annotations, Direction, StructKind};
+use crate::span::Span;
+use num_bigint::BigInt;
+use std::sync::Arc;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// The index into its arena.
+            pub fn index(self) -> usize { self.0 as usize }
+        }
+    )*};
+}
+
+ids! {
+    /// Index into [`Program::enums`].
+    EnumId;
+    /// Index into [`Program::structs`].
+    StructId;
+    /// Index into [`Program::newtypes`].
+    NewTypeId;
+    /// Index into [`Program::externs`].
+    ExternId;
+    /// Index into [`Program::extern_functions`].
+    ExternFnId;
+    /// Index into [`Program::functions`].
+    FunctionId;
+    /// Index into [`Program::actions`].
+    ActionId;
+    /// Index into [`Program::tables`].
+    TableId;
+    /// Index into [`Program::objects`].
+    TypeDeclId;
+    /// Index into [`Program::instances`].
+    InstanceId;
+    /// Index into [`Program::locals`].
+    LocalId;
+    /// Index into [`Program::value_sets`].
+    ValueSetId;
+    /// Index into [`Program::type_params`].
+    TypeParamId;
+}
+
+/// A checked program.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The types.
+    pub types: Types,
+    /// Names of type parameters.
+    pub type_params: Vec<Arc<str>>,
+    /// Enumerations.
+    pub enums: Vec<Enum>,
+    /// Structs, headers, unions.
+    pub structs: Vec<Struct>,
+    /// `type` declarations.
+    pub newtypes: Vec<NewType>,
+    /// Members of `error`, in order of declaration (core.p4's first).
+    pub errors: Vec<Arc<str>>,
+    /// Members of `match_kind`.
+    pub match_kinds: Vec<Arc<str>>,
+    /// Extern object types.
+    pub externs: Vec<Extern>,
+    /// Extern functions.
+    pub extern_functions: Vec<Method>,
+    /// Functions with a body, those of initialiser blocks included.
+    pub functions: Vec<Function>,
+    /// Actions, global and local.
+    pub actions: Vec<Action>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Parsers, controls, packages and their types.
+    pub objects: Vec<Object>,
+    /// Named instances, global and local.
+    pub instances: Vec<Instance>,
+    /// Variables and parameters of everything.
+    pub locals: Vec<Local>,
+    /// Value sets.
+    pub value_sets: Vec<ValueSet>,
+    /// Global instances in order; `main` is one of them.
+    pub globals: Vec<InstanceId>,
+    /// The instance named `main`, if it is of a package type.
+    pub main: Option<InstanceId>,
+}
+
+/// An enumeration.
+#[derive(Clone, Debug)]
+pub struct Enum {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// `bit<W>` or `int<W>` of a serialisable enum.
+    pub underlying: Option<Ty>,
+    /// Members; the value is there exactly if `underlying` is.
+    pub members: Vec<(Arc<str>, Option<BigInt>)>,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// A struct, header or union.
+#[derive(Clone, Debug)]
+pub struct Struct {
+    /// Which of the three.
+    pub kind: StructKind,
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Type parameters; field types mention them as [`TyKind::Param`].
+    pub type_params: Vec<TypeParamId>,
+    /// Fields.
+    pub fields: Vec<Field>,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// A field.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Name.
+    pub name: Arc<str>,
+    /// Type.
+    pub ty: Ty,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// `type T X;`
+#[derive(Clone, Debug)]
+pub struct NewType {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations (`@p4runtime_translation`).
+    pub annotations: Annotations,
+    /// What it is made of.
+    pub of: Ty,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// An extern object type.
+#[derive(Clone, Debug)]
+pub struct Extern {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Methods in order.
+    pub methods: Vec<Method>,
+    /// Constructors in order.
+    pub constructors: Vec<Method>,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// A prototype: extern function, method or constructor.
+#[derive(Clone, Debug)]
+pub struct Method {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Own type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Parameters.
+    pub params: Vec<LocalId>,
+    /// Result; void for constructors.
+    pub result: Ty,
+    /// Implemented by the instance.
+    pub is_abstract: bool,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// A function.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Name.
+    pub name: Arc<str>,
+    /// Type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Parameters.
+    pub params: Vec<LocalId>,
+    /// Result.
+    pub result: Ty,
+    /// Body.
+    pub body: Vec<Stmt>,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// An action.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Parameters; directionless ones last.
+    pub params: Vec<LocalId>,
+    /// Body.
+    pub body: Vec<Stmt>,
+    /// The control that declares it; `None` for a global action.
+    pub owner: Option<TypeDeclId>,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// A parser, control or package, or a type of one.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Type parameters (types and packages only).
+    pub type_params: Vec<TypeParamId>,
+    /// Parameters of `apply`; none for packages.
+    pub params: Vec<LocalId>,
+    /// Constructor parameters.
+    pub constructor_params: Vec<LocalId>,
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// What an object is.
+#[derive(Clone, Debug)]
+pub enum ObjectKind {
+    /// `parser P(...);`
+    ParserType,
+    /// `control C(...);`
+    ControlType,
+    /// `package`
+    Package,
+    /// A parser with its body.
+    Parser(ParserBody),
+    /// A control with its body.
+    Control(ControlBody),
+}
+
+/// A parser's body.
+#[derive(Clone, Debug, Default)]
+pub struct ParserBody {
+    /// Declarations in order.
+    pub locals: Vec<LocalDecl>,
+    /// States in order.
+    pub states: Vec<State>,
+    /// Index of `start`.
+    pub start: usize,
+}
+
+/// A parser state.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Statements.
+    pub body: Vec<Stmt>,
+    /// Where it goes.
+    pub transition: Transition,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// A control's body.
+#[derive(Clone, Debug, Default)]
+pub struct ControlBody {
+    /// Declarations in order.
+    pub locals: Vec<LocalDecl>,
+    /// The `apply` block.
+    pub apply: Vec<Stmt>,
+}
+
+/// A declaration in a parser or control. Constants are gone.
+#[derive(Clone, Debug)]
+pub enum LocalDecl {
+    /// A variable, set anew at each application.
+    Var(LocalId, Option<Expr>),
+    /// An instance.
+    Instance(InstanceId),
+    /// An action.
+    Action(ActionId),
+    /// A table.
+    Table(TableId),
+    /// A value set.
+    ValueSet(ValueSetId),
+}
+
+/// A named instance.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// How it is made.
+    pub construct: Construct,
+    /// Its type.
+    pub ty: Ty,
+    /// Implementations of abstract methods: index of the method in the extern, and the function.
+    pub methods: Vec<(usize, FunctionId)>,
+    /// Instances of its initialiser block.
+    pub members: Vec<InstanceId>,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// A variable or parameter.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// Name.
+    pub name: Arc<str>,
+    /// Type.
+    pub ty: Ty,
+    /// What it is.
+    pub kind: LocalKind,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// What a local is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LocalKind {
+    /// A variable.
+    Var,
+    /// A parameter, with its direction and default value, and whether it is `@optional`.
+    Param(Direction, Option<Box<Expr>>, bool),
+    /// A constructor parameter, with its default value, and whether it is `@optional`: known when instantiated.
+    ConstructorParam(Option<Box<Expr>>, bool),
+}
+
+/// A parser value set.
+#[derive(Clone, Debug)]
+pub struct ValueSet {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Type of an element.
+    pub ty: Ty,
+    /// Number of elements that fit: a literal, or an expression of constructor parameters.
+    pub size: Expr,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Name.
+    pub name: Arc<str>,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// The control that declares it.
+    pub owner: TypeDeclId,
+    /// Keys in order.
+    pub keys: Vec<Key>,
+    /// Actions in order. `NoAction` is appended, as `@defaultonly`, if it is the default only because nothing else is.
+    pub actions: Vec<TableAction>,
+    /// Index into `actions`, and the directionless arguments.
+    pub default_action: (usize, Vec<Expr>),
+    /// `const default_action`
+    pub const_default: bool,
+    /// Entries in the order of the source.
+    pub entries: Vec<Entry>,
+    /// `const entries`
+    pub const_entries: bool,
+    /// `size`: a literal, or an expression of constructor parameters.
+    pub size: Option<Expr>,
+    /// All other properties.
+    pub properties: Vec<Property>,
+    /// Declaration.
+    pub span: Span,
+}
+
+/// A key.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// What is looked up.
+    pub expr: Expr,
+    /// Index into [`Program::match_kinds`].
+    pub match_kind: usize,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Where.
+    pub span: Span,
+}
+
+/// An action in a table's list.
+#[derive(Clone, Debug)]
+pub struct TableAction {
+    /// The action.
+    pub action: ActionId,
+    /// Arguments of its directional parameters, which come first.
+    pub args: Vec<CallArg>,
+    /// Annotations (`@tableonly`, `@defaultonly`, others).
+    pub annotations: Annotations,
+    /// Where.
+    pub span: Span,
+}
+
+/// An entry that the program declares.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// One for each key that is matched.
+    pub keyset: Vec<KeysetItem>,
+    /// Index into [`Table::actions`].
+    pub action: usize,
+    /// Directionless arguments.
+    pub args: Vec<Expr>,
+    /// As written.
+    pub priority: Option<BigInt>,
+    /// `const` in front of it.
+    pub is_const: bool,
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Where.
+    pub span: Span,
+}
+
+/// Another property of a table (`implementation`, `counters`, `meters`, `add_on_miss`, `largest_priority_wins`, ...).
+#[derive(Clone, Debug)]
+pub struct Property {
+    /// Name.
+    pub name: Arc<str>,
+    /// `const`
+    pub is_const: bool,
+    /// Its value; instances are [`ExprKind::Instance`] or [`ExprKind::Construct`]. `None` if the value names nothing that
+    /// exists and the property is unknown.
+    pub value: Option<Expr>,
+    /// Where.
+    pub span: Span,
+}
