@@ -4,15 +4,22 @@
 //! passes and the P4Info made from it. Every engine and the partitioner start here.
 
 mod body;
+mod builder;
+mod cfg;
 mod entity;
 mod externs;
 mod pipeline;
+mod results;
 mod table;
 mod types;
+mod uses;
 
 pub use body::*;
+pub use builder::*;
+pub use cfg::*;
 pub use entity::*;
 pub use externs::*;
 pub use pipeline::*;
+pub use results::*;
 pub use table::*;
 pub use types::*;

@@ -54,3 +54,19 @@ pub struct Const {
     /// Its bits.
     pub bits: BigUint,
 }
+
+impl Const {
+    /// A constant of that type; `bits` is taken modulo 2^width.
+    pub fn new(ty: Type, bits: impl Into<BigUint>) -> Self {
+        let mut bits: BigUint = bits.into();
+        let width = u64::from(ty.width());
+        if bits.bits() > width {
+            bits %= BigUint::from(1u8) << width;
+        }
+        Const { ty, bits }
+    }
+    /// `true` or `false`.
+    pub fn bool(value: bool) -> Self {
+        Const { ty: Type::Bool, bits: BigUint::from(u8::from(value)) }
+    }
+}

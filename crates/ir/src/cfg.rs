@@ -1,0 +1,137 @@
+//! The shape of a body: predecessors, orders, dominators. Blocks that do not exist are passed over; the verifier names them.
+
+use crate::body::Body;
+use crate::entity::{Block, Entity};
+
+/// The shape of a body, computed once; it does not follow later changes.
+#[derive(Clone, Debug)]
+pub struct Cfg {
+    preds: Vec<Vec<Block>>,
+    order: Vec<Block>,
+    /// Position of a block in `order`; `None` if it can't be reached.
+    position: Vec<Option<usize>>,
+    /// Immediate dominator as a position in `order`; the entry's is itself.
+    idom: Vec<usize>,
+}
+
+impl Cfg {
+    /// Computes predecessors, the reverse postorder and the dominator tree.
+    pub fn new(body: &Body) -> Self {
+        let mut preds = vec![Vec::new(); body.blocks.len()];
+        for (block, data) in body.blocks.iter() {
+            for succ in data.term.iter().flat_map(|t| t.term.successors()) {
+                if let Some(list) = preds.get_mut(succ.index())
+                    && list.last() != Some(&block)
+                {
+                    list.push(block);
+                }
+            }
+        }
+        let order = reverse_postorder(body);
+        let mut position = vec![None; body.blocks.len()];
+        for (n, block) in order.iter().enumerate() {
+            position[block.index()] = Some(n);
+        }
+        let idom = immediate_dominators(&order, &position, &preds);
+        Cfg { preds, order, position, idom }
+    }
+    /// Blocks that lead to `block`, each once for a run of equal edges.
+    pub fn predecessors(&self, block: Block) -> &[Block] {
+        self.preds.get(block.index()).map_or(&[], Vec::as_slice)
+    }
+    /// The blocks that can be reached, each before its successors except along back edges.
+    pub fn reverse_postorder(&self) -> &[Block] {
+        &self.order
+    }
+    /// Whether the entry leads to `block`.
+    pub fn is_reachable(&self, block: Block) -> bool {
+        self.place(block).is_some()
+    }
+    /// Whether each path from the entry to `b` goes through `a`. A block dominates itself; a block that can't be reached is
+    /// dominated by all.
+    pub fn dominates(&self, a: Block, b: Block) -> bool {
+        let Some(mut at) = self.place(b) else { return true };
+        let Some(goal) = self.place(a) else { return false };
+        // Dominators come earlier in the order, so the walk up the tree may stop below the goal.
+        while at > goal {
+            at = self.idom[at];
+        }
+        at == goal
+    }
+    /// The nearest other block that dominates `block`; `None` for the entry and for blocks that can't be reached.
+    pub fn immediate_dominator(&self, block: Block) -> Option<Block> {
+        let at = self.place(block)?;
+        (at != 0).then(|| self.order[self.idom[at]])
+    }
+    fn place(&self, block: Block) -> Option<usize> {
+        self.position.get(block.index()).copied().flatten()
+    }
+}
+
+/// The blocks that the entry leads to, in reverse postorder.
+pub fn reverse_postorder(body: &Body) -> Vec<Block> {
+    let mut order = Vec::new();
+    let mut seen = vec![false; body.blocks.len()];
+    // A stack of its own, as a hostile body is a chain of a million blocks.
+    let mut stack: Vec<(Block, Vec<Block>)> = Vec::new();
+    let visit = |block: Block, seen: &mut Vec<bool>, stack: &mut Vec<(Block, Vec<Block>)>| {
+        let Some(data) = body.blocks.get(block) else { return };
+        if std::mem::replace(&mut seen[block.index()], true) {
+            return;
+        }
+        stack.push((block, data.term.as_ref().map(|t| t.term.successors()).unwrap_or_default()));
+    };
+    if let Some(entry) = body.entry {
+        visit(entry, &mut seen, &mut stack);
+    }
+    while let Some((block, rest)) = stack.last_mut() {
+        match rest.pop() {
+            Some(next) => visit(next, &mut seen, &mut stack),
+            None => {
+                order.push(*block);
+                stack.pop();
+            }
+        }
+    }
+    order.reverse();
+    order
+}
+
+/// Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
+fn immediate_dominators(order: &[Block], position: &[Option<usize>], preds: &[Vec<Block>]) -> Vec<usize> {
+    const NONE: usize = usize::MAX;
+    let mut idom = vec![NONE; order.len()];
+    if !order.is_empty() {
+        idom[0] = 0;
+    }
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for at in 1..order.len() {
+            let mut new = NONE;
+            for pred in preds[order[at].index()].iter().filter_map(|p| position[p.index()]) {
+                if idom[pred] == NONE {
+                    continue;
+                }
+                new = if new == NONE { pred } else { intersect(&idom, new, pred) };
+            }
+            if idom[at] != new {
+                idom[at] = new;
+                changed = true;
+            }
+        }
+    }
+    idom
+}
+
+fn intersect(idom: &[usize], mut a: usize, mut b: usize) -> usize {
+    while a != b {
+        while a > b {
+            a = idom[a];
+        }
+        while b > a {
+            b = idom[b];
+        }
+    }
+    a
+}
