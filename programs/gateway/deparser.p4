@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The packet as it leaves: the valid headers in their order, then what the parser left unread.
+
+#ifndef GATEWAY_DEPARSER_P4
+#define GATEWAY_DEPARSER_P4
+
+#include "headers.p4"
+#include "metadata.p4"
+
+control gateway_deparser(packet_out packet,
+                         in headers_t hdr,
+                         in metadata_t meta,
+                         in pna_main_output_metadata_t ostd) {
+    apply {
+        packet.emit(hdr.outer_ethernet);
+        packet.emit(hdr.outer_ipv4);
+        packet.emit(hdr.outer_ipv6);
+        packet.emit(hdr.outer_udp);
+        packet.emit(hdr.vxlan);
+        packet.emit(hdr.inner_ethernet);
+        packet.emit(hdr.inner_ipv4);
+        packet.emit(hdr.inner_ipv6);
+        packet.emit(hdr.inner_ipv6_fragment);
+    }
+}
+
+#endif

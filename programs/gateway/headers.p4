@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is on the wire: the headers that the gateway reads or writes, in the order in which they
+// follow each other in a packet, and the numbers that appear in them. Layer 4 of the inner packet
+// is read (see parser.p4) but never changed, so it has no header here.
+
+#ifndef GATEWAY_HEADERS_P4
+#define GATEWAY_HEADERS_P4
+
+typedef bit<48>  mac_t;
+typedef bit<32>  ipv4_t;
+typedef bit<128> ipv6_t;
+typedef bit<24>  vni_t;
+
+const bit<16> ETHERTYPE_IPV4 = 0x0800;
+const bit<16> ETHERTYPE_ARP  = 0x0806;
+const bit<16> ETHERTYPE_VLAN = 0x8100;
+const bit<16> ETHERTYPE_QINQ = 0x88a8;
+const bit<16> ETHERTYPE_IPV6 = 0x86dd;
+const bit<16> ETHERTYPE_LACP = 0x8809;
+const bit<16> ETHERTYPE_LLDP = 0x88cc;
+
+const bit<8> PROTOCOL_ICMP      = 1;
+const bit<8> PROTOCOL_TCP       = 6;
+const bit<8> PROTOCOL_UDP       = 17;
+const bit<8> PROTOCOL_IPV6_FRAG = 44;
+const bit<8> PROTOCOL_ICMPV6    = 58;
+
+/// RFC 7348, section 5.
+const bit<16> UDP_PORT_VXLAN = 4789;
+
+/// RFC 7348, section 5: the I flag, which says that the VNI is valid. The other seven bits and
+/// both reserved fields are sent as 0 and ignored on receipt.
+const bit<8> VXLAN_FLAG_I = 0x08;
+
+/// RFC 3168, section 5.
+enum bit<2> ecn_t {
+    not_ect = 0,
+    ect_1   = 1,
+    ect_0   = 2,
+    ce      = 3
+}
+
+header ethernet_h {
+    mac_t   destination;
+    mac_t   source;
+    bit<16> ether_type;
+}
+
+/// RFC 791, without options.
+header ipv4_h {
+    bit<4>  version;
+    bit<4>  ihl;
+    bit<6>  dscp;
+    ecn_t   ecn;
+    bit<16> total_length;
+    bit<16> identification;
+    bit<1>  reserved;
+    bit<1>  dont_fragment;
+    bit<1>  more_fragments;
+    bit<13> fragment_offset;
+    bit<8>  ttl;
+    bit<8>  protocol;
+    bit<16> checksum;
+    ipv4_t  source;
+    ipv4_t  destination;
+}
+
+/// RFC 8200.
+header ipv6_h {
+    bit<4>  version;
+    bit<6>  dscp;
+    ecn_t   ecn;
+    bit<20> flow_label;
+    bit<16> payload_length;
+    bit<8>  next_header;
+    bit<8>  hop_limit;
+    ipv6_t  source;
+    ipv6_t  destination;
+}
+
+/// RFC 8200, section 4.5.
+header ipv6_fragment_h {
+    bit<8>  next_header;
+    bit<8>  reserved;
+    bit<13> fragment_offset;
+    bit<2>  reserved_2;
+    bit<1>  more_fragments;
+    bit<32> identification;
+}
+
+/// RFC 768. `length` covers this header and all that follows it.
+header udp_h {
+    bit<16> source;
+    bit<16> destination;
+    bit<16> length;
+    bit<16> checksum;
+}
+
+/// RFC 7348.
+header vxlan_h {
+    bit<8>  flags;
+    bit<24> reserved;
+    vni_t   vni;
+    bit<8>  reserved_2;
+}
+
+/// Of each pair of IP headers, at most one is valid.
+struct headers_t {
+    ethernet_h      outer_ethernet;
+    ipv4_h          outer_ipv4;
+    ipv6_h          outer_ipv6;
+    udp_h           outer_udp;
+    vxlan_h         vxlan;
+    ethernet_h      inner_ethernet;
+    ipv4_h          inner_ipv4;
+    ipv6_h          inner_ipv6;
+    ipv6_fragment_h inner_ipv6_fragment;
+}
+
+#endif

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What changes in the tenant's packet: one hop fewer, the congestion that the tunnel to us
+// experienced (RFC 6040), the checksum. The inner DSCP is the tenant's and stays.
+
+#ifndef GATEWAY_INNER_REWRITE_P4
+#define GATEWAY_INNER_REWRITE_P4
+
+#include "metadata.p4"
+
+control inner_rewrite_step(inout headers_t hdr, inout metadata_t meta) {
+    InternetChecksum() checksum;
+    ecn_t ecn;
+
+    apply {
+        if (hdr.inner_ipv4.isValid()) {
+            ecn = hdr.inner_ipv4.ecn;
+        } else {
+            ecn = hdr.inner_ipv6.ecn;
+        }
+
+        // RFC 6040, section 4.2, figure 4. Where neither line applies, the inner field stays.
+        if (meta.outer_ecn == ecn_t.ce) {
+            if (ecn == ecn_t.not_ect) {
+                drop(meta.drop_reason, drop_reason_t.ecn_ce_on_not_ect);
+            }
+            ecn = ecn_t.ce;
+        } else if (meta.outer_ecn == ecn_t.ect_1 && ecn == ecn_t.ect_0) {
+            ecn = ecn_t.ect_1;
+        }
+
+        if (hdr.inner_ipv4.isValid()) {
+            hdr.inner_ipv4.ecn = ecn;
+            hdr.inner_ipv4.ttl = hdr.inner_ipv4.ttl - 1;
+            // The parser verified the old checksum, so that a new one hides no damage.
+            checksum.add({ hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.dscp,
+                           hdr.inner_ipv4.ecn, hdr.inner_ipv4.total_length,
+                           hdr.inner_ipv4.identification, hdr.inner_ipv4.reserved,
+                           hdr.inner_ipv4.dont_fragment, hdr.inner_ipv4.more_fragments,
+                           hdr.inner_ipv4.fragment_offset, hdr.inner_ipv4.ttl,
+                           hdr.inner_ipv4.protocol, hdr.inner_ipv4.source,
+                           hdr.inner_ipv4.destination });
+            hdr.inner_ipv4.checksum = checksum.get();
+        } else {
+            hdr.inner_ipv6.ecn = ecn;
+            hdr.inner_ipv6.hop_limit = hdr.inner_ipv6.hop_limit - 1;
+        }
+    }
+}
+
+#endif

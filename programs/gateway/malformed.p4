@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Could the packet be parsed? If not, the parser's error becomes a drop reason. What comes after
+// this step can rely on headers that are complete and consistent in themselves.
+
+#ifndef GATEWAY_MALFORMED_P4
+#define GATEWAY_MALFORMED_P4
+
+#include "metadata.p4"
+#include "parser.p4"
+
+control malformed_step(in headers_t hdr,
+                       inout metadata_t meta,
+                       in pna_main_input_metadata_t istd) {
+    drop_reason_t reason;
+
+    apply {
+        if (istd.parser_error != error.NoError) {
+            reason = drop_reason_t.parser_limit;
+            if (istd.parser_error == error.PacketTooShort) {
+                if (hdr.vxlan.isValid()) {
+                    reason = drop_reason_t.inner_truncated;
+                } else {
+                    reason = drop_reason_t.underlay_truncated;
+                }
+            } else if (istd.parser_error == error.OuterTruncated) {
+                reason = drop_reason_t.underlay_truncated;
+            } else if (istd.parser_error == error.OuterIpv4Header) {
+                reason = drop_reason_t.underlay_ipv4_header;
+            } else if (istd.parser_error == error.OuterIpv4Checksum) {
+                reason = drop_reason_t.underlay_ipv4_checksum;
+            } else if (istd.parser_error == error.OuterIpv6Header) {
+                reason = drop_reason_t.underlay_ipv6_header;
+            } else if (istd.parser_error == error.InnerIpv4Header) {
+                reason = drop_reason_t.inner_ipv4_header;
+            } else if (istd.parser_error == error.InnerIpv4Options) {
+                reason = drop_reason_t.inner_ipv4_options;
+            } else if (istd.parser_error == error.InnerIpv4Checksum) {
+                reason = drop_reason_t.inner_ipv4_checksum;
+            } else if (istd.parser_error == error.InnerIpv6Header) {
+                reason = drop_reason_t.inner_ipv6_header;
+            } else if (istd.parser_error == error.InnerIpv6Extension) {
+                reason = drop_reason_t.inner_ipv6_extension;
+            } else if (istd.parser_error == error.InnerLength) {
+                reason = drop_reason_t.inner_length;
+            }
+            drop(meta.drop_reason, reason);
+        }
+    }
+}
+
+#endif

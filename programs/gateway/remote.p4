@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where is the remote tunnel end point (of a data centre or of another region's gateway), and
+// which inner MAC does it answer to? Routes name it by number: many routes share few end points, so
+// route entries stay small, and an end point moves in one write. Several devices of one site
+// share an address; the underlay spreads flows over them.
+
+#ifndef GATEWAY_REMOTE_P4
+#define GATEWAY_REMOTE_P4
+
+#include "metadata.p4"
+
+control remote_step(inout headers_t hdr, inout metadata_t meta) {
+    action at_v4(ipv4_t address, mac_t mac) {
+        hdr.outer_ipv6.setInvalid();
+        hdr.outer_ipv4.setValid();
+        hdr.outer_ipv4.destination = address;
+        hdr.inner_ethernet.destination = mac;
+    }
+
+    action at_v6(ipv6_t address, mac_t mac) {
+        hdr.outer_ipv4.setInvalid();
+        hdr.outer_ipv6.setValid();
+        hdr.outer_ipv6.destination = address;
+        hdr.inner_ethernet.destination = mac;
+    }
+
+    action unknown_remote() {
+        drop(meta.drop_reason, drop_reason_t.unknown_remote);
+    }
+
+    table remote {
+        key = { meta.remote: exact @name("remote"); }
+        actions = { at_v4; at_v6; @defaultonly unknown_remote; }
+        const default_action = unknown_remote();
+        size = 65536;
+    }
+
+    apply {
+        remote.apply();
+    }
+}
+
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which server (NC) hosts the VM, and what is the VM's MAC? From here on, the outer header is that
+// of the packet to be sent: it takes the family and the address of the server.
+
+#ifndef GATEWAY_VM_NC_P4
+#define GATEWAY_VM_NC_P4
+
+#include "metadata.p4"
+
+control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
+    action on_server_v4(ipv4_t server, mac_t vm_mac) {
+        hdr.outer_ipv6.setInvalid();
+        hdr.outer_ipv4.setValid();
+        hdr.outer_ipv4.destination = server;
+        hdr.inner_ethernet.destination = vm_mac;
+    }
+
+    action on_server_v6(ipv6_t server, mac_t vm_mac) {
+        hdr.outer_ipv4.setInvalid();
+        hdr.outer_ipv6.setValid();
+        hdr.outer_ipv6.destination = server;
+        hdr.inner_ethernet.destination = vm_mac;
+    }
+
+    action unknown_vm() {
+        drop(meta.drop_reason, drop_reason_t.unknown_vm);
+    }
+
+    table vm_nc_v4 {
+        key = {
+            meta.to_vni:                exact @name("vni");
+            hdr.inner_ipv4.destination: exact @name("vm");
+        }
+        actions = { on_server_v4; on_server_v6; @defaultonly unknown_vm; }
+        const default_action = unknown_vm();
+        size = 2097152;
+    }
+
+    table vm_nc_v6 {
+        key = {
+            meta.to_vni:                exact @name("vni");
+            hdr.inner_ipv6.destination: exact @name("vm");
+        }
+        actions = { on_server_v4; on_server_v6; @defaultonly unknown_vm; }
+        const default_action = unknown_vm();
+        size = 2097152;
+    }
+
+    apply {
+        if (hdr.inner_ipv4.isValid()) {
+            vm_nc_v4.apply();
+        } else {
+            vm_nc_v6.apply();
+        }
+    }
+}
+
+#endif
