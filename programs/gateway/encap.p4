@@ -23,12 +23,14 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
     /// Packets and bytes sent on in VXLAN, by the VPC that they came from.
     Counter<bit<64>, vpc_t>(1048576, PNA_CounterType_t.PACKETS_AND_BYTES) vpc_forwarded;
     InternetChecksum() checksum;
-    ecn_t ecn;
+    ecn_t  ecn;
+    ipv4_t own_v4 = 0;
+    ipv6_t own_v6 = 0;
 
     /// The gateway's own addresses: the outer source over IPv4 and IPv6, and the inner source MAC.
     action set_identity(ipv4_t source_v4, ipv6_t source_v6, mac_t mac) {
-        hdr.outer_ipv4.source = source_v4;
-        hdr.outer_ipv6.source = source_v6;
+        own_v4 = source_v4;
+        own_v6 = source_v6;
         hdr.inner_ethernet.source = mac;
     }
 
@@ -65,6 +67,7 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             hdr.outer_ipv4.fragment_offset = 0;
             hdr.outer_ipv4.ttl = 64;
             hdr.outer_ipv4.protocol = PROTOCOL_UDP;
+            hdr.outer_ipv4.source = own_v4;
             checksum.add({ hdr.outer_ipv4.version, hdr.outer_ipv4.ihl, hdr.outer_ipv4.dscp,
                            hdr.outer_ipv4.ecn, hdr.outer_ipv4.total_length,
                            hdr.outer_ipv4.identification, hdr.outer_ipv4.reserved,
@@ -82,6 +85,7 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             hdr.outer_ipv6.payload_length = hdr.outer_udp.length;
             hdr.outer_ipv6.next_header = PROTOCOL_UDP;
             hdr.outer_ipv6.hop_limit = 64;
+            hdr.outer_ipv6.source = own_v6;
         }
 
         hdr.outer_udp.source = 2w3 ++ meta.flow_hash[13:0];   // 49152..65535
