@@ -1,0 +1,217 @@
+//! What a control plane writes, and what an engine is told of it.
+
+use crate::entry::{ActionSpec, Entry, TableEntry};
+use ir::{ActionCall, ExternId, KeyMatch, TableId, ValueSetId};
+use num_bigint::BigUint;
+use std::sync::Arc;
+
+/// What a counter holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct CounterData {
+    /// Packets, modulo 2^64.
+    pub packets: u64,
+    /// Bytes, modulo 2^64.
+    pub bytes: u64,
+}
+
+/// Configuration of an RFC 2698 meter, in the meter's unit (packets or bytes).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct MeterConfig {
+    /// Committed rate, units per second.
+    pub cir: u64,
+    /// Committed burst, units.
+    pub cburst: u64,
+    /// Peak rate, units per second; at least the committed rate.
+    pub pir: u64,
+    /// Peak burst, units.
+    pub pburst: u64,
+}
+
+/// Identity of an entry: what it matches, and how strongly.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub struct EntryId {
+    /// The table.
+    pub table: TableId,
+    /// As [`TableEntry::keys`].
+    pub keys: Vec<KeyMatch>,
+    /// As [`TableEntry::priority`].
+    pub priority: i32,
+}
+
+/// A member of an action profile or selector.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ActionProfileMember {
+    /// The profile or selector.
+    pub profile: ExternId,
+    /// Chosen by the control plane.
+    pub id: u32,
+    /// What it does.
+    pub action: ActionCall,
+}
+
+/// A member's part in a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct GroupMember {
+    /// The member.
+    pub member: u32,
+    /// Its share, from 1: it stands this many times in the list that the hash picks from.
+    pub weight: u32,
+}
+
+/// A group of an action selector.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ActionProfileGroup {
+    /// The selector.
+    pub profile: ExternId,
+    /// Chosen by the control plane.
+    pub id: u32,
+    /// Its members; may be empty.
+    pub members: Vec<GroupMember>,
+}
+
+/// A copy that a multicast group or clone session makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub struct Replica {
+    /// Where it goes.
+    pub port: u32,
+    /// `egress_rid` of the copy.
+    pub instance: u16,
+}
+
+/// A multicast group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MulticastGroup {
+    /// From 1.
+    pub id: u32,
+    /// Its copies, in the order in which they are made.
+    pub replicas: Vec<Replica>,
+}
+
+/// A clone session (v1model) or mirror session (PNA).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CloneSession {
+    /// From 1.
+    pub id: u32,
+    /// Copies made for it.
+    pub replicas: Vec<Replica>,
+    /// A multicast group that the copy goes to as well.
+    pub multicast_group: Option<u32>,
+    /// Cuts copies to this many bytes; 0: not.
+    pub packet_length: u32,
+    /// Class of service of the copies.
+    pub class_of_service: u32,
+}
+
+/// What is done with an object that has an identity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum UpdateKind {
+    /// It must not be there yet.
+    Insert,
+    /// It must be there.
+    Modify,
+    /// It must be there; only its identity is looked at.
+    Delete,
+}
+
+/// One write.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Update {
+    /// A table entry.
+    Entry(UpdateKind, TableEntry),
+    /// The default action of a table; `None` brings back the program's.
+    DefaultAction(TableId, Option<ActionSpec>),
+    /// A member of a profile or selector.
+    Member(UpdateKind, ActionProfileMember),
+    /// A group of a selector.
+    Group(UpdateKind, ActionProfileGroup),
+    /// The members of a value set, all of them; each has one match for each key.
+    ValueSet(ValueSetId, Vec<Vec<KeyMatch>>),
+    /// The configuration of the meter at an index; `None` unconfigures it.
+    Meter(ExternId, u64, Option<MeterConfig>),
+    /// The configuration of an entry's direct meter.
+    DirectMeter(EntryId, Option<MeterConfig>),
+    /// The value of the counter at an index.
+    Counter(ExternId, u64, CounterData),
+    /// The value of an entry's direct counter.
+    DirectCounter(EntryId, CounterData),
+    /// The value (its leaves) of the register at an index; without index: of all.
+    Register(ExternId, Option<u64>, Vec<BigUint>),
+    /// A multicast group.
+    Multicast(UpdateKind, MulticastGroup),
+    /// A clone or mirror session.
+    Clone(UpdateKind, CloneSession),
+    /// PNA: the idle time of an expire time profile in nanoseconds; 0: entries with it never expire.
+    ExpireTime(u8, u64),
+}
+
+/// Writes that take effect together or not at all. They are looked at in order: an entry may be inserted after
+/// another with its key was deleted.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct WriteBatch {
+    /// The writes.
+    pub updates: Vec<Update>,
+}
+
+impl WriteBatch {
+    /// No writes.
+    pub fn new() -> WriteBatch {
+        WriteBatch::default()
+    }
+    /// Adds any write.
+    pub fn push(&mut self, update: Update) -> &mut WriteBatch {
+        self.updates.push(update);
+        self
+    }
+    /// Adds the insertion of an entry.
+    pub fn insert(&mut self, entry: TableEntry) -> &mut WriteBatch {
+        self.push(Update::Entry(UpdateKind::Insert, entry))
+    }
+    /// Adds the modification of an entry.
+    pub fn modify(&mut self, entry: TableEntry) -> &mut WriteBatch {
+        self.push(Update::Entry(UpdateKind::Modify, entry))
+    }
+    /// Adds the deletion of an entry.
+    pub fn delete(&mut self, entry: TableEntry) -> &mut WriteBatch {
+        self.push(Update::Entry(UpdateKind::Delete, entry))
+    }
+}
+
+impl FromIterator<Update> for WriteBatch {
+    fn from_iter<I: IntoIterator<Item = Update>>(updates: I) -> WriteBatch {
+        WriteBatch { updates: updates.into_iter().collect() }
+    }
+}
+
+/// What an engine has to do after a batch was applied to a [`crate::State`]; it can't fail. Objects that are named only by id
+/// are read from the new state: there they are as the batch left them, or gone.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// An entry is new.
+    Inserted(TableId, Arc<Entry>, CounterData),
+    /// An entry was replaced (same key and priority). The counter is set if given.
+    Modified(TableId, Arc<Entry>, Arc<Entry>, Option<CounterData>),
+    /// An entry is gone.
+    Deleted(TableId, Arc<Entry>),
+    /// A table's default action.
+    DefaultAction(TableId),
+    /// A member.
+    Member(ExternId, u32),
+    /// A group.
+    Group(ExternId, u32),
+    /// A value set.
+    ValueSet(ValueSetId),
+    /// A meter's configuration.
+    Meter(ExternId, u64),
+    /// A counter's value.
+    Counter(ExternId, u64, CounterData),
+    /// An entry's direct counter.
+    DirectCounter(TableId, Arc<Entry>, CounterData),
+    /// A register's value, or that of all.
+    Register(ExternId, Option<u64>, Vec<BigUint>),
+    /// A multicast group.
+    Multicast(u32),
+    /// A clone or mirror session.
+    Clone(u32),
+    /// An expire time profile.
+    ExpireTime(u8),
+}

@@ -1,0 +1,179 @@
+//! Why a write is refused. Each message names the object, what is wrong with it, and the mend.
+
+#![allow(missing_docs)] // the fields are what the messages say
+
+use num_bigint::BigUint;
+use thiserror::Error;
+
+/// What is wrong with an entry.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum EntryError {
+    /// No table of this number.
+    #[error("there is no table number {index}; the program has {count} tables")]
+    UnknownTable { index: u32, count: usize },
+    /// Wrong number of keys.
+    #[error("table {table}: {got} keys given, but it has {expected} ({names}); give one match for each")]
+    KeyCount { table: String, expected: usize, got: usize, names: String },
+    /// Another kind of match than the table declares.
+    #[error("table {table}, key {key}: a match of kind {got} was given; the key is {expected}, so write it as {example}")]
+    WrongMatchKind { table: String, key: String, expected: &'static str, got: &'static str, example: &'static str },
+    /// A value that doesn't fit.
+    #[error("table {table}, key {key}: {value:#x} does not fit in {width} bits; the largest value is {largest:#x}")]
+    ValueTooWide { table: String, key: String, value: BigUint, width: u32, largest: BigUint },
+    /// Bits of a ternary value where the mask is 0.
+    #[error("table {table}, key {key}: value {value:#x} has bits where mask {mask:#x} has none; write {mend:#x}")]
+    BitsOutsideMask { table: String, key: String, value: BigUint, mask: BigUint, mend: BigUint },
+    /// A prefix longer than the key.
+    #[error("table {table}, key {key}: prefix length {prefix_len} exceeds the key's {width} bits; use at most {width}")]
+    PrefixTooLong { table: String, key: String, prefix_len: u32, width: u32 },
+    /// Host bits in a prefix.
+    #[error("table {table}, key {key}: {value:#x}/{prefix_len} has bits set behind the prefix; write {mend:#x}/{prefix_len}")]
+    HostBits { table: String, key: String, value: BigUint, prefix_len: u32, mend: BigUint },
+    /// A range that ends before it starts.
+    #[error("table {table}, key {key}: the range {lo:#x}..{hi:#x} is empty; the lower bound comes first")]
+    EmptyRange { table: String, key: String, lo: BigUint, hi: BigUint },
+    /// No priority where one is needed.
+    #[error("table {table}: priority {got} given; it has ternary, range or optional keys, so give a priority from 1 up, the greatest wins")]
+    PriorityMissing { table: String, got: i32 },
+    /// A priority where none is allowed.
+    #[error("table {table}: priority {got} given; its keys are exact and lpm, so entries have no priority: leave it out")]
+    PriorityNotAllowed { table: String, got: i32 },
+    /// An action that the table doesn't have.
+    #[error("table {table}: it has no action {action}; its actions are {known}")]
+    UnknownAction { table: String, action: String, known: String },
+    /// Wrong number of arguments.
+    #[error("table {table}, action {action}: {got} arguments given, {expected} needed ({names})")]
+    Arity { table: String, action: String, expected: usize, got: usize, names: String },
+    /// An argument that doesn't fit.
+    #[error("table {table}, action {action}, parameter {param}: {value:#x} does not fit in {width} bits; the largest value is {largest:#x}")]
+    ArgTooWide { table: String, action: String, param: String, value: BigUint, width: u32, largest: BigUint },
+    /// `@defaultonly` action in an entry.
+    #[error("table {table}: action {action} is @defaultonly; an entry needs another action")]
+    DefaultOnly { table: String, action: String },
+    /// `@tableonly` action as the default.
+    #[error("table {table}: action {action} is @tableonly; the default needs another action")]
+    TableOnly { table: String, action: String },
+    /// Already there.
+    #[error("table {table}: there is already an entry {entry}; modify it, or delete it first")]
+    Duplicate { table: String, entry: String },
+    /// Not there.
+    #[error("table {table}: there is no entry {entry}; insert it first")]
+    NotFound { table: String, entry: String },
+    /// `const entries`.
+    #[error("table {table}: its entries are const, they can only be changed in the program")]
+    ConstTable { table: String },
+    /// A `const` entry.
+    #[error("table {table}: entry {entry} is const, it can only be changed in the program")]
+    ConstEntry { table: String, entry: String },
+    /// `const default_action`.
+    #[error("table {table}: its default action is const, it can only be changed in the program")]
+    ConstDefault { table: String },
+    /// Full.
+    #[error("table {table}: it is full ({size} entries); delete some, or give it a greater size in the program")]
+    Full { table: String, size: u64 },
+    /// An action where a member or group is needed.
+    #[error("table {table}: its actions are in {profile}; give a member or group of it instead of an action")]
+    NeedsMember { table: String, profile: String },
+    /// A member or group where an action is needed.
+    #[error("table {table}: it has no action profile; give an action instead of a member or group")]
+    NoProfile { table: String },
+    /// A group in an action profile.
+    #[error("table {table}: {profile} is an action profile and has no groups; give a member")]
+    NoGroups { table: String, profile: String },
+    /// A member that doesn't exist.
+    #[error("table {table}: {profile} has no member {member}; insert it first")]
+    UnknownMember { table: String, profile: String, member: u32 },
+    /// A group that doesn't exist.
+    #[error("table {table}: {profile} has no group {group}; insert it first")]
+    UnknownGroup { table: String, profile: String, group: u32 },
+    /// Idle time in a table that has none.
+    #[error("table {table}: entries have no idle timeout; leave it out, or declare support for it in the program")]
+    NoIdleTimeout { table: String },
+    /// Counter data without a counter.
+    #[error("table {table}: it has no direct counter; leave the counter data out")]
+    NoDirectCounter { table: String },
+    /// A meter configuration without a meter.
+    #[error("table {table}: it has no direct meter; leave the meter configuration out")]
+    NoDirectMeter { table: String },
+    /// A meter configuration that can't be.
+    #[error("table {table}: {source}")]
+    Meter { table: String, source: MeterError },
+}
+
+/// What is wrong with a meter's configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum MeterError {
+    /// RFC 2698: the peak rate is at least the committed rate.
+    #[error("the peak rate {pir} is below the committed rate {cir}; raise it to at least that")]
+    PeakBelowCommitted { cir: u64, pir: u64 },
+    /// RFC 2698: bursts are greater than 0.
+    #[error("the {which} burst is 0, so nothing would pass; give at least the size of the largest packet")]
+    ZeroBurst { which: &'static str },
+}
+
+/// What is wrong with one write.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum UpdateError {
+    /// Of an entry, default action, or an entry's counter or meter.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// No extern object of this number.
+    #[error("there is no extern object number {index}; the program has {count}")]
+    UnknownExtern { index: u32, count: usize },
+    /// An extern object of another kind.
+    #[error("{name} is a {got}, not a {expected}")]
+    WrongExtern { name: String, expected: &'static str, got: &'static str },
+    /// An index beyond the end.
+    #[error("{name}: index {index} is out of range; the last one is {last}", last = size.saturating_sub(1))]
+    Index { name: String, index: u64, size: u64 },
+    /// Wrong number of leaves for a register.
+    #[error("{name}: {got} values given, its elements have {expected} fields")]
+    RegisterArity { name: String, expected: usize, got: usize },
+    /// A register value that doesn't fit.
+    #[error("{name}: {value:#x} does not fit in {width} bits")]
+    RegisterTooWide { name: String, value: BigUint, width: u32 },
+    /// Of an indexed meter.
+    #[error("{name}, index {index}: {source}")]
+    Meter { name: String, index: u64, source: MeterError },
+    /// The object is there already.
+    #[error("{what} {id} of {name} is already there; modify it, or delete it first")]
+    Exists { what: &'static str, name: String, id: u32 },
+    /// The object is not there.
+    #[error("{name} has no {what} {id}; insert it first")]
+    Missing { what: &'static str, name: String, id: u32 },
+    /// The object is in use.
+    #[error("{what} {id} of {name} is still used by {users} entries or groups; change those first")]
+    InUse { what: &'static str, name: String, id: u32, users: u64 },
+    /// Too many members.
+    #[error("{name} is full ({size} members); delete some, or give it a greater size in the program")]
+    ProfileFull { name: String, size: u64 },
+    /// A weight of 0, or too many members in one group.
+    #[error("{name}, group {group}, member {member}: weight {weight} is not possible; give 1 to {most}, in all at most {most}")]
+    Weight { name: String, group: u32, member: u32, weight: u32, most: u32 },
+    /// A member is named twice.
+    #[error("{name}, group {group}: member {member} is named twice; name it once and give it a weight")]
+    MemberTwice { name: String, group: u32, member: u32 },
+    /// No value set of this number.
+    #[error("there is no value set number {index}; the program has {count}")]
+    UnknownValueSet { index: u32, count: usize },
+    /// Too many members.
+    #[error("value set {name}: {got} members given, it has room for {size}")]
+    ValueSetFull { name: String, got: usize, size: u64 },
+    /// Group or session number 0.
+    #[error("{what} 0 is not possible, it stands for none; number them from 1")]
+    ZeroId { what: &'static str },
+    /// Too many copies.
+    #[error("{what} {id}: {got} copies are more than possible ({most})")]
+    TooManyReplicas { what: &'static str, id: u32, got: usize, most: usize },
+}
+
+/// A write batch is refused, and nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("update {index}: {error}")]
+pub struct WriteError {
+    /// Which of the batch's updates, from 0.
+    pub index: usize,
+    /// What is wrong with it.
+    #[source]
+    pub error: UpdateError,
+}

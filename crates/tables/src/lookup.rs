@@ -1,0 +1,93 @@
+//! Plain lookups: which entry of a table matches. For the control plane, and a model for tests; engines have their own.
+
+use crate::bits::big_from_words;
+use crate::entry::{Entry, PackedKey};
+use crate::layout::{KeyField, KeyLayout};
+use crate::state::{State, TableState};
+use ir::{MatchKind, TableId};
+use num_bigint::BigUint;
+use num_traits::One;
+use std::sync::Arc;
+
+impl State {
+    /// The entry that a packet with these key values hits: one value for each key but selector keys, in order.
+    ///
+    /// Exact keys are equal. Without priorities, the longest prefix wins. With priorities, the greatest; of equal ones the
+    /// entry that was inserted first. `None` on a miss, and if there are too few or too many values, or one is too wide.
+    pub fn lookup(&self, table: TableId, values: &[BigUint]) -> Option<Arc<Entry>> {
+        let layout = self.layouts.get(table.0 as usize)?;
+        let state = &self.tables[table.0 as usize];
+        let wide = |(field, value): (&KeyField, &BigUint)| value.bits() > u64::from(field.width);
+        if values.len() != layout.fields.len() || layout.fields.iter().zip(values).any(wide) {
+            return None;
+        }
+        let lpm_keys = layout.fields.iter().filter(|f| f.kind == MatchKind::Lpm).count();
+        let others = layout.fields.iter().any(|f| !matches!(f.kind, MatchKind::Lpm | MatchKind::Exact));
+        match (lpm_keys, others) {
+            (0, false) => state.find(&packed(layout, values, 0), 0).cloned(),
+            (1, false) => {
+                let lens = state.prefix_lens.keys().rev();
+                lens.filter_map(|len| state.find(&packed(layout, values, *len), 0)).next().cloned()
+            }
+            _ => ranked(state, layout).iter().find(|entry| matches(layout, &entry.key, values)).cloned(),
+        }
+    }
+}
+
+/// The key of the entry that would match exactly, or with a prefix of this length.
+fn packed(layout: &KeyLayout, values: &[BigUint], prefix_len: u32) -> PackedKey {
+    let mut key = PackedKey::with_capacity(layout.len);
+    for (field, value) in layout.fields.iter().zip(values) {
+        if field.kind == MatchKind::Lpm {
+            let host = field.width.saturating_sub(prefix_len);
+            crate::bits::push_words(&((value >> host) << host), field.words, &mut key);
+            key.push(u64::from(prefix_len));
+        } else {
+            crate::bits::push_words(value, field.words, &mut key);
+        }
+    }
+    key
+}
+
+/// All entries, strongest first.
+fn ranked(state: &TableState, layout: &KeyLayout) -> Arc<Vec<Arc<Entry>>> {
+    let make = || {
+        let mut all: Vec<Arc<Entry>> = state.entries.iter().cloned().collect();
+        let prefix = |entry: &Entry| {
+            let lens = layout.fields.iter().filter(|f| f.kind == MatchKind::Lpm);
+            lens.map(|f| f.second(&entry.key)[0]).sum::<u64>()
+        };
+        all.sort_by_key(|e| {
+            (std::cmp::Reverse(e.priority), std::cmp::Reverse(prefix(e)), e.sequence)
+        });
+        Arc::new(all)
+    };
+    state.ranked.get_or_init(make).clone()
+}
+
+fn matches(layout: &KeyLayout, key: &[u64], values: &[BigUint]) -> bool {
+    layout.fields.iter().zip(values).all(|(field, value)| field_matches(field, key, value))
+}
+
+fn field_matches(field: &KeyField, key: &[u64], value: &BigUint) -> bool {
+    let want = big_from_words(field.value(key));
+    let second = field.second(key);
+    match field.kind {
+        MatchKind::Exact => *value == want,
+        MatchKind::Ternary => value & big_from_words(second) == want,
+        MatchKind::Lpm => {
+            let host = field.width.saturating_sub(second[0] as u32);
+            value >> host == want >> host
+        }
+        MatchKind::Range => {
+            let order = |value: BigUint| match field.signed && field.width > 0 {
+                true => value ^ (BigUint::one() << (field.width - 1)),
+                false => value,
+            };
+            let value = order(value.clone());
+            order(want) <= value && value <= order(big_from_words(second))
+        }
+        MatchKind::Optional => second[0] == 0 || *value == want,
+        MatchKind::Selector => true,
+    }
+}

@@ -1,0 +1,346 @@
+//! Entries as text, one a line:
+//!
+//! ```text
+//! ingress.routes: vni=100, dst=10.1.0.0/16 -> to_nc(addr=192.0.2.1, port=3) priority=10 timeout=30s
+//! ```
+//!
+//! Values: decimal, `0x...`, `0b...`, dotted IPv4, IPv6 with colons, MAC with six colon-separated bytes, `true`, `false`.
+//! Matches: `value` (exact, or all bits of any kind), `value &&& mask`, `value/length`, `low..high`, `*` (anything). Keys and
+//! parameters may be named, in any order, or given by position; ternary, range, lpm and optional keys may be left out
+//! when keys are named. After the arrow: an action, `member 3` or `group 7`. Then `priority=N`, `timeout=N` (s, ms, us, ns).
+
+use crate::entry::{ActionSpec, TableEntry};
+use ir::{ActionCall, Key, KeyMatch, MatchKind, Param, Pipeline, Type};
+use num_bigint::BigUint;
+use num_traits::{Num, One};
+use std::fmt::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use thiserror::Error;
+
+/// Why a text is no entry. Whether the entry is valid for its table is another question: [`crate::State::check`].
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[allow(missing_docs)]
+pub enum EntryTextError {
+    /// The line has another form.
+    #[error("`{text}`: {expected}, as in `table: key=10.0.0.0/8 -> action(port=1) priority=5`")]
+    Form { text: String, expected: &'static str },
+    /// No such table.
+    #[error("there is no table `{name}`; the tables are {known}")]
+    UnknownTable { name: String, known: String },
+    /// No such action.
+    #[error("table {table} has no action `{name}`; its actions are {known}")]
+    UnknownAction { table: String, name: String, known: String },
+    /// No such key or parameter.
+    #[error("{owner} has no {what} `{name}`; it has {known}")]
+    UnknownName { owner: String, what: &'static str, name: String, known: String },
+    /// Missing.
+    #[error("{owner}: {what} `{name}` is missing")]
+    Missing { owner: String, what: &'static str, name: String },
+    /// No value.
+    #[error("`{text}` is no value; write a number, 0x..., an IPv4, IPv6 or MAC address, true or false")]
+    Value { text: String },
+    /// A match that the key's kind doesn't have.
+    #[error("key {key} is {kind}: `{text}` is no match for it")]
+    Match { key: String, kind: &'static str, text: String },
+}
+
+fn form(text: &str, expected: &'static str) -> EntryTextError {
+    EntryTextError::Form { text: text.to_owned(), expected }
+}
+
+/// Whether `name` is a full control-plane name or the end of it after a dot.
+fn names(full: &str, name: &str) -> bool {
+    full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
+}
+
+/// The one thing of that name: a full name wins over an end; two ends are none.
+fn find<T: Copy>(items: impl Iterator<Item = (T, String)> + Clone, name: &str) -> Result<T, String> {
+    if let Some((item, _)) = items.clone().find(|(_, full)| full == name) {
+        return Ok(item);
+    }
+    let mut ends = items.clone().filter(|(_, full)| names(full, name));
+    match (ends.next(), ends.next()) {
+        (Some((item, _)), None) => Ok(item),
+        _ => Err(items.map(|(_, full)| full).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Reads an entry. Names may be given without the beginning (`routes` for `ingress.routes`) where that is unambiguous.
+pub fn parse_entry(pipeline: &Pipeline, text: &str) -> Result<TableEntry, EntryTextError> {
+    let text = text.trim();
+    let (table_name, rest) = split_table(text).ok_or_else(|| form(text, "expected `table:` first"))?;
+    let (keys, rest) = rest.split_once("->").ok_or_else(|| form(text, "expected `->` before the action"))?;
+    let tables = pipeline.tables.keys().map(|id| (id, pipeline.tables[id].preamble.name.clone()));
+    let id = find(tables, table_name.trim())
+        .map_err(|known| EntryTextError::UnknownTable { name: table_name.trim().to_owned(), known })?;
+    let table = &pipeline.tables[id];
+    let keys = parse_keys(&table.preamble.name, &table.keys, keys)?;
+    let (action, options) = split_action(rest.trim()).ok_or_else(|| form(rest, "expected an action"))?;
+    let action = parse_action(pipeline, table, action)?;
+    let mut entry = TableEntry::new(id, keys, action);
+    for option in options.split_whitespace() {
+        match option.split_once('=') {
+            Some(("priority", number)) => {
+                entry.priority = number.parse().map_err(|_| form(option, "expected a number as priority"))?;
+            }
+            Some(("timeout", time)) => {
+                entry.idle_timeout_ns = parse_time(time).ok_or_else(|| form(option, "expected a time like 30s"))?;
+            }
+            _ => return Err(form(option, "expected `priority=N` or `timeout=N`")),
+        }
+    }
+    Ok(entry)
+}
+
+/// `table: keys` at the first colon that is followed by a space, so that names may contain colons.
+fn split_table(text: &str) -> Option<(&str, &str)> {
+    text.split_once(": ").or_else(|| text.split_once(':').filter(|(_, rest)| rest.starts_with("->")))
+}
+
+/// The action up to its closing parenthesis, and what follows.
+fn split_action(text: &str) -> Option<(&str, &str)> {
+    if text.starts_with("member ") || text.starts_with("group ") {
+        let end = text.match_indices(' ').nth(1).map_or(text.len(), |(at, _)| at);
+        return Some(text.split_at(end));
+    }
+    let word = text.find(|c: char| c.is_whitespace() || c == '(').unwrap_or(text.len());
+    if word == 0 {
+        return None;
+    }
+    match text[word..].starts_with('(') {
+        true => text.find(')').map(|at| text.split_at(at + 1)),
+        false => Some(text.split_at(word)),
+    }
+}
+
+fn parse_time(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match &text[digits..] {
+        "" | "s" => 1_000_000_000,
+        "ms" => 1_000_000,
+        "us" => 1_000,
+        "ns" => 1,
+        _ => return None,
+    };
+    text[..digits].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn parse_keys(owner: &str, keys: &[Key], text: &str) -> Result<Vec<KeyMatch>, EntryTextError> {
+    let declared: Vec<&Key> = keys.iter().filter(|k| k.kind != MatchKind::Selector).collect();
+    let given = parse_list(owner, "key", &declared.iter().map(|k| k.name.as_str()).collect::<Vec<_>>(), text)?;
+    let one = |(key, text): (&&Key, Option<&str>)| match text {
+        Some(text) => parse_match(key, text),
+        None => any(key).ok_or_else(|| EntryTextError::Missing {
+            owner: format!("table {owner}"),
+            what: "key",
+            name: key.name.clone(),
+        }),
+    };
+    declared.iter().zip(given).map(one).collect()
+}
+
+/// A comma-separated list of `name=text` or `text`: for each of `known` what was given.
+fn parse_list<'a>(
+    owner: &str,
+    what: &'static str,
+    known: &[&str],
+    text: &'a str,
+) -> Result<Vec<Option<&'a str>>, EntryTextError> {
+    let mut given = vec![None; known.len()];
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    for (position, item) in items.enumerate() {
+        let (name, value) = match item.split_once('=') {
+            Some((name, value)) => (Some(name.trim()), value.trim()),
+            None => (None, item),
+        };
+        let index = match name {
+            Some(name) => find(known.iter().enumerate().map(|(i, n)| (i, (*n).to_owned())), name).ok(),
+            None => Some(position).filter(|p| *p < known.len()),
+        };
+        let Some(index) = index else {
+            let name = name.unwrap_or(value).to_owned();
+            return Err(EntryTextError::UnknownName { owner: owner.to_owned(), what, name, known: known.join(", ") });
+        };
+        given[index] = Some(value);
+    }
+    Ok(given)
+}
+
+fn ones(width: u32) -> BigUint {
+    (BigUint::one() << width) - BigUint::one()
+}
+
+/// The match that takes anything, where the kind has one.
+fn any(key: &Key) -> Option<KeyMatch> {
+    match key.kind {
+        MatchKind::Exact | MatchKind::Selector => None,
+        MatchKind::Ternary => Some(KeyMatch::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO }),
+        MatchKind::Lpm => Some(KeyMatch::Lpm { value: BigUint::ZERO, prefix_len: 0 }),
+        MatchKind::Range if key.ty.is_signed() => {
+            let half = BigUint::one() << key.ty.width().saturating_sub(1);
+            Some(KeyMatch::Range { hi: &half - BigUint::one(), lo: half })
+        }
+        MatchKind::Range => Some(KeyMatch::Range { lo: BigUint::ZERO, hi: ones(key.ty.width()) }),
+        MatchKind::Optional => Some(KeyMatch::Optional(None)),
+    }
+}
+
+fn parse_match(key: &Key, text: &str) -> Result<KeyMatch, EntryTextError> {
+    let kind = match key.kind {
+        MatchKind::Exact | MatchKind::Selector => "exact",
+        MatchKind::Ternary => "ternary",
+        MatchKind::Lpm => "lpm",
+        MatchKind::Range => "range",
+        MatchKind::Optional => "optional",
+    };
+    let no = || EntryTextError::Match { key: key.name.clone(), kind, text: text.to_owned() };
+    if text == "*" {
+        return any(key).ok_or_else(no);
+    }
+    let width = key.ty.width();
+    if let Some((value, mask)) = text.split_once("&&&") {
+        let (value, mask) = (parse_value(value.trim())?, parse_value(mask.trim())?);
+        return if key.kind == MatchKind::Ternary { Ok(KeyMatch::Ternary { value, mask }) } else { Err(no()) };
+    }
+    if let Some((value, length)) = text.split_once('/') {
+        let value = parse_value(value.trim())?;
+        let prefix_len: u32 = length.trim().parse().map_err(|_| no())?;
+        return match key.kind {
+            MatchKind::Lpm => Ok(KeyMatch::Lpm { value, prefix_len }),
+            MatchKind::Ternary if prefix_len <= width => {
+                let host = width - prefix_len;
+                Ok(KeyMatch::Ternary { value, mask: (ones(width) >> host) << host })
+            }
+            _ => Err(no()),
+        };
+    }
+    if let Some((lo, hi)) = text.split_once("..") {
+        let (lo, hi) = (parse_value(lo.trim())?, parse_value(hi.trim())?);
+        return if key.kind == MatchKind::Range { Ok(KeyMatch::Range { lo, hi }) } else { Err(no()) };
+    }
+    let value = parse_value(text)?;
+    Ok(match key.kind {
+        MatchKind::Exact | MatchKind::Selector => KeyMatch::Exact(value),
+        MatchKind::Ternary => KeyMatch::Ternary { value, mask: ones(width) },
+        MatchKind::Lpm => KeyMatch::Lpm { value, prefix_len: width },
+        MatchKind::Range => KeyMatch::Range { lo: value.clone(), hi: value },
+        MatchKind::Optional => KeyMatch::Optional(Some(value)),
+    })
+}
+
+fn parse_value(text: &str) -> Result<BigUint, EntryTextError> {
+    let no = || EntryTextError::Value { text: text.to_owned() };
+    if text.len() > 20_000 {
+        return Err(no());
+    }
+    let number = match text {
+        "true" => Some(BigUint::one()),
+        "false" => Some(BigUint::ZERO),
+        _ if text.contains('.') => text.parse::<Ipv4Addr>().ok().map(|a| BigUint::from(u32::from(a))),
+        _ if text.contains(':') => parse_colons(text),
+        _ => {
+            let clean = text.replace('_', "");
+            match clean.get(..2) {
+                Some("0x" | "0X") => BigUint::from_str_radix(&clean[2..], 16).ok(),
+                Some("0b" | "0B") => BigUint::from_str_radix(&clean[2..], 2).ok(),
+                _ => BigUint::from_str_radix(&clean, 10).ok(),
+            }
+        }
+    };
+    number.ok_or_else(no)
+}
+
+/// A MAC address (six groups of two digits) or an IPv6 address.
+fn parse_colons(text: &str) -> Option<BigUint> {
+    let groups: Vec<&str> = text.split(':').collect();
+    if groups.len() == 6 && groups.iter().all(|g| g.len() == 2) {
+        return BigUint::from_str_radix(&groups.concat(), 16).ok();
+    }
+    text.parse::<Ipv6Addr>().ok().map(|a| BigUint::from(u128::from(a)))
+}
+
+fn parse_action(pipeline: &Pipeline, table: &ir::Table, text: &str) -> Result<ActionSpec, EntryTextError> {
+    let number = |n: &str| n.trim().parse().map_err(|_| form(text, "expected a number"));
+    if let Some(id) = text.strip_prefix("member ") {
+        return Ok(ActionSpec::Member(number(id)?));
+    }
+    if let Some(id) = text.strip_prefix("group ") {
+        return Ok(ActionSpec::Group(number(id)?));
+    }
+    let (name, args) = text.split_once('(').unwrap_or((text, ""));
+    let name = name.trim();
+    let actions = table.actions.iter().filter_map(|a| Some((a.action, pipeline.actions.get(a.action)?)));
+    let id = find(actions.map(|(id, a)| (id, a.preamble.name.clone())), name).map_err(|known| {
+        EntryTextError::UnknownAction { table: table.preamble.name.clone(), name: name.to_owned(), known }
+    })?;
+    let action = &pipeline.actions[id];
+    let known: Vec<&str> = action.params.iter().map(|p| p.name.as_str()).collect();
+    let given = parse_list(&action.preamble.name, "parameter", &known, args.trim_end_matches(')'))?;
+    let one = |(param, text): (&Param, Option<&str>)| match text {
+        Some(text) => parse_value(text),
+        None => Err(EntryTextError::Missing {
+            owner: format!("action {}", action.preamble.name),
+            what: "parameter",
+            name: param.name.clone(),
+        }),
+    };
+    let args: Result<Vec<BigUint>, _> = action.params.iter().zip(given).map(one).collect();
+    Ok(ActionSpec::Call(ActionCall { action: id, args: args? }))
+}
+
+/// Writes an entry as [`parse_entry`] reads it. The entry must be valid for the pipeline.
+pub fn format_entry(pipeline: &Pipeline, entry: &TableEntry) -> String {
+    let Some(table) = pipeline.tables.get(entry.table) else { return format!("table number {}", entry.table.0) };
+    let mut out = format!("{}: {} -> ", table.preamble.name, format_key_list(&table.keys, &entry.keys));
+    match &entry.action {
+        ActionSpec::Member(id) => out.push_str(&format!("member {id}")),
+        ActionSpec::Group(id) => out.push_str(&format!("group {id}")),
+        ActionSpec::Call(call) => {
+            let Some(action) = pipeline.actions.get(call.action) else { return out };
+            let args = action.params.iter().zip(&call.args);
+            let args: Vec<String> = args.map(|(p, v)| format!("{}={}", p.name, value(p.ty, v))).collect();
+            out.push_str(&format!("{}({})", action.preamble.name, args.join(", ")));
+        }
+    }
+    if entry.priority != 0 {
+        let _ = write!(out, " priority={}", entry.priority);
+    }
+    if entry.idle_timeout_ns != 0 {
+        let _ = write!(out, " timeout={}ns", entry.idle_timeout_ns);
+    }
+    out
+}
+
+fn format_key_list(declared: &[Key], keys: &[KeyMatch]) -> String {
+    let declared = declared.iter().filter(|k| k.kind != MatchKind::Selector);
+    let one = |(key, given): (&Key, &KeyMatch)| format!("{}={}", key.name, format_match(key.ty, given));
+    declared.zip(keys).map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The identity of an entry, for messages.
+pub(crate) fn format_keys(declared: &[Key], keys: &[KeyMatch], priority: i32) -> String {
+    match priority {
+        0 => format!("({})", format_key_list(declared, keys)),
+        _ => format!("({}) with priority {priority}", format_key_list(declared, keys)),
+    }
+}
+
+fn format_match(ty: Type, given: &KeyMatch) -> String {
+    match given {
+        KeyMatch::Exact(v) => value(ty, v),
+        KeyMatch::Ternary { value: v, mask } => format!("{} &&& {}", value(ty, v), value(ty, mask)),
+        KeyMatch::Lpm { value: v, prefix_len } => format!("{}/{prefix_len}", value(ty, v)),
+        KeyMatch::Range { lo, hi } => format!("{}..{}", value(ty, lo), value(ty, hi)),
+        KeyMatch::Optional(Some(v)) => value(ty, v),
+        KeyMatch::Optional(None) => "*".to_owned(),
+    }
+}
+
+/// Addresses are not recognised as such: a width of 32 or 48 bits says nothing about a meaning.
+fn value(ty: Type, value: &BigUint) -> String {
+    match ty {
+        Type::Bool => (*value != BigUint::ZERO).to_string(),
+        _ if ty.width() <= 16 => value.to_string(),
+        _ => format!("{value:#x}"),
+    }
+}
