@@ -20,7 +20,7 @@ control acl_step(in headers_t hdr, inout metadata_t meta, in vpc_t vpc)(drop_rea
     action permit() { }
 
     action deny() {
-        drop(meta.drop_reason, reason);
+        drop(meta, reason);
     }
 
     table v4 {

@@ -14,11 +14,11 @@ control classify_step(in headers_t hdr, inout metadata_t meta) {
 
     /// An address of the gateway at which no tunnel ends: all goes to the CPU.
     action router_address() {
-        to_cpu(punt_reason_t.gateway_address);
+        to_cpu(meta, punt_reason_t.gateway_address);
     }
 
     action not_for_gateway() {
-        drop(meta.drop_reason, drop_reason_t.not_for_gateway);
+        drop(meta, drop_reason_t.not_for_gateway);
     }
 
     table own_address_v4 {
@@ -39,23 +39,23 @@ control classify_step(in headers_t hdr, inout metadata_t meta) {
         if (hdr.outer_ipv4.isValid()) {
             // 224.0.0.0/24: OSPF, VRRP, IGMP and their like.
             if (hdr.outer_ipv4.destination[31:8] == 0xe00000) {
-                to_cpu(punt_reason_t.link_local);
+                to_cpu(meta, punt_reason_t.link_local);
             }
             own_address_v4.apply();
         } else if (hdr.outer_ipv6.isValid()) {
             // ff02::/16 and fe80::/10: neighbour and router discovery, and routing protocols.
             if (hdr.outer_ipv6.destination[127:112] == 0xff02
                 || hdr.outer_ipv6.destination[127:118] == 0x3fa) {
-                to_cpu(punt_reason_t.link_local);
+                to_cpu(meta, punt_reason_t.link_local);
             }
             own_address_v6.apply();
         } else {
             if (hdr.outer_ethernet.ether_type == ETHERTYPE_ARP
                 || hdr.outer_ethernet.ether_type == ETHERTYPE_LLDP
                 || hdr.outer_ethernet.ether_type == ETHERTYPE_LACP) {
-                to_cpu(punt_reason_t.link_protocol);
+                to_cpu(meta, punt_reason_t.link_protocol);
             }
-            drop(meta.drop_reason, drop_reason_t.underlay_not_ip);
+            drop(meta, drop_reason_t.underlay_not_ip);
         }
 
         // Here the packet is to one of our tunnel addresses. UDP whose port the parser couldn't
@@ -64,14 +64,14 @@ control classify_step(in headers_t hdr, inout metadata_t meta) {
             if (hdr.outer_ipv4.isValid() && hdr.outer_ipv4.protocol == PROTOCOL_UDP
                 && !hdr.outer_udp.isValid()) {
                 if (hdr.outer_ipv4.more_fragments == 1 || hdr.outer_ipv4.fragment_offset != 0) {
-                    drop(meta.drop_reason, drop_reason_t.underlay_fragment);
+                    drop(meta, drop_reason_t.underlay_fragment);
                 }
-                drop(meta.drop_reason, drop_reason_t.underlay_ipv4_options);
+                drop(meta, drop_reason_t.underlay_ipv4_options);
             }
             if (hdr.outer_ipv6.isValid() && hdr.outer_ipv6.next_header == PROTOCOL_IPV6_FRAG) {
-                drop(meta.drop_reason, drop_reason_t.underlay_fragment);
+                drop(meta, drop_reason_t.underlay_fragment);
             }
-            to_cpu(punt_reason_t.gateway_address);
+            to_cpu(meta, punt_reason_t.gateway_address);
         }
     }
 }

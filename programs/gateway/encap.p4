@@ -35,7 +35,7 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     action not_configured() {
-        drop(meta.drop_reason, drop_reason_t.not_configured);
+        drop(meta, drop_reason_t.not_configured);
     }
 
     /// No key: the control plane sets the default action.

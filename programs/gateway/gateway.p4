@@ -11,8 +11,9 @@
 #include <pna.p4>
 
 #include "headers.p4"
-#include "verdicts.p4"
+#include "reasons.p4"
 #include "metadata.p4"
+#include "verdicts.p4"
 #include "parser.p4"
 #include "malformed.p4"
 #include "classify.p4"
@@ -69,7 +70,7 @@ control gateway(inout headers_t hdr,
 
         // At which tunnel end point is that?
         if (meta.scope == scope_t.internet) {
-            to_cpu(punt_reason_t.internet);
+            to_cpu(meta, punt_reason_t.internet);
         } else if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
             remote_end.apply(hdr, meta);
         } else {

@@ -37,10 +37,10 @@ control inner_checks_step(in headers_t hdr, inout metadata_t meta) {
                     && hdr.inner_ipv6.destination[127:120] != 0xff;
         }
         if (!routable) {
-            drop(meta.drop_reason, drop_reason_t.inner_address);
+            drop(meta, drop_reason_t.inner_address);
         }
         if (hops_left <= 1) {
-            drop(meta.drop_reason, drop_reason_t.inner_ttl_expired);
+            drop(meta, drop_reason_t.inner_ttl_expired);
         }
     }
 }

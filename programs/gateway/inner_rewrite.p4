@@ -22,7 +22,7 @@ control inner_rewrite_step(inout headers_t hdr, inout metadata_t meta) {
         // RFC 6040, section 4.2, figure 4. Where neither line applies, the inner field stays.
         if (meta.outer_ecn == ecn_t.ce) {
             if (ecn == ecn_t.not_ect) {
-                drop(meta.drop_reason, drop_reason_t.ecn_ce_on_not_ect);
+                drop(meta, drop_reason_t.ecn_ce_on_not_ect);
             }
             ecn = ecn_t.ce;
         } else if (meta.outer_ecn == ecn_t.ect_1 && ecn == ecn_t.ect_0) {

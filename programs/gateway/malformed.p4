@@ -44,7 +44,7 @@ control malformed_step(in headers_t hdr,
             } else if (istd.parser_error == error.InnerLength) {
                 reason = drop_reason_t.inner_length;
             }
-            drop(meta.drop_reason, reason);
+            drop(meta, reason);
         }
     }
 }

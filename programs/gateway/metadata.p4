@@ -6,7 +6,7 @@
 #define GATEWAY_METADATA_P4
 
 #include "headers.p4"
-#include "verdicts.p4"
+#include "reasons.p4"
 
 /// A VPC, numbered densely from 0 by the control plane so that it can index counters. A VPC has
 /// one VNI, which is what packets carry.
@@ -39,10 +39,12 @@ enum bit<2> fragment_t {
 }
 
 struct metadata_t {
-    /// Why the packet was dropped. The annotation tells engines where to find the reason that they
-    /// show in traces and metrics.
+    // verdicts: why the packet was dropped or handed to the CPU. The annotations tell engines where
+    // to find the reason that they show in traces and metrics.
     @drop_reason
     drop_reason_t drop_reason;
+    @cpu_reason
+    punt_reason_t punt_reason;
 
     // parser: the inner flow.
     bit<8>        protocol;        // IPv4 protocol or IPv6 next header; behind a fragment header, too

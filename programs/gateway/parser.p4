@@ -32,6 +32,7 @@ parser gateway_parser(packet_in packet,
 
     state start {
         meta.drop_reason = drop_reason_t.none;
+        meta.punt_reason = punt_reason_t.none;
         meta.protocol = 0;
         meta.l4_source = 0;
         meta.l4_destination = 0;

@@ -26,7 +26,7 @@ control remote_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     action unknown_remote() {
-        drop(meta.drop_reason, drop_reason_t.unknown_remote);
+        drop(meta, drop_reason_t.unknown_remote);
     }
 
     table remote {

@@ -54,7 +54,7 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
     }
 
     action no_route() {
-        drop(meta.drop_reason, drop_reason_t.no_route);
+        drop(meta, drop_reason_t.no_route);
     }
 
     table route_v4 {
@@ -85,7 +85,7 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
         }
         route_scope.count((bit<8>) meta.scope);
         if (meta.scope == scope_t.blackhole) {
-            drop(meta.drop_reason, drop_reason_t.blackhole_route);
+            drop(meta, drop_reason_t.blackhole_route);
         }
     }
 }

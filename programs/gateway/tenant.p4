@@ -18,7 +18,7 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
     }
 
     action unknown_vni() {
-        drop(meta.drop_reason, drop_reason_t.unknown_vni);
+        drop(meta, drop_reason_t.unknown_vni);
     }
 
     table tenant {

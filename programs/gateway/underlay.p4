@@ -30,7 +30,7 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     action no_underlay_route() {
-        drop(meta.drop_reason, drop_reason_t.no_underlay_route);
+        drop(meta, drop_reason_t.no_underlay_route);
     }
 
     table underlay_route_v4 {
@@ -57,7 +57,7 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     action unknown_ecmp_group() {
-        drop(meta.drop_reason, drop_reason_t.unknown_ecmp_group);
+        drop(meta, drop_reason_t.unknown_ecmp_group);
     }
 
     table ecmp_group {
@@ -68,7 +68,7 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     action empty_ecmp_bucket() {
-        drop(meta.drop_reason, drop_reason_t.empty_ecmp_bucket);
+        drop(meta, drop_reason_t.empty_ecmp_bucket);
     }
 
     table ecmp_bucket {
@@ -95,7 +95,7 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     action unknown_next_hop() {
-        drop(meta.drop_reason, drop_reason_t.unknown_next_hop);
+        drop(meta, drop_reason_t.unknown_next_hop);
     }
 
     table next_hop {
@@ -124,7 +124,7 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
             sent_length = sent_length + 20;
         }
         if (sent_length > (bit<32>) port_mtu) {
-            drop(meta.drop_reason, drop_reason_t.exceeds_mtu);
+            drop(meta, drop_reason_t.exceeds_mtu);
         }
     }
 }

@@ -24,7 +24,7 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     action unknown_vm() {
-        drop(meta.drop_reason, drop_reason_t.unknown_vm);
+        drop(meta, drop_reason_t.unknown_vm);
     }
 
     table vm_nc_v4 {

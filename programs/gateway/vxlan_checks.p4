@@ -29,10 +29,10 @@ control vxlan_checks_step(in headers_t hdr, inout metadata_t meta) {
             meta.outer_ecn = hdr.outer_ipv6.ecn;
         }
         if (hdr.outer_udp.length != underlay_payload) {
-            drop(meta.drop_reason, drop_reason_t.underlay_udp_length);
+            drop(meta, drop_reason_t.underlay_udp_length);
         }
         if ((hdr.vxlan.flags & VXLAN_FLAG_I) == 0) {
-            drop(meta.drop_reason, drop_reason_t.vxlan_flag_i_clear);
+            drop(meta, drop_reason_t.vxlan_flag_i_clear);
         }
 
         // 8 bytes UDP, 8 VXLAN, 14 Ethernet, then IP. Padding behind the inner packet is fine.
@@ -43,12 +43,12 @@ control vxlan_checks_step(in headers_t hdr, inout metadata_t meta) {
         } else {
             if (hdr.inner_ethernet.ether_type == ETHERTYPE_VLAN
                 || hdr.inner_ethernet.ether_type == ETHERTYPE_QINQ) {
-                drop(meta.drop_reason, drop_reason_t.inner_vlan_tag);
+                drop(meta, drop_reason_t.inner_vlan_tag);
             }
-            drop(meta.drop_reason, drop_reason_t.inner_not_ip);
+            drop(meta, drop_reason_t.inner_not_ip);
         }
         if (inner_frame > (bit<32>) hdr.outer_udp.length) {
-            drop(meta.drop_reason, drop_reason_t.inner_truncated);
+            drop(meta, drop_reason_t.inner_truncated);
         }
     }
 }

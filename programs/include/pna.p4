@@ -27,6 +27,11 @@
 //
 // except that recirculate() sends it through the main block once more, in place of all three.
 // A packet is recirculated at most 7 times, as the pass number has three bits; then dropped.
+//
+// Two annotations of Terrace name the reason for a verdict. A field of the user metadata with
+// @drop_reason or @cpu_reason, whose type is an enum with an underlying type, holds why the program
+// dropped the packet or sent it to the CPU; the enum's members are the names, 0 says "none given".
+// Both enums share one set of numbers.
 
 #ifndef __PNA_P4__
 #define __PNA_P4__
