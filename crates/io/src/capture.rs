@@ -1,0 +1,273 @@
+//! pcap files: both byte orders, microseconds and nanoseconds.
+//!
+//! The format is that of draft-ietf-opsawg-pcap: a file header of 24 bytes, then records of 16 bytes of header and the packet. Lengths
+//! in a file are not believed: memory is bounded by [`MAX_LEN`] whatever they say. Errors name the record, counted
+//! from 1 as Wireshark does, and its place in the file.
+//!
+//! Deliberately absent: pcapng. A file in that format is refused with the command that converts it.
+
+use packet::{MAX_LEN, Packet};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+use thiserror::Error;
+
+const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+const MAGIC_PCAPNG: u32 = 0x0a0d_0d0a;
+/// LINKTYPE_ETHERNET.
+const ETHERNET: u32 = 1;
+/// No capture program writes records that are longer (libpcap's MAXIMUM_SNAPLEN): what claims to be, is damaged.
+const MAX_RECORD: u32 = 256 * 1024;
+
+/// A capture file cannot be read or written.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    /// The file cannot be opened, read or written.
+    #[error("cannot {action} the capture file `{file}`")]
+    Io {
+        /// The file's name.
+        file: String,
+        /// What was tried.
+        action: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Not a pcap file at all.
+    #[error("`{file}` is not a pcap file: {problem}")]
+    NotPcap {
+        /// The file's name.
+        file: String,
+        /// What is wrong, and the mend where there is one.
+        problem: String,
+    },
+    /// A record is damaged or incomplete. The records before it are good.
+    #[error("`{file}`, packet {record} (at byte {offset}): {problem}")]
+    Record {
+        /// The file's name.
+        file: String,
+        /// The packet's number, the first being 1.
+        record: u64,
+        /// Where the record starts in the file, in bytes.
+        offset: u64,
+        /// What is wrong, and the mend where there is one.
+        problem: String,
+    },
+}
+
+/// What [`CaptureReader::next`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record {
+    /// The next packet.
+    Packet,
+    /// A packet of this many bytes, which is longer than [`MAX_LEN`] and was passed over.
+    Oversize(usize),
+    /// The end of the file.
+    End,
+}
+
+/// Reads a pcap file packet by packet.
+pub struct CaptureReader<R: Read> {
+    file: String,
+    source: R,
+    big_endian: bool,
+    nanoseconds: bool,
+    /// Number of the next record, from 1.
+    record: u64,
+    /// Where the next record starts.
+    offset: u64,
+}
+
+impl CaptureReader<BufReader<File>> {
+    /// Opens the file at `path`.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
+        let file = path.as_ref().display().to_string();
+        match File::open(path.as_ref()) {
+            Ok(source) => CaptureReader::new(file, BufReader::with_capacity(1 << 16, source)),
+            Err(source) => Err(CaptureError::Io { file, action: "open", source }),
+        }
+    }
+}
+
+impl<R: Read> CaptureReader<R> {
+    /// Reads from `source`; `file` is its name in errors.
+    pub fn new(file: impl Into<String>, mut source: R) -> Result<Self, CaptureError> {
+        let file = file.into();
+        let mut header = [0; 24];
+        let got = read_fully(&mut source, &mut header).map_err(|source| CaptureError::Io {
+            file: file.clone(),
+            action: "read",
+            source,
+        })?;
+        let not_pcap = |problem: String| CaptureError::NotPcap { file: file.clone(), problem };
+        let magic = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+        if got >= 4 && magic == MAGIC_PCAPNG {
+            return Err(not_pcap("it is a pcapng file; convert it with `editcap -F pcap IN OUT`".into()));
+        }
+        let (big_endian, nanoseconds) = match (magic, magic.swap_bytes()) {
+            (MAGIC_MICROSECONDS, _) => (true, false),
+            (MAGIC_NANOSECONDS, _) => (true, true),
+            (_, MAGIC_MICROSECONDS) => (false, false),
+            (_, MAGIC_NANOSECONDS) => (false, true),
+            _ => return Err(not_pcap(format!("its first bytes are {magic:#010x}"))),
+        };
+        if got < header.len() {
+            return Err(not_pcap(format!("its header has {got} of {} bytes", header.len())));
+        }
+        let mut reader = CaptureReader { file, source, big_endian, nanoseconds, record: 1, offset: 24 };
+        let [network, version] = [reader.word(&header, 20), reader.word(&header, 4)];
+        let major = if big_endian { version >> 16 } else { version & 0xffff };
+        let problem = match network & 0xffff {
+            // The upper bits may tell of a frame check sequence behind each packet, which would be taken for payload.
+            _ if network & 0x0400_0000 != 0 => {
+                "its packets end with a frame check sequence; remove it with `editcap -C -4`".into()
+            }
+            ETHERNET if major == 2 => return Ok(reader),
+            ETHERNET => format!("it has version {major}; only version 2 is known"),
+            other => format!("its packets have link type {other}, not Ethernet (1)"),
+        };
+        Err(CaptureError::NotPcap { file: std::mem::take(&mut reader.file), problem })
+    }
+
+    /// Reads the next packet, its bytes and time, into `packet`. After an error there is no sense in reading on: lengths
+    /// in a damaged file lead nowhere.
+    ///
+    /// A record that holds less than the packet had (a capture with a snap length) is an error: half a packet is not
+    /// what was on the wire.
+    pub fn next(&mut self, packet: &mut Packet) -> Result<Record, CaptureError> {
+        let mut header = [0; 16];
+        let got = self.read(&mut header)?;
+        if got == 0 {
+            return Ok(Record::End);
+        }
+        if got < header.len() {
+            return Err(self.bad(format!("the file ends within the record's header ({got} of {} bytes)", header.len())));
+        }
+        let [seconds, fraction, stored, original] = [0, 4, 8, 12].map(|offset| self.word(&header, offset));
+        let fraction_limit = if self.nanoseconds { 1_000_000_000 } else { 1_000_000 };
+        if fraction >= fraction_limit {
+            return Err(self.bad(format!("its time has a fraction of {fraction}, beyond {fraction_limit}")));
+        }
+        if stored > MAX_RECORD {
+            return Err(self.bad(format!("a length of {stored} bytes cannot be; the file is damaged")));
+        }
+        if stored < original {
+            return Err(self.bad(format!(
+                "holds only {stored} of the packet's {original} bytes; capture whole packets (`tcpdump -s 0`)"
+            )));
+        }
+        let time = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * if self.nanoseconds { 1 } else { 1000 };
+        let outcome = self.read_content(packet, stored as usize)?;
+        packet.received_at = time;
+        self.offset += 16 + u64::from(stored);
+        self.record += 1;
+        Ok(outcome)
+    }
+
+    fn read_content(&mut self, packet: &mut Packet, len: usize) -> Result<Record, CaptureError> {
+        let (got, outcome) = if len <= MAX_LEN {
+            packet.reset();
+            // Cannot be too long, as just checked.
+            let space = packet.receive_space(len).unwrap_or_default();
+            let got = read_fully(&mut self.source, space).map_err(|source| self.io(source))?;
+            packet.received(got);
+            (got, Record::Packet)
+        } else {
+            let skipped = io::copy(&mut (&mut self.source).take(len as u64), &mut io::sink());
+            (skipped.map_err(|source| self.io(source))? as usize, Record::Oversize(len))
+        };
+        if got < len {
+            packet.reset();
+            return Err(self.bad(format!("the file ends within the packet ({got} of {len} bytes): it was cut off")));
+        }
+        Ok(outcome)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, CaptureError> {
+        read_fully(&mut self.source, buffer).map_err(|source| self.io(source))
+    }
+
+    fn word(&self, header: &[u8], offset: usize) -> u32 {
+        let bytes = [header[offset], header[offset + 1], header[offset + 2], header[offset + 3]];
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+
+    fn io(&self, source: io::Error) -> CaptureError {
+        CaptureError::Io { file: self.file.clone(), action: "read", source }
+    }
+
+    fn bad(&self, problem: String) -> CaptureError {
+        CaptureError::Record { file: self.file.clone(), record: self.record, offset: self.offset, problem }
+    }
+}
+
+/// Reads until `buffer` is full or the source ends; returns how many bytes there were.
+fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match source.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+/// Writes a pcap file: little-endian, nanoseconds, Ethernet.
+pub struct CaptureWriter<W: Write> {
+    file: String,
+    sink: W,
+}
+
+impl CaptureWriter<BufWriter<File>> {
+    /// Makes the file at `path`, or empties it if it exists.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
+        let file = path.as_ref().display().to_string();
+        match File::create(path.as_ref()) {
+            Ok(sink) => CaptureWriter::new(file, BufWriter::new(sink)),
+            Err(source) => Err(CaptureError::Io { file, action: "create", source }),
+        }
+    }
+}
+
+impl<W: Write> CaptureWriter<W> {
+    /// Writes to `sink`; `file` is its name in errors.
+    pub fn new(file: impl Into<String>, sink: W) -> Result<Self, CaptureError> {
+        let mut writer = CaptureWriter { file: file.into(), sink };
+        let mut header = Vec::with_capacity(24);
+        // Version 2.4; then the time zone and accuracy, which are always 0, the longest packet, and the link type.
+        for word in [MAGIC_NANOSECONDS, 0x0004_0002, 0, 0, MAX_LEN as u32, ETHERNET] {
+            header.extend_from_slice(&word.to_le_bytes());
+        }
+        writer.put(&header)?;
+        Ok(writer)
+    }
+
+    /// Adds a packet with its time of receipt. Times after the year 2106 do not fit the format and become its latest.
+    pub fn write(&mut self, packet: &Packet) -> Result<(), CaptureError> {
+        let seconds = u32::try_from(packet.received_at / 1_000_000_000).unwrap_or(u32::MAX);
+        let nanoseconds = (packet.received_at % 1_000_000_000) as u32;
+        let len = packet.len() as u32;
+        let mut header = [0; 16];
+        for (place, word) in header.chunks_exact_mut(4).zip([seconds, nanoseconds, len, len]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.put(&header)?;
+        self.put(packet.bytes())
+    }
+
+    /// Makes sure that all packets are with the operating system. Call it before the end: on dropping, errors go unseen.
+    pub fn flush(&mut self) -> Result<(), CaptureError> {
+        self.sink.flush().map_err(|source| self.io(source))
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
+        self.sink.write_all(bytes).map_err(|source| self.io(source))
+    }
+
+    fn io(&self, source: io::Error) -> CaptureError {
+        CaptureError::Io { file: self.file.clone(), action: "write to", source }
+    }
+}

@@ -1,0 +1,190 @@
+//! A network interface as a port, by a raw AF_PACKET socket.
+
+use crate::offload::{undo_offloads, unsendable};
+use crate::port::now;
+use crate::sys::{PacketSocket, Received, VECTOR};
+use crate::{Port, PortError, Readiness};
+use packet::{Batch, MAX_LEN, Packet, PortCounters, PortId, PortReason};
+use std::io;
+
+/// Added to the MTU for the receive buffer: Ethernet header and one VLAN tag that stays in the packet, rounded up.
+const LINK_HEADERS: usize = 64;
+
+/// A port on a network interface that exists already, for example one end of a veth pair.
+///
+/// It receives everything that arrives there (promiscuous mode), in the form in which it would be on a wire: checksums that the sender left
+/// to the hardware are computed, VLAN tags that the kernel took out are put back. Packets of several segments
+/// are refused, see [`PortReason::RxSegmentationOffload`]. What this host itself sends on the interface is not received.
+///
+/// The kernel's own stack goes on receiving too. Give the interface no addresses if it should not answer.
+///
+/// Needs CAP_NET_RAW; with CAP_NET_ADMIN the buffers are larger.
+pub struct RawPort {
+    interface: String,
+    socket: PacketSocket,
+    mtu: usize,
+    counters: PortCounters,
+    received: Vec<Received>,
+}
+
+impl RawPort {
+    /// Opens the interface of this name in the network namespace of the calling thread (see [`crate::Namespace::run`] for another).
+    pub fn open(interface: &str) -> Result<RawPort, PortError> {
+        let failed = |step: &'static str, source: io::Error| {
+            let interface = interface.to_owned();
+            match source.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => PortError::NotPermitted { interface },
+                Some(libc::ENODEV | libc::ENXIO) => PortError::NoSuchInterface { interface },
+                _ => PortError::Open { interface, step, source },
+            }
+        };
+        let socket = PacketSocket::new(interface).map_err(|failure| failed(failure.step, failure.source))?;
+        let (mtu, hardware_type) = socket.mtu_and_type(interface).map_err(|source| failed("read the MTU", source))?;
+        if hardware_type != libc::ARPHRD_ETHER && hardware_type != libc::ARPHRD_LOOPBACK {
+            return Err(PortError::NotEthernet { interface: interface.to_owned(), hardware_type });
+        }
+        socket.bind().map_err(|failure| failed(failure.step, failure.source))?;
+        Ok(RawPort {
+            interface: interface.to_owned(),
+            socket,
+            // What is longer than a packet can be could not be sent anyhow (the loopback's MTU is 65536).
+            mtu: mtu.min(MAX_LEN - LINK_HEADERS),
+            counters: PortCounters::default(),
+            received: Vec::with_capacity(VECTOR),
+        })
+    }
+
+    /// Brings the packets that arrived into the form of the wire and takes out those for which that is not possible. Returns how
+    /// many of `slots`, from the first on, are to be kept.
+    fn accept(&mut self, slots: &mut [Packet], id: PortId, space: usize) -> usize {
+        let time = now();
+        let mut kept = 0;
+        for (index, received) in self.received.iter().enumerate() {
+            let slot = &mut slots[index];
+            let whole = if received.len > space { Err(PortReason::RxOversize) } else { Ok(()) };
+            let outcome = undo_offloads(slot, &received.vnet_header, received.vlan).and(whole);
+            match outcome {
+                Ok(()) => {
+                    slot.ingress_port = id;
+                    slot.received_at = time;
+                    self.counters.received.add(slot.len());
+                    slots.swap(kept, index);
+                    kept += 1;
+                }
+                Err(reason) => self.counters.drops.add(reason, received.len),
+            }
+        }
+        kept
+    }
+
+    /// Counts why the first of `packets` could not be sent, and returns how many packets that reason concerns.
+    fn refuse(&mut self, packets: &[&Packet], error: &io::Error) -> usize {
+        let (reason, concerned) = match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS) => (PortReason::TxQueueFull, packets.len()),
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => (PortReason::TxPortDown, packets.len()),
+            Some(libc::EMSGSIZE) => (PortReason::TxMtu, 1),
+            _ => (PortReason::TxError, 1),
+        };
+        for packet in &packets[..concerned] {
+            self.counters.drops.add(reason, packet.len());
+        }
+        concerned
+    }
+
+    /// Sends up to [`VECTOR`] packets that are of sendable size.
+    fn send_vector(&mut self, packets: &[&Packet]) -> usize {
+        let mut done = 0;
+        let mut sent = 0;
+        let mut pending_error = true;
+        while done < packets.len() {
+            match self.socket.send(&packets[done..]) {
+                Ok(count) => {
+                    for packet in &packets[done..done + count] {
+                        self.counters.sent.add(packet.len());
+                    }
+                    sent += count;
+                    // The kernel sends at least one or reports an error; were it not so, this must not loop for ever.
+                    done += count.max(1);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // That the interface was once down is reported late, to whoever asks first: it may be up again.
+                Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) && pending_error => pending_error = false,
+                Err(error) => done += self.refuse(&packets[done..], &error),
+            }
+        }
+        sent
+    }
+}
+
+impl Port for RawPort {
+    fn name(&self) -> &str {
+        &self.interface
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
+        let before = batch.len();
+        let wanted = batch.room().min(VECTOR);
+        for _ in 0..wanted {
+            // There is room for as many.
+            let _ = batch.push();
+        }
+        let slots = &mut batch.packets_mut()[before..];
+        let space = self.mtu + LINK_HEADERS;
+        let outcome = self.socket.receive(slots, space, &mut self.received);
+        let kept = match &outcome {
+            Ok(()) => self.accept(slots, id, space),
+            Err(_) => 0,
+        };
+        batch.truncate(before + kept);
+        match outcome {
+            Ok(()) => Ok(kept),
+            Err(source) => match source.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR) => Ok(0),
+                // A packet of segments that a virtio_net_hdr cannot describe (tunnelled ones, for example).
+                Some(libc::EINVAL) => {
+                    self.counters.drops.add_packets(PortReason::RxSegmentationOffload, 1);
+                    Ok(0)
+                }
+                // Reported once when the interface goes down; it may come back.
+                Some(libc::ENETDOWN) => {
+                    self.counters.drops.add_packets(PortReason::RxError, 1);
+                    Ok(0)
+                }
+                _ => Err(PortError::Receive { port: self.interface.clone(), source }),
+            },
+        }
+    }
+
+    fn send(&mut self, packets: &mut dyn Iterator<Item = &Packet>) -> usize {
+        let none = Packet::new();
+        let mut vector: [&Packet; VECTOR] = [&none; VECTOR];
+        let mut filled = 0;
+        let mut sent = 0;
+        for packet in packets {
+            if let Some(reason) = unsendable(packet.bytes(), self.mtu) {
+                self.counters.drops.add(reason, packet.len());
+                continue;
+            }
+            vector[filled] = packet;
+            filled += 1;
+            if filled == VECTOR {
+                sent += self.send_vector(&vector);
+                filled = 0;
+            }
+        }
+        sent + self.send_vector(&vector[..filled])
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Wait(self.socket.as_fd())
+    }
+
+    fn counters(&mut self) -> &PortCounters {
+        self.counters.drops.add_packets(PortReason::RxQueueFull, self.socket.take_drops());
+        &self.counters
+    }
+}

@@ -1,0 +1,320 @@
+//! Moves batches between ports through an engine.
+
+use crate::port::now;
+use crate::sys::Poller;
+use crate::{Port, PortError, Readiness};
+use packet::{
+    Batch, Counter, CpuReason, DropCounters, DropReason, Engine, EngineCounters, EngineReason, Output, Packet,
+    PacketRef, PortCounters, PortId, PortReason, Verdict,
+};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// How often [`Supervisor::on_tick`] is called unless told otherwise.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A port and the number by which the program knows it.
+pub struct Attached {
+    /// The number.
+    pub id: PortId,
+    /// The port.
+    pub port: Box<dyn Port>,
+}
+
+impl Attached {
+    /// `port` as number `id`.
+    pub fn new(id: u32, port: impl Port + 'static) -> Attached {
+        Attached { id: PortId(id), port: Box::new(port) }
+    }
+}
+
+/// A run could not start, or ended because of an error.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// Two ports with one number.
+    #[error("{id} is both `{first}` and `{second}`; give each port its own number")]
+    DuplicatePort {
+        /// The number.
+        id: PortId,
+        /// The port attached first.
+        first: String,
+        /// The port attached second.
+        second: String,
+    },
+    /// A port failed for good. Everything received before it has been processed.
+    #[error("{id}: {source}")]
+    Port {
+        /// The port's number.
+        id: PortId,
+        /// What happened.
+        #[source]
+        source: PortError,
+    },
+    /// Waiting for packets failed.
+    #[error("cannot wait for packets")]
+    Wait(#[source] io::Error),
+}
+
+/// What happened in a run, up to now.
+#[derive(Debug, Clone, Default)]
+pub struct RunReport {
+    /// What the engine did.
+    pub engine: EngineCounters,
+    /// What went through each port; brought up to date before each tick and at the end.
+    pub ports: BTreeMap<PortId, (String, PortCounters)>,
+    /// Packets of the engine for which there was no port ([`EngineReason::UnknownPort`]) or no taker on the CPU
+    /// ([`PortReason::CpuQueueFull`]). What a port itself lost is with the port.
+    pub unsent: DropCounters,
+    /// Time spent in the engine.
+    pub engine_time: Duration,
+    /// Time since the run began.
+    pub run_time: Duration,
+}
+
+impl RunReport {
+    /// All drops together: of the engine, of the ports, and what was unsent.
+    pub fn drops(&self) -> DropCounters {
+        let mut all = self.engine.drops.clone();
+        all += &self.unsent;
+        for (_, counters) in self.ports.values() {
+            all += &counters.drops;
+        }
+        all
+    }
+
+    /// What all ports sent.
+    pub fn sent(&self) -> Counter {
+        let mut sent = Counter::default();
+        for (_, counters) in self.ports.values() {
+            sent += counters.sent;
+        }
+        sent
+    }
+}
+
+/// What a run asks and tells its owner, always between two batches. A closure `FnMut(&mut E, &RunReport) -> ControlFlow<()>` is one,
+/// with nobody on the CPU.
+pub trait Supervisor<E: ?Sized> {
+    /// Called about ten times a second. May change the engine's tables: all packets before saw the old state, all after see the new.
+    /// `Break` ends the run.
+    fn on_tick(&mut self, engine: &mut E, report: &RunReport) -> ControlFlow<()>;
+
+    /// A packet for the CPU. Return whether it was taken; otherwise it is counted as [`PortReason::CpuQueueFull`].
+    fn on_cpu(&mut self, packet: &Packet, reason: CpuReason) -> bool {
+        let _ = (packet, reason);
+        false
+    }
+
+    /// The engine dropped a packet, which is shown as it was at its end.
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason) {
+        let _ = (packet, reason);
+    }
+}
+
+impl<E: ?Sized, F: FnMut(&mut E, &RunReport) -> ControlFlow<()>> Supervisor<E> for F {
+    fn on_tick(&mut self, engine: &mut E, report: &RunReport) -> ControlFlow<()> {
+        self(engine, report)
+    }
+}
+
+/// Polls ports, gives what arrives to an engine in batches, and sends what the engine says.
+///
+/// When nothing arrives it waits in poll(2), so an idle run costs no more than its ticks.
+pub struct Runner {
+    ports: Vec<Attached>,
+    tick: Duration,
+    batch: Batch,
+    out: Output,
+    /// Per port, what is to be sent there; in the order of `ports`.
+    queues: Vec<Vec<PacketRef>>,
+    /// The port that is asked first, a different one each time, so that a busy port cannot starve the others.
+    first: usize,
+    poller: Poller,
+    report: RunReport,
+}
+
+/// What one round over all ports found.
+enum Round {
+    Busy,
+    Idle,
+    /// All ports have ended.
+    Ended,
+}
+
+impl Runner {
+    /// A runner for these ports. Refuses two ports with the same number.
+    pub fn new(mut ports: Vec<Attached>) -> Result<Runner, RunError> {
+        ports.sort_by_key(|attached| attached.id);
+        for pair in ports.windows(2) {
+            if pair[0].id == pair[1].id {
+                let [first, second] = [0, 1].map(|index| pair[index].port.name().to_owned());
+                return Err(RunError::DuplicatePort { id: pair[0].id, first, second });
+            }
+        }
+        let queues = ports.iter().map(|_| Vec::new()).collect();
+        Ok(Runner {
+            ports,
+            tick: TICK,
+            batch: Batch::new(),
+            out: Output::new(),
+            queues,
+            first: 0,
+            poller: Poller::default(),
+            report: RunReport::default(),
+        })
+    }
+
+    /// Ticks this often (at least every millisecond, at most once an hour).
+    pub fn with_tick(mut self, tick: Duration) -> Runner {
+        self.tick = tick.clamp(Duration::from_millis(1), Duration::from_secs(3600));
+        self
+    }
+
+    /// Runs until `stop` is true (seen within a tick), the supervisor breaks off, all ports have ended, or one fails.
+    /// The report counts on over several runs.
+    pub fn run<E: Engine + ?Sized>(
+        &mut self,
+        engine: &mut E,
+        stop: &AtomicBool,
+        supervisor: &mut impl Supervisor<E>,
+    ) -> Result<&RunReport, RunError> {
+        let began = Instant::now();
+        let before = self.report.run_time;
+        let mut next_tick = began + self.tick;
+        let outcome = loop {
+            if stop.load(Ordering::Relaxed) {
+                break Ok(());
+            }
+            let round = match self.round(engine, supervisor) {
+                Ok(Round::Ended) => break Ok(()),
+                Ok(round) => round,
+                Err(error) => break Err(error),
+            };
+            let time = Instant::now();
+            if time >= next_tick {
+                next_tick = time + self.tick;
+                self.report.run_time = before + began.elapsed();
+                self.tick(engine, supervisor);
+                if supervisor.on_tick(engine, &self.report).is_break() {
+                    break Ok(());
+                }
+            } else if let Round::Idle = round
+                && let Err(error) = self.wait(next_tick - time)
+            {
+                break Err(error);
+            }
+        };
+        self.report.run_time = before + began.elapsed();
+        self.update_port_counters();
+        outcome.map(|()| &self.report)
+    }
+
+    /// What happened so far.
+    pub fn report(&self) -> &RunReport {
+        &self.report
+    }
+
+    /// The ports, for example to finish capture files.
+    pub fn into_ports(self) -> Vec<Attached> {
+        self.ports
+    }
+
+    /// Receives one batch from the ports, processes it, sends. A port's error is returned after all that was received has been
+    /// processed.
+    fn round<E: Engine + ?Sized>(
+        &mut self,
+        engine: &mut E,
+        supervisor: &mut impl Supervisor<E>,
+    ) -> Result<Round, RunError> {
+        self.batch.clear();
+        let count = self.ports.len();
+        let mut failure = None;
+        for offset in 0..count {
+            let attached = &mut self.ports[(self.first + offset) % count];
+            if self.batch.room() == 0 {
+                break;
+            }
+            if let Err(source) = attached.port.receive(attached.id, &mut self.batch) {
+                failure = Some(RunError::Port { id: attached.id, source });
+                break;
+            }
+        }
+        self.first = (self.first + 1) % count.max(1);
+        let idle = self.batch.is_empty();
+        if !idle {
+            self.out.clear();
+            let began = Instant::now();
+            engine.process(&mut self.batch, &mut self.out);
+            self.report.engine_time += began.elapsed();
+            self.dispatch(supervisor);
+        }
+        match failure {
+            Some(error) => Err(error),
+            None if !idle => Ok(Round::Busy),
+            None if self.ports.iter().all(|attached| matches!(attached.port.readiness(), Readiness::Ended)) => {
+                Ok(Round::Ended)
+            }
+            None => Ok(Round::Idle),
+        }
+    }
+
+    /// Gives the engine its time, and sends what it makes of it.
+    fn tick<E: Engine + ?Sized>(&mut self, engine: &mut E, supervisor: &mut impl Supervisor<E>) {
+        self.batch.clear();
+        self.out.clear();
+        engine.tick(now(), &mut self.out);
+        if !self.out.emissions().is_empty() {
+            self.dispatch(supervisor);
+        }
+        self.update_port_counters();
+    }
+
+    /// Carries out what the engine said about the batch.
+    fn dispatch<E: ?Sized>(&mut self, supervisor: &mut impl Supervisor<E>) {
+        self.report.engine.record(&self.batch, &self.out);
+        for (emission, packet) in self.out.iter(&self.batch) {
+            match emission.verdict {
+                Verdict::Forward { port } => match self.ports.binary_search_by_key(&port, |attached| attached.id) {
+                    Ok(index) => self.queues[index].push(emission.packet),
+                    Err(_) => self.report.unsent.add(EngineReason::UnknownPort, packet.len()),
+                },
+                Verdict::ToCpu { reason } => {
+                    if !supervisor.on_cpu(packet, reason) {
+                        self.report.unsent.add(PortReason::CpuQueueFull, packet.len());
+                    }
+                }
+                Verdict::Drop(reason) => supervisor.on_drop(packet, reason),
+            }
+        }
+        let (batch, out) = (&self.batch, &self.out);
+        for (attached, queue) in self.ports.iter_mut().zip(&mut self.queues) {
+            if !queue.is_empty() {
+                attached.port.send(&mut queue.iter().filter_map(|reference| out.packet(batch, *reference)));
+                queue.clear();
+            }
+        }
+    }
+
+    /// Waits for a packet, at most for `timeout`. Ports that have packets at once make it return at once.
+    fn wait(&mut self, timeout: Duration) -> Result<(), RunError> {
+        if self.ports.iter().any(|attached| matches!(attached.port.readiness(), Readiness::Now)) {
+            return Ok(());
+        }
+        let fds = self.ports.iter().filter_map(|attached| match attached.port.readiness() {
+            Readiness::Wait(fd) => Some(fd),
+            Readiness::Now | Readiness::Ended => None,
+        });
+        self.poller.wait(fds, timeout).map_err(RunError::Wait)
+    }
+
+    fn update_port_counters(&mut self) {
+        for attached in &mut self.ports {
+            let name = attached.port.name().to_owned();
+            self.report.ports.insert(attached.id, (name, attached.port.counters().clone()));
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The foreign function calls: AF_PACKET sockets, poll, eventfd, setns. Everything unsafe of this crate is here, behind functions that
+//! are safe to call.
+#![allow(unsafe_code)]
+
+use crate::offload::{VNET_HEADER, VlanTag};
+use libc::{c_int, c_void, socklen_t};
+use packet::Packet;
+use std::io;
+use std::mem::{size_of, size_of_val, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// The most packets per system call.
+pub(crate) const VECTOR: usize = 64;
+
+/// Room for one `tpacket_auxdata` control message (16 + 20 bytes, aligned), with some to spare.
+const CONTROL: usize = 64;
+
+/// Turns the `-1` convention into a result.
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A counter on which a poller can wait: readable after [`EventFd::signal`], until [`EventFd::clear`].
+#[derive(Debug)]
+pub(crate) struct EventFd(OwnedFd);
+
+impl EventFd {
+    pub(crate) fn new() -> io::Result<EventFd> {
+        // SAFETY: no pointers are passed.
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
+        // SAFETY: the call succeeded, so `fd` is open and belongs to nobody else.
+        Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Cannot fail: the counter would have to overflow, and then the descriptor is readable anyhow.
+    pub(crate) fn signal(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: the pointer and the length describe `one`, which lives across the call.
+        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    pub(crate) fn clear(&self) {
+        let mut count = [0u8; 8];
+        // SAFETY: the pointer and the length describe `count`, which lives across the call. An empty counter gives EAGAIN: as wanted.
+        unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Waits for one of several descriptors; keeps its memory between waits.
+#[derive(Default)]
+pub(crate) struct Poller {
+    fds: Vec<libc::pollfd>,
+}
+
+impl Poller {
+    /// Waits until one of `fds` is readable or in error, or `timeout` has passed, or a signal arrived.
+    pub(crate) fn wait<'a>(&mut self, fds: impl Iterator<Item = BorrowedFd<'a>>, timeout: Duration) -> io::Result<()> {
+        self.fds.clear();
+        self.fds.extend(fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }));
+        // Rounded up: a wait of 0 for a remainder below a millisecond would spin.
+        let millis = c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
+        // SAFETY: the pointer and the count describe `self.fds`, which is not touched during the call.
+        let result = unsafe { libc::poll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, millis) };
+        match check(result) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Moves the calling thread into the network namespace that `namespace` refers to.
+pub(crate) fn enter_network_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no pointers are passed, and the descriptor is open for the time of the borrow.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
+    Ok(())
+}
+
+/// What the kernel says about a received packet.
+pub(crate) struct Received {
+    /// Its full length in bytes; when this is more than the space that was offered, the rest is lost.
+    pub(crate) len: usize,
+    pub(crate) vnet_header: [u8; VNET_HEADER],
+    pub(crate) vlan: Option<VlanTag>,
+}
+
+/// A raw AF_PACKET socket, bound to one interface (packet(7)).
+///
+/// Packets are received by `recvmmsg` straight into the packets' own buffers: a ring shared with the kernel (PACKET_MMAP) would
+/// save a system call per 64 packets but cost a copy of each, and its version 3 holds packets back for up to
+/// a timer tick.
+pub(crate) struct PacketSocket {
+    fd: OwnedFd,
+    index: c_int,
+}
+
+/// A step of opening that failed.
+pub(crate) struct OpenFailure {
+    pub(crate) step: &'static str,
+    pub(crate) source: io::Error,
+}
+
+impl PacketSocket {
+    /// An unbound socket: it receives nothing until [`PacketSocket::bind`].
+    pub(crate) fn new(interface: &str) -> Result<PacketSocket, OpenFailure> {
+        let failed = |step| move |source| OpenFailure { step, source };
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: no pointers are passed.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }).map_err(failed("open a raw socket"))?;
+        // SAFETY: the call succeeded, so `fd` is open and belongs to nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let request = interface_request(&fd, interface, libc::SIOCGIFINDEX).map_err(failed("find the interface"))?;
+        // SAFETY: SIOCGIFINDEX succeeded and so has set this member of the union.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        Ok(PacketSocket { fd, index })
+    }
+
+    /// Sets all options, then binds to the interface, so that no packet is received in another form.
+    pub(crate) fn bind(&self) -> Result<(), OpenFailure> {
+        let failed = |step| move |source| OpenFailure { step, source };
+        let on: c_int = 1;
+        self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on).map_err(failed("ask for offload information"))?;
+        self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &on).map_err(failed("ask for VLAN information"))?;
+        self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on)
+            .map_err(failed("ignore outgoing packets (Linux 4.20 or later is needed)"))?;
+        let membership = libc::packet_mreq {
+            mr_ifindex: self.index,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+            .map_err(failed("switch on promiscuous mode"))?;
+        // Larger buffers than the system's limit need CAP_NET_ADMIN. Without it, the limit it is: a loss would be counted.
+        let buffer: c_int = 8 << 20;
+        for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
+            let _ = self.set(libc::SOL_SOCKET, force, &buffer).or_else(|_| self.set(libc::SOL_SOCKET, plain, &buffer));
+        }
+        // SAFETY: all-zero is a valid value of this plain structure.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = self.index;
+        let length = size_of_val(&address) as socklen_t;
+        // SAFETY: the pointer and the length describe `address`, which lives across the call.
+        let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), length) };
+        check(result).map_err(failed("bind the socket"))?;
+        Ok(())
+    }
+
+    /// The interface's MTU in bytes, and its ARPHRD hardware type.
+    pub(crate) fn mtu_and_type(&self, interface: &str) -> io::Result<(usize, u16)> {
+        let mtu = interface_request(&self.fd, interface, libc::SIOCGIFMTU)?;
+        let hardware = interface_request(&self.fd, interface, libc::SIOCGIFHWADDR)?;
+        // SAFETY: the two calls succeeded and so have set these members of the unions.
+        let (mtu, kind) = unsafe { (mtu.ifr_ifru.ifru_mtu, hardware.ifr_ifru.ifru_hwaddr.sa_family) };
+        Ok((usize::try_from(mtu).unwrap_or(0), kind))
+    }
+
+    /// How many packets the kernel dropped for lack of room since the last call.
+    pub(crate) fn take_drops(&self) -> u64 {
+        // SAFETY: all-zero is a valid value of this plain structure.
+        let mut stats: libc::tpacket_stats = unsafe { zeroed() };
+        let mut length = size_of_val(&stats) as socklen_t;
+        // SAFETY: the pointers describe `stats` and `length`, which live across the call; `length` is the size of `stats`.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut stats).cast(),
+                &raw mut length,
+            )
+        };
+        if result == 0 { u64::from(stats.tp_drops) } else { 0 }
+    }
+
+    /// Receives up to [`VECTOR`] packets, one into each of `slots`, each up to `space` bytes; what was received is put into
+    /// `received`. Never blocks: without packets the error is `WouldBlock`.
+    pub(crate) fn receive(&self, slots: &mut [Packet], space: usize, received: &mut Vec<Received>) -> io::Result<()> {
+        received.clear();
+        let count = slots.len().min(VECTOR);
+        let mut vnet_headers = [[0u8; VNET_HEADER]; VECTOR];
+        let mut controls = [ControlBuffer([0; CONTROL]); VECTOR];
+        // SAFETY: all-zero is a valid value of these plain structures.
+        let (mut iovecs, mut headers): ([[libc::iovec; 2]; VECTOR], [libc::mmsghdr; VECTOR]) = unsafe { zeroed() };
+        for index in 0..count {
+            let buffer = slots[index].receive_space(space).map_err(io::Error::other)?;
+            iovecs[index] = [iovec(&mut vnet_headers[index]), iovec(buffer)];
+            let header = &mut headers[index].msg_hdr;
+            header.msg_iov = iovecs[index].as_mut_ptr();
+            header.msg_iovlen = 2;
+            header.msg_control = controls[index].0.as_mut_ptr().cast();
+            header.msg_controllen = CONTROL as _;
+        }
+        // SAFETY: the first `count` headers point to I/O vectors and control buffers on this stack frame; those vectors point to
+        // `vnet_headers` and to the buffers of distinct packets in `slots`, which is mutably borrowed and not touched before
+        // the call returns. All lengths are those of the memory pointed to.
+        let result = unsafe {
+            libc::recvmmsg(
+                self.fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count as u32,
+                (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
+                std::ptr::null_mut(),
+            )
+        };
+        let count = check(result)? as usize;
+        for index in 0..count {
+            let len = (headers[index].msg_len as usize).saturating_sub(VNET_HEADER);
+            slots[index].received(len.min(space));
+            let vlan = vlan_of(&headers[index].msg_hdr);
+            received.push(Received { len, vnet_header: vnet_headers[index], vlan });
+        }
+        Ok(())
+    }
+
+    /// Sends up to [`VECTOR`] of `packets`, as they are, and returns how many of them, from the first on, were sent.
+    pub(crate) fn send(&self, packets: &[&Packet]) -> io::Result<usize> {
+        let count = packets.len().min(VECTOR);
+        // All-zero: checksums are complete, and it is one segment.
+        let no_offloads = [0u8; VNET_HEADER];
+        // SAFETY: all-zero is a valid value of these plain structures.
+        let (mut iovecs, mut headers): ([[libc::iovec; 2]; VECTOR], [libc::mmsghdr; VECTOR]) = unsafe { zeroed() };
+        for index in 0..count {
+            iovecs[index] = [source_iovec(&no_offloads), source_iovec(packets[index].bytes())];
+            headers[index].msg_hdr.msg_iov = iovecs[index].as_mut_ptr();
+            headers[index].msg_hdr.msg_iovlen = 2;
+        }
+        // SAFETY: the first `count` headers point to I/O vectors on this stack frame, and those to `no_offloads` and to the bytes of
+        // packets that are borrowed across the call. `sendmmsg` only reads what they point to.
+        let result =
+            unsafe { libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT as _) };
+        Ok(check(result)? as usize)
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    fn set<T: Copy>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+        let pointer: *const c_void = (&raw const *value).cast();
+        // SAFETY: the pointer and the length describe `value`, which lives across the call.
+        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, pointer, size_of::<T>() as socklen_t) })?;
+        Ok(())
+    }
+}
+
+/// Control messages start with a length that must be aligned.
+#[derive(Clone, Copy)]
+#[repr(align(8))]
+struct ControlBuffer([u8; CONTROL]);
+
+fn iovec(bytes: &mut [u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
+}
+
+/// For sending only: the system call does not write through the pointer, whatever its type says.
+fn source_iovec(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+/// Asks about an interface (netdevice(7)); names that are too long do not exist.
+fn interface_request(fd: &OwnedFd, interface: &str, request: libc::c_ulong) -> io::Result<libc::ifreq> {
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut argument: libc::ifreq = unsafe { zeroed() };
+    if interface.len() >= argument.ifr_name.len() || interface.is_empty() || interface.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (place, byte) in argument.ifr_name.iter_mut().zip(interface.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    // SAFETY: the requests used here read the name, which ends with a zero, and write within the `ifreq` that is passed.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut argument) })?;
+    Ok(argument)
+}
+
+/// The VLAN tag from the PACKET_AUXDATA control message of a received packet.
+fn vlan_of(header: &libc::msghdr) -> Option<VlanTag> {
+    // SAFETY: `header` was filled by the kernel, and its control buffer is alive: this is called while its owner's frame is. The
+    // CMSG functions stay within `msg_controllen`, which the kernel set to what it wrote.
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !message.is_null() {
+        // SAFETY: not null, so it points to a whole `cmsghdr` inside the control buffer, which is aligned for it.
+        let current = unsafe { &*message };
+        let whole = size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>();
+        if current.cmsg_level == libc::SOL_PACKET
+            && current.cmsg_type == libc::PACKET_AUXDATA
+            && current.cmsg_len as usize >= whole
+        {
+            // SAFETY: the message is long enough for this structure by its own length, which the kernel wrote; read unaligned, and
+            // every bit pattern is a valid value.
+            let data: libc::tpacket_auxdata =
+                unsafe { libc::CMSG_DATA(message).cast::<libc::tpacket_auxdata>().read_unaligned() };
+            if data.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+                return None;
+            }
+            let known = data.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+            let tpid = if known { data.tp_vlan_tpid } else { libc::ETH_P_8021Q as u16 };
+            return Some(VlanTag { tpid, tci: data.tp_vlan_tci });
+        }
+        // SAFETY: as for CMSG_FIRSTHDR.
+        message = unsafe { libc::CMSG_NXTHDR(header, message) };
+    }
+    None
+}

@@ -1,0 +1,321 @@
+//! Raw sockets on veth pairs, in network namespaces that each test makes and removes.
+//!
+//! Needs root. Otherwise each test says that it was skipped: as no test harness shows output of tests that pass, run with
+//! `--nocapture` to see it.
+
+use io::{Attached, Namespace, Port, PortError, RawPort, Readiness, RunReport, Runner};
+use packet::*;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::ops::ControlFlow;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Runs a command; whether it succeeded.
+fn sh(command: &str) -> bool {
+    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+    if !output.status.success() {
+        eprintln!("{command}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    output.status.success()
+}
+
+/// Namespaces that are removed when the test ends, in whatever way.
+struct Lab {
+    names: Vec<String>,
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for name in &self.names {
+            sh(&format!("ip netns del {name}"));
+        }
+    }
+}
+
+impl Lab {
+    /// `None`, and a message, where namespaces cannot be made.
+    fn new(count: usize) -> Option<Lab> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let names: Vec<String> =
+            (0..count).map(|index| format!("io-test-{}-{number}-{index}", std::process::id())).collect();
+        let lab = Lab { names: Vec::new() };
+        let made = names.iter().all(|name| sh(&format!("ip netns add {name}")));
+        let lab = Lab { names: if made { names } else { lab.names.clone() } };
+        if !made {
+            println!("SKIPPED: network namespaces cannot be made here; run as root");
+            return None;
+        }
+        for name in &lab.names {
+            // No neighbour discovery on its own account: tests count packets.
+            assert!(sh(&format!(
+                "ip netns exec {name} sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.all.disable_ipv6=1"
+            )));
+        }
+        Some(lab)
+    }
+
+    fn namespace(&self, index: usize) -> Namespace {
+        Namespace::open(&self.names[index]).unwrap()
+    }
+
+    /// Runs `ip` in a namespace.
+    fn ip(&self, index: usize, arguments: &str) {
+        assert!(sh(&format!("ip -n {} {arguments}", self.names[index])), "ip {arguments}");
+    }
+
+    fn open(&self, index: usize, interface: &str) -> RawPort {
+        self.namespace(index).run(|| RawPort::open(interface)).unwrap().unwrap()
+    }
+
+    /// A pair `va`-`vb` within the first namespace, up.
+    fn pair(&self) -> (RawPort, RawPort) {
+        self.ip(0, "link add va type veth peer name vb");
+        self.ip(0, "link set va up");
+        self.ip(0, "link set vb up");
+        (self.open(0, "va"), self.open(0, "vb"))
+    }
+}
+
+/// Receives until `count` packets are there, for at most two seconds.
+fn receive(port: &mut impl Port, count: usize) -> Vec<Packet> {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    let mut all = Vec::new();
+    while all.len() < count && Instant::now() < deadline {
+        let mut batch = Batch::new();
+        if port.receive(PortId(3), &mut batch).unwrap() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        all.extend_from_slice(batch.packets());
+    }
+    all
+}
+
+fn frame(len: usize, ethertype: [u8; 2], seed: u8) -> Packet {
+    let mut bytes: Vec<u8> = (0..len).map(|index| (index as u8).wrapping_mul(7).wrapping_add(seed)).collect();
+    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
+    bytes[12..14].copy_from_slice(&ethertype);
+    Packet::from_bytes(&bytes).unwrap()
+}
+
+#[test]
+fn frames_cross_a_veth_pair_unchanged() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (mut a, mut b) = lab.pair();
+    assert_eq!((a.name(), a.mtu()), ("va", 1500));
+    let sizes = [14, 15, 60, 1513, 1514];
+    let packets: Vec<Packet> = (0..300).map(|index| frame(sizes[index % 5], [0x88, 0xb5], index as u8)).collect();
+    assert_eq!(a.send(&mut packets.iter()), 300);
+    let received = receive(&mut b, 300);
+    assert_eq!(received.len(), 300);
+    for (sent, got) in packets.iter().zip(&received) {
+        assert_eq!(sent.bytes(), got.bytes());
+        assert_eq!(got.ingress_port, PortId(3));
+        assert!(got.received_at > 1_600_000_000_000_000_000);
+    }
+    assert!(receive(&mut a, 1).is_empty(), "the sender must not receive what it sent");
+    assert_eq!(a.counters().sent.packets, 300);
+    assert_eq!(b.counters().received, Counter { packets: 300, bytes: packets.iter().map(|p| p.len() as u64).sum() });
+    assert!(matches!(b.readiness(), Readiness::Wait(_)));
+}
+
+#[test]
+fn vlan_tags_survive() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (mut a, mut b) = lab.pair();
+    let mut tagged = frame(80, [0x81, 0x00], 1);
+    tagged.bytes_mut()[14..18].copy_from_slice(&[0x60, 0x05, 0x08, 0x00]);
+    let mut longest = frame(1518, [0x81, 0x00], 3);
+    longest.bytes_mut()[14..18].copy_from_slice(&[0x00, 0x06, 0x88, 0xb5]);
+    let mut stacked = frame(1514, [0x88, 0xa8], 2);
+    stacked.bytes_mut()[14..22].copy_from_slice(&[0x00, 0x07, 0x81, 0x00, 0x0f, 0xff, 0x08, 0x00]);
+    assert_eq!(a.send(&mut [&tagged, &longest, &stacked].into_iter()), 3);
+    let received = receive(&mut b, 3);
+    let bytes: Vec<&[u8]> = received.iter().map(Packet::bytes).collect();
+    assert_eq!(bytes, [tagged.bytes(), longest.bytes(), stacked.bytes()]);
+
+    // A tag that the kernel keeps beside the packet, as sent by a VLAN device.
+    if !sh(&format!("ip -n {} link add link va name tagged type vlan id 9", lab.names[0])) {
+        println!("SKIPPED IN PART: this kernel has no VLAN devices");
+        return;
+    }
+    lab.ip(0, "addr add 10.1.0.1/24 dev tagged");
+    lab.ip(0, "link set tagged up");
+    lab.ip(0, "neigh add 10.1.0.2 lladdr 02:00:00:00:00:09 dev tagged");
+    lab.namespace(0).run(|| UdpSocket::bind("10.1.0.1:0").unwrap().send_to(b"hello", "10.1.0.2:5").unwrap()).unwrap();
+    let received = receive(&mut b, 1);
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].bytes()[12..18], [0x81, 0x00, 0x00, 0x09, 0x08, 0x00]);
+    assert_udp_checksum(&received[0].bytes()[18..]);
+}
+
+#[test]
+fn what_cannot_be_sent_is_counted_with_its_reason() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (mut a, _b) = lab.pair();
+    let packets = [frame(1515, [8, 0], 0), Packet::from_bytes(&[1; 13]).unwrap(), frame(60, [8, 0], 0)];
+    assert_eq!(a.send(&mut packets.iter()), 1);
+    assert_eq!(a.counters().drops.get(PortReason::TxMtu).packets, 1);
+    assert_eq!(a.counters().drops.get(PortReason::TxRunt).packets, 1);
+    lab.ip(0, "link set va mtu 1000");
+    assert_eq!(a.send(&mut [frame(1100, [8, 0], 0), frame(60, [8, 0], 0)].iter()), 1, "the MTU changed after opening");
+    assert_eq!(a.counters().drops.get(PortReason::TxMtu).packets, 2);
+    lab.ip(0, "link set va down");
+    assert_eq!(a.send(&mut packets[2..].iter()), 0);
+    assert_eq!(a.counters().drops.get(PortReason::TxPortDown).packets, 1);
+    lab.ip(0, "link set va up");
+    assert_eq!(a.send(&mut packets[2..].iter()), 1, "a port comes back with its interface");
+    assert!(receive(&mut a, 1).is_empty());
+    lab.ip(0, "link del va");
+    assert_eq!(a.send(&mut packets[2..].iter()), 0);
+    assert_eq!(a.counters().drops.get(PortReason::TxPortDown).packets, 2);
+    assert!(receive(&mut a, 1).is_empty(), "receiving from what is gone gives nothing, and no error either");
+}
+
+#[test]
+fn a_frame_larger_than_the_buffer_is_dropped_by_name() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (_, mut b) = lab.pair();
+    lab.ip(0, "link set va mtu 3000");
+    lab.ip(0, "link set vb mtu 3000");
+    let mut a = lab.open(0, "va");
+    // `b` was opened when its MTU was 1500.
+    assert_eq!(a.send(&mut [frame(2500, [0x88, 0xb5], 0), frame(100, [0x88, 0xb5], 0)].iter()), 2);
+    let received = receive(&mut b, 1);
+    assert_eq!(received.iter().map(Packet::len).collect::<Vec<_>>(), [100]);
+    assert_eq!(b.counters().drops.get(PortReason::RxOversize), Counter { packets: 1, bytes: 2500 });
+}
+
+#[test]
+fn an_overrun_is_counted() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (mut a, mut b) = lab.pair();
+    let packet = frame(1514, [0x88, 0xb5], 0);
+    for _ in 0..400 {
+        assert_eq!(a.send(&mut std::iter::repeat_n(&packet, 64)), 64);
+    }
+    let received = receive(&mut b, 25_600).len() as u64;
+    assert!(received < 25_600, "the socket's buffer holds about ten thousand");
+    assert_eq!(received + b.counters().drops.get(PortReason::RxQueueFull).packets, 25_600, "none is lost silently");
+}
+
+#[test]
+fn opening_fails_with_the_reason() {
+    let Some(lab) = Lab::new(1) else { return };
+    let open = |name: &'static str| lab.namespace(0).run(move || RawPort::open(name)).unwrap().err().unwrap();
+    assert!(matches!(open("nothere"), PortError::NoSuchInterface { .. }));
+    assert!(matches!(open("a-name-that-is-too-long"), PortError::NoSuchInterface { .. }));
+    assert!(matches!(open(""), PortError::NoSuchInterface { .. }));
+    // ARPHRD_NONE: carries IP packets without a link header.
+    lab.ip(0, "tuntap add tun9 mode tun");
+    assert!(matches!(open("tun9"), PortError::NotEthernet { hardware_type: 65534, .. }));
+    assert!(Namespace::open("no-such-namespace").unwrap_err().to_string().contains("ip netns"));
+    assert!(Namespace::open("../../etc/passwd").is_err());
+}
+
+/// The one's complement sum over pseudo-header and datagram must come out as all ones (RFC 768).
+fn assert_udp_checksum(ip: &[u8]) {
+    let (header, rest) = etherparse::Ipv4Header::from_slice(ip).unwrap();
+    let (udp, payload) = etherparse::UdpHeader::from_slice(rest).unwrap();
+    let payload = &payload[..usize::from(udp.length) - 8];
+    assert_eq!(udp.checksum, udp.calc_checksum_ipv4(&header, payload).unwrap());
+}
+
+#[test]
+fn checksums_left_to_the_hardware_are_computed() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (_, mut b) = lab.pair();
+    lab.ip(0, "addr add 10.2.0.1/24 dev va");
+    lab.ip(0, "neigh add 10.2.0.2 lladdr 02:00:00:00:00:09 dev va");
+    let features = Command::new("ip").args(["netns", "exec", &lab.names[0], "ethtool", "-k", "va"]).output().unwrap();
+    assert!(
+        String::from_utf8_lossy(&features.stdout).contains("tx-checksumming: on"),
+        "this test would show nothing without offload"
+    );
+    lab.namespace(0)
+        .run(|| {
+            let socket = UdpSocket::bind("10.2.0.1:0").unwrap();
+            for len in 0..50 {
+                socket.send_to(&vec![0xee; len], "10.2.0.2:7").unwrap();
+            }
+        })
+        .unwrap();
+    let received = receive(&mut b, 50);
+    assert_eq!(received.len(), 50);
+    for packet in &received {
+        assert_udp_checksum(&packet.bytes()[14..]);
+    }
+}
+
+/// Forwards between ports 1 and 2.
+struct Wire;
+
+impl Engine for Wire {
+    fn name(&self) -> &str {
+        "wire"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        &ReasonTable::EMPTY
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        for (reference, packet) in batch.indexed() {
+            out.forward(reference, PortId(3 - packet.ingress_port.0));
+        }
+    }
+}
+
+/// Two hosts, with a wire between them that is a runner on raw sockets. Returns the drop counters after `bytes` went over TCP.
+fn tcp_through_the_runner(segmentation: bool, bytes: usize) -> Option<(DropCounters, Duration)> {
+    let lab = Lab::new(3)?;
+    let mut ports = Vec::new();
+    for host in [1, 2] {
+        lab.ip(0, &format!("link add w{host} type veth peer name e netns {}", lab.names[host]));
+        lab.ip(0, &format!("link set w{host} up"));
+        lab.ip(host, &format!("addr add 10.3.0.{host}/24 dev e"));
+        lab.ip(host, "link set e up");
+        if !segmentation {
+            assert!(sh(&format!("ip netns exec {} ethtool -K e tso off gso off", lab.names[host])));
+        }
+        ports.push(Attached::new(host as u32, lab.open(0, &format!("w{host}"))));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let runner = std::thread::spawn(move || {
+        let mut runner = Runner::new(ports).unwrap();
+        runner.run(&mut Wire, &flag, &mut |_: &mut Wire, _: &RunReport| ControlFlow::Continue(())).unwrap();
+        runner.report().clone()
+    });
+    let content: Vec<u8> = (0..bytes).map(|index| (index % 251) as u8).collect();
+    let listener = lab.namespace(2).run(|| TcpListener::bind("10.3.0.2:80").unwrap()).unwrap();
+    let server = std::thread::spawn(move || {
+        let mut received = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        received
+    });
+    let began = Instant::now();
+    lab.namespace(1).run(|| TcpStream::connect("10.3.0.2:80").unwrap().write_all(&content).unwrap()).unwrap();
+    assert!(server.join().unwrap() == content, "what arrives is what was sent");
+    let elapsed = began.elapsed();
+    stop.store(true, Ordering::Relaxed);
+    Some((runner.join().unwrap().drops(), elapsed))
+}
+
+#[test]
+fn tcp_crosses_the_runner_without_loss_when_segmentation_offload_is_off() {
+    let Some((drops, elapsed)) = tcp_through_the_runner(false, 8 << 20) else { return };
+    assert_eq!(drops, DropCounters::default());
+    println!("8 MiB in {elapsed:?}");
+}
+
+#[test]
+fn tcp_survives_segmentation_offload_and_the_loss_has_a_name() {
+    let Some((drops, elapsed)) = tcp_through_the_runner(true, 40_000) else { return };
+    assert!(drops.get(PortReason::RxSegmentationOffload).packets > 0, "{drops:?}");
+    assert_eq!(drops.total(), drops.get(PortReason::RxSegmentationOffload), "no other losses");
+    println!("40 kB in {elapsed:?}");
+}
