@@ -62,7 +62,7 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
             meta.instance:              exact @name("instance");
             hdr.inner_ipv4.destination: lpm   @name("destination");
         }
-        actions = { local; peer; idc; cross_region; internet; blackhole; @defaultonly no_route; }
+        actions = { local; peer; idc; cross_region; internet; blackhole; no_route; }
         const default_action = no_route();
         size = 1048576;
     }
@@ -72,7 +72,7 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
             meta.instance:              exact @name("instance");
             hdr.inner_ipv6.destination: lpm   @name("destination");
         }
-        actions = { local; peer; idc; cross_region; internet; blackhole; @defaultonly no_route; }
+        actions = { local; peer; idc; cross_region; internet; blackhole; no_route; }
         const default_action = no_route();
         size = 1048576;
     }
