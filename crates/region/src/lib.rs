@@ -1,1 +1,21 @@
-//! Tenants' intent: a region file in YAML to table entries
+//! Tenants' intent: a region file in YAML, checked as a whole, to table entries of the gateway program.
+//!
+//! The crate knows the gateway's tables by name (programs/gateway/TABLES.md) and nothing of packets or engines. Nothing is
+//! applied here: what comes out is entries, each with the line of the file that it comes from.
+
+mod check;
+mod entries;
+mod load;
+mod model;
+mod position;
+mod prefix_map;
+mod problem;
+mod values;
+
+pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, Region, Scope, Target, check};
+pub use entries::{Api, Entries, NotAGateway, Numbers, diff, entries};
+pub use load::{LoadError, MAX_FILE_BYTES, load, parse, schema};
+pub use model::*;
+pub use position::*;
+pub use problem::{MAX_PROBLEMS, Problem, Problems};
+pub use values::*;

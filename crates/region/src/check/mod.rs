@@ -1,0 +1,65 @@
+//! Checking a region file as a whole, before anything of it is used.
+//!
+//! All problems are reported, not just the first, and names are resolved to indices on the way.
+
+mod acl;
+mod names;
+mod routes;
+mod underlay;
+mod vms;
+mod vpcs;
+
+pub(crate) use acl::directions as acl_directions;
+pub use routes::{FlatRoute, Scope, Target};
+
+use crate::model::RegionFile;
+use crate::problem::{Problems, Report};
+use std::collections::HashMap;
+
+/// Greatest number of peerings that a packet may pass in a row.
+pub const MAX_PEERINGS: usize = 4;
+/// Greatest VNI: 24 bits (RFC 7348 section 5).
+pub const MAX_VNI: u32 = 0xff_ffff;
+
+/// A region file that is right, with its references resolved.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// The file.
+    pub file: RegionFile,
+    /// For each server, indices of its uplinks.
+    pub server_uplinks: Vec<Vec<usize>>,
+    /// For each remote, indices of its uplinks.
+    pub remote_uplinks: Vec<Vec<usize>>,
+    /// For each VPC, indices of its peers.
+    pub peers: Vec<Vec<usize>>,
+    /// For each VPC, its route tables with peerings resolved: the main one first, then `route_tables` in order.
+    pub tables: Vec<Vec<Vec<FlatRoute>>>,
+    /// For each VPC and each of its policy routes, the index into `tables`.
+    pub policies: Vec<Vec<usize>>,
+    /// For each machine, the indices of its VPC and server.
+    pub vm_places: Vec<(usize, usize)>,
+}
+
+/// Names of one kind to indices.
+pub(crate) type Index = HashMap<Box<str>, usize>;
+
+/// Checks everything in a file.
+///
+/// # Errors
+/// All problems found, by place in the file.
+pub fn check(name: &str, file: RegionFile) -> Result<Region, Problems> {
+    let mut report = Report::new(name);
+    let uplinks = names::index(&mut report, "uplink", file.uplinks.iter().map(|u| &u.name));
+    let servers = names::index(&mut report, "server", file.servers.iter().map(|s| &s.name));
+    let remotes = names::index(&mut report, "remote", file.remotes.iter().map(|r| &r.name));
+    let vpcs = names::index(&mut report, "VPC", file.vpcs.iter().map(|v| &v.name));
+    let (server_uplinks, remote_uplinks) = underlay::check(&mut report, &file, &uplinks);
+    let subnets = vpcs::check(&mut report, &file);
+    let peers = vpcs::peerings(&mut report, &file, &vpcs);
+    let (tables, policies) =
+        routes::check(&mut report, &file, &routes::Context { vpcs: &vpcs, remotes: &remotes, peers: &peers });
+    acl::check(&mut report, &file);
+    let vm_places = vms::check(&mut report, &file, &vpcs, &servers, &subnets);
+    report.finish()?;
+    Ok(Region { file, server_uplinks, remote_uplinks, peers, tables, policies, vm_places })
+}

@@ -1,0 +1,297 @@
+//! Routes and route tables. Peerings are resolved here, so that the gateway decides with one lookup.
+//!
+//! A route to a peer means "the peer's main table decides". Resolving it gives, for each prefix that the peer tells apart
+//! within the route, where the packet ends up; up to [`MAX_PEERINGS`] peerings in a row. A chain that comes back to a VPC
+//! it has been in is a loop and is refused.
+
+use super::vpcs::network;
+use super::{Index, MAX_PEERINGS, names, underlay};
+use crate::model::{Name, RegionFile, RemoteKind, Route, Vpc};
+use crate::position::{At, Position};
+use crate::prefix_map::PrefixMap;
+use crate::problem::Report;
+use ipnet::IpNet;
+use std::collections::HashMap;
+
+/// Scope of a route, as counted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Scope {
+    /// A machine of the same VPC.
+    Local,
+    /// A machine of another VPC of the region.
+    Peer,
+    /// A customer's data centre.
+    Idc,
+    /// Another region.
+    CrossRegion,
+    /// The internet.
+    Internet,
+    /// Nowhere.
+    Blackhole,
+}
+
+/// Where a route ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Target {
+    /// A machine of the VPC with that index.
+    Vpc(usize),
+    /// The remote with that index; packets carry the VNI.
+    Remote(usize, u32),
+    /// The internet.
+    Internet,
+    /// Dropped, as the tenant asked for.
+    Blackhole,
+    /// A peer was to decide, and has no route.
+    NoRoute,
+}
+
+/// A route with its peerings resolved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlatRoute {
+    /// Destination.
+    pub prefix: IpNet,
+    /// Its scope.
+    pub scope: Scope,
+    /// Where it ends.
+    pub target: Target,
+    /// Where in the file it comes from: the route of the table's own VPC.
+    pub origin: Position,
+}
+
+/// What routes refer to.
+pub(super) struct Context<'a> {
+    pub(super) vpcs: &'a Index,
+    pub(super) remotes: &'a Index,
+    pub(super) peers: &'a [Vec<usize>],
+}
+
+/// A route as written, its target resolved by name.
+#[derive(Clone, Copy, Debug)]
+struct Raw {
+    prefix: IpNet,
+    step: Step,
+    at: Position,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    End(Scope, Target),
+    Peer(usize),
+}
+
+/// A route table as written: sorted by prefix, and by longest match.
+#[derive(Default)]
+struct RawTable {
+    sorted: Vec<Raw>,
+    longest: PrefixMap<usize>,
+}
+
+/// Flattened tables by VPC and table, and the table of each policy route by VPC.
+type Checked = (Vec<Vec<Vec<FlatRoute>>>, Vec<Vec<usize>>);
+
+pub(super) fn check(report: &mut Report, file: &RegionFile, context: &Context) -> Checked {
+    let raw: Vec<Vec<RawTable>> = (0..file.vpcs.len()).map(|v| vpc_tables(report, file, context, v)).collect();
+    let mut flat = Vec::with_capacity(raw.len());
+    for (v, tables) in raw.iter().enumerate() {
+        let mut resolver = Resolver { report, file, raw: &raw };
+        flat.push(tables.iter().map(|table| resolver.table(v, table)).collect());
+    }
+    let policies = file.vpcs.iter().map(|vpc| policy(report, vpc)).collect();
+    (flat, policies)
+}
+
+/// A VPC's tables: own subnets and peers' subnets are in each of them.
+fn vpc_tables(report: &mut Report, file: &RegionFile, context: &Context, v: usize) -> Vec<RawTable> {
+    let vpc = &file.vpcs[v];
+    names::index(report, "route table", vpc.route_tables.iter().map(|t| &t.name));
+    let lists = std::iter::once(&vpc.routes).chain(vpc.route_tables.iter().map(|t| &t.routes));
+    lists
+        .map(|routes| {
+            let mut all = implied(file, context, v);
+            all.extend(routes.iter().filter_map(|route| explicit(report, file, context, v, route)));
+            table(report, all)
+        })
+        .collect()
+}
+
+/// Routes that the file does not spell out.
+fn implied(file: &RegionFile, context: &Context, v: usize) -> Vec<Raw> {
+    let own = file.vpcs[v].subnets.iter().map(|subnet| Raw {
+        prefix: subnet.network(),
+        step: Step::End(Scope::Local, Target::Vpc(v)),
+        at: subnet.at,
+    });
+    let peers = context.peers[v].iter().flat_map(|peer| {
+        let step = Step::Peer(*peer);
+        file.vpcs[*peer].subnets.iter().map(move |subnet| Raw { prefix: subnet.network(), step, at: subnet.at })
+    });
+    own.chain(peers).collect()
+}
+
+/// A route of the file.
+fn explicit(report: &mut Report, file: &RegionFile, context: &Context, v: usize, route: &At<Route>) -> Option<Raw> {
+    network(report, &route.to);
+    let targets = [route.peer.is_some(), route.remote.is_some(), route.internet, route.blackhole];
+    if targets.iter().filter(|t| **t).count() != 1 {
+        let mend = "give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`";
+        report.add(route.at, format!("the route to {} needs one target", route.to.value), mend);
+        return None;
+    }
+    if let (Some(vni), None) = (&route.vni, &route.remote) {
+        report.add(vni.at, "only a route to a remote has a VNI", "remove `vni`");
+    }
+    let step = if let Some(peer) = &route.peer {
+        Step::Peer(peered(report, file, context, v, peer)?)
+    } else if let Some(remote) = &route.remote {
+        to_remote(report, file, context, route, remote)?
+    } else if route.internet {
+        Step::End(Scope::Internet, Target::Internet)
+    } else {
+        Step::End(Scope::Blackhole, Target::Blackhole)
+    };
+    Some(Raw { prefix: route.to.network(), step, at: route.at })
+}
+
+fn peered(report: &mut Report, file: &RegionFile, context: &Context, v: usize, name: &Name) -> Option<usize> {
+    let peer = names::resolve(report, "VPC", name, context.vpcs)?;
+    if !context.peers[v].contains(&peer) {
+        let own = &file.vpcs[v].name.value;
+        let message = format!("`{own}` and `{}` are not peered", name.value);
+        report.add(name.at, message, format!("add `- between: [{own}, {}]` to `peerings`", name.value));
+        return None;
+    }
+    Some(peer)
+}
+
+fn to_remote(report: &mut Report, file: &RegionFile, context: &Context, route: &Route, name: &Name) -> Option<Step> {
+    let index = names::resolve(report, "remote", name, context.remotes)?;
+    let remote = &file.remotes[index];
+    if let Some(vni) = &route.vni {
+        underlay::vni(report, vni);
+    }
+    let Some(vni) = route.vni.as_ref().or(remote.vni.as_ref()) else {
+        let message = format!("remote `{}` has no VNI of its own, and the route gives none", name.value);
+        report.add(name.at, message, "add `vni` to the route or to the remote");
+        return None;
+    };
+    let scope = match remote.kind.value {
+        RemoteKind::Idc => Scope::Idc,
+        RemoteKind::Region => Scope::CrossRegion,
+    };
+    Some(Step::End(scope, Target::Remote(index, vni.value)))
+}
+
+fn table(report: &mut Report, mut all: Vec<Raw>) -> RawTable {
+    all.sort_by_key(|raw| (raw.prefix, raw.at));
+    let mut table = RawTable::default();
+    for raw in all {
+        match table.longest.insert(raw.prefix, table.sorted.len()) {
+            Ok(()) => table.sorted.push(raw),
+            Err(earlier) => {
+                let line = table.sorted[*earlier].at.line;
+                let message = format!("there are two routes to {}: see line {line}", raw.prefix);
+                report.add(raw.at, message, "keep one (a VPC's subnets, and its peers', are routes too)");
+            }
+        }
+    }
+    table
+}
+
+/// For each policy route the index of its table.
+fn policy(report: &mut Report, vpc: &Vpc) -> Vec<usize> {
+    let tables: Index = vpc.route_tables.iter().enumerate().map(|(i, t)| (t.name.value.clone(), i + 1)).collect();
+    let mut lines: HashMap<IpNet, u32> = HashMap::new();
+    let mut chosen = Vec::new();
+    for rule in &vpc.policy {
+        network(report, &rule.from);
+        if let Some(line) = lines.insert(rule.from.network(), rule.from.at.line) {
+            let message = format!("source {} has two route tables: see line {line}", rule.from.value);
+            report.add(rule.from.at, message, "keep one of them");
+        }
+        chosen.extend(names::resolve(report, "route table", &rule.table, &tables));
+    }
+    chosen
+}
+
+struct Resolver<'a, 'r> {
+    report: &'r mut Report,
+    file: &'a RegionFile,
+    raw: &'a [Vec<RawTable>],
+}
+
+impl Resolver<'_, '_> {
+    /// The table with every route's peerings resolved.
+    fn table(&mut self, v: usize, table: &RawTable) -> Vec<FlatRoute> {
+        let mut flat = Vec::with_capacity(table.sorted.len());
+        for raw in &table.sorted {
+            match raw.step {
+                Step::End(scope, target) => flat.push(FlatRoute { prefix: raw.prefix, scope, target, origin: raw.at }),
+                Step::Peer(peer) => {
+                    let mut found = Vec::new();
+                    self.through(raw, peer, raw.prefix, &mut vec![v], &mut found);
+                    flat.extend(found.into_iter().filter(|route| decides(table, route.prefix, raw.prefix)));
+                }
+            }
+        }
+        flat
+    }
+
+    /// What VPC `peer` does with packets to `prefix`, as routes with the origin of `first`. `path` is the VPCs so far.
+    fn through(&mut self, first: &Raw, peer: usize, prefix: IpNet, path: &mut Vec<usize>, found: &mut Vec<FlatRoute>) {
+        if path.contains(&peer) {
+            let message = format!("the route to {prefix} is a peering loop: {}", self.chain(path, peer));
+            return self.report.add(first.at, message, "let one of these VPCs route the prefix elsewhere");
+        }
+        if path.len() > MAX_PEERINGS {
+            let message =
+                format!("the route to {prefix} passes more than {MAX_PEERINGS} peerings: {}", self.chain(path, peer));
+            return self.report.add(first.at, message, "peer the first and the last VPC directly");
+        }
+        let raw = self.raw;
+        let table = &raw[peer][0];
+        path.push(peer);
+        match table.longest.covering(&prefix) {
+            Some((_, index)) => self.step(first, table.sorted[*index].step, prefix, path, found),
+            None => {
+                found.push(FlatRoute { prefix, scope: Scope::Blackhole, target: Target::NoRoute, origin: first.at })
+            }
+        }
+        let from = table.sorted.partition_point(|r| r.prefix <= prefix);
+        for inner in table.sorted[from..].iter().take_while(|r| prefix.contains(&r.prefix)) {
+            self.step(first, inner.step, inner.prefix, path, found);
+        }
+        path.pop();
+    }
+
+    /// One route of a peer's table.
+    fn step(&mut self, first: &Raw, step: Step, prefix: IpNet, path: &mut Vec<usize>, found: &mut Vec<FlatRoute>) {
+        match step {
+            Step::End(scope, target) => {
+                let scope = if scope == Scope::Local { Scope::Peer } else { scope };
+                found.push(FlatRoute { prefix, scope, target, origin: first.at });
+            }
+            Step::Peer(next) => {
+                let mut inner = Vec::new();
+                let here = &self.raw[path[path.len() - 1]][0];
+                self.through(first, next, prefix, path, &mut inner);
+                // A prefix that this VPC tells apart itself is not the next one's to decide.
+                found.extend(inner.into_iter().filter(|r| r.prefix == prefix || !splits(here, r.prefix, prefix)));
+            }
+        }
+    }
+
+    fn chain(&self, path: &[usize], last: usize) -> String {
+        let names = path.iter().chain([&last]).map(|v| &*self.file.vpcs[*v].name.value);
+        names.collect::<Vec<_>>().join(" -> ")
+    }
+}
+
+/// Whether the table's route to `route` is the one that decides for `prefix` within it.
+fn decides(table: &RawTable, prefix: IpNet, route: IpNet) -> bool {
+    table.longest.covering(&prefix).is_some_and(|(longest, _)| longest == route)
+}
+
+/// Whether the table has a route within `outer`, other than it, that covers `inner`.
+fn splits(table: &RawTable, inner: IpNet, outer: IpNet) -> bool {
+    table.longest.covering(&inner).is_some_and(|(longest, _)| longest != outer && outer.contains(&longest))
+}

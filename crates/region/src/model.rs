@@ -1,0 +1,243 @@
+//! The region file as it is written. Everything in it refers to other things by name.
+
+use crate::position::At;
+use crate::values::{Mac, Ports, Prefix, Protocol};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::net::IpAddr;
+
+/// A name: letters, digits, `-`, `_`, `.`; unique among its kind.
+pub type Name = At<Box<str>>;
+
+/// A region: the tenants' networks, where their machines are, and how the gateway reaches them.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegionFile {
+    /// Name of the region.
+    pub region: Name,
+    /// The gateway itself.
+    pub gateway: Gateway,
+    /// The gateway's ports and what is behind them.
+    pub uplinks: Vec<Uplink>,
+    /// Servers (NCs): they host virtual machines and terminate VXLAN.
+    #[serde(default)]
+    pub servers: Vec<Server>,
+    /// Tunnel end points outside of the region: IDCs and other regions.
+    #[serde(default)]
+    pub remotes: Vec<Remote>,
+    /// Tenants' networks.
+    #[serde(default)]
+    pub vpcs: Vec<Vpc>,
+    /// Pairs of VPCs that exchange traffic.
+    #[serde(default)]
+    pub peerings: Vec<Peering>,
+    /// Virtual machines.
+    #[serde(default)]
+    pub vms: Vec<Vm>,
+}
+
+/// The gateway itself.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    /// The router's MAC address inside each VPC: machines send to it, frames to them come from it.
+    pub mac: At<Mac>,
+    /// Addresses at which the gateway terminates VXLAN: one IPv4, one IPv6, or both.
+    pub vteps: Vec<At<IpAddr>>,
+}
+
+/// A port of the gateway and the neighbour behind it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Uplink {
+    /// Name.
+    pub name: Name,
+    /// Port number in the engine.
+    pub port: At<u32>,
+    /// The gateway's MAC address on this port.
+    pub mac: At<Mac>,
+    /// MAC address of the neighbour: the switch or, in a lab, the server.
+    pub peer_mac: At<Mac>,
+    /// Largest IP packet that the port takes, in bytes: 50 (IPv6 underlay: 70) more than the tenants' packets. Default 1600.
+    pub mtu: Option<At<u16>>,
+}
+
+/// A server that hosts virtual machines.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Name.
+    pub name: Name,
+    /// Underlay address at which it terminates VXLAN.
+    pub address: At<IpAddr>,
+    /// Uplinks that lead to it; traffic is spread over them by flow.
+    pub uplinks: Vec<Name>,
+}
+
+/// What a remote tunnel end point is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RemoteKind {
+    /// A customer's own data centre.
+    Idc,
+    /// The gateway of another region.
+    Region,
+}
+
+/// A tunnel end point outside of the region.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    /// Name.
+    pub name: Name,
+    /// What it is: its routes have scope `idc` or `cross_region`.
+    pub kind: At<RemoteKind>,
+    /// Its tunnel address.
+    pub address: At<IpAddr>,
+    /// The VNI that it expects, for routes that do not say another.
+    pub vni: Option<At<u32>>,
+    /// MAC address that inner frames to it carry as destination.
+    pub mac: At<Mac>,
+    /// Uplinks that lead to it.
+    pub uplinks: Vec<Name>,
+}
+
+/// What happens to traffic that no ACL rule matches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It passes.
+    #[default]
+    Permit,
+    /// It is dropped.
+    Deny,
+}
+
+/// A tenant's network.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Vpc {
+    /// Name.
+    pub name: Name,
+    /// VXLAN network identifier, 1 to 16777215.
+    pub vni: At<u32>,
+    /// Address ranges of its machines. They may equal another VPC's.
+    #[serde(default)]
+    pub subnets: Vec<At<Prefix>>,
+    /// Routes beyond its own subnets and those of its peers.
+    #[serde(default)]
+    pub routes: Vec<At<Route>>,
+    /// Further route tables, for the sources that `policy` sends there.
+    #[serde(default)]
+    pub route_tables: Vec<RouteTable>,
+    /// Which sources use which route table; others use `routes`.
+    #[serde(default)]
+    pub policy: Vec<PolicyRoute>,
+    /// Rules for traffic between machines; the highest priority that matches decides.
+    #[serde(default)]
+    pub acl: Vec<At<AclRule>>,
+    /// What happens to traffic that no rule matches.
+    #[serde(default)]
+    pub acl_default: Verdict,
+}
+
+/// A route: a prefix and exactly one of `peer`, `remote`, `internet`, `blackhole`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// Destination.
+    pub to: At<Prefix>,
+    /// A peered VPC decides further.
+    pub peer: Option<Name>,
+    /// To a remote tunnel end point.
+    pub remote: Option<Name>,
+    /// VNI for the remote, if not its own.
+    pub vni: Option<At<u32>>,
+    /// To the internet.
+    #[serde(default)]
+    pub internet: bool,
+    /// Dropped.
+    #[serde(default)]
+    pub blackhole: bool,
+}
+
+/// A route table besides the VPC's main one. It holds the VPC's subnets and peers too.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteTable {
+    /// Name, unique in the VPC.
+    pub name: Name,
+    /// Its routes.
+    #[serde(default)]
+    pub routes: Vec<At<Route>>,
+}
+
+/// Sources that use another route table.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRoute {
+    /// Source prefix.
+    pub from: At<Prefix>,
+    /// Name of the route table.
+    pub table: Name,
+}
+
+/// Which traffic of the VPC a rule is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AclDirection {
+    /// Sent by a machine of the VPC.
+    Egress,
+    /// Delivered to a machine of the VPC.
+    Ingress,
+    /// Both.
+    #[default]
+    Both,
+}
+
+/// An ACL rule.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AclRule {
+    /// Greater wins; unique in the VPC for a direction.
+    pub priority: At<u32>,
+    /// Permit or deny.
+    pub action: Verdict,
+    /// Which traffic.
+    #[serde(default)]
+    pub direction: AclDirection,
+    /// IP protocol; default any.
+    pub protocol: Option<At<Protocol>>,
+    /// Source addresses; default any.
+    pub from: Option<At<Prefix>>,
+    /// Destination addresses; default any.
+    pub to: Option<At<Prefix>>,
+    /// Source ports; default any. Only with tcp, udp or sctp.
+    pub source_ports: Option<At<Ports>>,
+    /// Destination ports; default any. Only with tcp, udp or sctp.
+    pub ports: Option<At<Ports>>,
+}
+
+/// Two VPCs that exchange traffic: each gets routes to the other's subnets.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Peering {
+    /// The two names.
+    pub between: [Name; 2],
+}
+
+/// A virtual machine.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Vm {
+    /// Name, unique in the region.
+    pub name: Name,
+    /// Its VPC.
+    pub vpc: Name,
+    /// The server that hosts it.
+    pub server: Name,
+    /// Its MAC address.
+    pub mac: At<Mac>,
+    /// Its addresses, each within a subnet of the VPC.
+    pub addresses: Vec<At<IpAddr>>,
+}

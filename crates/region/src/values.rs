@@ -1,0 +1,169 @@
+//! The scalar values of a region file: MAC addresses, prefixes, port ranges, protocols.
+
+use ipnet::IpNet;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// An Ethernet address, in transmission order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// As a 48-bit number, first byte highest.
+    pub fn as_u64(self) -> u64 {
+        self.0.iter().fold(0, |n, b| n << 8 | u64::from(*b))
+    }
+    /// Whether it is a group (multicast or broadcast) address, which no single host has.
+    pub fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+}
+
+impl FromStr for Mac {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a MAC address such as 02:00:00:00:00:01");
+        let mut bytes = [0; 6];
+        let mut parts = text.split(':');
+        for byte in &mut bytes {
+            let part = parts.next().filter(|p| p.len() == 2).ok_or_else(wrong)?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
+        }
+        parts.next().is_none().then_some(Mac(bytes)).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// An IP prefix as written: host bits may be set, which checking refuses. An address alone is a prefix of full length.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Prefix(pub IpNet);
+
+impl Prefix {
+    /// The prefix without host bits.
+    pub fn network(self) -> IpNet {
+        self.0.trunc()
+    }
+    /// Whether bits behind the prefix length are set.
+    pub fn has_host_bits(self) -> bool {
+        self.0 != self.0.trunc()
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let whole = || IpAddr::from_str(text).map(IpNet::from);
+        IpNet::from_str(text)
+            .or_else(|_| whole())
+            .map(Prefix)
+            .map_err(|_| format!("`{text}` is not a prefix such as 10.0.0.0/24 or 2001:db8::/64"))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Layer-4 ports, both ends included.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ports {
+    /// Lowest.
+    pub lo: u16,
+    /// Highest.
+    pub hi: u16,
+}
+
+impl Ports {
+    /// All of them.
+    pub const ANY: Ports = Ports { lo: 0, hi: u16::MAX };
+}
+
+impl FromStr for Ports {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a port, a range such as 1000-1999, or any");
+        if text == "any" {
+            return Ok(Ports::ANY);
+        }
+        let (lo, hi) = text.split_once('-').unwrap_or((text, text));
+        let parse = |s: &str| s.trim().parse::<u16>().map_err(|_| wrong());
+        let ports = Ports { lo: parse(lo)?, hi: parse(hi)? };
+        if ports.lo > ports.hi {
+            return Err(format!("the range `{text}` ends before it begins: write {}-{}", ports.hi, ports.lo));
+        }
+        Ok(ports)
+    }
+}
+
+/// An IP protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Protocol {
+    /// Whatever it is.
+    Any,
+    /// ICMP over IPv4, ICMPv6 over IPv6.
+    Icmp,
+    /// By its number.
+    Number(u8),
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "any" => Protocol::Any,
+            "icmp" => Protocol::Icmp,
+            "tcp" => Protocol::Number(6),
+            "udp" => Protocol::Number(17),
+            "sctp" => Protocol::Number(132),
+            _ => Protocol::Number(
+                text.parse().map_err(|_| format!("`{text}` is not a protocol: tcp, udp, icmp, sctp, any, or 0-255"))?,
+            ),
+        })
+    }
+}
+
+/// A scalar that is written as a string, or as a plain number.
+macro_rules! from_text {
+    ($($name:ident: $description:literal, $example:literal;)*) => {$(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl Visitor<'_> for Text {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str($description) }
+                    fn visit_str<E: Error>(self, text: &str) -> Result<$name, E> { text.parse().map_err(E::custom) }
+                    fn visit_u64<E: Error>(self, n: u64) -> Result<$name, E> { self.visit_str(&n.to_string()) }
+                    fn visit_i64<E: Error>(self, n: i64) -> Result<$name, E> { self.visit_str(&n.to_string()) }
+                }
+                deserializer.deserialize_str(Text)
+            }
+        }
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool { true }
+            fn schema_name() -> Cow<'static, str> { stringify!($name).into() }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": ["string", "integer"], "description": $description, "examples": [$example] })
+            }
+        }
+    )*};
+}
+
+from_text! {
+    Mac: "a MAC address", "02:00:00:00:00:01";
+    Prefix: "an IPv4 or IPv6 prefix, or an address", "10.0.0.0/24";
+    Ports: "a port, a range of ports, or any", "8000-8999";
+    Protocol: "tcp, udp, icmp, sctp, any, or a protocol number", "tcp";
+}
