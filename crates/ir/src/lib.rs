@@ -7,10 +7,12 @@ mod body;
 mod builder;
 mod cfg;
 mod entity;
+pub mod eval;
 mod externs;
 mod pipeline;
 mod results;
 mod table;
+pub mod text;
 mod types;
 mod uses;
 

@@ -1,0 +1,245 @@
+//! Tokens of the text format.
+
+use super::parse::TextError;
+use num_bigint::BigUint;
+use num_traits::Num;
+use std::borrow::Cow;
+
+/// Longest number, in characters: the widest scalar (2^16 bits) has 19,729 decimal digits. Bounds the quadratic time of decimal.
+const MAX_NUMBER: usize = 20_000;
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Kind<'a> {
+    /// `load`, `block0`, `counter.count`, `hdr.vlan[1]`.
+    Word(&'a str),
+    /// `$hdr.ipv4`, `$"odd name"`.
+    Name(Cow<'a, str>),
+    /// `"text"`.
+    Str(Cow<'a, str>),
+    /// `12`, `0xff`.
+    Int(BigUint),
+    /// A sign, such as `{`, `=>`, `&&&`.
+    Sign(&'static str),
+    /// The end of the text.
+    End,
+}
+
+impl Kind<'_> {
+    pub fn describe(&self) -> String {
+        match self {
+            Kind::Word(w) => format!("`{}`", clip(w)),
+            Kind::Name(n) => format!("`${}`", clip(n)),
+            Kind::Str(_) => "a string".into(),
+            Kind::Int(_) => "a number".into(),
+            Kind::Sign(s) => format!("`{s}`"),
+            Kind::End => "the end of the text".into(),
+        }
+    }
+}
+
+/// The start of a word of the input, short enough for a message.
+pub(super) fn clip(text: &str) -> String {
+    if text.chars().count() <= 60 { text.to_string() } else { text.chars().take(57).chain("...".chars()).collect() }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Token<'a> {
+    pub kind: Kind<'a>,
+    /// Where it starts, in bytes.
+    pub offset: usize,
+    /// First on its line: statements start so.
+    pub first: bool,
+    /// How many braces are open around it; a brace itself counts as outside.
+    pub depth: u32,
+}
+
+const SIGNS: [&str; 16] = ["&&&", "=>", "..", "{", "}", "(", ")", ",", ":", "=", "<", ">", "/", "@", "-", "?"];
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    line: u32,
+    tokens: Vec<Token<'a>>,
+}
+
+/// Line, and column in characters, of a byte offset; both from 1. Only errors ask for it.
+pub(super) fn position(text: &str, offset: usize) -> (u32, u32) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |n| n + 1);
+    let lines = before.bytes().filter(|b| *b == b'\n').count();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
+    (count(lines), count(before[line_start..].chars().count()))
+}
+
+/// Cuts a text into tokens, the last of which is [`Kind::End`].
+pub(super) fn lex(text: &str) -> Result<Vec<Token<'_>>, TextError> {
+    let mut lexer = Lexer { text, at: 0, line: 1, tokens: Vec::new() };
+    let mut depth = 0u32;
+    let mut last_line = 0;
+    loop {
+        lexer.skip_blanks();
+        let (line, offset) = (lexer.line, lexer.at);
+        let kind = lexer.next()?;
+        let end = kind == Kind::End;
+        if kind == Kind::Sign("}") {
+            depth = depth.saturating_sub(1);
+        }
+        let opens = kind == Kind::Sign("{");
+        lexer.tokens.push(Token { kind, offset, first: line != last_line, depth });
+        depth += u32::from(opens);
+        last_line = line;
+        if end {
+            return Ok(lexer.tokens);
+        }
+    }
+}
+
+impl<'a> Lexer<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+    fn error(&self, message: impl Into<String>, mend: impl Into<String>) -> TextError {
+        let (line, col) = position(self.text, self.at);
+        TextError { line, col, message: message.into(), mend: mend.into() }
+    }
+    fn skip_blanks(&mut self) {
+        loop {
+            let rest = self.rest();
+            if rest.starts_with('\n') {
+                self.at += 1;
+                self.line = self.line.saturating_add(1);
+            } else if let Some(c) = rest.chars().next().filter(|c| c.is_whitespace()) {
+                self.at += c.len_utf8();
+            } else if rest.starts_with("//") {
+                self.at += rest.find('\n').unwrap_or(rest.len());
+            } else {
+                return;
+            }
+        }
+    }
+    fn next(&mut self) -> Result<Kind<'a>, TextError> {
+        let rest = self.rest();
+        let Some(c) = rest.chars().next() else { return Ok(Kind::End) };
+        if c.is_ascii_alphabetic() || c == '_' {
+            return Ok(Kind::Word(self.word()));
+        }
+        if c.is_ascii_digit() {
+            return self.number();
+        }
+        if c == '"' {
+            return Ok(Kind::Str(self.string()?));
+        }
+        if let Some(after) = rest.strip_prefix('$') {
+            self.at += 1;
+            return match after.chars().next() {
+                Some('"') => Ok(Kind::Name(self.string()?)),
+                Some(c) if c.is_ascii_alphabetic() || c == '_' => Ok(Kind::Name(Cow::Borrowed(self.word()))),
+                _ => Err(self.error("`$` without a name", "write `$name` or `$\"odd name\"`")),
+            };
+        }
+        match SIGNS.into_iter().find(|s| rest.starts_with(s)) {
+            Some(sign) => {
+                self.at += sign.len();
+                Ok(Kind::Sign(sign))
+            }
+            None => Err(self.error(
+                format!("the character `{}` has no meaning here", c.escape_default()),
+                "remove it, or put names with odd characters in quotes",
+            )),
+        }
+    }
+    /// `word(.word)*`, each with any number of `[digits]`; the first letter is there.
+    fn word(&mut self) -> &'a str {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        let digits_end = |mut at: usize| {
+            while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+                at += 1;
+            }
+            at
+        };
+        loop {
+            while bytes.get(self.at).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_') {
+                self.at += 1;
+            }
+            while bytes.get(self.at) == Some(&b'[') {
+                let end = digits_end(self.at + 1);
+                if end == self.at + 1 || bytes.get(end) != Some(&b']') {
+                    break;
+                }
+                self.at = end + 1;
+            }
+            let goes_on = bytes.get(self.at) == Some(&b'.')
+                && bytes.get(self.at + 1).is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
+            if !goes_on {
+                return &self.text[start..self.at];
+            }
+            self.at += 1;
+        }
+    }
+    fn number(&mut self) -> Result<Kind<'a>, TextError> {
+        let rest = self.rest();
+        let (digits, radix) = match rest.strip_prefix("0x") {
+            Some(hex) => (hex, 16),
+            None => (rest, 10),
+        };
+        let end = digits.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(digits.len());
+        let digits = &digits[..end];
+        if digits.len() > MAX_NUMBER {
+            return Err(self.error("the number is too long", format!("numbers have at most {MAX_NUMBER} digits")));
+        }
+        let value = BigUint::from_str_radix(digits, radix)
+            .map_err(|_| self.error(format!("`{}` is not a number", clip(digits)), "write it as `12` or `0xff`"))?;
+        self.at += end + if radix == 16 { 2 } else { 0 };
+        Ok(Kind::Int(value))
+    }
+    /// A string; the opening quote is there.
+    fn string(&mut self) -> Result<Cow<'a, str>, TextError> {
+        let body = &self.rest()[1..];
+        // Most have no escapes and stay where they are.
+        match body.find(['"', '\\', '\n']) {
+            Some(end) if body.as_bytes()[end] == b'"' => {
+                self.at += end + 2;
+                Ok(Cow::Borrowed(&body[..end]))
+            }
+            _ => self.escaped_string(body).map(Cow::Owned),
+        }
+    }
+    fn escaped_string(&mut self, body: &str) -> Result<String, TextError> {
+        let mut out = String::new();
+        let mut chars = body.char_indices();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.at += at + 2;
+                    return Ok(out);
+                }
+                '\n' => break,
+                '\\' => match chars.next().map(|(_, c)| c) {
+                    Some('n') => out.push('\n'),
+                    Some('r') => out.push('\r'),
+                    Some('t') => out.push('\t'),
+                    Some(c @ ('"' | '\\')) => out.push(c),
+                    Some('u') => {
+                        let (c, len) = unicode_escape(chars.as_str()).ok_or_else(|| {
+                            self.error("this `\\u` escape is no character", "write `\\u{hex digits}`")
+                        })?;
+                        out.push(c);
+                        chars.nth(len - 1);
+                    }
+                    _ => return Err(self.error("unknown escape in a string", "use \\\" \\\\ \\n \\r \\t \\u{hex}")),
+                },
+                c => out.push(c),
+            }
+        }
+        Err(self.error("the string has no end", "close it with `\"` on the same line; a line end is `\\n`"))
+    }
+}
+
+/// The character of `{hex}` at the start of `text`, and how many characters that took.
+fn unicode_escape(text: &str) -> Option<(char, usize)> {
+    let (hex, _) = text.strip_prefix('{')?.split_once('}')?;
+    let ok = !hex.is_empty() && hex.len() <= 6 && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    let c = ok.then(|| u32::from_str_radix(hex, 16).ok()).flatten().and_then(char::from_u32)?;
+    Some((c, hex.len() + 2))
+}

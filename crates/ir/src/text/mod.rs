@@ -1,0 +1,15 @@
+//! The text format: [`print()`] and [`parse()`], which give back the same pipeline. Grammar: `docs/ir.md`.
+
+mod lex;
+mod parse;
+mod parse_body;
+mod parse_decl;
+mod parse_extern;
+mod print;
+mod print_body;
+mod print_decl;
+mod resolve;
+mod words;
+
+pub use parse::{TextError, parse};
+pub use print::{PrintOptions, print, print_with};
