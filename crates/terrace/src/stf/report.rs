@@ -1,0 +1,200 @@
+//! The outcome of a test, for people and as JSON.
+
+use super::compare::{Difference, nibbles};
+use super::script::PacketPattern;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Bytes in a row of a printed packet.
+const ROW: usize = 16;
+/// Up to this many rows a packet is printed whole; of longer ones only the rows that differ.
+const WHOLE: usize = 8;
+
+/// What a test found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The test file.
+    pub file: String,
+    /// How many packets were sent into the device.
+    pub packets_in: usize,
+    /// How many came out.
+    pub packets_out: usize,
+    /// How many expectations and checks there were.
+    pub checks: usize,
+    /// What did not hold; empty if the test passed.
+    pub findings: Vec<Finding>,
+    /// What reading commands gave, and what else may interest a person.
+    pub notes: Vec<String>,
+}
+
+/// An expectation that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Finding {
+    /// A packet came, but another one was expected.
+    Differs {
+        /// The port.
+        port: u32,
+        /// Its place among the port's packets, from 0.
+        index: usize,
+        /// Line of the `expect`.
+        expect_line: u32,
+        /// Line of the `packet` that it came from.
+        packet_line: u32,
+        /// In words.
+        difference: String,
+        /// The pattern.
+        expected: String,
+        /// The packet in hex.
+        got: String,
+        /// Differing nibbles, from 0.
+        positions: Vec<usize>,
+    },
+    /// No packet came.
+    Missing {
+        /// The port.
+        port: u32,
+        /// Its place among the port's packets, from 0.
+        index: usize,
+        /// Line of the `expect`.
+        expect_line: u32,
+        /// The pattern; none if any packet would do.
+        expected: Option<String>,
+    },
+    /// A packet came that was not expected.
+    Unexpected {
+        /// The port.
+        port: u32,
+        /// Its place among the port's packets, from 0.
+        index: usize,
+        /// Line of the `packet` that it came from.
+        packet_line: u32,
+        /// The packet in hex.
+        got: String,
+    },
+    /// A `check_*` or `no_packet` did not hold.
+    Check {
+        /// Its line.
+        line: u32,
+        /// What is wrong, with both values.
+        message: String,
+    },
+}
+
+impl Report {
+    /// Whether everything held.
+    pub fn passed(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// The whole report as text without a final line end.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        for note in &self.notes {
+            let _ = writeln!(text, "note: {note}");
+        }
+        for finding in &self.findings {
+            text.push_str(&finding.render(&self.file));
+        }
+        let counts = format!("{} packets in, {} out, {} checks", self.packets_in, self.packets_out, self.checks);
+        match self.findings.len() {
+            0 => text + &format!("PASS {}: {counts}", self.file),
+            n => text + &format!("FAIL {}: {n} not as expected; {counts}", self.file),
+        }
+    }
+}
+
+/// A pattern as it is written.
+pub fn pattern_text(pattern: &PacketPattern) -> String {
+    let mut text: String = pattern.nibbles.iter().map(|nibble| nibble.map_or('*', hex_digit)).collect();
+    if pattern.exact_length {
+        text.push('$');
+    }
+    text
+}
+
+/// Bytes as hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    nibbles(bytes).into_iter().map(hex_digit).collect()
+}
+
+fn hex_digit(nibble: u8) -> char {
+    char::from_digit(u32::from(nibble), 16).unwrap_or('?')
+}
+
+impl Finding {
+    /// Builds the finding for a packet that differs.
+    pub fn differs(
+        port: u32,
+        index: usize,
+        (expect_line, pattern): (u32, &PacketPattern),
+        (packet_line, bytes): (u32, &[u8]),
+        difference: &Difference,
+    ) -> Finding {
+        let positions = match difference {
+            Difference::Nibbles(at) => at.clone(),
+            _ => Vec::new(),
+        };
+        Finding::Differs {
+            port,
+            index,
+            expect_line,
+            packet_line,
+            difference: difference.to_string(),
+            expected: pattern_text(pattern),
+            got: hex(bytes),
+            positions,
+        }
+    }
+
+    fn render(&self, file: &str) -> String {
+        match self {
+            Finding::Differs { port, index, expect_line, packet_line, difference, expected, got, positions } => {
+                format!(
+                    "{file}:{expect_line}: port {port}, packet {}: {difference}\n  expected at line {expect_line}, got from \
+                     the packet at line {packet_line}\n{}",
+                    index + 1,
+                    side_by_side(expected, got, positions)
+                )
+            }
+            Finding::Missing { port, index, expect_line, expected } => {
+                let wanted = expected.as_deref().unwrap_or("(any packet)");
+                format!("{file}:{expect_line}: port {port}, packet {}: expected, but none came\n    - {wanted}\n", index + 1)
+            }
+            Finding::Unexpected { port, index, packet_line, got } => format!(
+                "{file}:{packet_line}: port {port}, packet {}: came from the packet at line {packet_line}, but none was \
+                 expected\n    + {got}\n",
+                index + 1
+            ),
+            Finding::Check { line, message } => format!("{file}:{line}: {message}\n"),
+        }
+    }
+}
+
+/// Rows of the pattern (`-`) over rows of the packet (`+`), with a mark under each nibble that differs.
+fn side_by_side(expected: &str, got: &str, positions: &[usize]) -> String {
+    let (expected, exact) = (expected.trim_end_matches('$'), expected.ends_with('$'));
+    let rows = expected.len().max(got.len()).div_ceil(2 * ROW);
+    let mut text = String::new();
+    for row in 0..rows {
+        let range = row * 2 * ROW..(row + 1) * 2 * ROW;
+        let differs = positions.iter().any(|at| range.contains(at));
+        let ends_here = expected.len() != got.len() && (exact || got.len() < expected.len()) && row + 1 == rows;
+        if rows > WHOLE && !differs && !ends_here {
+            continue;
+        }
+        let _ = writeln!(text, "    - {:04x}  {}", row * ROW, spaced(expected, row));
+        let _ = writeln!(text, "    + {:04x}  {}", row * ROW, spaced(got, row));
+        if differs {
+            let marks: String = range.map(|at| if positions.contains(&at) { '^' } else { ' ' }).collect();
+            let _ = writeln!(text, "            {}", spaced(&marks, 0).trim_end());
+        }
+    }
+    text
+}
+
+/// One row of hex digits, in pairs of bytes.
+fn spaced(digits: &str, row: usize) -> String {
+    let all: Vec<char> = digits.chars().skip(row * 2 * ROW).take(2 * ROW).collect();
+    all.chunks(4).map(|pair| pair.iter().collect::<String>()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,201 @@
+//! A parsed test: its commands with names and values as written.
+
+use super::value::{MatchText, Number};
+
+/// A test file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// The file, as it was named.
+    pub file: String,
+    /// Its commands, in order.
+    pub commands: Vec<Located>,
+}
+
+/// A command and where it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Located {
+    /// Line, from 1.
+    pub line: u32,
+    /// The command.
+    pub command: Command,
+}
+
+/// One key of an entry: `name:value`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyText {
+    /// The key's name, or the end of it.
+    pub name: String,
+    /// What is asked of it.
+    pub value: MatchText,
+}
+
+/// An action with its arguments: `name(parameter:value, ...)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActionText {
+    /// The action's name, or the end of it.
+    pub name: String,
+    /// Arguments, each with the parameter's name unless it is given by position.
+    pub args: Vec<(Option<String>, Number)>,
+}
+
+/// What an entry does when it is hit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// Runs an action.
+    Action(ActionText),
+    /// Runs the action of a member of the table's action profile.
+    Member(u32),
+    /// Runs the action of a member, chosen by hash, of a group of the table's action selector.
+    Group(u32),
+}
+
+/// Names a cell of an indexed object, or an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CellText {
+    /// By number.
+    Index(u64),
+    /// By the handle that an `add ... = handle` set, for direct counters and meters.
+    Handle(String),
+}
+
+/// A comparison of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Comparison {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Comparison {
+    /// As written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Comparison::Eq => "==",
+            Comparison::Ne => "!=",
+            Comparison::Lt => "<",
+            Comparison::Le => "<=",
+            Comparison::Gt => ">",
+            Comparison::Ge => ">=",
+        }
+    }
+
+    /// Whether `left symbol right` holds.
+    pub fn holds<T: PartialOrd>(self, left: &T, right: &T) -> bool {
+        match self {
+            Comparison::Eq => left == right,
+            Comparison::Ne => left != right,
+            Comparison::Lt => left < right,
+            Comparison::Le => left <= right,
+            Comparison::Gt => left > right,
+            Comparison::Ge => left >= right,
+        }
+    }
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum CountUnit {
+    Packets,
+    Bytes,
+}
+
+/// The bytes of a packet that is expected, nibble by nibble; `None` is `*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketPattern {
+    /// Two for each byte.
+    pub nibbles: Vec<Option<u8>>,
+    /// `$` at the end: nothing may follow. Else the packet may be longer.
+    pub exact_length: bool,
+}
+
+/// A rate of a meter with its burst, as bmv2's command line takes them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeterRate {
+    /// In packets or bytes per microsecond.
+    pub per_microsecond: f64,
+    /// Burst in packets or bytes.
+    pub burst: u64,
+}
+
+/// A command. Those marked *own* are not in p4c's language.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Command {
+    /// `add TABLE [priority] key:value... action(args) [= handle]`. A greater priority wins.
+    Add { table: String, priority: Option<i32>, keys: Vec<KeyText>, target: Target, handle: Option<String> },
+    /// `setdefault TABLE action(args)`.
+    SetDefault { table: String, action: ActionText },
+    /// `remove all`.
+    RemoveAll,
+    /// `remove $handle` (own): the entry that `add ... = handle` made.
+    Remove { handle: String },
+    /// `packet PORT hex`.
+    Packet { port: u32, bytes: Vec<u8> },
+    /// `expect PORT [hex with * for any nibble] [$]`.
+    Expect { port: u32, pattern: Option<PacketPattern> },
+    /// `no_packet`: the packet sent last left nothing behind on any port.
+    NoPacket,
+    /// `wait`: nothing is in flight in this runner, so it has no effect.
+    Wait,
+    /// `check_counter NAME(cell) [packets|bytes op n]`.
+    CheckCounter { name: String, cell: CellText, check: Option<(CountUnit, Comparison, u64)> },
+    /// `mirroring_add SESSION PORT`.
+    MirroringAdd { session: u32, port: u32 },
+    /// `mirroring_add_mc SESSION GROUP`.
+    MirroringAddMc { session: u32, group: u32 },
+    /// `mirroring_delete SESSION`.
+    MirroringDelete { session: u32 },
+    /// `mirroring_get SESSION`.
+    MirroringGet { session: u32 },
+    /// `mc_mgrp_create GROUP`.
+    McGroupCreate { group: u32 },
+    /// `mc_node_create RID PORT...`: nodes are numbered from 0 in order of creation.
+    McNodeCreate { rid: u16, ports: Vec<u32> },
+    /// `mc_node_update NODE PORT...`.
+    McNodeUpdate { node: u32, ports: Vec<u32> },
+    /// `mc_node_associate GROUP NODE`.
+    McNodeAssociate { group: u32, node: u32 },
+    /// `counter_read NAME INDEX`.
+    CounterRead { name: String, index: u64 },
+    /// `counter_write NAME INDEX PACKETS BYTES`.
+    CounterWrite { name: String, index: u64, packets: u64, bytes: u64 },
+    /// `register_read NAME INDEX`.
+    RegisterRead { name: String, index: u64 },
+    /// `register_write NAME INDEX VALUE`.
+    RegisterWrite { name: String, index: u64, value: Number },
+    /// `register_reset NAME`.
+    RegisterReset { name: String },
+    /// `meter_get_rates NAME INDEX`.
+    MeterGetRates { name: String, index: u64 },
+    /// `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`: committed, then peak.
+    MeterSetRates { name: String, cell: CellText, rates: Vec<MeterRate> },
+    /// `meter_array_set_rates NAME RATE:BURST RATE:BURST`.
+    MeterArraySetRates { name: String, rates: Vec<MeterRate> },
+    /// The project's own commands.
+    Own(OwnCommand),
+}
+
+/// Commands that p4c's language lacks: what STF cannot say about v1model's and PNA's externs.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum OwnCommand {
+    /// `check_register NAME INDEX op VALUE`.
+    CheckRegister { name: String, index: u64, comparison: Comparison, value: Number },
+    /// `check_digest NAME {field:value, ...}`, or `check_digest NAME none`: takes the oldest message that was not taken yet.
+    CheckDigest { name: String, fields: Option<Vec<(Option<String>, Number)>> },
+    /// `advance_time N ns|us|ms|s`: nanoseconds by which the clock is moved; timers that run out do so.
+    AdvanceTime { nanoseconds: u64 },
+    /// `check_entries TABLE op N`: how many entries the table has, those added by the data plane included.
+    CheckEntries { table: String, comparison: Comparison, count: u64 },
+    /// `member_create PROFILE MEMBER action(args)`.
+    MemberCreate { profile: String, member: u32, action: ActionText },
+    /// `group_create SELECTOR GROUP MEMBER...`.
+    GroupCreate { profile: String, group: u32, members: Vec<u32> },
+    /// `value_set_add NAME key:value...` (names may be left out).
+    ValueSetAdd { name: String, keys: Vec<(Option<String>, MatchText)> },
+}
