@@ -45,6 +45,8 @@ pub trait Device {
     fn inject(&mut self, port: u32, bytes: &[u8]) -> Result<Vec<Sent>, Refusal>;
     /// Takes the digest messages since the last call: the digest and the leaves of the message.
     fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)>;
+    /// Takes the entries that were reported idle since the last call.
+    fn take_idle(&mut self) -> Vec<EntryId>;
     /// Moves the clock; gives what left because of it.
     fn advance(&mut self, nanoseconds: u64) -> Result<Vec<Sent>, Refusal>;
 }

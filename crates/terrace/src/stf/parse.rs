@@ -50,7 +50,8 @@ fn command(c: &mut Cursor<'_>) -> Result<Command, StfError> {
                 None => Err(start.error(
                     "unknown command",
                     "the commands are add, setdefault, remove, packet, expect, no_packet, wait, check_*, mirroring_*, mc_*, \
-                     counter_*, register_*, meter_*, member_create, group_create, value_set_add and advance_time",
+                     counter_*, register_*, meter_*, member_create, group_create, value_set_add, idle_timeout, expire_time and \
+                     advance_time",
                 )),
             },
         },
@@ -114,6 +115,13 @@ fn own_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<OwnCommand>, Stf
             group: integer(c, "group")?,
             members: integers(c, "member")?,
         },
+        "idle_timeout" => OwnCommand::IdleTimeout { handle: handle(c)?, nanoseconds: duration(c)? },
+        "expire_time" => OwnCommand::ExpireTime { profile: integer(c, "profile")?, nanoseconds: duration(c)? },
+        "check_idle" if c.peek() == Some('$') => OwnCommand::CheckIdle { handle: Some(handle(c)?) },
+        "check_idle" => {
+            c.expect("none", "write check_idle $h, or check_idle none")?;
+            OwnCommand::CheckIdle { handle: None }
+        }
         "value_set_add" => {
             let name = c.name("value set")?;
             let mut keys = Vec::new();
@@ -214,6 +222,12 @@ fn plain_number(c: &mut Cursor<'_>) -> Result<super::value::Number, StfError> {
         true => Err(start.error("an argument has to be a number without `*`", "replace each `*` by a digit")),
         false => Ok(value),
     }
+}
+
+/// `$name`.
+fn handle(c: &mut Cursor<'_>) -> Result<String, StfError> {
+    c.expect("$", "name the entry by its handle: $h, after `add ... = h`")?;
+    c.name("handle")
 }
 
 fn remove(c: &mut Cursor<'_>) -> Result<Command, StfError> {

@@ -97,6 +97,16 @@ fn commands_of_bmv2() {
 fn own_commands() {
     assert_eq!(one("advance_time 20ms"), Command::Own(OwnCommand::AdvanceTime { nanoseconds: 20_000_000 }));
     assert_eq!(one("check_digest d none"), Command::Own(OwnCommand::CheckDigest { name: "d".into(), fields: None }));
+    let idle = |line| match one(line) {
+        Command::Own(OwnCommand::CheckIdle { handle }) => handle,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((idle("check_idle $a"), idle("check_idle none")), (Some("a".to_owned()), None));
+    assert_eq!(
+        one("idle_timeout $h 10 us"),
+        Command::Own(OwnCommand::IdleTimeout { handle: "h".into(), nanoseconds: 10_000 })
+    );
+    assert_eq!(one("expire_time 2 1s"), Command::Own(OwnCommand::ExpireTime { profile: 2, nanoseconds: 1_000_000_000 }));
     let fields = Some(vec![(Some("a".to_owned()), 1.into()), (Some("b.c".to_owned()), 2.into())]);
     assert_eq!(one("check_digest d {a:1, b.c:2}"), Command::Own(OwnCommand::CheckDigest { name: "d".into(), fields }));
 }

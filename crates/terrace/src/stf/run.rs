@@ -58,6 +58,7 @@ pub fn run(script: &Script, device: &mut dyn Device, options: Options) -> Result
         got: BTreeMap::new(),
         named_ports: BTreeSet::new(),
         value_sets: BTreeMap::new(),
+        idle: VecDeque::new(),
         digests: VecDeque::new(),
         line: 0,
         left_last: 0,
@@ -81,11 +82,12 @@ struct Runner<'d> {
     device: &'d mut dyn Device,
     report: Report,
     replication: Replication,
-    handles: BTreeMap<String, EntryId>,
+    handles: BTreeMap<String, TableEntry>,
     expected: BTreeMap<u32, Vec<(u32, Option<PacketPattern>)>>,
     got: BTreeMap<u32, Vec<Got>>,
     named_ports: BTreeSet<u32>,
     value_sets: BTreeMap<ValueSetId, Vec<Vec<KeyMatch>>>,
+    idle: VecDeque<EntryId>,
     digests: VecDeque<(ExternId, Vec<BigUint>)>,
     line: u32,
     /// How many packets the last `packet` (or `advance_time`) made leave.
@@ -115,7 +117,7 @@ impl Runner<'_> {
                 self.device.write(batch)
             }
             Command::Remove { handle } => {
-                let entry = self.handle(handle)?;
+                let entry = self.entry_id(handle)?;
                 self.handles.remove(handle);
                 self.write(deletion(entry))
             }
@@ -175,10 +177,10 @@ impl Runner<'_> {
             // p4c's driver takes a number here and drops it, so do we.
             (false, _) => 0,
         };
-        if let Some(handle) = handle {
-            self.handles.insert(handle.clone(), EntryId { table: id, keys: keys.clone(), priority });
-        }
         let entry = TableEntry::new(id, keys, target).with_priority(priority);
+        if let Some(handle) = handle {
+            self.handles.insert(handle.clone(), entry.clone());
+        }
         self.write(Update::Entry(UpdateKind::Insert, entry))
     }
 
@@ -186,9 +188,14 @@ impl Runner<'_> {
         self.device.write(WriteBatch { updates: vec![update] })
     }
 
-    fn handle(&self, name: &str) -> Outcome<EntryId> {
+    fn handle(&self, name: &str) -> Outcome<&TableEntry> {
         let help = || format!("no entry has the handle `{name}`; write `= {name}` behind the `add` that makes it");
-        self.handles.get(name).cloned().ok_or_else(help)
+        self.handles.get(name).ok_or_else(help)
+    }
+
+    fn entry_id(&self, handle: &str) -> Outcome<EntryId> {
+        let entry = self.handle(handle)?;
+        Ok(EntryId { table: entry.table, keys: entry.keys.clone(), priority: entry.priority })
     }
 
     fn collect(&mut self, sent: Vec<Sent>) -> Outcome {
@@ -201,6 +208,7 @@ impl Runner<'_> {
             self.got.entry(port).or_default().push(Got { line: self.line, bytes });
         }
         self.digests.extend(self.device.take_digests());
+        self.idle.extend(self.device.take_idle());
         Ok(())
     }
 
@@ -264,7 +272,7 @@ impl Runner<'_> {
     fn cell(&self, cell: &CellText) -> Outcome<Cell> {
         Ok(match cell {
             CellText::Index(index) => Cell::Index(*index),
-            CellText::Handle(handle) => Cell::Entry(self.handle(handle)?),
+            CellText::Handle(handle) => Cell::Entry(self.entry_id(handle)?),
         })
     }
 
@@ -417,6 +425,14 @@ impl Runner<'_> {
                 let group = ActionProfileGroup { profile: id, id: *group, members };
                 self.write(Update::Group(UpdateKind::Insert, group))
             }
+            OwnCommand::IdleTimeout { handle, nanoseconds } => {
+                let mut entry = self.handle(handle)?.clone();
+                entry.idle_timeout_ns = *nanoseconds;
+                self.handles.insert(handle.clone(), entry.clone());
+                self.write(Update::Entry(UpdateKind::Modify, entry))
+            }
+            OwnCommand::ExpireTime { profile, nanoseconds } => self.write(Update::ExpireTime(*profile, *nanoseconds)),
+            OwnCommand::CheckIdle { handle } => self.check_idle(handle.as_deref()),
             OwnCommand::ValueSetAdd { name, keys } => {
                 let set = resolve::value_set(pipeline, name).map_err(text)?;
                 let keys = resolve::set_keys(&pipeline.value_sets[set].keys, keys).map_err(text)?;
@@ -426,6 +442,18 @@ impl Runner<'_> {
                 self.write(Update::ValueSet(set, members))
             }
         }
+    }
+
+    fn check_idle(&mut self, handle: Option<&str>) -> Outcome {
+        let wanted = handle.map(|handle| self.entry_id(handle)).transpose()?;
+        // For `none`, a notification stays for the check that may ask for it by name.
+        let got = if wanted.is_some() { self.idle.pop_front() } else { self.idle.front().cloned() };
+        let holds = wanted == got;
+        let entry = |entry: &EntryId| format!("{:?} (priority {})", entry.keys, entry.priority);
+        let describe = |id: &Option<EntryId>| id.as_ref().map_or("none".to_owned(), entry);
+        let message = format!("an idle notification was expected for {}, got {}", describe(&wanted), describe(&got));
+        self.check(holds, || message);
+        Ok(())
     }
 
     fn check_digest(&mut self, name: &str, fields: Option<&[(Option<String>, super::value::Number)]>) -> Outcome {

@@ -196,6 +196,12 @@ pub enum OwnCommand {
     MemberCreate { profile: String, member: u32, action: ActionText },
     /// `group_create SELECTOR GROUP MEMBER...`.
     GroupCreate { profile: String, group: u32, members: Vec<u32> },
+    /// `idle_timeout $HANDLE DURATION`.
+    IdleTimeout { handle: String, nanoseconds: u64 },
+    /// `expire_time PROFILE DURATION` (PNA).
+    ExpireTime { profile: u8, nanoseconds: u64 },
+    /// `check_idle $HANDLE`, or `check_idle none`: takes the oldest notification that was not taken yet.
+    CheckIdle { handle: Option<String> },
     /// `value_set_add NAME key:value...` (names may be left out).
     ValueSetAdd { name: String, keys: Vec<(Option<String>, MatchText)> },
 }
