@@ -8,4 +8,7 @@ pub mod ast;
 pub mod diag;
 pub mod hir;
 pub mod lex;
+pub mod parse;
+pub mod preprocess;
 pub mod span;
+pub mod suggest;

@@ -90,13 +90,26 @@ pub struct SourceFile {
     pub text: Arc<str>,
     /// Offset of the first byte of each line.
     line_starts: Vec<u32>,
+    /// `#line` directives in the order of the file.
+    renumberings: Vec<Renumbering>,
+}
+
+/// What a `#line` directive says about the lines after it.
+#[derive(Clone, Debug)]
+struct Renumbering {
+    /// Offset from which it holds.
+    from: u32,
+    /// The number that the line at `from` has.
+    line: u32,
+    /// The file that the lines are from.
+    path: Arc<str>,
 }
 
 impl SourceFile {
     fn new(path: Arc<str>, text: Arc<str>) -> Self {
         let newlines = text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
         let line_starts = std::iter::once(0).chain(newlines.map(|(at, _)| at as u32 + 1)).collect();
-        SourceFile { path, text, line_starts }
+        SourceFile { path, text, line_starts, renumberings: Vec::new() }
     }
 
     /// Index (from 0) of the line that holds the byte at `offset`.
@@ -104,12 +117,21 @@ impl SourceFile {
         self.line_starts.partition_point(|start| *start <= offset).saturating_sub(1)
     }
 
-    /// The text of line `index` (from 0), without its line end; empty past the end of the file.
-    fn line_text(&self, index: usize) -> &str {
-        let Some(&start) = self.line_starts.get(index) else { return "" };
+    /// The last `#line` directive before `offset`.
+    fn presumed(&self, offset: u32) -> Option<&Renumbering> {
+        self.renumberings.iter().rev().find(|r| r.from <= offset)
+    }
+
+    /// The bytes of the line that holds `offset`, without its line end; `None` past the end of the file.
+    pub fn line_range(&self, offset: u32) -> Option<std::ops::Range<usize>> {
+        if offset as usize > self.text.len() {
+            return None;
+        }
+        let index = self.line_index(offset);
+        let start = *self.line_starts.get(index)? as usize;
         let end = self.line_starts.get(index + 1).map_or(self.text.len(), |next| *next as usize);
-        let line = self.text.get(start as usize..end).unwrap_or("");
-        line.trim_end_matches(['\n', '\r'])
+        let line = self.text.get(start..end)?.trim_end_matches(['\n', '\r']);
+        Some(start..start + line.len())
     }
 }
 
@@ -143,23 +165,38 @@ impl SourceMap {
         self.files.iter().enumerate().map(|(at, file)| (FileId(at as u32), file))
     }
 
+    /// Records `#line line "path"`: the line of `file` that begins at byte `from` is to be called `line` of `path`
+    /// (of the file's own name without a path).
+    pub fn renumber(&mut self, file: FileId, from: u32, line: u32, path: Option<Arc<str>>) {
+        if let Some(file) = self.files.get_mut(file.0 as usize) {
+            let path = path.unwrap_or_else(|| file.presumed(from).map_or(file.path.clone(), |r| r.path.clone()));
+            file.renumberings.push(Renumbering { from, line, path });
+        }
+    }
+
     /// The text that a span covers; empty if the span is not of this map.
     pub fn text(&self, span: Span) -> &str {
         self.file(span.file).and_then(|f| f.text.get(span.lo as usize..span.hi as usize)).unwrap_or("")
     }
 
-    /// File, line and column of the span's first byte; `None` if the span is not of this map.
+    /// File, line and column of the span's first byte, as `#line` directives would have it; `None` if the span is not of this map.
     pub fn location(&self, span: Span) -> Option<Location> {
         let file = self.file(span.file)?;
         let line = file.line_index(span.lo);
         let start = file.line_starts[line] as usize;
         let before = file.text.get(start..span.lo as usize).unwrap_or("");
         let column = before.chars().count() as u32 + 1;
-        Some(Location { file: file.path.clone(), line: line as u32 + 1, column })
+        Some(match file.presumed(span.lo) {
+            None => Location { file: file.path.clone(), line: line as u32 + 1, column },
+            Some(r) => {
+                let since = (line - file.line_index(r.from)) as u32;
+                Location { file: r.path.clone(), line: r.line.saturating_add(since), column }
+            }
+        })
     }
 
     /// The source line that holds the span's first byte, without its line end.
     pub fn line(&self, span: Span) -> &str {
-        self.file(span.file).map_or("", |f| f.line_text(f.line_index(span.lo)))
+        self.file(span.file).and_then(|f| f.text.get(f.line_range(span.lo)?)).unwrap_or("")
     }
 }

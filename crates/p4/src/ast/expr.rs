@@ -20,7 +20,7 @@ pub enum ExprKind {
     Int(IntLiteral),
     /// `true`, `false`
     Bool(bool),
-    /// A string literal, escapes resolved.
+    /// A string literal: the text between the quotes as written. P4 gives escapes no meaning.
     Str(Arc<str>),
     /// `...`: the default value of the type, or the rest of the fields.
     Dots,

@@ -1,5 +1,7 @@
 //! Diagnostics: what is wrong, where, and how to mend it.
 
+mod render;
+
 use crate::span::Span;
 
 /// How bad it is.

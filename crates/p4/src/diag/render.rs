@@ -1,0 +1,137 @@
+//! Diagnostics as text with an excerpt of the source, as one line, and as JSON.
+
+use super::{Diagnostic, Severity};
+use crate::span::{FileId, SourceFile, SourceMap, Span};
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
+use serde_json::{Value, json};
+
+/// Lines that are longer are not shown: they are machine-made, and no caret in them helps anybody.
+const MAX_SHOWN_LINE: usize = 4096;
+
+impl Diagnostic {
+    /// The message with file, line, column, the source line, a caret, labels and the mend. Several lines, without a
+    /// newline at the end; with terminal colours if `colour`.
+    pub fn render(&self, map: &SourceMap, colour: bool) -> String {
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let mut group = level.primary_title(self.message.as_str()).id(self.code).elements(self.snippets(map));
+        if let Some(help) = &self.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let report: &[Group<'_>] = &[group];
+        let text = renderer.render(report);
+        match self.unshown_location(map) {
+            Some(place) => format!("{text}\n  --> {place}"),
+            None => text,
+        }
+    }
+
+    /// `file:line:column: error[code]: message; help: mend`
+    pub fn one_line(&self, map: &SourceMap) -> String {
+        let place = map.location(self.primary).map_or_else(String::new, |at| format!("{at}: "));
+        let help = self.help.as_ref().map_or_else(String::new, |help| format!("; help: {help}"));
+        format!("{place}{}[{}]: {}{help}", self.severity.as_str(), self.code, self.message)
+    }
+
+    /// An object with `severity`, `code`, `message`, `file`, `line`, `column`, `end_line`, `end_column`, `labels` and `help`.
+    pub fn to_json(&self, map: &SourceMap) -> Value {
+        let mut object = place_json(map, self.primary);
+        let labels: Vec<Value> = self.labels.iter().map(|(span, text)| label_json(map, *span, text)).collect();
+        object["severity"] = json!(self.severity.as_str());
+        object["code"] = json!(self.code);
+        object["message"] = json!(self.message);
+        object["labels"] = json!(labels);
+        object["help"] = json!(self.help);
+        object
+    }
+
+    /// The place, if the excerpt cannot show it.
+    fn unshown_location(&self, map: &SourceMap) -> Option<String> {
+        let shown = map.file(self.primary.file).and_then(|file| excerpt(file, &[self.primary]));
+        if shown.is_some() { None } else { map.location(self.primary).map(|at| at.to_string()) }
+    }
+
+    /// One excerpt per file, the primary's first.
+    fn snippets<'a>(&'a self, map: &'a SourceMap) -> Vec<Snippet<'a, Annotation<'a>>> {
+        let mut marks: Vec<(Span, AnnotationKind, Option<&str>)> = Vec::new();
+        let at_primary = self.labels.iter().find(|(span, _)| *span == self.primary);
+        marks.push((self.primary, AnnotationKind::Primary, at_primary.map(|(_, text)| text.as_str())));
+        let others = self.labels.iter().filter(|(span, _)| *span != self.primary);
+        marks.extend(others.map(|(span, text)| (*span, AnnotationKind::Context, Some(text.as_str()))));
+
+        let mut files: Vec<FileId> = Vec::new();
+        for (span, ..) in &marks {
+            if !files.contains(&span.file) {
+                files.push(span.file);
+            }
+        }
+        let mut snippets = Vec::new();
+        for id in files {
+            let Some(file) = map.file(id) else { continue };
+            let here: Vec<_> = marks.iter().filter(|(span, ..)| span.file == id).collect();
+            let spans: Vec<Span> = here.iter().map(|(span, ..)| *span).collect();
+            let Some(window) = excerpt(file, &spans) else { continue };
+            let place = map.location(Span::new(id, window.start as u32, window.start as u32));
+            let Some(place) = place else { continue };
+            let text = &file.text[window.clone()];
+            let annotations = here.iter().filter_map(|(span, kind, label)| {
+                let range = within_line(file, *span, &window)?;
+                Some(kind.span(range).label(*label))
+            });
+            snippets.push(
+                Snippet::source(text)
+                    .line_start(place.line as usize)
+                    .path(place.file.to_string())
+                    .annotations(annotations),
+            );
+        }
+        snippets
+    }
+}
+
+/// The lines that hold the starts of the spans; `None` if they are too long to be shown, or the spans are not of this
+/// file.
+fn excerpt(file: &SourceFile, spans: &[Span]) -> Option<std::ops::Range<usize>> {
+    let low = spans.iter().map(|span| span.lo).min()?;
+    let high = spans.iter().map(|span| span.lo).max()?;
+    let start = file.line_range(low)?.start;
+    let end = file.line_range(high)?.end;
+    let text = file.text.get(start..end)?;
+    text.lines().all(|line| line.len() <= MAX_SHOWN_LINE).then_some(start..end)
+}
+
+/// The span's part on its first line, from the start of `window`, on character boundaries.
+fn within_line(file: &SourceFile, span: Span, window: &std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
+    let line_end = file.line_range(span.lo)?.end.min(window.end);
+    let mut lo = (span.lo as usize).clamp(window.start, line_end);
+    let mut hi = (span.hi as usize).clamp(lo, line_end);
+    while !file.text.is_char_boundary(lo) {
+        lo -= 1;
+    }
+    while !file.text.is_char_boundary(hi) {
+        hi -= 1;
+    }
+    Some(lo - window.start..hi.max(lo) - window.start)
+}
+
+fn place_json(map: &SourceMap, span: Span) -> Value {
+    match (map.location(span), map.location(span.end())) {
+        (Some(start), Some(end)) => json!({
+            "file": &*start.file,
+            "line": start.line,
+            "column": start.column,
+            "end_line": end.line,
+            "end_column": end.column,
+        }),
+        _ => json!({ "file": null, "line": null, "column": null, "end_line": null, "end_column": null }),
+    }
+}
+
+fn label_json(map: &SourceMap, span: Span, text: &str) -> Value {
+    let mut object = place_json(map, span);
+    object["text"] = json!(text);
+    object
+}

@@ -1,0 +1,16 @@
+//! Tokens as text, for `--dump tokens` and goldens.
+
+use super::Token;
+use crate::span::SourceMap;
+use std::fmt::Write;
+
+/// One token a line: position, kind, spelling.
+pub fn dump(tokens: &[Token], map: &SourceMap) -> String {
+    let mut out = String::new();
+    for token in tokens {
+        let at = map.location(token.span).map_or_else(|| "?".to_owned(), |l| l.to_string());
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{at}\t{:?}\t{}", token.kind, token.text);
+    }
+    out
+}

@@ -1,0 +1,123 @@
+//! Annotations.
+
+use super::cursor::{Parse, Parser};
+use crate::ast::{Annotation, AnnotationBody, Annotations, Expr, Ident, NamedExpr, Unstructured};
+use crate::diag::Diagnostic;
+use crate::lex::{Tok, spell};
+
+impl Parser<'_> {
+    /// All annotations here.
+    pub fn annotations(&mut self) -> Parse<Annotations> {
+        let mut annotations = Vec::new();
+        while self.is(Tok::At) {
+            annotations.push(self.annotation()?);
+        }
+        Ok(annotations)
+    }
+
+    fn annotation(&mut self) -> Parse<Annotation> {
+        let start = self.expect(Tok::At)?;
+        let pragma = &*self.token().text == "pragma" && !self.token().spaced && !self.peek_at(1).line_start;
+        if pragma {
+            self.bump();
+        }
+        let name = self.annotation_name()?;
+        let body = match self.kind() {
+            _ if pragma => self.pragma_body()?,
+            Tok::LParen => self.unstructured_body()?,
+            Tok::LBracket => self.structured_body()?,
+            _ => AnnotationBody::None,
+        };
+        Ok(Annotation { name, body, span: self.since(start) })
+    }
+
+    /// Any word, keywords too.
+    fn annotation_name(&mut self) -> Parse<Ident> {
+        if !self.is(Tok::Ident) && !self.kind().is_keyword() {
+            return self.fail_expected("the annotation's name");
+        }
+        let name = Ident::new(self.token().text.clone(), self.span());
+        self.bump();
+        Ok(name)
+    }
+
+    /// The rest of an `@pragma` line.
+    fn pragma_body(&mut self) -> Parse<AnnotationBody> {
+        let from = self.at;
+        while !self.token().line_start {
+            self.bump();
+        }
+        let to = self.at;
+        Ok(self.unstructured(from, to))
+    }
+
+    /// `(...)` with balanced parentheses.
+    fn unstructured_body(&mut self) -> Parse<AnnotationBody> {
+        let open = self.expect(Tok::LParen)?;
+        let from = self.at;
+        let mut depth = 0usize;
+        loop {
+            match self.kind() {
+                Tok::RParen if depth == 0 => break,
+                Tok::RParen => depth -= 1,
+                Tok::LParen => depth += 1,
+                Tok::Eof => {
+                    let message = "the annotation's `(` is never closed";
+                    return self.fail_with(Diagnostic::error("syntax", open, message).help("add `)`"));
+                }
+                _ => {}
+            }
+            self.bump();
+        }
+        let to = self.at;
+        let body = self.unstructured(from, to);
+        self.at = to + 1;
+        Ok(body)
+    }
+
+    /// The body of the tokens `from..to`, read as expressions and as pairs where it can be. Leaves the parser at `to`.
+    fn unstructured(&mut self, from: usize, to: usize) -> AnnotationBody {
+        let tokens = self.tokens_between(from, to).to_vec();
+        let text = spell(&tokens).into();
+        let exprs = self.attempt(from, to, Self::expr);
+        let key_values = if exprs.is_some() { None } else { self.attempt(from, to, Self::named_expr) };
+        self.at = to;
+        AnnotationBody::Unstructured(Unstructured { tokens, text, exprs, key_values })
+    }
+
+    /// The tokens `from..to` as items with commas between them, if that is what they are. Reports nothing.
+    fn attempt<T>(&mut self, from: usize, to: usize, item: fn(&mut Self) -> Parse<T>) -> Option<Vec<T>> {
+        let found = self.diagnostics.len();
+        let unknown = self.unknown_types.len();
+        let outer = std::mem::replace(&mut self.gt_closes, false);
+        self.at = from;
+        let mut items = Vec::new();
+        let mut whole = from == to;
+        while self.at < to {
+            match item(self) {
+                Ok(parsed) => items.push(parsed),
+                Err(_) => break,
+            }
+            whole = self.at == to;
+            if whole || !self.eat(Tok::Comma) {
+                break;
+            }
+        }
+        let clean = self.diagnostics.len() == found;
+        self.diagnostics.truncate(found);
+        self.unknown_types.truncate(unknown);
+        self.gt_closes = outer;
+        (whole && clean).then_some(items)
+    }
+
+    /// `[a, b]` or `[k = a, l = b]`
+    fn structured_body(&mut self) -> Parse<AnnotationBody> {
+        self.expect(Tok::LBracket)?;
+        if self.is_name_at(0) && self.kind_at(1) == Tok::Assign {
+            let pairs: Vec<NamedExpr> = self.comma_list(Tok::RBracket, true, Self::named_expr)?;
+            return Ok(AnnotationBody::KeyValues(pairs));
+        }
+        let exprs: Vec<Expr> = self.comma_list(Tok::RBracket, true, Self::expr)?;
+        Ok(AnnotationBody::List(exprs))
+    }
+}

@@ -1,0 +1,290 @@
+//! Parsers and controls.
+
+use super::cursor::{Parse, Parser};
+use super::scope::NameKind;
+use crate::ast::{
+    Annotations, Block, ControlBody, ControlDecl, Ident, Local, Param, ParserBody, ParserDecl, ParserState, SelectCase,
+    Stmt, Transition, TransitionKind, TypeParam, ValueSetDecl,
+};
+use crate::diag::Diagnostic;
+use crate::lex::Tok;
+use crate::span::Span;
+
+/// What is between a parser's braces, in the order written.
+enum ParserItem {
+    Local(Local),
+    State(ParserState),
+}
+
+/// What is between a control's braces.
+enum ControlItem {
+    Local(Local),
+    Apply(Block),
+}
+
+/// What is in front of the braces.
+struct Signature {
+    name: Ident,
+    type_params: Vec<TypeParam>,
+    params: Vec<Param>,
+}
+
+impl Parser<'_> {
+    pub fn parser_decl(&mut self, annotations: Annotations, start: Span) -> Parse<ParserDecl> {
+        let scope = self.scopes.depth();
+        let signature = self.signature();
+        let body = signature.and_then(|signature| Ok((signature, self.parser_body()?)));
+        self.scopes.truncate(scope);
+        let (Signature { name, type_params, params }, body) = body?;
+        Ok(ParserDecl { annotations, name, type_params, params, body, span: self.since(start) })
+    }
+
+    pub fn control_decl(&mut self, annotations: Annotations, start: Span) -> Parse<ControlDecl> {
+        let scope = self.scopes.depth();
+        let signature = self.signature();
+        let body = signature.and_then(|signature| {
+            let body = self.control_body(&signature.name)?;
+            Ok((signature, body))
+        });
+        self.scopes.truncate(scope);
+        let (Signature { name, type_params, params }, body) = body?;
+        Ok(ControlDecl { annotations, name, type_params, params, body, span: self.since(start) })
+    }
+
+    /// Keyword, name, type parameters and parameters. Opens the scope of the body.
+    fn signature(&mut self) -> Parse<Signature> {
+        self.bump();
+        let name = self.name()?;
+        self.scopes.declare(&name.name, NameKind::Type);
+        self.scopes.push();
+        let type_params = self.type_params()?;
+        let params = self.params()?;
+        Ok(Signature { name, type_params, params })
+    }
+
+    /// The `;` of a type's declaration, or constructor parameters, which the body follows.
+    fn constructor_params(&mut self) -> Parse<Option<Vec<Param>>> {
+        if self.eat(Tok::Semi) {
+            return Ok(None);
+        }
+        let params = if self.is(Tok::LParen) { self.params()? } else { Vec::new() };
+        if !self.is(Tok::LBrace) {
+            let message = format!("expected `{{` or `;`, found {}", self.token().describe());
+            return self.fail(message);
+        }
+        Ok(Some(params))
+    }
+
+    fn parser_body(&mut self) -> Parse<Option<ParserBody>> {
+        let Some(constructor_params) = self.constructor_params()? else { return Ok(None) };
+        let start = self.span();
+        let found = self.diagnostics.len();
+        let mut locals = Vec::new();
+        let mut states: Vec<ParserState> = Vec::new();
+        let items = self.braced(Self::parser_item)?;
+        let span = self.since(start);
+        for item in items {
+            match item {
+                ParserItem::State(state) => states.push(state),
+                ParserItem::Local(local) => {
+                    if let Some(first) = states.first() {
+                        let diagnostic =
+                            Diagnostic::error("syntax", local.name().span, "declarations come before states")
+                                .label(first.name.span, "the first state")
+                                .help("move the declaration in front of it");
+                        self.report(diagnostic);
+                    }
+                    locals.push(local);
+                }
+            }
+        }
+        if states.is_empty() && self.diagnostics.len() == found {
+            let diagnostic = Diagnostic::error("syntax", self.last_span(), "the parser has no state");
+            self.report(diagnostic.help("add `state start { ... }`"));
+        }
+        Ok(Some(ParserBody { constructor_params, locals, states, span }))
+    }
+
+    fn parser_item(&mut self) -> Parse<ParserItem> {
+        let start = self.span();
+        let annotations = self.annotations()?;
+        match self.kind() {
+            Tok::State if self.is_name_at(1) => Ok(ParserItem::State(self.parser_state(annotations, start)?)),
+            Tok::Const => Ok(ParserItem::Local(Local::Const(self.const_decl(annotations, start)?))),
+            Tok::ValueSet => Ok(ParserItem::Local(Local::ValueSet(self.value_set(annotations, start)?))),
+            Tok::Action | Tok::Table => {
+                let what = if self.is(Tok::Table) { "a table" } else { "an action" };
+                let diagnostic = Diagnostic::error("syntax", self.span(), format!("{what} cannot stand in a parser"));
+                self.fail_with(diagnostic.help("declare it in a control"))
+            }
+            _ => Ok(ParserItem::Local(self.var_or_instance_local(annotations, start, "a declaration or a state")?)),
+        }
+    }
+
+    /// `T x;`, `T x = e;` or `T(args) x;`
+    fn var_or_instance_local(&mut self, annotations: Annotations, start: Span, expected: &str) -> Parse<Local> {
+        if !self.at_type() && !self.is_name_at(0) && !self.is(Tok::Dot) {
+            return self.fail_expected(expected);
+        }
+        let ty = self.ty()?;
+        if self.is(Tok::LParen) {
+            return Ok(Local::Instance(self.instance_decl(annotations, ty, start)?));
+        }
+        let mut var = self.var_decl(annotations, ty, start)?;
+        self.expect(Tok::Semi)?;
+        var.span = self.since(start);
+        Ok(Local::Var(var))
+    }
+
+    /// `value_set<T>(size) name;`
+    fn value_set(&mut self, annotations: Annotations, start: Span) -> Parse<ValueSetDecl> {
+        self.expect(Tok::ValueSet)?;
+        self.expect(Tok::Lt)?;
+        let ty = self.ty()?;
+        self.expect(Tok::Gt)?;
+        self.expect(Tok::LParen)?;
+        let size = self.expr()?;
+        self.expect(Tok::RParen)?;
+        let name = self.name()?;
+        self.expect(Tok::Semi)?;
+        self.scopes.declare(&name.name, NameKind::Value);
+        Ok(ValueSetDecl { annotations, ty, size, name, span: self.since(start) })
+    }
+
+    fn parser_state(&mut self, annotations: Annotations, start: Span) -> Parse<ParserState> {
+        self.expect(Tok::State)?;
+        let name = self.name()?;
+        let scope = self.scopes.depth();
+        self.scopes.push();
+        let body = self.state_body();
+        self.scopes.truncate(scope);
+        let (stmts, transition) = body?;
+        Ok(ParserState { annotations, name, stmts, transition, span: self.since(start) })
+    }
+
+    /// Statements and the transition, which is last.
+    fn state_body(&mut self) -> Parse<(Vec<Stmt>, Option<Transition>)> {
+        let open = self.expect(Tok::LBrace)?;
+        let mut stmts = Vec::new();
+        let mut transition = None;
+        while !self.is(Tok::RBrace) {
+            self.check_unclosed(open)?;
+            if self.is(Tok::State) && self.is_name_at(1) && self.kind_at(2) == Tok::LBrace {
+                let diagnostic = Diagnostic::error("syntax", self.span(), "expected `}`, found another state");
+                return self.fail_with(diagnostic.label(open, "this `{` is never closed"));
+            }
+            if let Some(done) = &transition {
+                let done: &Transition = done;
+                let span = done.span;
+                let diagnostic =
+                    Diagnostic::error("syntax", self.span(), "nothing can follow the transition of a state");
+                self.report(diagnostic.label(span, "the transition"));
+                self.recovering(|_| Parse::<()>::Err(super::cursor::Failed));
+                continue;
+            }
+            if self.is(Tok::Transition) {
+                transition = self.recovering(Self::transition);
+            } else {
+                stmts.extend(self.recovering(Self::state_stmt));
+            }
+        }
+        self.bump();
+        Ok((stmts, transition))
+    }
+
+    /// A statement of a state. The grammar has fewer of them here than in a control.
+    fn state_stmt(&mut self) -> Parse<Stmt> {
+        if matches!(self.kind(), Tok::Switch | Tok::For | Tok::Return | Tok::Exit | Tok::Break | Tok::Continue) {
+            let message = format!("{} cannot stand in a parser state", self.token().describe());
+            let diagnostic = Diagnostic::error("syntax", self.span(), message);
+            return self.fail_with(
+                diagnostic.help("choose with `transition select`, repeat with a state that leads to itself"),
+            );
+        }
+        self.stmt()
+    }
+
+    fn transition(&mut self) -> Parse<Transition> {
+        let start = self.expect(Tok::Transition)?;
+        let kind = if self.is(Tok::Select) {
+            self.select()?
+        } else {
+            let state = self.name()?;
+            self.expect(Tok::Semi)?;
+            TransitionKind::State(state)
+        };
+        Ok(Transition { kind, span: self.since(start) })
+    }
+
+    fn select(&mut self) -> Parse<TransitionKind> {
+        self.expect(Tok::Select)?;
+        self.expect(Tok::LParen)?;
+        let exprs = self.comma_list(Tok::RParen, false, Self::expr)?;
+        let cases = self.braced(Self::select_case)?;
+        Ok(TransitionKind::Select { exprs, cases })
+    }
+
+    fn select_case(&mut self) -> Parse<SelectCase> {
+        let start = self.span();
+        let keyset = self.keyset()?;
+        self.expect(Tok::Colon)?;
+        let state = self.name()?;
+        self.expect(Tok::Semi)?;
+        Ok(SelectCase { keyset, state, span: self.since(start) })
+    }
+
+    fn control_body(&mut self, name: &Ident) -> Parse<Option<ControlBody>> {
+        let Some(constructor_params) = self.constructor_params()? else { return Ok(None) };
+        let start = self.span();
+        let found = self.diagnostics.len();
+        let items = self.braced(Self::control_item)?;
+        let span = self.since(start);
+        let mut locals = Vec::new();
+        let mut apply: Option<Block> = None;
+        for item in items {
+            match (item, &apply) {
+                (ControlItem::Apply(block), None) => apply = Some(block),
+                (ControlItem::Apply(block), Some(first)) => {
+                    let diagnostic = Diagnostic::error("syntax", block.span.start(), "a second `apply`");
+                    self.report(diagnostic.label(first.span.start(), "the first"));
+                }
+                (ControlItem::Local(local), None) => locals.push(local),
+                (ControlItem::Local(local), Some(_)) => {
+                    let diagnostic = Diagnostic::error("syntax", local.name().span, "declarations come before `apply`");
+                    self.report(diagnostic.help("move the declaration in front of it"));
+                    locals.push(local);
+                }
+            }
+        }
+        let apply = apply.unwrap_or_else(|| {
+            if self.diagnostics.len() == found {
+                let end = self.last_span();
+                let diagnostic = Diagnostic::error("syntax", end, format!("control `{name}` has no `apply` block"));
+                self.report(diagnostic.help("add `apply { ... }` at its end"));
+            }
+            Block { annotations: Vec::new(), stmts: Vec::new(), span: span.end() }
+        });
+        Ok(Some(ControlBody { constructor_params, locals, apply, span }))
+    }
+
+    fn control_item(&mut self) -> Parse<ControlItem> {
+        let start = self.span();
+        let annotations = self.annotations()?;
+        let local = match self.kind() {
+            Tok::Apply if matches!(self.kind_at(1), Tok::LBrace | Tok::At) => {
+                self.bump();
+                let annotations = self.annotations()?;
+                return Ok(ControlItem::Apply(self.block(annotations)?));
+            }
+            Tok::Const => Local::Const(self.const_decl(annotations, start)?),
+            Tok::Action => Local::Action(self.action_decl(annotations, start)?),
+            Tok::Table => Local::Table(self.table_decl(annotations, start)?),
+            Tok::ValueSet => {
+                let diagnostic = Diagnostic::error("syntax", self.span(), "a value set cannot stand in a control");
+                return self.fail_with(diagnostic.help("declare it in a parser"));
+            }
+            _ => self.var_or_instance_local(annotations, start, "a declaration or `apply`")?,
+        };
+        Ok(ControlItem::Local(local))
+    }
+}
