@@ -65,8 +65,11 @@ pub fn parse(name: &str, text: &str) -> Result<Region, Problems> {
     check(name, file)
 }
 
+/// The message without the position, which the problem has of its own.
 fn first_line(message: &str) -> String {
-    message.lines().next().unwrap_or_default().chars().take(300).collect()
+    let line = message.lines().next().unwrap_or_default();
+    let line = line.rsplit_once(" at line ").map_or(line, |(before, _)| before);
+    line.chars().take(300).collect()
 }
 
 /// No aliases to multiply, no deep nesting; as many nodes as the file has bytes for.

@@ -219,79 +219,94 @@ struct Resolver<'a, 'r> {
     raw: &'a [Vec<RawTable>],
 }
 
-impl Resolver<'_, '_> {
+/// A VPC on the way, and the prefix that its table handed on to the next one.
+#[derive(Clone, Copy)]
+struct Hop<'a> {
+    vpc: usize,
+    table: &'a RawTable,
+    prefix: IpNet,
+}
+
+impl<'a> Resolver<'a, '_> {
     /// The table with every route's peerings resolved.
-    fn table(&mut self, v: usize, table: &RawTable) -> Vec<FlatRoute> {
+    fn table(&mut self, vpc: usize, table: &'a RawTable) -> Vec<FlatRoute> {
         let mut flat = Vec::with_capacity(table.sorted.len());
         for raw in &table.sorted {
             match raw.step {
                 Step::End(scope, target) => flat.push(FlatRoute { prefix: raw.prefix, scope, target, origin: raw.at }),
                 Step::Peer(peer) => {
-                    let mut found = Vec::new();
-                    self.through(raw, peer, raw.prefix, &mut vec![v], &mut found);
-                    flat.extend(found.into_iter().filter(|route| decides(table, route.prefix, raw.prefix)));
+                    let mut path = vec![Hop { vpc, table, prefix: raw.prefix }];
+                    self.through(raw.at, peer, raw.prefix, &mut path, &mut flat);
                 }
             }
         }
         flat
     }
 
-    /// What VPC `peer` does with packets to `prefix`, as routes with the origin of `first`. `path` is the VPCs so far.
-    fn through(&mut self, first: &Raw, peer: usize, prefix: IpNet, path: &mut Vec<usize>, found: &mut Vec<FlatRoute>) {
-        if path.contains(&peer) {
+    /// What VPC `peer` does with packets to `prefix`, as routes whose origin is `origin`.
+    fn through(
+        &mut self,
+        origin: Position,
+        peer: usize,
+        prefix: IpNet,
+        path: &mut Vec<Hop<'a>>,
+        flat: &mut Vec<FlatRoute>,
+    ) {
+        if path.iter().any(|hop| hop.vpc == peer) {
             let message = format!("the route to {prefix} is a peering loop: {}", self.chain(path, peer));
-            return self.report.add(first.at, message, "let one of these VPCs route the prefix elsewhere");
+            return self.report.add(origin, message, "let one of these VPCs route the prefix elsewhere");
         }
         if path.len() > MAX_PEERINGS {
-            let message =
-                format!("the route to {prefix} passes more than {MAX_PEERINGS} peerings: {}", self.chain(path, peer));
-            return self.report.add(first.at, message, "peer the first and the last VPC directly");
+            let chain = self.chain(path, peer);
+            let message = format!("the route to {prefix} passes more than {MAX_PEERINGS} peerings: {chain}");
+            return self.report.add(origin, message, "peer the first and the last VPC directly");
         }
-        let raw = self.raw;
-        let table = &raw[peer][0];
-        path.push(peer);
+        let table = &self.raw[peer][0];
         match table.longest.covering(&prefix) {
-            Some((_, index)) => self.step(first, table.sorted[*index].step, prefix, path, found),
-            None => {
-                found.push(FlatRoute { prefix, scope: Scope::Blackhole, target: Target::NoRoute, origin: first.at })
-            }
+            Some((_, index)) => self.step(origin, peer, table.sorted[*index].step, prefix, path, flat),
+            None => flat.push(FlatRoute { prefix, scope: Scope::Blackhole, target: Target::NoRoute, origin }),
         }
         let from = table.sorted.partition_point(|r| r.prefix <= prefix);
         for inner in table.sorted[from..].iter().take_while(|r| prefix.contains(&r.prefix)) {
-            self.step(first, inner.step, inner.prefix, path, found);
+            // A prefix that a VPC on the way tells apart itself was never handed on.
+            if !path.iter().any(|hop| splits(hop.table, inner.prefix, hop.prefix)) {
+                self.step(origin, peer, inner.step, inner.prefix, path, flat);
+            }
         }
-        path.pop();
     }
 
     /// One route of a peer's table.
-    fn step(&mut self, first: &Raw, step: Step, prefix: IpNet, path: &mut Vec<usize>, found: &mut Vec<FlatRoute>) {
+    fn step(
+        &mut self,
+        origin: Position,
+        vpc: usize,
+        step: Step,
+        prefix: IpNet,
+        path: &mut Vec<Hop<'a>>,
+        flat: &mut Vec<FlatRoute>,
+    ) {
         match step {
             Step::End(scope, target) => {
                 let scope = if scope == Scope::Local { Scope::Peer } else { scope };
-                found.push(FlatRoute { prefix, scope, target, origin: first.at });
+                flat.push(FlatRoute { prefix, scope, target, origin });
             }
             Step::Peer(next) => {
-                let mut inner = Vec::new();
-                let here = &self.raw[path[path.len() - 1]][0];
-                self.through(first, next, prefix, path, &mut inner);
-                // A prefix that this VPC tells apart itself is not the next one's to decide.
-                found.extend(inner.into_iter().filter(|r| r.prefix == prefix || !splits(here, r.prefix, prefix)));
+                path.push(Hop { vpc, table: &self.raw[vpc][0], prefix });
+                self.through(origin, next, prefix, path, flat);
+                path.pop();
             }
         }
     }
 
-    fn chain(&self, path: &[usize], last: usize) -> String {
-        let names = path.iter().chain([&last]).map(|v| &*self.file.vpcs[*v].name.value);
+    fn chain(&self, path: &[Hop], last: usize) -> String {
+        let vpcs = path.iter().map(|hop| hop.vpc).chain([last]);
+        let names = vpcs.map(|v| &*self.file.vpcs[v].name.value);
         names.collect::<Vec<_>>().join(" -> ")
     }
 }
 
-/// Whether the table's route to `route` is the one that decides for `prefix` within it.
-fn decides(table: &RawTable, prefix: IpNet, route: IpNet) -> bool {
-    table.longest.covering(&prefix).is_some_and(|(longest, _)| longest == route)
-}
-
-/// Whether the table has a route within `outer`, other than it, that covers `inner`.
+/// Whether the table has a route of its own within `outer` that covers `inner`.
 fn splits(table: &RawTable, inner: IpNet, outer: IpNet) -> bool {
-    table.longest.covering(&inner).is_some_and(|(longest, _)| longest != outer && outer.contains(&longest))
+    let covering = table.longest.covering(&inner);
+    covering.is_some_and(|(longest, _)| longest != outer && outer.contains(&longest))
 }

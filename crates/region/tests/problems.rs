@@ -1,0 +1,251 @@
+//! What is wrong with a region file is named with its place and a mend.
+
+use expect_test::{Expect, expect};
+
+const UNDERLAY: &str = "\
+region: r
+gateway: {mac: '02:00:00:00:00:01', vteps: [192.0.2.1]}
+uplinks: [{name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01:02'}]
+servers: [{name: s, address: 192.0.2.11, uplinks: [u]}]
+";
+
+/// Checks the text behind the underlay above (lines 5 and on).
+fn check(text: &str, expected: Expect) {
+    check_file(&format!("{UNDERLAY}{text}"), expected);
+}
+
+fn check_file(text: &str, expected: Expect) {
+    let found = match region::parse("r.yaml", text) {
+        Ok(_) => "no problem".to_owned(),
+        Err(problems) => problems.to_string(),
+    };
+    expected.assert_eq(&found);
+}
+
+#[test]
+fn the_example_is_right() {
+    check_file(include_str!("../../../examples/lab.yaml"), expect!["no problem"]);
+}
+
+#[test]
+fn overlapping_subnets() {
+    check(
+        "vpcs:\n- {name: a, vni: 1, subnets: [10.0.0.0/16, 10.0.3.0/24, 10.1.0.0/16]}\n",
+        expect![[r#"
+            r.yaml:6:44: subnet 10.0.3.0/24 overlaps 10.0.0.0/16 in line 6
+                mend: make the subnets of a VPC disjoint"#]],
+    );
+}
+
+#[test]
+fn host_bits() {
+    check("vpcs:\n- {name: a, vni: 1, subnets: [10.0.0.1/24]}\n", expect![[r#"
+        r.yaml:6:31: 10.0.0.1/24 has bits set behind its prefix length
+            mend: write 10.0.0.0/24"#]]);
+}
+
+#[test]
+fn unknown_vpc_with_a_guess() {
+    check(
+        "vpcs:\n- {name: front, vni: 1, subnets: [10.0.0.0/24]}\nvms:\n- {name: v, vpc: frint, server: s, mac: '02:00:00:00:00:09', addresses: [10.0.0.5]}\n",
+        expect![[r#"
+            r.yaml:8:18: there is no VPC `frint`
+                mend: did you mean `front`?"#]],
+    );
+}
+
+#[test]
+fn a_vni_twice_or_out_of_range() {
+    check("vpcs:\n- {name: a, vni: 7}\n- {name: b, vni: 7}\n- {name: c, vni: 16777216}\n", expect![[r#"
+        r.yaml:7:18: VNI 7 is used twice, first in line 6
+            mend: give each VPC a VNI of its own
+        r.yaml:8:18: VNI 16777216 is out of range
+            mend: use 1 to 16777215"#]]);
+}
+
+#[test]
+fn a_duplicate_vm() {
+    check(
+        "vpcs:\n- {name: a, vni: 1, subnets: [10.0.0.0/24]}\nvms:\n\
+         - {name: v, vpc: a, server: s, mac: '02:00:00:00:00:09', addresses: [10.0.0.5]}\n\
+         - {name: v, vpc: a, server: s, mac: '02:00:00:00:00:09', addresses: [10.0.0.5]}\n",
+        expect![[r#"
+            r.yaml:9:10: VM `v` is declared twice, first in line 8
+                mend: rename one of them
+            r.yaml:9:37: 02:00:00:00:00:09 belongs to VM `v` of the same VPC already, in line 8
+                mend: give each machine of a VPC addresses of its own
+            r.yaml:9:70: 10.0.0.5 belongs to VM `v` of the same VPC already, in line 8
+                mend: give each machine of a VPC addresses of its own"#]],
+    );
+}
+
+#[test]
+fn machines_outside_of_their_subnets() {
+    check(
+        "vpcs:\n- {name: a, vni: 1, subnets: [10.0.0.0/24]}\nvms:\n\
+         - {name: v, vpc: a, server: s, mac: '03:00:00:00:00:09', addresses: [10.0.1.5, 10.0.0.255]}\n\
+         - {name: w, vpc: a, server: s, mac: '02:00:00:00:00:01', addresses: []}\n",
+        expect![[r#"
+            r.yaml:8:37: 03:00:00:00:00:09 is not the address of one host
+                mend: use a unicast MAC address (first byte even)
+            r.yaml:8:70: 10.0.1.5 is in no subnet of VPC `a`
+                mend: correct the address, or add its subnet to the VPC
+            r.yaml:8:80: 10.0.0.255 is the network or broadcast address of 10.0.0.0/24
+                mend: use an address between them
+            r.yaml:9:10: VM `w` has no address
+                mend: add one to `addresses`
+            r.yaml:9:37: 02:00:00:00:00:01 is the gateway's MAC address
+                mend: give the machine one of its own"#]],
+    );
+}
+
+#[test]
+fn peering_rules() {
+    check(
+        "vpcs:\n- {name: a, vni: 1, subnets: [10.0.0.0/24], routes: [{to: 10.9.0.0/16, peer: c}]}\n\
+         - {name: b, vni: 2, subnets: [10.0.0.0/16]}\n- {name: c, vni: 3}\n\
+         peerings:\n- between: [a, b]\n- between: [b, a]\n- between: [c, c]\n- between: [a, nope]\n",
+        expect![[r#"
+            r.yaml:6:78: `a` and `c` are not peered
+                mend: add `- between: [a, c]` to `peerings`
+            r.yaml:10:13: peered VPCs have overlapping subnets: 10.0.0.0/16 of `b` (line 7) and 10.0.0.0/24 of `a` (line 6)
+                mend: renumber one of the VPCs, or remove the peering
+            r.yaml:11:13: the peering of `b` and `a` is declared twice
+                mend: remove one of the two
+            r.yaml:12:16: VPC `c` is peered with itself
+                mend: name two different VPCs
+            r.yaml:13:16: there is no VPC `nope`
+                mend: declare the VPC `nope`, or name one that is declared"#]],
+    );
+}
+
+#[test]
+fn a_peering_loop() {
+    check(
+        "vpcs:\n- {name: a, vni: 1, routes: [{to: 10.9.0.0/16, peer: b}]}\n\
+         - {name: b, vni: 2, routes: [{to: 10.9.1.0/24, peer: c}]}\n\
+         - {name: c, vni: 3, routes: [{to: 10.9.1.0/25, peer: a}]}\n\
+         peerings:\n- between: [a, b]\n- between: [b, c]\n- between: [c, a]\n",
+        expect![[r#"
+            r.yaml:6:30: the route to 10.9.1.0/25 is a peering loop: a -> b -> c -> a
+                mend: let one of these VPCs route the prefix elsewhere
+            r.yaml:7:30: the route to 10.9.1.0/25 is a peering loop: b -> c -> a -> b
+                mend: let one of these VPCs route the prefix elsewhere
+            r.yaml:8:30: the route to 10.9.1.0/25 is a peering loop: c -> a -> b -> c
+                mend: let one of these VPCs route the prefix elsewhere"#]],
+    );
+}
+
+#[test]
+fn five_peerings_in_a_row() {
+    let mut text = String::from("vpcs:\n");
+    for (i, name) in ["a", "b", "c", "d", "e", "f"].iter().enumerate() {
+        let next = ["b", "c", "d", "e", "f"].get(i);
+        let route =
+            next.map_or("{to: 10.9.0.0/16, blackhole: true}".to_owned(), |n| format!("{{to: 10.9.0.0/16, peer: {n}}}"));
+        text += &format!("- {{name: {name}, vni: {}, routes: [{route}]}}\n", i + 1);
+    }
+    text +=
+        "peerings: [{between: [a, b]}, {between: [b, c]}, {between: [c, d]}, {between: [d, e]}, {between: [e, f]}]\n";
+    check(&text, expect![[r#"
+        r.yaml:6:30: the route to 10.9.0.0/16 passes more than 4 peerings: a -> b -> c -> d -> e -> f
+            mend: peer the first and the last VPC directly"#]]);
+}
+
+#[test]
+fn routes_need_one_target() {
+    check(
+        "remotes: [{name: hq, kind: idc, address: 192.0.2.50, mac: '02:00:00:00:05:01', uplinks: [u]}]\n\
+         vpcs:\n- name: a\n  vni: 1\n  routes:\n  - {to: 10.0.0.0/8}\n  - {to: 11.0.0.0/8, internet: true, blackhole: true}\n  \
+         - {to: 12.0.0.0/8, remote: hq}\n  - {to: 13.0.0.0/8, internet: true, vni: 5}\n  - {to: 13.0.0.0/8, internet: true}\n",
+        expect![[r#"
+            r.yaml:10:5: the route to 10.0.0.0/8 needs one target
+                mend: give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`
+            r.yaml:11:5: the route to 11.0.0.0/8 needs one target
+                mend: give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`
+            r.yaml:12:30: remote `hq` has no VNI of its own, and the route gives none
+                mend: add `vni` to the route or to the remote
+            r.yaml:13:43: only a route to a remote has a VNI
+                mend: remove `vni`
+            r.yaml:14:5: there are two routes to 13.0.0.0/8: see line 13
+                mend: keep one (a VPC's subnets, and its peers', are routes too)"#]],
+    );
+}
+
+#[test]
+fn policy_routes() {
+    check(
+        "vpcs:\n- name: a\n  vni: 1\n  route_tables: [{name: t}]\n  policy: [{from: 10.0.0.0/8, table: t}, {from: 10.0.0.0/8, table: x}]\n",
+        expect![[r#"
+            r.yaml:9:49: source 10.0.0.0/8 has two route tables: see line 9
+                mend: keep one of them
+            r.yaml:9:68: there is no route table `x`
+                mend: did you mean `t`?"#]],
+    );
+}
+
+#[test]
+fn acl_rules() {
+    check(
+        "vpcs:\n- name: a\n  vni: 1\n  acl:\n  - {priority: 0, action: deny}\n  - {priority: 5, action: deny, ports: 80}\n  \
+         - {priority: 5, action: permit, direction: egress}\n  - {priority: 6, action: permit, from: 10.0.0.0/8, to: '::/0'}\n",
+        expect![[r#"
+            r.yaml:9:16: priority 0 is out of range
+                mend: use 1 to 16777216; greater wins
+            r.yaml:10:40: ports are given, but the protocol has none
+                mend: add `protocol: tcp`, `udp` or `sctp`, or remove the ports
+            r.yaml:11:16: priority 5 is used twice, first in line 10
+                mend: give each rule of a VPC and direction a priority of its own
+            r.yaml:12:57: `from` and `to` are of different IP versions: no packet can match
+                mend: write one rule for each version"#]],
+    );
+}
+
+#[test]
+fn values_of_the_wrong_form() {
+    check(
+        "vpcs:\n- {name: a, vni: 1, acl: [{priority: 1, action: deny, protocol: tcp, ports: 9-1}]}\n",
+        expect![[r#"
+            r.yaml:6:77: the range `9-1` ends before it begins: write 1-9
+                mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+    );
+    check("vpcs:\n- {name: a, vni: x}\n", expect![[r#"
+        r.yaml:6:18: invalid u32
+            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]]);
+    check("vpcs:\n- {name: a, vni: 1, colour: red}\n", expect![[r#"
+        r.yaml:6:21: unknown field `colour`, expected one of name, vni, subnets, routes, route_tables, policy, acl, acl_default
+            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]]);
+    check("vpcs: [", expect![[r#"
+        r.yaml:5:7: unclosed bracket '['
+            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]]);
+    check("vpcs: &a [*a]", expect![[r#"
+        r.yaml:5:10: budget breached: Anchors { anchors: 1 }
+            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]]);
+}
+
+#[test]
+fn the_underlay() {
+    check_file(
+        "region: 'a b'\ngateway: {mac: '02:00:00:00:00:01', vteps: [192.0.2.1, 192.0.2.2]}\n\
+         uplinks:\n- {name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01:02', mtu: 900}\n\
+         - {name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01:02'}\n\
+         servers:\n- {name: s, address: 192.0.2.1, uplinks: [w]}\n- {name: t, address: '2001:db8::1', uplinks: []}\n",
+        expect![[r#"
+            r.yaml:2:56: the gateway has a second IPv4 address
+                mend: keep one IPv4 and one IPv6 address at most
+            r.yaml:4:84: an MTU of 900 bytes is too small
+                mend: use 1350 or more
+            r.yaml:5:10: uplink `u` is declared twice, first in line 4
+                mend: rename one of them
+            r.yaml:5:19: port 1 is used twice, first in line 4
+                mend: give each uplink a port of its own
+            r.yaml:7:22: 192.0.2.1 is taken already by `the gateway` in line 2
+                mend: give each end point an address of its own
+            r.yaml:7:43: there is no uplink `w`
+                mend: did you mean `u`?
+            r.yaml:8:10: no uplink leads to `t`
+                mend: name at least one in `uplinks`
+            r.yaml:8:22: 2001:db8::1 can't be reached: the gateway has no IPv6 tunnel address
+                mend: add an IPv6 address to `gateway.vteps`"#]],
+    );
+}
