@@ -12,6 +12,9 @@ pub struct Cfg {
     position: Vec<Option<usize>>,
     /// Immediate dominator as a position in `order`; the entry's is itself.
     idom: Vec<usize>,
+    /// Place in a preorder of the dominator tree, and how many blocks the subtree has: `a` dominates `b` if `b`'s place is in
+    /// `a`'s subtree.
+    subtree: Vec<(usize, usize)>,
 }
 
 impl Cfg {
@@ -33,7 +36,8 @@ impl Cfg {
             position[block.index()] = Some(n);
         }
         let idom = immediate_dominators(&order, &position, &preds);
-        Cfg { preds, order, position, idom }
+        let subtree = subtrees(&idom);
+        Cfg { preds, order, position, idom, subtree }
     }
     /// Blocks that lead to `block`, each once for a run of equal edges.
     pub fn predecessors(&self, block: Block) -> &[Block] {
@@ -50,13 +54,10 @@ impl Cfg {
     /// Whether each path from the entry to `b` goes through `a`. A block dominates itself; a block that can't be reached is
     /// dominated by all.
     pub fn dominates(&self, a: Block, b: Block) -> bool {
-        let Some(mut at) = self.place(b) else { return true };
-        let Some(goal) = self.place(a) else { return false };
-        // Dominators come earlier in the order, so the walk up the tree may stop below the goal.
-        while at > goal {
-            at = self.idom[at];
-        }
-        at == goal
+        let Some(below) = self.place(b) else { return true };
+        let Some(above) = self.place(a) else { return false };
+        let (start, size) = self.subtree[above];
+        (start..start + size).contains(&self.subtree[below].0)
     }
     /// The nearest other block that dominates `block`; `None` for the entry and for blocks that can't be reached.
     pub fn immediate_dominator(&self, block: Block) -> Option<Block> {
@@ -122,6 +123,22 @@ fn immediate_dominators(order: &[Block], position: &[Option<usize>], preds: &[Ve
         }
     }
     idom
+}
+
+/// In the order given, each block comes after its immediate dominator.
+fn subtrees(idom: &[usize]) -> Vec<(usize, usize)> {
+    let mut subtree = vec![(0, 1); idom.len()];
+    for at in (1..idom.len()).rev() {
+        subtree[idom[at]].1 += subtree[at].1;
+    }
+    let mut next = vec![1; idom.len()];
+    for at in 1..idom.len() {
+        let place = next[idom[at]];
+        next[idom[at]] += subtree[at].1;
+        subtree[at].0 = place;
+        next[at] = place + 1;
+    }
+    subtree
 }
 
 fn intersect(idom: &[usize], mut a: usize, mut b: usize) -> usize {

@@ -15,6 +15,7 @@ mod table;
 pub mod text;
 mod types;
 mod uses;
+pub mod verify;
 
 pub use body::*;
 pub use builder::*;
