@@ -1,0 +1,36 @@
+# Terrace. The two commands of the README are `make demo` and `make test`.
+
+.PHONY: demo test lint bench fuzz conformance clean
+
+# The lab: tenants' machines talk through the gateway; prints who reached whom, and ends by itself.
+demo:
+	@scripts/setup demo
+	@cargo build --release --locked --quiet -p terrace || cargo build --release --locked -p terrace
+	@target/release/terrace demo
+
+# Everything that decides whether a change is good. Needs root for the lab's network namespaces.
+test: lint
+	@scripts/setup test
+	cargo test --workspace --locked
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# Criterion benchmarks: compile time, packets per second, loading a million entries.
+bench:
+	cargo bench --workspace --locked
+
+# Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly toolchain.
+FUZZ_SECONDS ?= 600
+fuzz:
+	@for target in p4_source ir_text region_file packets; do \
+	  cargo +nightly fuzz run --fuzz-dir fuzz $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 || exit 1; \
+	done
+
+# p4c's own tests; P4C is a checkout of p4lang/p4c.
+conformance:
+	cargo xtask conformance --p4c $(P4C)
+
+clean:
+	cargo clean

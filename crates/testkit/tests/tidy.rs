@@ -1,0 +1,147 @@
+//! The shape of the repository: who depends on whom, what is forbidden where, how long files are, which licences.
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Which crates of the workspace a crate may depend on. ARCHITECTURE.md draws the same.
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("ir", &[]),
+    ("p4", &["ir"]),
+    ("packet", &[]),
+    ("tables", &["ir"]),
+    ("interp", &["ir", "packet", "tables"]),
+    ("io", &["packet"]),
+    ("region", &["ir", "tables"]),
+    ("terrace", &["ir", "p4", "packet", "tables", "interp", "io", "region"]),
+    ("testkit", &["ir", "p4", "packet", "tables", "interp", "io", "region", "terrace"]),
+    ("xtask", &["ir", "p4", "packet", "tables", "interp", "terrace"]),
+];
+
+/// Licences that code in a build may have.
+const LICENCES: &[&str] = &[
+    "Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unicode-3.0", "Zlib", "CC0-1.0", "0BSD", "BSL-1.0", "MIT-0",
+    "Unlicense",
+];
+
+/// Longest source file, in lines. 100 to 400 is what reads well.
+const MAX_LINES: usize = 600;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn metadata() -> Metadata {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(root().join("Cargo.toml")).other_options(vec!["--locked".into(), "--offline".into()]);
+    command.exec().expect("cargo metadata works in a built workspace")
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|e| e.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs" || e == "p4") {
+            found.push(path);
+        }
+    }
+}
+
+fn all_sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for folder in ["crates", "xtask", "programs", "fuzz"] {
+        sources(&root().join(folder), &mut found);
+    }
+    assert!(found.len() > 50, "only {} source files found: has the tree moved?", found.len());
+    let name = |p: &Path| p.strip_prefix(root()).unwrap_or(p).display().to_string();
+    found.iter().map(|p| (name(p), std::fs::read_to_string(p).expect("sources are text"))).collect()
+}
+
+#[test]
+fn crates_depend_on_what_they_may() {
+    let metadata = metadata();
+    let members: BTreeSet<&str> = metadata.workspace_packages().iter().map(|p| p.name.as_str()).collect();
+    let allowed: BTreeMap<&str, &[&str]> = MAY_DEPEND_ON.iter().copied().collect();
+    assert_eq!(members, allowed.keys().copied().collect(), "a crate is missing in MAY_DEPEND_ON, or gone from the workspace");
+    for package in metadata.workspace_packages() {
+        for dependency in &package.dependencies {
+            let inside = members.contains(dependency.name.as_str());
+            if inside && dependency.kind == DependencyKind::Normal {
+                let may = allowed[package.name.as_str()].contains(&dependency.name.as_str());
+                assert!(may, "`{}` may not depend on `{}`: see the table in ARCHITECTURE.md", package.name, dependency.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_map_names_every_crate() {
+    let map = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    for (name, may) in MAY_DEPEND_ON {
+        let depends = if may.is_empty() { "-".to_owned() } else { may.join(", ") };
+        let row = map.lines().find(|l| l.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("ARCHITECTURE.md has no row for `{name}`"));
+        assert!(row.trim_end().ends_with(&format!("| {depends} |")), "ARCHITECTURE.md: `{name}` depends on: {depends}\n{row}");
+    }
+}
+
+#[test]
+fn dependencies_have_known_licences() {
+    let metadata = metadata();
+    assert!(metadata.packages.len() > 20);
+    for package in &metadata.packages {
+        let expression = package.license.clone().unwrap_or_default();
+        assert!(permitted(&expression), "{} {} has licence `{expression}`", package.name, package.version);
+    }
+}
+
+/// Whether an SPDX expression can be met: of alternatives one, of conjunctions all must be known.
+fn permitted(expression: &str) -> bool {
+    let plain = expression.replace(" WITH LLVM-exception", "").replace(['(', ')'], "");
+    let all_known = |part: &str| part.split(" AND ").all(|l| LICENCES.contains(&l.trim()));
+    plain.replace('/', " OR ").split(" OR ").any(|part| all_known(part)) && !expression.is_empty()
+}
+
+#[test]
+fn unsafe_stays_where_it_belongs() {
+    for (name, text) in all_sources() {
+        let may = name.starts_with("crates/io/") || name.ends_with("tidy.rs");
+        let has = text.lines().any(|l| {
+            let code = l.split("//").next().unwrap_or_default();
+            code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("unsafe impl")
+        });
+        assert!(may || !has, "{name} has unsafe code: it belongs into `io`");
+    }
+}
+
+#[test]
+fn files_can_be_read_in_one_sitting() {
+    let too_long: Vec<String> = all_sources()
+        .iter()
+        .map(|(name, text)| (name, text.lines().count()))
+        .filter(|(_, lines)| *lines > MAX_LINES)
+        .map(|(name, lines)| format!("{name}: {lines} lines"))
+        .collect();
+    assert!(too_long.is_empty(), "longer than {MAX_LINES} lines:\n{}", too_long.join("\n"));
+}
+
+#[test]
+fn files_are_named_for_what_they_hold() {
+    for (name, _) in all_sources() {
+        let stem = Path::new(&name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let vague = ["utils", "util", "helpers", "helper", "common", "misc", "manager"];
+        assert!(!vague.contains(&stem.as_str()), "{name}: name the file for the one thing that it holds");
+    }
+}
+
+#[test]
+fn no_promises_instead_of_code() {
+    for (name, text) in all_sources() {
+        for (i, line) in text.lines().enumerate() {
+            let stub = ["todo!(", "unimplemented!(", "#[ignore"].iter().any(|s| line.contains(s));
+            assert!(!stub || name.ends_with("tidy.rs"), "{name}:{}: {line}", i + 1);
+        }
+    }
+}
