@@ -212,9 +212,9 @@ pub struct AclRule {
     pub from: Option<At<Prefix>>,
     /// Destination addresses; default any.
     pub to: Option<At<Prefix>>,
-    /// Source ports; default any. Only with tcp, udp or sctp.
+    /// Source ports; default any. Only with tcp or udp.
     pub source_ports: Option<At<Ports>>,
-    /// Destination ports; default any. Only with tcp, udp or sctp.
+    /// Destination ports; default any. Only with tcp or udp.
     pub ports: Option<At<Ports>>,
 }
 

@@ -39,9 +39,12 @@ fn overlapping_subnets() {
 
 #[test]
 fn host_bits() {
-    check("vpcs:\n- {name: a, vni: 1, subnets: [10.0.0.1/24]}\n", expect![[r#"
+    check(
+        "vpcs:\n- {name: a, vni: 1, subnets: [10.0.0.1/24]}\n",
+        expect![[r#"
         r.yaml:6:31: 10.0.0.1/24 has bits set behind its prefix length
-            mend: write 10.0.0.0/24"#]]);
+            mend: write 10.0.0.0/24"#]],
+    );
 }
 
 #[test]
@@ -56,11 +59,14 @@ fn unknown_vpc_with_a_guess() {
 
 #[test]
 fn a_vni_twice_or_out_of_range() {
-    check("vpcs:\n- {name: a, vni: 7}\n- {name: b, vni: 7}\n- {name: c, vni: 16777216}\n", expect![[r#"
+    check(
+        "vpcs:\n- {name: a, vni: 7}\n- {name: b, vni: 7}\n- {name: c, vni: 16777216}\n",
+        expect![[r#"
         r.yaml:7:18: VNI 7 is used twice, first in line 6
             mend: give each VPC a VNI of its own
         r.yaml:8:18: VNI 16777216 is out of range
-            mend: use 1 to 16777215"#]]);
+            mend: use 1 to 16777215"#]],
+    );
 }
 
 #[test]
@@ -147,9 +153,12 @@ fn five_peerings_in_a_row() {
     }
     text +=
         "peerings: [{between: [a, b]}, {between: [b, c]}, {between: [c, d]}, {between: [d, e]}, {between: [e, f]}]\n";
-    check(&text, expect![[r#"
+    check(
+        &text,
+        expect![[r#"
         r.yaml:6:30: the route to 10.9.0.0/16 passes more than 4 peerings: a -> b -> c -> d -> e -> f
-            mend: peer the first and the last VPC directly"#]]);
+            mend: peer the first and the last VPC directly"#]],
+    );
 }
 
 #[test]
@@ -193,7 +202,7 @@ fn acl_rules() {
             r.yaml:9:16: priority 0 is out of range
                 mend: use 1 to 16777216; greater wins
             r.yaml:10:40: ports are given, but the protocol has none
-                mend: add `protocol: tcp`, `udp` or `sctp`, or remove the ports
+                mend: add `protocol: tcp` or `udp`, or remove the ports
             r.yaml:11:16: priority 5 is used twice, first in line 10
                 mend: give each rule of a VPC and direction a priority of its own
             r.yaml:12:57: `from` and `to` are of different IP versions: no packet can match
@@ -209,18 +218,30 @@ fn values_of_the_wrong_form() {
             r.yaml:6:77: the range `9-1` ends before it begins: write 1-9
                 mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
     );
-    check("vpcs:\n- {name: a, vni: x}\n", expect![[r#"
+    check(
+        "vpcs:\n- {name: a, vni: x}\n",
+        expect![[r#"
         r.yaml:6:18: invalid u32
-            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]]);
-    check("vpcs:\n- {name: a, vni: 1, colour: red}\n", expect![[r#"
+            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+    );
+    check(
+        "vpcs:\n- {name: a, vni: 1, colour: red}\n",
+        expect![[r#"
         r.yaml:6:21: unknown field `colour`, expected one of name, vni, subnets, routes, route_tables, policy, acl, acl_default
-            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]]);
-    check("vpcs: [", expect![[r#"
+            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+    );
+    check(
+        "vpcs: [",
+        expect![[r#"
         r.yaml:5:7: unclosed bracket '['
-            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]]);
-    check("vpcs: &a [*a]", expect![[r#"
+            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+    );
+    check(
+        "vpcs: &a [*a]",
+        expect![[r#"
         r.yaml:5:10: budget breached: Anchors { anchors: 1 }
-            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]]);
+            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+    );
 }
 
 #[test]

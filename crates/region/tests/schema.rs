@@ -8,5 +8,8 @@ fn the_published_schema_is_current() {
         std::fs::write(path, &current).expect("docs/ can be written");
     }
     let published = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(published == current, "docs/region.schema.json is not current: run `BLESS=1 cargo test -p region --test schema`");
+    assert!(
+        published == current,
+        "docs/region.schema.json is not current: run `BLESS=1 cargo test -p region --test schema`"
+    );
 }

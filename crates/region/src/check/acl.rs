@@ -65,7 +65,7 @@ fn addresses(report: &mut Report, rule: &AclRule) {
 
 fn ports(report: &mut Report, rule: &At<AclRule>) {
     let has_ports = match rule.protocol.as_ref().map(|p| p.value) {
-        Some(Protocol::Number(n)) => matches!(n, 6 | 17 | 132),
+        Some(Protocol::Number(n)) => matches!(n, 6 | 17),
         Some(Protocol::Any | Protocol::Icmp) | None => false,
     };
     let given = rule.source_ports.as_ref().or(rule.ports.as_ref());
@@ -73,7 +73,7 @@ fn ports(report: &mut Report, rule: &At<AclRule>) {
         report.add(
             ports.at,
             "ports are given, but the protocol has none",
-            "add `protocol: tcp`, `udp` or `sctp`, or remove the ports",
+            "add `protocol: tcp` or `udp`, or remove the ports",
         );
     }
 }

@@ -1,7 +1,8 @@
 //! ACL rules.
 //!
-//! A rule that says no addresses holds for both IP versions. A rule about ports leaves out fragments behind the first, which
-//! have none; what the first fragment is denied, the others can't deliver.
+//! A rule that says no addresses holds for both IP versions. Fragments behind the first have no ports: a permit rule about
+//! ports lets them pass, by an entry of its own, or large datagrams would lose their tails; a deny rule leaves them out, as
+//! no receiver can put them together without the first.
 
 use super::Maker;
 use super::api::{TableApi, exact, number};
@@ -27,8 +28,8 @@ impl Maker<'_> {
             if vpc.acl_default == Verdict::Deny {
                 for tables in [&self.api.acl_out, &self.api.acl_in] {
                     for (v6, table) in tables.iter().enumerate() {
-                        let keys = keys(id, v6, None, None, None, None, None);
-                        let entry = table.entry(keys, 1, vec![]).with_priority(DEFAULT_PRIORITY);
+                        let entry =
+                            table.entry(Match::default().keys(id, v6), 1, vec![]).with_priority(DEFAULT_PRIORITY);
                         self.add(entry, vpc.name.at, format_args!("VPC {name}: acl_default deny"));
                     }
                 }
@@ -43,49 +44,58 @@ impl Maker<'_> {
             if given.is_some_and(|prefix| usize::from(prefix.0.addr().is_ipv6()) != v6) {
                 continue;
             }
-            let entry = entry(table, vpc, v6, rule);
             let direction = if egress { "egress" } else { "ingress" };
             let verdict = if rule.action == Verdict::Permit { "permit" } else { "deny" };
-            self.add(entry, at, format_args!("VPC {name}: ACL {direction} {} {verdict}", rule.priority.value));
+            for entry in entries(table, vpc, v6, rule) {
+                self.add(entry, at, format_args!("VPC {name}: ACL {direction} {} {verdict}", rule.priority.value));
+            }
         }
     }
 }
 
-fn entry(table: &TableApi<2>, vpc: u32, v6: usize, rule: &AclRule) -> tables::TableEntry {
-    let prefix = |p: &Option<crate::position::At<Prefix>>| p.as_ref().map(|p| p.value);
-    let ports = |p: &Option<crate::position::At<Ports>>| p.as_ref().map(|p| p.value);
+/// The rule's entry, and for a permit rule about ports one more, for later fragments.
+fn entries(table: &TableApi<2>, vpc: u32, v6: usize, rule: &AclRule) -> Vec<tables::TableEntry> {
     let protocol = match rule.protocol.as_ref().map(|p| p.value) {
         None | Some(Protocol::Any) => None,
         Some(Protocol::Icmp) => Some([1, 58][v6]),
         Some(Protocol::Number(n)) => Some(n),
     };
-    let keys =
-        keys(vpc, v6, prefix(&rule.from), prefix(&rule.to), protocol, ports(&rule.source_ports), ports(&rule.ports));
+    let [from, to] = [&rule.from, &rule.to].map(|p| p.as_ref().map(|p| p.value));
+    let [source_ports, ports] = [&rule.source_ports, &rule.ports].map(|p| p.as_ref().map(|p| p.value));
+    let about_ports = source_ports.is_some() || ports.is_some();
+    let flow = Match { from, to, protocol, source_ports, ports, later_fragment: about_ports.then_some(false) };
+    let later = Match { source_ports: None, ports: None, later_fragment: Some(true), ..flow };
     let action = usize::from(rule.action == Verdict::Deny);
-    table.entry(keys, action, vec![]).with_priority(DEFAULT_PRIORITY.saturating_add(rule.priority.value as i32))
+    let matches = if about_ports && rule.action == Verdict::Permit { vec![flow, later] } else { vec![flow] };
+    let priority = DEFAULT_PRIORITY.saturating_add(rule.priority.value as i32);
+    matches.iter().map(|m| table.entry(m.keys(vpc, v6), action, vec![]).with_priority(priority)).collect()
 }
 
-fn keys(
-    vpc: u32,
-    v6: usize,
+/// What a rule matches; `None` is anything.
+#[derive(Clone, Copy, Default)]
+struct Match {
     from: Option<Prefix>,
     to: Option<Prefix>,
     protocol: Option<u8>,
     source_ports: Option<Ports>,
     ports: Option<Ports>,
-) -> Vec<KeyMatch> {
-    let width = [32, 128][v6];
-    let has_ports = source_ports.is_some() || ports.is_some();
-    let fragment = if has_ports { ternary(0, 1) } else { ternary(0, 0) };
-    vec![
-        exact(vpc),
-        within(from, width),
-        within(to, width),
-        protocol.map_or(ternary(0, 0), |p| ternary(p.into(), 0xff)),
-        range(source_ports),
-        range(ports),
-        fragment,
-    ]
+    later_fragment: Option<bool>,
+}
+
+impl Match {
+    /// The keys of the table of IPv4 (0) or IPv6 (1).
+    fn keys(&self, vpc: u32, v6: usize) -> Vec<KeyMatch> {
+        let width = [32, 128][v6];
+        vec![
+            exact(vpc),
+            within(self.from, width),
+            within(self.to, width),
+            self.protocol.map_or(ternary(0, 0), |p| ternary(p.into(), 0xff)),
+            range(self.source_ports),
+            range(self.ports),
+            self.later_fragment.map_or(ternary(0, 0), |later| ternary(later.into(), 1)),
+        ]
+    }
 }
 
 fn ternary(value: u32, mask: u32) -> KeyMatch {
