@@ -1,6 +1,6 @@
 //! Annotations, unstructured `@x(...)` and structured `@x[...]`.
 
-use super::{Expr, Ident, NamedExpr, Span};
+use super::{Expr, ExprKind, Ident, NamedExpr, Span};
 use crate::lex::Token;
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ pub struct Unstructured {
     pub tokens: Vec<Token>,
     /// The source text between the outer parentheses.
     pub text: Arc<str>,
-    /// The tokens as a comma-separated list of expressions, if they are one (`@name("x")`, `@size(4)`).
+    /// The tokens as a comma-separated list of expressions, if they are one (`@name("x")`, `@size(4)`); string literals
+    /// with `++` between them are one literal.
     pub exprs: Option<Vec<Expr>>,
     /// The tokens as a list of `key = value`, if they are one (`@x(a = 1)`).
     pub key_values: Option<Vec<NamedExpr>>,
@@ -45,7 +46,7 @@ impl Annotation {
     /// The text of the body's only string literal (`@name("x")`), if that is what it is.
     pub fn single_string(&self) -> Option<&str> {
         match self.exprs()? {
-            [Expr { kind: super::ExprKind::Str(text), .. }] => Some(text),
+            [Expr { kind: ExprKind::Str(text), .. }] => Some(text),
             _ => None,
         }
     }

@@ -7,6 +7,7 @@
 
 mod annotation;
 mod decl;
+mod dump;
 
 mod expr;
 mod ident;
@@ -15,6 +16,7 @@ mod types;
 
 pub use annotation::*;
 pub use decl::*;
+pub use dump::dump;
 
 pub use expr::*;
 pub use ident::*;

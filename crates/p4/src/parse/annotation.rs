@@ -1,7 +1,7 @@
 //! Annotations.
 
 use super::cursor::{Parse, Parser};
-use crate::ast::{Annotation, AnnotationBody, Annotations, Expr, Ident, NamedExpr, Unstructured};
+use crate::ast::{Annotation, AnnotationBody, Annotations, BinaryOp, Expr, ExprKind, Ident, NamedExpr, Unstructured};
 use crate::diag::Diagnostic;
 use crate::lex::{Tok, spell};
 
@@ -28,7 +28,37 @@ impl Parser<'_> {
             Tok::LBracket => self.structured_body()?,
             _ => AnnotationBody::None,
         };
-        Ok(Annotation { name, body, span: self.since(start) })
+        let annotation = Annotation { name, body, span: self.since(start) };
+        self.check_known(&annotation);
+        Ok(annotation)
+    }
+
+    /// Reports an annotation with a meaning of its own whose body is not of the form that the meaning needs.
+    fn check_known(&mut self, annotation: &Annotation) {
+        let (fits, form) = match annotation.name.as_str() {
+            "name" | "deprecated" | "noWarn" => {
+                (annotation.single_string().is_some(), format!("@{}(\"...\")", annotation.name))
+            }
+            "length" => (annotation.exprs().is_some_and(|exprs| exprs.len() == 1), "@length(expression)".to_owned()),
+            "p4runtime_translation" => {
+                (is_translation(annotation), "@p4runtime_translation(\"uri\", bit<32>) or (\"uri\", string)".to_owned())
+            }
+            _ => return,
+        };
+        if !fits {
+            let message = format!("the body of `@{}` has the wrong form", annotation.name);
+            let diagnostic = Diagnostic::error("bad-annotation", annotation.span, message);
+            self.report(diagnostic.help(format!("write {form}")));
+        }
+    }
+
+    /// An expression; a concatenation of string literals becomes one literal, since no checker evaluates annotations.
+    fn annotation_expr(&mut self) -> Parse<Expr> {
+        let expr = self.expr()?;
+        Ok(match concatenated(&expr) {
+            Some(text) => Expr { kind: ExprKind::Str(text.into()), span: expr.span },
+            None => expr,
+        })
     }
 
     /// Any word, keywords too.
@@ -79,7 +109,7 @@ impl Parser<'_> {
     fn unstructured(&mut self, from: usize, to: usize) -> AnnotationBody {
         let tokens = self.tokens_between(from, to).to_vec();
         let text = spell(&tokens).into();
-        let exprs = self.attempt(from, to, Self::expr);
+        let exprs = self.attempt(from, to, Self::annotation_expr);
         let key_values = if exprs.is_some() { None } else { self.attempt(from, to, Self::named_expr) };
         self.at = to;
         AnnotationBody::Unstructured(Unstructured { tokens, text, exprs, key_values })
@@ -117,7 +147,27 @@ impl Parser<'_> {
             let pairs: Vec<NamedExpr> = self.comma_list(Tok::RBracket, true, Self::named_expr)?;
             return Ok(AnnotationBody::KeyValues(pairs));
         }
-        let exprs: Vec<Expr> = self.comma_list(Tok::RBracket, true, Self::expr)?;
+        let exprs: Vec<Expr> = self.comma_list(Tok::RBracket, true, Self::annotation_expr)?;
         Ok(AnnotationBody::List(exprs))
     }
+}
+
+/// The text of a string literal or a concatenation of them.
+fn concatenated(expr: &Expr) -> Option<String> {
+    match &expr.kind {
+        ExprKind::Str(text) => Some(text.to_string()),
+        ExprKind::Binary { op: BinaryOp::Concat, left, right, .. } => Some(concatenated(left)? + &concatenated(right)?),
+        _ => None,
+    }
+}
+
+/// Whether the body is a string and `string`, `bit<N>` or `N` (P4Runtime specification, section "Translation of
+/// Port Numbers" and its kin).
+fn is_translation(annotation: &Annotation) -> bool {
+    let AnnotationBody::Unstructured(body) = &annotation.body else { return false };
+    let kinds: Vec<Tok> = body.tokens.iter().map(|token| token.kind).collect();
+    matches!(
+        kinds.as_slice(),
+        [Tok::Str, Tok::Comma, Tok::Int | Tok::String] | [Tok::Str, Tok::Comma, Tok::Bit, Tok::Lt, Tok::Int, Tok::Gt]
+    )
 }

@@ -1,6 +1,6 @@
 //! Declarations of the top level.
 
-use super::cursor::{Parse, Parser};
+use super::cursor::{Failed, Parse, Parser};
 use super::scope::NameKind;
 use crate::ast::{
     ActionDecl, Annotations, Decl, Direction, EnumDecl, EnumMember, ExternDecl, FieldDecl, FunctionDecl, Ident,
@@ -99,13 +99,12 @@ impl Parser<'_> {
 
     /// Name, type parameters and parameters of a prototype. Opens the scope of its body, which the caller closes.
     fn prototype_rest(&mut self, mark: usize) -> Parse<(Ident, Vec<Ident>, Vec<Param>)> {
-        let name = match self.name() {
-            Ok(name) => name,
-            Err(failed) => {
-                self.settle_unknown_types(mark, &[]);
-                return Err(failed);
-            }
-        };
+        if !self.is_name_at(0) && self.unknown_types.len() > mark {
+            // What looked like a type was no declaration's beginning; one complaint about it is enough.
+            self.settle_unknown_types(mark, &[]);
+            return Err(Failed);
+        }
+        let name = self.name()?;
         let kind = if self.is(Tok::Lt) { NameKind::GenericFunction } else { NameKind::Value };
         self.scopes.declare(&name.name, kind);
         self.scopes.push();

@@ -73,19 +73,21 @@ impl Parser<'_> {
         None
     }
 
-    /// Skips to after the next `;` or closed block, or to a `}` or keyword that ends or begins something.
+    /// Skips what is left of the item that began at token `start`: to after its `;` or its closing brace, or to a `}` or
+    /// keyword that ends or begins something else.
     fn skip_item(&mut self, start: usize) {
-        let mut depth = 0u32;
+        // Braces of the item that were open where it failed (of an initialiser, say).
+        let failed_in = self.open_braces(start);
+        let mut depth = failed_in;
         loop {
             match self.kind() {
                 Tok::Eof => return,
-                Tok::RBrace if depth == 0 => {
-                    return;
-                }
+                Tok::RBrace if depth == 0 => return,
                 Tok::RBrace => {
                     depth -= 1;
                     if depth == 0 {
                         self.bump();
+                        self.eat(Tok::Semi);
                         return;
                     }
                 }
@@ -95,11 +97,21 @@ impl Parser<'_> {
                     return;
                 }
                 _ if self.at > start && self.at_top_level_keyword() => return,
-                _ if self.at > start && depth == 0 && self.at_item_keyword() => return,
+                _ if self.at > start && depth <= failed_in && self.at_item_keyword() => return,
                 _ => {}
             }
             self.bump();
         }
+    }
+
+    /// How many braces that were opened since token `start` are open here.
+    fn open_braces(&self, start: usize) -> u32 {
+        let passed = self.tokens_between(start, self.at).iter();
+        passed.fold(0, |depth: u32, token| match token.kind {
+            Tok::LBrace => depth + 1,
+            Tok::RBrace => depth.saturating_sub(1),
+            _ => depth,
+        })
     }
 
     /// At a keyword that begins a line and a declaration which stands only at the top level.
