@@ -1,0 +1,163 @@
+//! The lab of a region file.
+
+use super::error::LabError;
+use super::topology::{Gateway, Mac, Network, Remote, Return, Server, Topology, TopologyError, Uplink, Vm, VmAddress};
+use ipnet::IpNet;
+use region::{Region, Target};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::net::IpAddr;
+
+/// The MTU of uplinks that the file gives none, in bytes; as documented in the region file.
+const DEFAULT_MTU: u16 = 1600;
+
+impl Topology {
+    /// The lab called `name` of a region: its servers, machines and remotes, and, behind each remote, hosts in the prefixes that VPCs
+    /// route there.
+    ///
+    /// # Errors
+    /// If the lab cannot be built: too large, or an uplink that several hosts share, as there is no switch in a lab.
+    pub fn from_region(name: &str, region: &Region) -> Result<Topology, LabError> {
+        let topology = Topology {
+            name: name.to_owned(),
+            gateway: gateway(region)?,
+            servers: servers(region),
+            remotes: remotes(region),
+            vms: vms(region)?,
+        };
+        topology.check()?;
+        Ok(topology)
+    }
+}
+
+fn mac(mac: region::Mac) -> Mac {
+    Mac(mac.0)
+}
+
+fn gateway(region: &Region) -> Result<Gateway, TopologyError> {
+    let file = &region.file;
+    let servers = file.servers.iter().map(|server| server.name.value.to_string()).zip(&region.server_uplinks);
+    let remotes = file.remotes.iter().map(|remote| remote.name.value.to_string()).zip(&region.remote_uplinks);
+    let mut hosts: BTreeMap<usize, String> = BTreeMap::new();
+    for (host, uplinks) in servers.chain(remotes) {
+        for uplink in uplinks {
+            if let Some(other) = hosts.insert(*uplink, host.clone()) {
+                let problem = format!(
+                    "`{other}` and `{host}` share the uplink `{}`; in a lab, each needs its own, as there is no switch between",
+                    file.uplinks[*uplink].name.value
+                );
+                return Err(TopologyError::Reference(problem));
+            }
+        }
+    }
+    let uplinks = hosts.into_iter().map(|(index, host)| {
+        let uplink = &file.uplinks[index];
+        Uplink {
+            port: uplink.port.value,
+            mac: mac(uplink.mac.value),
+            host,
+            host_mac: mac(uplink.peer_mac.value),
+            mtu: uplink.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value),
+        }
+    });
+    Ok(Gateway {
+        mac: mac(file.gateway.mac.value),
+        vteps: file.gateway.vteps.iter().map(|vtep| vtep.value).collect(),
+        uplinks: uplinks.collect(),
+    })
+}
+
+fn servers(region: &Region) -> Vec<Server> {
+    let server =
+        |server: &region::Server| Server { name: server.name.value.to_string(), address: server.address.value };
+    region.file.servers.iter().map(server).collect()
+}
+
+fn vms(region: &Region) -> Result<Vec<Vm>, TopologyError> {
+    // Before work that grows with their number.
+    if region.file.vms.len() > super::topology::MAX_MACHINES {
+        return Err(TopologyError::TooLarge(region.file.vms.len()));
+    }
+    let mut taken: HashSet<(usize, IpAddr)> = HashSet::new();
+    for (vm, (vpc, _)) in region.file.vms.iter().zip(&region.vm_places) {
+        taken.extend(vm.addresses.iter().map(|address| (*vpc, address.value)));
+    }
+    let vm = |(vm, (vpc_index, server)): (&region::Vm, &(usize, usize))| {
+        let vpc = &region.file.vpcs[*vpc_index];
+        let addresses = vm.addresses.iter().filter_map(|address| {
+            let subnet =
+                vpc.subnets.iter().map(|subnet| subnet.network()).find(|subnet| subnet.contains(&address.value))?;
+            let address = IpNet::new(address.value, subnet.prefix_len()).ok()?;
+            Some(VmAddress { address, router: router(subnet, |router| taken.contains(&(*vpc_index, router))) })
+        });
+        Vm {
+            name: vm.name.value.to_string(),
+            server: region.file.servers[*server].name.value.to_string(),
+            vpc: vpc.name.value.to_string(),
+            vni: vpc.vni.value,
+            mac: mac(vm.mac.value),
+            addresses: addresses.collect(),
+        }
+    };
+    Ok(region.file.vms.iter().zip(&region.vm_places).map(vm).collect())
+}
+
+/// The first address of the subnet that no machine has. In a subnet that is full, or has no room for a router, a link-local
+/// address, as clouds do that route every machine by itself.
+fn router(subnet: IpNet, taken: impl Fn(IpAddr) -> bool) -> IpAddr {
+    let free = subnet.hosts().take(super::topology::MAX_MACHINES + 2).find(|address| {
+        // The IPv6 network address is the subnet-router anycast address (RFC 4291, section 2.6.1).
+        *address != subnet.network() && !taken(*address)
+    });
+    free.unwrap_or(match subnet {
+        IpNet::V4(_) => IpAddr::from([169, 254, 1, 1]),
+        IpNet::V6(_) => IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, 1]),
+    })
+}
+
+fn remotes(region: &Region) -> Vec<Remote> {
+    let remote = |(index, remote): (usize, &region::Remote)| Remote {
+        name: remote.name.value.to_string(),
+        address: remote.address.value,
+        mac: mac(remote.mac.value),
+        networks: networks(region, index),
+    };
+    region.file.remotes.iter().enumerate().map(remote).collect()
+}
+
+/// The networks behind a remote: one per VNI that routes to it carry.
+fn networks(region: &Region, remote: usize) -> Vec<Network> {
+    let mut addresses: BTreeMap<u32, BTreeSet<IpAddr>> = BTreeMap::new();
+    let mut senders: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for (vpc, tables) in region.tables.iter().enumerate() {
+        for route in tables.iter().flatten() {
+            if let Target::Remote(target, vni) = route.target
+                && target == remote
+            {
+                addresses.entry(vni).or_default().insert(host(route.prefix));
+                senders.entry(vni).or_default().insert(vpc);
+            }
+        }
+    }
+    let back = |vpc: usize| {
+        let vpc = &region.file.vpcs[vpc];
+        Return { vni: vpc.vni.value, prefixes: vpc.subnets.iter().map(|subnet| subnet.network()).collect() }
+    };
+    let network = |(vni, addresses): (u32, BTreeSet<IpAddr>)| Network {
+        vni,
+        addresses: addresses.into_iter().collect(),
+        returns: senders.get(&vni).into_iter().flatten().map(|vpc| back(*vpc)).collect(),
+    };
+    addresses.into_iter().map(network).collect()
+}
+
+/// The tenth address of a prefix, or its last if it has fewer. For a default route, which has no room of its own, one of those
+/// that are reserved for documentation (RFC 5737, RFC 3849).
+fn host(prefix: IpNet) -> IpAddr {
+    if prefix.prefix_len() == 0 {
+        return match prefix {
+            IpNet::V4(_) => IpAddr::from([203, 0, 113, 200]),
+            IpNet::V6(_) => IpAddr::from([0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 10]),
+        };
+    }
+    prefix.hosts().take(10).last().unwrap_or(prefix.network())
+}
