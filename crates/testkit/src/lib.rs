@@ -1,1 +1,8 @@
-//! Packet builders, generators, the differential harness, the netns lab (dev only)
+//! What tests of several crates share: packets as a VM's server sends them, and a naive model of the gateway.
+//!
+//! Development only: nothing that ships depends on it.
+
+pub mod frame;
+pub mod generate;
+pub mod model;
+pub mod regions;

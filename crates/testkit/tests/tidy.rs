@@ -20,7 +20,17 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 
 /// Licences that code in a build may have.
 const LICENCES: &[&str] = &[
-    "Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unicode-3.0", "Zlib", "CC0-1.0", "0BSD", "BSL-1.0", "MIT-0",
+    "Apache-2.0",
+    "MIT",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Unicode-3.0",
+    "Zlib",
+    "CC0-1.0",
+    "0BSD",
+    "BSL-1.0",
+    "MIT-0",
     "Unlicense",
 ];
 
@@ -64,13 +74,21 @@ fn crates_depend_on_what_they_may() {
     let metadata = metadata();
     let members: BTreeSet<&str> = metadata.workspace_packages().iter().map(|p| p.name.as_str()).collect();
     let allowed: BTreeMap<&str, &[&str]> = MAY_DEPEND_ON.iter().copied().collect();
-    assert_eq!(members, allowed.keys().copied().collect(), "a crate is missing in MAY_DEPEND_ON, or gone from the workspace");
+    assert_eq!(
+        members,
+        allowed.keys().copied().collect(),
+        "a crate is missing in MAY_DEPEND_ON, or gone from the workspace"
+    );
     for package in metadata.workspace_packages() {
         for dependency in &package.dependencies {
             let inside = members.contains(dependency.name.as_str());
             if inside && dependency.kind == DependencyKind::Normal {
                 let may = allowed[package.name.as_str()].contains(&dependency.name.as_str());
-                assert!(may, "`{}` may not depend on `{}`: see the table in ARCHITECTURE.md", package.name, dependency.name);
+                assert!(
+                    may,
+                    "`{}` may not depend on `{}`: see the table in ARCHITECTURE.md",
+                    package.name, dependency.name
+                );
             }
         }
     }
@@ -83,7 +101,10 @@ fn the_map_names_every_crate() {
         let depends = if may.is_empty() { "-".to_owned() } else { may.join(", ") };
         let row = map.lines().find(|l| l.starts_with(&format!("| `{name}` |")));
         let row = row.unwrap_or_else(|| panic!("ARCHITECTURE.md has no row for `{name}`"));
-        assert!(row.trim_end().ends_with(&format!("| {depends} |")), "ARCHITECTURE.md: `{name}` depends on: {depends}\n{row}");
+        assert!(
+            row.trim_end().ends_with(&format!("| {depends} |")),
+            "ARCHITECTURE.md: `{name}` depends on: {depends}\n{row}"
+        );
     }
 }
 

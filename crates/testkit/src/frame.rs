@@ -1,0 +1,153 @@
+//! Frames in VXLAN, built field by field, right or wrong on purpose.
+
+use std::net::IpAddr;
+
+/// Appends an Ethernet header.
+fn ethernet(out: &mut Vec<u8>, destination: [u8; 6], source: [u8; 6], ether_type: u16) {
+    out.extend(destination);
+    out.extend(source);
+    out.extend(ether_type.to_be_bytes());
+}
+
+/// RFC 1071 checksum of an even number of bytes.
+pub fn checksum(bytes: &[u8]) -> u16 {
+    let mut sum: u32 = bytes.chunks_exact(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// An IP packet; its family is that of its addresses, which must be the same.
+#[derive(Clone, Debug)]
+pub struct Ip {
+    /// Source.
+    pub source: IpAddr,
+    /// Destination.
+    pub destination: IpAddr,
+    /// IPv4 protocol, or IPv6 next header behind a fragment header.
+    pub protocol: u8,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// DSCP, 6 bits.
+    pub dscp: u8,
+    /// ECN, 2 bits.
+    pub ecn: u8,
+    /// More fragments, and the offset in units of 8 bytes.
+    pub fragment: Option<(bool, u16)>,
+    /// What follows.
+    pub payload: Vec<u8>,
+}
+
+impl Ip {
+    /// A packet with TTL 64 and no further particulars.
+    pub fn new(source: IpAddr, destination: IpAddr, protocol: u8, payload: Vec<u8>) -> Ip {
+        Ip { source, destination, protocol, ttl: 64, dscp: 0, ecn: 0, fragment: None, payload }
+    }
+
+    /// EtherType of the packet.
+    pub fn ether_type(&self) -> u16 {
+        if self.destination.is_ipv4() { 0x0800 } else { 0x86dd }
+    }
+
+    /// The packet's bytes.
+    ///
+    /// # Panics
+    /// If source and destination are of different families.
+    pub fn bytes(&self) -> Vec<u8> {
+        match (self.source, self.destination) {
+            (IpAddr::V4(s), IpAddr::V4(d)) => self.v4(s.octets(), d.octets()),
+            (IpAddr::V6(s), IpAddr::V6(d)) => self.v6(s.octets(), d.octets()),
+            _ => panic!("source and destination are of different families"),
+        }
+    }
+
+    fn v4(&self, source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
+        let (more, offset) = self.fragment.unwrap_or_default();
+        let mut out = vec![0x45, self.dscp << 2 | self.ecn];
+        out.extend((20 + self.payload.len() as u16).to_be_bytes());
+        out.extend([0x12, 0x34]);
+        out.extend((u16::from(more) << 13 | offset).to_be_bytes());
+        out.extend([self.ttl, self.protocol, 0, 0]);
+        out.extend(source);
+        out.extend(destination);
+        let sum = checksum(&out).to_be_bytes();
+        out[10..12].copy_from_slice(&sum);
+        out.extend(&self.payload);
+        out
+    }
+
+    fn v6(&self, source: [u8; 16], destination: [u8; 16]) -> Vec<u8> {
+        let extra = if self.fragment.is_some() { 8 } else { 0 };
+        let first = 6u32 << 28 | u32::from(self.dscp) << 22 | u32::from(self.ecn) << 20 | 0x54321;
+        let mut out = first.to_be_bytes().to_vec();
+        out.extend((extra + self.payload.len() as u16).to_be_bytes());
+        out.extend([if extra > 0 { 44 } else { self.protocol }, self.ttl]);
+        out.extend(source);
+        out.extend(destination);
+        if let Some((more, offset)) = self.fragment {
+            out.extend([self.protocol, 0]);
+            out.extend((offset << 3 | u16::from(more)).to_be_bytes());
+            out.extend([0, 0, 0, 9]);
+        }
+        out.extend(&self.payload);
+        out
+    }
+}
+
+/// A UDP or TCP segment with the ports and some bytes behind them.
+pub fn segment(source: u16, destination: u16, length: usize) -> Vec<u8> {
+    let mut out = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+    out.resize(length.max(4), 0x5a);
+    out
+}
+
+/// A tenant's frame as its server sends it to the gateway.
+#[derive(Clone, Debug)]
+pub struct Tunnelled {
+    /// Outer addresses.
+    pub outer: (IpAddr, IpAddr),
+    /// Outer DSCP and ECN.
+    pub outer_tos: (u8, u8),
+    /// VNI.
+    pub vni: u32,
+    /// VXLAN flags; 8 is right.
+    pub flags: u8,
+    /// Inner Ethernet type; that of the packet if `None`.
+    pub inner_type: Option<u16>,
+    /// The tenant's packet.
+    pub inner: Ip,
+}
+
+/// The MAC address that inner frames come from.
+pub const VM_MAC: [u8; 6] = [2, 0, 0, 0x77, 0, 1];
+/// The MAC address that outer frames come from.
+pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0x66, 0, 1];
+/// The MAC address that all frames are for.
+pub const GATEWAY_MAC: [u8; 6] = [2, 0, 0x5e, 0, 0, 1];
+
+impl Tunnelled {
+    /// A frame without peculiarities.
+    pub fn new(outer: (IpAddr, IpAddr), vni: u32, inner: Ip) -> Tunnelled {
+        Tunnelled { outer, outer_tos: (0, 0), vni, flags: 8, inner_type: None, inner }
+    }
+
+    /// The frame's bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut frame = Vec::new();
+        ethernet(&mut frame, GATEWAY_MAC, VM_MAC, self.inner_type.unwrap_or(self.inner.ether_type()));
+        frame.extend(self.inner.bytes());
+        let mut udp = [50000u16.to_be_bytes(), 4789u16.to_be_bytes()].concat();
+        udp.extend((16 + frame.len() as u16).to_be_bytes());
+        udp.extend([0, 0, self.flags, 0, 0, 0]);
+        udp.extend(&self.vni.to_be_bytes()[1..]);
+        udp.push(0);
+        udp.extend(frame);
+        let mut outer = Ip::new(self.outer.0, self.outer.1, 17, udp);
+        (outer.dscp, outer.ecn) = self.outer_tos;
+        let mut out = Vec::new();
+        ethernet(&mut out, GATEWAY_MAC, SERVER_MAC, outer.ether_type());
+        out.extend(outer.bytes());
+        out
+    }
+}

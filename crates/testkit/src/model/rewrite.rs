@@ -1,0 +1,135 @@
+//! The packet as it leaves.
+
+use super::decide::Decision;
+use super::parse::{Fragment, Inner, Parsed};
+use super::{Model, Outcome};
+use crate::frame::checksum;
+use std::net::IpAddr;
+
+impl Model<'_> {
+    pub(super) fn rewrite(
+        &self,
+        packet: &[u8],
+        parsed: &Parsed,
+        inner: &Inner,
+        to: &Decision,
+    ) -> Result<Outcome, Outcome> {
+        let file = &self.region.file;
+        let hash = flow_hash(inner);
+        let uplink = &file.uplinks[pick(&to.uplinks, hash)];
+        let mtu = uplink.mtu.as_ref().map_or(1600, |m| usize::from(m.value));
+        let udp = 14 + parsed.outer_ip;
+        let udp_length = usize::from(u16::from_be_bytes([packet[udp + 4], packet[udp + 5]]));
+        if udp_length + if to.tunnel.is_ipv4() { 20 } else { 40 } > mtu {
+            return Err(Outcome::Drop("exceeds_mtu"));
+        }
+        let ecn = decapsulated_ecn(parsed.tos.1, inner.ecn).ok_or(Outcome::Drop("ecn_ce_on_not_ect"))?;
+
+        let mut out = [uplink.peer_mac.0, uplink.mac.0].concat();
+        self.outer_ip(&mut out, to.tunnel, parsed.tos.0, ecn, udp_length as u16, hash);
+        out.extend((0xc000 | (hash & 0x3fff) as u16).to_be_bytes());
+        out.extend(4789u16.to_be_bytes());
+        out.extend((udp_length as u16).to_be_bytes());
+        out.extend([0, 0, 8, 0, 0, 0]);
+        out.extend(&to.vni.to_be_bytes()[1..]);
+        out.push(0);
+        out.extend(to.mac.0);
+        out.extend(file.gateway.mac.0);
+        out.extend(parsed.inner_type.to_be_bytes());
+        let at = out.len();
+        out.extend(&packet[inner.at..]);
+        inner_ip(&mut out[at..], inner.source.is_ipv4(), ecn);
+        Ok(Outcome::Send { port: uplink.port.value, bytes: out })
+    }
+
+    fn outer_ip(&self, out: &mut Vec<u8>, tunnel: IpAddr, dscp: u8, ecn: u8, udp_length: u16, hash: u32) {
+        let own = self.region.file.gateway.vteps.iter().map(|v| v.value).find(|v| v.is_ipv4() == tunnel.is_ipv4());
+        match (own, tunnel) {
+            (Some(IpAddr::V4(own)), IpAddr::V4(to)) => {
+                out.extend(0x0800u16.to_be_bytes());
+                let at = out.len();
+                out.extend([0x45, dscp << 2 | ecn]);
+                out.extend((20 + udp_length).to_be_bytes());
+                out.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+                out.extend(own.octets());
+                out.extend(to.octets());
+                let sum = checksum(&out[at..]).to_be_bytes();
+                out[at + 10..at + 12].copy_from_slice(&sum);
+            }
+            (Some(IpAddr::V6(own)), IpAddr::V6(to)) => {
+                out.extend(0x86ddu16.to_be_bytes());
+                let first = 6u32 << 28 | u32::from(dscp) << 22 | u32::from(ecn) << 20 | hash & 0xf_ffff;
+                out.extend(first.to_be_bytes());
+                out.extend(udp_length.to_be_bytes());
+                out.extend([17, 64]);
+                out.extend(own.octets());
+                out.extend(to.octets());
+            }
+            _ => unreachable!("the region's checks ask for a gateway address of the family"),
+        }
+    }
+}
+
+/// One hop fewer, the tunnel's congestion, a new checksum.
+fn inner_ip(packet: &mut [u8], v4: bool, ecn: u8) {
+    if v4 {
+        packet[1] = packet[1] & !3 | ecn;
+        packet[8] -= 1;
+        packet[10..12].fill(0);
+        let sum = checksum(&packet[..20]).to_be_bytes();
+        packet[10..12].copy_from_slice(&sum);
+    } else {
+        packet[1] = packet[1] & !0x30 | ecn << 4;
+        packet[7] -= 1;
+    }
+}
+
+/// RFC 6040 figure 4; `None` is drop.
+fn decapsulated_ecn(outer: u8, inner: u8) -> Option<u8> {
+    const NOT_ECT: u8 = 0;
+    const ECT_1: u8 = 1;
+    const ECT_0: u8 = 2;
+    const CE: u8 = 3;
+    match (inner, outer) {
+        (NOT_ECT, CE) => None,
+        (NOT_ECT, _) => Some(NOT_ECT),
+        (_, CE) => Some(CE),
+        (ECT_0, ECT_1) => Some(ECT_1),
+        (inner, _) => Some(inner),
+    }
+}
+
+/// CRC-32 of the inner addresses, protocol and ports; fragments count as without ports.
+fn flow_hash(inner: &Inner) -> u32 {
+    let mut bytes = Vec::new();
+    for ip in [inner.source, inner.destination] {
+        match ip {
+            IpAddr::V4(ip) => bytes.extend(ip.octets()),
+            IpAddr::V6(ip) => bytes.extend(ip.octets()),
+        }
+    }
+    bytes.push(inner.protocol);
+    let ports = if inner.fragment == Fragment::Whole { inner.ports } else { (0, 0) };
+    bytes.extend(ports.0.to_be_bytes());
+    bytes.extend(ports.1.to_be_bytes());
+    crc32(&bytes)
+}
+
+/// CRC-32 as of Ethernet, bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = !0u32;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+        }
+    }
+    !crc
+}
+
+/// The uplink for a flow: 8 buckets for each at least, a power of two of them, dealt in turn.
+fn pick(uplinks: &[usize], hash: u32) -> usize {
+    let buckets = (uplinks.len() * 8).next_power_of_two();
+    let bucket = if uplinks.len() == 1 { 0 } else { (hash >> 16) as usize & (buckets - 1) };
+    uplinks[bucket % uplinks.len()]
+}
