@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slices as l-values change only their bits; ++ puts the left operand into the upper bits, whatever the
+// signedness (sections "Slice" and "Concatenation").
+
+#include <core.p4>
+#include <v1model.p4>
+
+header data_h {
+    bit<8>  a;
+    bit<8>  b;
+    bit<16> c;
+}
+
+struct headers_t {
+    data_h data;
+}
+
+struct metadata_t { }
+
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.data);
+        transition accept;
+    }
+}
+
+control verify_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply {
+        hdr.data.a[7:4] = 0xc;
+        hdr.data.b = hdr.data.a[3:0] ++ hdr.data.b[7:4];
+        hdr.data.c[11:4] = 0xff;
+        standard.egress_spec = 2;
+    }
+}
+
+control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply { }
+}
+
+control compute_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.data);
+    }
+}
+
+V1Switch(parse(), verify_checksums(), ingress(), egress(), compute_checksums(), deparse()) main;

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RFC 2698, colour-blind: a packet of size B is red if Tp < B; else yellow if Tc < B, and Tp -= B; else green, and
+// both are less by B. The buckets start full (Tp = peak burst, Tc = committed burst) and are filled at the
+// peak and the committed rate up to their bursts.
+// Here: bytes; committed 1000 bytes/s, burst 10; peak 1000 bytes/s, burst 20. pkt_len stands in for the packet's length.
+
+#include <core.p4>
+#include <pna.p4>
+
+header data_h {
+    bit<8>  a;
+    bit<8>  b;
+    bit<16> c;
+}
+
+struct headers_t {
+    data_h data;
+}
+
+struct metadata_t { }
+
+bit<8> code(in PNA_MeterColor_t colour) {
+    if (colour == PNA_MeterColor_t.GREEN) {
+        return 0x60;
+    }
+    if (colour == PNA_MeterColor_t.YELLOW) {
+        return 0x61;
+    }
+    return 0x62;
+}
+
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
+    state start {
+        packet.extract(hdr.data);
+        transition accept;
+    }
+}
+
+control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,
+            inout pna_pre_output_metadata_t ostd) {
+    apply { }
+}
+
+control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
+                     inout pna_main_output_metadata_t ostd) {
+    DirectMeter(PNA_MeterType_t.BYTES) m;
+    action police() {
+        hdr.data.b = code(m.execute());
+    }
+    action police_as() {
+        hdr.data.b = code(m.execute(PNA_MeterColor_t.GREEN, (bit<32>) hdr.data.c));
+    }
+    table t {
+        key = { hdr.data.a: exact @name("a"); }
+        actions = { police; police_as; NoAction; }
+        default_action = NoAction();
+        pna_direct_meter = m;
+    }
+
+    apply {
+        t.apply();
+        send_to_port((PortId_t) 2);
+    }
+}
+
+control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {
+    apply {
+        packet.emit(hdr.data);
+    }
+}
+
+PNA_NIC(parse(), pre(), main_control(), deparse()) main;

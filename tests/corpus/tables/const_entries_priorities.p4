@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Entries with priorities: by default the largest wins. Entries without one get the previous one's less
+// priority_delta (section "Entries").
+
+#include <core.p4>
+#include <v1model.p4>
+
+header data_h {
+    bit<8>  a;
+    bit<8>  b;
+    bit<16> c;
+}
+
+struct headers_t {
+    data_h data;
+}
+
+struct metadata_t { }
+
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.data);
+        transition accept;
+    }
+}
+
+control verify_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    action mark(bit<8> value) {
+        hdr.data.b = value;
+    }
+    table t {
+        key = { hdr.data.c: ternary @name("c"); }
+        actions = { mark; NoAction; }
+        default_action = NoAction();
+        priority_delta = 3;
+        entries = {
+            const priority = 10: 0x1200 &&& 0xff00: mark(1);
+            const _: mark(2);
+            const priority = 100: 0x1234: mark(3);
+            const 0x1200 &&& 0xf300: mark(4);
+        }
+    }
+
+    apply {
+        t.apply();
+        standard.egress_spec = 2;
+    }
+}
+
+control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply { }
+}
+
+control compute_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.data);
+    }
+}
+
+V1Switch(parse(), verify_checksums(), ingress(), egress(), compute_checksums(), deparse()) main;

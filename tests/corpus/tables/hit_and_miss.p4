@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// apply().hit and apply().miss as conditions, with the table's effects done before the branch is taken.
+
+#include <core.p4>
+#include <v1model.p4>
+
+header data_h {
+    bit<8>  a;
+    bit<8>  b;
+    bit<16> c;
+}
+
+struct headers_t {
+    data_h data;
+}
+
+struct metadata_t { }
+
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.data);
+        transition accept;
+    }
+}
+
+control verify_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    action mark(bit<8> value) {
+        hdr.data.b = value;
+    }
+    table t {
+        key = { hdr.data.a: exact @name("a"); }
+        actions = { mark; NoAction; }
+        default_action = NoAction();
+    }
+
+    apply {
+        if (t.apply().hit) {
+            hdr.data.c = (bit<16>) hdr.data.b;
+        } else {
+            hdr.data.c = 0xffff;
+        }
+        standard.egress_spec = 2;
+    }
+}
+
+control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply { }
+}
+
+control compute_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.data);
+    }
+}
+
+V1Switch(parse(), verify_checksums(), ingress(), egress(), compute_checksums(), deparse()) main;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// assert and assume that hold have no effect; one that doesn't drops the packet; log_msg has no effect on it.
+
+#include <core.p4>
+#include <v1model.p4>
+
+header data_h {
+    bit<8>  a;
+    bit<8>  b;
+    bit<16> c;
+}
+
+struct headers_t {
+    data_h data;
+}
+
+struct metadata_t { }
+
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.data);
+        transition accept;
+    }
+}
+
+control verify_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply {
+        log_msg("a packet");
+        log_msg("a = {}, b = {}", { hdr.data.a, hdr.data.b });
+        assert(hdr.data.a != 2);
+        assume(hdr.data.a != 3);
+        standard.egress_spec = 2;
+    }
+}
+
+control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply { }
+}
+
+control compute_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.data);
+    }
+}
+
+V1Switch(parse(), verify_checksums(), ingress(), egress(), compute_checksums(), deparse()) main;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RFC 2698, colour-blind: a packet of size B is red if Tp < B; else yellow if Tc < B, and Tp -= B; else green, and
+// both are less by B. The buckets start full (Tp = peak burst, Tc = committed burst) and are filled at the
+// peak and the committed rate up to their bursts.
+// Here: B = the packet's bytes; committed 100 bytes/s, burst 10; peak 100 bytes/s, burst 14. After a miss: green.
+
+#include <core.p4>
+#include <v1model.p4>
+
+header data_h {
+    bit<8>  a;
+    bit<8>  b;
+    bit<16> c;
+}
+
+struct headers_t {
+    data_h data;
+}
+
+struct metadata_t {
+    bit<2> colour;
+}
+
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.data);
+        transition accept;
+    }
+}
+
+control verify_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    direct_meter<bit<2>>(MeterType.bytes) m;
+    action get_colour() {
+        m.read(meta.colour);
+    }
+    table t {
+        key = { hdr.data.a: exact @name("a"); }
+        actions = { get_colour; NoAction; }
+        default_action = NoAction();
+        meters = m;
+    }
+
+    apply {
+        meta.colour = 0;
+        t.apply();
+        hdr.data.b = (bit<8>) meta.colour;
+        standard.egress_spec = 2;
+    }
+}
+
+control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply { }
+}
+
+control compute_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.data);
+    }
+}
+
+V1Switch(parse(), verify_checksums(), ingress(), egress(), compute_checksums(), deparse()) main;

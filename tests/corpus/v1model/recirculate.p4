@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// recirculate: the deparsed packet starts again, with instance_type 4 and its ingress port, keeping the fields of the
+// list. A packet that recirculates for ever is dropped in the end.
+
+#include <core.p4>
+#include <v1model.p4>
+
+header data_h {
+    bit<8> a;
+    bit<8> b;
+    bit<8> x;
+    bit<8> instance;
+}
+
+struct headers_t {
+    data_h data;
+}
+
+struct metadata_t {
+    @field_list(3)
+    bit<8> x;
+}
+
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.data);
+        transition accept;
+    }
+}
+
+control verify_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply {
+        standard.egress_spec = 2;
+    }
+}
+
+control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply {
+        hdr.data.b = hdr.data.b + 1;
+        meta.x = meta.x + 5;
+        hdr.data.x = meta.x;
+        hdr.data.instance = (bit<8>) standard.instance_type;
+        if (hdr.data.b < hdr.data.a) {
+            recirculate_preserving_field_list(3);
+        }
+    }
+}
+
+control compute_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.data);
+    }
+}
+
+V1Switch(parse(), verify_checksums(), ingress(), egress(), compute_checksums(), deparse()) main;
