@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// IPv6 fragments: the protocol and the ports of the first one are found behind the fragment header,
+// and all of them share a source port.
+//
+// Packets and expected packets were made with scapy, hashes with zlib.
+
+#include "../../../programs/gateway/gateway.p4"

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gateway is a hop: TTL and hop limit 1 and 0 expire, 2 becomes 1. The outer TTL isn't looked at.
+//
+// Packets and expected packets were made with scapy, hashes with zlib.
+
+#include "../../../programs/gateway/gateway.p4"
