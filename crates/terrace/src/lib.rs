@@ -1,3 +1,9 @@
 //! The command line: the library behind `terrace`, so that its parts can be tested and used by the repository's own tasks.
+//!
+//! [`cli`] has a file per subcommand; [`program`] reads P4 with the include files that the binary carries; [`stf`] is the test language.
 
+pub mod cli;
+pub mod diagnostics;
+pub mod lab;
+pub mod program;
 pub mod stf;

@@ -1,0 +1,63 @@
+//! `terrace check`.
+
+use super::failure::Failure;
+use super::program_args::SourceArgs;
+use super::ui::{Ui, style};
+use crate::diagnostics::{self, DiagnosticJson};
+use crate::program;
+use clap::Args;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Check P4-16 programs: syntax, names and types, and whether they can be lowered to a pipeline.
+///
+/// Findings go to standard error, with source line and mend. The exit code is 1 if some program has an error.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Programs.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Check only the language: the program may lack `main`, or be for an architecture that is not supported.
+    #[arg(long)]
+    language_only: bool,
+    #[command(flatten)]
+    sources: SourceArgs,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    file: String,
+    accepted: bool,
+    errors: usize,
+    warnings: usize,
+    diagnostics: Vec<DiagnosticJson>,
+}
+
+impl CheckArgs {
+    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+        let sources = self.sources.sources();
+        let mut all = Vec::new();
+        for file in &self.files {
+            let compiled = match self.language_only {
+                true => program::check(file, &sources),
+                false => program::compile(file, &sources),
+            };
+            let errors = compiled.diagnostics.iter().filter(|d| d.is_error()).count();
+            let warnings = compiled.diagnostics.len() - errors;
+            super::program_args::show(&compiled.diagnostics, &compiled.source_map, ui);
+            if !ui.json && !ui.quiet {
+                let (style, word) = if errors == 0 { (style::GOOD, "accepted") } else { (style::BAD, "refused") };
+                let counts = format!("{errors} errors, {warnings} warnings");
+                let _ = writeln!(anstream::stdout(), "{}: {style}{word}{style:#} ({counts})", file.display());
+            }
+            let found = compiled.diagnostics.iter().map(|d| diagnostics::to_json(d, &compiled.source_map));
+            let diagnostics = found.collect();
+            all.push(Checked { file: file.display().to_string(), accepted: errors == 0, errors, warnings, diagnostics });
+        }
+        if ui.json {
+            ui.result(&all, String::new)?;
+        }
+        if all.iter().all(|checked| checked.accepted) { Ok(()) } else { Err(Failure::Failed) }
+    }
+}

@@ -1,0 +1,99 @@
+//! The subcommands, one file each.
+
+mod check;
+mod completions;
+pub mod failure;
+mod inputs;
+mod program_args;
+mod region;
+pub mod ui;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use failure::{EXIT_CODES, Failure};
+use std::io::Write;
+use std::process::ExitCode;
+use ui::{Ui, style};
+
+/// Write a network function once, in P4-16; check it, run it, and ask it what it does to a packet.
+#[derive(Debug, Parser)]
+#[command(name = "terrace", version, after_help = EXIT_CODES, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Flags of all commands.
+#[derive(Debug, Args)]
+struct Global {
+    /// Print the result as one JSON document on standard output.
+    #[arg(long, global = true, help_heading = "Global options")]
+    json: bool,
+    /// When to colour the output.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    color: Color,
+    /// No progress and no notes on standard error.
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    quiet: bool,
+}
+
+/// When to colour the output.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(check::CheckArgs),
+    Region(region::RegionArgs),
+    Completions(completions::CompletionsArgs),
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let choice = match cli.global.color {
+        Color::Auto => anstream::ColorChoice::Auto,
+        Color::Always => anstream::ColorChoice::Always,
+        Color::Never => anstream::ColorChoice::Never,
+    };
+    choice.write_global();
+    let ui = Ui { json: cli.global.json, quiet: cli.global.quiet };
+    match run(cli.command, ui) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure, ui);
+            ExitCode::from(&failure)
+        }
+    }
+}
+
+fn run(command: Command, ui: Ui) -> Result<(), Failure> {
+    match command {
+        Command::Check(args) => args.run(ui),
+        Command::Region(args) => args.run(ui),
+        Command::Completions(args) => args.run(Cli::command()),
+    }
+}
+
+/// Says why a command failed: on standard error for people, as a document on standard output for programs.
+fn report(failure: &Failure, ui: Ui) {
+    if failure.is_silent() {
+        return;
+    }
+    let message = failure.to_string();
+    if ui.json {
+        let document = serde_json::json!({ "error": { "kind": failure.kind(), "message": message } });
+        let _ = ui.result(&document, String::new);
+    } else {
+        let bad = style::BAD;
+        let _ = writeln!(anstream::stderr(), "{bad}error{bad:#}: {message}");
+    }
+}

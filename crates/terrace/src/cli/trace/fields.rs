@@ -1,0 +1,176 @@
+//! A packet from fields on the command line: what the server of a VM sends when the VM sends that.
+//!
+//! The inner packet is the VM's; around it are VXLAN (RFC 7348), UDP, IP and Ethernet of the underlay. What is not given is taken from
+//! the region file: the server that hosts the VM with this VNI and address, and the gateway's own addresses.
+
+use crate::cli::failure::Failure;
+use clap::Args;
+use etherparse::{IpNumber, PacketBuilder, PacketBuilderStep};
+use region::{Mac, Region};
+use std::net::IpAddr;
+
+/// VXLAN's UDP port (RFC 7348, section 5).
+const VXLAN_PORT: u16 = 4789;
+/// Bytes after the L4 header unless told otherwise.
+const PAYLOAD: usize = 32;
+
+/// Fields of a packet.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Packet from fields")]
+pub struct FieldArgs {
+    /// VNI: builds a VXLAN packet as the VM's server sends it.
+    #[arg(long, value_name = "VNI")]
+    pub vni: Option<u32>,
+    /// Address of the VM that sends.
+    #[arg(long, value_name = "ADDRESS", requires = "vni")]
+    inner_src: Option<IpAddr>,
+    /// Where it sends to.
+    #[arg(long, value_name = "ADDRESS", requires = "vni")]
+    inner_dst: Option<IpAddr>,
+    /// tcp, udp, icmp, or a protocol number.
+    #[arg(long, value_name = "PROTOCOL", default_value = "tcp")]
+    proto: String,
+    /// Source port of TCP or UDP.
+    #[arg(long, value_name = "PORT", default_value_t = 49152)]
+    sport: u16,
+    /// Destination port of TCP or UDP.
+    #[arg(long, value_name = "PORT", default_value_t = 80)]
+    dport: u16,
+    /// TTL or hop limit of the inner packet.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    ttl: u8,
+    /// Bytes behind the inner headers.
+    #[arg(long, value_name = "N", default_value_t = PAYLOAD)]
+    payload: usize,
+    /// Underlay address of the VM's server.
+    #[arg(long, value_name = "ADDRESS")]
+    outer_src: Option<IpAddr>,
+    /// Underlay address of the gateway.
+    #[arg(long, value_name = "ADDRESS")]
+    outer_dst: Option<IpAddr>,
+    /// UDP source port of the underlay.
+    #[arg(long, value_name = "PORT", default_value_t = 50000)]
+    outer_sport: u16,
+    /// MAC address of the VM.
+    #[arg(long, value_name = "MAC")]
+    inner_src_mac: Option<Mac>,
+    /// MAC address to which the VM sends.
+    #[arg(long, value_name = "MAC")]
+    inner_dst_mac: Option<Mac>,
+}
+
+/// A packet, and the port that it comes in on as far as the region tells.
+#[derive(Debug)]
+pub struct Built {
+    /// Its bytes from the Ethernet header on.
+    pub bytes: Vec<u8>,
+    /// The port of the server's uplink.
+    pub port: Option<u32>,
+}
+
+/// What the region tells about the sender.
+#[derive(Default)]
+struct Known {
+    vm_mac: Option<Mac>,
+    server: Option<IpAddr>,
+    uplink: Option<(u32, Mac, Mac)>,
+}
+
+impl FieldArgs {
+    /// Builds the packet.
+    ///
+    /// # Errors
+    /// If something is missing that neither the command line nor the region says, with the flag to give.
+    pub fn build(&self, region: Option<&Region>) -> Result<Built, Failure> {
+        let missing = |flag: &str, what: &str| Failure::Usage(format!("{what} is not known; give {flag}"));
+        let vni = self.vni.ok_or_else(|| missing("--vni", "the VNI"))?;
+        if vni > region::MAX_VNI {
+            return Err(Failure::Usage(format!("VNI {vni} has more than 24 bits; give one up to {}", region::MAX_VNI)));
+        }
+        let source = self.inner_src.ok_or_else(|| missing("--inner-src", "the inner source"))?;
+        let destination = self.inner_dst.ok_or_else(|| missing("--inner-dst", "the inner destination"))?;
+        if source.is_ipv4() != destination.is_ipv4() {
+            return Err(Failure::Usage("--inner-src and --inner-dst are of different families; give two of one".to_owned()));
+        }
+        if self.payload > 9000 {
+            return Err(Failure::Usage("--payload is more than 9000; no jumbo frame holds that".to_owned()));
+        }
+        let known = region.map(|region| known(region, vni, source)).unwrap_or_default();
+        let vm_mac = self.inner_src_mac.or(known.vm_mac).unwrap_or(Mac([2, 0, 0, 0, 0, 1]));
+        let router = region.map(|region| region.file.gateway.mac.value);
+        let router = self.inner_dst_mac.or(router).unwrap_or(Mac([2, 0, 0, 0, 0, 2]));
+        let inner = self.inner(vm_mac, router, source, destination)?;
+
+        let no_server = format!("the server of VM {source} in VNI {vni}");
+        let server = self.outer_src.or(known.server).ok_or_else(|| missing("--outer-src (or --region)", &no_server))?;
+        let vteps = region.map(|region| region.file.gateway.vteps.as_slice()).unwrap_or_default();
+        let vtep = vteps.iter().map(|vtep| vtep.value).find(|vtep| vtep.is_ipv4() == server.is_ipv4());
+        let gateway = self.outer_dst.or(vtep);
+        let gateway = gateway.ok_or_else(|| missing("--outer-dst (or --region)", "the gateway's underlay address"))?;
+        let (port, own, peer) = known.uplink.map_or((None, None, None), |(port, own, peer)| (Some(port), Some(own), Some(peer)));
+        let macs = (peer.unwrap_or(Mac([2, 0, 0, 0, 1, 1])), own.unwrap_or(Mac([2, 0, 0, 0, 1, 2])));
+        let mut vxlan = vec![0x08, 0, 0, 0];
+        vxlan.extend((vni << 8).to_be_bytes());
+        vxlan.extend(inner);
+        let outer = ip(PacketBuilder::ethernet2(macs.0.0, macs.1.0), server, gateway, 64)?;
+        let udp = outer.udp(self.outer_sport, VXLAN_PORT);
+        let mut bytes = Vec::with_capacity(udp.size(vxlan.len()));
+        udp.write(&mut bytes, &vxlan).map_err(|error| Failure::Bug(error.to_string()))?;
+        Ok(Built { bytes, port })
+    }
+
+    fn inner(&self, source_mac: Mac, router: Mac, source: IpAddr, destination: IpAddr) -> Result<Vec<u8>, Failure> {
+        let step = ip(PacketBuilder::ethernet2(source_mac.0, router.0), source, destination, self.ttl)?;
+        let payload: Vec<u8> = (0..self.payload).map(|at| at as u8).collect();
+        let mut bytes = Vec::new();
+        let written = match self.proto.as_str() {
+            "tcp" => step.tcp(self.sport, self.dport, 1, 65535).syn().write(&mut bytes, &payload),
+            "udp" => step.udp(self.sport, self.dport).write(&mut bytes, &payload),
+            "icmp" if source.is_ipv4() => step.icmpv4_echo_request(1, 1).write(&mut bytes, &payload),
+            "icmp" => step.icmpv6_echo_request(1, 1).write(&mut bytes, &payload),
+            other => match other.parse() {
+                Ok(number) => step.write(&mut bytes, IpNumber(number), &payload),
+                Err(_) => {
+                    return Err(Failure::Usage(format!("--proto {other} is unknown; give tcp, udp, icmp or a number")));
+                }
+            },
+        };
+        written.map_err(|error| Failure::Usage(format!("such a packet cannot be: {error}")))?;
+        Ok(bytes)
+    }
+}
+
+/// The IP header behind the Ethernet header.
+fn ip(
+    step: PacketBuilderStep<etherparse::Ethernet2Header>,
+    source: IpAddr,
+    destination: IpAddr,
+    ttl: u8,
+) -> Result<PacketBuilderStep<etherparse::IpHeaders>, Failure> {
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => Ok(step.ipv4(source.octets(), destination.octets(), ttl)),
+        (IpAddr::V6(source), IpAddr::V6(destination)) => Ok(step.ipv6(source.octets(), destination.octets(), ttl)),
+        _ => {
+            let what = format!("{source} and {destination} are of different families");
+            Err(Failure::Usage(format!("{what}; give two of one with --outer-src and --outer-dst")))
+        }
+    }
+}
+
+/// The VM with this VNI and address, its server and the uplink that leads there.
+fn known(region: &Region, vni: u32, source: IpAddr) -> Known {
+    let file = &region.file;
+    let is_sender = |(index, vm): &(usize, &region::Vm)| {
+        let (vpc, _) = region.vm_places[*index];
+        file.vpcs[vpc].vni.value == vni && vm.addresses.iter().any(|address| address.value == source)
+    };
+    let Some((index, vm)) = file.vms.iter().enumerate().find(is_sender) else { return Known::default() };
+    let (_, server) = region.vm_places[index];
+    let uplink = region.server_uplinks[server].first().map(|uplink| &file.uplinks[*uplink]);
+    Known {
+        vm_mac: Some(vm.mac.value),
+        server: Some(file.servers[server].address.value),
+        uplink: uplink.map(|uplink| (uplink.port.value, uplink.mac.value, uplink.peer_mac.value)),
+    }
+}
+

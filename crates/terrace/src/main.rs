@@ -1,0 +1,7 @@
+//! The `terrace` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    terrace::cli::main()
+}

@@ -1,0 +1,159 @@
+//! One case: runs in a process of its own and prints its [`Outcome`] as the last line.
+
+use super::select::{Model, expected_stderr, model};
+use super::stderr::named;
+use super::{Category, Outcome};
+use anyhow::Result;
+use clap::Args;
+use p4::diag::Diagnostic;
+use p4::span::SourceMap;
+use std::fs;
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use terrace::program::{self, Compiled, Sources};
+use terrace::stf::parse;
+
+/// Run one case (used by `conformance` itself).
+#[derive(Debug, Args)]
+pub struct CaseArgs {
+    #[arg(long)]
+    category: Category,
+    #[arg(long)]
+    testdata: PathBuf,
+    #[arg(long)]
+    program: String,
+}
+
+impl CaseArgs {
+    /// Runs the case.
+    pub fn run(self) -> Result<bool> {
+        let panicked = Arc::new(Mutex::new(String::new()));
+        let note = Arc::clone(&panicked);
+        panic::set_hook(Box::new(move |info| {
+            let text = info.to_string().replace('\n', " ");
+            *note.lock().unwrap_or_else(|poison| poison.into_inner()) = text;
+        }));
+        let outcome = panic::catch_unwind(|| self.outcome()).unwrap_or_else(|_| {
+            let text = panicked.lock().map(|text| text.clone()).unwrap_or_default();
+            Outcome::fail("panic", text)
+        });
+        println!("{}", serde_json::to_string(&outcome)?);
+        Ok(true)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let path = self.testdata.join(&self.program);
+        let model = model(&path);
+        match self.category {
+            Category::Stf => stf(&path),
+            Category::Accept => accept(&path, model),
+            Category::Errors => errors(&path, model, &expected_stderr(&self.testdata, &self.program)),
+            Category::P4info => p4info(&path, &super::select::expected_p4info(&self.testdata, &self.program)),
+        }
+    }
+}
+
+/// Checks the program; programs of an architecture that we have are lowered as well. `#include "x"` searches the
+/// program's own folder first, all else is ours.
+fn front_end(path: &Path, model: Model) -> Compiled {
+    let compiled = program::check(path, &Sources::default());
+    let has_main = compiled.typed.as_ref().is_some_and(|typed| typed.main.is_some());
+    if model == Model::CoreOnly || !has_main || compiled.has_errors() {
+        return compiled;
+    }
+    program::compile(path, &Sources::default())
+}
+
+/// `FILE:LINE: message [code]`, with the file's name alone.
+fn describe(diagnostic: &Diagnostic, map: &SourceMap) -> String {
+    let place = place(diagnostic, map).map_or(String::new(), |(file, line)| format!("{file}:{line}: "));
+    format!("{place}{} [{}]", diagnostic.message, diagnostic.code)
+}
+
+fn place(diagnostic: &Diagnostic, map: &SourceMap) -> Option<(String, u32)> {
+    let at = map.location(diagnostic.primary)?;
+    Some((at.file.rsplit('/').next().unwrap_or_default().to_owned(), at.line))
+}
+
+fn first_error(compiled: &Compiled) -> Option<&Diagnostic> {
+    compiled.diagnostics.iter().find(|d| d.is_error())
+}
+
+fn refused(compiled: &Compiled, error: &Diagnostic) -> Outcome {
+    Outcome::fail(format!("refused: {}", error.code), describe(error, &compiled.source_map))
+}
+
+fn accept(path: &Path, model: Model) -> Outcome {
+    let compiled = front_end(path, model);
+    match first_error(&compiled) {
+        Some(error) => refused(&compiled, error),
+        None => Outcome::Pass,
+    }
+}
+
+fn errors(path: &Path, model: Model, stderr: &Path) -> Outcome {
+    let Ok(bytes) = fs::read(stderr) else {
+        return Outcome::Skip { reason: "p4c has no output for it".into() };
+    };
+    let named = named(&String::from_utf8_lossy(&bytes));
+    if !named.errors {
+        return Outcome::Skip { reason: "p4c only warns".into() };
+    }
+    let compiled = front_end(path, model);
+    let found: Vec<&Diagnostic> = compiled.diagnostics.iter().filter(|d| d.is_error()).collect();
+    let lines = |places: &mut dyn Iterator<Item = (String, u32)>| {
+        places.map(|(file, line)| format!("{file}:{line}")).collect::<Vec<_>>().join(", ")
+    };
+    if found.is_empty() {
+        let text = String::from_utf8_lossy(&bytes);
+        let message = text.lines().find(|line| line.contains("error")).unwrap_or_default().to_owned();
+        return Outcome::fail("accepted", format!("p4c: {message}"));
+    }
+    // Where p4c names no line of the program, refusing is all that can be asked.
+    let matches = |d: &&Diagnostic| place(d, &compiled.source_map).is_some_and(|place| named.places.contains(&place));
+    if named.places.is_empty() || found.iter().any(|d| matches(d)) {
+        return Outcome::Pass;
+    }
+    let p4c = lines(&mut named.places.iter().cloned());
+    let first = describe(found[0], &compiled.source_map);
+    Outcome::fail("another line", format!("p4c names {p4c}; ours: {first} ({} errors)", found.len()))
+}
+
+fn stf(path: &Path) -> Outcome {
+    let test = path.with_extension("stf");
+    let text = match fs::read(&test) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => return Outcome::fail("test not read", error.to_string()),
+    };
+    let name = test.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let script = match parse::parse(&name, &text) {
+        Ok(script) => script,
+        Err(error) => return Outcome::fail("test refused", error.to_string()),
+    };
+    let compiled = program::compile(path, &Sources::default());
+    if let Some(error) = first_error(&compiled) {
+        return refused(&compiled, error);
+    }
+    let Some(pipeline) = compiled.pipeline else {
+        return Outcome::fail("refused", "no pipeline, and no error that says why");
+    };
+    let _ = (script, pipeline);
+    Outcome::fail("not run", "")
+}
+
+fn p4info(path: &Path, expected: &Path) -> Outcome {
+    let expected = match fs::read(expected) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => return Outcome::fail("p4c's P4Info not read", error.to_string()),
+    };
+    let compiled = program::compile(path, &Sources::default());
+    if let Some(error) = first_error(&compiled) {
+        return refused(&compiled, error);
+    }
+    let Some(pipeline) = compiled.pipeline else {
+        return Outcome::fail("refused", "no pipeline, and no error that says why");
+    };
+    let _ = (pipeline, expected);
+    Outcome::fail("not compared", "")
+}

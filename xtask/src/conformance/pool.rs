@@ -1,0 +1,96 @@
+//! Runs cases side by side, each in a process of its own: a panic, an overflowing stack or an endless loop
+//! is that case's failure and nobody else's.
+
+use super::select::Case;
+use super::{Done, Outcome};
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::env;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+use wait_timeout::ChildExt;
+
+/// Bytes of a child's output that are kept.
+const MAX_OUTPUT: u64 = 1 << 20;
+
+/// Runs all cases; results in the order of the cases.
+pub fn run(testdata: &Path, cases: Vec<Case>, limit: Duration, jobs: Option<usize>) -> Result<Vec<Done>> {
+    let program = env::current_exe().context("finding this program")?;
+    let jobs = jobs.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1).max(1);
+    let bar = ProgressBar::new(cases.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("[{bar:40}] {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    let queue = Mutex::new(cases.into_iter().enumerate());
+    let results = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().unwrap_or_else(|poison| poison.into_inner()).next();
+                    let Some((index, case)) = next else { break };
+                    bar.set_message(case.program.clone());
+                    let outcome = run_one(&program, testdata, &case, limit);
+                    let done = Done { category: case.category, program: case.program, outcome };
+                    results.lock().unwrap_or_else(|poison| poison.into_inner()).push((index, done));
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let mut results = results.into_inner().unwrap_or_else(|poison| poison.into_inner());
+    results.sort_by_key(|(index, _)| *index);
+    Ok(results.into_iter().map(|(_, done)| done).collect())
+}
+
+fn run_one(program: &Path, testdata: &Path, case: &Case, limit: Duration) -> Outcome {
+    let child = Command::new(program)
+        .args(["conformance-case", "--category", case.category.name(), "--program", &case.program, "--testdata"])
+        .arg(testdata)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    match child {
+        Ok(child) => judge(child, limit),
+        Err(error) => Outcome::fail("not started", error.to_string()),
+    }
+}
+
+fn judge(mut child: Child, limit: Duration) -> Outcome {
+    let stdout = drain(child.stdout.take());
+    let stderr = drain(child.stderr.take());
+    let status = match child.wait_timeout(limit) {
+        Ok(Some(status)) => status,
+        Ok(None) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Outcome::fail("time limit", format!("still running after {} s", limit.as_secs()));
+        }
+        Err(error) => return Outcome::fail("not waited for", error.to_string()),
+    };
+    let stdout = stdout.join().unwrap_or_default();
+    if let Some(outcome) = stdout.lines().last().and_then(|line| serde_json::from_str(line).ok()) {
+        return outcome;
+    }
+    let stderr = stderr.join().unwrap_or_default();
+    let message: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).take(3).collect();
+    Outcome::fail("crash", format!("{status}: {}", message.join(" | ")))
+}
+
+/// Reads a pipe on a thread, so that a child that writes much does not block.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
+            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}

@@ -1,0 +1,153 @@
+//! Which programs belong to which category.
+//!
+//! A program belongs to the architecture that it includes, itself or by an included file of the checkout. Includes of
+//! p4c's own `p4include` are never read: ours stand in for them.
+
+use super::Category;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A program to be run in a category.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The category.
+    pub category: Category,
+    /// The program, relative to `testdata`.
+    pub program: String,
+}
+
+/// The architecture that a program includes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// v1model.p4.
+    V1Model,
+    /// pna.p4.
+    Pna,
+    /// core.p4 and nothing else.
+    CoreOnly,
+    /// Another one, or no include at all: not measured.
+    Other,
+}
+
+/// All cases of a checkout, by category and name.
+pub fn cases(testdata: &Path) -> io::Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let mut add = |category, program: &str| cases.push(Case { category, program: program.to_owned() });
+    for program in programs(testdata, "p4_16_samples", true)? {
+        let path = testdata.join(&program);
+        let model = model(&path);
+        if model == Model::V1Model && path.with_extension("stf").is_file() {
+            add(Category::Stf, &program);
+        }
+        // Files of subdirectories may be parts of programs.
+        if Path::new(&program).components().count() > 2 && !instantiates_main(&path) {
+            continue;
+        }
+        if model != Model::Other {
+            add(Category::Accept, &program);
+        }
+        if model == Model::V1Model && expected_p4info(testdata, &program).is_file() {
+            add(Category::P4info, &program);
+        }
+    }
+    for program in programs(testdata, "p4_16_errors", false)? {
+        if model(&testdata.join(&program)) != Model::Other {
+            add(Category::Errors, &program);
+        }
+    }
+    cases.sort_by(|a, b| (a.category, &a.program).cmp(&(b.category, &b.program)));
+    Ok(cases)
+}
+
+/// Where p4c's P4Info of a sample is.
+pub fn expected_p4info(testdata: &Path, program: &str) -> PathBuf {
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    testdata.join("p4_16_samples_outputs").join(name + ".p4info.txtpb")
+}
+
+/// Where p4c's messages on a wrong program are.
+pub fn expected_stderr(testdata: &Path, program: &str) -> PathBuf {
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    testdata.join("p4_16_errors_outputs").join(name + "-stderr")
+}
+
+fn programs(testdata: &Path, folder: &str, deep: bool) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(testdata.join(folder))? {
+        let entry = entry?;
+        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            if deep {
+                found.extend(programs(testdata, &name, false)?);
+            }
+        } else if name.ends_with(".p4") {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the file itself ends in `... main;`.
+fn instantiates_main(path: &Path) -> bool {
+    fs::read(path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).lines().any(|line| line.trim_end().ends_with(" main;")))
+}
+
+/// The architecture that a program includes.
+pub fn model(path: &Path) -> Model {
+    let mut outside = BTreeSet::new();
+    outside_includes(path, &mut BTreeSet::new(), &mut outside);
+    let only = |names: &[&str]| outside.iter().all(|name| names.contains(&name.as_str()));
+    let has = |name: &str| outside.contains(name);
+    if has("v1model.p4") && only(&["core.p4", "v1model.p4"]) {
+        Model::V1Model
+    } else if has("pna.p4") && only(&["core.p4", "pna.p4"]) {
+        Model::Pna
+    } else if has("core.p4") && only(&["core.p4"]) {
+        Model::CoreOnly
+    } else {
+        Model::Other
+    }
+}
+
+/// What the file, and the files of the checkout that it includes, include from elsewhere.
+fn outside_includes(path: &Path, seen: &mut BTreeSet<PathBuf>, outside: &mut BTreeSet<String>) {
+    if !seen.insert(path.to_owned()) {
+        return;
+    }
+    let Ok(bytes) = fs::read(path) else { return };
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        let Some(name) = included(line) else { continue };
+        let local = path.parent().unwrap_or(Path::new("")).join(name);
+        if local.is_file() {
+            outside_includes(&local, seen, outside);
+        } else {
+            outside.insert(name.to_owned());
+        }
+    }
+}
+
+/// The name in an `#include` line.
+fn included(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+    let end = match rest.chars().next()? {
+        '<' => '>',
+        '"' => '"',
+        _ => return None,
+    };
+    rest[1..].split(end).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::included;
+
+    #[test]
+    fn include_lines() {
+        assert_eq!(included("#include <core.p4>"), Some("core.p4"));
+        assert_eq!(included("  # include \"a/b.p4\" // c"), Some("a/b.p4"));
+        assert_eq!(included("#define X"), None);
+        assert_eq!(included("// #include <core.p4>"), None);
+    }
+}

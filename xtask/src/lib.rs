@@ -1,1 +1,0 @@
-//! Repository tasks: conformance, tidy
