@@ -5,6 +5,7 @@
 //! wrong becomes a [`diag::Diagnostic`]. No input makes this crate panic.
 
 pub mod ast;
+pub mod check;
 pub mod diag;
 pub mod hir;
 pub mod lex;

@@ -1,0 +1,80 @@
+//! Annotations: the rules that hold for all of them.
+
+use super::Checker;
+use crate::ast::{Annotation, AnnotationBody, Annotations};
+use crate::diag::Diagnostic;
+use crate::hir::{ExprKind, Types};
+
+impl Checker<'_> {
+    /// Checks the annotations in front of something.
+    pub(super) fn annotations(&mut self, annotations: &Annotations) {
+        self.repeated(annotations);
+        for annotation in annotations {
+            match &annotation.body {
+                AnnotationBody::List(values) => {
+                    for value in values {
+                        self.annotation_value(value);
+                    }
+                }
+                AnnotationBody::KeyValues(pairs) => {
+                    self.distinct(pairs.iter().map(|p| &p.name));
+                    for pair in pairs {
+                        self.annotation_value(&pair.value);
+                    }
+                }
+                AnnotationBody::None | AnnotationBody::Unstructured(_) => {}
+            }
+            self.text_annotation(annotation);
+        }
+    }
+
+    /// A structured annotation is the only one of its name.
+    fn repeated(&mut self, annotations: &Annotations) {
+        let structured = |a: &Annotation| matches!(a.body, AnnotationBody::List(_) | AnnotationBody::KeyValues(_));
+        for (at, second) in annotations.iter().enumerate() {
+            let first = annotations[..at].iter().find(|a| a.name.name == second.name.name);
+            if let Some(first) = first.filter(|f| structured(f) || structured(second)) {
+                self.error(
+                    Diagnostic::error("annotation", second.span, format!("`@{}` is given twice", second.name))
+                        .label(first.span, "the first")
+                        .help("a structured annotation can be given only once"),
+                );
+            }
+        }
+    }
+
+    /// The value of a structured annotation: a constant integer, string or bool.
+    fn annotation_value(&mut self, value: &crate::ast::Expr) {
+        let checked = self.expr(value, None);
+        let constant = matches!(checked.kind, ExprKind::Int(_) | ExprKind::Str(_) | ExprKind::Bool(_));
+        if checked.ty == Types::UNKNOWN || constant {
+            return;
+        }
+        self.error(
+            Diagnostic::error("annotation", value.span, "this is no value for a structured annotation")
+                .help("use constant integers, strings and bools"),
+        );
+    }
+
+    /// Annotations whose body is one string.
+    fn text_annotation(&mut self, annotation: &Annotation) {
+        if !matches!(annotation.name.as_str(), "name" | "deprecated") {
+            return;
+        }
+        let AnnotationBody::Unstructured(body) = &annotation.body else { return };
+        let text = match &body.exprs {
+            Some(exprs) => match exprs.as_slice() {
+                [one] => {
+                    let value = self.expr(one, None);
+                    value.ty == Types::UNKNOWN || matches!(value.kind, ExprKind::Str(_))
+                }
+                _ => false,
+            },
+            None => false,
+        };
+        if !text {
+            let message = format!("`@{}` needs one string", annotation.name);
+            self.fail("annotation", annotation.span, message);
+        }
+    }
+}

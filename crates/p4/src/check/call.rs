@@ -1,0 +1,383 @@
+//! Calls: arguments against parameters, and who may call what where.
+
+use super::overload::{SigKind, Signature};
+use super::scope::{Entity, Func};
+use super::{Checker, Place, unknown};
+use crate::ast::{self, Arg, Direction, Path};
+use crate::diag::Diagnostic;
+use crate::hir::{Call, CallArg, Callee, Expr, ExprKind, LocalId, LocalKind, Method, Ty, TyKind, Types};
+use crate::span::Span;
+
+/// The arguments of a call, checked.
+pub(super) struct Bound {
+    pub type_args: Vec<Ty>,
+    /// One for each parameter.
+    pub args: Vec<CallArg>,
+    pub result: Ty,
+}
+
+impl Checker<'_> {
+    /// `callee<type_args>(args)`
+    pub(super) fn call(
+        &mut self,
+        callee: &ast::Expr,
+        type_args: &[ast::Type],
+        args: &[Arg],
+        hint: Option<Ty>,
+        span: Span,
+    ) -> Expr {
+        match &callee.kind {
+            ast::ExprKind::Name(path) => self.call_name(path, type_args, args, hint, span),
+            ast::ExprKind::Member { base, member } => self.call_member(base, member, type_args, args, hint, span),
+            ast::ExprKind::Error => unknown(span),
+            _ => {
+                self.expr(callee, None);
+                self.fail("not-callable", callee.span, "this cannot be called");
+                unknown(span)
+            }
+        }
+    }
+
+    fn call_name(&mut self, path: &Path, type_args: &[ast::Type], args: &[Arg], hint: Option<Ty>, span: Span) -> Expr {
+        let Some(entity) = self.lookup(path) else {
+            for arg in args.iter().filter(|a| a.value.kind != ast::ExprKind::DontCare) {
+                self.expr(&arg.value, None);
+            }
+            return unknown(span);
+        };
+        match entity {
+            Entity::Functions(funcs) => self.call_function(&funcs, type_args, args, hint, span),
+            Entity::Action(id) => {
+                let action = &self.prog.actions[id.index()];
+                let sig = Signature {
+                    name: action.name.clone(),
+                    what: "action",
+                    type_params: Vec::new(),
+                    outer: Vec::new(),
+                    params: action.params.clone(),
+                    result: Types::VOID,
+                    span: action.span,
+                    kind: SigKind::Action,
+                };
+                if !self.action_callable(span) {
+                    return unknown(span);
+                }
+                self.finish_call(&[sig], &[Callee::Action(id)], type_args, args, hint, span)
+            }
+            Entity::Table(_) => {
+                self.error(
+                    Diagnostic::error("not-callable", path.span, format!("`{path}` is a table, which is not called"))
+                        .help(format!("apply it: `{path}.apply()`")),
+                );
+                unknown(span)
+            }
+            other => {
+                let message = format!("`{path}` is {}, which cannot be called", other.what());
+                self.fail("not-callable", path.span, message);
+                unknown(span)
+            }
+        }
+    }
+
+    fn action_callable(&mut self, span: Span) -> bool {
+        let place = match self.body.place {
+            Place::ControlApply | Place::Action => return true,
+            Place::ParserLocals | Place::ParserState => "in parsers",
+            Place::Function | Place::Method => "in functions",
+            _ => "here",
+        };
+        self.error(
+            Diagnostic::error("action-call", span, format!("actions cannot be called {place}"))
+                .help("actions are called in a control's `apply` block and in actions"),
+        );
+        false
+    }
+
+    fn call_function(
+        &mut self,
+        funcs: &[Func],
+        type_args: &[ast::Type],
+        args: &[Arg],
+        hint: Option<Ty>,
+        span: Span,
+    ) -> Expr {
+        let (mut sigs, mut callees) = (Vec::new(), Vec::new());
+        for func in funcs {
+            match *func {
+                Func::Own(id) => {
+                    let f = &self.prog.functions[id.index()];
+                    sigs.push(Signature {
+                        name: f.name.clone(),
+                        what: "function",
+                        type_params: f.type_params.clone(),
+                        outer: Vec::new(),
+                        params: f.params.clone(),
+                        result: f.result,
+                        span: f.span,
+                        kind: SigKind::Plain,
+                    });
+                    callees.push(Callee::Function(id));
+                }
+                Func::Extern(id) => {
+                    let method = &self.prog.extern_functions[id.index()];
+                    sigs.push(method_signature(method, "function"));
+                    callees.push(Callee::ExternFunction(id));
+                }
+            }
+        }
+        let call = self.finish_call(&sigs, &callees, type_args, args, hint, span);
+        self.core_function(call)
+    }
+
+    /// Chooses among the signatures, checks the arguments, and makes the call.
+    pub(super) fn finish_call(
+        &mut self,
+        sigs: &[Signature],
+        callees: &[Callee],
+        type_args: &[ast::Type],
+        args: &[Arg],
+        hint: Option<Ty>,
+        span: Span,
+    ) -> Expr {
+        let Some((at, places)) = self.pick(sigs, type_args, args, span) else { return unknown(span) };
+        let Some(bound) = self.bind_args(&sigs[at], &places, type_args, args, hint, span) else {
+            return unknown(span);
+        };
+        let call = Call { callee: callees[at].clone(), type_args: bound.type_args, args: bound.args, span };
+        Expr { kind: ExprKind::Call(Box::new(call)), ty: bound.result, span }
+    }
+
+    /// Checks the arguments against the parameters, and finds the type arguments that were not written.
+    pub(super) fn bind_args(
+        &mut self,
+        sig: &Signature,
+        places: &[Option<usize>],
+        type_args: &[ast::Type],
+        args: &[Arg],
+        hint: Option<Ty>,
+        span: Span,
+    ) -> Option<Bound> {
+        let mut subst = sig.outer.clone();
+        let own = match type_args {
+            [] => self.fresh_for(&sig.type_params),
+            written => {
+                sig.type_params.iter().copied().zip(written.iter().map(|t| self.ty(t)).collect::<Vec<_>>()).collect()
+            }
+        };
+        subst.extend(own.iter().copied());
+        let mut ok = true;
+        let mut bound = Vec::new();
+        for (param, place) in sig.params.iter().zip(places) {
+            let ty = self.local(*param).ty;
+            let ty = self.subst(ty, &subst);
+            let arg = match place {
+                Some(at) => self.arg(*param, ty, &args[*at], sig),
+                None => Some(self.missing_arg(*param)),
+            };
+            ok &= arg.is_some();
+            bound.push((*param, ty, arg.unwrap_or(CallArg::Missing)));
+        }
+        let result = self.subst(sig.result, &subst);
+        if !ok {
+            // What else is wrong may follow from that.
+            for (_, ty) in &own {
+                let ty = self.resolve(*ty);
+                self.give_up(ty);
+            }
+            let result = self.resolve(result);
+            let known = !self.mentions(result, &|k| matches!(k, TyKind::Unknown));
+            return known.then(|| Bound { type_args: Vec::new(), args: Vec::new(), result });
+        }
+        self.infer_result(result, hint);
+        self.default_to_int(&bound);
+        let type_args = self.finish_type_args(&own, sig, span)?;
+        let args = bound.into_iter().map(|(param, ty, arg)| self.finish_arg(param, ty, arg, sig)).collect();
+        let result = self.resolve(result);
+        Some(Bound { type_args, args, result })
+    }
+
+    /// Type arguments that only the place of the call decides.
+    fn infer_result(&mut self, result: Ty, hint: Option<Ty>) {
+        let result = self.resolve(result);
+        if let (TyKind::Infer(var), Some(hint)) = (self.kind(result).clone(), hint)
+            && !self.has_infer(hint)
+        {
+            self.bind(var, hint);
+        }
+    }
+
+    /// What has only literals without a width to go by is an `int`.
+    fn default_to_int(&mut self, bound: &[(LocalId, Ty, CallArg)]) {
+        for (_, ty, arg) in bound {
+            let ty = self.resolve(*ty);
+            if let (TyKind::Infer(var), CallArg::Expr(value)) = (self.kind(ty).clone(), arg) {
+                self.bind(var, value.ty);
+            }
+        }
+    }
+
+    fn finish_type_args(
+        &mut self,
+        own: &[(crate::hir::TypeParamId, Ty)],
+        sig: &Signature,
+        span: Span,
+    ) -> Option<Vec<Ty>> {
+        let mut types = Vec::new();
+        for (param, ty) in own {
+            let ty = self.resolve(*ty);
+            let name = self.prog.type_params[param.index()].clone();
+            let problem = if self.has_infer(ty) {
+                self.give_up(ty);
+                Some("cannot be inferred from the arguments")
+            } else if ty == Types::VOID {
+                Some("cannot be `void`")
+            } else if sig.kind == SigKind::Extern && self.has_inf_int(ty) {
+                Some("has no width: a number here has none")
+            } else {
+                None
+            };
+            if let Some(problem) = problem {
+                let message = format!("type argument `{name}` of `{}` {problem}", sig.name);
+                let help = match self.has_inf_int(ty) {
+                    true => "give the numbers a width, as in `16w5`".to_owned(),
+                    false => format!("write it, as in `{}<...>(...)`", sig.name),
+                };
+                self.error(Diagnostic::error("infer-type", span, message).label(sig.span, "declared here").help(help));
+                return None;
+            }
+            types.push(ty);
+        }
+        Some(types)
+    }
+
+    /// An argument, before all type arguments are known.
+    fn arg(&mut self, param: LocalId, ty: Ty, arg: &Arg, sig: &Signature) -> Option<CallArg> {
+        let direction = self.direction(param);
+        if arg.value.kind == ast::ExprKind::DontCare {
+            if direction == Direction::Out {
+                return Some(CallArg::DontCare);
+            }
+            let name = self.local(param).name.clone();
+            self.fail("arguments", arg.span, format!("`_` can stand only for an `out` argument, and `{name}` is none"));
+            return None;
+        }
+        let value = self.expr(&arg.value, Some(ty));
+        if value.ty == Types::UNKNOWN {
+            return None;
+        }
+        if matches!(direction, Direction::Out | Direction::InOut) {
+            let name = self.local(param).name.clone();
+            let purpose = format!("argument for the `{}` parameter `{name}` cannot be written", direction.as_str());
+            if !self.require_lvalue(&value, &purpose) {
+                return None;
+            }
+            if !self.unify(ty, value.ty) {
+                let declared = self.local(param).span;
+                let why = format!("`{}` parameter of {} `{}`", direction.as_str(), sig.what, sig.name);
+                self.mismatch(&value, ty, Some((declared, why)));
+                return None;
+            }
+        } else {
+            self.infer_from(ty, value.ty);
+        }
+        Some(CallArg::Expr(value))
+    }
+
+    /// Sets inference variables in a parameter's type from an argument's. Literals without a width decide nothing yet,
+    /// and what does not fit is reported later.
+    pub(super) fn infer_from(&mut self, param: Ty, arg: Ty) {
+        let (param, arg) = (self.resolve(param), self.resolve(arg));
+        match (self.kind(param).clone(), self.kind(arg).clone()) {
+            (TyKind::Infer(_), TyKind::InfInt | TyKind::Infer(_) | TyKind::InvalidHeader) => {}
+            (TyKind::Infer(var), _) => {
+                self.bind(var, arg);
+            }
+            (TyKind::Struct(a, xs), TyKind::Struct(b, ys)) if a == b => self.infer_all(&xs, &ys),
+            (TyKind::Struct(id, xs), TyKind::Tuple(ys)) => {
+                let fields = self.fields_of(id, &xs);
+                self.infer_all(&fields, &ys);
+            }
+            (TyKind::Extern(a, xs), TyKind::Extern(b, ys)) if a == b => self.infer_all(&xs, &ys),
+            (TyKind::Tuple(xs), TyKind::Tuple(ys)) => self.infer_all(&xs, &ys),
+            (TyKind::List(x), TyKind::List(y)) => self.infer_from(x, y),
+            (TyKind::List(x), TyKind::Tuple(ys)) => ys.into_iter().for_each(|y| self.infer_from(x, y)),
+            (TyKind::Stack(x, _), TyKind::Stack(y, _)) => self.infer_from(x, y),
+            (TyKind::Object(..), TyKind::Object(..)) => {
+                self.unify(param, arg);
+            }
+            _ => {}
+        }
+    }
+
+    fn infer_all(&mut self, params: &[Ty], args: &[Ty]) {
+        for (param, arg) in params.iter().zip(args) {
+            self.infer_from(*param, *arg);
+        }
+    }
+
+    /// An argument, converted to the parameter's type.
+    fn finish_arg(&mut self, param: LocalId, ty: Ty, arg: CallArg, sig: &Signature) -> CallArg {
+        let CallArg::Expr(mut value) = arg else { return arg };
+        let direction = self.direction(param);
+        if matches!(direction, Direction::Out | Direction::InOut) {
+            self.settle(&mut value);
+            return CallArg::Expr(value);
+        }
+        let declared = self.local(param).span;
+        let name = self.local(param).name.clone();
+        let why = format!("parameter `{name}` of {} `{}`", sig.what, sig.name);
+        let ty = self.resolve(ty);
+        if let (TyKind::Object(want, wargs), TyKind::Object(have, hargs)) =
+            (self.kind(ty).clone(), self.kind(value.ty).clone())
+        {
+            if let Err(reason) = self.unify_objects(want, &wargs, have, &hargs) {
+                self.object_mismatch(&value, ty, &reason, declared, &why);
+                return CallArg::Expr(unknown(value.span));
+            }
+            return CallArg::Expr(value);
+        }
+        let span = value.span;
+        let value = self.coerce_for(value, ty, declared, &why);
+        let known = direction == Direction::None && sig.kind != SigKind::Action;
+        if known && value.ty != Types::UNKNOWN && !self.is_known(&value) {
+            let message = format!("the argument for `{name}` must be known at compile time");
+            self.error(
+                Diagnostic::error("not-constant", span, message).label(declared, "the parameter has no direction"),
+            );
+            return CallArg::Expr(unknown(span));
+        }
+        CallArg::Expr(value)
+    }
+
+    fn object_mismatch(&mut self, value: &Expr, ty: Ty, reason: &str, declared: Span, why: &str) {
+        let (have, want) = (self.show(value.ty), self.show(ty));
+        let mut message = format!("`{have}` does not fit `{want}`");
+        if !reason.is_empty() {
+            message = format!("{message}: {reason}");
+        }
+        self.error(Diagnostic::error("object-type", value.span, message).label(declared, why.to_owned()));
+    }
+
+    fn missing_arg(&self, param: LocalId) -> CallArg {
+        match &self.local(param).kind {
+            LocalKind::Param(_, Some(default), _) | LocalKind::ConstructorParam(Some(default), _) => {
+                CallArg::Expr((**default).clone())
+            }
+            _ => CallArg::Missing,
+        }
+    }
+}
+
+/// The signature of an extern function, method or constructor.
+pub(super) fn method_signature(method: &Method, what: &'static str) -> Signature {
+    Signature {
+        name: method.name.clone(),
+        what,
+        type_params: method.type_params.clone(),
+        outer: Vec::new(),
+        params: method.params.clone(),
+        result: method.result,
+        span: method.span,
+        kind: SigKind::Extern,
+    }
+}

@@ -1,0 +1,117 @@
+//! Explicit casts (specification "Casts").
+
+use super::{Checker, unknown};
+use crate::ast;
+use crate::diag::Diagnostic;
+use crate::hir::{Expr, ExprKind, Ty, TyKind, Types};
+use crate::span::Span;
+use num_bigint::BigInt;
+use num_traits::{One, Zero};
+
+impl Checker<'_> {
+    /// `(ty) operand`
+    pub(super) fn cast(&mut self, ty: &ast::Type, operand: &ast::Expr, span: Span) -> Expr {
+        let to = self.ty(ty);
+        if to == Types::UNKNOWN {
+            self.expr(operand, None);
+            return unknown(span);
+        }
+        let value = self.expr(operand, Some(to));
+        self.cast_value(value, to, span)
+    }
+
+    /// Converts a value by an explicit cast.
+    pub(super) fn cast_value(&mut self, value: Expr, to: Ty, span: Span) -> Expr {
+        if value.ty == Types::UNKNOWN {
+            return Expr { ty: to, ..value };
+        }
+        if matches!(self.kind(to), TyKind::Void | TyKind::Extern(..) | TyKind::Object(..) | TyKind::Varbit(_))
+            && value.ty != to
+        {
+            return self.bad_cast(&value, to, span, None);
+        }
+        let value = match value.ty == Types::INT || value.ty == to {
+            true => value,
+            false => match self.implicit_quietly(value, to) {
+                Ok(value) => return Expr { span, ..value },
+                Err(value) => value,
+            },
+        };
+        if !self.can_cast(value.ty, to) {
+            return self.bad_cast(&value, to, span, None);
+        }
+        self.convert(value, to, span)
+    }
+
+    /// As [`Checker::implicit`], for lists and `{#}` alone, which casts treat like assignments do.
+    fn implicit_quietly(&mut self, value: Expr, to: Ty) -> Result<Expr, Expr> {
+        match self.kind(value.ty) {
+            TyKind::Tuple(_) | TyKind::InvalidHeader | TyKind::Struct(..) => self.implicit(value, to),
+            _ => Err(value),
+        }
+    }
+
+    fn bad_cast(&mut self, value: &Expr, to: Ty, span: Span, help: Option<&str>) -> Expr {
+        let (from, shown) = (self.show(value.ty), self.show(to));
+        let mut diagnostic = Diagnostic::error("cast", span, format!("`{from}` cannot be cast to `{shown}`"));
+        if let Some(help) = help {
+            diagnostic = diagnostic.help(help);
+        } else if self.width(value.ty).is_some() && self.width(to).is_some() {
+            diagnostic = diagnostic.help("change width and signedness in two casts, as in `(int<8>)(bit<8>)x`");
+        }
+        self.error(diagnostic);
+        unknown(span)
+    }
+
+    /// Applies a cast that is allowed.
+    fn convert(&mut self, value: Expr, to: Ty, span: Span) -> Expr {
+        let kind = match value.kind {
+            ExprKind::Int(v) if to == Types::BOOL => {
+                if value.ty == Types::INT && !v.is_zero() && !v.is_one() {
+                    let value = Expr { kind: ExprKind::Int(v), ..value };
+                    return self.bad_cast(&value, to, span, Some("only 0 and 1 can be cast to `bool`"));
+                }
+                ExprKind::Bool(v.is_one())
+            }
+            ExprKind::Bool(b) if self.width(to).is_some() => ExprKind::Int(self.wrap(&BigInt::from(u8::from(b)), to)),
+            ExprKind::Int(v) => {
+                match value.ty == Types::INT && matches!(self.kind(to), TyKind::Bit(_) | TyKind::Int(_)) {
+                    true => ExprKind::Int(self.wrap_or_warn(&v, to, span)),
+                    false => ExprKind::Int(self.wrap(&v, to)),
+                }
+            }
+            kind if value.ty == to => kind,
+            kind => ExprKind::Cast(Box::new(Expr { kind, ..value })),
+        };
+        Expr { kind, ty: to, span }
+    }
+
+    /// Whether a value of type `from` can be cast to `to`.
+    pub(super) fn can_cast(&self, from: Ty, to: Ty) -> bool {
+        if from == to {
+            return true;
+        }
+        match (self.kind(from), self.kind(to)) {
+            (TyKind::Enum(id), _) => match self.prog.enums[id.index()].underlying {
+                Some(under) => under == to || self.can_cast(under, to),
+                None => false,
+            },
+            (_, TyKind::Enum(id)) => match self.prog.enums[id.index()].underlying {
+                Some(under) => under == from || self.can_cast(from, under),
+                None => false,
+            },
+            (TyKind::NewType(id), TyKind::NewType(other)) => {
+                let (from, to) = (self.prog.newtypes[id.index()].of, self.prog.newtypes[other.index()].of);
+                self.can_cast(from, to)
+            }
+            (TyKind::NewType(id), _) => self.can_cast(self.prog.newtypes[id.index()].of, to),
+            (_, TyKind::NewType(id)) => self.can_cast(from, self.prog.newtypes[id.index()].of),
+            (TyKind::Bool, TyKind::Bit(w)) | (TyKind::Bit(w), TyKind::Bool) => *w == 1,
+            (TyKind::InfInt, TyKind::Bit(_) | TyKind::Int(_) | TyKind::Bool) => true,
+            (TyKind::Bit(_) | TyKind::Int(_), TyKind::InfInt) => true,
+            (TyKind::Bit(_), TyKind::Bit(_)) | (TyKind::Int(_), TyKind::Int(_)) => true,
+            (TyKind::Bit(a), TyKind::Int(b)) | (TyKind::Int(a), TyKind::Bit(b)) => a == b,
+            _ => false,
+        }
+    }
+}

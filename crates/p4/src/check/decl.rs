@@ -1,0 +1,305 @@
+//! Top-level declarations, and constants and variables anywhere.
+
+use super::scope::Entity;
+use super::{Checker, Place};
+use crate::ast::{self, Decl, Ident};
+use crate::diag::Diagnostic;
+use crate::hir::{
+    Enum, EnumId, Expr, ExprKind, Local, LocalDecl, LocalId, LocalKind, NewType, NewTypeId, Ty, TyKind, Types,
+};
+use num_bigint::BigInt;
+use std::sync::Arc;
+
+impl Checker<'_> {
+    /// One declaration of the program.
+    pub(super) fn decl(&mut self, decl: &Decl) {
+        match decl {
+            Decl::Const(d) => self.const_decl(d),
+            Decl::Instance(d) => {
+                if let Some(id) = self.instance_decl(d) {
+                    self.prog.globals.push(id);
+                }
+            }
+            Decl::Action(d) => {
+                self.action_decl(d);
+            }
+            Decl::Function(d) => self.function_decl(d),
+            Decl::Extern(d) => self.extern_decl(d),
+            Decl::ExternFunction(d) => self.extern_function(d),
+            Decl::Parser(d) => self.parser_decl(d),
+            Decl::Control(d) => self.control_decl(d),
+            Decl::Package(d) => self.package_decl(d),
+            Decl::Struct(d) => {
+                self.struct_decl(d);
+            }
+            Decl::Enum(d) => {
+                self.enum_decl(d);
+            }
+            Decl::Error(d) => {
+                let mut names = std::mem::take(&mut self.prog.errors);
+                self.members(&mut names, &d.members, "error");
+                self.prog.errors = names;
+            }
+            Decl::MatchKind(d) => {
+                let mut names = std::mem::take(&mut self.prog.match_kinds);
+                self.members(&mut names, &d.members, "match kind");
+                self.prog.match_kinds = names;
+            }
+            Decl::Typedef(d) => self.typedef_decl(d),
+        }
+    }
+
+    fn members(&mut self, names: &mut Vec<Arc<str>>, new: &[Ident], what: &str) {
+        self.distinct(new.iter());
+        let before = names.len();
+        for member in new {
+            if names[..before].contains(&member.name) {
+                let message = format!("the {what} `{member}` is declared already");
+                self.error(
+                    Diagnostic::error("duplicate", member.span, message)
+                        .help("all declarations share one set of names: use the member that there is"),
+                );
+            } else {
+                names.push(member.name.clone());
+            }
+        }
+    }
+
+    /// `const T x = e;`
+    pub(super) fn const_decl(&mut self, decl: &ast::ConstDecl) {
+        self.annotations(&decl.annotations);
+        let ty = self.ty(&decl.ty);
+        if matches!(self.kind(ty), TyKind::Extern(..) | TyKind::Object(..) | TyKind::Void) {
+            let shown = self.show(ty);
+            self.fail("const-type", decl.name.span, format!("a constant cannot be of type `{shown}`"));
+            self.declare(&decl.name, Entity::Unknown);
+            return;
+        }
+        let value = self.expr(&decl.value, Some(ty));
+        let value = self.coerce_for(value, ty, decl.ty.span, "the type of the constant");
+        let known = value.ty == Types::UNKNOWN || self.is_known(&value);
+        if !known {
+            self.error(
+                Diagnostic::error(
+                    "not-constant",
+                    decl.value.span,
+                    "the value of a constant must be known at compile time",
+                )
+                .label(decl.name.span, "the constant"),
+            );
+        }
+        let entity = match known && ty != Types::UNKNOWN {
+            true if value.ty == Types::UNKNOWN => Entity::Unknown,
+            true => {
+                let ty = self.resolve(ty);
+                Entity::Const(Box::new(Expr { ty, ..value }))
+            }
+            false => Entity::Unknown,
+        };
+        if decl.name.as_str() != "_" {
+            self.declare(&decl.name, entity);
+        }
+    }
+
+    /// `T x = e;` in a parser, control or block; declares it.
+    pub(super) fn var_decl(&mut self, decl: &ast::VarDecl) -> (LocalId, Option<Expr>) {
+        self.annotations(&decl.annotations);
+        let mut ty = self.ty(&decl.ty);
+        if !self.variable_fits(ty) {
+            let shown = self.show(ty);
+            let message = format!("there are no variables of type `{shown}`");
+            let mut diagnostic = Diagnostic::error("variable-type", decl.span, message);
+            if matches!(self.kind(ty), TyKind::Extern(..) | TyKind::Object(..)) {
+                diagnostic = diagnostic.help(format!("to make an instance, write `{shown}() {};`", decl.name));
+            } else if ty == Types::INT {
+                diagnostic = diagnostic.help("`int` is for constants: give the variable a width, as in `int<32>`");
+            }
+            self.error(diagnostic);
+            ty = Types::UNKNOWN;
+        }
+        let init = decl.init.as_ref().map(|init| {
+            let value = self.expr(init, Some(ty));
+            self.coerce_for(value, ty, decl.ty.span, "the type of the variable")
+        });
+        if decl.name.as_str() == "_" {
+            self.fail("variable-name", decl.name.span, "a variable needs a name, and `_` is none");
+        }
+        let id = self.new_local(&decl.name, ty, LocalKind::Var, &decl.annotations);
+        (id, init)
+    }
+
+    /// Whether there are variables of that type.
+    pub(super) fn variable_fits(&self, ty: Ty) -> bool {
+        !matches!(
+            self.kind(ty),
+            TyKind::Void
+                | TyKind::Str
+                | TyKind::InfInt
+                | TyKind::MatchKind
+                | TyKind::Extern(..)
+                | TyKind::Object(..)
+                | TyKind::Set(_)
+                | TyKind::List(_)
+        )
+    }
+
+    /// Declares a variable or parameter.
+    pub(super) fn new_local(
+        &mut self,
+        name: &Ident,
+        ty: Ty,
+        kind: LocalKind,
+        annotations: &ast::Annotations,
+    ) -> LocalId {
+        let ty = self.resolve(ty);
+        let local = Local { name: name.name.clone(), ty, kind, annotations: annotations.clone(), span: name.span };
+        let id = self.add_local(local);
+        self.declare(name, Entity::Local(id));
+        id
+    }
+
+    /// A constant or variable among the declarations of a parser or control.
+    pub(super) fn local_value(&mut self, local: &ast::Local) -> Option<LocalDecl> {
+        match local {
+            ast::Local::Const(d) => {
+                self.const_decl(d);
+                None
+            }
+            ast::Local::Var(d) => {
+                let (id, init) = self.var_decl(d);
+                Some(LocalDecl::Var(id, init))
+            }
+            ast::Local::Instance(d) => self.instance_decl(d).map(LocalDecl::Instance),
+            _ => None,
+        }
+    }
+
+    /// `typedef` and `type`
+    fn typedef_decl(&mut self, decl: &ast::TypedefDecl) {
+        self.annotations(&decl.annotations);
+        let of = match &decl.ty {
+            ast::TypedefTarget::Type(ty) => self.ty(ty),
+            ast::TypedefTarget::Struct(d) => self.struct_decl(d),
+            ast::TypedefTarget::Enum(d) => self.enum_decl(d),
+        };
+        if !decl.is_new {
+            let entity = if of == Types::UNKNOWN { Entity::Unknown } else { Entity::Type(of) };
+            self.declare_type(&decl.name, entity);
+            return;
+        }
+        if of == Types::UNKNOWN {
+            self.declare_type(&decl.name, Entity::Unknown);
+            return;
+        }
+        if !matches!(self.kind(of), TyKind::Bool | TyKind::Bit(_) | TyKind::Int(_) | TyKind::NewType(_)) {
+            let shown = self.show(of);
+            let message = format!("`type` cannot make a new type of `{shown}`");
+            self.error(
+                Diagnostic::error("new-type", decl.span, message).help(
+                    "`type` applies to `bit`, `int` with a width and `bool`; `typedef` gives any type another name",
+                ),
+            );
+            self.declare_type(&decl.name, Entity::Unknown);
+            return;
+        }
+        self.prog.newtypes.push(NewType {
+            name: decl.name.name.clone(),
+            annotations: decl.annotations.clone(),
+            of,
+            span: decl.span,
+        });
+        let ty = self.intern(TyKind::NewType(NewTypeId(self.prog.newtypes.len() as u32 - 1)));
+        self.declare_type(&decl.name, Entity::Type(ty));
+    }
+
+    /// Declares a type; a typedef may be repeated if it means the same.
+    fn declare_type(&mut self, name: &Ident, entity: Entity) {
+        let path = ast::Path { absolute: true, name: name.clone(), span: name.span };
+        if let (Some(Entity::Type(old)), Entity::Type(new)) = (self.scopes.lookup(&path), &entity)
+            && old == new
+            && self.body.place == Place::Top
+            && !matches!(self.kind(*new), TyKind::NewType(_))
+        {
+            return;
+        }
+        self.declare(name, entity);
+    }
+
+    /// `enum`, with or without underlying type.
+    pub(super) fn enum_decl(&mut self, decl: &ast::EnumDecl) -> Ty {
+        self.annotations(&decl.annotations);
+        self.distinct(decl.members.iter().map(|m| &m.name));
+        let underlying = decl.underlying.as_ref().map(|ty| self.underlying(ty, decl));
+        let mut members = Vec::new();
+        for member in &decl.members {
+            let value = self.enum_value(member, underlying);
+            members.push((member.name.name.clone(), value));
+        }
+        self.prog.enums.push(Enum {
+            name: decl.name.name.clone(),
+            annotations: decl.annotations.clone(),
+            underlying: underlying.filter(|ty| *ty != Types::UNKNOWN),
+            members,
+            span: decl.span,
+        });
+        let ty = self.intern(TyKind::Enum(EnumId(self.prog.enums.len() as u32 - 1)));
+        self.declare(&decl.name, Entity::Type(ty));
+        ty
+    }
+
+    fn underlying(&mut self, written: &ast::Type, decl: &ast::EnumDecl) -> Ty {
+        let ty = self.ty(written);
+        if matches!(self.kind(ty), TyKind::Bit(_) | TyKind::Int(_) | TyKind::Unknown) {
+            return ty;
+        }
+        let shown = self.show(ty);
+        self.error(
+            Diagnostic::error("enum-type", written.span, format!("an enum cannot have the underlying type `{shown}`"))
+                .label(decl.name.span, "of this enum")
+                .help("use `bit<W>` or `int<W>`"),
+        );
+        Types::UNKNOWN
+    }
+
+    fn enum_value(&mut self, member: &ast::EnumMember, underlying: Option<Ty>) -> Option<BigInt> {
+        let Some(ty) = underlying else {
+            if let Some(value) = &member.value {
+                self.error(
+                    Diagnostic::error("enum-value", value.span, "a member has a value only in an enum with a type")
+                        .help("give the enum an underlying type, as in `enum bit<8> E { ... }`"),
+                );
+            }
+            return None;
+        };
+        let Some(written) = &member.value else {
+            let message = format!("member `{}` needs a value, as the enum has an underlying type", member.name);
+            self.fail("enum-value", member.name.span, message);
+            return None;
+        };
+        let value = self.expr(written, Some(ty));
+        if ty == Types::UNKNOWN {
+            return None;
+        }
+        if let (ExprKind::Int(v), Types::INT) = (&value.kind, value.ty) {
+            if self.wrap(v, ty) != *v {
+                let shown = self.show(ty);
+                self.fail(
+                    "enum-value",
+                    member.name.span.to(written.span),
+                    format!("value {v} does not fit in `{shown}`"),
+                );
+                return Some(self.wrap(v, ty));
+            }
+        }
+        let value = self.coerce(value, ty);
+        match value.kind {
+            ExprKind::Int(value) => Some(value),
+            _ => {
+                if value.ty != Types::UNKNOWN {
+                    self.fail("not-constant", written.span, "the value of a member must be a constant");
+                }
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The entries that a table declares.
+
+use super::Checker;
+use super::table_action::has;
+use crate::ast::{self, TableProperty};
+use crate::diag::Diagnostic;
+use crate::hir::{Entry, ExprKind, KeysetItem, Table, Types};
+
+impl Checker<'_> {
+    /// `entries = { ... }`
+    pub(super) fn entries(
+        &mut self,
+        table: &mut Table,
+        entries: &[ast::Entry],
+        property: &TableProperty,
+        decl: &ast::TableDecl,
+    ) {
+        let key_later = decl.properties.iter().any(|p| p.name.as_str() == "key");
+        if table.keys.is_empty() {
+            let behind = decl.properties.iter().find(|p| p.name.as_str() == "key");
+            match behind.filter(|k| k.span.lo > property.span.lo) {
+                Some(key) => self.error(
+                    Diagnostic::error("entries", property.span, "the entries stand in front of the table's key")
+                        .label(key.span, "the key")
+                        .help("move `entries` behind `key`"),
+                ),
+                None if !key_later => self.error(
+                    Diagnostic::error(
+                        "entries",
+                        decl.name.span,
+                        format!("table `{}` has entries but no key", decl.name),
+                    )
+                    .help("add a `key`, or use `default_action`"),
+                ),
+                None => {}
+            }
+            return;
+        }
+        for entry in entries {
+            self.annotations(&entry.annotations);
+            if let Some(entry) = self.entry(table, entry) {
+                table.entries.push(entry);
+            }
+        }
+        self.entry_rules(table);
+    }
+
+    fn entry(&mut self, table: &Table, entry: &ast::Entry) -> Option<Entry> {
+        let columns: Vec<_> = table.keys.iter().map(|k| k.expr.clone()).collect();
+        let keyset = self.keyset(&entry.keyset, &columns, "table");
+        let priority = match &entry.priority {
+            Some(priority) => Some(self.const_int(priority, "a priority")?),
+            None => None,
+        };
+        let at = self.listed(table, &entry.action.name, entry.action.span)?;
+        if has(&table.actions[at], "defaultonly") {
+            let message =
+                format!("action `{}` is marked `@defaultonly` and cannot be used in entries", entry.action.name);
+            let listed = table.actions[at].span;
+            self.error(Diagnostic::error("entry-action", entry.action.span, message).label(listed, "listed here"));
+            return None;
+        }
+        let args = entry.action.args.as_deref().unwrap_or(&[]);
+        let args = self.full_args(table, at, args, entry.action.span)?;
+        let keyset = keyset?;
+        for item in &keyset {
+            self.entry_constant(item)?;
+        }
+        let keyset = match (keyset.as_slice(), table.keys.len()) {
+            ([KeysetItem::Any], n) if n > 1 => vec![KeysetItem::Any; n],
+            _ => keyset,
+        };
+        Some(Entry {
+            keyset,
+            action: at,
+            args,
+            priority,
+            is_const: entry.is_const,
+            annotations: entry.annotations.clone(),
+            span: entry.span,
+        })
+    }
+
+    fn entry_constant(&mut self, item: &KeysetItem) -> Option<()> {
+        let values = match item {
+            KeysetItem::Value(v) => vec![v],
+            KeysetItem::Mask(a, b) | KeysetItem::Range(a, b) => vec![a, b],
+            KeysetItem::Any | KeysetItem::ValueSet(_) => Vec::new(),
+        };
+        for value in values {
+            if value.ty != Types::UNKNOWN && !self.is_known(value) {
+                let (span, fixed) = (value.span, matches!(value.kind, ExprKind::Int(_)));
+                debug_assert!(!fixed);
+                self.fail("not-constant", span, "the key of an entry must be known at compile time");
+                return None;
+            }
+        }
+        Some(())
+    }
+}

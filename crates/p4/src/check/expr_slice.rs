@@ -1,0 +1,189 @@
+//! `x[hi:lo]`, `x[lo+:width]` and `x[i]`.
+
+use super::fold::wrap_unsigned;
+use super::{Checker, unknown};
+use crate::ast;
+use crate::diag::Diagnostic;
+use crate::hir::{Expr, ExprKind, TyKind, Types};
+use crate::span::Span;
+use num_bigint::BigInt;
+use num_traits::{Signed, ToPrimitive};
+
+impl Checker<'_> {
+    /// What is cut: a value with a width.
+    fn sliced(&mut self, base: &ast::Expr, span: Span) -> Option<(Expr, u32)> {
+        let value = self.expr(base, None);
+        if value.ty == Types::UNKNOWN {
+            return None;
+        }
+        let value = self.without_enum(value);
+        match self.kind(value.ty) {
+            TyKind::Bit(w) | TyKind::Int(w) => {
+                let width = *w;
+                Some((value, width))
+            }
+            TyKind::InfInt => {
+                if let ExprKind::Int(v) = &value.kind
+                    && !v.is_negative()
+                {
+                    return Some((value, super::types::MAX_WIDTH));
+                }
+                self.fail("slice", span, "bits are cut from values with a width, and this is an `int`");
+                None
+            }
+            _ => {
+                let shown = self.show(value.ty);
+                self.fail("slice", span, format!("bits are cut from `bit` and `int` values, and this is a `{shown}`"));
+                None
+            }
+        }
+    }
+
+    /// `base[hi:lo]`
+    pub(super) fn slice(&mut self, base: &ast::Expr, hi: &ast::Expr, lo: &ast::Expr, span: Span) -> Expr {
+        let base = self.sliced(base, span);
+        let (hi_at, lo_at) = (hi.span, lo.span);
+        let hi = self.const_int(hi, "the highest bit of a slice");
+        let lo = self.const_int(lo, "the lowest bit of a slice");
+        let (Some((base, width)), Some(hi), Some(lo)) = (base, hi, lo) else { return unknown(span) };
+        let Some(hi) = self.bit_number(&hi, width, hi_at) else { return unknown(span) };
+        let Some(lo) = self.bit_number(&lo, width, lo_at) else { return unknown(span) };
+        if lo > hi {
+            self.error(
+                Diagnostic::error("slice", span, format!("the lowest bit {lo} is above the highest bit {hi}"))
+                    .help(format!("the highest bit comes first: `[{lo}:{hi}]`")),
+            );
+            return unknown(span);
+        }
+        self.cut(base, hi, lo, span)
+    }
+
+    fn bit_number(&mut self, bit: &BigInt, width: u32, span: Span) -> Option<u32> {
+        match bit.to_u32() {
+            Some(bit) if bit < width => Some(bit),
+            _ => {
+                let message = format!("there is no bit {bit} in a value of {width} bits");
+                self.error(
+                    Diagnostic::error("slice", span, message)
+                        .help(format!("bits are numbered from 0 to {}", i64::from(width) - 1)),
+                );
+                None
+            }
+        }
+    }
+
+    /// Bits hi..=lo of a value; of a literal, the literal.
+    fn cut(&mut self, base: Expr, hi: u32, lo: u32, span: Span) -> Expr {
+        let width = hi - lo + 1;
+        let ty = self.intern(TyKind::Bit(width));
+        let kind = match base.kind {
+            ExprKind::Int(v) => ExprKind::Int(wrap_unsigned(&(v >> lo), width)),
+            _ => ExprKind::Slice { base: Box::new(base), hi, lo },
+        };
+        Expr { kind, ty, span }
+    }
+
+    /// `base[lo+:width]`
+    pub(super) fn plus_slice(&mut self, base: &ast::Expr, lo: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {
+        let base = self.sliced(base, span);
+        let low = self.expr(lo, None);
+        let width_at = width.span;
+        let width = self.const_int(width, "the width of a slice");
+        let (Some((base, whole)), Some(width)) = (base, width) else { return unknown(span) };
+        let Some(bits) = width.to_u32().filter(|w| (1..=whole).contains(w)) else {
+            self.fail(
+                "slice",
+                width_at,
+                format!("a slice of {width} bits from a value of {whole} bits is not possible"),
+            );
+            return unknown(span);
+        };
+        if low.ty == Types::UNKNOWN {
+            return unknown(span);
+        }
+        if let ExprKind::Int(value) = &low.kind {
+            let Some(first) = self.bit_number(value, whole, lo.span) else { return unknown(span) };
+            let last = BigInt::from(first) + BigInt::from(bits) - 1;
+            let Some(last) = self.bit_number(&last, whole, span) else { return unknown(span) };
+            return self.cut(base, last, first, span);
+        }
+        if !matches!(self.kind(low.ty), TyKind::Bit(_)) && !self.is_known(&low) {
+            let shown = self.show(low.ty);
+            self.fail("slice", lo.span, format!("the lowest bit of a slice is of an unsigned type, not `{shown}`"));
+            return unknown(span);
+        }
+        let ty = self.intern(TyKind::Bit(bits));
+        Expr { kind: ExprKind::DynSlice { base: Box::new(base), lo: Box::new(low), width: bits }, ty, span }
+    }
+
+    /// `base[index]`
+    pub(super) fn index(&mut self, base: &ast::Expr, index: &ast::Expr, span: Span) -> Expr {
+        let base = self.expr(base, None);
+        let at = index.span;
+        let index = self.expr(index, None);
+        if base.ty == Types::UNKNOWN || index.ty == Types::UNKNOWN {
+            return unknown(span);
+        }
+        match self.kind(base.ty).clone() {
+            TyKind::Stack(element, size) => {
+                let Some(index) = self.element_number(index, size, at) else { return unknown(span) };
+                match (base.kind, &index.kind) {
+                    (ExprKind::Aggregate(mut elements), ExprKind::Int(i)) => {
+                        let i = i.to_usize().unwrap_or(usize::MAX);
+                        if i < elements.len() { elements.swap_remove(i) } else { unknown(span) }
+                    }
+                    (kind, _) => {
+                        let base = Expr { kind, ..base };
+                        Expr { kind: ExprKind::Index(Box::new(base), Box::new(index)), ty: element, span }
+                    }
+                }
+            }
+            TyKind::Tuple(types) => self.tuple_element(base, &types, index, at, span),
+            _ => {
+                let shown = self.show(base.ty);
+                self.fail("index", span, format!("`{shown}` has no elements; stacks and tuples have"));
+                unknown(span)
+            }
+        }
+    }
+
+    fn element_number(&mut self, index: Expr, size: u32, at: Span) -> Option<Expr> {
+        let index = self.without_enum(index);
+        match (&index.kind, self.kind(index.ty)) {
+            (ExprKind::Int(i), _) => {
+                if i.is_negative() || *i >= BigInt::from(size) {
+                    let message = format!("there is no element {i} in a stack of {size}");
+                    self.error(
+                        Diagnostic::error("index", at, message)
+                            .help(format!("elements are numbered from 0 to {}", i64::from(size) - 1)),
+                    );
+                    return None;
+                }
+                Some(index)
+            }
+            (_, TyKind::Bit(_) | TyKind::Int(_) | TyKind::InfInt) => Some(index),
+            _ => {
+                let shown = self.show(index.ty);
+                self.fail("index", at, format!("an index is an integer, not `{shown}`"));
+                None
+            }
+        }
+    }
+
+    fn tuple_element(&mut self, base: Expr, types: &[crate::hir::Ty], index: Expr, at: Span, span: Span) -> Expr {
+        let ExprKind::Int(i) = &index.kind else {
+            self.fail("index", at, "the index of a tuple must be a constant");
+            return unknown(span);
+        };
+        match i.to_usize().filter(|i| *i < types.len()) {
+            Some(i) => match base.kind {
+                ExprKind::Aggregate(mut elements) => elements.swap_remove(i),
+                _ => Expr { kind: ExprKind::Field(Box::new(base), i), ty: types[i], span },
+            },
+            None => {
+                self.fail("index", at, format!("there is no element {i} in a tuple of {}", types.len()));
+                unknown(span)
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The value of operators on literals.
+
+use super::Checker;
+use crate::ast::{BinaryOp, UnaryOp};
+use crate::diag::Diagnostic;
+use crate::hir::{Expr, ExprKind, Ty, TyKind};
+use crate::span::Span;
+use num_bigint::{BigInt, Sign};
+use num_traits::{Signed, ToPrimitive, Zero};
+
+/// The widest intermediate result of a shift of an arbitrary-precision integer.
+const MAX_SHIFT: u32 = 65_536;
+
+/// The bits of `value` that fit in `width`, as a non-negative number.
+pub(super) fn wrap_unsigned(value: &BigInt, width: u32) -> BigInt {
+    let modulus = BigInt::from(1) << width;
+    let rest = value % &modulus;
+    if rest.is_negative() { rest + modulus } else { rest }
+}
+
+/// The bits of `value` that fit in `width`, read as two's complement.
+pub(super) fn wrap_signed(value: &BigInt, width: u32) -> BigInt {
+    let bits = wrap_unsigned(value, width);
+    if width > 0 && bits.bit(u64::from(width) - 1) { bits - (BigInt::from(1) << width) } else { bits }
+}
+
+/// Smallest and largest value of a type with a width.
+pub(super) fn bounds(width: u32, signed: bool) -> (BigInt, BigInt) {
+    let one = BigInt::from(1);
+    match (signed, width) {
+        (false, _) => (BigInt::zero(), (one << width) - 1),
+        (true, 0) => (BigInt::zero(), BigInt::zero()),
+        (true, _) => (-(BigInt::from(1) << (width - 1)), (one << (width - 1)) - 1),
+    }
+}
+
+impl Checker<'_> {
+    /// The value as one of the type: cut to its width.
+    pub(super) fn wrap(&self, value: &BigInt, ty: Ty) -> BigInt {
+        match self.kind(ty) {
+            TyKind::Bit(w) => wrap_unsigned(value, *w),
+            TyKind::Int(w) => wrap_signed(value, *w),
+            TyKind::NewType(id) => self.wrap(value, self.prog.newtypes[id.index()].of),
+            TyKind::Enum(id) => match self.prog.enums[id.index()].underlying {
+                Some(under) => self.wrap(value, under),
+                None => value.clone(),
+            },
+            _ => value.clone(),
+        }
+    }
+
+    /// The value, cut to the type's width, with a warning if something was cut off.
+    pub(super) fn wrap_or_warn(&mut self, value: &BigInt, ty: Ty, span: Span) -> BigInt {
+        let cut = self.wrap(value, ty);
+        if cut == *value {
+            return cut;
+        }
+        let shown = self.show(ty);
+        let warning = if value.sign() == Sign::Minus && matches!(self.kind(ty), TyKind::Bit(_)) {
+            format!("negative value {value} in the unsigned type `{shown}` becomes {cut}")
+        } else {
+            format!("value {value} does not fit in `{shown}` and becomes {cut}")
+        };
+        self.diags.push(Diagnostic::warning("overflow", span, warning));
+        cut
+    }
+
+    /// The value of a unary operator on a literal.
+    pub(super) fn fold_unary(&mut self, op: UnaryOp, operand: Expr, span: Span) -> Expr {
+        let ty = operand.ty;
+        let kind = match (&operand.kind, op) {
+            (ExprKind::Bool(b), UnaryOp::Not) => ExprKind::Bool(!b),
+            (ExprKind::Int(v), UnaryOp::Neg) => ExprKind::Int(self.wrap(&-v, ty)),
+            (ExprKind::Int(v), UnaryOp::BitNot) => ExprKind::Int(self.wrap(&!v, ty)),
+            _ => ExprKind::Unary(op, Box::new(operand)),
+        };
+        Expr { kind, ty, span }
+    }
+
+    /// The value of a binary operator on literals, of type `ty`; the operator itself if it has no value yet.
+    pub(super) fn fold_binary(&mut self, op: BinaryOp, left: Expr, right: Expr, ty: Ty, span: Span) -> Expr {
+        let folded = match (&left.kind, &right.kind) {
+            (ExprKind::Int(a), ExprKind::Int(b)) => {
+                let (a, b) = (a.clone(), b.clone());
+                self.fold_ints(op, &a, &b, (left.ty, right.ty, ty), span)
+            }
+            (ExprKind::Bool(a), ExprKind::Bool(b)) => fold_bools(op, *a, *b),
+            (ExprKind::Bool(false), _) if op == BinaryOp::And => Some(ExprKind::Bool(false)),
+            (ExprKind::Bool(true), _) if op == BinaryOp::Or => Some(ExprKind::Bool(true)),
+            (ExprKind::Str(a), ExprKind::Str(b)) if op == BinaryOp::Concat => {
+                Some(ExprKind::Str(format!("{a}{b}").into()))
+            }
+            (a, b) if matches!(op, BinaryOp::Eq | BinaryOp::Ne) => {
+                same(a, b).map(|equal| ExprKind::Bool(equal == (op == BinaryOp::Eq)))
+            }
+            _ => None,
+        };
+        match folded {
+            Some(kind) => Expr { kind, ty, span },
+            None => Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), ty, span },
+        }
+    }
+
+    fn fold_ints(&mut self, op: BinaryOp, a: &BigInt, b: &BigInt, tys: (Ty, Ty, Ty), span: Span) -> Option<ExprKind> {
+        use BinaryOp::*;
+        let (lt, rt, ty) = tys;
+        let value = match op {
+            Lt => return Some(ExprKind::Bool(a < b)),
+            Le => return Some(ExprKind::Bool(a <= b)),
+            Gt => return Some(ExprKind::Bool(a > b)),
+            Ge => return Some(ExprKind::Bool(a >= b)),
+            Eq => return Some(ExprKind::Bool(a == b)),
+            Ne => return Some(ExprKind::Bool(a != b)),
+            Mul => a * b,
+            Add => a + b,
+            Sub => a - b,
+            Div => a / non_zero(b)?,
+            Mod => a % non_zero(b)?,
+            BitAnd => a & b,
+            BitOr => a | b,
+            BitXor => a ^ b,
+            AddSat => self.saturate(a + b, ty),
+            SubSat => self.saturate(a - b, ty),
+            Shl | Shr => self.shift(op, a, b, ty, span)?,
+            Concat => {
+                let (lw, rw) = (self.width(lt)?, self.width(rt)?);
+                (wrap_unsigned(a, lw) << rw) | wrap_unsigned(b, rw)
+            }
+            And | Or | Mask | Range => return None,
+        };
+        let value =
+            if matches!(op, Add | Sub | Mul) { self.wrap_or_warn(&value, ty, span) } else { self.wrap(&value, ty) };
+        Some(ExprKind::Int(value))
+    }
+
+    fn saturate(&self, value: BigInt, ty: Ty) -> BigInt {
+        let (lo, hi) = match self.kind(ty) {
+            TyKind::Bit(w) => bounds(*w, false),
+            TyKind::Int(w) => bounds(*w, true),
+            _ => return value,
+        };
+        value.clamp(lo, hi)
+    }
+
+    fn shift(&mut self, op: BinaryOp, a: &BigInt, b: &BigInt, ty: Ty, span: Span) -> Option<BigInt> {
+        let width = self.width(ty);
+        let amount = b.to_u32().unwrap_or(u32::MAX);
+        if op == BinaryOp::Shr {
+            return Some(a >> amount.min(a.bits().min(u64::from(u32::MAX)) as u32 + 1));
+        }
+        let limit = width.unwrap_or(MAX_SHIFT);
+        if amount > limit && width.is_none() {
+            self.fail("shift", span, format!("a shift by {b} is not supported; the limit is {MAX_SHIFT}"));
+            return Some(BigInt::zero());
+        }
+        Some(a << amount.min(limit))
+    }
+
+    /// Width in bits of a type with a fixed width, looking through `type` and enums.
+    pub(super) fn width(&self, ty: Ty) -> Option<u32> {
+        match self.kind(ty) {
+            TyKind::Bit(w) | TyKind::Int(w) => Some(*w),
+            TyKind::NewType(id) => self.width(self.prog.newtypes[id.index()].of),
+            TyKind::Enum(id) => self.width(self.prog.enums[id.index()].underlying?),
+            _ => None,
+        }
+    }
+}
+
+fn non_zero(value: &BigInt) -> Option<&BigInt> {
+    (!value.is_zero()).then_some(value)
+}
+
+fn fold_bools(op: BinaryOp, a: bool, b: bool) -> Option<ExprKind> {
+    Some(ExprKind::Bool(match op {
+        BinaryOp::And => a && b,
+        BinaryOp::Or => a || b,
+        BinaryOp::Eq => a == b,
+        BinaryOp::Ne => a != b,
+        _ => return None,
+    }))
+}
+
+/// Whether two constants are equal; `None` if one of them is not a constant.
+pub(super) fn same(a: &ExprKind, b: &ExprKind) -> Option<bool> {
+    match (a, b) {
+        (ExprKind::Int(a), ExprKind::Int(b)) => Some(a == b),
+        (ExprKind::Bool(a), ExprKind::Bool(b)) => Some(a == b),
+        (ExprKind::Str(a), ExprKind::Str(b)) => Some(a == b),
+        (ExprKind::Error(a), ExprKind::Error(b)) => Some(a == b),
+        (ExprKind::MatchKind(a), ExprKind::MatchKind(b)) => Some(a == b),
+        (ExprKind::EnumMember(x, a), ExprKind::EnumMember(y, b)) => Some(x == y && a == b),
+        (ExprKind::Aggregate(xs), ExprKind::Aggregate(ys)) if xs.len() == ys.len() => {
+            let mut equal = true;
+            for (x, y) in xs.iter().zip(ys) {
+                equal &= same(&x.kind, &y.kind)?;
+            }
+            Some(equal)
+        }
+        (ExprKind::InvalidHeader, ExprKind::InvalidHeader) => Some(true),
+        _ => None,
+    }
+}

@@ -1,0 +1,46 @@
+//! What counts as known at compile time.
+
+use super::{Checker, Place};
+use crate::ast::Direction;
+use crate::hir::{Callee, Expr, ExprKind, LocalKind};
+
+impl Checker<'_> {
+    /// Whether the value is known when the program is compiled: made of literals, constructor parameters, instances
+    /// and parameters without direction.
+    pub(super) fn is_known(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Int(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Str(_)
+            | ExprKind::Error(_)
+            | ExprKind::MatchKind(_)
+            | ExprKind::EnumMember(..)
+            | ExprKind::Instance(_)
+            | ExprKind::Construct(_)
+            | ExprKind::InvalidHeader
+            | ExprKind::Default => true,
+            ExprKind::Local(id) => match self.local(*id).kind {
+                LocalKind::ConstructorParam(..) => true,
+                LocalKind::Param(Direction::None, ..) => true,
+                _ => false,
+            },
+            ExprKind::Field(base, _) | ExprKind::Cast(base) | ExprKind::Unary(_, base) => self.is_known(base),
+            ExprKind::Slice { base, .. } => self.is_known(base),
+            ExprKind::DynSlice { base, lo, .. } => self.is_known(base) && self.is_known(lo),
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => self.is_known(a) && self.is_known(b),
+            ExprKind::Mux(a, b, c) => self.is_known(a) && self.is_known(b) && self.is_known(c),
+            ExprKind::Aggregate(elements) => elements.iter().all(|e| self.is_known(e)),
+            ExprKind::Call(call) => matches!(call.callee, Callee::SizeOf(..)),
+            ExprKind::StackNext(_)
+            | ExprKind::StackLast(_)
+            | ExprKind::StackLastIndex(_)
+            | ExprKind::ApplyHit(_)
+            | ExprKind::ApplyMiss(_) => false,
+        }
+    }
+
+    /// Whether the code that is being checked belongs to a parser.
+    pub(super) fn in_parser(&self) -> bool {
+        matches!(self.body.place, Place::ParserLocals | Place::ParserState)
+    }
+}

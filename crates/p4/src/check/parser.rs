@@ -1,0 +1,201 @@
+//! Parsers: declarations and states.
+
+use super::scope::{Entity, duplicate};
+use super::{Body, Checker, Place};
+use crate::ast::{self, Ident, Local};
+use crate::diag::Diagnostic;
+use crate::hir::{
+    LocalDecl, ObjectKind, ParserBody, State, StateRef, Transition, TransitionKind, TyKind, Types, ValueSet, ValueSetId,
+};
+use crate::span::Span;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The states of a parser by name.
+pub(super) type States = HashMap<Arc<str>, (usize, Span)>;
+
+impl Checker<'_> {
+    /// A parser, or a parser's type.
+    pub(super) fn parser_decl(&mut self, decl: &ast::ParserDecl) {
+        self.begin(&decl.name, "parser");
+        let Some(body) = &decl.body else {
+            let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::ParserType);
+            let head = self.scoped(|c| c.head(&decl.type_params, &decl.params, &[]));
+            self.set_head(id, head);
+            self.scopes.set(&decl.name, Entity::Object(id));
+            return;
+        };
+        let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::Parser(ParserBody::default()));
+        if let Some(param) = decl.type_params.first() {
+            self.fail("type-arguments", param.span, "a parser with a body has no type parameters");
+        }
+        let checked = self.scoped(|c| {
+            let head = c.head(&decl.type_params, &decl.params, &body.constructor_params);
+            c.set_head(id, head);
+            let place =
+                Body { place: Place::ParserLocals, object: Some(id), result: Types::VOID, loops: 0, this: None };
+            c.scoped(|c| c.in_body(place, |c| c.parser_body(decl, body)))
+        });
+        self.prog.objects[id.index()].kind = ObjectKind::Parser(checked);
+        self.scopes.set(&decl.name, Entity::Object(id));
+    }
+
+    fn parser_body(&mut self, decl: &ast::ParserDecl, body: &ast::ParserBody) -> ParserBody {
+        let locals = body.locals.iter().filter_map(|l| self.parser_local(l)).collect();
+        let states = self.state_names(&body.states);
+        let start = states.get("start").map(|(at, _)| *at);
+        if start.is_none() {
+            self.error(
+                Diagnostic::error("no-start", decl.name.span, format!("parser `{}` has no state `start`", decl.name))
+                    .help("a parser begins in the state `start`: declare it, or rename the first state"),
+            );
+        }
+        let mut checked = Vec::new();
+        for state in &body.states {
+            checked.push(self.at_place(Place::ParserState, |c| c.state(state, &states)));
+        }
+        self.reaches_end(decl, &checked, start);
+        ParserBody { locals, states: checked, start: start.unwrap_or(0) }
+    }
+
+    fn parser_local(&mut self, local: &Local) -> Option<LocalDecl> {
+        match local {
+            Local::ValueSet(d) => self.value_set(d).map(LocalDecl::ValueSet),
+            Local::Action(d) => {
+                self.fail("action-place", d.span, "actions are declared in controls and at the top level");
+                None
+            }
+            Local::Table(d) => {
+                self.fail("table-place", d.span, "tables are declared in controls");
+                None
+            }
+            other => self.local_value(other),
+        }
+    }
+
+    fn value_set(&mut self, decl: &ast::ValueSetDecl) -> Option<ValueSetId> {
+        self.annotations(&decl.annotations);
+        let ty = self.ty(&decl.ty);
+        let size = self.expr(&decl.size, Some(Types::INT));
+        if size.ty != Types::UNKNOWN && (!self.is_known(&size) || !self.is_numeric(size.ty)) {
+            self.fail("not-constant", decl.size.span, "the size of a value set must be a constant integer");
+        }
+        self.prog.value_sets.push(ValueSet {
+            name: decl.name.name.clone(),
+            annotations: decl.annotations.clone(),
+            ty,
+            size,
+            span: decl.name.span,
+        });
+        let id = ValueSetId(self.prog.value_sets.len() as u32 - 1);
+        self.declare(&decl.name, Entity::ValueSet(id));
+        Some(id)
+    }
+
+    fn state_names(&mut self, states: &[ast::ParserState]) -> States {
+        let mut names = States::new();
+        for (at, state) in states.iter().enumerate() {
+            let name = &state.name;
+            if matches!(name.as_str(), "accept" | "reject") {
+                self.error(
+                    Diagnostic::error(
+                        "reserved-state",
+                        name.span,
+                        format!("`{name}` is built in and cannot be declared"),
+                    )
+                    .help("give the state another name"),
+                );
+                continue;
+            }
+            if let Some((_, first)) = names.get(&name.name) {
+                self.error(duplicate(name, *first));
+                continue;
+            }
+            names.insert(name.name.clone(), (at, name.span));
+        }
+        names
+    }
+
+    fn state(&mut self, state: &ast::ParserState, states: &States) -> State {
+        self.annotations(&state.annotations);
+        self.scoped(|c| {
+            let body = state.stmts.iter().filter_map(|s| c.stmt(s)).collect();
+            let transition = match &state.transition {
+                None => Transition { kind: TransitionKind::State(StateRef::Reject), span: state.name.span },
+                Some(t) => Transition { kind: c.transition(&t.kind, states), span: t.span },
+            };
+            State {
+                name: state.name.name.clone(),
+                annotations: state.annotations.clone(),
+                body,
+                transition,
+                span: state.name.span,
+            }
+        })
+    }
+
+    fn transition(&mut self, transition: &ast::TransitionKind, states: &States) -> TransitionKind {
+        match transition {
+            ast::TransitionKind::State(name) => TransitionKind::State(self.target(name, states)),
+            ast::TransitionKind::Select { exprs, cases } => self.select(exprs, cases, states),
+        }
+    }
+
+    /// The state that a name stands for; `reject` after a diagnostic.
+    pub(super) fn target(&mut self, name: &Ident, states: &States) -> StateRef {
+        match name.as_str() {
+            "accept" => return StateRef::Accept,
+            "reject" => return StateRef::Reject,
+            _ => {}
+        }
+        if let Some((at, _)) = states.get(&name.name) {
+            return StateRef::State(*at);
+        }
+        let mut diagnostic =
+            Diagnostic::error("unknown-state", name.span, format!("no state `{name}` is declared here"));
+        let known = states.keys().map(|k| &**k).chain(["accept", "reject"]);
+        if let Some(near) = crate::suggest::closest(name.as_str(), known) {
+            diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+        }
+        self.error(diagnostic);
+        StateRef::Reject
+    }
+
+    /// A parser from whose start neither `accept` nor `reject` can be reached would go round for ever.
+    fn reaches_end(&mut self, decl: &ast::ParserDecl, states: &[State], start: Option<usize>) {
+        let Some(start) = start else { return };
+        let (mut seen, mut todo) = (vec![false; states.len()], vec![start]);
+        while let Some(at) = todo.pop() {
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            let targets: Vec<StateRef> = match &states[at].transition.kind {
+                TransitionKind::State(target) => vec![*target],
+                TransitionKind::Select { cases, .. } => cases.iter().map(|c| c.target).collect(),
+            };
+            for target in targets {
+                match target {
+                    StateRef::State(next) => todo.push(next),
+                    StateRef::Accept | StateRef::Reject => return,
+                }
+            }
+        }
+        self.error(
+            Diagnostic::error(
+                "endless-parser",
+                decl.name.span,
+                format!("parser `{}` never reaches `accept` or `reject`", decl.name),
+            )
+            .help("let one of its states end with `transition accept;`"),
+        );
+    }
+
+    /// Whether a select can match on values of that type.
+    pub(super) fn selectable(&self, ty: crate::hir::Ty) -> bool {
+        match self.kind(ty) {
+            TyKind::Bit(_) | TyKind::Int(_) | TyKind::Bool | TyKind::Enum(_) | TyKind::Error | TyKind::InfInt => true,
+            TyKind::NewType(_) | TyKind::Unknown | TyKind::Param(_) => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Types as text, the way they are written.
+
+use super::Checker;
+use crate::hir::{Program, Ty, TyKind};
+
+impl Program {
+    /// The type as it is written in P4.
+    pub fn show(&self, ty: Ty) -> String {
+        let named = |name: &str, args: &[Ty]| match args {
+            [] => name.to_owned(),
+            args => format!("{name}<{}>", self.show_all(args)),
+        };
+        match self.types.kind(ty) {
+            TyKind::Unknown => "an unknown type".to_owned(),
+            TyKind::Void => "void".to_owned(),
+            TyKind::Bool => "bool".to_owned(),
+            TyKind::Str => "string".to_owned(),
+            TyKind::InfInt => "int".to_owned(),
+            TyKind::Bit(w) => format!("bit<{w}>"),
+            TyKind::Int(w) => format!("int<{w}>"),
+            TyKind::Varbit(w) => format!("varbit<{w}>"),
+            TyKind::Error => "error".to_owned(),
+            TyKind::MatchKind => "match_kind".to_owned(),
+            TyKind::Enum(id) => self.enums[id.index()].name.to_string(),
+            TyKind::Struct(id, args) => named(&self.structs[id.index()].name, args),
+            TyKind::NewType(id) => self.newtypes[id.index()].name.to_string(),
+            TyKind::Stack(element, n) => format!("{}[{n}]", self.show(*element)),
+            TyKind::Tuple(elements) => format!("tuple<{}>", self.show_all(elements)),
+            TyKind::List(element) => format!("list<{}>", self.show(*element)),
+            TyKind::Extern(id, args) => named(&self.externs[id.index()].name, args),
+            TyKind::Object(id, args) => named(&self.objects[id.index()].name, args),
+            TyKind::Param(id) => self.type_params[id.index()].to_string(),
+            TyKind::Set(of) => format!("set<{}>", self.show(*of)),
+            TyKind::ApplyResult(_) => "the result of a table's apply".to_owned(),
+            TyKind::ActionRun(_) => "action_run".to_owned(),
+            TyKind::InvalidHeader => "{#}".to_owned(),
+            TyKind::Infer(_) => "_".to_owned(),
+        }
+    }
+
+    fn show_all(&self, types: &[Ty]) -> String {
+        types.iter().map(|ty| self.show(*ty)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Checker<'_> {
+    /// The type as it is written, with what is known of its inference variables.
+    pub(super) fn show(&mut self, ty: Ty) -> String {
+        let ty = self.resolve(ty);
+        self.prog.show(ty)
+    }
+}

@@ -1,0 +1,56 @@
+//! Sizes of types in bits.
+
+use super::Checker;
+use crate::ast::StructKind;
+use crate::hir::{Ty, TyKind};
+
+impl Checker<'_> {
+    /// Least and greatest number of bits that a value of the type has in a packet; `None` for types that are never in
+    /// one.
+    pub(super) fn bit_range(&mut self, ty: Ty) -> Option<(u64, u64)> {
+        match self.kind(ty).clone() {
+            TyKind::Bool => Some((1, 1)),
+            TyKind::Bit(w) | TyKind::Int(w) => Some((u64::from(w), u64::from(w))),
+            TyKind::Varbit(w) => Some((0, u64::from(w))),
+            TyKind::Enum(id) => {
+                let under = self.prog.enums[id.index()].underlying?;
+                self.bit_range(under)
+            }
+            TyKind::NewType(id) => {
+                let of = self.prog.newtypes[id.index()].of;
+                self.bit_range(of)
+            }
+            TyKind::Struct(id, args) => {
+                let union = self.prog.structs[id.index()].kind == StructKind::HeaderUnion;
+                let fields = self.fields_of(id, &args);
+                let sizes = fields.into_iter().map(|f| self.bit_range(f)).collect::<Option<Vec<_>>>()?;
+                Some(match union {
+                    true => {
+                        (sizes.iter().map(|s| s.0).min().unwrap_or(0), sizes.iter().map(|s| s.1).max().unwrap_or(0))
+                    }
+                    false => sizes.iter().fold((0, 0), |sum, s| (sum.0.saturating_add(s.0), sum.1.saturating_add(s.1))),
+                })
+            }
+            TyKind::Tuple(types) => {
+                let sizes = types.into_iter().map(|t| self.bit_range(t)).collect::<Option<Vec<_>>>()?;
+                Some(sizes.iter().fold((0, 0), |sum, s| (sum.0.saturating_add(s.0), sum.1.saturating_add(s.1))))
+            }
+            TyKind::Stack(element, n) => {
+                let (lo, hi) = self.bit_range(element)?;
+                Some((lo.saturating_mul(u64::from(n)), hi.saturating_mul(u64::from(n))))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a `varbit` is somewhere in the type.
+    pub(super) fn has_varbit(&mut self, ty: Ty) -> bool {
+        match self.kind(ty).clone() {
+            TyKind::Varbit(_) => true,
+            TyKind::Struct(id, args) => self.fields_of(id, &args).into_iter().any(|f| self.has_varbit(f)),
+            TyKind::Tuple(types) => types.into_iter().any(|t| self.has_varbit(t)),
+            TyKind::Stack(element, _) => self.has_varbit(element),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `switch` over a table's action and over values.
+
+use super::Checker;
+use super::fold::same;
+use crate::ast::{self, SwitchCase};
+use crate::diag::Diagnostic;
+use crate::hir::{Expr, Stmt, StmtKind, SwitchActionCase, SwitchValueCase, TableId, TyKind, Types};
+use crate::span::Span;
+
+impl Checker<'_> {
+    /// `switch (subject) { cases }`
+    pub(super) fn switch(&mut self, subject: &ast::Expr, cases: &[SwitchCase], span: Span) -> Option<StmtKind> {
+        self.default_is_last(cases, span);
+        if let ast::ExprKind::Member { base, member } = &subject.kind
+            && member.as_str() == "action_run"
+            && let super::member::Base::Value(value) = self.base(base)
+        {
+            if value.ty == Types::UNKNOWN {
+                self.bodies(cases);
+                return None;
+            }
+            if let Some(table) = self.applied_table(&value) {
+                return Some(self.switch_action(table, cases));
+            }
+        }
+        let on = self.expr(subject, None);
+        let fits = matches!(
+            self.kind(on.ty),
+            TyKind::Bit(_)
+                | TyKind::Int(_)
+                | TyKind::Bool
+                | TyKind::Enum(_)
+                | TyKind::Error
+                | TyKind::NewType(_)
+                | TyKind::InfInt
+        );
+        if !fits {
+            if on.ty != Types::UNKNOWN {
+                let shown = self.show(on.ty);
+                self.error(
+                    Diagnostic::error("switch-type", subject.span, format!("there is no `switch` over `{shown}`"))
+                        .help("a `switch` compares integers, enums, errors and bools, or takes `t.apply().action_run`"),
+                );
+            }
+            self.bodies(cases);
+            return None;
+        }
+        Some(self.switch_value(on, cases))
+    }
+
+    fn bodies(&mut self, cases: &[SwitchCase]) {
+        for block in cases.iter().filter_map(|c| c.block.as_ref()) {
+            self.block_stmt(block);
+        }
+    }
+
+    fn default_is_last(&mut self, cases: &[SwitchCase], span: Span) {
+        let is_default = |c: &&SwitchCase| c.label.kind == ast::ExprKind::Default;
+        let mut defaults = cases.iter().filter(is_default);
+        let (Some(first), second) = (defaults.next(), defaults.next()) else { return };
+        if let Some(second) = second {
+            self.error(
+                Diagnostic::error("switch-default", span, "a `switch` has only one `default`")
+                    .label(first.label.span, "the first")
+                    .label(second.label.span, "the second"),
+            );
+        } else if cases.last().is_some_and(|c| c.label.kind != ast::ExprKind::Default) {
+            self.error(
+                Diagnostic::error("switch-default", span, "`default` must be the last label of a `switch`")
+                    .label(first.label.span, "`default` is here"),
+            );
+        }
+    }
+
+    fn switch_action(&mut self, table: TableId, cases: &[SwitchCase]) -> StmtKind {
+        let mut result: Vec<SwitchActionCase> = Vec::new();
+        let mut open = SwitchActionCase { actions: Vec::new(), default: false, body: None };
+        let mut seen: Vec<(usize, Span)> = Vec::new();
+        for case in cases {
+            match &case.label.kind {
+                ast::ExprKind::Default => open.default = true,
+                _ => {
+                    if let Some(action) = self.action_label(table, &case.label) {
+                        self.once(&mut seen, action, case.label.span);
+                        open.actions.push(action);
+                    }
+                }
+            }
+            if let Some(block) = &case.block {
+                open.body = Some(self.block_stmt(block));
+                result.push(std::mem::replace(
+                    &mut open,
+                    SwitchActionCase { actions: Vec::new(), default: false, body: None },
+                ));
+            }
+        }
+        if !open.actions.is_empty() || open.default {
+            result.push(open);
+        }
+        StmtKind::SwitchAction { table, cases: result }
+    }
+
+    fn once(&mut self, seen: &mut Vec<(usize, Span)>, label: usize, span: Span) {
+        if let Some((_, first)) = seen.iter().find(|(l, _)| *l == label) {
+            self.error(
+                Diagnostic::error("switch-label", span, "this label is used twice").label(*first, "first used here"),
+            );
+        }
+        seen.push((label, span));
+    }
+
+    /// The index among the table's actions of the action that a label names.
+    fn action_label(&mut self, table: TableId, label: &ast::Expr) -> Option<usize> {
+        let decl = &self.prog.tables[table.index()];
+        let name = match &label.kind {
+            ast::ExprKind::Name(path) => Some(path.as_str()),
+            _ => None,
+        };
+        let names: Vec<_> = decl.actions.iter().map(|a| self.prog.actions[a.action.index()].name.clone()).collect();
+        let at = name.and_then(|name| names.iter().position(|n| **n == *name));
+        if at.is_none() {
+            let table_name = decl.name.clone();
+            let text = self.sources.text(label.span).to_owned();
+            let mut diagnostic =
+                Diagnostic::error("switch-label", label.span, format!("`{text}` is no action of table `{table_name}`"));
+            if let Some(near) = name.and_then(|n| crate::suggest::closest(n, names.iter().map(|n| &**n))) {
+                diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+            }
+            self.error(diagnostic);
+        }
+        at
+    }
+
+    fn switch_value(&mut self, on: Expr, cases: &[SwitchCase]) -> StmtKind {
+        let mut result: Vec<SwitchValueCase> = Vec::new();
+        let mut open = SwitchValueCase { values: Vec::new(), default: false, body: None };
+        let mut seen: Vec<Expr> = Vec::new();
+        for case in cases {
+            match &case.label.kind {
+                ast::ExprKind::Default => open.default = true,
+                _ => {
+                    if let Some(value) = self.value_label(&on, &case.label) {
+                        if let Some(first) = seen.iter().find(|s| same(&s.kind, &value.kind) == Some(true)) {
+                            let first = first.span;
+                            self.error(
+                                Diagnostic::error("switch-label", value.span, "this label is used twice")
+                                    .label(first, "first used here"),
+                            );
+                        }
+                        seen.push(value.clone());
+                        open.values.push(value);
+                    }
+                }
+            }
+            if let Some(block) = &case.block {
+                let body: Stmt = self.block_stmt(block);
+                open.body = Some(body);
+                result.push(std::mem::replace(
+                    &mut open,
+                    SwitchValueCase { values: Vec::new(), default: false, body: None },
+                ));
+            }
+        }
+        if !open.values.is_empty() || open.default {
+            result.push(open);
+        }
+        StmtKind::SwitchValue { on, cases: result }
+    }
+
+    fn value_label(&mut self, on: &Expr, label: &ast::Expr) -> Option<Expr> {
+        let value = self.expr(label, Some(on.ty));
+        let value = self.coerce_for(value, on.ty, on.span, "what is compared");
+        if value.ty == Types::UNKNOWN {
+            return None;
+        }
+        if !self.is_known(&value) {
+            self.fail("not-constant", label.span, "a label must be known at compile time");
+            return None;
+        }
+        Some(value)
+    }
+}

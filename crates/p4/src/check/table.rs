@@ -1,0 +1,221 @@
+//! Tables.
+
+use super::scope::Entity;
+use super::{Checker, Place};
+use crate::ast::{self, Direction, KeyElement, PropertyValue, TableProperty};
+use crate::diag::Diagnostic;
+use crate::hir::{Expr, ExprKind, Key, LocalKind, Property, Table, TableId, TyKind, Types};
+use crate::span::Span;
+
+impl Checker<'_> {
+    /// `table t { ... }`
+    pub(super) fn table_decl(&mut self, decl: &ast::TableDecl) -> Option<TableId> {
+        self.annotations(&decl.annotations);
+        self.begin(&decl.name, "table");
+        self.distinct(decl.properties.iter().map(|p| &p.name));
+        let table = self.at_place(Place::Table, |c| c.table(decl));
+        let Some(table) = table else {
+            self.scopes.set(&decl.name, Entity::Unknown);
+            return None;
+        };
+        self.prog.tables.push(table);
+        let id = TableId(self.prog.tables.len() as u32 - 1);
+        self.scopes.set(&decl.name, Entity::Table(id));
+        Some(id)
+    }
+
+    fn table(&mut self, decl: &ast::TableDecl) -> Option<Table> {
+        let mut table = Table {
+            name: decl.name.name.clone(),
+            annotations: decl.annotations.clone(),
+            owner: self.body.object?,
+            keys: Vec::new(),
+            actions: Vec::new(),
+            default_action: (0, Vec::new()),
+            const_default: false,
+            entries: Vec::new(),
+            const_entries: false,
+            size: None,
+            properties: Vec::new(),
+            span: decl.name.span,
+        };
+        let mut actions = None;
+        let mut default = None;
+        for property in &decl.properties {
+            self.annotations(&property.annotations);
+            match (&property.value, property.name.as_str()) {
+                (PropertyValue::Key(keys), _) => {
+                    table.keys = keys.iter().filter_map(|k| self.key(k)).collect();
+                }
+                (PropertyValue::Actions(refs), _) => {
+                    actions = Some(property.span);
+                    table.actions = self.table_actions(refs);
+                }
+                (PropertyValue::Entries(entries), _) => {
+                    table.const_entries = property.is_const;
+                    self.entries(&mut table, entries, property, decl);
+                }
+                (PropertyValue::Expr(value), "default_action") => {
+                    table.const_default = property.is_const;
+                    default = Some(property.span);
+                    if actions.is_none() {
+                        self.error(
+                            Diagnostic::error(
+                                "default-action",
+                                property.span,
+                                "`default_action` must follow the list of actions",
+                            )
+                            .help("move it behind `actions = { ... }`"),
+                        );
+                        continue;
+                    }
+                    if let Some(chosen) = self.default_action(&table, value) {
+                        table.default_action = chosen;
+                    }
+                }
+                (PropertyValue::Expr(value), "size") => table.size = self.table_size(value),
+                (PropertyValue::Expr(value), _) => table.properties.push(self.property(property, value)),
+            }
+        }
+        if actions.is_none() {
+            self.error(
+                Diagnostic::error("no-actions", decl.name.span, format!("table `{}` has no `actions`", decl.name))
+                    .help("add `actions = { ... }`; `NoAction` does nothing"),
+            );
+            return None;
+        }
+        if default.is_none() {
+            self.implied_default(&mut table, decl.name.span);
+        }
+        Some(table)
+    }
+
+    fn key(&mut self, key: &KeyElement) -> Option<Key> {
+        self.annotations(&key.annotations);
+        let expr = self.expr(&key.expr, None);
+        let match_kind = self.match_kind(&key.match_kind);
+        if expr.ty == Types::UNKNOWN {
+            return None;
+        }
+        let scalar = matches!(
+            self.kind(expr.ty),
+            TyKind::Bit(_)
+                | TyKind::Int(_)
+                | TyKind::Varbit(_)
+                | TyKind::Bool
+                | TyKind::Enum(_)
+                | TyKind::Error
+                | TyKind::NewType(_)
+        );
+        if !scalar {
+            let shown = self.show(expr.ty);
+            self.error(
+                Diagnostic::error("key-type", key.expr.span, format!("a `{shown}` cannot be a key"))
+                    .help("keys are bits, integers with a width, enums, errors and bools"),
+            );
+            return None;
+        }
+        Some(Key { expr, match_kind: match_kind?, annotations: key.annotations.clone(), span: key.span })
+    }
+
+    fn match_kind(&mut self, name: &ast::Ident) -> Option<usize> {
+        let found = self.prog.match_kinds.iter().position(|k| **k == *name.name);
+        if found.is_some() {
+            return found;
+        }
+        // A constant of type match_kind may be meant.
+        let path = ast::Path { absolute: false, name: name.clone(), span: name.span };
+        if let Some(Entity::Const(value)) = self.scopes.lookup(&path) {
+            if let ExprKind::MatchKind(kind) = value.kind {
+                return Some(kind);
+            }
+            self.fail("match-kind", name.span, format!("`{name}` is not a match kind"));
+            return None;
+        }
+        let known = self.prog.match_kinds.clone();
+        let known: Vec<&str> = known.iter().map(|k| &**k).collect();
+        let help = match crate::suggest::closest(name.as_str(), known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", super::names::list(&known)),
+        };
+        self.error(Diagnostic::error("match-kind", name.span, format!("there is no match kind `{name}`")).help(help));
+        None
+    }
+
+    fn table_size(&mut self, value: &ast::Expr) -> Option<Expr> {
+        let size = self.expr(value, Some(Types::INT));
+        if size.ty == Types::UNKNOWN {
+            return None;
+        }
+        let parameter = matches!(&size.kind, ExprKind::Local(id) if matches!(self.local(*id).kind, LocalKind::ConstructorParam(..)));
+        if !self.is_numeric(size.ty) || (!self.is_known(&size)) || (self.is_local(&size) && !parameter) {
+            self.fail("table-size", value.span, "the size of a table must be a constant integer");
+            return None;
+        }
+        Some(size)
+    }
+
+    fn is_local(&self, expr: &Expr) -> bool {
+        matches!(expr.kind, ExprKind::Local(_))
+    }
+
+    /// A property that the language does not define.
+    fn property(&mut self, property: &TableProperty, value: &ast::Expr) -> Property {
+        let checked = match &value.kind {
+            ast::ExprKind::Name(path) if matches!(self.scopes.lookup(path), Some(Entity::Action(_))) => None,
+            ast::ExprKind::Call { callee, .. } if self.is_action(callee) => None,
+            _ => Some(self.expr(value, None)),
+        };
+        let known = checked.filter(|v| v.ty != Types::UNKNOWN);
+        if let Some(value) = &known {
+            self.known_property(property, value);
+        }
+        Property { name: property.name.name.clone(), is_const: property.is_const, value: known, span: property.span }
+    }
+
+    fn is_action(&self, callee: &ast::Expr) -> bool {
+        matches!(&callee.kind, ast::ExprKind::Name(path)
+            if matches!(self.scopes.lookup(path), Some(Entity::Action(_))))
+    }
+
+    fn known_property(&mut self, property: &TableProperty, value: &Expr) {
+        let problem = match (property.name.as_str(), &value.kind) {
+            ("largest_priority_wins", ExprKind::Bool(_)) => return,
+            ("largest_priority_wins", _) => "must be `true` or `false`",
+            ("priority_delta", ExprKind::Int(v)) if *v > 0.into() => return,
+            ("priority_delta", _) => "must be a positive constant",
+            _ => return,
+        };
+        self.fail("table-property", property.span, format!("`{}` {problem}", property.name));
+    }
+
+    /// `NoAction`, where no default action is given.
+    fn implied_default(&mut self, table: &mut Table, span: Span) {
+        let Some(Entity::Action(no_action)) = self.scopes.global("NoAction") else {
+            let message = format!("table `{}` has no default action, and `NoAction` is not declared", table.name);
+            self.error(
+                Diagnostic::error("default-action", span, message)
+                    .help("include core.p4, or write `default_action = ...`"),
+            );
+            return;
+        };
+        let no_action = *no_action;
+        if let Some(at) = table.actions.iter().position(|a| a.action == no_action) {
+            table.default_action = (at, Vec::new());
+            return;
+        }
+        let name = ast::Ident::new("defaultonly", span);
+        table.actions.push(crate::hir::TableAction {
+            action: no_action,
+            args: Vec::new(),
+            annotations: vec![ast::Annotation { name, body: ast::AnnotationBody::None, span }],
+            span,
+        });
+        table.default_action = (table.actions.len() - 1, Vec::new());
+    }
+
+    /// Whether a parameter is set by the control plane.
+    pub(super) fn is_control_plane(&self, param: crate::hir::LocalId) -> bool {
+        self.direction(param) == Direction::None
+    }
+}

@@ -1,0 +1,203 @@
+//! The actions of a table: the list, the default, and those of entries.
+
+use super::Checker;
+use super::overload::{SigKind, Signature};
+use super::scope::Entity;
+use crate::ast::{self, ActionRef, Arg, Path};
+use crate::diag::Diagnostic;
+use crate::hir::{ActionId, CallArg, Expr, LocalId, Table, TableAction, Types};
+use crate::span::Span;
+
+impl Checker<'_> {
+    /// `actions = { ... }`
+    pub(super) fn table_actions(&mut self, refs: &[ActionRef]) -> Vec<TableAction> {
+        let mut actions: Vec<TableAction> = Vec::new();
+        for reference in refs {
+            self.annotations(&reference.annotations);
+            let Some(action) = self.action_named(&reference.name) else { continue };
+            if let Some(first) = actions.iter().find(|a| a.action == action) {
+                let message = format!("action `{}` is listed twice", reference.name);
+                self.error(
+                    Diagnostic::error("duplicate", reference.span, message).label(first.span, "first listed here"),
+                );
+                continue;
+            }
+            let Some(args) = self.listed_args(action, reference) else { continue };
+            actions.push(TableAction {
+                action,
+                args,
+                annotations: reference.annotations.clone(),
+                span: reference.span,
+            });
+        }
+        actions
+    }
+
+    fn action_named(&mut self, path: &Path) -> Option<ActionId> {
+        match self.lookup(path)? {
+            Entity::Action(id) => Some(id),
+            other => {
+                let message = format!("`{path}` is {}, and an action is needed here", other.what());
+                self.fail("not-an-action", path.span, message);
+                None
+            }
+        }
+    }
+
+    /// Parameters with a direction, and those that the control plane sets.
+    fn split_params(&self, action: ActionId) -> (Vec<LocalId>, Vec<LocalId>) {
+        let params = &self.prog.actions[action.index()].params;
+        params.iter().partition(|p| !self.is_control_plane(**p))
+    }
+
+    fn action_signature(&self, action: ActionId, params: Vec<LocalId>) -> Signature {
+        let decl = &self.prog.actions[action.index()];
+        Signature {
+            name: decl.name.clone(),
+            what: "action",
+            type_params: Vec::new(),
+            outer: Vec::new(),
+            params,
+            result: Types::VOID,
+            span: decl.span,
+            kind: SigKind::Action,
+        }
+    }
+
+    /// The arguments of an action in the list: exactly those of its parameters with a direction.
+    fn listed_args(&mut self, action: ActionId, reference: &ActionRef) -> Option<Vec<CallArg>> {
+        let (directed, plain) = self.split_params(action);
+        let args = reference.args.as_deref().unwrap_or(&[]);
+        if args.len() > directed.len()
+            && args.iter().all(|a| a.name.is_none())
+            && let Some(param) = plain.get(args.len() - directed.len() - 1)
+        {
+            let name = self.local(*param).name.clone();
+            self.error(
+                Diagnostic::error(
+                    "bound-action",
+                    args[directed.len()].span,
+                    format!("`{name}` is set by the control plane"),
+                )
+                .help("leave the argument away: in the list, only parameters with a direction are bound"),
+            );
+            return None;
+        }
+        if args.is_empty() && !directed.is_empty() {
+            let name = self.local(directed[0]).name.clone();
+            let message = format!("parameter `{name}` of action `{}` must be bound", reference.name);
+            self.error(
+                Diagnostic::error("bound-action", reference.span, message)
+                    .label(self.local(directed[0]).span, "it has a direction")
+                    .help(format!("give it a value: `{}(...)`", reference.name)),
+            );
+            return None;
+        }
+        let sig = self.action_signature(action, directed);
+        let (_, places) = self.pick(std::slice::from_ref(&sig), &[], args, reference.span)?;
+        Some(self.bind_args(&sig, &places, &[], args, None, reference.span)?.args)
+    }
+
+    /// `default_action = a(args)`: index into the list, and the arguments that the control plane would set.
+    pub(super) fn default_action(&mut self, table: &Table, value: &ast::Expr) -> Option<(usize, Vec<Expr>)> {
+        let (path, args): (&Path, &[Arg]) = match &value.kind {
+            ast::ExprKind::Name(path) => (path, &[]),
+            ast::ExprKind::Call { callee, args, .. } => match &callee.kind {
+                ast::ExprKind::Name(path) => (path, args),
+                _ => {
+                    self.fail("default-action", value.span, "`default_action` must be an action");
+                    return None;
+                }
+            },
+            _ => {
+                self.fail("default-action", value.span, "`default_action` must be an action");
+                return None;
+            }
+        };
+        let at = self.listed(table, path, value.span)?;
+        if has(&table.actions[at], "tableonly") {
+            let message = format!("action `{path}` is marked `@tableonly` and cannot be the default");
+            let listed = table.actions[at].span;
+            self.error(Diagnostic::error("default-action", value.span, message).label(listed, "listed here"));
+            return None;
+        }
+        let args = self.full_args(table, at, args, value.span)?;
+        Some((at, args))
+    }
+
+    /// The place of an action in the table's list.
+    pub(super) fn listed(&mut self, table: &Table, path: &Path, span: Span) -> Option<usize> {
+        let action = self.action_named(path)?;
+        let found = table.actions.iter().position(|a| a.action == action);
+        if found.is_none() {
+            let message = format!("action `{path}` is not in the list of actions of table `{}`", table.name);
+            self.error(
+                Diagnostic::error("unlisted-action", span, message)
+                    .label(table.span, "the table")
+                    .help(format!("add `{path};` to `actions`")),
+            );
+        }
+        found
+    }
+
+    /// All arguments of a listed action: those bound in the list must be the same as there, and may be left out.
+    pub(super) fn full_args(&mut self, table: &Table, at: usize, args: &[Arg], span: Span) -> Option<Vec<Expr>> {
+        let listed = &table.actions[at];
+        let (directed, plain) = self.split_params(listed.action);
+        let named = args.iter().any(|a| a.name.is_some());
+        let repeated = !directed.is_empty() && (named || args.len() > plain.len());
+        let params = if repeated { directed.iter().chain(&plain).copied().collect() } else { plain.clone() };
+        if !directed.is_empty() && !repeated && args.len() < directed.len() + plain.len() {
+            let name = self.local(directed[0]).name.clone();
+            let message = format!("parameter `{name}` must be given the value that it has in the list of actions");
+            self.error(Diagnostic::error("bound-action", span, message).label(listed.span, "listed here"));
+            return None;
+        }
+        let sig = self.action_signature(listed.action, params);
+        let (_, places) = self.pick(std::slice::from_ref(&sig), &[], args, span)?;
+        let mut bound = self.bind_args(&sig, &places, &[], args, None, span)?.args;
+        let rest = if repeated { bound.split_off(directed.len()) } else { std::mem::take(&mut bound) };
+        for (given, listed_arg) in bound.iter().zip(&listed.args) {
+            if !same_arg(given, listed_arg) {
+                let at = match given {
+                    CallArg::Expr(e) => e.span,
+                    _ => span,
+                };
+                self.error(
+                    Diagnostic::error("bound-action", at, "this differs from the argument in the list of actions")
+                        .label(listed.span, "listed here"),
+                );
+                return None;
+            }
+        }
+        let mut values = Vec::new();
+        for arg in rest {
+            let CallArg::Expr(value) = arg else { return None };
+            if value.ty != Types::UNKNOWN && !self.is_known(&value) {
+                self.fail("not-constant", value.span, "the argument of an action here must be known at compile time");
+                return None;
+            }
+            values.push(value);
+        }
+        Some(values)
+    }
+}
+
+/// Whether an action of the list has the annotation.
+pub(super) fn has(action: &TableAction, annotation: &str) -> bool {
+    action.annotations.iter().any(|a| a.name.as_str() == annotation)
+}
+
+/// Whether two arguments are written the same.
+fn same_arg(a: &CallArg, b: &CallArg) -> bool {
+    match (a, b) {
+        (CallArg::Expr(a), CallArg::Expr(b)) => same_expr(a, b),
+        (CallArg::DontCare, CallArg::DontCare) | (CallArg::Missing, CallArg::Missing) => true,
+        _ => false,
+    }
+}
+
+/// Whether two expressions are the same but for where they stand.
+fn same_expr(a: &Expr, b: &Expr) -> bool {
+    super::arch::strip(a.clone()) == super::arch::strip(b.clone())
+}

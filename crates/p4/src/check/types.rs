@@ -1,0 +1,249 @@
+//! What written types mean.
+
+use super::Checker;
+use super::scope::Entity;
+use crate::ast::{self, Path, TypeKind};
+use crate::diag::Diagnostic;
+use crate::hir::{ExprKind, ObjectKind, Ty, TyKind, TypeParamId, Types};
+use crate::span::Span;
+use num_bigint::BigInt;
+use num_traits::{Signed, ToPrimitive};
+use std::sync::Arc;
+
+/// The widest bit string that is supported.
+pub(super) const MAX_WIDTH: u32 = 65_535;
+/// The longest stack that is supported.
+const MAX_STACK: u32 = 65_536;
+
+impl Checker<'_> {
+    /// The type that is written; [`Types::UNKNOWN`] after a diagnostic.
+    pub(super) fn ty(&mut self, ty: &ast::Type) -> Ty {
+        self.deeper(ty.span, |c| c.ty_inner(ty, false)).unwrap_or(Types::UNKNOWN)
+    }
+
+    /// The type of something that is instantiated: type arguments may be left out, to be inferred.
+    pub(super) fn constructed_ty(&mut self, ty: &ast::Type) -> Ty {
+        self.deeper(ty.span, |c| c.ty_inner(ty, true)).unwrap_or(Types::UNKNOWN)
+    }
+
+    fn ty_inner(&mut self, ty: &ast::Type, infer_args: bool) -> Ty {
+        match &ty.kind {
+            TypeKind::Bool => Types::BOOL,
+            TypeKind::Error => Types::ERROR,
+            TypeKind::MatchKind => Types::MATCH_KIND,
+            TypeKind::String => Types::STR,
+            TypeKind::Void => Types::VOID,
+            TypeKind::DontCare => self.fresh(),
+            TypeKind::InfInt => Types::INT,
+            TypeKind::Bit(None) => self.intern(TyKind::Bit(1)),
+            TypeKind::Bit(Some(width)) => self.sized(width, ty.span, 0, TyKind::Bit),
+            TypeKind::Int(width) => self.sized(width, ty.span, 1, TyKind::Int),
+            TypeKind::Varbit(width) => self.sized(width, ty.span, 0, TyKind::Varbit),
+            TypeKind::Name(path) => self.named_ty(path, infer_args),
+            TypeKind::Specialized { base, args } => self.specialized(base, args, ty.span),
+            TypeKind::Stack { element, size } => self.stack_ty(element, size),
+            TypeKind::Tuple(elements) => self.tuple_ty(elements),
+            TypeKind::List(element) => {
+                let element = self.ty(element);
+                self.intern(TyKind::List(element))
+            }
+        }
+    }
+
+    fn tuple_ty(&mut self, elements: &[ast::Type]) -> Ty {
+        let mut types = Vec::new();
+        for element in elements {
+            let ty = self.ty(element);
+            let fits =
+                !matches!(self.kind(ty), TyKind::Void | TyKind::Object(..) | TyKind::Extern(..) | TyKind::MatchKind);
+            if !fits {
+                let shown = self.show(ty);
+                self.fail("tuple-type", element.span, format!("a tuple cannot hold a `{shown}`"));
+            }
+            types.push(if fits { ty } else { Types::UNKNOWN });
+        }
+        self.intern(TyKind::Tuple(types))
+    }
+
+    fn sized(&mut self, width: &ast::Expr, span: Span, least: u32, kind: fn(u32) -> TyKind) -> Ty {
+        let Some(value) = self.const_int(width, "the width of a type") else { return Types::UNKNOWN };
+        match value.to_u32() {
+            Some(width) if (least..=MAX_WIDTH).contains(&width) => self.intern(kind(width)),
+            _ if value < BigInt::from(least) => {
+                let help = format!("the smallest width here is {least}");
+                self.error(
+                    Diagnostic::error("width", span, format!("a width of {value} bits is not possible")).help(help),
+                );
+                Types::UNKNOWN
+            }
+            _ => {
+                let help = format!("the limit is {MAX_WIDTH} bits");
+                self.error(
+                    Diagnostic::error("width", span, format!("a width of {value} bits is not supported")).help(help),
+                );
+                Types::UNKNOWN
+            }
+        }
+    }
+
+    fn stack_ty(&mut self, element: &ast::Type, size: &ast::Expr) -> Ty {
+        let ty = self.ty(element);
+        let Some(value) = self.const_int(size, "the size of a stack") else { return Types::UNKNOWN };
+        if self.no_stack_of(ty) {
+            let shown = self.show(ty);
+            self.error(
+                Diagnostic::error("stack-type", element.span, format!("there are no stacks of `{shown}`"))
+                    .help("stacks are made of headers or header unions"),
+            );
+            return Types::UNKNOWN;
+        }
+        match value.to_u32() {
+            Some(n) if n <= MAX_STACK => self.intern(TyKind::Stack(ty, n)),
+            _ => {
+                let what = if value.is_negative() { "possible" } else { "supported" };
+                let message = format!("a stack of {value} elements is not {what}");
+                self.error(
+                    Diagnostic::error("stack-size", size.span, message)
+                        .help(format!("a stack has from 0 to {MAX_STACK} elements")),
+                );
+                Types::UNKNOWN
+            }
+        }
+    }
+
+    fn no_stack_of(&self, ty: Ty) -> bool {
+        matches!(
+            self.kind(ty),
+            TyKind::Void
+                | TyKind::Str
+                | TyKind::InfInt
+                | TyKind::Extern(..)
+                | TyKind::Object(..)
+                | TyKind::MatchKind
+                | TyKind::Varbit(_)
+                | TyKind::Stack(..)
+                | TyKind::List(_)
+        )
+    }
+
+    /// A compile-time integer.
+    pub(super) fn const_int(&mut self, expr: &ast::Expr, what: &str) -> Option<BigInt> {
+        let value = self.expr(expr, None);
+        match value.kind {
+            ExprKind::Int(value) => Some(value),
+            _ if value.ty == Types::UNKNOWN => None,
+            _ => {
+                self.error(
+                    Diagnostic::error("not-constant", expr.span, format!("{what} must be a constant integer"))
+                        .help("use a literal, or a `const` of an integer type"),
+                );
+                None
+            }
+        }
+    }
+
+    /// The type that a bare name means.
+    fn named_ty(&mut self, path: &Path, infer_args: bool) -> Ty {
+        let Some(entity) = self.type_entity(path) else { return Types::UNKNOWN };
+        let params = self.type_params_of(&entity);
+        if !params.is_empty() && !infer_args {
+            let count = params.len();
+            let message = format!("`{path}` needs type arguments");
+            self.error(
+                Diagnostic::error("type-arguments", path.span, message).help(format!(
+                    "write `{path}<...>` with {count} type argument{}",
+                    if count == 1 { "" } else { "s" }
+                )),
+            );
+            return Types::UNKNOWN;
+        }
+        let args = params.iter().map(|_| self.fresh()).collect();
+        self.apply_type(&entity, args, path.span)
+    }
+
+    fn type_entity(&mut self, path: &Path) -> Option<Entity> {
+        if self.scopes.lookup(path).is_none() {
+            self.unknown_name(path, true);
+            return None;
+        }
+        let entity = self.lookup(path)?;
+        match entity {
+            Entity::Type(_) | Entity::Struct(_) | Entity::Extern(_) | Entity::Object(_) => Some(entity),
+            other => {
+                let message = format!("`{path}` is {}, and a type is needed here", other.what());
+                self.fail("not-a-type", path.span, message);
+                None
+            }
+        }
+    }
+
+    fn type_params_of(&self, entity: &Entity) -> Vec<TypeParamId> {
+        match entity {
+            Entity::Struct(id) => self.prog.structs[id.index()].type_params.clone(),
+            Entity::Extern(id) => self.prog.externs[id.index()].type_params.clone(),
+            Entity::Object(id) => self.prog.objects[id.index()].type_params.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn apply_type(&mut self, entity: &Entity, args: Vec<Ty>, span: Span) -> Ty {
+        match entity {
+            Entity::Type(ty) => *ty,
+            Entity::Struct(id) => {
+                let ty = self.intern(TyKind::Struct(*id, args.clone()));
+                if !args.is_empty() && !self.check_specialized(*id, &args, span) {
+                    return Types::UNKNOWN;
+                }
+                ty
+            }
+            Entity::Extern(id) => self.intern(TyKind::Extern(*id, args)),
+            Entity::Object(id) => self.intern(TyKind::Object(*id, args)),
+            _ => Types::UNKNOWN,
+        }
+    }
+
+    fn specialized(&mut self, base: &Path, args: &[ast::Type], span: Span) -> Ty {
+        let Some(entity) = self.type_entity(base) else { return Types::UNKNOWN };
+        let count = self.type_params_of(&entity).len();
+        if count != args.len() {
+            let message = match count {
+                0 => format!("`{base}` takes no type arguments"),
+                _ => format!("`{base}` takes {count} type arguments, and {} are given", args.len()),
+            };
+            self.fail("type-arguments", span, message);
+            return Types::UNKNOWN;
+        }
+        let mut types = Vec::new();
+        for arg in args {
+            let ty = self.ty(arg);
+            let is_type_object = match self.kind(ty) {
+                TyKind::Object(id, _) => {
+                    !matches!(self.prog.objects[id.index()].kind, ObjectKind::ParserType | ObjectKind::ControlType)
+                }
+                _ => false,
+            };
+            if is_type_object {
+                let shown = self.show(ty);
+                self.fail("type-arguments", arg.span, format!("`{shown}` cannot be a type argument"));
+                return Types::UNKNOWN;
+            }
+            types.push(ty);
+        }
+        self.apply_type(&entity, types, span)
+    }
+
+    /// Declares type parameters in the innermost scope.
+    pub(super) fn declare_type_params(&mut self, params: &[ast::TypeParam]) -> Vec<TypeParamId> {
+        self.distinct(params.iter());
+        params
+            .iter()
+            .map(|param| {
+                self.prog.type_params.push(Arc::clone(&param.name));
+                let id = TypeParamId(self.prog.type_params.len() as u32 - 1);
+                let ty = self.intern(TyKind::Param(id));
+                self.scopes.set(param, Entity::Type(ty));
+                id
+            })
+            .collect()
+    }
+}
