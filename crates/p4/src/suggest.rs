@@ -8,8 +8,8 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         return None;
     }
     let allowed = match name.len() {
-        0..=2 => 1,
-        3..=5 => 2,
+        0..=4 => 1,
+        5..=7 => 2,
         _ => 3,
     };
     let near = candidates.into_iter().filter(|c| c.len().abs_diff(name.len()) <= allowed && *c != name);
@@ -49,6 +49,7 @@ mod tests {
         assert_eq!(closest("etherent_t", names), Some("ethernet_t"));
         assert_eq!(closest("Ipv4_t", names), Some("ipv4_t"));
         assert_eq!(closest("contorl", names), Some("control"));
+        assert_eq!(closest("Foo", ["bool", "foo_t"]), None);
         assert_eq!(closest("bti", names), Some("bit"));
     }
 

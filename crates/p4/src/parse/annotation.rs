@@ -39,6 +39,7 @@ impl Parser<'_> {
             "name" | "deprecated" | "noWarn" => {
                 (annotation.single_string().is_some(), format!("@{}(\"...\")", annotation.name))
             }
+            "pkginfo" => (annotation.key_values().is_some(), "@pkginfo(name = \"...\", version = \"...\")".to_owned()),
             "length" => (annotation.exprs().is_some_and(|exprs| exprs.len() == 1), "@length(expression)".to_owned()),
             "p4runtime_translation" => {
                 (is_translation(annotation), "@p4runtime_translation(\"uri\", bit<32>) or (\"uri\", string)".to_owned())

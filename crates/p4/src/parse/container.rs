@@ -279,6 +279,7 @@ impl Parser<'_> {
             Tok::Const => Local::Const(self.const_decl(annotations, start)?),
             Tok::Action => Local::Action(self.action_decl(annotations, start)?),
             Tok::Table => Local::Table(self.table_decl(annotations, start)?),
+            Tok::State | Tok::Transition if self.is_misplaced() => return self.misplaced(),
             Tok::ValueSet => {
                 let diagnostic = Diagnostic::error("syntax", self.span(), "a value set cannot stand in a control");
                 return self.fail_with(diagnostic.help("declare it in a parser"));

@@ -149,6 +149,12 @@ impl<'t> Parser<'t> {
         }
         let message = format!("expected {kind}, found {}", self.token().describe());
         let mut diagnostic = Diagnostic::error("syntax", self.span(), message);
+        if kind == Tok::Semi && (self.token().line_start || self.is(Tok::RBrace)) && !self.is(Tok::Eof) {
+            // Somebody forgot it: what follows is to be understood as if it were there.
+            let end = self.last_span().end();
+            self.report(diagnostic.label(end, "`;` is missing here"));
+            return Ok(end);
+        }
         if matches!(kind, Tok::Semi | Tok::RParen | Tok::RBrace | Tok::RBracket | Tok::Comma | Tok::Colon) {
             diagnostic = diagnostic.label(self.last_span().end(), format!("{kind} is missing here"));
         }

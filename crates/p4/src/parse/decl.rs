@@ -66,6 +66,13 @@ impl Parser<'_> {
         }
         let mark = self.unknown_types.len();
         let ty = self.result_type()?;
+        if let [name] = &self.unknown_types[mark..]
+            && self.is_name_at(0)
+            && self.is_misspelled_keyword(&name.name)
+        {
+            self.settle_unknown_types(mark, &[]);
+            return Err(Failed);
+        }
         if self.is(Tok::LParen) && self.at > at {
             self.settle_unknown_types(mark, &[]);
             return Ok(Decl::Instance(self.instance_decl(annotations, ty, start)?));
@@ -149,7 +156,8 @@ impl Parser<'_> {
             let message = format!("expected the instance's name, found {}", self.token().describe());
             let mut diagnostic = Diagnostic::error("syntax", self.span(), message);
             if self.is(Tok::Semi) {
-                diagnostic = diagnostic.help("name it: `T(...) name;`");
+                let shown = self.map.text(ty.span);
+                diagnostic = diagnostic.help(format!("name it: `{shown}(...) name;`"));
             }
             return self.fail_with(diagnostic);
         }

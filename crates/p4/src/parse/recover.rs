@@ -33,6 +33,23 @@ const DECLARATION_WORDS: &[&str] = &[
     "state",
 ];
 
+/// Those of them that no type begins with.
+const BODY_WORDS: &[&str] = &[
+    "action",
+    "const",
+    "control",
+    "enum",
+    "extern",
+    "header",
+    "header_union",
+    "parser",
+    "package",
+    "struct",
+    "table",
+    "typedef",
+    "state",
+];
+
 impl Parser<'_> {
     /// Items between braces, each parsed by `item`; after an item that fails, goes on with the next.
     pub fn braced<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parse<T>) -> Parse<Vec<T>> {
@@ -150,6 +167,7 @@ impl Parser<'_> {
         let is_value = self.scopes.lookup(&name.name, false).is_some_and(|kind| kind != NameKind::Type);
         let message = if is_value { format!("`{name}` is not a type") } else { format!("unknown type `{name}`") };
         let help = match meant {
+            _ if is_value => "it is declared as a value; a type is needed here".to_owned(),
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("declare `{name}` before it is used, or include the file that declares it"),
         };
@@ -166,6 +184,12 @@ impl Parser<'_> {
                 self.unknown_type(&name);
             }
         }
+    }
+
+    /// Whether the name, which is no type, is likely a misspelled keyword in front of a declaration's name.
+    pub fn is_misspelled_keyword(&self, name: &str) -> bool {
+        let types = self.scopes.types();
+        closest(name, types.chain(DECLARATION_WORDS.iter().copied())).is_some_and(|meant| BODY_WORDS.contains(&meant))
     }
 
     /// Fails with an unknown type.

@@ -62,7 +62,7 @@ impl Parser<'_> {
             Tok::Switch => self.switch_stmt(),
             Tok::Return => {
                 self.bump();
-                let value = if self.is(Tok::Semi) { None } else { Some(self.expr()?) };
+                let value = if matches!(self.kind(), Tok::Semi | Tok::RBrace) { None } else { Some(self.expr()?) };
                 self.expect(Tok::Semi)?;
                 Ok(StmtKind::Return(value))
             }
@@ -84,11 +84,13 @@ impl Parser<'_> {
         Ok(kind)
     }
 
-    fn is_misplaced(&self) -> bool {
+    /// Whether the keyword here is one that begins a declaration of another place, rather than a name.
+    pub fn is_misplaced(&self) -> bool {
         !self.is(Tok::State) || (self.is_name_at(1) && self.kind_at(2) == Tok::LBrace)
     }
 
-    fn misplaced(&mut self) -> Parse<StmtKind> {
+    /// Fails with where the declaration here belongs.
+    pub fn misplaced<T>(&mut self) -> Parse<T> {
         let (what, help) = match self.kind() {
             Tok::Transition => ("a transition", "it belongs at the end of a parser state"),
             Tok::State => ("a parser state", "it belongs in a parser, next to the other states"),
@@ -328,6 +330,10 @@ impl Parser<'_> {
 
     fn for_loop(&mut self, annotations: Annotations) -> Parse<ForStmt> {
         let init = self.for_parts(Tok::Semi)?;
+        if self.is(Tok::Semi) {
+            let diagnostic = Diagnostic::error("syntax", self.span(), "the loop's condition is missing");
+            return self.fail_with(diagnostic.help("write `true` if `break` ends the loop"));
+        }
         let condition = self.expr()?;
         self.expect(Tok::Semi)?;
         let update = self.for_parts(Tok::RParen)?;

@@ -5,7 +5,7 @@ use super::expand::span_of;
 use super::loader::normal;
 use super::{OpenFile, Preprocessor};
 use crate::diag::Diagnostic;
-use crate::lex::{Tok, Token};
+use crate::lex::{Tok, Token, spell};
 use crate::span::Span;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -145,14 +145,15 @@ impl Preprocessor<'_> {
     fn include(&mut self, rest: &[Token], at: Span, open: &OpenFile) {
         let expanded;
         let names_file = |t: &Token| matches!(t.kind, Tok::Str | Tok::Lt);
-        let rest = if rest.first().is_some_and(names_file) {
+        let as_written = rest.first().is_some_and(names_file);
+        let rest = if as_written {
             rest
         } else {
             expanded = self.expand_all(rest.to_vec());
             &expanded
         };
         let span = span_of(rest, at);
-        let Some((name, quoted)) = self.include_name(rest) else {
+        let Some((name, quoted)) = self.include_name(rest, as_written) else {
             let diagnostic = Diagnostic::error("bad-directive", span, "`#include` needs a file name");
             self.report(diagnostic.help("write `#include <core.p4>` or `#include \"my.p4\"`"));
             return;
@@ -182,7 +183,7 @@ impl Preprocessor<'_> {
     }
 
     /// The file's name, and whether it is in quotes.
-    fn include_name(&self, rest: &[Token]) -> Option<(String, bool)> {
+    fn include_name(&self, rest: &[Token], as_written: bool) -> Option<(String, bool)> {
         let first = rest.first()?;
         if first.kind == Tok::Str {
             let name = first.text.trim_matches('"');
@@ -192,7 +193,8 @@ impl Preprocessor<'_> {
             return None;
         }
         // Between angle brackets the text counts as it is written; the tokens are only how it was read.
-        let text = self.map.text(span_of(rest, first.span));
+        let spelled = spell(rest);
+        let text = if as_written { self.map.text(span_of(rest, first.span)) } else { &spelled };
         let name = text.strip_prefix('<')?.split('>').next()?.trim();
         (text.contains('>') && !name.is_empty()).then(|| (name.to_owned(), false))
     }
