@@ -82,11 +82,13 @@ pub fn parse(path: &Path, sources: &Sources) -> p4::parse::Parsed {
 /// Reads, parses and checks the program.
 pub fn check(path: &Path, sources: &Sources) -> Compiled {
     let parsed = parse(path, sources);
-    let diagnostics = parsed.diagnostics;
-    let mut typed: Option<p4::hir::Program> = None;
+    let mut diagnostics = parsed.diagnostics;
+    let mut typed = None;
     // Names and types of what the parser skipped would only be reported as missing.
     if !diagnostics.iter().any(Diagnostic::is_error) {
-        let _ = (&mut typed, &parsed.program);
+        let (program, mut found) = p4::check::check(&parsed.program, &parsed.source_map);
+        diagnostics.append(&mut found);
+        typed = Some(program);
     }
     Compiled { source_map: parsed.source_map, diagnostics, typed, pipeline: None }
 }
