@@ -213,7 +213,8 @@ impl BodyBuilder {
         let data = InstData { inst, results: Vec::new(), loc: self.loc };
         self.current_data().insts.push(data);
     }
-    fn term(&mut self, term: Term) {
+    /// Ends the current block with any terminator.
+    pub fn term(&mut self, term: Term) {
         let loc = self.loc;
         self.current_data().term = Some(TermData { term, loc });
         self.current = None;

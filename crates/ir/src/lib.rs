@@ -9,6 +9,7 @@ mod cfg;
 mod entity;
 pub mod eval;
 mod externs;
+pub mod passes;
 mod pipeline;
 mod results;
 mod table;

@@ -1,0 +1,223 @@
+//! Stores that nobody reads: overwritten in the same block before any read, or to a local variable that no path reads later.
+
+use crate::body::{Arg, Body, Inst};
+use crate::cfg::reverse_postorder;
+use crate::entity::{Entity, HeaderId, VarId};
+use crate::pipeline::{Pipeline, VarKind};
+use std::collections::{HashMap, HashSet};
+
+/// Bits of all liveness sets of a body together; beyond that only single blocks are looked at.
+const MAX_LIVENESS_BITS: usize = 1 << 26;
+
+pub(super) fn run(pipeline: &mut Pipeline) {
+    let mut controls = std::mem::take(&mut pipeline.controls);
+    for control in controls.values_mut() {
+        overwritten(&mut control.body, pipeline);
+    }
+    let locals = Locals::new(pipeline);
+    let liveness: Vec<Option<Liveness>> = controls.values().map(|c| Liveness::new(&c.body, &locals)).collect();
+    // A local keeps its value from one control to the next, so what some control reads before it writes is live at every end.
+    let at_end: Option<Vec<bool>> = liveness.iter().try_fold(vec![false; locals.count], |mut all, l| {
+        let entry = l.as_ref()?.at_entry.iter();
+        all.iter_mut().zip(entry).for_each(|(a, e)| *a |= *e);
+        Some(all)
+    });
+    if let Some(at_end) = at_end {
+        for control in controls.values_mut() {
+            unread(&mut control.body, &locals, &at_end);
+        }
+    }
+    pipeline.controls = controls;
+}
+
+/// What a store may be seen by, other than a load of its variable.
+fn sees_all(inst: &Inst) -> bool {
+    match inst {
+        // Externs may look at metadata; parser instructions may leave the body.
+        Inst::Extern { .. } => true,
+        Inst::Extract(_) | Inst::ExtractVarbit(..) | Inst::Advance(_) | Inst::Lookahead(_) | Inst::Verify(..) => true,
+        _ => false,
+    }
+}
+
+/// The headers that an instruction reads as a whole, or whose validity it changes: both decide what a store to a field did.
+fn touches_header(inst: &Inst, p: &Pipeline) -> Vec<HeaderId> {
+    let with_union = |h: HeaderId| {
+        let union = p.headers.get(h).and_then(|h| h.union).and_then(|u| p.unions.get(u));
+        union.map_or_else(|| vec![h], |u| u.members.clone())
+    };
+    match inst {
+        Inst::SetValid(h) | Inst::SetInvalid(h) | Inst::Emit(h) => with_union(*h),
+        Inst::CopyHeader { dst, src } => {
+            let mut headers = with_union(*dst);
+            headers.push(*src);
+            headers
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn overwritten(body: &mut Body, p: &Pipeline) {
+    for data in body.blocks.values_mut() {
+        let mut pending: HashMap<VarId, usize> = HashMap::new();
+        let mut dead = HashSet::new();
+        for (n, inst) in data.insts.iter().enumerate() {
+            match &inst.inst {
+                Inst::Load(var) => {
+                    pending.remove(var);
+                }
+                Inst::Store(var, _) => {
+                    if let Some(earlier) = pending.insert(*var, n) {
+                        dead.insert(earlier);
+                    }
+                }
+                inst if sees_all(inst) => pending.clear(),
+                inst => {
+                    for header in touches_header(inst, p) {
+                        for field in p.headers.get(header).iter().flat_map(|h| &h.fields) {
+                            pending.remove(field);
+                        }
+                    }
+                }
+            }
+        }
+        let mut n = 0;
+        data.insts.retain(|_| {
+            n += 1;
+            !dead.contains(&(n - 1))
+        });
+    }
+}
+
+/// The local variables, numbered densely.
+struct Locals {
+    index: Vec<Option<usize>>,
+    count: usize,
+}
+
+impl Locals {
+    /// Locals that only code reaches: not those with a meaning to architecture or tables.
+    fn new(p: &Pipeline) -> Self {
+        let mut special: HashSet<VarId> = p.intrinsics.values().copied().collect();
+        special.extend(p.field_lists.values().flatten());
+        special.extend(p.tables.values().filter_map(|t| t.meter_result));
+        let mut locals = Locals { index: Vec::new(), count: 0 };
+        for (id, var) in p.vars.iter() {
+            let plain = var.kind == VarKind::Local && !special.contains(&id);
+            locals.index.push(plain.then_some(locals.count));
+            locals.count += usize::from(plain);
+        }
+        locals
+    }
+    fn get(&self, var: VarId) -> Option<usize> {
+        self.index.get(var.index()).copied().flatten()
+    }
+}
+
+/// Walks an instruction backwards: what it writes is not live before it, what it reads is.
+fn step_back(inst: &Inst, locals: &Locals, live: &mut [bool]) {
+    match inst {
+        Inst::Store(var, _) => {
+            if let Some(n) = locals.get(*var) {
+                live[n] = false;
+            }
+        }
+        Inst::Load(var) => {
+            if let Some(n) = locals.get(*var) {
+                live[n] = true;
+            }
+        }
+        Inst::Extern { args, .. } => {
+            for var in args.iter().flat_map(|a| if let Arg::Vars(vars) = a { vars.as_slice() } else { &[] }) {
+                if let Some(n) = locals.get(*var) {
+                    live[n] = true;
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Which locals are live where a body starts, taking none to be live where it ends.
+struct Liveness {
+    at_entry: Vec<bool>,
+}
+
+impl Liveness {
+    fn new(body: &Body, locals: &Locals) -> Option<Self> {
+        let none = vec![false; locals.count];
+        let at_start = live_at_start(body, locals, &none)?;
+        let entry = body.entry.and_then(|e| at_start.get(e.index()));
+        Some(Liveness { at_entry: entry.cloned().unwrap_or(none) })
+    }
+}
+
+/// For each block the locals that are live at its start, where `at_end` are live wherever the body is left. `None` if too large.
+fn live_at_start(body: &Body, locals: &Locals, at_end: &[bool]) -> Option<Vec<Vec<bool>>> {
+    if body.blocks.len().saturating_mul(locals.count) > MAX_LIVENESS_BITS / 8 {
+        return None;
+    }
+    let order = reverse_postorder(body);
+    let mut live = vec![vec![false; locals.count]; body.blocks.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for block in order.iter().rev() {
+            let mut now = live_out(body, *block, &live, at_end);
+            for inst in body.blocks[*block].insts.iter().rev() {
+                step_back(&inst.inst, locals, &mut now);
+                leave_point(&inst.inst, &mut now, at_end);
+            }
+            if live[block.index()] != now {
+                live[block.index()] = now;
+                changed = true;
+            }
+        }
+    }
+    Some(live)
+}
+
+/// An instruction that may leave the body is an end of it.
+fn leave_point(inst: &Inst, live: &mut [bool], at_end: &[bool]) {
+    if sees_all(inst) {
+        live.iter_mut().zip(at_end).for_each(|(l, e)| *l |= *e);
+    }
+}
+
+fn live_out(body: &Body, block: crate::Block, live: &[Vec<bool>], at_end: &[bool]) -> Vec<bool> {
+    let successors = body.blocks[block].term.as_ref().map(|t| t.term.successors()).unwrap_or_default();
+    if successors.is_empty() {
+        return at_end.to_vec();
+    }
+    let mut out = vec![false; at_end.len()];
+    for succ in successors {
+        if let Some(succ) = live.get(succ.index()) {
+            out.iter_mut().zip(succ).for_each(|(o, s)| *o |= *s);
+        }
+    }
+    out
+}
+
+/// Removes stores to locals that are not live after them.
+fn unread(body: &mut Body, locals: &Locals, at_end: &[bool]) {
+    let Some(live) = live_at_start(body, locals, at_end) else { return };
+    for block in reverse_postorder(body) {
+        let mut now = live_out(body, block, &live, at_end);
+        let data = &mut body.blocks[block];
+        let mut keep = vec![true; data.insts.len()];
+        for (n, inst) in data.insts.iter().enumerate().rev() {
+            if let Inst::Store(var, _) = &inst.inst
+                && locals.get(*var).is_some_and(|v| !now[v])
+            {
+                keep[n] = false;
+            }
+            step_back(&inst.inst, locals, &mut now);
+            leave_point(&inst.inst, &mut now, at_end);
+        }
+        let mut n = 0;
+        data.insts.retain(|_| {
+            n += 1;
+            keep[n - 1]
+        });
+    }
+}

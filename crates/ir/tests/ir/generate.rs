@@ -1,0 +1,578 @@
+//! Random pipelines that are valid: each choice takes a byte of the input, so that proptest's shrinking makes them smaller.
+
+use ir::*;
+use num_bigint::BigUint;
+
+/// A stream of choices; zeros when it is used up.
+pub struct Choices<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Choices<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Choices { bytes }
+    }
+    fn byte(&mut self) -> u8 {
+        match self.bytes.split_first() {
+            Some((first, rest)) => {
+                self.bytes = rest;
+                *first
+            }
+            None => 0,
+        }
+    }
+    fn below(&mut self, n: usize) -> usize {
+        if n <= 1 { 0 } else { usize::from(self.byte()) % n }
+    }
+    fn chance(&mut self, of_256: u8) -> bool {
+        self.byte() > 255 - of_256
+    }
+    fn pick<'t, T>(&mut self, list: &'t [T]) -> Option<&'t T> {
+        if list.is_empty() { None } else { list.get(self.below(list.len())) }
+    }
+    fn bits(&mut self, width: u32) -> BigUint {
+        let bytes: Vec<u8> = (0..width.div_ceil(8)).map(|_| self.byte()).collect();
+        ir::eval::wrap(width, &BigUint::from_bytes_be(&bytes))
+    }
+    fn text(&mut self) -> String {
+        const PARTS: [&str; 8] = ["a", "quote \"", "back\\slash", "line\nend", "tab\t", "\u{1}", "é✓", "@x(1)"];
+        (0..self.below(3)).map(|_| PARTS[self.below(8)]).collect()
+    }
+    fn loc(&mut self) -> Loc {
+        if self.chance(128) {
+            return Loc::default();
+        }
+        Loc { file: u16::from(self.byte()), line: u32::from(self.byte()) + 1, column: u16::from(self.byte()) }
+    }
+    fn scalar(&mut self, enums: usize) -> Type {
+        const WIDTHS: [u32; 10] = [8, 1, 3, 16, 32, 48, 64, 128, 200, 0];
+        let width = WIDTHS[self.below(10)];
+        match self.below(8) {
+            0 => Type::Bool,
+            1 | 2 => Type::Int(width),
+            3 => Type::Error,
+            4 if enums > 0 => Type::Enum(EnumId(self.below(enums) as u32)),
+            _ => Type::Bit(width),
+        }
+    }
+    fn annotations(&mut self) -> Vec<String> {
+        (0..self.below(2)).map(|_| self.text()).collect()
+    }
+    fn preamble(&mut self, name: String) -> Preamble {
+        Preamble {
+            name,
+            id: if self.chance(40) { u32::from(self.byte()) } else { 0 },
+            annotations: self.annotations(),
+            brief: self.text(),
+            description: self.text(),
+            hidden: self.chance(30),
+        }
+    }
+    fn constant(&mut self, p: &Pipeline, ty: Type) -> Const {
+        let bits = match ty {
+            Type::Varbit(_) => BigUint::default(),
+            Type::Error => BigUint::from(self.below(p.errors.len())),
+            Type::Enum(e) => BigUint::from(self.below(p.enums[e].members.len())),
+            ty => self.bits(ty.width()),
+        };
+        Const { ty, bits }
+    }
+}
+
+/// A pipeline that verifies.
+pub fn pipeline(bytes: &[u8]) -> Pipeline {
+    let c = &mut Choices::new(bytes);
+    let mut p = Pipeline::new(format!("p{}", c.text()), Arch::V1Model);
+    p.annotations = c.annotations();
+    p.files = (0..c.below(3)).map(|_| c.text()).collect();
+    p.add_error("Mine");
+    for n in 0..c.below(3) {
+        let members = (0..c.below(3) + 1).map(|m| format!("M{m}")).collect();
+        p.enums.push(Enum { name: format!("E{n}"), members });
+    }
+    headers(c, &mut p);
+    let enums = p.enums.len();
+    for n in 0..c.below(6) + 1 {
+        let kind = [VarKind::Local, VarKind::Meta, VarKind::Local, VarKind::Intrinsic][c.below(4)];
+        let (ty, loc) = (c.scalar(enums), c.loc());
+        let odd = if c.chance(20) { " \"odd\"" } else { "" };
+        let var = p.add_var(format!("meta.x{n}{odd}"), ty, kind, loc);
+        if kind == VarKind::Intrinsic {
+            p.intrinsics.insert(format!("standard_metadata.x{n}"), var);
+        }
+    }
+    if c.chance(80) {
+        p.field_lists.insert(u32::from(c.byte()), p.vars.keys().take(c.below(3)).collect());
+    }
+    named_types(c, &mut p);
+    externs(c, &mut p);
+    for n in 0..c.below(3) {
+        tables(c, &mut p, n);
+    }
+    for kind in [ControlKind::Parser, ControlKind::Ingress, ControlKind::Deparser] {
+        let body = body(c, &p, kind);
+        p.controls.push(Control { name: format!("{kind:?}"), kind, body });
+    }
+    p
+}
+
+fn headers(c: &mut Choices, p: &mut Pipeline) {
+    for t in 0..c.below(3) + 1 {
+        let mut fields: Vec<HeaderField> = (0..c.below(3) + 1)
+            .map(|n| {
+                let ty = match c.scalar(0) {
+                    Type::Error => Type::Bit(7),
+                    ty => ty,
+                };
+                HeaderField { name: format!("f{n}"), ty }
+            })
+            .collect();
+        if c.chance(60) {
+            fields.push(HeaderField { name: "options".into(), ty: Type::Varbit(64) });
+        }
+        let ty = p.header_types.push(HeaderType { name: format!("h{t}_t"), fields });
+        let single = p.add_header(format!("hdr.h{t}"), ty, false, Loc::default());
+        p.add_header(format!("tmp.h{t}"), ty, true, Loc::default());
+        if c.chance(100) {
+            let elements = (0..2).map(|n| p.add_header(format!("hdr.s{t}[{n}]"), ty, false, Loc::default())).collect();
+            let loc = c.loc();
+            p.add_stack(format!("hdr.s{t}"), elements, loc);
+        }
+        if c.chance(100) {
+            let other = p.add_header(format!("hdr.u{t}.b"), ty, false, Loc::default());
+            p.add_union(format!("hdr.u{t}"), vec![single, other]);
+        }
+    }
+}
+
+fn data_type(c: &mut Choices, depth: u32) -> DataType {
+    match c.below(if depth > 3 { 6 } else { 8 }) {
+        0 => DataType::Bit(8),
+        1 => DataType::Int(9),
+        2 => DataType::Varbit(16),
+        3 => DataType::Bool,
+        4 => DataType::Error,
+        5 => DataType::Named(c.text()),
+        6 => DataType::Stack(c.text(), u32::from(c.byte())),
+        _ => DataType::Tuple((0..c.below(3)).map(|_| data_type(c, depth + 1)).collect()),
+    }
+}
+
+fn named_types(c: &mut Choices, p: &mut Pipeline) {
+    for n in 0..c.below(3) {
+        let members = |c: &mut Choices| (0..c.below(3)).map(|_| (c.text(), data_type(c, 0))).collect();
+        let ty = match c.below(6) {
+            0 => NamedType::Struct(members(c)),
+            1 => NamedType::Header(members(c)),
+            2 => NamedType::Union(vec![(c.text(), c.text())]),
+            3 => NamedType::Enum(vec![c.text(), c.text()]),
+            4 => NamedType::SerializableEnum(200, vec![(c.text(), c.bits(200))]),
+            _ => {
+                let width = c.chance(128).then_some(32);
+                NamedType::NewType(data_type(c, 0), c.chance(128).then(|| (c.text(), width)))
+            }
+        };
+        p.named_types.push((format!("T{n}"), ty));
+    }
+    if c.chance(50) {
+        let fields = params(c, p.enums.len());
+        let preamble = c.preamble("packet_in".into());
+        p.controller_headers.push(ControllerHeader { preamble, header: HeaderTypeId(0), fields });
+    }
+}
+
+fn params(c: &mut Choices, enums: usize) -> Vec<Param> {
+    (0..c.below(3))
+        .map(|n| Param {
+            name: format!("p{n}"),
+            ty: c.scalar(enums),
+            annotations: c.annotations(),
+            id: u32::from(c.byte()),
+            type_name: c.chance(60).then(|| c.text()),
+        })
+        .collect()
+}
+
+fn externs(c: &mut Choices, p: &mut Pipeline) {
+    for n in 0..c.below(4) {
+        let size = u64::from(c.byte());
+        let index_type = c.chance(60).then(|| c.text());
+        let algorithm = [HashAlgorithm::Crc16, HashAlgorithm::TargetDefault][c.below(2)];
+        let kind = match c.below(9) {
+            0 => ExternKind::Counter { size, unit: CounterUnit::Both, index_type },
+            1 => ExternKind::Meter { size, unit: MeterUnit::Bytes, index_type },
+            2 => {
+                let elem: Vec<Type> = (0..c.below(3)).map(|_| c.scalar(p.enums.len())).collect();
+                let initial = elem.iter().map(|t| c.constant(p, *t)).collect();
+                ExternKind::Register { size, elem, initial, data_type: data_type(c, 0), index_type }
+            }
+            3 => ExternKind::Hash { algorithm, output: Type::Bit(16) },
+            4 => ExternKind::Checksum { algorithm, output: Type::Bit(16) },
+            5 => ExternKind::InternetChecksum,
+            6 => ExternKind::Checksum16,
+            7 => {
+                let ty = Type::Bit(16);
+                ExternKind::Random { min: c.constant(p, ty), max: c.constant(p, ty) }
+            }
+            _ => ExternKind::Digest { data_type: data_type(c, 0), fields: vec![Type::Bit(8), Type::Bool] },
+        };
+        let (preamble, loc) = (c.preamble(format!("x{n}")), c.loc());
+        p.externs.push(ExternInst { preamble, kind, loc });
+    }
+}
+
+fn key_match(c: &mut Choices, p: &Pipeline, key: &Key) -> KeyMatch {
+    let value = c.constant(p, key.ty).bits;
+    match key.kind {
+        MatchKind::Ternary => {
+            let mask = c.bits(key.ty.width());
+            KeyMatch::Ternary { value: value & &mask, mask }
+        }
+        MatchKind::Lpm => {
+            let prefix_len = c.below(key.ty.width() as usize + 1) as u32;
+            let host = key.ty.width() - prefix_len;
+            KeyMatch::Lpm { value: (value >> host) << host, prefix_len }
+        }
+        MatchKind::Range => KeyMatch::Range { lo: value.clone(), hi: value },
+        MatchKind::Optional => KeyMatch::Optional(c.chance(128).then_some(value)),
+        MatchKind::Exact | MatchKind::Selector => KeyMatch::Exact(value),
+    }
+}
+
+fn tables(c: &mut Choices, p: &mut Pipeline, number: usize) {
+    let enums = p.enums.len();
+    let mut actions = Vec::new();
+    for n in 0..c.below(2) + 1 {
+        let params = params(c, enums);
+        let (preamble, loc) = (c.preamble(format!("ingress.a{number}_{n}")), c.loc());
+        let action = p.actions.push(Action { preamble, params, loc });
+        actions.push(ActionRef { action, table_only: false, default_only: false, annotations: c.annotations() });
+    }
+    let mut lpm = false;
+    let mut keys = Vec::new();
+    for n in 0..c.below(4) {
+        const KINDS: [MatchKind; 5] =
+            [MatchKind::Exact, MatchKind::Ternary, MatchKind::Lpm, MatchKind::Range, MatchKind::Optional];
+        let mut kind = KINDS[c.below(5)];
+        if kind == MatchKind::Lpm && lpm {
+            kind = MatchKind::Exact;
+        }
+        lpm |= kind == MatchKind::Lpm;
+        let (ty, annotations) = (c.scalar(enums), c.annotations());
+        let type_name = c.chance(40).then(|| c.text());
+        keys.push(Key { name: format!("k{n}"), ty, kind, annotations, id: u32::from(c.byte()), type_name });
+    }
+    let call = |c: &mut Choices, p: &Pipeline, action: ActionId| {
+        let args = p.actions[action].params.iter().map(|q| c.constant(p, q.ty).bits).collect();
+        ActionCall { action, args }
+    };
+    let default_action = call(c, p, actions[0].action);
+    let priority = keys.iter().any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional));
+    let entries = (0..c.below(3))
+        .map(|_| ConstEntry {
+            keys: keys.iter().map(|k| key_match(c, p, k)).collect(),
+            priority: if priority { i32::from(c.byte()) - 100 } else { 0 },
+            action: {
+                let action = actions[c.below(actions.len())].action;
+                call(c, p, action)
+            },
+            is_const: c.chance(128),
+            loc: c.loc(),
+        })
+        .collect();
+    let preamble = c.preamble(format!("ingress.t{number}"));
+    let properties = (0..c.below(2)).map(|_| (c.text(), c.text())).collect();
+    let direct = c.chance(80).then(|| {
+        let preamble = Preamble { name: format!("direct{number}"), ..Preamble::default() };
+        let kind = ExternKind::DirectCounter { unit: CounterUnit::Packets };
+        p.externs.push(ExternInst { preamble, kind, loc: Loc::default() })
+    });
+    p.tables.push(Table {
+        preamble,
+        keys,
+        actions,
+        default_action,
+        const_default: c.chance(60),
+        entries,
+        const_entries: c.chance(60),
+        size: c.chance(128).then(|| u64::from(c.byte())),
+        implementation: None,
+        direct_counter: direct,
+        direct_meter: None,
+        meter_result: None,
+        add_on_miss: c.chance(40),
+        idle_timeout: c.chance(40),
+        properties,
+        loc: c.loc(),
+    });
+}
+
+/// Builds one block after the other; a block may use its own values and those of the entry, which dominates all.
+struct Builder<'a, 'b> {
+    c: &'a mut Choices<'b>,
+    p: &'a Pipeline,
+    kind: ControlKind,
+    b: BodyBuilder,
+    values: Vec<Value>,
+}
+
+fn body(c: &mut Choices, p: &Pipeline, kind: ControlKind) -> Body {
+    let mut b = Builder { c, p, kind, b: BodyBuilder::new(), values: Vec::new() };
+    let count = b.c.below(6) + 1;
+    let mut blocks = vec![b.b.current().unwrap_or(Block(0))];
+    for _ in 1..count {
+        let block = b.b.create_block();
+        for _ in 0..b.c.below(3) {
+            let ty = b.c.scalar(p.enums.len());
+            b.b.append_param(block, ty);
+        }
+        blocks.push(block);
+    }
+    if kind == ControlKind::Parser {
+        for (n, block) in blocks.iter().enumerate().filter(|(n, _)| n % 2 == 0) {
+            let loc = b.c.loc();
+            b.b.add_state(format!("s{n}"), *block, loc);
+        }
+    }
+    let mut at_entry = Vec::new();
+    for (n, block) in blocks.iter().enumerate() {
+        b.b.switch_to(*block);
+        b.values = at_entry.clone();
+        b.values.extend(&b.b.body().blocks[*block].params);
+        for _ in 0..b.c.below(8) {
+            b.instruction();
+        }
+        if n == 0 {
+            at_entry = b.values.clone();
+        }
+        b.terminator(&blocks, n);
+    }
+    b.b.finish()
+}
+
+impl Builder<'_, '_> {
+    fn value(&mut self, ty: Type) -> Value {
+        let fitting: Vec<Value> = self.values.iter().copied().filter(|v| self.b.value_type(*v) == ty).collect();
+        match self.c.pick(&fitting) {
+            Some(v) => *v,
+            None => {
+                let constant = self.c.constant(self.p, ty);
+                let v = self.b.constant(constant);
+                self.values.push(v);
+                v
+            }
+        }
+    }
+    fn number(&mut self) -> Value {
+        let ty = match self.c.scalar(0) {
+            ty @ (Type::Bit(_) | Type::Int(_)) => ty,
+            _ => Type::Bit(8),
+        };
+        self.value(ty)
+    }
+    fn header(&mut self) -> HeaderId {
+        HeaderId(self.c.below(self.p.headers.len()) as u32)
+    }
+    fn var(&mut self) -> VarId {
+        VarId(self.c.below(self.p.vars.len()) as u32)
+    }
+    fn instruction(&mut self) {
+        let loc = self.c.loc();
+        self.b.set_loc(loc);
+        let result = match self.c.below(13) {
+            0 => self.load(),
+            1 => {
+                let var = self.var();
+                let ty = self.p.vars[var].ty;
+                if !matches!(ty, Type::Varbit(_)) {
+                    let value = self.value(ty);
+                    self.b.store(var, value);
+                }
+                None
+            }
+            2 => {
+                let a = self.number();
+                let op = [UnaryOp::Neg, UnaryOp::Not][self.c.below(2)];
+                Some(self.b.unary(op, a))
+            }
+            3 => {
+                let a = self.value(Type::Bool);
+                Some(self.b.logical_not(a))
+            }
+            4 | 5 => self.binary(),
+            6 => {
+                let (a, ty) = (self.number(), self.c.scalar(self.p.enums.len()));
+                Some(self.b.cast(ty, a))
+            }
+            7 => {
+                let (a, b) = (self.number(), self.number());
+                Some(self.b.concat(a, b))
+            }
+            8 => {
+                let a = self.number();
+                let width = self.b.value_type(a).width();
+                (width > 0).then(|| {
+                    let lo = self.c.below(width as usize) as u32;
+                    let hi = lo + self.c.below((width - lo) as usize) as u32;
+                    self.b.slice(a, hi, lo)
+                })
+            }
+            9 => {
+                let ty = self.c.scalar(self.p.enums.len());
+                let (cond, a, b) = (self.value(Type::Bool), self.value(ty), self.value(ty));
+                Some(self.b.select(cond, a, b))
+            }
+            10 => self.headers(),
+            11 => self.external(),
+            _ => self.packet(),
+        };
+        self.values.extend(result);
+    }
+    fn load(&mut self) -> Option<Value> {
+        let var = self.var();
+        Some(self.b.load(self.p, var))
+    }
+    fn binary(&mut self) -> Option<Value> {
+        use BinaryOp::*;
+        const OPS: [BinaryOp; 18] =
+            [Add, Eq, Sub, Mul, Div, Mod, AddSat, SubSat, And, Or, Xor, Shl, Shr, Ne, Lt, Le, Gt, Ge];
+        let op = OPS[self.c.below(18)];
+        let a = self.number();
+        let ty = if matches!(op, Shl | Shr) { Type::Bit(8) } else { self.b.value_type(a) };
+        let b = self.value(ty);
+        Some(self.b.binary(op, a, b))
+    }
+    fn headers(&mut self) -> Option<Value> {
+        let h = self.header();
+        match self.c.below(4) {
+            0 => return Some(self.b.is_valid(h)),
+            1 => self.b.set_valid(h),
+            2 => self.b.set_invalid(h),
+            _ => {
+                let same: Vec<HeaderId> =
+                    self.p.headers.iter().filter(|(_, o)| o.ty == self.p.headers[h].ty).map(|(id, _)| id).collect();
+                let src = *self.c.pick(&same).unwrap_or(&h);
+                self.b.copy_header(h, src);
+            }
+        }
+        None
+    }
+    fn external(&mut self) -> Option<Value> {
+        let object = ExternId(self.c.below(self.p.externs.len()) as u32);
+        let kind = self.p.externs.get(object).map(|o| &o.kind);
+        let data = Arg::Values(vec![self.number()]);
+        let (object, func, args, results) = match kind {
+            Some(ExternKind::Counter { .. }) => {
+                (Some(object), ExternFn::CounterCount, vec![Arg::Value(self.number())], vec![])
+            }
+            Some(ExternKind::Register { elem, .. }) => {
+                (Some(object), ExternFn::RegisterRead, vec![Arg::Value(self.number())], elem.clone())
+            }
+            Some(ExternKind::Hash { output, .. }) => (Some(object), ExternFn::HashGet, vec![data], vec![*output]),
+            Some(ExternKind::Digest { .. }) => (Some(object), ExternFn::DigestPack, vec![data], vec![]),
+            _ => match self.c.below(4) {
+                0 => (None, ExternFn::MarkToDrop, vec![], vec![]),
+                1 => (None, ExternFn::LogMsg, vec![Arg::Str(self.c.text()), data], vec![]),
+                2 => (None, ExternFn::Recirculate, vec![Arg::Vars(vec![self.var()])], vec![]),
+                _ => {
+                    let condition = Arg::Value(self.value(Type::Bool));
+                    (None, ExternFn::Assume, vec![condition, Arg::Str(self.c.text())], vec![])
+                }
+            },
+        };
+        let results = self.b.call(object, func, args, &results);
+        self.values.extend(results);
+        None
+    }
+    fn packet(&mut self) -> Option<Value> {
+        let header = self.header();
+        match self.kind {
+            ControlKind::Deparser => {
+                self.b.emit(header);
+                None
+            }
+            ControlKind::Parser => match self.c.below(5) {
+                0 => {
+                    let bits = self.value(Type::Bit(32));
+                    self.b.advance(bits);
+                    None
+                }
+                1 => Some(self.b.lookahead(Type::Bit(16))),
+                2 => {
+                    let (cond, error) = (self.value(Type::Bool), self.value(Type::Error));
+                    self.b.verify(cond, error);
+                    None
+                }
+                3 => Some(self.b.packet_length()),
+                _ => {
+                    let ty = &self.p.header_types[self.p.headers[header].ty];
+                    if ty.fields.iter().any(|f| matches!(f.ty, Type::Varbit(_))) {
+                        let bits = self.value(Type::Bit(32));
+                        self.b.extract_varbit(header, bits);
+                    } else {
+                        self.b.extract(header);
+                    }
+                    None
+                }
+            },
+            _ => None,
+        }
+    }
+    fn call_to(&mut self, blocks: &[Block], from: usize) -> Option<BlockCall> {
+        // Mostly forward; a loop now and then. Never to the entry.
+        let first = if self.c.chance(25) { 1 } else { from + 1 };
+        let block = *self.c.pick(blocks.get(first..)?)?;
+        let types: Vec<Type> = self.b.body().blocks[block].params.iter().map(|v| self.b.value_type(*v)).collect();
+        Some(BlockCall { block, args: types.into_iter().map(|t| self.value(t)).collect() })
+    }
+    fn leave(&mut self) {
+        match self.c.below(4) {
+            0 if self.kind == ControlKind::Parser => self.b.reject(),
+            0 => self.b.exit(),
+            _ => self.b.ret(),
+        }
+    }
+    fn terminator(&mut self, blocks: &[Block], from: usize) {
+        let loc = self.c.loc();
+        self.b.set_loc(loc);
+        let choice = self.c.below(5);
+        let (first, second) = (self.call_to(blocks, from), self.call_to(blocks, from));
+        let (Some(first), Some(second)) = (first, second) else { return self.leave() };
+        match choice {
+            0 => self.b.jump_with(first.block, first.args),
+            1 => {
+                let cond = self.value(Type::Bool);
+                self.b.branch_with(cond, first, second);
+            }
+            2 => {
+                let ty = Type::Bit(16);
+                let value = self.value(ty);
+                let cases = (0..self.c.below(3)).map(|n| (Const::new(ty, n as u32), first.clone())).collect();
+                let end = Term::Switch { value, cases, default: second };
+                // The builder's `switch` has no arguments; this one does.
+                self.end(end);
+            }
+            3 if self.kind != ControlKind::Parser && !self.p.tables.is_empty() => {
+                let table = TableId(self.c.below(self.p.tables.len()) as u32);
+                let types: Vec<Type> = self.p.tables[table].keys.iter().map(|k| k.ty).collect();
+                let keys = types.into_iter().map(|t| self.value(t)).collect();
+                let keep = self.values.clone();
+                for arm in self.b.apply(self.p, table, keys) {
+                    self.b.switch_to(arm.block);
+                    self.values = keep.clone();
+                    self.values.push(arm.hit);
+                    self.values.extend(arm.params);
+                    self.instruction();
+                    match self.call_to(blocks, from) {
+                        Some(call) => self.b.jump_with(call.block, call.args),
+                        None => self.leave(),
+                    }
+                }
+            }
+            _ => self.leave(),
+        }
+    }
+    fn end(&mut self, term: Term) {
+        self.b.term(term);
+    }
+}

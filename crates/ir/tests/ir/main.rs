@@ -1,0 +1,8 @@
+//! Tests of the IR through its public interface.
+
+mod eval;
+mod execute;
+mod generate;
+mod passes;
+mod refused;
+mod text;
