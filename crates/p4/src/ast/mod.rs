@@ -6,21 +6,25 @@
 //! (P4-16 specification, appendix "P4 grammar") cannot be parsed without it.
 
 mod annotation;
+mod container;
 mod decl;
 mod dump;
 
 mod expr;
 mod ident;
 mod stmt;
+mod table;
 mod types;
 
 pub use annotation::*;
+pub use container::*;
 pub use decl::*;
 pub use dump::dump;
 
 pub use expr::*;
 pub use ident::*;
 pub use stmt::*;
+pub use table::*;
 pub use types::*;
 
 pub use crate::span::Span;

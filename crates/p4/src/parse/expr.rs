@@ -170,7 +170,7 @@ impl Parser<'_> {
         let start = self.expect(Tok::LParen)?;
         let outer = std::mem::replace(&mut self.gt_closes, false);
         let inner = self.nested(|p| {
-            if !p.at_type() {
+            if !p.at_type() && !p.at_cast_to_unknown() {
                 return p.expr().map(Ok);
             }
             let ty = p.ty()?;
@@ -186,6 +186,14 @@ impl Parser<'_> {
             Ok(expr) => Ok(Expr { kind: expr.kind, span: self.since(start) }),
             Err(ty) => self.cast_operand(start, ty),
         }
+    }
+
+    /// Whether `T) value` is here, with an unknown `T`: nothing else than a cast can be meant.
+    fn at_cast_to_unknown(&self) -> bool {
+        self.is(Tok::Ident)
+            && self.scopes.lookup(&self.token().text, false).is_none()
+            && self.kind_at(1) == Tok::RParen
+            && matches!(self.kind_at(2), Tok::Ident | Tok::Int | Tok::True | Tok::False)
     }
 
     /// The operand of a cast to `ty`, whose parenthesis opened at `start` and has been closed.

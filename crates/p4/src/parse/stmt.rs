@@ -3,7 +3,7 @@
 use super::cursor::{Failed, Parse, Parser};
 use super::scope::NameKind;
 use crate::ast::{
-    Annotations, BinaryOp, Block, ConstDecl, Expr, ExprKind, ForInStmt, ForStmt, InstanceDecl, Stmt, StmtKind,
+    Annotations, Arg, BinaryOp, Block, ConstDecl, Expr, ExprKind, ForInStmt, ForStmt, InstanceDecl, Stmt, StmtKind,
     SwitchCase, Type, VarDecl,
 };
 use crate::diag::Diagnostic;
@@ -225,7 +225,7 @@ impl Parser<'_> {
                     let diagnostic = Diagnostic::error("syntax", expr.span, message);
                     return self.fail_with(diagnostic.help("assign the first call's result to a variable"));
                 }
-                Ok(call_kind(expr.span, callee, type_args, args))
+                Ok(call_kind(expr.span, *callee, type_args, args))
             }
             ExprKind::Error => Err(Failed),
             _ => {
@@ -361,7 +361,7 @@ impl Parser<'_> {
 }
 
 /// A call statement, or the direct application of a type.
-fn call_kind(span: Span, callee: Box<Expr>, type_args: Vec<Type>, args: Vec<crate::ast::Arg>) -> StmtKind {
+fn call_kind(span: Span, callee: Expr, type_args: Vec<Type>, args: Vec<Arg>) -> StmtKind {
     match callee.kind {
         ExprKind::Member { base, member } if type_args.is_empty() && &*member.name == "apply" => match base.kind {
             ExprKind::Type(ty) => StmtKind::DirectApply { ty: *ty, args },

@@ -20,6 +20,9 @@ pub(super) struct Macro {
     pub span: Span,
 }
 
+/// Parameters, whether the last is `...`, and the tokens after the closing parenthesis.
+type Params<'t> = (Vec<Arc<str>>, bool, &'t [Token]);
+
 impl Macro {
     /// Which parameter `token` names.
     pub fn param_index(&self, token: &Token) -> Option<usize> {
@@ -94,7 +97,7 @@ impl Preprocessor<'_> {
     }
 
     /// Parameters after the opening parenthesis, and what is left for the body.
-    fn macro_params<'t>(&mut self, line: &'t [Token], name: Span) -> Option<(Vec<Arc<str>>, bool, &'t [Token])> {
+    fn macro_params<'t>(&mut self, line: &'t [Token], name: Span) -> Option<Params<'t>> {
         let mut params: Vec<Arc<str>> = Vec::new();
         let mut at = 0;
         if line.first().is_some_and(|t| t.kind == Tok::RParen) {

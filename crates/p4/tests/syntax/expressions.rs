@@ -307,3 +307,15 @@ fn underscore_is_no_value() {
     "#]],
     );
 }
+
+#[test]
+fn cast_to_unknown_type() {
+    check_expr(
+        "{ (Q) 5, (Q) a, (a) + 1 }",
+        expect![[r#"
+        (list (cast Q 5) (cast Q a) (+ a 1))
+        main.p4:2:4: error[unknown-type]: unknown type `Q`; help: declare `Q` before it is used, or include the file that declares it
+        main.p4:2:11: error[unknown-type]: unknown type `Q`; help: declare `Q` before it is used, or include the file that declares it
+    "#]],
+    );
+}
