@@ -27,7 +27,8 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
     ipv4_t own_v4 = 0;
     ipv6_t own_v6 = 0;
 
-    /// The gateway's own addresses: the outer source over IPv4 and IPv6, and the inner source MAC.
+    /// The gateway's own addresses: the outer source over IPv4 and over IPv6, 0 if it has none of that
+    /// family, and the inner source MAC.
     action set_identity(ipv4_t source_v4, ipv6_t source_v6, mac_t mac) {
         own_v4 = source_v4;
         own_v6 = source_v6;
@@ -54,6 +55,9 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
         }
 
         if (hdr.outer_ipv4.isValid()) {
+            if (own_v4 == 0) {
+                drop(meta, drop_reason_t.not_configured);
+            }
             hdr.outer_ethernet.ether_type = ETHERTYPE_IPV4;
             hdr.outer_ipv4.version = 4;
             hdr.outer_ipv4.ihl = 5;
@@ -77,6 +81,9 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
                            hdr.outer_ipv4.destination });
             hdr.outer_ipv4.checksum = checksum.get();
         } else {
+            if (own_v6 == 0) {
+                drop(meta, drop_reason_t.not_configured);
+            }
             hdr.outer_ethernet.ether_type = ETHERTYPE_IPV6;
             hdr.outer_ipv6.version = 6;
             hdr.outer_ipv6.dscp = meta.outer_dscp;
