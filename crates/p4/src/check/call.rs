@@ -190,6 +190,7 @@ impl Checker<'_> {
         }
         self.infer_result(result, hint);
         self.default_to_int(&bound);
+        self.unused_type_args(&own, sig, &bound);
         let type_args = self.finish_type_args(&own, sig, span)?;
         let args = bound.into_iter().map(|(param, ty, arg)| self.finish_arg(param, ty, arg, sig)).collect();
         let result = self.resolve(result);
@@ -216,6 +217,17 @@ impl Checker<'_> {
         }
     }
 
+    /// Type arguments that matter only for optional parameters, which are left out, are `void`.
+    fn unused_type_args(&mut self, own: &[(crate::hir::TypeParamId, Ty)], sig: &Signature, bound: &[(LocalId, Ty, CallArg)]) {
+        for (param, ty) in own {
+            let mentions = |c: &Self, ty: Ty| c.mentions(ty, &|k| *k == TyKind::Param(*param));
+            let mut of = bound.iter().filter(|(p, ..)| mentions(self, self.local(*p).ty)).peekable();
+            if of.peek().is_some() && of.all(|b| b.2 == CallArg::Missing) && !mentions(self, sig.result) {
+                self.give_up_to(*ty, Types::VOID);
+            }
+        }
+    }
+
     fn finish_type_args(
         &mut self,
         own: &[(crate::hir::TypeParamId, Ty)],
@@ -229,7 +241,7 @@ impl Checker<'_> {
             let problem = if self.has_infer(ty) {
                 self.give_up(ty);
                 Some("cannot be inferred from the arguments")
-            } else if ty == Types::VOID {
+            } else if ty == Types::VOID && sig.params.is_empty() {
                 Some("cannot be `void`")
             } else if sig.kind == SigKind::Extern && self.has_inf_int(ty) {
                 Some("has no width: a number here has none")
@@ -334,6 +346,7 @@ impl Checker<'_> {
                 self.object_mismatch(&value, ty, &reason, declared, &why);
                 return CallArg::Expr(unknown(value.span));
             }
+            self.settle(&mut value);
             return CallArg::Expr(value);
         }
         let span = value.span;

@@ -77,9 +77,6 @@ impl Checker<'_> {
             return;
         };
         let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::Control(ControlBody::default()));
-        if let Some(param) = decl.type_params.first() {
-            self.fail("type-arguments", param.span, "a control with a body has no type parameters");
-        }
         let checked = self.scoped(|c| {
             let head = c.head(&decl.type_params, &decl.params, &body.constructor_params);
             c.set_head(id, head);

@@ -1,6 +1,7 @@
 //! The entries that a table declares.
 
 use super::Checker;
+use super::keyset::Column;
 use super::table_action::has;
 use crate::ast::{self, TableProperty};
 use crate::diag::Diagnostic;
@@ -17,6 +18,9 @@ impl Checker<'_> {
     ) {
         let key_later = decl.properties.iter().any(|p| p.name.as_str() == "key");
         if table.keys.is_empty() {
+            if entries.is_empty() {
+                return;
+            }
             let behind = decl.properties.iter().find(|p| p.name.as_str() == "key");
             match behind.filter(|k| k.span.lo > property.span.lo) {
                 Some(key) => self.error(
@@ -46,7 +50,7 @@ impl Checker<'_> {
     }
 
     fn entry(&mut self, table: &Table, entry: &ast::Entry) -> Option<Entry> {
-        let columns: Vec<_> = table.keys.iter().map(|k| k.expr.clone()).collect();
+        let columns: Vec<_> = table.keys.iter().map(|k| Column::One(k.expr.clone())).collect();
         let keyset = self.keyset(&entry.keyset, &columns, "table");
         let priority = match &entry.priority {
             Some(priority) => Some(self.const_int(priority, "a priority")?),

@@ -173,6 +173,10 @@ impl Checker<'_> {
     }
 
     fn equality(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+        let (left, right) = match left.ty == right.ty {
+            true => (left, right),
+            false => (self.without_enum(left), self.without_enum(right)),
+        };
         let (mut left, mut right) = self.same_width(left, right);
         self.settle(&mut left);
         self.settle(&mut right);

@@ -82,9 +82,7 @@ impl Checker<'_> {
                     let s = &self.prog.structs[id.index()];
                     s.kind == StructKind::Struct && s.fields.iter().all(|f| self.field_fits(kind, f.ty, true))
                 }
-                TyKind::Stack(element, _) => {
-                    !matches!(self.kind(*element), TyKind::Struct(..)) && self.field_fits(kind, *element, declared)
-                }
+                TyKind::Stack(element, _) => self.field_fits(kind, *element, declared),
                 _ => false,
             },
             StructKind::HeaderUnion => match k {

@@ -2,7 +2,7 @@
 
 use super::{Checker, Place};
 use crate::ast::Direction;
-use crate::hir::{Callee, Expr, ExprKind, LocalKind};
+use crate::hir::{Callee, Expr, ExprKind, LocalKind, TyKind};
 
 impl Checker<'_> {
     /// Whether the value is known when the program is compiled: made of literals, constructor parameters, instances
@@ -30,7 +30,12 @@ impl Checker<'_> {
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => self.is_known(a) && self.is_known(b),
             ExprKind::Mux(a, b, c) => self.is_known(a) && self.is_known(b) && self.is_known(c),
             ExprKind::Aggregate(elements) => elements.iter().all(|e| self.is_known(e)),
-            ExprKind::Call(call) => matches!(call.callee, Callee::SizeOf(..)),
+            ExprKind::Call(call) => match call.callee {
+                Callee::SizeOf(..) => true,
+                // A function that makes an extern object is a constructor by another name.
+                Callee::ExternFunction(_) => matches!(self.kind(expr.ty), TyKind::Extern(..)),
+                _ => false,
+            },
             ExprKind::StackNext(_)
             | ExprKind::StackLast(_)
             | ExprKind::StackLastIndex(_)

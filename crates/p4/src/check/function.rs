@@ -88,7 +88,11 @@ impl Checker<'_> {
             return None;
         }
         let value = self.expr(default, Some(ty));
-        let value = self.coerce_for(value, ty, param.ty.span, "the type of the parameter");
+        let value = match self.kind(ty) {
+            // Whether an object fits is seen at the call, where the type arguments are known.
+            TyKind::Object(..) => value,
+            _ => self.coerce_for(value, ty, param.ty.span, "the type of the parameter"),
+        };
         let known = self.is_known(&value) || of == ParamsOf::Action;
         if value.ty != Types::UNKNOWN && !known {
             self.fail("not-constant", default.span, "a default value must be known at compile time");

@@ -93,10 +93,14 @@ impl Checker<'_> {
     /// Replaces what is known by now in the type of an expression and of its parts.
     pub(super) fn settle(&mut self, expr: &mut Expr) {
         expr.ty = self.resolve(expr.ty);
-        if let ExprKind::Aggregate(elements) = &mut expr.kind {
-            for element in elements {
-                self.settle(element);
+        match &mut expr.kind {
+            ExprKind::Aggregate(elements) => elements.iter_mut().for_each(|e| self.settle(e)),
+            ExprKind::Construct(construct) => {
+                for arg in &mut construct.type_args {
+                    *arg = self.resolve(*arg);
+                }
             }
+            _ => {}
         }
     }
 
@@ -111,6 +115,14 @@ impl Checker<'_> {
         }
         self.vars[var as usize] = Some(ty);
         true
+    }
+
+    /// Decides the variables of a type that nothing else decides.
+    pub(super) fn give_up_to(&mut self, ty: Ty, to: Ty) {
+        let ty = self.resolve(ty);
+        if let TyKind::Infer(var) = *self.kind(ty) {
+            self.vars[var as usize] = Some(to);
+        }
     }
 
     /// Ends inference for a variable that nothing decided.

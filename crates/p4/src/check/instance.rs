@@ -103,6 +103,15 @@ impl Checker<'_> {
             TyKind::Extern(_, args) | TyKind::Object(_, args) => args,
             _ => Vec::new(),
         };
+        if let &TyKind::Object(id, _) = self.kind(ty) {
+            // Of a package that leaves optional parts out, nothing decides their type arguments.
+            if self.family(id) == Family::Package {
+                for arg in &args {
+                    self.give_up_to(*arg, Types::VOID);
+                }
+            }
+            return Some(args.into_iter().map(|arg| self.resolve(arg)).collect());
+        }
         for arg in &args {
             let problem = match (self.has_infer(*arg), *arg == Types::INT) {
                 (true, _) => "cannot be inferred",
@@ -282,19 +291,28 @@ impl Checker<'_> {
         let subst = owner.type_params.iter().copied().zip(targs.iter().copied()).collect();
         let (method, function) = (owner.methods[at].clone(), &self.prog.functions[function.index()]);
         let (params, result) = (function.params.clone(), function.result);
-        if !function.type_params.is_empty() || params.len() != method.params.len() {
+        if !function.type_params.is_empty() {
             return false;
         }
         let wanted = self.subst(method.result, &subst);
         if !self.unify(wanted, result) {
             return false;
         }
-        params.iter().zip(&method.params).all(|(have, want)| {
-            let (hd, wd) = (self.direction(*have), self.direction(*want));
+        // Parameters that are optional need not be there.
+        let mut wanted = method.params.iter();
+        for have in &params {
+            let name = self.local(*have).name.clone();
+            let exact = params.len() == method.params.len();
+            let Some(want) = wanted.find(|w| exact || self.local(**w).name == name || !self.may_be_missing(**w)) else {
+                return false;
+            };
             let (ht, wt) = (self.local(*have).ty, self.local(*want).ty);
             let wt = self.subst(wt, &subst);
-            hd == wd && self.unify(wt, ht)
-        })
+            if self.direction(*have) != self.direction(*want) || !self.unify(wt, ht) {
+                return false;
+            }
+        }
+        wanted.all(|w| self.may_be_missing(*w))
     }
 }
 

@@ -53,10 +53,7 @@ impl Checker<'_> {
                     }
                 }
             }
-            ExprKind::Field(base, _) => match self.kind(base.ty) {
-                TyKind::Tuple(_) => Some(("elements of a tuple cannot be changed one by one".to_owned(), None, None)),
-                _ => self.not_written(base),
-            },
+            ExprKind::Field(base, _) => self.not_written(base),
             ExprKind::Index(base, _) | ExprKind::StackNext(base) | ExprKind::StackLast(base) => self.not_written(base),
             ExprKind::Slice { base, .. } | ExprKind::DynSlice { base, .. } => self.not_written(base),
             _ => Some((

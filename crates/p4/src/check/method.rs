@@ -39,6 +39,10 @@ impl Checker<'_> {
                     TyKind::Object(id, targs) if member.as_str() == "apply" => {
                         self.apply_object(ObjectRef::Construct(Box::new(construct)), id, &targs, args, span)
                     }
+                    TyKind::Extern(..) => {
+                        let value = Expr { kind: ExprKind::Construct(Box::new(construct)), ty, span: base.span };
+                        self.call_method(value, member, type_args, args, hint, span)
+                    }
                     _ => {
                         self.fail("not-callable", span, format!("`{member}` cannot be called on a nameless instance"));
                         unknown(span)

@@ -26,9 +26,6 @@ impl Checker<'_> {
             return;
         };
         let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::Parser(ParserBody::default()));
-        if let Some(param) = decl.type_params.first() {
-            self.fail("type-arguments", param.span, "a parser with a body has no type parameters");
-        }
         let checked = self.scoped(|c| {
             let head = c.head(&decl.type_params, &decl.params, &body.constructor_params);
             c.set_head(id, head);

@@ -93,7 +93,13 @@ impl Scopes {
 
     fn find(&self, path: &Path) -> Option<&Named> {
         let depth = if path.absolute { 1 } else { self.stack.len() };
-        self.stack[..depth].iter().rev().find_map(|scope| scope.get(&path.name.name))
+        let mut found = self.stack[..depth].iter().rev().filter_map(|scope| scope.get(&path.name.name));
+        let first = found.next()?;
+        // What is still being declared hides nothing yet.
+        match first.entity {
+            Entity::Unfinished(_) => found.next().or(Some(first)),
+            _ => Some(first),
+        }
     }
 
     /// The entity that a name stands for, from the innermost scope outwards.

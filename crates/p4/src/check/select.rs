@@ -1,10 +1,11 @@
 //! `transition select`.
 
-use super::Checker;
+use super::keyset::Column;
 use super::parser::States;
+use super::{unknown, Checker};
 use crate::ast;
 use crate::diag::Diagnostic;
-use crate::hir::{Expr, ExprKind, SelectCase, TransitionKind};
+use crate::hir::{Expr, ExprKind, SelectCase, TransitionKind, TyKind};
 
 impl Checker<'_> {
     /// `select (exprs) { cases }`
@@ -12,37 +13,35 @@ impl Checker<'_> {
         let mut columns = Vec::new();
         for expr in exprs {
             let value = self.expr(expr, None);
-            self.column(value, &mut columns);
+            columns.push(self.column(value));
         }
-        let checked = cases.iter().map(|case| {
+        let mut checked = Vec::new();
+        for case in cases {
             let keyset = self.keyset(&case.keyset, &columns, "select").unwrap_or_default();
             let target = self.target(&case.state, states);
-            SelectCase { keyset, target, span: case.span }
-        });
-        let cases = checked.collect();
-        TransitionKind::Select { exprs: columns, cases }
+            checked.push(SelectCase { keyset, target, span: case.span });
+        }
+        let mut exprs = Vec::new();
+        columns.into_iter().for_each(|c| c.leaves(&mut exprs));
+        TransitionKind::Select { exprs, cases: checked }
     }
 
-    /// Adds the columns that an expression makes: one, or those of a list.
-    fn column(&mut self, value: Expr, columns: &mut Vec<Expr>) {
-        let value = match value.kind {
-            ExprKind::Aggregate(elements) if matches!(self.kind(value.ty), crate::hir::TyKind::Tuple(_)) => {
-                for element in elements {
-                    self.column(element, columns);
-                }
-                return;
+    /// The column that an expression makes.
+    fn column(&mut self, value: Expr) -> Column {
+        let value = match (value.kind, self.kind(value.ty)) {
+            (ExprKind::Aggregate(elements), TyKind::Tuple(_)) => {
+                return Column::Group(elements.into_iter().map(|e| self.column(e)).collect());
             }
-            _ => value,
+            (kind, _) => Expr { kind, ..value },
         };
-        if !self.selectable(value.ty) {
-            let shown = self.show(value.ty);
-            self.error(
-                Diagnostic::error("select-type", value.span, format!("a `{shown}` cannot be selected on"))
-                    .help("select on bits, integers, enums, bools and errors; name the fields one by one"),
-            );
-            columns.push(super::unknown(value.span));
-            return;
+        if self.selectable(value.ty) {
+            return Column::One(value);
         }
-        columns.push(value);
+        let shown = self.show(value.ty);
+        self.error(
+            Diagnostic::error("select-type", value.span, format!("a `{shown}` cannot be selected on"))
+                .help("select on bits, integers, enums, bools and errors; name the fields one by one"),
+        );
+        Column::One(unknown(value.span))
     }
 }

@@ -92,7 +92,8 @@ impl Checker<'_> {
 
     fn key(&mut self, key: &KeyElement) -> Option<Key> {
         self.annotations(&key.annotations);
-        let expr = self.expr(&key.expr, None);
+        // A key is evaluated where the table is applied, and may apply other tables.
+        let expr = self.at_place(Place::ControlApply, |c| c.expr(&key.expr, None));
         let match_kind = self.match_kind(&key.match_kind);
         if expr.ty == Types::UNKNOWN {
             return None;

@@ -55,7 +55,7 @@ impl Checker<'_> {
         for element in elements {
             let ty = self.ty(element);
             let fits =
-                !matches!(self.kind(ty), TyKind::Void | TyKind::Object(..) | TyKind::Extern(..) | TyKind::MatchKind);
+                !matches!(self.kind(ty), TyKind::Void | TyKind::Object(..) | TyKind::Extern(..));
             if !fits {
                 let shown = self.show(ty);
                 self.fail("tuple-type", element.span, format!("a tuple cannot hold a `{shown}`"));
@@ -121,7 +121,6 @@ impl Checker<'_> {
                 | TyKind::Object(..)
                 | TyKind::MatchKind
                 | TyKind::Varbit(_)
-                | TyKind::Stack(..)
                 | TyKind::List(_)
         )
     }

@@ -67,7 +67,8 @@ impl Checker<'_> {
         let want_subst = w.type_params.iter().copied().zip(want_args.iter().copied()).collect();
         let have_subst = h.type_params.iter().copied().zip(have_args.iter().copied()).collect();
         let (want_params, have_params) = (w.params.clone(), h.params.clone());
-        if want_params.len() != have_params.len() {
+        let fewer = want_params.get(have_params.len()..);
+        if !fewer.is_some_and(|missing| missing.iter().all(|p| self.may_be_missing(*p))) {
             return Err(format!("it has {} parameters, and {} are needed", have_params.len(), want_params.len()));
         }
         for (wp, hp) in want_params.iter().zip(&have_params) {
