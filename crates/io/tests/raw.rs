@@ -51,9 +51,8 @@ impl Lab {
         }
         for name in &lab.names {
             // No neighbour discovery on its own account: tests count packets.
-            assert!(sh(&format!(
-                "ip netns exec {name} sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.all.disable_ipv6=1"
-            )));
+            let off = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
+            assert!(sh(&format!("ip netns exec {name} sh -c '{off}'")));
         }
         Some(lab)
     }

@@ -159,5 +159,5 @@ fn host(prefix: IpNet) -> IpAddr {
             IpNet::V6(_) => IpAddr::from([0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 10]),
         };
     }
-    prefix.hosts().take(10).last().unwrap_or(prefix.network())
+    prefix.hosts().filter(|address| *address != prefix.network()).take(10).last().unwrap_or(prefix.network())
 }

@@ -45,6 +45,8 @@ mod signals;
 mod state;
 mod status;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod topology;
 mod up;
 
@@ -56,7 +58,7 @@ pub use permission::permitted;
 pub use ping::{Ping, PingOutcome, ping, ping_all};
 pub use ports::open_ports;
 pub use signals::stop_on_signals;
-pub use state::{State, running};
+pub use state::{Process, State, running};
 pub use status::{NamespaceStatus, Status, status};
 pub use steps::{Step, steps};
 pub use topology::{

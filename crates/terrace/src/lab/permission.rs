@@ -1,14 +1,17 @@
 //! Whether a lab can run on this machine.
 
-use super::command::{program, run};
+use super::command::{exec, program, run};
 use super::error::LabError;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Tries what a lab needs, in a namespace that is removed at once: namespaces, veth pairs, bridges, VXLAN, raw sockets.
 ///
 /// # Errors
 /// What is not allowed or missing, and the mend. Then the same scenario can still run from pcap to pcap.
 pub fn permitted() -> Result<(), LabError> {
-    let name = format!("terraceprobe{}-{}", std::process::id(), line!());
+    // Unlike any lab's, and unlike that of another probe at the same time.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("terraceprobe-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let refused = |what: &str, error: LabError| LabError::NotPermitted { reason: format!("{what}: {error}") };
     run(program("ip", &["netns", "add", &name])).map_err(|error| match error {
         missing @ LabError::Missing { .. } => missing,
@@ -33,6 +36,10 @@ fn try_devices(namespace: &str) -> Result<(), (&'static str, LabError)> {
         all.extend(arguments.split_whitespace());
         run(program("ip", &all)).map_err(|error| (what, error))?;
     }
+    for tool in [["ethtool", "--version"], ["ping", "-V"]] {
+        run(program(tool[0], &tool[1..])).map_err(|error| ("a program is missing", error))?;
+    }
+    run(exec(namespace, "true", &[])).map_err(|error| ("programs cannot run in network namespaces", error))?;
     let open = || io::RawPort::open("port0").map(drop);
     let opened = io::Namespace::open(namespace).and_then(|namespace| namespace.run(open));
     match opened {

@@ -34,6 +34,11 @@ impl Process {
         Process { id, started: start_time(id).unwrap_or(0) }
     }
 
+    /// The process with this number, if there is one.
+    pub fn of(id: u32) -> Option<Process> {
+        Some(Process { id, started: start_time(id)? })
+    }
+
     /// Whether it still runs.
     pub fn alive(self) -> bool {
         start_time(self.id) == Some(self.started)

@@ -122,6 +122,8 @@ fn basics(steps: &mut Vec<Step>, topology: &Topology, namespace: String) {
     // There are no IPv6 routers that advertise anything, and addresses are known to be unique.
     at.sysctl("net/ipv6/conf/default/accept_ra", "0");
     at.sysctl("net/ipv6/conf/default/accept_dad", "0");
+    // No link-local addresses, and so no chatter about them (MLD, router solicitations) over the tunnels.
+    at.sysctl("net/ipv6/conf/default/addr_gen_mode", "1");
     at.ip("link set dev lo up");
 }
 
@@ -133,34 +135,39 @@ fn port_interface(uplink: &Uplink) -> String {
 fn underlay(steps: &mut Vec<Step>, topology: &Topology, host: &str, address: IpAddr) {
     let gateway = topology.gateway_namespace();
     let mut at = Builder { steps, namespace: topology.namespace_of(host) };
-    let length = if address.is_ipv4() { 32 } else { 128 };
-    at.ip(format!("address add {address}/{length} dev lo"));
+    at.ip(format!("address add {address} dev lo"));
     // The check that every host has these is in `Topology::check`.
     let Some(vtep) = topology.vtep_for(address) else { return };
-    let mut next_hops = String::new();
     for uplink in topology.uplinks_of(host) {
         let Uplink { port, mac, host_mac, mtu, .. } = uplink;
         let theirs = port_interface(uplink);
         at.ip(format!(
             "link add up{port} mtu {mtu} address {host_mac} type veth peer name {theirs} mtu {mtu} address {mac} netns {gateway}"
         ));
-        // No link-local addresses, and so no chatter about them: only tunnels use this link.
-        at.ip(format!("link set dev up{port} addrgenmode none up"));
-        at.ip(format!("neighbour add {vtep} lladdr {mac} dev up{port} nud permanent"));
+        at.ip(format!("link set dev up{port} up"));
         at.steps.push(Step::WireForm { namespace: at.namespace.clone(), interface: format!("up{port}") });
         at.steps.push(Step::Run {
             tool: "ip",
             namespace: gateway.clone(),
             arguments: ["link", "set", "dev", &theirs, "up"].map(str::to_owned).to_vec(),
         });
-        next_hops.push_str(&format!(" nexthop dev up{port}"));
     }
-    // Unlike several next hops, a single one is given without the word: IPv6 would take `nexthop` for a gateway that is missing.
-    let way = match topology.uplinks_of(host).count() {
-        1 => next_hops.replace("nexthop ", ""),
-        _ => next_hops,
-    };
-    at.ip(format!("route add {vtep}/{length} src {address}{way}"));
+    way_to_gateway(&mut at, topology, host, address, vtep);
+}
+
+/// The route to the gateway's tunnel address over all uplinks, each with a next hop address that only this host knows: IPv6 has no
+/// multipath routes without. The kernel keeps each tunnel device on one of them; the gateway spreads by flow.
+fn way_to_gateway(at: &mut Builder, topology: &Topology, host: &str, address: IpAddr, vtep: IpAddr) {
+    let length = if address.is_ipv4() { 32 } else { 128 };
+    let mut next_hops = String::new();
+    for uplink in topology.uplinks_of(host) {
+        let Uplink { port, mac, .. } = uplink;
+        let [.., high, low] = port.to_be_bytes();
+        let next_hop = if address.is_ipv4() { format!("169.254.{high}.{low}") } else { format!("fe80::{port:x}") };
+        at.ip(format!("neighbour add {next_hop} lladdr {mac} dev up{port} nud permanent"));
+        next_hops.push_str(&format!(" nexthop via {next_hop} dev up{port} onlink"));
+    }
+    at.ip(format!("route add {vtep}/{length} src {address}{next_hops}"));
 }
 
 /// The machines on a server by VNI, numbered so that each has an interface name of its own on the server.
@@ -189,9 +196,9 @@ fn vswitch(steps: &mut Vec<Step>, topology: &Topology, server: &Server, vni: u32
     let mut at = Builder { steps, namespace: topology.namespace_of(&server.name) };
     let mtu = topology.tenant_mtu();
     at.ip(format!("link add br{vni} mtu {mtu} type bridge stp_state 0 mcast_snooping 0"));
-    at.ip(format!("link set dev br{vni} addrgenmode none up"));
+    at.ip(format!("link set dev br{vni} up"));
     at.ip(vxlan(topology, vni, server.address, ""));
-    at.ip(format!("link set dev vx{vni} addrgenmode none master br{vni} up"));
+    at.ip(format!("link set dev vx{vni} master br{vni} up"));
     // Answers ARP and neighbour solicitations from the neighbour table of the bridge; lets no other broadcast or multicast out.
     at.bridge(format!("link set dev vx{vni} neigh_suppress on learning off mcast_flood off bcast_flood off"));
     for (number, vm) in here {
@@ -219,11 +226,11 @@ fn machine(server: &mut Builder, topology: &Topology, number: usize, vm: &Vm) {
     server.ip(format!(
         "link add vm{number} mtu {mtu} type veth peer name eth0 mtu {mtu} address {mac} netns {namespace}"
     ));
-    server.ip(format!("link set dev vm{number} addrgenmode none master br{vni} up"));
+    server.ip(format!("link set dev vm{number} master br{vni} up"));
     server.bridge(format!("fdb replace {mac} dev vm{number} master static"));
 
     let mut at = Builder { steps: server.steps, namespace };
-    at.ip("link set dev eth0 addrgenmode none up");
+    at.ip("link set dev eth0 up");
     let mut with_default = [false; 2];
     for address in &vm.addresses {
         at.ip(format!("address add {} dev eth0{}", address.address, no_dad(address.address.addr())));
@@ -253,11 +260,11 @@ fn remote_network(steps: &mut Vec<Step>, topology: &Topology, remote: &Remote, n
     }
     let mut at = Builder { steps, namespace };
     for vni in &vnis {
-        at.ip(format!("link set dev vx{vni} addrgenmode none up"));
+        at.ip(format!("link set dev vx{vni} up"));
     }
+    // On the loopback: an IPv6 address on the tunnel would be announced there (MLD).
     for address in &network.addresses {
-        let length = if address.is_ipv4() { 32 } else { 128 };
-        at.ip(format!("address add {address}/{length} dev vx{}{}", network.vni, no_dad(*address)));
+        at.ip(format!("address add {address} dev lo"));
     }
     for back in &network.returns {
         for prefix in &back.prefixes {
