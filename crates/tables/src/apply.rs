@@ -96,6 +96,31 @@ impl State {
         Arc::make_mut(&mut self.tables[table.0 as usize]).insert(&layouts[table.0 as usize], entry.clone());
         Some(entry)
     }
+
+    /// Takes out an entry whose idle time has passed in a table that deletes such entries.
+    pub fn remove_idle(&mut self, table: TableId, entry: &Entry) {
+        let Some(declared) = self.pipeline.tables.get(table) else { return };
+        let layouts = self.layouts.clone();
+        let index = table.0 as usize;
+        let removed = Arc::make_mut(&mut self.tables[index]).remove(&layouts[index], &entry.key, entry.priority);
+        if removed.is_none() {
+            return;
+        }
+        self.version += 1;
+        let (Some(profile), Some((group, id))) = (declared.implementation, member_of(&entry.action)) else { return };
+        if let Some(users) = Arc::make_mut(&mut self.users).get_mut(&(profile, group, id)) {
+            *users = users.saturating_sub(1);
+        }
+    }
+}
+
+/// The member (`false`) or group (`true`) that an action names.
+fn member_of(action: &Action) -> Option<(bool, u32)> {
+    match action {
+        Action::Call(..) => None,
+        Action::Member(id) => Some((false, *id)),
+        Action::Group(id) => Some((true, *id)),
+    }
 }
 
 impl Transaction<'_> {
@@ -261,13 +286,7 @@ impl Transaction<'_> {
 
     /// Counts a use of a member or group, or its end.
     fn use_action(&mut self, table: &Table, action: &Action, begins: bool) {
-        let (Some(profile), Some((group, id))) = (table.implementation, match action {
-            Action::Call(..) => None,
-            Action::Member(id) => Some((false, *id)),
-            Action::Group(id) => Some((true, *id)),
-        }) else {
-            return;
-        };
+        let (Some(profile), Some((group, id))) = (table.implementation, member_of(action)) else { return };
         let key = (profile, group, id);
         let users = Arc::make_mut(&mut self.state.users);
         let count = users.entry(key).or_default();

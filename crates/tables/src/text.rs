@@ -53,15 +53,16 @@ fn names(full: &str, name: &str) -> bool {
     full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// The one thing of that name: a full name wins over an end; two ends are none.
-fn find<T: Copy>(items: impl Iterator<Item = (T, String)> + Clone, name: &str) -> Result<T, String> {
-    if let Some((item, _)) = items.clone().find(|(_, full)| full == name) {
-        return Ok(item);
+/// The one thing of that name: a full name wins over an end; two ends are none. `Err` has the names of all.
+fn find<T: Copy>(items: impl Iterator<Item = (T, String)>, name: &str) -> Result<T, String> {
+    let items: Vec<(T, String)> = items.collect();
+    if let Some((item, _)) = items.iter().find(|(_, full)| full == name) {
+        return Ok(*item);
     }
-    let mut ends = items.clone().filter(|(_, full)| names(full, name));
+    let mut ends = items.iter().filter(|(_, full)| names(full, name));
     match (ends.next(), ends.next()) {
-        (Some((item, _)), None) => Ok(item),
-        _ => Err(items.map(|(_, full)| full).collect::<Vec<_>>().join(", ")),
+        (Some((item, _)), None) => Ok(*item),
+        _ => Err(items.iter().map(|(_, full)| full.as_str()).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -70,7 +71,7 @@ pub fn parse_entry(pipeline: &Pipeline, text: &str) -> Result<TableEntry, EntryT
     let text = text.trim();
     let (table_name, rest) = split_table(text).ok_or_else(|| form(text, "expected `table:` first"))?;
     let (keys, rest) = rest.split_once("->").ok_or_else(|| form(text, "expected `->` before the action"))?;
-    let tables = pipeline.tables.keys().map(|id| (id, pipeline.tables[id].preamble.name.clone()));
+    let tables = pipeline.tables.iter().map(|(id, t)| (id, t.preamble.name.clone()));
     let id = find(tables, table_name.trim())
         .map_err(|known| EntryTextError::UnknownTable { name: table_name.trim().to_owned(), known })?;
     let table = &pipeline.tables[id];

@@ -4,6 +4,7 @@
 
 pub mod cli;
 pub mod diagnostics;
+pub mod gateway;
 pub mod lab;
 pub mod program;
 pub mod stf;

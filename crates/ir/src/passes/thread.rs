@@ -3,12 +3,14 @@
 
 use crate::body::{BlockCall, Body, Term, TermData};
 use crate::entity::{Block, Entity, Value};
-use crate::passes::reach::keep_blocks;
+use crate::passes::reach::{self, keep_blocks};
 use crate::pipeline::Pipeline;
 
 pub(super) fn run(pipeline: &mut Pipeline) {
     for control in pipeline.controls.values_mut() {
         thread(&mut control.body);
+        // What jumps pass over is no way in any more.
+        reach::body(&mut control.body);
         merge(&mut control.body);
     }
 }

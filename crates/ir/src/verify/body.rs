@@ -194,7 +194,8 @@ impl Verifier<'_> {
     }
 
     pub(super) fn expect_type(&mut self, place: &Place<'_>, value: Value, expected: Type) {
-        let found = place.control.body.value_type(value);
+        // A value that does not exist is named where its use is looked at.
+        let found = place.control.body.values.get(value).copied().unwrap_or(expected);
         if found != expected {
             self.at(place, Problem::Type { what: value.to_string(), expected, found });
         }

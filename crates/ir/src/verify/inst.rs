@@ -77,6 +77,9 @@ impl Verifier<'_> {
 
     fn results(&mut self, place: &Place<'_>, data: &InstData) {
         let body = &place.control.body;
+        if matches!(data.inst, Inst::Load(var) if self.p.vars.get(var).is_none()) {
+            return;
+        }
         let types = result_types(&data.inst, body, self.p);
         if types.len() != data.results.len() {
             let what = "results".to_string();

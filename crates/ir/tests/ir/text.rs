@@ -123,7 +123,9 @@ block3:
 
 #[test]
 fn a_router_reads_well() {
-    check(ROUTER, expect![[r#"
+    check(
+        ROUTER,
+        expect![[r#"
         pipeline "router" v1model
         file "router.p4"
         errors { NoError, PacketTooShort, NoMatch, StackOutOfBounds, HeaderTooShort, ParserTimeout, ParserInvalidArgument }
@@ -175,13 +177,17 @@ fn a_router_reads_well() {
         block3:
           return
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn errors_name_place_and_mend() {
     check_errors("", expect!["1:1: expected `pipeline`, found the end of the text; write `pipeline` here"]);
-    check_errors("pipeline \"x\" v2model", expect!["1:14: expected the architecture, found `v2model`; it is one of v1model, pna"]);
+    check_errors(
+        "pipeline \"x\" v2model",
+        expect!["1:14: expected the architecture, found `v2model`; it is one of v1model, pna"],
+    );
     check_errors(
         "pipeline \"x\" v1model\nvar $a: bit<8> metadata\nvar $b: bits<8> meta\nheader $h: $nope { }\nfrob\nvar $c: bit<99999999999> meta\n",
         expect![[r#"
@@ -201,13 +207,24 @@ fn errors_name_place_and_mend() {
             14:1: block7 stands where block1 should; number blocks in order
             16:11: expected `:`, found `meta`; write `:` here"#]],
     );
-    check_errors("pipeline \"x\" pna\nfile \"no end\n", expect![[r#"2:6: the string has no end; close it with `"` on the same line; a line end is `\n`"#]]);
-    check_errors("pipeline \"x\" pna\nfile \"\\u{d800}\"\n", expect![[r#"2:6: this `\u` escape is no character; write `\u{hex digits}`"#]]);
+    check_errors(
+        "pipeline \"x\" pna\nfile \"no end\n",
+        expect![[r#"2:6: the string has no end; close it with `"` on the same line; a line end is `\n`"#]],
+    );
+    check_errors(
+        "pipeline \"x\" pna\nfile \"\\u{d800}\"\n",
+        expect![[r#"2:6: this `\u` escape is no character; write `\u{hex digits}`"#]],
+    );
     check_errors(
         "pipeline \"x\" pna\ncontrol \"c\" main_control {\n  entry none\n  unused v3: bool\n}\n",
-        expect!["2:9: v0 is not defined in this control; values are numbered from v0 without gaps; `unused v0: bool` keeps a number"],
+        expect![
+            "2:9: v0 is not defined in this control; values are numbered from v0 without gaps; `unused v0: bool` keeps a number"
+        ],
     );
-    check_errors("pipeline \"x\" pna\nvar $a: bit<1> meta\nvar $a: bit<1> meta\nintrinsic \"i\" = $a\n", expect!["4:17: more than one var is called `$a`; say which: `var0`, `var1`, ..."]);
+    check_errors(
+        "pipeline \"x\" pna\nvar $a: bit<1> meta\nvar $a: bit<1> meta\nintrinsic \"i\" = $a\n",
+        expect!["4:17: more than one var is called `$a`; say which: `var0`, `var1`, ..."],
+    );
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! `terrace compile`.
 
 use super::failure::Failure;
-use super::program_args::{SourceArgs, refusal, show};
-use super::ui::{Ui, print};
+use super::program_args::{SourceArgs, fault, refusal, show};
+use super::ui::{self, Ui};
 use crate::program::{self, Compiled};
 use clap::Args;
-use std::path::{Path, PathBuf};
+use ir::passes::{Moment, PASSES};
+use ir::text::print as print_ir;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Compile a P4-16 program, and print what it looks like at some stage.
@@ -60,5 +62,77 @@ impl FromStr for Dump {
                 }
             },
         })
+    }
+}
+
+impl CompileArgs {
+    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+        let text = self.text(ui)?;
+        if let Some(path) = &self.output {
+            let failed = |error| Failure::environment(format!("cannot write {}: {error}; check the path", path.display()));
+            std::fs::write(path, &text).map_err(failed)?;
+            return ui.result(&serde_json::json!({ "written": path, "bytes": text.len() }), String::new);
+        }
+        match ui.json {
+            true => ui.result(&serde_json::json!({ "dump": text }), String::new),
+            false => ui::print(&text),
+        }
+    }
+
+    /// The dump.
+    fn text(&self, ui: Ui) -> Result<String, Failure> {
+        match &self.dump {
+            Dump::Passes => {
+                let line = |pass: &ir::passes::Pass| format!("{:<24}{}\n", pass.name, pass.reason);
+                Ok(PASSES.iter().map(line).collect())
+            }
+            Dump::Tokens | Dump::Syntax => {
+                let parsed = program::parse(&self.file, &self.sources.sources());
+                show(&parsed.diagnostics, &parsed.source_map, ui);
+                Ok(match self.dump {
+                    Dump::Tokens => p4::lex::dump(&parsed.tokens, &parsed.source_map),
+                    _ => p4::ast::dump(&parsed.program),
+                })
+            }
+            Dump::Typed => {
+                let compiled = program::check(&self.file, &self.sources.sources());
+                match (compiled.has_errors(), compiled.typed) {
+                    (false, Some(typed)) => Ok(format!("{typed:#?}\n")),
+                    _ => Err(refusal(&compiled.diagnostics, &compiled.source_map, ui)),
+                }
+            }
+            Dump::Ir | Dump::P4Info => {
+                let pipeline = self.sources.pipeline(&self.file, ui)?;
+                Ok(match self.dump {
+                    Dump::P4Info => ir::p4info::generate(&pipeline).to_text(),
+                    _ => print_ir(&pipeline),
+                })
+            }
+            Dump::IrBefore(name) => self.around(name, Moment::Before, ui),
+            Dump::IrAfter(name) => self.around(name, Moment::After, ui),
+        }
+    }
+
+    /// The pipeline before or after a pass.
+    fn around(&self, name: &str, wanted: Moment, ui: Ui) -> Result<String, Failure> {
+        if !PASSES.iter().any(|pass| pass.name == name) {
+            let names: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+            return Err(Failure::Usage(format!("there is no pass `{name}`; the passes are {}", names.join(", "))));
+        }
+        let mut text = None;
+        let compiled = program::compile_observed(&self.file, &self.sources.sources(), |pass, moment, pipeline| {
+            if pass.name == name && moment == wanted {
+                text = Some(print_ir(pipeline));
+            }
+        });
+        let Compiled { source_map, diagnostics, fault: broken, .. } = compiled;
+        match (text, broken) {
+            (Some(text), _) => {
+                show(&diagnostics, &source_map, ui);
+                Ok(text)
+            }
+            (None, Some(broken)) => Err(fault(&broken)),
+            (None, None) => Err(refusal(&diagnostics, &source_map, ui)),
+        }
     }
 }

@@ -37,7 +37,10 @@ impl SourceArgs {
         let progress = ui.progress(format!("compiling {}", path.display()));
         let compiled = program::compile(path, &self.sources());
         drop(progress);
-        let Compiled { source_map, diagnostics, pipeline, .. } = compiled;
+        let Compiled { source_map, diagnostics, pipeline, fault: broken, .. } = compiled;
+        if let Some(broken) = broken {
+            return Err(fault(&broken));
+        }
         match pipeline {
             Some(pipeline) => {
                 show(&diagnostics, &source_map, ui);
@@ -71,4 +74,9 @@ pub fn refusal(found: &[Diagnostic], map: &SourceMap, ui: Ui) -> Failure {
         Ok(()) => Failure::RefusedShown,
         Err(failure) => failure,
     }
+}
+
+/// The failure for a pipeline that lowering or a pass broke.
+pub fn fault(broken: &ir::verify::VerifyError) -> Failure {
+    Failure::Bug(broken.to_string())
 }

@@ -1,0 +1,145 @@
+//! Table applications and what happens at a hit.
+
+use crate::algorithm;
+use crate::frame::Frame;
+use crate::lookup::Target;
+use crate::machine::Machine;
+use crate::memory::Object;
+use crate::meter::Colour;
+use crate::program::{ApplySite, Pc, Reg};
+use crate::words::mask64;
+use ir::{ExternKind, Loc, MeterUnit, TableId};
+
+impl<const T: bool> Machine<'_, T> {
+    /// Looks up, notes the hit, and moves the action's data to where its body expects them. A miss is green to a direct meter.
+    pub(crate) fn apply(&mut self, frame: &mut Frame, site: &ApplySite, loc: Loc) -> Pc {
+        let slot = self.memory.tables[site.table].lookup(&frame.slots, &site.keys);
+        let target = match slot {
+            Some(slot) => self.memory.tables[site.table].slots[slot as usize].target,
+            None => self.memory.tables[site.table].default,
+        };
+        let (slot, arm, member) = match target {
+            Target::Arm(arm) => (slot, arm, None),
+            indirect => self.resolve_member(frame, site, slot, indirect),
+        };
+        frame.hits[site.table] = slot.map_or(0, |slot| slot + 1);
+        if let Some(slot) = slot {
+            self.hit(frame, site.table, slot);
+        } else {
+            frame.colours[site.table] = Colour::Green as u8;
+        }
+        let place = site.arms[arm as usize];
+        let memory = &*self.memory;
+        let args = match (member, slot) {
+            (Some(member), _) => memory.member_args(self.pipeline, site.table, member),
+            (None, Some(slot)) => memory.tables[site.table].args(slot),
+            (None, None) => &memory.tables[site.table].default_args,
+        };
+        // The stride is that of the table's widest action: what is beyond this action's own are other values' places.
+        let words = self.program.arm_words[site.table][arm as usize] as usize;
+        let args = &args[..words.min(args.len())];
+        frame.slots[place.hit as usize] = u64::from(slot.is_some());
+        let to = place.params as usize;
+        frame.slots[to..to + args.len()].copy_from_slice(args);
+        if T {
+            let args = args.to_vec();
+            self.note_table(frame, site, slot, target, arm, &args, loc);
+        }
+        place.pc
+    }
+
+    /// The member that a hit leads to: the action's position and the member's number. A group without members, or a
+    /// member that is gone, counts as a miss.
+    fn resolve_member(
+        &self,
+        frame: &mut Frame,
+        site: &ApplySite,
+        slot: Option<u32>,
+        target: Target,
+    ) -> (Option<u32>, u32, Option<u32>) {
+        let table = &self.memory.tables[site.table];
+        let profile = self.pipeline.tables.get(TableId(site.table as u32)).and_then(|t| t.implementation);
+        let object = profile.and_then(|id| self.memory.objects.get(id.0 as usize));
+        let Some(Object::Members(members)) = object else { return (None, 0, None) };
+        let member = match target {
+            Target::Member(member) => Some(member),
+            Target::Group(group) => members.groups.get(&group).filter(|places| !places.is_empty()).map(|places| {
+                let hash = self.selector_hash(frame, site, profile);
+                places[(hash % places.len() as u64) as usize]
+            }),
+            Target::Arm(_) => None,
+        };
+        let action = member.and_then(|member| Some((member, members.actions.get(&member)?)));
+        let Some((member, action)) = action else {
+            return match table.default {
+                Target::Arm(arm) => (None, arm, None),
+                _ => (None, 0, None),
+            };
+        };
+        match table.target(action).0 {
+            Target::Arm(arm) => (slot, arm, Some(member)),
+            _ => (None, 0, None),
+        }
+    }
+
+    /// bmv2's choice: the hash of the selector keys in their order, packed without gaps, cut to the selector's output width.
+    fn selector_hash(&self, frame: &Frame, site: &ApplySite, profile: Option<ir::ExternId>) -> u64 {
+        let kind = profile.and_then(|id| self.pipeline.externs.get(id)).map(|object| &object.kind);
+        let Some(ExternKind::ActionSelector { algorithm, output_width, .. }) = kind else { return 0 };
+        let keys: Vec<Reg> = self.memory.tables[site.table].shape.selector.iter().map(|key| site.keys[*key]).collect();
+        let mut bits = crate::wire::BitBuffer::default();
+        push_data(frame, &keys, &mut bits);
+        algorithm::hash(*algorithm, bits.bytes()) & mask64(*output_width)
+    }
+
+    /// Restarts the idle time; v1model: counts and meters.
+    #[inline]
+    fn hit(&mut self, frame: &mut Frame, table: usize, slot: u32) {
+        let now = self.memory.now;
+        let entries = &mut self.memory.tables[table];
+        let entry = &mut entries.slots[slot as usize];
+        if entries.restart_on_hit {
+            entry.active = now;
+        }
+        if entries.count_on_hit {
+            entry.counter.packets = entry.counter.packets.wrapping_add(1);
+            entry.counter.bytes = entry.counter.bytes.wrapping_add(u64::from(frame.ingress_length));
+        }
+        if entries.meter_on_hit {
+            let colour = self.mark_direct(frame, table, Colour::Green, None);
+            frame.colours[table] = colour as u8;
+            let declared = self.pipeline.tables.get(TableId(table as u32));
+            if let Some(var) = declared.and_then(|t| t.meter_result) {
+                let reg = self.program.var_regs[var.0 as usize];
+                frame.set(Some(reg), u64::from(crate::call::v1model_colour(colour)));
+            }
+        }
+    }
+
+    /// Meters a packet with the direct meter of the entry that it hit; green if there is none or it is not configured.
+    pub(crate) fn mark_direct(&mut self, frame: &Frame, table: usize, before: Colour, size: Option<u64>) -> Colour {
+        let now = self.memory.now;
+        let kind = self.pipeline.tables.get(TableId(table as u32)).and_then(|t| t.direct_meter);
+        let kind = kind.and_then(|id| self.pipeline.externs.get(id)).map(|object| &object.kind);
+        let size = match kind {
+            Some(ExternKind::DirectMeter { unit: MeterUnit::Packets }) => 1,
+            _ => size.unwrap_or(u64::from(frame.ingress_length)),
+        };
+        // While a hit is being noted, `hits` has it already.
+        let slot = frame.hits[table].checked_sub(1);
+        let slots = &mut self.memory.tables[table].slots;
+        let meter = slot.and_then(|slot| slots.get_mut(slot as usize)).and_then(|entry| entry.meter.as_mut());
+        meter.map_or(before, |meter| meter.mark(size, before, now))
+    }
+}
+
+/// Appends values as a program lists them: each with its width, a varbit with its length.
+pub(crate) fn push_data(frame: &Frame, data: &[Reg], bits: &mut crate::wire::BitBuffer) {
+    for reg in data {
+        let words = frame.words(*reg);
+        match reg.varbit {
+            true => bits.push_words(words[0] as u32, &words[1..]),
+            false => bits.push_words(reg.width, words),
+        }
+    }
+}

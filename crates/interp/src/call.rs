@@ -1,0 +1,405 @@
+//! Extern functions and methods.
+
+use crate::algorithm;
+use crate::apply::push_data;
+use crate::frame::{Destination, Frame, Request};
+use crate::machine::{Machine, big};
+use crate::memory::{DigestMessage, MAX_WAITING, Object};
+use crate::meter::Colour;
+use crate::program::{Call, CallArg, Reg};
+use crate::trace::Event;
+use crate::words::{self, mask128, mask64};
+use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc, MeterUnit};
+use tables::Action;
+
+/// v1model's number of a colour: 0 green, 1 yellow, 2 red.
+pub fn v1model_colour(colour: Colour) -> u8 {
+    colour as u8
+}
+
+/// A scalar argument, or 0; what is wider than 128 bits is cut.
+fn scalar(frame: &Frame, call: &Call, index: usize) -> u128 {
+    match call.args.get(index) {
+        Some(CallArg::Value(reg)) => words::load128(frame.words(*reg)) & mask128(reg.width),
+        _ => 0,
+    }
+}
+
+/// The leaves of a data argument.
+fn data(call: &Call, index: usize) -> &[Reg] {
+    match call.args.get(index) {
+        Some(CallArg::Values(regs)) => regs,
+        Some(CallArg::Value(reg)) => std::slice::from_ref(reg),
+        _ => &[],
+    }
+}
+
+fn table_arg(call: &Call) -> usize {
+    match call.args.first() {
+        Some(CallArg::Table(table)) => *table,
+        _ => 0,
+    }
+}
+
+/// The result's value, cut to its width.
+fn give(frame: &mut Frame, call: &Call, value: u128) {
+    if let Some(reg) = call.results.first() {
+        words::store128(frame.words_mut(*reg), value & mask128(reg.width));
+    }
+}
+
+impl<const T: bool> Machine<'_, T> {
+    /// Calls an extern. `site` names the call, for what is looked at later (preserved variables).
+    pub(crate) fn call(&mut self, frame: &mut Frame, site: (usize, u32), call: &Call, loc: Loc) {
+        use ExternFn::*;
+        let arguments = if T { self.show_args(frame, call) } else { Vec::new() };
+        match call.func {
+            CounterCount | DirectCounterCount | MeterExecute | DirectMeterExecute | RegisterRead | RegisterWrite => {
+                self.call_stateful(frame, call);
+            }
+            HashGet | Hash | ChecksumClear | ChecksumUpdate | ChecksumGet | Checksum16Get | VerifyChecksum
+            | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload => self.call_hash(frame, call),
+            InternetChecksumClear | InternetChecksumAdd | InternetChecksumSubtract | InternetChecksumGet
+            | InternetChecksumGetState | InternetChecksumSetState => self.call_internet_checksum(frame, call),
+            AddEntry | AllocateFlowId | SetEntryExpireTime | RestartExpireTimer => self.call_flow(frame, call),
+            RandomRead | Random => self.call_random(frame, call),
+            DigestPack => self.digest(frame, call),
+            Clone => {
+                let session = scalar(frame, call, 1) as u32;
+                frame.clone = Request { wanted: true, session, site };
+            }
+            Resubmit => frame.resubmit = Request { wanted: true, session: 0, site },
+            Recirculate => frame.recirculate = Request { wanted: true, session: 0, site },
+            MarkToDrop => {
+                frame.set(self.program.well_known.egress_spec, crate::v1model::DROP_PORT);
+                frame.set(self.program.well_known.mcast_grp, 0);
+            }
+            Truncate => frame.truncate = Some(scalar(frame, call, 0).min(u128::from(u32::MAX)) as u32),
+            Assert | Assume => frame.assert_failed |= scalar(frame, call, 0) == 0,
+            LogMsg => {}
+            DropPacket => frame.destination = Destination::Drop,
+            SendToPort => frame.destination = Destination::Port(scalar(frame, call, 0) as u32),
+            MirrorPacket => {
+                let (slot, session) = (scalar(frame, call, 0) as usize, scalar(frame, call, 1) as u32);
+                if let Some(place) = frame.mirror.get_mut(slot) {
+                    *place = Some(session);
+                }
+            }
+            PnaRecirculate => frame.pna_recirculate = true,
+        }
+        if T {
+            self.note_call(frame, call, arguments, loc);
+        }
+    }
+
+    fn call_stateful(&mut self, frame: &mut Frame, call: &Call) {
+        let index = u64::try_from(scalar(frame, call, 0)).unwrap_or(u64::MAX);
+        let Some(object) = call.object else { return };
+        let place = object.0 as usize;
+        let size = match (call.args.get(1), call.func) {
+            (Some(CallArg::Value(reg)), ExternFn::CounterCount | ExternFn::DirectCounterCount) => frame.words(*reg)[0],
+            _ => u64::from(frame.ingress_length),
+        };
+        let add = |packets: &mut u64, bytes: &mut u64| {
+            *packets = packets.wrapping_add(1);
+            *bytes = bytes.wrapping_add(size);
+        };
+        match call.func {
+            ExternFn::CounterCount => {
+                if let Some(Object::Counter(array)) = self.memory.objects.get_mut(place)
+                    && let Some([packets, bytes]) = array.get_mut(index)
+                {
+                    add(packets, bytes);
+                }
+            }
+            ExternFn::DirectCounterCount => {
+                // v1model counts at the hit itself.
+                let table = table_arg(call);
+                let slot = frame.hits[table].checked_sub(1);
+                if let (Some(slot), Arch::Pna) = (slot, self.pipeline.arch) {
+                    let counter = &mut self.memory.tables[table].slots[slot as usize].counter;
+                    add(&mut counter.packets, &mut counter.bytes);
+                }
+            }
+            ExternFn::MeterExecute => {
+                let before = self.colour_arg(frame, call);
+                let colour = self.mark(frame, place, index, before);
+                give(frame, call, self.colour_result(colour));
+            }
+            ExternFn::DirectMeterExecute => {
+                let table = table_arg(call);
+                let colour = match self.pipeline.arch {
+                    // Marked at the hit.
+                    Arch::V1Model => [Colour::Green, Colour::Yellow, Colour::Red][usize::from(frame.colours[table].min(2))],
+                    Arch::Pna => {
+                        let before = self.colour_arg(frame, call);
+                        self.mark_direct(frame, table, before, None)
+                    }
+                };
+                give(frame, call, self.colour_result(colour));
+            }
+            ExternFn::RegisterRead => {
+                let Some(Object::Register(array, _)) = self.memory.objects.get(place) else { return };
+                let mut words = array.get(index).unwrap_or_default();
+                for reg in &call.results {
+                    let (own, rest) = words.split_at_checked(reg.words as usize).unwrap_or_default();
+                    words = rest;
+                    let out = frame.words_mut(*reg);
+                    out.fill(0);
+                    out[..own.len()].copy_from_slice(own);
+                }
+            }
+            _ => {
+                let Some(Object::Register(array, _)) = self.memory.objects.get_mut(place) else { return };
+                let Some(mut element) = array.get_mut(index) else { return };
+                for reg in data(call, 1) {
+                    let value = frame.words(*reg);
+                    let Some((own, rest)) = element.split_at_mut_checked(value.len()) else { return };
+                    own.copy_from_slice(value);
+                    element = rest;
+                }
+            }
+        }
+    }
+
+    fn colour_arg(&self, frame: &Frame, call: &Call) -> Colour {
+        let Some(CallArg::Value(reg)) = call.args.get(1) else { return Colour::Green };
+        let value = frame.words(*reg)[0];
+        let [green, yellow, _] = self.program.colours;
+        match value {
+            v if v == green => Colour::Green,
+            v if v == yellow => Colour::Yellow,
+            _ => Colour::Red,
+        }
+    }
+
+    fn colour_result(&self, colour: Colour) -> u128 {
+        u128::from(self.program.colours[colour as usize])
+    }
+
+    /// Meters with an indexed meter; one that isn't configured or doesn't exist leaves the colour.
+    fn mark(&mut self, frame: &Frame, object: usize, index: u64, before: Colour) -> Colour {
+        let kind = self.pipeline.externs.values().nth(object).map(|o| &o.kind);
+        let size = match kind {
+            Some(ExternKind::Meter { unit: MeterUnit::Packets, .. }) => 1,
+            _ => u64::from(frame.ingress_length),
+        };
+        let now = self.memory.now;
+        match self.memory.objects.get_mut(object) {
+            Some(Object::Meter(_, meters)) => meters.get_mut(&index).map_or(before, |m| m.mark(size, before, now)),
+            _ => before,
+        }
+    }
+
+    fn call_hash(&mut self, frame: &mut Frame, call: &Call) {
+        use ExternFn::*;
+        let algorithm = call.algorithm.unwrap_or(HashAlgorithm::Csum16);
+        let object = call.object.map_or(0, |id| id.0 as usize);
+        let hash = |machine: &mut Self, frame: &Frame, index: usize, payload: bool| {
+            let bits = &mut *machine.bits;
+            bits.clear();
+            push_data(frame, data(call, index), bits);
+            if payload {
+                bits.push_bytes(frame.payload());
+            }
+            algorithm::hash(algorithm, bits.bytes())
+        };
+        match call.func {
+            HashGet | Checksum16Get if call.args.len() == 1 => {
+                let algorithm_hash = hash(self, frame, 0, false);
+                give(frame, call, u128::from(algorithm_hash));
+            }
+            HashGet | Hash => {
+                let first = usize::from(call.func == Hash);
+                let (base, most) = (scalar(frame, call, first), scalar(frame, call, first + 2));
+                let value = hash(self, frame, first + 1, false);
+                give(frame, call, base.wrapping_add(u128::from(value).checked_rem(most).unwrap_or(0)));
+            }
+            ChecksumClear => frame.checksums[object].clear(),
+            ChecksumUpdate => {
+                let mut bits = std::mem::take(&mut frame.checksums[object]);
+                // A loop must not fill the memory.
+                if bits.byte_len() < 1 << 20 {
+                    push_data(frame, data(call, 0), &mut bits);
+                }
+                frame.checksums[object] = bits;
+            }
+            ChecksumGet => {
+                let value = algorithm::hash(algorithm, frame.checksums[object].bytes());
+                give(frame, call, u128::from(value));
+            }
+            UpdateChecksum | UpdateChecksumWithPayload => {
+                let value = match scalar(frame, call, 0) {
+                    0 => scalar(frame, call, 2),
+                    _ => u128::from(hash(self, frame, 1, call.func == UpdateChecksumWithPayload)),
+                };
+                give(frame, call, value);
+            }
+            _ => {
+                if scalar(frame, call, 0) == 0 {
+                    return;
+                }
+                let width = data(call, 2).first().map_or(16, |reg| reg.width);
+                let value = hash(self, frame, 1, call.func == VerifyChecksumWithPayload) & mask64(width);
+                frame.checksum_error |= u128::from(value) != scalar(frame, call, 2);
+            }
+        }
+    }
+
+    fn call_internet_checksum(&mut self, frame: &mut Frame, call: &Call) {
+        use ExternFn::*;
+        let object = call.object.map_or(0, |id| id.0 as usize);
+        let sum = frame.sums[object];
+        match call.func {
+            InternetChecksumClear => frame.sums[object] = 0,
+            InternetChecksumAdd | InternetChecksumSubtract => {
+                let bits = &mut *self.bits;
+                bits.clear();
+                push_data(frame, data(call, 0), bits);
+                frame.sums[object] = match call.func {
+                    InternetChecksumAdd => algorithm::ones_sum(sum, bits.bytes()),
+                    _ => algorithm::ones_subtract(sum, algorithm::ones_sum(0, bits.bytes())),
+                };
+            }
+            InternetChecksumGet => give(frame, call, u128::from(!sum)),
+            InternetChecksumGetState => give(frame, call, u128::from(sum)),
+            _ => frame.sums[object] = scalar(frame, call, 0) as u16,
+        }
+    }
+
+    /// PNA: entries that the data plane adds, and their idle times. What concerns an entry that was hit has no effect after a
+    /// miss.
+    fn call_flow(&mut self, frame: &mut Frame, call: &Call) {
+        let table = table_arg(call);
+        let now = self.memory.now;
+        let slot = frame.hits.get(table).and_then(|hit| hit.checked_sub(1));
+        match call.func {
+            ExternFn::AllocateFlowId => {
+                self.memory.flow_id = self.memory.flow_id.wrapping_add(1);
+                let id = self.memory.flow_id;
+                give(frame, call, u128::from(id));
+            }
+            ExternFn::AddEntry => {
+                let added = slot.is_none() && self.add_entry(frame, call, table).is_some();
+                give(frame, call, u128::from(added));
+            }
+            _ => {
+                let Some(slot) = slot else { return };
+                if call.func == ExternFn::SetEntryExpireTime {
+                    let time = self.expire_time(table, scalar(frame, call, 1) as u8);
+                    self.memory.tables[table].slots[slot as usize].timeout = time;
+                }
+                self.memory.tables[table].slots[slot as usize].active = now;
+                self.memory.watch(table as u32, slot);
+            }
+        }
+    }
+
+    fn expire_time(&self, table: usize, profile: u8) -> u64 {
+        let times = self.memory.state.expire_times();
+        let fallback = || self.program.default_expire_profile[table].and_then(|profile| times.get(&profile));
+        times.get(&profile).or_else(fallback).copied().unwrap_or(0)
+    }
+
+    fn add_entry(&mut self, frame: &Frame, call: &Call, table: usize) -> Option<u32> {
+        let Some(CallArg::Action(action)) = call.args.get(1) else { return None };
+        let keys = &self.memory.tables[table].shape;
+        if keys.places.is_empty() || keys.places.iter().any(|place| place.kind != ir::MatchKind::Exact) {
+            return None;
+        }
+        self.memory.tables[table].position(*action)?;
+        let layout = tables::action_layout(self.pipeline, *action);
+        let params = data(call, 2);
+        if layout.len() != params.len() {
+            return None;
+        }
+        let mut args = Vec::new();
+        for (reg, field) in params.iter().zip(&layout) {
+            let mut value = frame.words(*reg).to_vec();
+            value.resize(field.words, 0);
+            args.extend(value);
+        }
+        let key = self.memory.tables[table].missed_key();
+        let timeout = self.expire_time(table, scalar(frame, call, 3) as u8);
+        let action = Action::Call(*action, args.into_boxed_slice());
+        let entry = self.memory.state.add_from_data_plane(ir::TableId(table as u32), key, action, timeout)?;
+        let now = self.memory.now;
+        let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
+        self.memory.watch(table as u32, slot);
+        Some(slot)
+    }
+
+    fn call_random(&mut self, frame: &mut Frame, call: &Call) {
+        let (low, high) = match call.func {
+            ExternFn::Random => (scalar(frame, call, 0), scalar(frame, call, 1)),
+            _ => {
+                let object = call.object.and_then(|id| self.pipeline.externs.get(id)).map(|o| &o.kind);
+                let Some(ExternKind::Random { min, max }) = object else { return };
+                let number = |c: &ir::Const| u128::try_from(&c.bits).unwrap_or(u128::MAX);
+                (number(min), number(max))
+            }
+        };
+        let value = self.uniform(low, high);
+        give(frame, call, value);
+    }
+
+    /// A number in `low..=high`, each as likely; `low` if that is empty.
+    fn uniform(&mut self, low: u128, high: u128) -> u128 {
+        let Some(span) = high.checked_sub(low) else { return low };
+        let mask = if span == 0 { 0 } else { u128::MAX >> span.leading_zeros() };
+        // Each try succeeds with at least one half: a bound keeps a packet's time bounded.
+        for _ in 0..128 {
+            let random = u128::from(self.memory.next_random()) << 64 | u128::from(self.memory.next_random());
+            if random & mask <= span {
+                return low + (random & mask);
+            }
+        }
+        low
+    }
+
+    fn digest(&mut self, frame: &Frame, call: &Call) {
+        let Some(digest) = call.object else { return };
+        if self.memory.digests.len() >= MAX_WAITING {
+            self.memory.lost += 1;
+            return;
+        }
+        let values = data(call, 0).iter().map(|reg| big(frame, *reg)).collect();
+        self.memory.digests.push_back(DigestMessage { digest, values });
+    }
+
+    fn show_args(&self, frame: &Frame, call: &Call) -> Vec<String> {
+        let list = |regs: &[Reg]| regs.iter().map(|reg| self.show_reg(frame, *reg)).collect::<Vec<_>>().join(", ");
+        let one = |arg: &CallArg| match arg {
+            CallArg::Value(reg) => self.show_reg(frame, *reg),
+            CallArg::Values(regs) => format!("{{{}}}", list(regs)),
+            CallArg::Str(text) => format!("\"{text}\""),
+            CallArg::Vars(vars) => {
+                let names = vars.iter().filter_map(|var| self.program.var_names.get(var.0 as usize));
+                format!("{{{}}}", names.map(String::as_str).collect::<Vec<_>>().join(", "))
+            }
+            CallArg::Table(table) => self.table_name(*table),
+            CallArg::Action(action) => {
+                self.pipeline.actions.get(*action).map(|a| a.preamble.name.clone()).unwrap_or_default()
+            }
+        };
+        call.args.iter().map(one).collect()
+    }
+
+    fn note_call(&mut self, frame: &Frame, call: &Call, arguments: Vec<String>, loc: Loc) {
+        if call.func == ExternFn::LogMsg {
+            let Some(CallArg::Str(format)) = call.args.first() else { return };
+            let mut message = String::new();
+            let mut values = data(call, 1).iter();
+            for (index, piece) in format.split("{}").enumerate() {
+                if index > 0 {
+                    message.push_str(&values.next().map_or("{}".to_owned(), |reg| self.show_reg(frame, *reg)));
+                }
+                message.push_str(piece);
+            }
+            return self.note(Event::Log { message }, loc);
+        }
+        let results = call.results.iter().map(|reg| self.show_reg(frame, *reg)).collect();
+        let call = self.call_name(call.object, call.func);
+        self.note(Event::Extern { call, arguments, results }, loc);
+    }
+}

@@ -1,0 +1,218 @@
+//! Extern calls, and which values an instruction uses.
+
+use crate::algorithm;
+use crate::decode::Fault;
+use crate::decode::body::Decoder;
+use crate::program::{Call, CallArg, Op, Reg};
+use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HashAlgorithm, Inst, Term, Value};
+
+/// Whether the function itself sets variables of the program (the architecture's metadata).
+pub(super) fn writes_variables(func: ExternFn) -> bool {
+    matches!(func, ExternFn::MarkToDrop | ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload)
+}
+
+/// Emits a call.
+pub(super) fn extern_call(
+    decoder: &mut Decoder<'_>,
+    object: Option<ExternId>,
+    func: ExternFn,
+    args: &[Arg],
+    results: &[Value],
+) -> Result<(), Fault> {
+    let kind = match object {
+        Some(id) => Some(&decoder.pipeline.externs.get(id).ok_or_else(|| format!("{id} does not exist"))?.kind),
+        None => None,
+    };
+    if !object_fits(func, kind) {
+        return Err(format!("{} is called on an object of another kind", func.name()));
+    }
+    let mut algorithm = match kind {
+        Some(ExternKind::Hash { algorithm, .. } | ExternKind::Checksum { algorithm, .. }) => Some(*algorithm),
+        _ => None,
+    };
+    let mut decoded = Vec::new();
+    for arg in args {
+        if let Arg::Str(text) = arg
+            && names_algorithm(func)
+        {
+            let found = algorithm::by_name(text).ok_or_else(|| format!("there is no hash algorithm {text}"))?;
+            algorithm = Some(found);
+        }
+        decoded.push(call_arg(decoder, arg)?);
+    }
+    check_args(func, &decoded)?;
+    let results: Result<Vec<Reg>, Fault> = results.iter().map(|value| decoder.value(*value)).collect();
+    let results = results?;
+    check_results(func, kind, &results)?;
+    if names_algorithm(func) && algorithm.is_none() {
+        algorithm = Some(HashAlgorithm::Csum16);
+    }
+    let index = decoder.code.calls.len() as u32;
+    decoder.code.calls.push(Call { object, func, args: decoded, results, algorithm });
+    decoder.emit(Op::Call { index });
+    Ok(())
+}
+
+fn names_algorithm(func: ExternFn) -> bool {
+    use ExternFn::*;
+    matches!(
+        func,
+        Hash | VerifyChecksum | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload
+    )
+}
+
+fn object_fits(func: ExternFn, kind: Option<&ExternKind>) -> bool {
+    use ExternFn::*;
+    match func {
+        CounterCount => matches!(kind, Some(ExternKind::Counter { .. })),
+        DirectCounterCount => matches!(kind, Some(ExternKind::DirectCounter { .. })),
+        MeterExecute => matches!(kind, Some(ExternKind::Meter { .. })),
+        DirectMeterExecute => matches!(kind, Some(ExternKind::DirectMeter { .. })),
+        RegisterRead | RegisterWrite => matches!(kind, Some(ExternKind::Register { .. })),
+        HashGet => matches!(kind, Some(ExternKind::Hash { .. })),
+        ChecksumClear | ChecksumUpdate | ChecksumGet => matches!(kind, Some(ExternKind::Checksum { .. })),
+        InternetChecksumClear
+        | InternetChecksumAdd
+        | InternetChecksumSubtract
+        | InternetChecksumGet
+        | InternetChecksumGetState
+        | InternetChecksumSetState => matches!(kind, Some(ExternKind::InternetChecksum)),
+        RandomRead => matches!(kind, Some(ExternKind::Random { .. })),
+        DigestPack => matches!(kind, Some(ExternKind::Digest { .. })),
+        Checksum16Get => true,
+        _ => kind.is_none(),
+    }
+}
+
+/// Checks the shapes of the arguments that the function can't do without: the engine then relies on them.
+fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), Fault> {
+    use ExternFn::*;
+    let shape: String = args
+        .iter()
+        .map(|arg| match arg {
+            CallArg::Value(_) => 'v',
+            CallArg::Values(_) => 's',
+            CallArg::Str(_) => '"',
+            CallArg::Vars(_) => 'n',
+            CallArg::Table(_) => 't',
+            CallArg::Action(_) => 'a',
+        })
+        .collect();
+    let wanted: &[&str] = match func {
+        CounterCount | MeterExecute => &["v", "vv"],
+        DirectCounterCount | DirectMeterExecute => &["t", "tv"],
+        RegisterRead | InternetChecksumSetState | Truncate | SendToPort => &["v"],
+        RegisterWrite => &["vs", "vv"],
+        HashGet => &["s", "v", "vsv", "vvv"],
+        ChecksumUpdate | InternetChecksumAdd | InternetChecksumSubtract | Checksum16Get | DigestPack => &["s", "v"],
+        ChecksumClear | ChecksumGet | InternetChecksumClear | InternetChecksumGet | InternetChecksumGetState
+        | RandomRead | MarkToDrop | DropPacket | PnaRecirculate | AllocateFlowId => &[""],
+        Random | MirrorPacket => &["vv"],
+        Hash => &["\"vsv", "\"vvv"],
+        VerifyChecksum | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload => {
+            &["vsv\"", "vvv\""]
+        }
+        Clone => &["\"vn"],
+        Resubmit | Recirculate => &["n"],
+        Assert | Assume => &["v\"", "v"],
+        LogMsg => &["\"", "\"s", "\"v"],
+        AddEntry => &["tasv", "tavv"],
+        SetEntryExpireTime => &["tv"],
+        RestartExpireTimer => &["t"],
+    };
+    match wanted.contains(&shape.as_str()) {
+        true => Ok(()),
+        false => Err(format!("{} is called with arguments of shape `{shape}`, not {wanted:?}", func.name())),
+    }
+}
+
+fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> Result<(), Fault> {
+    use ExternFn::*;
+    let wanted = match (func, kind) {
+        (RegisterRead, Some(ExternKind::Register { elem, .. })) => elem.len(),
+        (
+            MeterExecute | DirectMeterExecute | HashGet | ChecksumGet | InternetChecksumGet
+            | InternetChecksumGetState | Checksum16Get | RandomRead | Random | Hash | UpdateChecksum
+            | UpdateChecksumWithPayload | AddEntry | AllocateFlowId,
+            _,
+        ) => 1,
+        _ => 0,
+    };
+    match results.len() == wanted {
+        true => Ok(()),
+        false => Err(format!("{} has {} results, {wanted} wanted", func.name(), results.len())),
+    }
+}
+
+fn call_arg(decoder: &mut Decoder<'_>, arg: &Arg) -> Result<CallArg, Fault> {
+    Ok(match arg {
+        Arg::Value(value) => CallArg::Value(decoder.value(*value)?),
+        Arg::Values(values) => {
+            let regs: Result<Vec<Reg>, Fault> = values.iter().map(|value| decoder.value(*value)).collect();
+            CallArg::Values(regs?)
+        }
+        Arg::Str(text) => CallArg::Str(text.clone()),
+        Arg::Vars(vars) => {
+            for var in vars {
+                decoder.var(*var)?;
+            }
+            CallArg::Vars(vars.clone())
+        }
+        Arg::Table(table) => match decoder.pipeline.tables.get(*table) {
+            Some(_) => CallArg::Table(table.index()),
+            None => return Err(format!("{table} does not exist")),
+        },
+        Arg::Action(action) => match decoder.pipeline.actions.get(*action) {
+            Some(_) => CallArg::Action(*action),
+            None => return Err(format!("{action} does not exist")),
+        },
+    })
+}
+
+/// Calls `note` for each value that the instruction reads.
+pub(super) fn for_each_operand(inst: &Inst, mut note: impl FnMut(Value)) {
+    match inst {
+        Inst::Store(_, a)
+        | Inst::Unary(_, a)
+        | Inst::Cast(_, a)
+        | Inst::Slice { value: a, .. }
+        | Inst::ExtractVarbit(_, a)
+        | Inst::Advance(a) => note(*a),
+        Inst::Binary(_, a, b) | Inst::Concat(a, b) | Inst::Verify(a, b) => {
+            note(*a);
+            note(*b);
+        }
+        Inst::Select { cond, then, els } => [*cond, *then, *els].into_iter().for_each(note),
+        Inst::InValueSet(_, keys) => keys.iter().copied().for_each(note),
+        Inst::Extern { args, .. } => {
+            for arg in args {
+                match arg {
+                    Arg::Value(value) => note(*value),
+                    Arg::Values(values) => values.iter().copied().for_each(&mut note),
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Calls `note` for each value that the terminator reads.
+pub(super) fn for_each_term_operand(term: &Term, mut note: impl FnMut(Value)) {
+    match term {
+        Term::Jump(to) => to.args.iter().copied().for_each(note),
+        Term::Branch { cond, then, els } => {
+            note(*cond);
+            then.args.iter().chain(&els.args).copied().for_each(note);
+        }
+        Term::Switch { value, cases, default } => {
+            note(*value);
+            for (_, to) in cases {
+                to.args.iter().copied().for_each(&mut note);
+            }
+            default.args.iter().copied().for_each(note);
+        }
+        Term::Apply { keys, .. } => keys.iter().copied().for_each(note),
+        Term::Return | Term::Exit | Term::Reject => {}
+    }
+}

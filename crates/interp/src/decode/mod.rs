@@ -1,0 +1,153 @@
+//! From a pipeline to a [`Program`].
+
+mod body;
+mod call;
+mod inst;
+mod layout;
+
+use crate::program::{Errors, Intrinsics, Program, WellKnown};
+use ir::{Entity, Pipeline, VarKind};
+use layout::Layout;
+use thiserror::Error;
+
+/// The most slots that the variables and constants of a program may take: 64 MiB a packet in flight.
+const MAX_SLOTS: u64 = 1 << 23;
+
+/// A pipeline that can't be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LoadError {
+    /// Something that the verifier refuses: always a bug of what made the pipeline.
+    #[error("in {place}: {what}; the pipeline is inconsistent, which is a bug of what made it (run the IR verifier on it)")]
+    Inconsistent {
+        /// Where.
+        place: String,
+        /// What.
+        what: String,
+    },
+    /// The pipeline's own entries or default actions.
+    #[error(transparent)]
+    State(#[from] tables::StateError),
+    /// A limit of this engine.
+    #[error("the program needs {slots} words of variables, more than {most}: make stacks or varbits smaller")]
+    TooLarge {
+        /// How many.
+        slots: u64,
+        /// How many there can be.
+        most: u64,
+    },
+}
+
+/// Something wrong within one body; the caller adds the place.
+pub(crate) type Fault = String;
+
+/// Decodes a pipeline.
+pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
+    let slots: u64 = pipeline.vars.values().map(|v| u64::from(v.ty.width() / 64 + 2)).sum();
+    if slots > MAX_SLOTS {
+        return Err(LoadError::TooLarge { slots, most: MAX_SLOTS });
+    }
+    let mut layout = Layout::new(pipeline);
+    let mut codes = Vec::new();
+    for control in pipeline.controls.values() {
+        let code = body::decode_body(pipeline, &mut layout, control)
+            .map_err(|what| LoadError::Inconsistent { place: control.name.clone(), what })?;
+        codes.push(code);
+    }
+    let error = |name: &str| pipeline.errors.iter().position(|e| e == name).unwrap_or(0) as u32;
+    let metadata = pipeline.vars.iter().filter(|(_, var)| !matches!(var.kind, VarKind::Field(..) | VarKind::NextIndex(_)));
+    let metadata = metadata.map(|(id, _)| layout.var(id)).collect();
+    let intrinsics = pipeline.intrinsics.iter().filter(|(_, id)| pipeline.vars.get(**id).is_some());
+    let intrinsics = intrinsics.map(|(name, id)| (name.clone(), layout.var(*id))).collect();
+    let words = |listed: &ir::ActionRef| match pipeline.actions.get(listed.action) {
+        Some(_) => tables::action_layout(pipeline, listed.action).last().map_or(0, |f| (f.offset + f.words) as u32),
+        None => 0,
+    };
+    let mut program = Program {
+        initial: Vec::new(),
+        vars: layout.var_slots(),
+        var_regs: pipeline.vars.keys().map(|id| layout.var(id)).collect(),
+        var_names: pipeline.vars.values().map(|v| v.name.clone()).collect(),
+        slot_vars: Vec::new(),
+        metadata,
+        headers: layout.headers(pipeline)?,
+        codes,
+        well_known: well_known(pipeline, &layout, &intrinsics),
+        intrinsics,
+        colours: colours(pipeline),
+        default_expire_profile: pipeline.tables.values().map(default_expire_profile).collect(),
+        errors: Errors {
+            packet_too_short: error("PacketTooShort"),
+            no_match: error("NoMatch"),
+            stack_out_of_bounds: error("StackOutOfBounds"),
+            header_too_short: error("HeaderTooShort"),
+            parser_timeout: error("ParserTimeout"),
+            parser_invalid_argument: error("ParserInvalidArgument"),
+        },
+        externs: pipeline.externs.len(),
+        tables: pipeline.tables.len(),
+        arm_words: pipeline.tables.values().map(|t| t.actions.iter().map(words).collect()).collect(),
+    };
+    program.initial = layout.initial();
+    program.slot_vars = vec![0; program.vars.1 as usize];
+    for (index, reg) in program.var_regs.iter().enumerate() {
+        let first = (reg.slot - program.vars.0) as usize;
+        program.slot_vars[first..first + reg.words as usize].fill(index as u32);
+    }
+    if program.initial.len() as u64 > 2 * MAX_SLOTS {
+        return Err(LoadError::TooLarge { slots: program.initial.len() as u64, most: 2 * MAX_SLOTS });
+    }
+    debug_assert!(pipeline.vars.keys().all(|id| id.index() < program.var_regs.len()));
+    Ok(program)
+}
+
+/// The variables that the architecture and the engine look at. The program's reasons are found by name: the last component
+/// is `drop_reason`, or `cpu_reason` or `punt_reason`; metadata that are kept from block to block come before locals.
+fn well_known(pipeline: &Pipeline, layout: &Layout, intrinsics: &Intrinsics) -> WellKnown {
+    let std = |name: &str| intrinsics.get(&format!("standard_metadata.{name}")).copied();
+    let reason = |names: &[&str]| {
+        let candidates = pipeline.vars.iter().filter(|(_, var)| {
+            let last = var.name.rsplit('.').next().unwrap_or_default();
+            names.contains(&last) && var.kind == VarKind::Meta && (1..=32).contains(&var.ty.width())
+        });
+        candidates.map(|(id, _)| layout.var(id)).next()
+    };
+    WellKnown {
+        ingress_port: std("ingress_port"),
+        egress_spec: std("egress_spec"),
+        egress_port: std("egress_port"),
+        instance_type: std("instance_type"),
+        packet_length: std("packet_length"),
+        enq_timestamp: std("enq_timestamp"),
+        enq_qdepth: std("enq_qdepth"),
+        deq_timedelta: std("deq_timedelta"),
+        deq_qdepth: std("deq_qdepth"),
+        ingress_global_timestamp: std("ingress_global_timestamp"),
+        egress_global_timestamp: std("egress_global_timestamp"),
+        mcast_grp: std("mcast_grp"),
+        egress_rid: std("egress_rid"),
+        checksum_error: std("checksum_error"),
+        parser_error: std("parser_error"),
+        drop_reason: reason(&["drop_reason"]),
+        cpu_reason: reason(&["cpu_reason", "punt_reason"]),
+    }
+}
+
+/// v1model has numbers for colours, PNA an enumeration.
+fn colours(pipeline: &Pipeline) -> [u64; 3] {
+    if pipeline.arch == ir::Arch::V1Model {
+        return [0, 1, 2];
+    }
+    let declared = pipeline.enums.values().find(|e| e.name == "PNA_MeterColor_t");
+    let index = |name: &str, fallback: u64| {
+        let position = declared.and_then(|e| e.members.iter().position(|m| m == name));
+        position.map_or(fallback, |p| p as u64)
+    };
+    [index("GREEN", 1), index("YELLOW", 2), index("RED", 0)]
+}
+
+fn default_expire_profile(table: &ir::Table) -> Option<u8> {
+    let property = "default_idle_timeout_for_data_plane_added_entries";
+    let (_, text) = table.properties.iter().find(|(name, _)| name == property)?;
+    let digits = text.rsplit(['w', ' ', ')']).find(|part| !part.is_empty())?;
+    digits.trim().parse().ok()
+}

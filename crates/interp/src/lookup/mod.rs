@@ -1,0 +1,279 @@
+//! Tables as the engine keeps them: std maps and linear scans, on purpose nothing of the crate `tables`.
+
+mod exact;
+mod prefix;
+mod scan;
+mod shape;
+
+use crate::meter::Meter;
+use crate::program::Reg;
+use exact::WordMap;
+use ir::{Arch, Entity, MatchKind, Pipeline, TableId};
+use prefix::Prefixes;
+use scan::Scan;
+use shape::Shape;
+use std::sync::Arc;
+use tables::{Action, CounterData, Entry, KeyLayout, PackedKey};
+
+/// What is done on a hit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The action at this position in the table's list, with the arguments of the entry.
+    Arm(u32),
+    /// A member of the table's profile.
+    Member(u32),
+    /// A group of the table's selector.
+    Group(u32),
+}
+
+/// An entry with what changes as packets hit it.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// The entry; `None` for a slot that is free.
+    pub entry: Option<Arc<Entry>>,
+    /// What it does.
+    pub target: Target,
+    /// Its direct counter.
+    pub counter: CounterData,
+    /// Its direct meter, if configured.
+    pub meter: Option<Box<Meter>>,
+    /// When its idle time began, in nanoseconds.
+    pub active: u64,
+    /// Its idle time in nanoseconds; 0 is none.
+    pub timeout: u64,
+    /// When the engine will look at the idle time next.
+    pub queued: Option<u64>,
+    /// Tells it from entries that had the slot before.
+    pub generation: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Strategy {
+    /// No keys: nothing is ever hit.
+    Never,
+    Exact(WordMap),
+    Prefixes(Prefixes),
+    Scan(Scan),
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its places of keys.
+    pub shape: Shape,
+    layout: KeyLayout,
+    strategy: Strategy,
+    /// Entries by number.
+    pub slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Arguments of the entries, `stride` words each.
+    args: Vec<u64>,
+    stride: usize,
+    /// Position of each action in the table's list.
+    positions: Vec<Option<u32>>,
+    /// What the default action is.
+    pub default: Target,
+    /// Its arguments.
+    pub default_args: Box<[u64]>,
+    /// The last key that was looked up.
+    pub key: Vec<u64>,
+    /// Whether a hit restarts the idle time.
+    pub restart_on_hit: bool,
+    /// v1model: a hit counts and meters by itself.
+    pub count_on_hit: bool,
+    /// As `count_on_hit`.
+    pub meter_on_hit: bool,
+    /// Whether idle entries are deleted, or only told of.
+    pub auto_delete: bool,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(pipeline: &Pipeline, id: TableId) -> Table {
+        let declared = &pipeline.tables[id];
+        let shape = Shape::new(&declared.keys);
+        let others: Vec<&shape::Place> = shape.places.iter().filter(|p| p.kind != MatchKind::Exact).collect();
+        let strategy = match others[..] {
+            _ if shape.places.is_empty() => Strategy::Never,
+            [] => Strategy::Exact(WordMap::new(shape.total)),
+            [only] if only.kind == MatchKind::Lpm && only.width <= 1024 => Strategy::Prefixes(Prefixes::new(&shape, only)),
+            _ => Strategy::Scan(Scan::new(&shape)),
+        };
+        let mut positions = vec![None; pipeline.actions.len()];
+        for (position, listed) in declared.actions.iter().enumerate() {
+            if let Some(place) = positions.get_mut(listed.action.index()) {
+                *place = Some(position as u32);
+            }
+        }
+        let words = |action: ir::ActionId| {
+            tables::action_layout(pipeline, action).last().map_or(0, |field| field.offset + field.words)
+        };
+        let listed = declared.actions.iter().filter(|a| pipeline.actions.get(a.action).is_some());
+        let stride = listed.map(|a| words(a.action)).max().unwrap_or(0);
+        let v1model = pipeline.arch == Arch::V1Model;
+        let property = |name: &str, value: &str| {
+            declared.properties.iter().any(|(n, text)| n == name && text.contains(value))
+        };
+        Table {
+            key: vec![0; shape.total],
+            layout: KeyLayout::new(&declared.keys),
+            shape,
+            strategy,
+            slots: Vec::new(),
+            free: Vec::new(),
+            args: Vec::new(),
+            stride,
+            positions,
+            default: Target::Arm(0),
+            default_args: Box::default(),
+            restart_on_hit: true,
+            count_on_hit: v1model && declared.direct_counter.is_some(),
+            meter_on_hit: v1model && declared.direct_meter.is_some(),
+            auto_delete: property("pna_idle_timeout", "AUTO_DELETE")
+                || property("idle_timeout_with_auto_delete", "true"),
+        }
+    }
+
+    /// Packs a packet's key and looks it up: the number of the entry that is hit.
+    #[inline]
+    pub fn lookup(&mut self, slots: &[u64], keys: &[Reg]) -> Option<u32> {
+        let mut key = std::mem::take(&mut self.key);
+        self.shape.pack(slots, keys, &mut key);
+        self.key = key;
+        match &mut self.strategy {
+            Strategy::Never => None,
+            Strategy::Exact(map) => map.get(&self.key),
+            Strategy::Prefixes(prefixes) => prefixes.get(&self.key),
+            Strategy::Scan(scan) => scan.get(&self.key),
+        }
+    }
+
+    /// The arguments of an entry with a direct action.
+    #[inline]
+    pub fn args(&self, slot: u32) -> &[u64] {
+        let first = slot as usize * self.stride;
+        &self.args[first..first + self.stride]
+    }
+
+    /// The position of an action in the table's list.
+    pub fn position(&self, action: ir::ActionId) -> Option<u32> {
+        self.positions.get(action.index()).copied().flatten()
+    }
+
+    /// What an action leads to, and its arguments.
+    pub fn target<'a>(&self, action: &'a Action) -> (Target, &'a [u64]) {
+        match action {
+            Action::Call(id, args) => (Target::Arm(self.position(*id).unwrap_or(0)), args),
+            Action::Member(id) => (Target::Member(*id), &[]),
+            Action::Group(id) => (Target::Group(*id), &[]),
+        }
+    }
+
+    /// Adds an entry. `now` begins its idle time.
+    pub fn insert(&mut self, entry: &Arc<Entry>, counter: CounterData, now: u64) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                entry: None,
+                target: Target::Arm(0),
+                counter: CounterData::default(),
+                meter: None,
+                active: 0,
+                timeout: 0,
+                queued: None,
+                generation: 0,
+            });
+            self.args.resize(self.slots.len() * self.stride, 0);
+            self.slots.len() as u32 - 1
+        });
+        self.set(number, entry);
+        let slot = &mut self.slots[number as usize];
+        (slot.counter, slot.active, slot.timeout) = (counter, now, entry.idle_timeout_ns);
+        slot.meter = entry.meter.as_ref().map(|config| Box::new(Meter::new(**config, now)));
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.queued = None;
+        match &mut self.strategy {
+            Strategy::Never => {}
+            Strategy::Exact(map) => {
+                map.insert(&self.shape.pack_entry(&self.layout, entry), number);
+            }
+            Strategy::Prefixes(prefixes) => prefixes.insert(&self.shape, &self.layout, entry, number),
+            Strategy::Scan(scan) => scan.insert(&self.shape, &self.layout, entry, number),
+        }
+        number
+    }
+
+    /// Entry and action of a slot.
+    fn set(&mut self, number: u32, entry: &Arc<Entry>) {
+        let (target, args) = self.target(&entry.action);
+        let first = number as usize * self.stride;
+        let room = &mut self.args[first..first + self.stride];
+        room.fill(0);
+        room[..args.len()].copy_from_slice(args);
+        let slot = &mut self.slots[number as usize];
+        (slot.entry, slot.target) = (Some(entry.clone()), target);
+    }
+
+    /// Replaces an entry by one with the same key. Its counter goes on; its meter does if the configuration is the same.
+    pub fn modify(&mut self, old: &Entry, new: &Arc<Entry>, counter: Option<CounterData>, now: u64) -> Option<u32> {
+        let number = self.find(old)?;
+        self.set(number, new);
+        if let Strategy::Scan(scan) = &mut self.strategy {
+            // Rules keep their entries for sorting.
+            scan.insert(&self.shape, &self.layout, new, number);
+        }
+        let slot = &mut self.slots[number as usize];
+        slot.counter = counter.unwrap_or(slot.counter);
+        if old.idle_timeout_ns != new.idle_timeout_ns {
+            (slot.timeout, slot.active) = (new.idle_timeout_ns, now);
+        }
+        if old.meter != new.meter {
+            slot.meter = new.meter.as_ref().map(|config| Box::new(Meter::new(**config, now)));
+        }
+        Some(number)
+    }
+
+    /// Takes an entry out.
+    pub fn remove(&mut self, entry: &Entry) -> Option<u32> {
+        let number = match &mut self.strategy {
+            Strategy::Never => None,
+            Strategy::Exact(map) => map.remove(&self.shape.pack_entry(&self.layout, entry)),
+            Strategy::Prefixes(prefixes) => prefixes.remove(&self.shape, &self.layout, entry),
+            Strategy::Scan(scan) => scan.remove(entry),
+        }?;
+        let slot = &mut self.slots[number as usize];
+        (slot.entry, slot.meter, slot.timeout) = (None, None, 0);
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(number);
+        Some(number)
+    }
+
+    /// The number of an entry.
+    pub fn find(&self, entry: &Entry) -> Option<u32> {
+        match &self.strategy {
+            Strategy::Never => None,
+            Strategy::Exact(map) => map.get(&self.shape.pack_entry(&self.layout, entry)),
+            Strategy::Prefixes(prefixes) => prefixes.find(&self.shape, &self.layout, entry),
+            Strategy::Scan(scan) => scan.find(entry),
+        }
+    }
+
+    /// Call it after the changes of a batch.
+    pub fn settle(&mut self) {
+        if let Strategy::Scan(scan) = &mut self.strategy {
+            scan.settle(&self.shape, &self.layout);
+        }
+    }
+
+    /// The key that was looked up last, in the form of an entry of a table whose keys are all exact.
+    pub fn missed_key(&self) -> PackedKey {
+        let mut key = PackedKey::from_elem(0, self.layout.len);
+        for place in &self.shape.places {
+            let offset = self.layout.fields[place.field].offset;
+            for index in 0..place.words {
+                let word = self.key[place.word + index] >> place.shift;
+                key[offset + index] = if place.words == 1 { word & crate::words::mask64(place.width) } else { word };
+            }
+        }
+        key
+    }
+}

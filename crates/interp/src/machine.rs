@@ -1,0 +1,256 @@
+//! The instruction loop.
+
+use crate::frame::Frame;
+use crate::memory::Memory;
+use crate::program::*;
+use crate::trace::{Event, Trace};
+use crate::wire::BitBuffer;
+use crate::words;
+use ir::{Loc, Pipeline, UnaryOp};
+use num_bigint::BigUint;
+use packet::EngineReason;
+use tables::big_from_words;
+
+/// How a block of the architecture ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// At its end.
+    Return,
+    /// By `exit`.
+    Exit,
+    /// A parser in state reject.
+    Reject,
+    /// The engine gave up; the packet is dropped.
+    Abort(EngineReason),
+}
+
+/// What the engine needs besides a packet, borrowed for a pass. `T`: steps are recorded.
+pub struct Machine<'a, const T: bool> {
+    /// The decoded program.
+    pub program: &'a Program,
+    /// What it was decoded from, for names.
+    pub pipeline: &'a Pipeline,
+    /// What outlives a packet.
+    pub memory: &'a mut Memory,
+    /// Where steps go.
+    pub trace: &'a mut Trace,
+    /// Backward jumps and table applications that the packet may still make.
+    pub fuel: u64,
+    /// Parser states that this pass may still enter.
+    pub parser_fuel: u64,
+    /// For hashes and checksums.
+    pub bits: &'a mut BitBuffer,
+}
+
+/// What the instruction loop does next.
+pub(crate) enum Next {
+    Go,
+    Jump(Pc),
+    Stop(Outcome),
+}
+
+impl<const T: bool> Machine<'_, T> {
+    /// Runs a block of the architecture.
+    pub fn run(&mut self, frame: &mut Frame, code: usize) -> Outcome {
+        let program = self.program;
+        let code_index = code;
+        let code = &program.codes[code];
+        if T {
+            let role = format!("{:?}", code.kind);
+            self.note(Event::Enter { block: code.name.clone(), role }, Loc::default());
+        }
+        frame.sums.fill(0);
+        frame.checksums.iter_mut().for_each(BitBuffer::clear);
+        let mut pc = 0usize;
+        loop {
+            let Some(op) = code.ops.get(pc) else { return Outcome::Abort(EngineReason::EngineFault) };
+            let at = pc;
+            pc += 1;
+            let s = &mut frame.slots[..];
+            macro_rules! at {
+                ($slot:expr) => {
+                    s[*$slot as usize]
+                };
+            }
+            match op {
+                Op::Mov1 { d, a } => {
+                    if T {
+                        self.note_set(frame, *d, *a, code.locs[at]);
+                        frame.slots[*d as usize] = frame.slots[*a as usize];
+                    } else {
+                        at!(d) = at!(a);
+                    }
+                }
+                Op::MovN { d, a, n } => {
+                    if T {
+                        self.note_set(frame, *d, *a, code.locs[at]);
+                    }
+                    frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
+                }
+                Op::Field1 { h, d, a } => {
+                    if frame.valid[*h as usize] {
+                        if T {
+                            self.note_set(frame, *d, *a, code.locs[at]);
+                        }
+                        frame.slots[*d as usize] = frame.slots[*a as usize];
+                    }
+                }
+                Op::FieldN { h, d, a, n } => {
+                    if frame.valid[*h as usize] {
+                        if T {
+                            self.note_set(frame, *d, *a, code.locs[at]);
+                        }
+                        frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
+                    }
+                }
+                Op::Add1 { d, a, b, mask } => at!(d) = at!(a).wrapping_add(at!(b)) & mask,
+                Op::Sub1 { d, a, b, mask } => at!(d) = at!(a).wrapping_sub(at!(b)) & mask,
+                Op::Mul1 { d, a, b, mask } => at!(d) = at!(a).wrapping_mul(at!(b)) & mask,
+                Op::And1 { d, a, b } => at!(d) = at!(a) & at!(b),
+                Op::Or1 { d, a, b } => at!(d) = at!(a) | at!(b),
+                Op::Xor1 { d, a, b } => at!(d) = at!(a) ^ at!(b),
+                Op::Not1 { d, a, mask } => at!(d) = !at!(a) & mask,
+                Op::Neg1 { d, a, mask } => at!(d) = at!(a).wrapping_neg() & mask,
+                Op::Shl1 { d, a, b, mask } => at!(d) = if at!(b) < 64 { (at!(a) << at!(b)) & mask } else { 0 },
+                Op::Shr1 { d, a, b } => at!(d) = if at!(b) < 64 { at!(a) >> at!(b) } else { 0 },
+                Op::Eq1 { d, a, b } => at!(d) = u64::from(at!(a) == at!(b)),
+                Op::Ne1 { d, a, b } => at!(d) = u64::from(at!(a) != at!(b)),
+                Op::Lt1 { d, a, b } => at!(d) = u64::from(at!(a) < at!(b)),
+                Op::Le1 { d, a, b } => at!(d) = u64::from(at!(a) <= at!(b)),
+                Op::LtS1 { d, a, b, shift } => {
+                    at!(d) = u64::from(((at!(a) << shift) as i64) < ((at!(b) << shift) as i64));
+                }
+                Op::LeS1 { d, a, b, shift } => {
+                    at!(d) = u64::from(((at!(a) << shift) as i64) <= ((at!(b) << shift) as i64));
+                }
+                Op::Mask1 { d, a, mask } => at!(d) = at!(a) & mask,
+                Op::Sext1 { d, a, shift, mask } => at!(d) = (((at!(a) << shift) as i64) >> shift) as u64 & mask,
+                Op::Slice1 { d, a, lo, mask } => at!(d) = (at!(a) >> lo) & mask,
+                Op::Concat1 { d, a, b, shift } => at!(d) = at!(a) << shift | at!(b),
+                Op::Select1 { d, c, a, b } => at!(d) = if at!(c) != 0 { at!(a) } else { at!(b) },
+                Op::SelectN { d, c, a, b, n } => {
+                    let from = if at!(c) != 0 { *a } else { *b };
+                    s.copy_within(from as usize..(from + n) as usize, *d as usize);
+                }
+                Op::Wide { index } => wide(frame, &code.wide[*index as usize]),
+                Op::IsValid { d, h } => at!(d) = u64::from(frame.valid[*h as usize]),
+                Op::Goto { pc: to } => pc = *to as usize,
+                Op::Back { pc: to } => {
+                    if !self.burn() {
+                        return Outcome::Abort(EngineReason::StepLimit);
+                    }
+                    pc = *to as usize;
+                }
+                Op::Branch { c, then, els } => pc = if at!(c) != 0 { *then } else { *els } as usize,
+                Op::Switch { index } => pc = switch(s, &code.switches[*index as usize]) as usize,
+                Op::Apply { index } => {
+                    if !self.burn() {
+                        return Outcome::Abort(EngineReason::StepLimit);
+                    }
+                    pc = self.apply(frame, &code.applies[*index as usize], code.locs[at]) as usize;
+                }
+                Op::Return => return Outcome::Return,
+                Op::Exit => return Outcome::Exit,
+                Op::Reject => return Outcome::Reject,
+                Op::Call { index } => {
+                    self.call(frame, (code_index, *index), &code.calls[*index as usize], code.locs[at]);
+                    if frame.assert_failed {
+                        return Outcome::Abort(EngineReason::AssertFailed);
+                    }
+                }
+                other => match self.packet_op(frame, code, other, code.locs[at]) {
+                    Next::Go => {}
+                    Next::Jump(to) => pc = to as usize,
+                    Next::Stop(outcome) => return outcome,
+                },
+            }
+        }
+    }
+
+    /// Uses up fuel; false if there is none.
+    fn burn(&mut self) -> bool {
+        let some = self.fuel > 0;
+        self.fuel = self.fuel.saturating_sub(1);
+        some
+    }
+}
+
+fn switch(slots: &[u64], switch: &Switch) -> Pc {
+    let from = switch.value.slot as usize;
+    if switch.wide.is_empty() {
+        let value = slots[from];
+        return match switch.narrow.binary_search_by_key(&value, |(word, _)| *word) {
+            Ok(found) => switch.narrow[found].1,
+            Err(_) => switch.default,
+        };
+    }
+    let value = &slots[from..from + switch.value.words as usize];
+    switch.wide.iter().find(|(words, _)| **words == *value).map_or(switch.default, |(_, pc)| *pc)
+}
+
+/// The number in a register; of a varbit its bits.
+pub(crate) fn big(frame: &Frame, reg: Reg) -> BigUint {
+    let words = frame.words(reg);
+    big_from_words(if reg.varbit { &words[1..] } else { words })
+}
+
+fn number(frame: &Frame, reg: Reg) -> u128 {
+    words::load128(frame.words(reg))
+}
+
+fn wide(frame: &mut Frame, op: &WideOp) {
+    match *op {
+        WideOp::Binary { op, d, a, b } => wide_binary(frame, op, d, a, b),
+        WideOp::Unary { op, d, a } => {
+            let value = big(frame, a);
+            let result = match op {
+                UnaryOp::Neg => words::binary_big(ir::BinaryOp::Sub, false, a.width, &BigUint::ZERO, &value),
+                UnaryOp::Not => words::cut(BigUint::from(1u8) << a.width, a.width + 1) - 1u8 - value,
+                UnaryOp::LogicalNot => BigUint::from(u8::from(value == BigUint::ZERO)),
+            };
+            words::store_big(frame.words_mut(d), &result);
+        }
+        WideOp::Cast { d, a } => {
+            let signed = a.signed && d.width > a.width;
+            if a.width <= 128 && d.width <= 128 && !signed {
+                let value = number(frame, a) & words::mask128(d.width);
+                return words::store128(frame.words_mut(d), value);
+            }
+            let value = big(frame, a);
+            let value = if signed { words::from_signed(&words::to_signed(&value, a.width), d.width) } else { value };
+            words::store_big(frame.words_mut(d), &words::cut(value, d.width));
+        }
+        WideOp::Slice { d, a, lo } => {
+            if a.width <= 128 {
+                let value = (number(frame, a) >> lo) & words::mask128(d.width);
+                return words::store128(frame.words_mut(d), value);
+            }
+            let value = words::cut(big(frame, a) >> lo, d.width);
+            words::store_big(frame.words_mut(d), &value);
+        }
+        WideOp::Concat { d, high, low } => {
+            if d.width <= 128 && low.width < 128 {
+                let value = number(frame, high) << low.width | number(frame, low);
+                return words::store128(frame.words_mut(d), value);
+            }
+            let value = (big(frame, high) << low.width) | big(frame, low);
+            words::store_big(frame.words_mut(d), &words::cut(value, d.width));
+        }
+    }
+}
+
+fn wide_binary(frame: &mut Frame, op: ir::BinaryOp, d: Reg, a: Reg, b: Reg) {
+    use ir::BinaryOp::{Eq, Ne};
+    if matches!(op, Eq | Ne) {
+        // Also varbits, whose length counts: words that are not used are 0.
+        let equal = frame.words(a) == frame.words(b);
+        frame.words_mut(d)[0] = u64::from(equal == (op == Eq));
+        return;
+    }
+    if a.width <= 128 && b.width <= 128 {
+        let result = words::binary128(op, a.signed, a.width, number(frame, a), number(frame, b));
+        return words::store128(frame.words_mut(d), result);
+    }
+    let result = words::binary_big(op, a.signed, a.width, &big(frame, a), &big(frame, b));
+    words::store_big(frame.words_mut(d), &result);
+}

@@ -1,0 +1,377 @@
+//! What lives longer than a packet: tables, counters, meters, registers, digests, groups and sessions.
+
+use crate::lookup::Table;
+use crate::meter::Meter;
+use ir::{Entity, ExternId, ExternKind, Pipeline, TableId, Type};
+use num_bigint::BigUint;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::sync::Arc;
+use tables::{Action, Change, CloneSession, CounterData, Entry, MulticastGroup, State, words_for};
+
+/// Arrays of up to this many words are allocated as a whole, larger ones element by element when written.
+const DENSE: u64 = 1 << 23;
+/// The most digest messages and notifications that wait for the control plane.
+pub const MAX_WAITING: usize = 1 << 16;
+
+/// An array of elements of some words, all 0 or `initial` at first.
+#[derive(Clone, Debug)]
+pub struct Array {
+    stride: usize,
+    size: u64,
+    initial: Box<[u64]>,
+    dense: Vec<u64>,
+    sparse: HashMap<u64, Box<[u64]>>,
+}
+
+impl Array {
+    fn new(size: u64, initial: Box<[u64]>) -> Array {
+        let stride = initial.len();
+        let words = size.saturating_mul(stride as u64);
+        let zero = initial.iter().all(|word| *word == 0);
+        let dense = match words <= DENSE {
+            true if zero => vec![0; words as usize],
+            true => initial.repeat(size as usize),
+            false => Vec::new(),
+        };
+        Array { stride, size, initial, dense, sparse: HashMap::new() }
+    }
+
+    /// The words of an element; `None` beyond the end.
+    pub fn get(&self, index: u64) -> Option<&[u64]> {
+        if index >= self.size {
+            return None;
+        }
+        if self.dense.is_empty() {
+            return Some(self.sparse.get(&index).unwrap_or(&self.initial));
+        }
+        let first = index as usize * self.stride;
+        Some(&self.dense[first..first + self.stride])
+    }
+
+    /// The words of an element, to be written.
+    pub fn get_mut(&mut self, index: u64) -> Option<&mut [u64]> {
+        if index >= self.size {
+            return None;
+        }
+        if self.dense.is_empty() {
+            let initial = &self.initial;
+            return Some(self.sparse.entry(index).or_insert_with(|| initial.clone()));
+        }
+        let first = index as usize * self.stride;
+        Some(&mut self.dense[first..first + self.stride])
+    }
+
+    /// Gives all elements one value.
+    pub fn fill(&mut self, value: &[u64]) {
+        *self = Array::new(self.size, value.into());
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> u64 {
+        self.size
+    }
+}
+
+/// An action profile or selector as packets use it.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    /// Each member's action.
+    pub actions: HashMap<u32, Action>,
+    /// The list that a group's hash picks from.
+    pub groups: HashMap<u32, Box<[u32]>>,
+}
+
+/// State of an extern object.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// Packets and bytes by index.
+    Counter(Array),
+    /// Configured meters by index.
+    Meter(u64, HashMap<u64, Meter>),
+    /// Register elements with the types of their leaves.
+    Register(Array, Vec<Type>),
+    /// Profile or selector.
+    Members(Members),
+    /// Nothing that outlives a packet.
+    None,
+}
+
+/// A message for the control plane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DigestMessage {
+    /// The digest object.
+    pub digest: ExternId,
+    /// The leaves of the message.
+    pub values: Vec<BigUint>,
+}
+
+/// An entry that was idle for its time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IdleEntry {
+    /// Its table.
+    pub table: TableId,
+    /// The entry.
+    pub entry: Arc<Entry>,
+    /// Whether it was deleted.
+    pub deleted: bool,
+}
+
+/// Everything that outlives a packet.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// Tables by number.
+    pub tables: Vec<Table>,
+    /// Extern objects by number.
+    pub objects: Vec<Object>,
+    /// Groups by number.
+    pub multicast: BTreeMap<u32, MulticastGroup>,
+    /// Sessions by number.
+    pub clones: BTreeMap<u32, CloneSession>,
+    /// Members of value sets, with the layout of their keys.
+    pub value_sets: Vec<(tables::KeyLayout, Vec<tables::PackedKey>)>,
+    /// Digest messages that nobody has fetched.
+    pub digests: VecDeque<DigestMessage>,
+    /// Digest messages and notifications that were lost because too many waited.
+    pub lost: u64,
+    /// Deadlines of entries: time, table, slot, generation.
+    deadlines: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
+    /// State of the random numbers.
+    pub random: u64,
+    /// What `allocate_flow_id` gave last.
+    pub flow_id: u32,
+    /// The control plane's words.
+    pub state: State,
+    /// Nanoseconds, as given with the last packet or `advance_time`.
+    pub now: u64,
+}
+
+impl Memory {
+    /// The memory of a pipeline to which nobody has written.
+    pub fn new(pipeline: &Pipeline, state: State, seed: u64) -> Memory {
+        let set = |(id, _): (ir::ValueSetId, &ir::ValueSet)| (state.value_set_layout(id).clone(), Vec::new());
+        let mut memory = Memory {
+            tables: pipeline.tables.keys().map(|id| Table::new(pipeline, id)).collect(),
+            objects: pipeline.externs.values().map(|object| new_object(&object.kind)).collect(),
+            multicast: BTreeMap::new(),
+            clones: BTreeMap::new(),
+            value_sets: pipeline.value_sets.iter().map(set).collect(),
+            digests: VecDeque::new(),
+            lost: 0,
+            deadlines: BinaryHeap::new(),
+            random: seed,
+            flow_id: 0,
+            state,
+            now: 0,
+        };
+        for id in pipeline.tables.keys() {
+            let entries: Vec<Arc<Entry>> = memory.state.entries(id).cloned().collect();
+            for entry in entries {
+                memory.tables[id.index()].insert(&entry, CounterData::default(), 0);
+            }
+            memory.set_default(id);
+            memory.tables[id.index()].settle();
+        }
+        memory
+    }
+
+    fn set_default(&mut self, id: TableId) {
+        let table = &mut self.tables[id.index()];
+        let (target, args) = table.target(self.state.default_action(id));
+        let args = args.into();
+        (table.default, table.default_args) = (target, args);
+    }
+
+    /// Carries out the changes of a batch that `self.state` has accepted.
+    pub fn carry_out(&mut self, changes: Vec<Change>) {
+        let mut touched = Vec::new();
+        for change in changes {
+            match change {
+                Change::Inserted(table, entry, counter) => {
+                    let slot = self.tables[table.index()].insert(&entry, counter, self.now);
+                    self.watch(table.0, slot);
+                    touched.push(table.index());
+                }
+                Change::Modified(table, old, new, counter) => {
+                    if let Some(slot) = self.tables[table.index()].modify(&old, &new, counter, self.now) {
+                        self.watch(table.0, slot);
+                    }
+                    touched.push(table.index());
+                }
+                Change::Deleted(table, entry) => {
+                    self.tables[table.index()].remove(&entry);
+                    touched.push(table.index());
+                }
+                Change::DefaultAction(table) => self.set_default(table),
+                Change::DirectCounter(table, entry, data) => {
+                    let table = &mut self.tables[table.index()];
+                    if let Some(slot) = table.find(&entry) {
+                        table.slots[slot as usize].counter = data;
+                    }
+                }
+                other => self.carry_out_object(other),
+            }
+        }
+        touched.dedup();
+        for table in touched {
+            self.tables[table].settle();
+        }
+    }
+
+    fn carry_out_object(&mut self, change: Change) {
+        match change {
+            Change::Member(profile, id) => {
+                let action = self.state.profile(profile).and_then(|p| p.members.get(&id)).map(|m| m.action.clone());
+                if let Some(Object::Members(members)) = self.objects.get_mut(profile.index()) {
+                    match action {
+                        Some(action) => members.actions.insert(id, action),
+                        None => members.actions.remove(&id),
+                    };
+                }
+            }
+            Change::Group(profile, id) => {
+                let places = self.state.profile(profile).and_then(|p| p.groups.get(&id)).map(|g| g.places().collect());
+                if let Some(Object::Members(members)) = self.objects.get_mut(profile.index()) {
+                    match places {
+                        Some(places) => members.groups.insert(id, places),
+                        None => members.groups.remove(&id),
+                    };
+                }
+            }
+            Change::ValueSet(set) => self.value_sets[set.index()].1 = self.state.value_set(set).to_vec(),
+            Change::Meter(meter, index) => {
+                let config = self.state.meter(meter, index).copied();
+                if let Some(Object::Meter(_, meters)) = self.objects.get_mut(meter.index()) {
+                    match config {
+                        Some(config) => meters.insert(index, Meter::new(config, self.now)),
+                        None => meters.remove(&index),
+                    };
+                }
+            }
+            Change::Counter(counter, index, data) => {
+                if let Some(Object::Counter(array)) = self.objects.get_mut(counter.index())
+                    && let Some([packets, bytes]) = array.get_mut(index)
+                {
+                    (*packets, *bytes) = (data.packets, data.bytes);
+                }
+            }
+            Change::Register(register, index, values) => {
+                if let Some(Object::Register(array, types)) = self.objects.get_mut(register.index()) {
+                    let mut words = Vec::new();
+                    for (ty, value) in types.iter().zip(&values) {
+                        tables::push_words(value, words_for(ty.width()), &mut words);
+                    }
+                    match index {
+                        None => array.fill(&words),
+                        Some(index) => {
+                            if let Some(element) = array.get_mut(index) {
+                                element.copy_from_slice(&words);
+                            }
+                        }
+                    }
+                }
+            }
+            Change::Multicast(id) => match self.state.multicast_groups().get(&id) {
+                Some(group) => drop(self.multicast.insert(id, group.clone())),
+                None => drop(self.multicast.remove(&id)),
+            },
+            Change::Clone(id) => match self.state.clone_sessions().get(&id) {
+                Some(session) => drop(self.clones.insert(id, session.clone())),
+                None => drop(self.clones.remove(&id)),
+            },
+            // Profiles are looked up when an entry asks for one.
+            Change::ExpireTime(_) => {}
+            Change::Inserted(..)
+            | Change::Modified(..)
+            | Change::Deleted(..)
+            | Change::DefaultAction(_)
+            | Change::DirectCounter(..) => {}
+        }
+    }
+
+    /// Keeps an eye on an entry's idle time.
+    pub fn watch(&mut self, table: u32, slot: u32) {
+        let entry = &mut self.tables[table as usize].slots[slot as usize];
+        let deadline = entry.active.saturating_add(entry.timeout);
+        // Of an entry's places in the queue only the earliest counts; a later deadline is found out when that comes.
+        if entry.timeout != 0 && entry.queued.is_none_or(|queued| deadline < queued) {
+            entry.queued = Some(deadline);
+            self.deadlines.push(Reverse((deadline, table, slot, entry.generation)));
+        }
+    }
+
+    /// The entries whose idle time has passed; those of tables with auto delete are gone.
+    pub fn expire(&mut self, now: u64) -> Vec<IdleEntry> {
+        let mut idle = Vec::new();
+        while let Some(Reverse((deadline, table, slot, generation))) = self.deadlines.peek().copied() {
+            if deadline > now {
+                break;
+            }
+            self.deadlines.pop();
+            let entry = &mut self.tables[table as usize].slots[slot as usize];
+            if entry.generation != generation || entry.queued != Some(deadline) {
+                continue;
+            }
+            entry.queued = None;
+            if entry.timeout == 0 {
+                continue;
+            }
+            if entry.active.saturating_add(entry.timeout) > now {
+                self.watch(table, slot);
+                continue;
+            }
+            let Some(kept) = entry.entry.clone() else { continue };
+            let deleted = self.tables[table as usize].auto_delete;
+            if deleted {
+                self.tables[table as usize].remove(&kept);
+                self.tables[table as usize].settle();
+                self.state.remove_idle(TableId(table), &kept);
+            } else {
+                // Told once for each time that it passes.
+                self.tables[table as usize].slots[slot as usize].active = now;
+                self.watch(table, slot);
+            }
+            if idle.len() < MAX_WAITING {
+                idle.push(IdleEntry { table: TableId(table), entry: kept, deleted });
+            } else {
+                self.lost += 1;
+            }
+        }
+        idle
+    }
+
+    /// The arguments of a member's action, of the profile that a table uses.
+    pub fn member_args(&self, pipeline: &Pipeline, table: usize, member: u32) -> &[u64] {
+        let profile = pipeline.tables.get(TableId(table as u32)).and_then(|t| t.implementation);
+        match profile.and_then(|id| self.objects.get(id.index())) {
+            Some(Object::Members(members)) => match members.actions.get(&member) {
+                Some(Action::Call(_, args)) => args,
+                _ => &[],
+            },
+            _ => &[],
+        }
+    }
+
+    /// The next random number (SplitMix64).
+    pub fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        crate::algorithm::scramble(self.random)
+    }
+}
+
+fn new_object(kind: &ExternKind) -> Object {
+    match kind {
+        ExternKind::Counter { size, .. } => Object::Counter(Array::new(*size, Box::new([0, 0]))),
+        ExternKind::Meter { size, .. } => Object::Meter(*size, HashMap::new()),
+        ExternKind::Register { size, elem, initial, .. } => {
+            let mut words = Vec::new();
+            for (index, ty) in elem.iter().enumerate() {
+                let value = initial.get(index).map(|c| c.bits.clone()).unwrap_or_default();
+                tables::push_words(&value, words_for(ty.width()), &mut words);
+            }
+            Object::Register(Array::new(*size, words.into()), elem.clone())
+        }
+        ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => Object::Members(Members::default()),
+        _ => Object::None,
+    }
+}

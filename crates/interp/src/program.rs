@@ -1,0 +1,309 @@
+//! The pipeline as the engine runs it: decoded once at load, so that a packet costs no look-up of widths or types.
+//!
+//! All scalars lie in one array of 64-bit slots: `constants | variables | values`. A value of up to 64 bits is one slot, wider
+//! ones are several, least significant first; a `varbit` is its length in bits and then its bits, as a number. Fields of
+//! an invalid header are kept 0, so that a load is nothing but a read.
+
+use ir::{BinaryOp, ControlKind, ExternFn, ExternId, HashAlgorithm, Loc, UnaryOp, VarId};
+use std::collections::BTreeMap;
+
+/// Index of a slot.
+pub type Slot = u32;
+/// Index of an instruction.
+pub type Pc = u32;
+
+/// A value in slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reg {
+    /// First slot.
+    pub slot: Slot,
+    /// How many.
+    pub words: u32,
+    /// Width in bits; of a varbit the greatest.
+    pub width: u32,
+    /// Two's complement.
+    pub signed: bool,
+    /// A varbit: its length stands first.
+    pub varbit: bool,
+}
+
+/// An instruction. A trailing `1` is the form for values of one slot. `d` is the destination, `a` and `b` are operands.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum Op {
+    Mov1 { d: Slot, a: Slot },
+    MovN { d: Slot, a: Slot, n: u32 },
+    /// Stores to a field of a header that may be invalid.
+    Field1 { h: u32, d: Slot, a: Slot },
+    FieldN { h: u32, d: Slot, a: Slot, n: u32 },
+    Add1 { d: Slot, a: Slot, b: Slot, mask: u64 },
+    Sub1 { d: Slot, a: Slot, b: Slot, mask: u64 },
+    Mul1 { d: Slot, a: Slot, b: Slot, mask: u64 },
+    And1 { d: Slot, a: Slot, b: Slot },
+    Or1 { d: Slot, a: Slot, b: Slot },
+    Xor1 { d: Slot, a: Slot, b: Slot },
+    Not1 { d: Slot, a: Slot, mask: u64 },
+    Neg1 { d: Slot, a: Slot, mask: u64 },
+    Shl1 { d: Slot, a: Slot, b: Slot, mask: u64 },
+    Shr1 { d: Slot, a: Slot, b: Slot },
+    Eq1 { d: Slot, a: Slot, b: Slot },
+    Ne1 { d: Slot, a: Slot, b: Slot },
+    Lt1 { d: Slot, a: Slot, b: Slot },
+    Le1 { d: Slot, a: Slot, b: Slot },
+    /// Signed comparisons: `shift` brings the sign to bit 63.
+    LtS1 { d: Slot, a: Slot, b: Slot, shift: u32 },
+    LeS1 { d: Slot, a: Slot, b: Slot, shift: u32 },
+    Mask1 { d: Slot, a: Slot, mask: u64 },
+    /// Widens by sign: `shift` brings the sign to bit 63.
+    Sext1 { d: Slot, a: Slot, shift: u32, mask: u64 },
+    Slice1 { d: Slot, a: Slot, lo: u32, mask: u64 },
+    Concat1 { d: Slot, a: Slot, b: Slot, shift: u32 },
+    Select1 { d: Slot, c: Slot, a: Slot, b: Slot },
+    SelectN { d: Slot, c: Slot, a: Slot, b: Slot, n: u32 },
+    /// What is wide or rare: index into `Code::wide`.
+    Wide { index: u32 },
+    IsValid { d: Slot, h: u32 },
+    SetValid { h: u32 },
+    SetInvalid { h: u32 },
+    Copy { dst: u32, src: u32 },
+    State { index: u32 },
+    Extract { h: u32 },
+    ExtractVarbit { h: u32, a: Slot },
+    Advance { a: Slot },
+    Lookahead { index: u32 },
+    Verify { c: Slot, e: Slot },
+    PacketLength { d: Slot },
+    InValueSet { index: u32 },
+    Emit { h: u32 },
+    Call { index: u32 },
+    Goto { pc: Pc },
+    /// As `Goto`, to somewhere before: uses up fuel.
+    Back { pc: Pc },
+    Branch { c: Slot, then: Pc, els: Pc },
+    Switch { index: u32 },
+    Apply { index: u32 },
+    Return,
+    Exit,
+    Reject,
+}
+
+/// An operation that is not worth an instruction of its own.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum WideOp {
+    Binary { op: BinaryOp, d: Reg, a: Reg, b: Reg },
+    Unary { op: UnaryOp, d: Reg, a: Reg },
+    Cast { d: Reg, a: Reg },
+    Slice { d: Reg, a: Reg, lo: u32 },
+    Concat { d: Reg, high: Reg, low: Reg },
+}
+
+/// A switch.
+#[derive(Clone, Debug)]
+pub struct Switch {
+    /// What is compared.
+    pub value: Reg,
+    /// Constants of one slot with their targets, sorted.
+    pub narrow: Vec<(u64, Pc)>,
+    /// Wider constants.
+    pub wide: Vec<(Box<[u64]>, Pc)>,
+    /// Otherwise.
+    pub default: Pc,
+}
+
+/// An arm of a table application.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arm {
+    /// Where it starts.
+    pub pc: Pc,
+    /// Slot of `hit`.
+    pub hit: Slot,
+    /// First slot of the parameters, which lie one after the other.
+    pub params: Slot,
+}
+
+/// A table application.
+#[derive(Clone, Debug)]
+pub struct ApplySite {
+    /// The table.
+    pub table: usize,
+    /// Its keys, selector keys included.
+    pub keys: Vec<Reg>,
+    /// One for each action of the table, in the table's order.
+    pub arms: Vec<Arm>,
+}
+
+/// A call of an extern.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The object.
+    pub object: Option<ExternId>,
+    /// The function.
+    pub func: ExternFn,
+    /// Its arguments.
+    pub args: Vec<CallArg>,
+    /// Where results go.
+    pub results: Vec<Reg>,
+    /// The algorithm, where one is named.
+    pub algorithm: Option<HashAlgorithm>,
+}
+
+/// An argument of an extern call.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum CallArg {
+    Value(Reg),
+    Values(Vec<Reg>),
+    Str(String),
+    Vars(Vec<VarId>),
+    Table(usize),
+    Action(ir::ActionId),
+}
+
+/// The code of one block of the architecture.
+#[derive(Clone, Debug)]
+pub struct Code {
+    /// Its name in the program.
+    pub name: String,
+    /// Its role.
+    pub kind: ControlKind,
+    /// The instructions; execution starts at the first.
+    pub ops: Vec<Op>,
+    /// Where each instruction comes from.
+    pub locs: Vec<Loc>,
+    /// For `Op::Wide`.
+    pub wide: Vec<WideOp>,
+    /// For `Op::Switch`.
+    pub switches: Vec<Switch>,
+    /// For `Op::Apply`.
+    pub applies: Vec<ApplySite>,
+    /// For `Op::Call`.
+    pub calls: Vec<Call>,
+    /// For `Op::Lookahead`.
+    pub lookaheads: Vec<Reg>,
+    /// For `Op::InValueSet`: destination, set, keys.
+    pub value_sets: Vec<(Slot, usize, Vec<Reg>)>,
+    /// Names of the states.
+    pub states: Vec<String>,
+}
+
+/// A field of a header.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its variable.
+    pub var: VarId,
+    /// Where it is.
+    pub reg: Reg,
+    /// Its first bit in the header, if all fields before have fixed widths.
+    pub position: u32,
+}
+
+/// A header instance.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// Dotted name.
+    pub name: String,
+    /// Fields in wire order.
+    pub fields: Vec<Field>,
+    /// Slots of all fields: first, and how many.
+    pub slots: (Slot, u32),
+    /// Bits of all fields but the varbit.
+    pub bits: u32,
+    /// Whether each field is read with one 64-bit load when the header starts at a byte.
+    pub fast: bool,
+    /// Which field is the varbit.
+    pub varbit: Option<usize>,
+    /// Other members of its union.
+    pub siblings: Vec<u32>,
+    /// A temporary of one block, not part of the packet.
+    pub local: bool,
+}
+
+/// Variables that the architecture reads or writes, where the program has them.
+pub type Intrinsics = BTreeMap<String, Reg>;
+
+/// Those of them that are needed for each packet.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)] // the names are those of the specification
+pub struct WellKnown {
+    pub ingress_port: Option<Reg>,
+    pub egress_spec: Option<Reg>,
+    pub egress_port: Option<Reg>,
+    pub instance_type: Option<Reg>,
+    pub packet_length: Option<Reg>,
+    pub enq_timestamp: Option<Reg>,
+    pub enq_qdepth: Option<Reg>,
+    pub deq_timedelta: Option<Reg>,
+    pub deq_qdepth: Option<Reg>,
+    pub ingress_global_timestamp: Option<Reg>,
+    pub egress_global_timestamp: Option<Reg>,
+    pub mcast_grp: Option<Reg>,
+    pub egress_rid: Option<Reg>,
+    pub checksum_error: Option<Reg>,
+    pub parser_error: Option<Reg>,
+    /// The program's own reason for a drop: a variable named `drop_reason`, or `....drop_reason`.
+    pub drop_reason: Option<Reg>,
+    /// The program's own reason for handing a packet to the CPU: `cpu_reason` or `punt_reason`.
+    pub cpu_reason: Option<Reg>,
+}
+
+/// A decoded pipeline.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Contents of the slots before a packet comes: constants, then zeros.
+    pub initial: Vec<u64>,
+    /// Slots of variables: first, and how many.
+    pub vars: (Slot, u32),
+    /// Each variable's slots.
+    pub var_regs: Vec<Reg>,
+    /// Each variable's name.
+    pub var_names: Vec<String>,
+    /// For each slot of a variable, which one.
+    pub slot_vars: Vec<u32>,
+    /// Variables that are metadata (no header fields, no locals): what a clone resets.
+    pub metadata: Vec<Reg>,
+    /// Headers.
+    pub headers: Vec<Header>,
+    /// The blocks of the architecture.
+    pub codes: Vec<Code>,
+    /// See [`Intrinsics`].
+    pub intrinsics: Intrinsics,
+    /// See [`WellKnown`].
+    pub well_known: WellKnown,
+    /// The program's numbers of green, yellow and red.
+    pub colours: [u64; 3],
+    /// For each table: PNA's `default_idle_timeout_for_data_plane_added_entries`.
+    pub default_expire_profile: Vec<Option<u8>>,
+    /// Indices of error names in core.p4.
+    pub errors: Errors,
+    /// How many extern objects there are.
+    pub externs: usize,
+    /// How many tables there are.
+    pub tables: usize,
+    /// For each table and action in its list, the words of the action's parameters.
+    pub arm_words: Vec<Vec<u32>>,
+}
+
+/// Numbers of the errors that the engine itself raises.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Errors {
+    pub packet_too_short: u32,
+    pub no_match: u32,
+    pub stack_out_of_bounds: u32,
+    pub header_too_short: u32,
+    pub parser_timeout: u32,
+    pub parser_invalid_argument: u32,
+}
+
+impl Program {
+    /// The code of that role.
+    pub fn code(&self, kind: ControlKind) -> Option<usize> {
+        self.codes.iter().position(|code| code.kind == kind)
+    }
+    /// The variable at a slot.
+    pub fn var_at(&self, slot: Slot) -> Option<usize> {
+        let index = slot.checked_sub(self.vars.0)?;
+        self.slot_vars.get(index as usize).map(|var| *var as usize)
+    }
+}

@@ -1,0 +1,168 @@
+//! Entries that the program declares, and their priorities (specification, section "Entry priorities").
+
+use super::{Lower, Res};
+use crate::hir::{self, Expr, KeysetItem};
+use crate::span::Span;
+use ir::{ActionCall, ConstEntry, KeyMatch, MatchKind, Table, Type};
+use num_bigint::{BigInt, BigUint};
+use num_traits::{One, ToPrimitive, Zero};
+
+impl Lower<'_> {
+    /// The entries of a table.
+    pub(super) fn entries(&mut self, decl: &hir::Table, table: &Table) -> Res<Vec<ConstEntry>> {
+        let priorities = if table.has_priority() { self.priorities(decl)? } else { vec![0; decl.entries.len()] };
+        let kinds: Vec<(MatchKind, Type)> = table.match_keys().map(|(_, k)| (k.kind, k.ty)).collect();
+        let mut entries = Vec::with_capacity(decl.entries.len());
+        for (entry, priority) in decl.entries.iter().zip(priorities) {
+            let Some(action) = table.actions.get(entry.action).map(|a| a.action) else {
+                return self.error("unknown-action", entry.span, "the table does not have this action");
+            };
+            let args = self.action_data(action, &entry.args, entry.span)?;
+            let loc = self.loc(entry.span);
+            entries.push(ConstEntry {
+                keys: self.key_matches(&entry.keyset, &kinds, entry.span)?,
+                priority,
+                action: ActionCall { action, args },
+                is_const: entry.is_const || decl.const_entries,
+                loc,
+            });
+        }
+        Ok(entries)
+    }
+
+    fn key_matches(&mut self, keyset: &[KeysetItem], kinds: &[(MatchKind, Type)], span: Span) -> Res<Vec<KeyMatch>> {
+        // A single `_` or `default` stands for all keys.
+        let all = matches!(keyset, [KeysetItem::Any]);
+        if !all && keyset.len() != kinds.len() {
+            return self.error("key-count", span, format!("this entry has {} keys, the table {}", keyset.len(), kinds.len()));
+        }
+        let item = |n: usize| if all { &KeysetItem::Any } else { &keyset[n] };
+        kinds.iter().enumerate().map(|(n, (kind, ty))| self.key_match(item(n), *kind, *ty, span)).collect()
+    }
+
+    fn key_match(&mut self, item: &KeysetItem, kind: MatchKind, ty: Type, span: Span) -> Res<KeyMatch> {
+        let ones = (BigUint::one() << ty.width()) - 1u8;
+        match (kind, item) {
+            (MatchKind::Exact | MatchKind::Selector, KeysetItem::Value(v)) => Ok(KeyMatch::Exact(self.known_bits(v, ty)?)),
+            (MatchKind::Ternary, KeysetItem::Value(v)) => {
+                Ok(KeyMatch::Ternary { value: self.known_bits(v, ty)?, mask: ones })
+            }
+            (MatchKind::Ternary, KeysetItem::Mask(v, m)) => {
+                let (value, mask) = self.masked(v, m, ty)?;
+                Ok(KeyMatch::Ternary { value, mask })
+            }
+            (MatchKind::Ternary, KeysetItem::Any) => {
+                Ok(KeyMatch::Ternary { value: BigUint::zero(), mask: BigUint::zero() })
+            }
+            (MatchKind::Lpm, KeysetItem::Value(v)) => {
+                Ok(KeyMatch::Lpm { value: self.known_bits(v, ty)?, prefix_len: ty.width() })
+            }
+            (MatchKind::Lpm, KeysetItem::Mask(v, m)) => {
+                let (value, mask) = self.masked(v, m, ty)?;
+                match prefix_length(&mask, ty.width()) {
+                    Some(prefix_len) => Ok(KeyMatch::Lpm { value, prefix_len }),
+                    None => self.error("not-a-prefix", m.span, "the mask of an lpm key must be a prefix: ones, then zeros"),
+                }
+            }
+            (MatchKind::Lpm, KeysetItem::Any) => Ok(KeyMatch::Lpm { value: BigUint::zero(), prefix_len: 0 }),
+            (MatchKind::Range, KeysetItem::Value(v)) => {
+                let value = self.known_bits(v, ty)?;
+                Ok(KeyMatch::Range { lo: value.clone(), hi: value })
+            }
+            (MatchKind::Range, KeysetItem::Range(lo, hi)) => {
+                Ok(KeyMatch::Range { lo: self.known_bits(lo, ty)?, hi: self.known_bits(hi, ty)? })
+            }
+            (MatchKind::Range, KeysetItem::Any) => Ok(whole_range(ty)),
+            (MatchKind::Optional, KeysetItem::Value(v)) => Ok(KeyMatch::Optional(Some(self.known_bits(v, ty)?))),
+            (MatchKind::Optional, KeysetItem::Any) => Ok(KeyMatch::Optional(None)),
+            (MatchKind::Exact | MatchKind::Optional, KeysetItem::Mask(v, m)) => {
+                let (value, mask) = self.masked(v, m, ty)?;
+                match kind {
+                    MatchKind::Exact if mask == ones => Ok(KeyMatch::Exact(value)),
+                    MatchKind::Optional if mask == ones => Ok(KeyMatch::Optional(Some(value))),
+                    MatchKind::Optional if mask.is_zero() => Ok(KeyMatch::Optional(None)),
+                    _ => self.error("key-form", m.span, "a key of this match kind can't have a mask"),
+                }
+            }
+            _ => self.error("key-form", span, format!("an entry can't have a key of this form for match kind {kind:?}")),
+        }
+    }
+
+    fn masked(&mut self, value: &Expr, mask: &Expr, ty: Type) -> Res<(BigUint, BigUint)> {
+        let mask = self.known_bits(mask, ty)?;
+        Ok((self.known_bits(value, ty)? & &mask, mask))
+    }
+
+    /// Priorities of the entries, greater ones winning.
+    fn priorities(&mut self, decl: &hir::Table) -> Res<Vec<i32>> {
+        let count = decl.entries.len() as i64;
+        if decl.const_entries {
+            return Ok((0..count).map(|n| i32::try_from(count - n).unwrap_or(i32::MAX)).collect());
+        }
+        let largest_wins = match self.known_property(decl, "largest_priority_wins") {
+            Some(super::constant::Known::Bool(b)) => b,
+            _ => true,
+        };
+        let delta = match self.known_property(decl, "priority_delta") {
+            Some(super::constant::Known::Int(n)) => n.to_i64().unwrap_or(1),
+            _ => 1,
+        };
+        let mut numbers: Vec<i64> = Vec::new();
+        let given = decl.entries.iter().any(|e| e.priority.is_some());
+        for (n, entry) in decl.entries.iter().enumerate() {
+            let number = match &entry.priority {
+                Some(p) => self.priority(p, entry.span)?,
+                None if given => match numbers.last() {
+                    Some(last) => last + if largest_wins { -delta } else { delta },
+                    None => {
+                        let message = "the first entry must have a priority if others have one";
+                        return self.error("missing-priority", entry.span, message);
+                    }
+                },
+                None if largest_wins => 1 + (count - 1 - n as i64) * delta,
+                None => 1 + n as i64 * delta,
+            };
+            numbers.push(number);
+        }
+        let (least, greatest) = (numbers.iter().min().copied().unwrap_or(0), numbers.iter().max().copied().unwrap_or(0));
+        let mut priorities = Vec::with_capacity(numbers.len());
+        for (number, entry) in numbers.into_iter().zip(&decl.entries) {
+            let normal = if largest_wins { number } else { least + greatest - number };
+            match i32::try_from(normal) {
+                Ok(priority) if number >= 0 => priorities.push(priority),
+                _ => return self.error("priority-range", entry.span, "the priority of this entry is out of range"),
+            }
+        }
+        Ok(priorities)
+    }
+
+    fn priority(&mut self, number: &BigInt, span: Span) -> Res<i64> {
+        match number.to_i32() {
+            Some(n) => Ok(n.into()),
+            None => self.error("priority-range", span, "the priority of this entry is out of range"),
+        }
+    }
+
+    /// The known value of a property.
+    fn known_property(&mut self, decl: &hir::Table, name: &str) -> Option<super::constant::Known> {
+        let value = decl.properties.iter().find(|p| *p.name == *name)?.value.as_ref()?;
+        self.try_known(value)
+    }
+}
+
+/// How many ones a prefix mask begins with; `None` for other masks.
+fn prefix_length(mask: &BigUint, width: u32) -> Option<u32> {
+    let zeros = mask.trailing_zeros().map_or(width, |n| n as u32).min(width);
+    let expected = ((BigUint::one() << (width - zeros)) - 1u8) << zeros;
+    (*mask == expected).then_some(width - zeros)
+}
+
+/// The range of all values, in the order of the type.
+fn whole_range(ty: Type) -> KeyMatch {
+    let ones = (BigUint::one() << ty.width()) - 1u8;
+    if ty.is_signed() && ty.width() > 0 {
+        let least = BigUint::one() << (ty.width() - 1);
+        return KeyMatch::Range { hi: &least - 1u8, lo: least };
+    }
+    KeyMatch::Range { lo: BigUint::zero(), hi: ones }
+}

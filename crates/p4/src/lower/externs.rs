@@ -1,0 +1,262 @@
+//! Extern objects and calls, whatever the architecture.
+
+use super::access::Access;
+use super::constant::Known;
+use super::instantiate::Naming;
+use super::types::Shape;
+use super::value::Val;
+use super::{Lower, Res, TableContext, names};
+use crate::hir::{self, Call, CallArg, Construct, Expr, ObjectRef, Ty};
+use crate::span::Span;
+use ir::{Arch, Arg, ExternInst, ExternKind, HashAlgorithm, Type, Value};
+use std::sync::Arc;
+
+/// An out argument: where it goes, and its type.
+pub(super) type OutArg = Option<(Access, Ty)>;
+
+impl<'a> Lower<'a> {
+    /// Instantiates an extern object.
+    pub(super) fn make_extern(&mut self, id: hir::ExternId, construct: &Construct, naming: &Naming) -> Res<ir::ExternId> {
+        let decl = &self.hir.externs[id.index()];
+        let kind = match self.p.arch {
+            Arch::V1Model => self.v1model_object(&decl.name, construct)?,
+            Arch::Pna => self.pna_object(&decl.name, construct)?,
+        };
+        let Some(kind) = kind else {
+            return self.unsupported(construct.span, format_args!("extern `{}` in this architecture", decl.name));
+        };
+        let path = match naming.path.is_empty() {
+            true => naming.scope.clone(),
+            false => naming.path.clone(),
+        };
+        let preamble = names::preamble(path, &naming.annotations);
+        let loc = self.loc(construct.span);
+        Ok(self.p.externs.push(ExternInst { preamble, kind, loc }))
+    }
+
+    /// Whether the architecture gives an extern type a meaning.
+    pub(super) fn is_known_extern(&self, id: hir::ExternId) -> bool {
+        let name: &str = &self.hir.externs[id.index()].name;
+        match self.p.arch {
+            Arch::V1Model => super::externs_v1model::OBJECTS.contains(&name),
+            Arch::Pna => super::externs_pna::OBJECTS.contains(&name),
+        }
+    }
+
+    /// A method of an extern object.
+    pub(super) fn method(&mut self, object: &ObjectRef, id: hir::ExternId, n: usize, call: &Call, ty: Ty) -> Res<Val> {
+        let decl: &'a hir::Extern = &self.hir.externs[id.index()];
+        let Some(method) = decl.methods.get(n) else { return Ok(Val::Void) };
+        match &*decl.name {
+            "packet_in" => return self.packet_in(&method.name, call, ty),
+            "packet_out" => return self.packet_out(&method.name, call),
+            _ => {}
+        }
+        let Known::Extern(object) = self.object_ref(object, call.span)? else {
+            return self.unsupported(call.span, format_args!("calling `{}` on this", method.name));
+        };
+        match self.p.arch {
+            Arch::V1Model => self.v1model_method(object, &decl.name, &method.name, call, ty),
+            Arch::Pna => self.pna_method(object, &decl.name, method, call, ty),
+        }
+    }
+
+    /// An extern function.
+    pub(super) fn extern_function(&mut self, id: hir::ExternFnId, call: &Call, ty: Ty) -> Res<Val> {
+        let name: &'a str = &self.hir.extern_functions[id.index()].name;
+        match name {
+            "verify" => return self.verify_call(call),
+            "static_assert" => return Ok(Val::Scalar(self.b.bool(true))),
+            _ => {}
+        }
+        match self.p.arch {
+            Arch::V1Model => self.v1model_function(name, call, ty),
+            Arch::Pna => self.pna_function(name, call, ty),
+        }
+    }
+
+    /// `extern X` of which the architecture says nothing.
+    pub(super) fn unknown_extern<T>(&mut self, what: &str, span: Span) -> Res<T> {
+        self.unsupported(span, format_args!("extern `{what}` in this architecture"))
+    }
+
+    /// The scalars of an argument.
+    pub(super) fn data_arg(&mut self, call: &Call, n: usize) -> Res<Arg> {
+        let mut values = Vec::new();
+        if let Some(CallArg::Expr(data)) = call.args.get(n) {
+            let val = self.eval(data)?;
+            self.flatten(&val, data.ty, data.span, &mut values)?;
+        }
+        Ok(Arg::Values(values))
+    }
+
+    /// An out or inout argument.
+    pub(super) fn out_arg(&mut self, call: &Call, n: usize) -> Res<OutArg> {
+        match call.args.get(n) {
+            Some(CallArg::Expr(place)) => Ok(Some((self.access(place)?, place.ty))),
+            _ => Ok(None),
+        }
+    }
+
+    /// The scalar type of an out argument; of one that isn't cared for `bit<32>`.
+    pub(super) fn out_type(&mut self, out: &OutArg, span: Span) -> Res<Type> {
+        match out {
+            Some((_, ty)) => self.scalar(*ty, span),
+            None => Ok(Type::Bit(32)),
+        }
+    }
+
+    /// Writes a scalar to an out argument.
+    pub(super) fn set_out(&mut self, out: OutArg, value: Value, span: Span) -> Res<Val> {
+        if let Some((access, ty)) = out {
+            self.write_access(&access, Val::Scalar(value), ty, span)?;
+        }
+        Ok(Val::Void)
+    }
+
+    /// An argument known at compile time.
+    pub(super) fn known_arg(&mut self, call: &Call, n: usize) -> Res<Known> {
+        match call.args.get(n) {
+            Some(CallArg::Expr(arg)) => match self.try_known(arg) {
+                Some(known) => Ok(known),
+                None => self.error("not-constant", arg.span, "this argument must be known at compile time"),
+            },
+            _ => self.error("missing-argument", call.span, format!("argument {} of this call is missing", n + 1)),
+        }
+    }
+
+    /// A string argument.
+    pub(super) fn text_arg(&mut self, call: &Call, n: usize) -> Res<Arc<str>> {
+        match self.known_arg(call, n)? {
+            Known::Text(text) => Ok(text),
+            _ => self.unsupported(call.span, "a text that is not a literal"),
+        }
+    }
+
+    /// Name of a member of an enumeration that an argument is.
+    pub(super) fn member_arg(&mut self, call: &Call, n: usize) -> Res<String> {
+        let known = self.known_arg(call, n)?;
+        self.member_name(&known, call.span)
+    }
+
+    /// Name of a member of an enumeration.
+    pub(super) fn member_name(&mut self, known: &Known, span: Span) -> Res<String> {
+        if let Known::Enum(id, n) = known
+            && let Some((name, _)) = self.hir.enums[id.index()].members.get(*n)
+        {
+            return Ok(name.to_string());
+        }
+        self.unsupported(span, "an enumeration whose member is not known at compile time")
+    }
+
+    /// Name of a member of an enumeration that a constructor's argument is.
+    pub(super) fn member_constructor_arg(&mut self, construct: &Construct, n: usize) -> Res<String> {
+        let arg = self.constructor_arg(construct, n)?;
+        match self.try_known(arg) {
+            Some(known) => self.member_name(&known, arg.span),
+            None => self.error("not-constant", arg.span, "this value is not known at compile time"),
+        }
+    }
+
+    /// A number that a constructor's argument is.
+    pub(super) fn number_constructor_arg(&mut self, construct: &Construct, n: usize) -> Res<u64> {
+        let arg = self.constructor_arg(construct, n)?;
+        self.known_u64(arg)
+    }
+
+    /// Name of the type of an index, if it has a name of its own.
+    pub(super) fn index_type(&mut self, construct: &Construct, n: usize) -> Option<String> {
+        let ty = construct.type_args.get(n).copied()?;
+        self.note_type(ty);
+        self.type_name(ty)
+    }
+
+    /// A register of that element type.
+    pub(super) fn register(&mut self, construct: &Construct, initial: Vec<ir::Const>) -> Res<ExternKind> {
+        let size = self.number_constructor_arg(construct, 0)?;
+        let Some(ty) = construct.type_args.first().copied() else {
+            return self.unsupported(construct.span, "a register without element type");
+        };
+        let mut elem = Vec::new();
+        self.leaves(ty, &mut elem);
+        let data_type = self.data_type(ty);
+        let index_type = self.index_type(construct, 1);
+        Ok(ExternKind::Register { size, elem, initial, data_type, index_type })
+    }
+
+    /// The type of a register's elements.
+    pub(super) fn register_elem(&self, object: ir::ExternId) -> Vec<Type> {
+        match self.p.externs.get(object).map(|o| &o.kind) {
+            Some(ExternKind::Register { elem, .. }) => elem.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The table whose action makes this call.
+    pub(super) fn calling_table(&mut self, what: &str, span: Span) -> Res<TableContext> {
+        match self.table {
+            Some(table) => Ok(table),
+            None => {
+                let message = format!("`{what}` has a meaning in actions that a table runs only");
+                self.error("outside-table", span, message)
+            }
+        }
+    }
+
+    /// Appends the variables that an expression names.
+    pub(super) fn named_vars(&mut self, expr: &Expr, out: &mut Vec<ir::VarId>) -> Res<()> {
+        match &expr.kind {
+            hir::ExprKind::Aggregate(items) => {
+                for item in items {
+                    self.named_vars(item, out)?;
+                }
+                Ok(())
+            }
+            hir::ExprKind::Cast(inner) => self.named_vars(inner, out),
+            hir::ExprKind::Local(_) | hir::ExprKind::Field(..) | hir::ExprKind::Index(..) => {
+                if let Access::Place(place) = self.access(expr)? {
+                    out.extend(place.vars());
+                }
+                Ok(())
+            }
+            // Constants and results have no name: nothing to keep.
+            _ => Ok(()),
+        }
+    }
+
+    /// A value of a scalar type as a known constant.
+    pub(super) fn known_const(&mut self, expr: &Expr) -> Res<ir::Const> {
+        let ty = self.scalar(expr.ty, expr.span)?;
+        let bits = self.known_bits(expr, ty)?;
+        Ok(ir::Const::new(ty, bits))
+    }
+
+    /// The scalar type of a type argument.
+    pub(super) fn type_arg(&mut self, construct: &Construct, n: usize) -> Res<Type> {
+        match construct.type_args.get(n) {
+            Some(ty) => self.scalar(*ty, construct.span),
+            None => self.unsupported(construct.span, "this extern without type argument"),
+        }
+    }
+
+    /// Whether a type is a scalar.
+    pub(super) fn is_scalar(&mut self, ty: Ty) -> bool {
+        matches!(self.shape(ty), Shape::Scalar(_))
+    }
+}
+
+/// The hash algorithm of that name in v1model or PNA.
+pub(super) fn hash_algorithm(name: &str) -> Option<HashAlgorithm> {
+    Some(match name {
+        "crc32" | "CRC32" => HashAlgorithm::Crc32,
+        "crc32_custom" | "CRC32_CUSTOM" => HashAlgorithm::Crc32Custom,
+        "crc16" | "CRC16" => HashAlgorithm::Crc16,
+        "crc16_custom" | "CRC16_CUSTOM" => HashAlgorithm::Crc16Custom,
+        "random" => HashAlgorithm::Random,
+        "identity" | "IDENTITY" => HashAlgorithm::Identity,
+        "csum16" | "ONES_COMPLEMENT16" => HashAlgorithm::Csum16,
+        "xor16" => HashAlgorithm::Xor16,
+        "TARGET_DEFAULT" => HashAlgorithm::TargetDefault,
+        _ => return None,
+    })
+}

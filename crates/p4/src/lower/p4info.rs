@@ -1,0 +1,214 @@
+//! What P4Info has to know of types: data types, types with a name, controller headers, field lists.
+
+use super::place::Place;
+use super::types::Shape;
+use super::{Lower, names};
+use crate::ast::{self, Annotation, StructKind};
+use crate::hir::{self, Ty, TyKind};
+use ir::{DataType, NamedType, Param};
+use num_bigint::BigUint;
+
+impl Lower<'_> {
+    /// The type as P4Runtime describes it; types with a name are recorded.
+    pub(super) fn data_type(&mut self, ty: Ty) -> DataType {
+        let ty = self.ty(ty);
+        match self.types.kind(ty).clone() {
+            TyKind::Bool => DataType::Bool,
+            TyKind::Bit(w) => DataType::Bit(w),
+            TyKind::Int(w) => DataType::Int(w),
+            TyKind::Varbit(w) => DataType::Varbit(w),
+            TyKind::Error => DataType::Error,
+            TyKind::Tuple(types) => DataType::Tuple(types.into_iter().map(|t| self.data_type(t)).collect()),
+            TyKind::Stack(of, size) => match self.data_type(of) {
+                DataType::Named(name) => DataType::Stack(name, size),
+                other => other,
+            },
+            TyKind::Struct(id, _) => self.named_struct(id, ty),
+            TyKind::Enum(id) => self.named_enum(id),
+            TyKind::NewType(id) => self.new_type(id),
+            _ => DataType::Tuple(Vec::new()),
+        }
+    }
+
+    /// Records a `type` or enumeration that a key or parameter has, if it has one.
+    pub(super) fn note_type(&mut self, ty: Ty) {
+        let ty = self.ty(ty);
+        if matches!(self.types.kind(ty), TyKind::NewType(_) | TyKind::Enum(_)) {
+            self.data_type(ty);
+        }
+    }
+
+    fn note(&mut self, name: &str, make: impl FnOnce(&mut Self) -> NamedType) -> DataType {
+        if self.named_types.insert(name.to_string()) {
+            let named = make(self);
+            self.p.named_types.push((name.to_string(), named));
+        }
+        DataType::Named(name.to_string())
+    }
+
+    fn named_struct(&mut self, id: hir::StructId, ty: Ty) -> DataType {
+        let decl = &self.hir.structs[id.index()];
+        let name = names::control_plane_name("", &decl.name, &decl.annotations);
+        let field_names: Vec<String> =
+            decl.fields.iter().map(|f| names::control_plane_name("", &f.name, &f.annotations)).collect();
+        let shape = self.shape(ty);
+        self.note(&name, |lower| match (decl.kind, shape) {
+            (StructKind::Header, _) => NamedType::Header(lower.flat_header(ty)),
+            (StructKind::HeaderUnion, Shape::Union(members)) => {
+                let member = |(name, m): (String, &super::types::Member)| match lower.data_type(m.ty) {
+                    DataType::Named(ty) => (name, ty),
+                    _ => (name, String::new()),
+                };
+                NamedType::Union(field_names.into_iter().zip(members.iter()).map(member).collect())
+            }
+            (_, Shape::Struct(members)) => {
+                let member = |(name, m): (String, &super::types::Member)| (name, lower.data_type(m.ty));
+                NamedType::Struct(field_names.into_iter().zip(members.iter()).map(member).collect())
+            }
+            _ => NamedType::Struct(Vec::new()),
+        })
+    }
+
+    fn flat_header(&mut self, ty: Ty) -> Vec<(String, DataType)> {
+        let Shape::Header(header, _) = self.shape(ty) else { return Vec::new() };
+        let fields = self.p.header_types[header].fields.clone();
+        let field = |f: ir::HeaderField| {
+            let ty = match f.ty {
+                ir::Type::Int(w) => DataType::Int(w),
+                ir::Type::Varbit(w) => DataType::Varbit(w),
+                other => DataType::Bit(other.width()),
+            };
+            (f.name, ty)
+        };
+        fields.into_iter().map(field).collect()
+    }
+
+    fn named_enum(&mut self, id: hir::EnumId) -> DataType {
+        let decl = &self.hir.enums[id.index()];
+        let name = names::control_plane_name("", &decl.name, &decl.annotations);
+        self.note(&name, |lower| match decl.underlying {
+            None => NamedType::Enum(decl.members.iter().map(|(name, _)| name.to_string()).collect()),
+            Some(of) => {
+                let width = match lower.shape(of) {
+                    Shape::Scalar(ty) => ty.width(),
+                    _ => 0,
+                };
+                let bits = |value: &Option<num_bigint::BigInt>| match value {
+                    Some(value) => super::value::wrap(value, width),
+                    None => BigUint::default(),
+                };
+                let member = |(name, value): &(std::sync::Arc<str>, _)| (name.to_string(), bits(value));
+                NamedType::SerializableEnum(width, decl.members.iter().map(member).collect())
+            }
+        })
+    }
+
+    fn new_type(&mut self, id: hir::NewTypeId) -> DataType {
+        let decl = &self.hir.newtypes[id.index()];
+        let name = names::control_plane_name("", &decl.name, &decl.annotations);
+        self.note(&name, |lower| {
+            let mut of = decl.of;
+            while let TyKind::NewType(inner) = lower.types.kind(of) {
+                of = lower.hir.newtypes[inner.index()].of;
+            }
+            let translation = names::annotation(&decl.annotations, "p4runtime_translation").and_then(translation);
+            NamedType::NewType(lower.data_type(of), translation)
+        })
+    }
+
+    /// A control-plane parameter of a scalar type.
+    pub(super) fn param(&mut self, name: &str, ty: Ty, scalar: ir::Type, annotations: &ast::Annotations) -> Param {
+        self.note_type(ty);
+        Param {
+            name: names::control_plane_name("", name, annotations),
+            ty: scalar,
+            annotations: names::told(annotations, &[]),
+            id: names::id(annotations),
+            type_name: self.type_name(ty),
+        }
+    }
+
+    /// Declares packet_in and packet_out.
+    pub(super) fn controller_headers(&mut self) {
+        for (n, decl) in self.hir.structs.iter().enumerate() {
+            let Some(annotation) = names::annotation(&decl.annotations, "controller_header") else { continue };
+            let Some(name) = annotation.single_string() else { continue };
+            if decl.kind != StructKind::Header || !decl.type_params.is_empty() {
+                continue;
+            }
+            let Some(ty) = self.types.find(&TyKind::Struct(hir::StructId(n as u32), Vec::new())) else { continue };
+            let Shape::Header(header, _) = self.shape(ty) else { continue };
+            let mut fields = Vec::new();
+            for field in &decl.fields {
+                if names::annotation(&field.annotations, "hidden").is_some() {
+                    continue;
+                }
+                match self.shape(field.ty) {
+                    Shape::Scalar(scalar) => {
+                        fields.push(self.param(&field.name, field.ty, scalar, &field.annotations));
+                    }
+                    Shape::Struct(_) => {
+                        let mut leaves = Vec::new();
+                        self.flat_params(&format!("{}.", field.name), field.ty, &mut leaves);
+                        fields.extend(leaves);
+                    }
+                    _ => {}
+                }
+            }
+            let preamble = names::preamble(name.to_string(), &decl.annotations);
+            self.p.controller_headers.push(ir::ControllerHeader { preamble, header, fields });
+        }
+    }
+
+    fn flat_params(&mut self, prefix: &str, ty: Ty, out: &mut Vec<Param>) {
+        if let Shape::Struct(members) = self.shape(ty) {
+            for member in members.iter() {
+                let name = format!("{prefix}{}", member.name);
+                match self.shape(member.ty) {
+                    Shape::Scalar(scalar) => {
+                        let param = self.param(&name, member.ty, scalar, &Vec::new());
+                        out.push(param);
+                    }
+                    _ => self.flat_params(&format!("{name}."), member.ty, out),
+                }
+            }
+        }
+    }
+
+    /// Collects the fields with `@field_list` of user metadata.
+    pub(super) fn field_lists(&mut self, place: &Place, ty: Ty) {
+        let ty = self.ty(ty);
+        let TyKind::Struct(id, _) = self.types.kind(ty).clone() else { return };
+        for (n, field) in self.hir.structs[id.index()].fields.iter().enumerate() {
+            let Some(part) = place.part(n).cloned() else { continue };
+            if let Some(annotation) = names::annotation(&field.annotations, "field_list") {
+                for list in numbers(annotation) {
+                    let vars = part.vars();
+                    self.p.field_lists.entry(list).or_default().extend(vars);
+                }
+            }
+            let ty = self.member_type(ty, n);
+            self.field_lists(&part, ty);
+        }
+    }
+}
+
+/// The numbers in `@x(1, 2)`.
+fn numbers(annotation: &Annotation) -> Vec<u32> {
+    let number = |e: &ast::Expr| match &e.kind {
+        ast::ExprKind::Int(n) => u32::try_from(&n.value).ok(),
+        _ => None,
+    };
+    annotation.exprs().unwrap_or_default().iter().filter_map(number).collect()
+}
+
+/// `@p4runtime_translation(uri, width)`: the width is a number, `bit<W>` or `string`.
+fn translation(annotation: &Annotation) -> Option<(String, Option<u32>)> {
+    let ast::AnnotationBody::Unstructured(body) = &annotation.body else { return None };
+    let (uri, rest) = body.text.split_once(',')?;
+    let uri = uri.trim().trim_matches('"').to_string();
+    let rest = rest.trim();
+    let width = rest.strip_prefix("bit").map_or(rest, |w| w.trim().trim_matches(['<', '>']));
+    let width = width.trim().split_once('w').map_or(width, |(_, n)| n).trim();
+    Some((uri, width.parse().ok()))
+}

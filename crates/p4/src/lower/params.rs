@@ -1,0 +1,225 @@
+//! Parameters: copy-in and copy-out (specification, section "Calling convention: call by copy in/copy out").
+//!
+//! A parameter shares its argument's storage only where nobody can tell: nothing else that the callee reaches overlaps it,
+//! and no argument evaluated later has side effects.
+
+use super::access::Access;
+use super::call::Context;
+use super::constant::Known;
+use super::instantiate::Naming;
+use super::place::Place;
+use super::types::Shape;
+use super::value::Val;
+use super::walk::{is_pure_arg, root, walk_expr};
+use super::{Binding, Lower, Res};
+use crate::ast::Direction;
+use crate::hir::{self, CallArg, Expr, ExprKind, LocalId, LocalKind, Ty};
+use crate::span::Span;
+
+/// An argument.
+#[derive(Clone, Debug)]
+pub(super) enum Arg<'c> {
+    /// Of a call.
+    Call(&'c CallArg),
+    /// Action data.
+    Data(Val),
+}
+
+/// A copy back to the caller.
+#[derive(Clone, Debug)]
+pub(super) struct CopyOut {
+    pub(super) to: Access,
+    pub(super) from: Place,
+    pub(super) ty: Ty,
+    pub(super) span: Span,
+}
+
+/// Parameters, bound.
+#[derive(Debug, Default)]
+pub(super) struct Bound {
+    pub(super) bindings: Vec<(LocalId, Binding)>,
+    pub(super) copy_outs: Vec<CopyOut>,
+    pub(super) owned: Vec<(LocalId, Place)>,
+}
+
+impl Lower<'_> {
+    /// Direction of a parameter.
+    pub(super) fn direction(&self, id: LocalId) -> Direction {
+        match &self.local(id).kind {
+            LocalKind::Param(direction, ..) => *direction,
+            _ => Direction::None,
+        }
+    }
+
+    /// Evaluates arguments from left to right and binds parameters.
+    pub(super) fn bind_args(
+        &mut self,
+        params: &[LocalId],
+        args: &[Arg],
+        context: &Context,
+        action: Option<hir::ActionId>,
+    ) -> Res<Bound> {
+        let mut bound = Bound::default();
+        for (n, (param, arg)) in params.iter().zip(args).enumerate() {
+            let ty = self.replace(self.local(*param).ty, &context.subst);
+            match arg {
+                Arg::Data(val) => bound.bindings.push((*param, Binding::Val(val.clone()))),
+                Arg::Call(CallArg::Missing) => bound.bindings.push((*param, Binding::Known(Known::Missing))),
+                Arg::Call(CallArg::DontCare) => {
+                    let place = self.param_storage(*param, context, &mut bound)?;
+                    self.clear(&place);
+                }
+                Arg::Call(CallArg::Expr(expr)) => {
+                    let shared = self.may_share(params, args, n, expr, action);
+                    self.bind_arg(*param, ty, expr, shared, context, &mut bound)?;
+                }
+            }
+        }
+        Ok(bound)
+    }
+
+    fn bind_arg(
+        &mut self,
+        param: LocalId,
+        ty: Ty,
+        expr: &Expr,
+        shared: bool,
+        context: &Context,
+        bound: &mut Bound,
+    ) -> Res<()> {
+        if let Shape::Opaque = self.shape(ty) {
+            let naming = Naming { by_type: false, ..self.naming(&self.local(param).name, &Vec::new()) };
+            let known = self.known(expr, &naming)?;
+            bound.bindings.push((param, Binding::Known(known)));
+            return Ok(());
+        }
+        let direction = self.direction(param);
+        if shared && !matches!(self.shape(ty), Shape::Scalar(_) if direction == Direction::In) {
+            match self.access(expr)? {
+                Access::Place(place) => {
+                    if direction == Direction::Out {
+                        self.clear(&place);
+                    }
+                    bound.bindings.push((param, Binding::Place(place)));
+                    return Ok(());
+                }
+                Access::Val(val) if matches!(direction, Direction::In | Direction::None) => {
+                    bound.bindings.push((param, Binding::Val(val)));
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        match direction {
+            Direction::In | Direction::None => self.bind_in(param, ty, expr, context, bound),
+            Direction::Out | Direction::InOut => self.bind_out(param, ty, expr, direction, context, bound),
+        }
+    }
+
+    fn bind_in(&mut self, param: LocalId, ty: Ty, expr: &Expr, context: &Context, bound: &mut Bound) -> Res<()> {
+        let val = self.eval(expr)?;
+        let val = self.convert(val, expr.ty, ty, expr.span)?;
+        if self.has_headers(ty) {
+            let place = self.param_storage(param, context, bound)?;
+            self.store(&place, &val, expr.span)
+        } else {
+            bound.bindings.push((param, Binding::Val(val)));
+            Ok(())
+        }
+    }
+
+    fn bind_out(
+        &mut self,
+        param: LocalId,
+        ty: Ty,
+        expr: &Expr,
+        direction: Direction,
+        context: &Context,
+        bound: &mut Bound,
+    ) -> Res<()> {
+        let to = self.access(expr)?;
+        if direction == Direction::Out {
+            let place = self.param_storage(param, context, bound)?;
+            self.clear(&place);
+            bound.copy_outs.push(CopyOut { to, from: place, ty, span: expr.span });
+        } else {
+            let val = self.read_access(&to, ty, expr.span)?;
+            let place = self.param_storage(param, context, bound)?;
+            self.store(&place, &val, expr.span)?;
+            bound.copy_outs.push(CopyOut { to, from: place, ty, span: expr.span });
+        }
+        Ok(())
+    }
+
+    /// Storage of its own for a parameter.
+    fn param_storage(&mut self, param: LocalId, context: &Context, bound: &mut Bound) -> Res<Place> {
+        let outer = self.enter(context.clone());
+        let place = self.acquire(param);
+        self.enter(outer);
+        let place = place?;
+        bound.owned.push((param, place.clone()));
+        bound.bindings.push((param, Binding::Place(place.clone())));
+        Ok(place)
+    }
+
+    /// Whether parameter `n` may use its argument's storage as its own.
+    fn may_share(
+        &mut self,
+        params: &[LocalId],
+        args: &[Arg],
+        n: usize,
+        expr: &Expr,
+        action: Option<hir::ActionId>,
+    ) -> bool {
+        let Some(local) = root(expr) else { return false };
+        if !is_static(expr) || self.locals[local.index()].is_none() {
+            return false;
+        }
+        let pure = |arg: &Arg| match arg {
+            Arg::Call(arg) => is_pure_arg(arg),
+            Arg::Data(_) => true,
+        };
+        if !args[n + 1..].iter().all(pure) {
+            return false;
+        }
+        if action.is_some_and(|action| self.mentioned(action).contains(&local)) {
+            return false;
+        }
+        let reads_only = |lower: &Self, n: usize| {
+            params.get(n).is_some_and(|p| matches!(lower.direction(*p), Direction::In | Direction::None))
+        };
+        (0..args.len()).filter(|m| *m != n).all(|m| match &args[m] {
+            Arg::Call(CallArg::Expr(other)) if mentions(other, local) => {
+                (reads_only(self, n) && reads_only(self, m)) || self.disjoint(expr, other)
+            }
+            _ => true,
+        })
+    }
+
+    /// Whether two places of one variable have nothing in common; if that isn't certain, they are taken to.
+    fn disjoint(&mut self, a: &Expr, b: &Expr) -> bool {
+        if !is_static(a) || !is_static(b) {
+            return false;
+        }
+        match (self.access(a), self.access(b)) {
+            (Ok(Access::Place(a)), Ok(Access::Place(b))) => !a.overlaps(&b, self),
+            _ => false,
+        }
+    }
+}
+
+/// Whether an l-value is the same place whenever it is evaluated.
+fn is_static(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Local(_) => true,
+        ExprKind::Field(base, _) => is_static(base),
+        ExprKind::Index(base, index) => is_static(base) && matches!(index.kind, ExprKind::Int(_)),
+        _ => false,
+    }
+}
+
+fn mentions(expr: &Expr, local: LocalId) -> bool {
+    let mut found = false;
+    walk_expr(expr, &mut |e| found |= matches!(&e.kind, ExprKind::Local(id) if *id == local));
+    found
+}

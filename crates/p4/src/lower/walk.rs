@@ -1,0 +1,191 @@
+//! What code may do, found by walking it: side effects of expressions, variables that actions mention.
+
+use super::Lower;
+use crate::hir::{self, *};
+use std::collections::HashSet;
+use std::rc::Rc;
+
+/// Calls `f` for the expression and all in it.
+pub(super) fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
+    f(expr);
+    match &expr.kind {
+        ExprKind::Field(a, _)
+        | ExprKind::StackNext(a)
+        | ExprKind::StackLast(a)
+        | ExprKind::StackLastIndex(a)
+        | ExprKind::Slice { base: a, .. }
+        | ExprKind::Unary(_, a)
+        | ExprKind::Cast(a) => walk_expr(a, f),
+        ExprKind::Index(a, b) | ExprKind::DynSlice { base: a, lo: b, .. } | ExprKind::Binary(_, a, b) => {
+            walk_expr(a, f);
+            walk_expr(b, f);
+        }
+        ExprKind::Mux(a, b, c) => [a, b, c].into_iter().for_each(|e| walk_expr(e, f)),
+        ExprKind::Aggregate(items) => items.iter().for_each(|e| walk_expr(e, f)),
+        ExprKind::Construct(construct) => construct.args.iter().flatten().for_each(|e| walk_expr(e, f)),
+        ExprKind::Call(call) => walk_call(call, f),
+        ExprKind::Int(_)
+        | ExprKind::Bool(_)
+        | ExprKind::Str(_)
+        | ExprKind::Error(_)
+        | ExprKind::MatchKind(_)
+        | ExprKind::EnumMember(..)
+        | ExprKind::Local(_)
+        | ExprKind::Instance(_)
+        | ExprKind::InvalidHeader
+        | ExprKind::Default
+        | ExprKind::ApplyHit(_)
+        | ExprKind::ApplyMiss(_) => {}
+    }
+}
+
+fn walk_call(call: &Call, f: &mut dyn FnMut(&Expr)) {
+    match &call.callee {
+        Callee::IsValid(e)
+        | Callee::SetValid(e)
+        | Callee::SetInvalid(e)
+        | Callee::PushFront(e, _)
+        | Callee::PopFront(e, _) => walk_expr(e, f),
+        _ => {}
+    }
+    for arg in &call.args {
+        if let CallArg::Expr(e) = arg {
+            walk_expr(e, f);
+        }
+    }
+}
+
+/// Calls `f` for each expression of the statements, and `c` for each call that is a statement.
+fn walk_stmts(stmts: &[Stmt], f: &mut dyn FnMut(&Expr), c: &mut dyn FnMut(&Call)) {
+    for stmt in stmts {
+        walk_stmt(stmt, f, c);
+    }
+}
+
+fn walk_stmt(stmt: &Stmt, f: &mut dyn FnMut(&Expr), c: &mut dyn FnMut(&Call)) {
+    match &stmt.kind {
+        StmtKind::Block(stmts) => walk_stmts(stmts, f, c),
+        StmtKind::Var(_, init) => init.iter().for_each(|e| walk_expr(e, f)),
+        StmtKind::Assign { left, right, .. } => {
+            walk_expr(left, f);
+            walk_expr(right, f);
+        }
+        StmtKind::Call(call) => {
+            c(call);
+            walk_call(call, f);
+        }
+        StmtKind::If(cond, then, els) => {
+            walk_expr(cond, f);
+            walk_stmt(then, f, c);
+            els.iter().for_each(|s| walk_stmt(s, f, c));
+        }
+        StmtKind::SwitchAction { cases, .. } => {
+            cases.iter().filter_map(|k| k.body.as_ref()).for_each(|s| walk_stmt(s, f, c));
+        }
+        StmtKind::SwitchValue { on, cases } => {
+            walk_expr(on, f);
+            cases.iter().filter_map(|k| k.body.as_ref()).for_each(|s| walk_stmt(s, f, c));
+        }
+        StmtKind::For { init, cond, update, body } => {
+            walk_stmts(init, f, c);
+            walk_expr(cond, f);
+            walk_stmts(update, f, c);
+            walk_stmt(body, f, c);
+        }
+        StmtKind::ForIn { over, body, .. } => {
+            match over {
+                ForRange::Range(a, b) => {
+                    walk_expr(a, f);
+                    walk_expr(b, f);
+                }
+                ForRange::Elements(e) => walk_expr(e, f),
+            }
+            walk_stmt(body, f, c);
+        }
+        StmtKind::Return(value) => value.iter().for_each(|e| walk_expr(e, f)),
+        StmtKind::Instance(_) | StmtKind::Break | StmtKind::Continue | StmtKind::Exit => {}
+    }
+}
+
+/// Whether evaluation changes nothing and can't leave.
+pub(super) fn is_pure(expr: &Expr) -> bool {
+    let mut pure = true;
+    walk_expr(expr, &mut |e| match &e.kind {
+        ExprKind::Call(call) => pure &= matches!(call.callee, Callee::IsValid(_) | Callee::SizeOf(..)),
+        ExprKind::StackNext(_) | ExprKind::StackLast(_) | ExprKind::ApplyHit(_) | ExprKind::ApplyMiss(_) => pure = false,
+        _ => {}
+    });
+    pure
+}
+
+/// Whether an argument is pure.
+pub(super) fn is_pure_arg(arg: &CallArg) -> bool {
+    match arg {
+        CallArg::Expr(e) => is_pure(e),
+        CallArg::DontCare | CallArg::Missing => true,
+    }
+}
+
+/// The variable that an l-value is part of.
+pub(super) fn root(expr: &Expr) -> Option<LocalId> {
+    match &expr.kind {
+        ExprKind::Local(id) => Some(*id),
+        ExprKind::Field(base, _)
+        | ExprKind::Index(base, _)
+        | ExprKind::StackNext(base)
+        | ExprKind::StackLast(base)
+        | ExprKind::Slice { base, .. }
+        | ExprKind::DynSlice { base, .. } => root(base),
+        _ => None,
+    }
+}
+
+/// Whether statements return somewhere, other than by a `return` that ends the list.
+pub(super) fn returns_early(stmts: &[Stmt]) -> bool {
+    fn returns(stmt: &Stmt) -> bool {
+        match &stmt.kind {
+            StmtKind::Return(_) => true,
+            StmtKind::Block(stmts) => stmts.iter().any(returns),
+            StmtKind::If(_, then, els) => returns(then) || els.as_ref().is_some_and(|s| returns(s)),
+            StmtKind::SwitchAction { cases, .. } => cases.iter().filter_map(|c| c.body.as_ref()).any(returns),
+            StmtKind::SwitchValue { cases, .. } => cases.iter().filter_map(|c| c.body.as_ref()).any(returns),
+            StmtKind::For { body, .. } | StmtKind::ForIn { body, .. } => returns(body),
+            _ => false,
+        }
+    }
+    let last_is_return = matches!(stmts.last().map(|s| &s.kind), Some(StmtKind::Return(_)));
+    let checked = if last_is_return { &stmts[..stmts.len() - 1] } else { stmts };
+    checked.iter().any(returns)
+}
+
+impl Lower<'_> {
+    /// The variables that an action's code mentions, also through the actions it calls.
+    pub(super) fn mentioned(&mut self, id: hir::ActionId) -> Rc<HashSet<LocalId>> {
+        if let Some(known) = self.mentions.get(&id) {
+            return Rc::clone(known);
+        }
+        let mut locals = HashSet::new();
+        let mut seen = HashSet::from([id]);
+        let mut todo = vec![id];
+        while let Some(action) = todo.pop() {
+            walk_stmts(
+                &self.hir.actions[action.index()].body,
+                &mut |e| {
+                    if let ExprKind::Local(local) = &e.kind {
+                        locals.insert(*local);
+                    }
+                },
+                &mut |call| {
+                    if let Callee::Action(callee) = &call.callee
+                        && seen.insert(*callee)
+                    {
+                        todo.push(*callee);
+                    }
+                },
+            );
+        }
+        let locals = Rc::new(locals);
+        self.mentions.insert(id, Rc::clone(&locals));
+        locals
+    }
+}

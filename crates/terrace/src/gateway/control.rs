@@ -1,0 +1,239 @@
+//! The control socket: one JSON document a line, one answer a line.
+
+use super::stats::Stats;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use thiserror::Error;
+
+/// The longest request, in bytes.
+const MAX_REQUEST: u64 = 64 << 10;
+/// The longest answer, in bytes.
+const MAX_ANSWER: u64 = 256 << 20;
+/// How long a client may take to say what it wants.
+const REQUEST_TIME: Duration = Duration::from_secs(5);
+/// How long a client waits for an answer: a large region takes a while.
+const ANSWER_TIME: Duration = Duration::from_secs(300);
+/// How often the server looks whether it has to stop.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Request {
+    /// Reads the region file again, or another one from now on, and applies what changed.
+    Apply {
+        /// The file; absolute, as the server's working directory is not the client's.
+        region: Option<PathBuf>,
+    },
+    /// What happened so far.
+    Stats,
+    /// Ends the gateway.
+    Stop,
+}
+
+/// What the gateway answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// Applied.
+    Applied(Applied),
+    /// What happened so far.
+    Stats(Box<Stats>),
+    /// It ends.
+    Stopping,
+    /// It was refused; what runs is as it was.
+    Refused {
+        /// Why, and the mend.
+        message: String,
+    },
+}
+
+/// What an application changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// The region file.
+    pub region: PathBuf,
+    /// Entries added.
+    pub inserted: usize,
+    /// Entries that do something else now.
+    pub modified: usize,
+    /// Entries removed.
+    pub deleted: usize,
+    /// Default actions and counters written.
+    pub others: usize,
+}
+
+/// Why a gateway cannot be reached, or its socket cannot be opened.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// Nobody listens.
+    #[error("no gateway listens on {}: {source}; start one with `terrace gateway run`, or name its socket with --control", socket.display())]
+    NotRunning {
+        /// The socket.
+        socket: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Another one listens there.
+    #[error("a gateway listens on {} already; stop it with `terrace gateway stop`, or use another --control", socket.display())]
+    Taken {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The socket cannot be made.
+    #[error("cannot listen on {}: {source}; name a place that can be written to with --control", socket.display())]
+    Listen {
+        /// The socket.
+        socket: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The conversation broke off.
+    #[error("the gateway on {} did not answer: {message}; look at its standard error", socket.display())]
+    Broken {
+        /// The socket.
+        socket: PathBuf,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// A socket that is listened on; removed when dropped.
+#[derive(Debug)]
+pub struct ControlSocket {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl ControlSocket {
+    /// Opens the socket, which only this user may use. What a gateway left that is gone is removed.
+    pub fn open(path: &Path) -> Result<ControlSocket, ControlError> {
+        let failed = |source| ControlError::Listen { socket: path.to_owned(), source };
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        }
+        if UnixStream::connect(path).is_ok() {
+            return Err(ControlError::Taken { socket: path.to_owned() });
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(ControlSocket { path: path.to_owned(), listener })
+    }
+
+    /// Answers requests, one after the other, until `stop` is true.
+    pub fn serve(&self, stop: &AtomicBool, mut handle: impl FnMut(Request) -> Answer) {
+        while !stop.load(Ordering::Relaxed) {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    // A client that does not behave is its own problem.
+                    let _ = converse(stream, &mut handle);
+                }
+                Err(_) => std::thread::sleep(POLL),
+            }
+        }
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn converse(stream: UnixStream, handle: &mut impl FnMut(Request) -> Answer) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(REQUEST_TIME))?;
+    stream.set_write_timeout(Some(REQUEST_TIME))?;
+    let mut line = String::new();
+    BufReader::new(stream.try_clone()?.take(MAX_REQUEST)).read_line(&mut line)?;
+    let answer = match serde_json::from_str(&line) {
+        Ok(request) => handle(request),
+        Err(error) => Answer::Refused { message: format!("this is no request: {error}; use `terrace gateway`") },
+    };
+    let mut stream = stream;
+    serde_json::to_writer(&mut stream, &answer)?;
+    stream.write_all(b"\n")
+}
+
+/// Asks the gateway behind a socket.
+///
+/// # Errors
+/// If nobody listens or the answer does not come. A refusal is an answer.
+pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ControlError> {
+    let broken = |message: String| ControlError::Broken { socket: socket.to_owned(), message };
+    let mut stream = UnixStream::connect(socket)
+        .map_err(|source| ControlError::NotRunning { socket: socket.to_owned(), source })?;
+    let conversation = (|| -> io::Result<String> {
+        stream.set_read_timeout(Some(ANSWER_TIME))?;
+        let mut line = serde_json::to_string(request)?;
+        line.push('\n');
+        stream.write_all(line.as_bytes())?;
+        let mut answer = String::new();
+        BufReader::new(stream.take(MAX_ANSWER)).read_line(&mut answer)?;
+        Ok(answer)
+    })();
+    let answer = conversation.map_err(|error| broken(error.to_string()))?;
+    serde_json::from_str(&answer).map_err(|error| broken(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_server(test: impl FnOnce(&Path)) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/control.sock");
+        let socket = ControlSocket::open(&path).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                socket.serve(&stop, |request| match request {
+                    Request::Apply { region: Some(region) } => {
+                        Answer::Applied(Applied { region, inserted: 3, ..Applied::default() })
+                    }
+                    Request::Stop => Answer::Stopping,
+                    _ => Answer::Refused { message: "not here".into() },
+                })
+            });
+            test(&path);
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn requests_are_answered_and_nonsense_is_refused() {
+        with_server(|path| {
+            let region = Some(PathBuf::from("/r.yaml"));
+            let Ok(Answer::Applied(applied)) = ask(path, &Request::Apply { region }) else { panic!("not applied") };
+            assert_eq!((applied.region.to_str(), applied.inserted), (Some("/r.yaml"), 3));
+            assert_eq!(ask(path, &Request::Stop).unwrap(), Answer::Stopping);
+            let mut stream = UnixStream::connect(path).unwrap();
+            stream.write_all(b"hello\n").unwrap();
+            let mut answer = String::new();
+            BufReader::new(stream).read_line(&mut answer).unwrap();
+            assert!(answer.contains("this is no request"), "{answer}");
+        });
+    }
+
+    #[test]
+    fn a_second_server_is_refused_and_a_stale_socket_is_not_in_the_way() {
+        with_server(|path| assert!(matches!(ControlSocket::open(path), Err(ControlError::Taken { .. }))));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stale.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        assert!(matches!(ask(&path, &Request::Stats), Err(ControlError::NotRunning { .. })));
+        drop(ControlSocket::open(&path).unwrap());
+        assert!(!path.exists(), "a socket is removed by who made it");
+    }
+}

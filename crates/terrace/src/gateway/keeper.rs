@@ -1,0 +1,81 @@
+//! Keeps a gateway's tables as the region file says.
+
+use super::control::Applied;
+use ir::Pipeline;
+use region::{Entries, Numbers};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use tables::{Update, UpdateKind, WriteBatch};
+
+/// A batch for the packet thread, and where to say whether it was taken.
+#[derive(Debug)]
+pub struct Job {
+    /// The writes, to be applied as one.
+    pub batch: WriteBatch,
+    /// The outcome; a refusal names the mend.
+    pub reply: SyncSender<Result<(), String>>,
+}
+
+/// What is in the tables, and where it came from.
+pub struct Keeper {
+    pipeline: Arc<Pipeline>,
+    file: Option<PathBuf>,
+    entries: Entries,
+    numbers: Numbers,
+    jobs: Sender<Job>,
+}
+
+impl Keeper {
+    /// A keeper of tables that hold nothing yet, and the packet thread's end of the line.
+    pub fn new(pipeline: Arc<Pipeline>) -> (Keeper, Receiver<Job>) {
+        let (jobs, receiver) = channel();
+        let (entries, numbers) = (Entries::default(), Numbers::default());
+        (Keeper { pipeline, file: None, entries, numbers, jobs }, receiver)
+    }
+
+    /// As [`Keeper::new`], with a region whose entries were installed already.
+    pub fn holding(mut self, file: &Path, entries: Entries, numbers: Numbers) -> Keeper {
+        (self.file, self.entries, self.numbers) = (Some(file.to_owned()), entries, numbers);
+        self
+    }
+
+    /// The region file that is in force.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Reads a region file (the one in force unless another is named), and has the packet thread apply what changed.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or why its entries are refused; nothing has changed then.
+    pub fn apply(&mut self, file: Option<&Path>) -> Result<Applied, String> {
+        let file = file.or(self.file.as_deref()).ok_or("the gateway has no region file; name one to apply")?.to_owned();
+        let region = region::load(&file).map_err(|error| error.to_string())?;
+        let mut numbers = self.numbers.clone();
+        let name = file.display().to_string();
+        let entries =
+            region::entries(&region, &name, &self.pipeline, &mut numbers).map_err(|error| error.to_string())?;
+        let batch = region::diff(self.entries.clone(), entries.clone());
+        let applied = count(&file, &batch);
+        let (reply, outcome) = sync_channel(1);
+        let gone = "the gateway ends; nothing was applied";
+        self.jobs.send(Job { batch, reply }).map_err(|_| gone)?;
+        outcome.recv().map_err(|_| gone)??;
+        (self.file, self.entries, self.numbers) = (Some(file), entries, numbers);
+        Ok(applied)
+    }
+}
+
+fn count(file: &Path, batch: &WriteBatch) -> Applied {
+    let mut applied = Applied { region: file.to_owned(), ..Applied::default() };
+    for update in &batch.updates {
+        match update {
+            Update::Entry(UpdateKind::Insert, _) => applied.inserted += 1,
+            Update::Entry(UpdateKind::Modify, _) => applied.modified += 1,
+            Update::Entry(UpdateKind::Delete, _) => applied.deleted += 1,
+            _ => applied.others += 1,
+        }
+    }
+    applied
+}

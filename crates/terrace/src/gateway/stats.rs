@@ -1,0 +1,132 @@
+//! What a gateway, or a run over capture files, did: for people, and as JSON.
+
+use io::RunReport;
+use packet::{Counter, PortCounters, ReasonTable};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Packets and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl From<Counter> for Count {
+    fn from(counter: Counter) -> Count {
+        Count { packets: counter.packets, bytes: counter.bytes }
+    }
+}
+
+/// One port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortStats {
+    /// The port's number.
+    pub port: u32,
+    /// Its interface or file.
+    pub name: String,
+    /// Received.
+    pub received: Count,
+    /// Sent.
+    pub sent: Count,
+}
+
+/// A cell of a counter of the program that is not zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterCell {
+    /// The counter.
+    pub counter: String,
+    /// Its index.
+    pub index: u64,
+    /// What the index means, where that is known: a VPC's name, a reason, a scope.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What it counted.
+    #[serde(flatten)]
+    pub count: Count,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stats {
+    /// The program's name.
+    pub program: String,
+    /// The region file, if there is one.
+    pub region: Option<String>,
+    /// How often tables were written; a packet sees one version.
+    pub version: u64,
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Given to the engine.
+    pub received: Count,
+    /// Sent.
+    pub forwarded: Count,
+    /// For the control plane, by reason.
+    pub to_cpu: BTreeMap<String, Count>,
+    /// Dropped, by reason: by the program, the engine, or a port.
+    pub drops: BTreeMap<String, Count>,
+    /// The ports.
+    pub ports: Vec<PortStats>,
+    /// Counters of the program.
+    pub counters: Vec<CounterCell>,
+}
+
+impl Stats {
+    /// From what a runner reports. Counters of the program are for the caller to add.
+    pub fn of(report: &RunReport, reasons: &ReasonTable) -> Stats {
+        let mut stats = Stats { seconds: report.run_time.as_secs_f64(), ..Stats::default() };
+        stats.received = report.engine.received.into();
+        stats.forwarded = report.engine.forwarded_total().into();
+        for (reason, counter) in &report.engine.to_cpu {
+            stats.to_cpu.insert(reasons.cpu_name(*reason).into_owned(), (*counter).into());
+        }
+        // What went to the CPU is named there; that nobody takes it here is no second loss.
+        let taken_by_nobody = packet::DropReason::from(packet::PortReason::CpuQueueFull);
+        for (reason, counter) in report.drops().iter().filter(|(reason, _)| *reason != taken_by_nobody) {
+            stats.drops.insert(reasons.drop_name(reason).into_owned(), counter.into());
+        }
+        stats.ports = report.ports.iter().map(|(id, (name, counters))| port(id.0, name, counters)).collect();
+        stats
+    }
+
+    /// As text.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        let of = self.region.as_ref().map_or(String::new(), |region| format!(", region {region}"));
+        let _ = writeln!(text, "program {}{of}, table version {}, {:.1} s", self.program, self.version, self.seconds);
+        let _ = writeln!(text, "{:<10} {:>12} packets {:>16} bytes", "received", self.received.packets, self.received.bytes);
+        let _ = writeln!(text, "{:<10} {:>12} packets {:>16} bytes", "forwarded", self.forwarded.packets, self.forwarded.bytes);
+        for (title, reasons) in [("to the CPU", &self.to_cpu), ("dropped", &self.drops)] {
+            if !reasons.is_empty() {
+                let _ = writeln!(text, "{title}");
+            }
+            for (reason, count) in reasons {
+                let _ = writeln!(text, "  {reason:<32} {:>12} packets {:>14} bytes", count.packets, count.bytes);
+            }
+        }
+        if !self.ports.is_empty() {
+            let _ = writeln!(text, "ports");
+        }
+        for port in &self.ports {
+            let name = format!("{} {}", port.port, port.name);
+            let _ = writeln!(text, "  {name:<32} {:>12} received {:>13} sent", port.received.packets, port.sent.packets);
+        }
+        if !self.counters.is_empty() {
+            let _ = writeln!(text, "counters");
+        }
+        for cell in &self.counters {
+            let label = cell.label.clone().unwrap_or_else(|| cell.index.to_string());
+            let name = format!("{}[{label}]", cell.counter);
+            let _ = writeln!(text, "  {name:<48} {:>12} packets {:>14} bytes", cell.count.packets, cell.count.bytes);
+        }
+        text
+    }
+}
+
+fn port(number: u32, name: &str, counters: &PortCounters) -> PortStats {
+    let (received, sent) = (counters.received.into(), counters.sent.into());
+    PortStats { port: number, name: name.to_owned(), received, sent }
+}
