@@ -130,9 +130,11 @@ impl ControlSocket {
         Ok(ControlSocket { path: path.to_owned(), listener })
     }
 
-    /// Answers requests, one after the other, until `stop` is true.
-    pub fn serve(&self, stop: &AtomicBool, mut handle: impl FnMut(Request) -> Answer) {
+    /// Answers requests, one after the other, until `stop` is true. In between, `handle` is called with `None` some twenty times a
+    /// second, for what has nothing to do with requests; what it answers then is not looked at.
+    pub fn serve(&self, stop: &AtomicBool, mut handle: impl FnMut(Option<Request>) -> Option<Answer>) {
         while !stop.load(Ordering::Relaxed) {
+            handle(None);
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     // A client that does not behave is its own problem.
@@ -150,14 +152,14 @@ impl Drop for ControlSocket {
     }
 }
 
-fn converse(stream: UnixStream, handle: &mut impl FnMut(Request) -> Answer) -> io::Result<()> {
+fn converse(stream: UnixStream, handle: &mut impl FnMut(Option<Request>) -> Option<Answer>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(REQUEST_TIME))?;
     stream.set_write_timeout(Some(REQUEST_TIME))?;
     let mut line = String::new();
     BufReader::new(stream.try_clone()?.take(MAX_REQUEST)).read_line(&mut line)?;
     let answer = match serde_json::from_str(&line) {
-        Ok(request) => handle(request),
+        Ok(request) => handle(Some(request)).unwrap_or(Answer::Stopping),
         Err(error) => Answer::Refused { message: format!("this is no request: {error}; use `terrace gateway`") },
     };
     let mut stream = stream;
@@ -197,12 +199,12 @@ mod tests {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                socket.serve(&stop, |request| match request {
+                socket.serve(&stop, |request| match request? {
                     Request::Apply { region: Some(region) } => {
-                        Answer::Applied(Applied { region, inserted: 3, ..Applied::default() })
+                        Some(Answer::Applied(Applied { region, inserted: 3, ..Applied::default() }))
                     }
-                    Request::Stop => Answer::Stopping,
-                    _ => Answer::Refused { message: "not here".into() },
+                    Request::Stop => Some(Answer::Stopping),
+                    _ => Some(Answer::Refused { message: "not here".into() }),
                 })
             });
             test(&path);
