@@ -198,7 +198,13 @@ fn an_overrun_is_counted() {
     }
     let received = receive(&mut b, 25_600).len() as u64;
     assert!(received < 25_600, "the socket's buffer holds about ten thousand");
-    assert_eq!(received + b.counters().drops.get(PortReason::RxQueueFull).packets, 25_600, "none is lost silently");
+    let queue_full = b.counters().drops.get(PortReason::RxQueueFull).packets;
+    assert!(queue_full > 0);
+    // On a busy machine the kernel loses some before they get to the socket, and counts them at the interface.
+    let interfaces = lab.namespace(0).run(|| std::fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
+    let line = interfaces.lines().find_map(|line| line.trim().strip_prefix("vb:")).unwrap();
+    let dropped: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+    assert_eq!(received + queue_full + dropped, 25_600, "none is lost silently");
 }
 
 #[test]
