@@ -6,9 +6,11 @@
 
 pub mod ast;
 pub mod check;
+pub mod compile;
 pub mod diag;
 pub mod hir;
 pub mod lex;
+pub mod lower;
 pub mod parse;
 pub mod preprocess;
 pub mod span;

@@ -171,7 +171,13 @@ impl Checker<'_> {
         if let Some(value) = &known {
             self.known_property(property, value);
         }
-        Property { name: property.name.name.clone(), is_const: property.is_const, value: known, span: property.span }
+        Property {
+            name: property.name.name.clone(),
+            annotations: property.annotations.clone(),
+            is_const: property.is_const,
+            value: known,
+            span: property.span,
+        }
     }
 
     fn is_action(&self, callee: &ast::Expr) -> bool {

@@ -448,6 +448,8 @@ pub struct Entry {
 pub struct Property {
     /// Name.
     pub name: Arc<str>,
+    /// Annotations (`@name`).
+    pub annotations: Annotations,
     /// `const`
     pub is_const: bool,
     /// Its value; instances are [`ExprKind::Instance`] or [`ExprKind::Construct`]. `None` if the value names nothing that
