@@ -58,6 +58,9 @@ impl Checker<'_> {
 
     /// Annotations whose body is one string.
     fn text_annotation(&mut self, annotation: &Annotation) {
+        if annotation.name.as_str() == "match" {
+            return self.match_annotation(annotation);
+        }
         if !matches!(annotation.name.as_str(), "name" | "deprecated") {
             return;
         }
@@ -75,6 +78,15 @@ impl Checker<'_> {
         if !text {
             let message = format!("`@{}` needs one string", annotation.name);
             self.fail("annotation", annotation.span, message);
+        }
+    }
+
+    /// `@match(kind)` of a field of a value set's type.
+    fn match_annotation(&mut self, annotation: &Annotation) {
+        let [kind] = annotation.exprs().unwrap_or(&[]) else { return };
+        let value = self.expr(kind, None);
+        if value.ty != Types::UNKNOWN && value.ty != Types::MATCH_KIND {
+            self.fail("annotation", kind.span, "`@match` needs a match kind, such as `exact` or `ternary`");
         }
     }
 }

@@ -1,30 +1,78 @@
-//! What the architectures, and the way tables are held, add to the language's rules.
+//! What v1model adds to the language's rules.
 
 use super::Checker;
-use crate::hir::{Expr, ExprKind, Table};
-use crate::span::Span;
+use super::scope::Entity;
+use crate::diag::Diagnostic;
+use crate::hir::{ExprKind, KeysetItem, LocalId, ObjectKind, TransitionKind, Ty, TyKind};
+use num_traits::ToPrimitive;
+
+/// The first and the last version of v1model.p4.
+const VERSIONS: (u32, u32) = (20180101, 20200408);
 
 impl Checker<'_> {
-    /// Rules about the entries of one table.
-    pub(super) fn entry_rules(&mut self, _table: &Table) {}
+    /// Rules about the whole program, once all of it is checked.
+    pub(super) fn whole_program(&mut self) {
+        self.control_plane_names();
+        if matches!(self.scopes.global("V1Switch"), Some(Entity::Object(_))) {
+            self.version();
+            self.constant_keysets();
+        }
+    }
 
-    /// Rules about the whole program.
-    pub(super) fn whole_program(&mut self) {}
-}
+    fn version(&mut self) {
+        let Some(Entity::Const(version)) = self.scopes.global("__v1model_version") else { return };
+        let ExprKind::Int(value) = &version.kind else { return };
+        if !value.to_u32().is_some_and(|v| (VERSIONS.0..=VERSIONS.1).contains(&v)) {
+            let message = format!("there is no version {value} of v1model");
+            let (span, help) = (version.span, format!("define V1MODEL_VERSION as {} to {}", VERSIONS.0, VERSIONS.1));
+            self.error(Diagnostic::error("v1model-version", span, message).help(help));
+        }
+    }
 
-/// The expression without the places where it is written, to compare it.
-pub(super) fn strip(mut expr: Expr) -> Expr {
-    expr.span = Span::default();
-    expr.kind = match expr.kind {
-        ExprKind::Field(base, at) => ExprKind::Field(Box::new(strip(*base)), at),
-        ExprKind::Index(base, at) => ExprKind::Index(Box::new(strip(*base)), Box::new(strip(*at))),
-        ExprKind::Slice { base, hi, lo } => ExprKind::Slice { base: Box::new(strip(*base)), hi, lo },
-        ExprKind::Cast(base) => ExprKind::Cast(Box::new(strip(*base))),
-        ExprKind::Unary(op, base) => ExprKind::Unary(op, Box::new(strip(*base))),
-        ExprKind::Binary(op, a, b) => ExprKind::Binary(op, Box::new(strip(*a)), Box::new(strip(*b))),
-        ExprKind::Mux(c, a, b) => ExprKind::Mux(Box::new(strip(*c)), Box::new(strip(*a)), Box::new(strip(*b))),
-        ExprKind::Aggregate(elements) => ExprKind::Aggregate(elements.into_iter().map(strip).collect()),
-        other => other,
-    };
-    expr
+    /// Masks and ranges of a select are known at compile time.
+    fn constant_keysets(&mut self) {
+        let mut found = Vec::new();
+        for object in &self.prog.objects {
+            let ObjectKind::Parser(body) = &object.kind else { continue };
+            for state in &body.states {
+                let TransitionKind::Select { cases, .. } = &state.transition.kind else { continue };
+                for item in cases.iter().flat_map(|c| &c.keyset) {
+                    if let KeysetItem::Mask(a, b) | KeysetItem::Range(a, b) = item {
+                        found.extend([a, b].into_iter().find(|e| !self.is_known(e)).map(|e| e.span));
+                    }
+                }
+            }
+        }
+        for span in found {
+            self.fail("not-constant", span, "in v1model, masks and ranges of a `select` must be known at compile time");
+        }
+    }
+
+    /// A parameter of an action that entries give a value to must be of a type that the control plane knows.
+    pub(super) fn control_plane_param(&mut self, param: LocalId) {
+        let ty = self.local(param).ty;
+        if self.control_plane_type(ty) {
+            return;
+        }
+        let shown = self.show(ty);
+        let local = self.local(param);
+        let message = format!("`{}` is set by the control plane, which knows no values of type `{shown}`", local.name);
+        let span = local.span;
+        if self.diags.iter().any(|d| d.primary == span) {
+            return;
+        }
+        self.error(
+            Diagnostic::error("control-plane-type", span, message)
+                .help("use `bit`, `int`, `bool`, a `type` of these, or an enum with an underlying type"),
+        );
+    }
+
+    fn control_plane_type(&self, ty: Ty) -> bool {
+        match self.kind(ty) {
+            TyKind::Bit(_) | TyKind::Int(_) | TyKind::Bool | TyKind::NewType(_) | TyKind::Unknown => true,
+            // A program may be written for architectures whose control plane knows more.
+            TyKind::Enum(_) | TyKind::Error | TyKind::Varbit(_) => true,
+            _ => false,
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Calls: arguments against parameters, and who may call what where.
 
+use super::infer::Subst;
 use super::overload::{SigKind, Signature};
 use super::scope::{Entity, Func};
 use super::{Checker, Place, unknown};
@@ -172,7 +173,7 @@ impl Checker<'_> {
             let ty = self.subst(ty, &subst);
             let arg = match place {
                 Some(at) => self.arg(*param, ty, &args[*at], sig),
-                None => Some(self.missing_arg(*param)),
+                None => Some(self.missing_arg(*param, &subst)),
             };
             ok &= arg.is_some();
             bound.push((*param, ty, arg.unwrap_or(CallArg::Missing)));
@@ -218,7 +219,12 @@ impl Checker<'_> {
     }
 
     /// Type arguments that matter only for optional parameters, which are left out, are `void`.
-    fn unused_type_args(&mut self, own: &[(crate::hir::TypeParamId, Ty)], sig: &Signature, bound: &[(LocalId, Ty, CallArg)]) {
+    fn unused_type_args(
+        &mut self,
+        own: &[(crate::hir::TypeParamId, Ty)],
+        sig: &Signature,
+        bound: &[(LocalId, Ty, CallArg)],
+    ) {
         for (param, ty) in own {
             let mentions = |c: &Self, ty: Ty| c.mentions(ty, &|k| *k == TyKind::Param(*param));
             let mut of = bound.iter().filter(|(p, ..)| mentions(self, self.local(*p).ty)).peekable();
@@ -371,10 +377,12 @@ impl Checker<'_> {
         self.error(Diagnostic::error("object-type", value.span, message).label(declared, why.to_owned()));
     }
 
-    fn missing_arg(&self, param: LocalId) -> CallArg {
+    fn missing_arg(&mut self, param: LocalId, subst: &Subst) -> CallArg {
         match &self.local(param).kind {
             LocalKind::Param(_, Some(default), _) | LocalKind::ConstructorParam(Some(default), _) => {
-                CallArg::Expr((**default).clone())
+                let mut value = (**default).clone();
+                self.subst_expr(&mut value, subst);
+                CallArg::Expr(value)
             }
             _ => CallArg::Missing,
         }

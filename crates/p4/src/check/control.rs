@@ -2,6 +2,7 @@
 
 use super::function::ParamsOf;
 use super::scope::Entity;
+use super::unify::Family;
 use super::{Body, Checker, Place};
 use crate::ast::{self, Local, Param, TypeParam};
 use crate::hir::{ControlBody, LocalDecl, LocalId, Object, ObjectKind, TypeDeclId, TypeParamId, Types};
@@ -35,7 +36,14 @@ impl Checker<'_> {
     }
 
     /// Type parameters, parameters and constructor parameters, declared in the innermost scope.
-    pub(super) fn head(&mut self, types: &[TypeParam], params: &[Param], constructor: &[Param]) -> Head {
+    pub(super) fn head(
+        &mut self,
+        family: Family,
+        types: &[TypeParam],
+        params: &[Param],
+        constructor: &[Param],
+    ) -> Head {
+        self.head_of = Some(family);
         let type_params = self.declare_type_params(types);
         let ids = self.params(params, ParamsOf::Apply);
         let constructor_params = self.params(constructor, ParamsOf::Constructor);
@@ -46,6 +54,7 @@ impl Checker<'_> {
         if !constructor.is_empty() {
             self.distinct(names.chain(constructor.iter().map(|p| &p.name)));
         }
+        self.head_of = None;
         Head { type_params, params: ids, constructor_params }
     }
 
@@ -61,7 +70,7 @@ impl Checker<'_> {
     pub(super) fn package_decl(&mut self, decl: &ast::PackageDecl) {
         self.begin(&decl.name, "package");
         let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::Package);
-        let head = self.scoped(|c| c.head(&decl.type_params, &[], &decl.params));
+        let head = self.scoped(|c| c.head(Family::Package, &decl.type_params, &[], &decl.params));
         self.set_head(id, head);
         self.scopes.set(&decl.name, Entity::Object(id));
     }
@@ -71,14 +80,14 @@ impl Checker<'_> {
         self.begin(&decl.name, "control");
         let Some(body) = &decl.body else {
             let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::ControlType);
-            let head = self.scoped(|c| c.head(&decl.type_params, &decl.params, &[]));
+            let head = self.scoped(|c| c.head(Family::Control, &decl.type_params, &decl.params, &[]));
             self.set_head(id, head);
             self.scopes.set(&decl.name, Entity::Object(id));
             return;
         };
         let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::Control(ControlBody::default()));
         let checked = self.scoped(|c| {
-            let head = c.head(&decl.type_params, &decl.params, &body.constructor_params);
+            let head = c.head(Family::Control, &decl.type_params, &decl.params, &body.constructor_params);
             c.set_head(id, head);
             let place =
                 Body { place: Place::ControlLocals, object: Some(id), result: Types::VOID, loops: 0, this: None };

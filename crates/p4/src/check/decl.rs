@@ -13,6 +13,11 @@ use std::sync::Arc;
 impl Checker<'_> {
     /// One declaration of the program.
     pub(super) fn decl(&mut self, decl: &Decl) {
+        if let (Some(name), false) = (decl.name(), matches!(decl, Decl::Instance(_)))
+            && name.as_str() == "main"
+        {
+            self.fail("main", name.span, "`main` must be an instance of a package");
+        }
         match decl {
             Decl::Const(d) => self.const_decl(d),
             Decl::Instance(d) => {

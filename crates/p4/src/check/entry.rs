@@ -46,7 +46,7 @@ impl Checker<'_> {
                 table.entries.push(entry);
             }
         }
-        self.entry_rules(table);
+        self.entry_rules(table, decl);
     }
 
     fn entry(&mut self, table: &Table, entry: &ast::Entry) -> Option<Entry> {

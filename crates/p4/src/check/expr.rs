@@ -107,6 +107,11 @@ impl Checker<'_> {
 
     /// A name as a value.
     fn name(&mut self, path: &Path, span: Span) -> Expr {
+        if self.scopes.lookup(path).is_none()
+            && let Some(kind) = self.prog.match_kinds.iter().position(|k| **k == *path.as_str())
+        {
+            return Expr { kind: ExprKind::MatchKind(kind), ty: Types::MATCH_KIND, span };
+        }
         let Some(entity) = self.lookup(path) else { return unknown(span) };
         match entity {
             Entity::Const(value) => Expr { span, ..*value },

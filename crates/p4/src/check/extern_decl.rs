@@ -104,7 +104,7 @@ impl Checker<'_> {
             }
         };
         let params = match decl.is_constructor() {
-            true => self.params(&decl.params, ParamsOf::Constructor),
+            true => self.params(&decl.params, ParamsOf::ExternConstructor),
             false => self.params(&decl.params, ParamsOf::Function),
         };
         self.distinct(decl.type_params.iter().chain(decl.params.iter().map(|p| &p.name)));

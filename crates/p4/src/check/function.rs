@@ -1,6 +1,7 @@
 //! Functions, actions, and the parameters of everything.
 
 use super::scope::{Entity, Func};
+use super::unify::Family;
 use super::{Body, Checker, Place};
 use crate::ast::{self, Direction, Param};
 use crate::diag::Diagnostic;
@@ -15,8 +16,10 @@ pub(super) enum ParamsOf {
     Action,
     /// `apply` of a parser or control.
     Apply,
-    /// A constructor, or a package.
+    /// The constructor of a parser or control, or a package.
     Constructor,
+    /// The constructor of an extern.
+    ExternConstructor,
 }
 
 impl Checker<'_> {
@@ -57,7 +60,7 @@ impl Checker<'_> {
         let optional = param.annotations.iter().any(|a| a.name.as_str() == "optional");
         let default = param.default.as_ref().and_then(|d| self.param_default(param, d, ty, optional, of));
         let kind = match of {
-            ParamsOf::Constructor => LocalKind::ConstructorParam(default, optional),
+            ParamsOf::Constructor | ParamsOf::ExternConstructor => LocalKind::ConstructorParam(default, optional),
             _ => LocalKind::Param(param.direction, default, optional),
         };
         let ty = self.resolve(ty);
@@ -114,12 +117,22 @@ impl Checker<'_> {
         let package = matches!(object, Some(ObjectKind::Package));
         let is_extern = matches!(self.kind(ty), TyKind::Extern(..));
         let compile_time = matches!(self.kind(ty), TyKind::InfInt | TyKind::Str);
+        let in_control = self.body.place == Place::Top && self.head_of == Some(Family::Control);
+        let parser = matches!(object, Some(ObjectKind::Parser(_) | ObjectKind::ParserType));
         let problem = match of {
-            ParamsOf::Constructor if directed => Some(("a constructor parameter has no direction".to_owned(), None)),
-            ParamsOf::Constructor if ty == Types::VOID => {
+            ParamsOf::ExternConstructor if is_object => {
+                Some((format!("a parameter of an extern's constructor cannot be of type `{shown}`"), None))
+            }
+            ParamsOf::Constructor if in_control && parser => {
+                Some((format!("parser `{name}` cannot be used in a control"), Some("parsers are used in parsers")))
+            }
+            ParamsOf::Constructor | ParamsOf::ExternConstructor if directed => {
+                Some(("a constructor parameter has no direction".to_owned(), None))
+            }
+            ParamsOf::Constructor | ParamsOf::ExternConstructor if ty == Types::VOID => {
                 Some(("a parameter cannot be of type `void`".to_owned(), None))
             }
-            ParamsOf::Constructor => None,
+            ParamsOf::Constructor | ParamsOf::ExternConstructor => None,
             _ if package => Some((format!("parameter `{name}` cannot be a package"), None)),
             _ if is_object => Some((
                 format!("parameter `{name}` cannot be of type `{shown}`"),

@@ -104,6 +104,20 @@ impl Checker<'_> {
         }
     }
 
+    /// Replaces type parameters in the types of an expression and of its parts.
+    pub(super) fn subst_expr(&mut self, expr: &mut Expr, subst: &Subst) {
+        expr.ty = self.subst(expr.ty, subst);
+        match &mut expr.kind {
+            ExprKind::Aggregate(elements) => elements.iter_mut().for_each(|e| self.subst_expr(e, subst)),
+            ExprKind::Construct(construct) => {
+                for arg in &mut construct.type_args {
+                    *arg = self.subst(*arg, subst);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Sets a variable. A type that contains the variable itself is refused.
     pub(super) fn bind(&mut self, var: u32, ty: Ty) -> bool {
         let ty = self.resolve(ty);

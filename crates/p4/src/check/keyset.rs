@@ -1,7 +1,7 @@
 //! Key sets, of select cases and table entries.
 
 use super::scope::Entity;
-use super::Checker;
+use super::{Checker, Place};
 use crate::ast::{self, BinaryOp, Keyset};
 use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, KeysetItem, StructId, Ty, TyKind, Types, ValueSetId};
@@ -158,6 +158,10 @@ impl Checker<'_> {
                         .then_some(KeysetItem::ValueSet(set));
                 }
                 let value = self.expr(element, Some(ty));
+                if let (ExprKind::Call(_), true) = (&value.kind, self.body.place == Place::ParserState) {
+                    self.fail("misplaced", element.span, "nothing can be called in a key set");
+                    return None;
+                }
                 self.key_value(value, ty).map(KeysetItem::Value)
             }
         }

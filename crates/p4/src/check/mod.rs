@@ -26,9 +26,11 @@ mod builtin;
 mod call;
 mod cast;
 mod control;
+mod control_names;
 mod convert;
 mod decl;
 mod entry;
+mod entry_rules;
 mod expr;
 mod expr_list;
 mod expr_ops;
@@ -48,6 +50,7 @@ mod names;
 mod overload;
 mod parser;
 mod returns;
+mod same_expr;
 mod scope;
 mod select;
 mod show;
@@ -131,6 +134,8 @@ struct Checker<'a> {
     /// Inference variables and what they were found to be.
     vars: Vec<Option<Ty>>,
     body: Body,
+    /// The kind of object whose head is being declared.
+    head_of: Option<unify::Family>,
     depth: u32,
 }
 
@@ -143,6 +148,7 @@ impl<'a> Checker<'a> {
             scopes: Scopes::new(),
             vars: Vec::new(),
             body: Body { place: Place::Top, object: None, result: Types::VOID, loops: 0, this: None },
+            head_of: None,
             depth: 0,
         }
     }

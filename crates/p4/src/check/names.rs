@@ -4,15 +4,35 @@ use super::Checker;
 use super::scope::Entity;
 use crate::ast::{Ident, Path};
 use crate::diag::Diagnostic;
+use crate::hir::LocalKind;
 use crate::span::Span;
 use crate::suggest::closest as nearest;
 
 impl Checker<'_> {
     /// Declares a name in the innermost scope.
     pub(super) fn declare(&mut self, name: &Ident, entity: Entity) {
+        self.shadowed_parameter(name, &entity);
         if let Err(diagnostic) = self.scopes.declare(name, entity) {
             self.error(*diagnostic);
         }
+    }
+
+    /// A parameter that is hidden by a declaration in the body is more likely forgotten than meant.
+    fn shadowed_parameter(&mut self, name: &Ident, entity: &Entity) {
+        let path = Path { absolute: false, name: name.clone(), span: name.span };
+        let (Some(Entity::Local(id)), false) =
+            (self.scopes.lookup(&path), matches!(entity, Entity::Unfinished("table")))
+        else {
+            return;
+        };
+        let local = self.local(*id);
+        if local.kind == LocalKind::Var {
+            return;
+        }
+        let diagnostic = Diagnostic::error("shadow", name.span, format!("`{name}` hides the parameter of that name"))
+            .label(local.span, "the parameter")
+            .help("give it another name");
+        self.error(diagnostic);
     }
 
     /// Declares a name that stands for something only when it is finished, and is an error until then.

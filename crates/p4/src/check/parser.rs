@@ -1,6 +1,7 @@
 //! Parsers: declarations and states.
 
 use super::scope::{Entity, duplicate};
+use super::unify::Family;
 use super::{Body, Checker, Place};
 use crate::ast::{self, Ident, Local};
 use crate::diag::Diagnostic;
@@ -20,14 +21,14 @@ impl Checker<'_> {
         self.begin(&decl.name, "parser");
         let Some(body) = &decl.body else {
             let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::ParserType);
-            let head = self.scoped(|c| c.head(&decl.type_params, &decl.params, &[]));
+            let head = self.scoped(|c| c.head(Family::Parser, &decl.type_params, &decl.params, &[]));
             self.set_head(id, head);
             self.scopes.set(&decl.name, Entity::Object(id));
             return;
         };
         let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::Parser(ParserBody::default()));
         let checked = self.scoped(|c| {
-            let head = c.head(&decl.type_params, &decl.params, &body.constructor_params);
+            let head = c.head(Family::Parser, &decl.type_params, &decl.params, &body.constructor_params);
             c.set_head(id, head);
             let place =
                 Body { place: Place::ParserLocals, object: Some(id), result: Types::VOID, loops: 0, this: None };

@@ -97,7 +97,7 @@ impl Scopes {
         let first = found.next()?;
         // What is still being declared hides nothing yet.
         match first.entity {
-            Entity::Unfinished(_) => found.next().or(Some(first)),
+            Entity::Unfinished("action" | "function") => found.next().or(Some(first)),
             _ => Some(first),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::keyset::Column;
 use super::parser::States;
-use super::{unknown, Checker};
+use super::{Checker, unknown};
 use crate::ast;
 use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, SelectCase, TransitionKind, TyKind};

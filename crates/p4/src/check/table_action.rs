@@ -2,6 +2,7 @@
 
 use super::Checker;
 use super::overload::{SigKind, Signature};
+use super::same_expr::same_expr;
 use super::scope::Entity;
 use crate::ast::{self, ActionRef, Arg, Path};
 use crate::diag::Diagnostic;
@@ -23,6 +24,9 @@ impl Checker<'_> {
                 continue;
             }
             let Some(args) = self.listed_args(action, reference) else { continue };
+            for param in self.split_params(action).1 {
+                self.control_plane_param(param);
+            }
             actions.push(TableAction {
                 action,
                 args,
@@ -195,9 +199,4 @@ fn same_arg(a: &CallArg, b: &CallArg) -> bool {
         (CallArg::DontCare, CallArg::DontCare) | (CallArg::Missing, CallArg::Missing) => true,
         _ => false,
     }
-}
-
-/// Whether two expressions are the same but for where they stand.
-fn same_expr(a: &Expr, b: &Expr) -> bool {
-    super::arch::strip(a.clone()) == super::arch::strip(b.clone())
 }

@@ -54,8 +54,7 @@ impl Checker<'_> {
         let mut types = Vec::new();
         for element in elements {
             let ty = self.ty(element);
-            let fits =
-                !matches!(self.kind(ty), TyKind::Void | TyKind::Object(..) | TyKind::Extern(..));
+            let fits = !matches!(self.kind(ty), TyKind::Void | TyKind::Object(..) | TyKind::Extern(..));
             if !fits {
                 let shown = self.show(ty);
                 self.fail("tuple-type", element.span, format!("a tuple cannot hold a `{shown}`"));
@@ -227,6 +226,12 @@ impl Checker<'_> {
                 return Types::UNKNOWN;
             }
             types.push(ty);
+        }
+        if let Entity::Extern(id) = entity
+            && types.iter().any(|t| self.mentions(*t, &|k| matches!(k, TyKind::Extern(inner, _) if *inner == id)))
+        {
+            self.fail("type-arguments", span, format!("`{base}` cannot be a type argument of itself"));
+            return Types::UNKNOWN;
         }
         self.apply_type(&entity, types, span)
     }

@@ -1,0 +1,68 @@
+//! Names that the control plane sees: of two tables, or two actions, with the same name it could not tell which is
+//! meant.
+
+use super::Checker;
+use crate::ast::Annotations;
+use crate::diag::Diagnostic;
+use crate::hir::{LocalDecl, ObjectKind, TypeDeclId};
+use crate::span::Span;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+impl Checker<'_> {
+    /// Reports tables and actions that share a name.
+    pub(super) fn control_plane_names(&mut self) {
+        let mut actions = Vec::new();
+        for action in &self.prog.actions {
+            actions.push(self.visible_name(&action.name, &action.annotations, action.owner, action.span));
+        }
+        let mut tables = Vec::new();
+        for object in &self.prog.objects {
+            let ObjectKind::Control(body) = &object.kind else { continue };
+            for local in &body.locals {
+                if let LocalDecl::Table(id) = local {
+                    let table = &self.prog.tables[id.index()];
+                    tables.push(self.visible_name(&table.name, &table.annotations, Some(table.owner), table.span));
+                }
+            }
+        }
+        self.unique("action", actions);
+        self.unique("table", tables);
+    }
+
+    /// The full name, whether it was given by `@name`, and where.
+    fn visible_name(
+        &self,
+        name: &Arc<str>,
+        annotations: &Annotations,
+        owner: Option<TypeDeclId>,
+        span: Span,
+    ) -> (String, Span) {
+        let given = annotations.iter().find(|a| a.name.as_str() == "name").and_then(|a| a.single_string());
+        let local = given.unwrap_or(name);
+        let full = match (local.strip_prefix('.'), owner) {
+            (Some(absolute), _) => absolute.to_owned(),
+            (None, None) => local.to_owned(),
+            (None, Some(owner)) => format!("{}.{local}", self.prog.objects[owner.index()].name),
+        };
+        (full, span)
+    }
+
+    fn unique(&mut self, what: &str, names: Vec<(String, Span)>) {
+        let mut seen: HashMap<String, Span> = HashMap::new();
+        for (name, span) in names {
+            match seen.get(&name) {
+                Some(first) => {
+                    let message = format!("the control plane sees two {what}s named `{name}`");
+                    let diagnostic = Diagnostic::error("control-plane-name", span, message)
+                        .label(*first, "the other one")
+                        .help("give one of them another `@name`");
+                    self.error(diagnostic);
+                }
+                None => {
+                    seen.insert(name, span);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Rules about the entries of a table as a whole: masks that a match kind takes, priorities, duplicates.
+
+use super::Checker;
+use super::fold::same;
+use super::fold::wrap_unsigned;
+use crate::ast::{self, TableProperty};
+use crate::diag::Diagnostic;
+use crate::hir::{Entry, Expr, ExprKind, KeysetItem, Table};
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
+
+impl Checker<'_> {
+    /// Checks the entries that were accepted one by one.
+    pub(super) fn entry_rules(&mut self, table: &Table, decl: &ast::TableDecl) {
+        for entry in &table.entries {
+            for (item, key) in entry.keyset.iter().zip(&table.keys) {
+                let kind = self.prog.match_kinds[key.match_kind].clone();
+                self.item_fits(item, &kind);
+            }
+        }
+        self.duplicate_entries(table);
+        self.priorities(table, decl);
+    }
+
+    /// Whether a match kind can be asked to match that way.
+    fn item_fits(&mut self, item: &KeysetItem, match_kind: &str) {
+        let (what, span) = match item {
+            KeysetItem::Mask(value, _) => ("mask", value.span),
+            KeysetItem::Range(lo, _) => ("range", lo.span),
+            _ => return,
+        };
+        let full = |mask: &Expr, c: &Self| match (&mask.kind, c.width(mask.ty)) {
+            (ExprKind::Int(m), Some(w)) => wrap_unsigned(m, w) == (BigInt::from(1) << w) - 1,
+            _ => false,
+        };
+        let prefix = |mask: &Expr, c: &Self| match (&mask.kind, c.width(mask.ty)) {
+            (ExprKind::Int(m), Some(w)) => is_prefix(&wrap_unsigned(m, w), w),
+            _ => true,
+        };
+        let problem = match (match_kind, item) {
+            ("exact" | "optional", KeysetItem::Mask(_, mask)) if full(mask, self) => return,
+            ("exact" | "optional", _) => format!("a key of kind `{match_kind}` cannot match a {what}"),
+            ("lpm", KeysetItem::Mask(_, mask)) if prefix(mask, self) => return,
+            ("lpm", KeysetItem::Mask(..)) => "this is no mask of a prefix: its 1 bits must come first".to_owned(),
+            ("lpm", _) => "a key of kind `lpm` cannot match a range".to_owned(),
+            ("ternary", KeysetItem::Range(..)) => "a key of kind `ternary` cannot match a range".to_owned(),
+            ("range", KeysetItem::Mask(..)) => "a key of kind `range` cannot match a mask".to_owned(),
+            _ => return,
+        };
+        self.fail("entry-key", span, problem);
+    }
+
+    /// Two entries of a table whose keys are all exact cannot be equal.
+    fn duplicate_entries(&mut self, table: &Table) {
+        let exact = |kind: usize| &*self.prog.match_kinds[kind] == "exact";
+        if !table.keys.iter().all(|k| exact(k.match_kind)) {
+            return;
+        }
+        // Literals as text find duplicates without comparing all pairs.
+        let mut seen: std::collections::HashMap<String, &Entry> = Default::default();
+        for entry in &table.entries {
+            let Some(text) = literal_key(entry) else { continue };
+            if let Some(first) = seen.get(&text) {
+                let diagnostic = Diagnostic::error("entry-duplicate", entry.span, "an entry with this key exists")
+                    .label(first.span, "the other entry")
+                    .help("remove one of the two");
+                self.diags.push(diagnostic);
+            } else {
+                seen.insert(text, entry);
+            }
+        }
+    }
+
+    /// The rules of explicit priorities (specification "Entry priorities").
+    fn priorities(&mut self, table: &Table, decl: &ast::TableDecl) {
+        let Some(first) = table.entries.iter().find(|e| e.priority.is_some()) else {
+            return self.priority_range(table);
+        };
+        let at = |name: &str| decl.properties.iter().find(|p: &&TableProperty| p.name.as_str() == name).map(|p| p.span);
+        let by_priority = |k: &crate::hir::Key| !matches!(&*self.prog.match_kinds[k.match_kind], "exact" | "lpm");
+        if table.const_entries {
+            self.error(
+                Diagnostic::error("priority", first.span, "`const entries` have no priorities: their order decides")
+                    .help("remove the priorities, or `const` in front of `entries`"),
+            );
+        } else if !table.keys.iter().any(by_priority) {
+            let span = at("key").unwrap_or(first.span);
+            self.error(
+                Diagnostic::error(
+                    "priority",
+                    span,
+                    "with these keys, at most one entry matches, so there are no priorities",
+                )
+                .label(first.span, "a priority is given here"),
+            );
+        } else if table.entries[0].priority.is_none() {
+            let entry = table.entries[0].span;
+            self.error(
+                Diagnostic::error("priority", entry, "the first entry must have a priority, as others have one")
+                    .label(first.span, "for example this one"),
+            );
+        }
+    }
+
+    /// The priorities that the entries get when none is written must be numbers of 32 bits.
+    fn priority_range(&mut self, table: &Table) {
+        let delta = table.properties.iter().find(|p| &*p.name == "priority_delta").and_then(|p| p.value.as_ref());
+        let Some(Expr { kind: ExprKind::Int(delta), .. }) = delta else { return };
+        let count = table.entries.len().saturating_sub(1);
+        let last = BigInt::from(1) + BigInt::from(count) * delta;
+        if last.to_u32().is_none() {
+            let span = table.span;
+            let message = format!("with this `priority_delta`, the priorities go up to {last}, which is too large");
+            self.fail("priority", span, message);
+        }
+    }
+}
+
+/// Whether the 1 bits of a mask of `width` bits come first.
+fn is_prefix(mask: &BigInt, width: u32) -> bool {
+    let inverse = (BigInt::from(1) << width) - 1 - mask;
+    let above = &inverse + 1;
+    (inverse & above) == BigInt::from(0)
+}
+
+/// The key of an entry as text, if it consists of literals.
+fn literal_key(entry: &Entry) -> Option<String> {
+    let mut text = String::new();
+    for item in &entry.keyset {
+        let KeysetItem::Value(value) = item else { return None };
+        same(&value.kind, &value.kind)?;
+        text.push_str(&format!("{:?},", value.kind));
+    }
+    Some(text)
+}
