@@ -55,6 +55,11 @@ impl Diagnostic {
         Diagnostic { severity, code, message: message.into(), primary, labels: Vec::new(), help: None }
     }
 
+    /// Says that nothing is looked at after `place`, where the last of `count` findings is.
+    pub(crate) fn too_many(count: usize, place: Span) -> Self {
+        Self::error("limit", place, format!("{count} findings so far; what comes after this place is not looked at"))
+    }
+
     /// Adds a labelled place.
     #[must_use]
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {

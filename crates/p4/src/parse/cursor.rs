@@ -113,8 +113,10 @@ impl<'t> Parser<'t> {
     }
 
     pub fn report(&mut self, diagnostic: Diagnostic) {
+        let span = diagnostic.primary;
         self.diagnostics.push(diagnostic);
-        if self.diagnostics.len() >= self.max_errors {
+        if self.diagnostics.len() == self.max_errors {
+            self.diagnostics.push(Diagnostic::too_many(self.max_errors, span));
             self.stop();
         }
     }

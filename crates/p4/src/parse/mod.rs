@@ -1,7 +1,7 @@
 //! Tokens to the syntax tree: a recursive-descent parser that goes on after errors.
 //!
 //! P4's grammar needs to know which names are types (`a < b` or `a<b>(c)`, `(a) - b`), so the parser keeps the scopes
-//! of declared names ([`scope`]), and nothing else of their meaning. After an error it skips to the next `;`, to the
+//! of declared names (`scope`), and nothing else of their meaning. After an error it skips to the next `;`, to the
 //! brace that closes what it was in, or to a keyword that begins a declaration, and goes on. How deep trees get is
 //! bounded, so that nobody who walks a tree needs to fear for the stack.
 

@@ -147,8 +147,10 @@ impl<'a> Preprocessor<'a> {
     }
 
     fn report(&mut self, diagnostic: Diagnostic) {
+        let span = diagnostic.primary;
         self.diagnostics.push(diagnostic);
-        if self.diagnostics.len() >= self.options.limits.errors {
+        if self.diagnostics.len() == self.options.limits.errors {
+            self.diagnostics.push(Diagnostic::too_many(self.options.limits.errors, span));
             self.stopped = true;
         }
     }

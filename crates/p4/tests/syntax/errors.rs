@@ -231,3 +231,10 @@ fn unclosed_annotation() {
     "#]],
     );
 }
+
+#[test]
+fn too_many_errors_say_so() {
+    let parsed = super::parse(&"bit<8> x;\n".repeat(200));
+    assert_eq!(parsed.diagnostics.len(), 101);
+    assert_eq!(parsed.diagnostics.last().map(|d| d.code), Some("limit"));
+}
