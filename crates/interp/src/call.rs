@@ -8,7 +8,7 @@ use crate::memory::{DigestMessage, MAX_WAITING, Object};
 use crate::meter::Colour;
 use crate::program::{Call, CallArg, Reg};
 use crate::trace::Event;
-use crate::words::{self, mask128, mask64};
+use crate::words::{self, mask64, mask128};
 use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc, MeterUnit};
 use tables::Action;
 
@@ -57,10 +57,22 @@ impl<const T: bool> Machine<'_, T> {
             CounterCount | DirectCounterCount | MeterExecute | DirectMeterExecute | RegisterRead | RegisterWrite => {
                 self.call_stateful(frame, call);
             }
-            HashGet | Hash | ChecksumClear | ChecksumUpdate | ChecksumGet | Checksum16Get | VerifyChecksum
-            | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload => self.call_hash(frame, call),
-            InternetChecksumClear | InternetChecksumAdd | InternetChecksumSubtract | InternetChecksumGet
-            | InternetChecksumGetState | InternetChecksumSetState => self.call_internet_checksum(frame, call),
+            HashGet
+            | Hash
+            | ChecksumClear
+            | ChecksumUpdate
+            | ChecksumGet
+            | Checksum16Get
+            | VerifyChecksum
+            | UpdateChecksum
+            | VerifyChecksumWithPayload
+            | UpdateChecksumWithPayload => self.call_hash(frame, call),
+            InternetChecksumClear
+            | InternetChecksumAdd
+            | InternetChecksumSubtract
+            | InternetChecksumGet
+            | InternetChecksumGetState
+            | InternetChecksumSetState => self.call_internet_checksum(frame, call),
             AddEntry | AllocateFlowId | SetEntryExpireTime | RestartExpireTimer => self.call_flow(frame, call),
             RandomRead | Random => self.call_random(frame, call),
             DigestPack => self.digest(frame, call),
@@ -130,7 +142,9 @@ impl<const T: bool> Machine<'_, T> {
                 let table = table_arg(call);
                 let colour = match self.pipeline.arch {
                     // Marked at the hit.
-                    Arch::V1Model => [Colour::Green, Colour::Yellow, Colour::Red][usize::from(frame.colours[table].min(2))],
+                    Arch::V1Model => {
+                        [Colour::Green, Colour::Yellow, Colour::Red][usize::from(frame.colours[table].min(2))]
+                    }
                     Arch::Pna => {
                         let before = self.colour_arg(frame, call);
                         self.mark_direct(frame, table, before, None)

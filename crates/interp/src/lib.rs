@@ -1,1 +1,54 @@
-//! The reference engine: one packet at a time, explains each step; the oracle
+//! The reference engine: runs a pipeline one packet at a time, and is the definition of what the pipeline means.
+//!
+//! This crate answers one question: *what does this program do with this packet, and why?* [`Interp::process`] says what,
+//! [`Interp::trace`] says why, step by step. All other engines must agree with it.
+//!
+//! It shares no lookup code with `tables`, so that one can check the other: of that crate it uses what an entry is, the
+//! validation of writes, and the control plane's [`tables::State`].
+//!
+//! # Choices where specifications leave one
+//!
+//! - Variables are 0 when a packet enters the pipeline; fields of invalid headers read as 0, and writes to them are ignored.
+//! - A packet that the parser rejects goes on, in v1model as in PNA, with the error in the metadata.
+//! - The bytes behind the last parsed bit follow what the deparser emits. If the parser stopped within a byte, the rest of that byte
+//!   is lost; if the deparser does, the byte is filled with 0 bits.
+//! - Of two entries with one priority, the one that was inserted first wins.
+//! - Out of bounds: a register reads 0, a write, a count or a mark has no effect; the colour then is the one given, or green.
+//! - A group of an action selector without members counts as a miss. Otherwise the member at (hash of the selector keys, cut to the
+//!   selector's output width) modulo (sum of weights) acts; members stand in order of their numbers, each as often as its weight.
+//! - A packet makes a bounded number of steps ([`Config::max_steps`], [`Config::max_parser_states`]), passes (32 in v1model,
+//!   7 in PNA) and copies ([`Config::max_copies`]); beyond, it is dropped with the engine's reason.
+//! - A dropped packet has the program's own reason if it keeps one: a metadata variable whose last component is `drop_reason`, with
+//!   an enumeration `drop_reason_t` for the names (see `reasons.rs`); likewise `cpu_reason` or `punt_reason`.
+
+mod algorithm;
+mod apply;
+mod call;
+mod config;
+mod decode;
+mod engine;
+mod frame;
+mod interp;
+mod lookup;
+mod machine;
+mod memory;
+mod meter;
+mod output;
+mod parse;
+mod pass;
+mod pna;
+mod program;
+mod reasons;
+mod render;
+mod trace;
+mod v1model;
+mod wire;
+mod words;
+
+pub use config::Config;
+pub use decode::LoadError;
+pub use interp::Interp;
+pub use memory::{DigestMessage, IdleEntry};
+pub use meter::{Colour, Meter};
+pub use output::{OutPacket, Outputs};
+pub use trace::{Event, Hit, NamedValue, Step, Trace};

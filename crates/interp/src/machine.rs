@@ -45,7 +45,6 @@ pub struct Machine<'a, const T: bool> {
 /// What the instruction loop does next.
 pub(crate) enum Next {
     Go,
-    Jump(Pc),
     Stop(Outcome),
 }
 
@@ -160,7 +159,6 @@ impl<const T: bool> Machine<'_, T> {
                 }
                 other => match self.packet_op(frame, code, other, code.locs[at]) {
                     Next::Go => {}
-                    Next::Jump(to) => pc = to as usize,
                     Next::Stop(outcome) => return outcome,
                 },
             }

@@ -4,8 +4,8 @@ use crate::lookup::Table;
 use crate::meter::Meter;
 use ir::{Entity, ExternId, ExternKind, Pipeline, TableId, Type};
 use num_bigint::BigUint;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use tables::{Action, Change, CloneSession, CounterData, Entry, MulticastGroup, State, words_for};
 

@@ -31,57 +31,219 @@ pub struct Reg {
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub enum Op {
-    Mov1 { d: Slot, a: Slot },
-    MovN { d: Slot, a: Slot, n: u32 },
+    Mov1 {
+        d: Slot,
+        a: Slot,
+    },
+    MovN {
+        d: Slot,
+        a: Slot,
+        n: u32,
+    },
     /// Stores to a field of a header that may be invalid.
-    Field1 { h: u32, d: Slot, a: Slot },
-    FieldN { h: u32, d: Slot, a: Slot, n: u32 },
-    Add1 { d: Slot, a: Slot, b: Slot, mask: u64 },
-    Sub1 { d: Slot, a: Slot, b: Slot, mask: u64 },
-    Mul1 { d: Slot, a: Slot, b: Slot, mask: u64 },
-    And1 { d: Slot, a: Slot, b: Slot },
-    Or1 { d: Slot, a: Slot, b: Slot },
-    Xor1 { d: Slot, a: Slot, b: Slot },
-    Not1 { d: Slot, a: Slot, mask: u64 },
-    Neg1 { d: Slot, a: Slot, mask: u64 },
-    Shl1 { d: Slot, a: Slot, b: Slot, mask: u64 },
-    Shr1 { d: Slot, a: Slot, b: Slot },
-    Eq1 { d: Slot, a: Slot, b: Slot },
-    Ne1 { d: Slot, a: Slot, b: Slot },
-    Lt1 { d: Slot, a: Slot, b: Slot },
-    Le1 { d: Slot, a: Slot, b: Slot },
+    Field1 {
+        h: u32,
+        d: Slot,
+        a: Slot,
+    },
+    FieldN {
+        h: u32,
+        d: Slot,
+        a: Slot,
+        n: u32,
+    },
+    Add1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        mask: u64,
+    },
+    Sub1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        mask: u64,
+    },
+    Mul1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        mask: u64,
+    },
+    And1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Or1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Xor1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Not1 {
+        d: Slot,
+        a: Slot,
+        mask: u64,
+    },
+    Neg1 {
+        d: Slot,
+        a: Slot,
+        mask: u64,
+    },
+    Shl1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        mask: u64,
+    },
+    Shr1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Eq1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Ne1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Lt1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Le1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
     /// Signed comparisons: `shift` brings the sign to bit 63.
-    LtS1 { d: Slot, a: Slot, b: Slot, shift: u32 },
-    LeS1 { d: Slot, a: Slot, b: Slot, shift: u32 },
-    Mask1 { d: Slot, a: Slot, mask: u64 },
+    LtS1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        shift: u32,
+    },
+    LeS1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        shift: u32,
+    },
+    Mask1 {
+        d: Slot,
+        a: Slot,
+        mask: u64,
+    },
     /// Widens by sign: `shift` brings the sign to bit 63.
-    Sext1 { d: Slot, a: Slot, shift: u32, mask: u64 },
-    Slice1 { d: Slot, a: Slot, lo: u32, mask: u64 },
-    Concat1 { d: Slot, a: Slot, b: Slot, shift: u32 },
-    Select1 { d: Slot, c: Slot, a: Slot, b: Slot },
-    SelectN { d: Slot, c: Slot, a: Slot, b: Slot, n: u32 },
+    Sext1 {
+        d: Slot,
+        a: Slot,
+        shift: u32,
+        mask: u64,
+    },
+    Slice1 {
+        d: Slot,
+        a: Slot,
+        lo: u32,
+        mask: u64,
+    },
+    Concat1 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        shift: u32,
+    },
+    Select1 {
+        d: Slot,
+        c: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    SelectN {
+        d: Slot,
+        c: Slot,
+        a: Slot,
+        b: Slot,
+        n: u32,
+    },
     /// What is wide or rare: index into `Code::wide`.
-    Wide { index: u32 },
-    IsValid { d: Slot, h: u32 },
-    SetValid { h: u32 },
-    SetInvalid { h: u32 },
-    Copy { dst: u32, src: u32 },
-    State { index: u32 },
-    Extract { h: u32 },
-    ExtractVarbit { h: u32, a: Slot },
-    Advance { a: Slot },
-    Lookahead { index: u32 },
-    Verify { c: Slot, e: Slot },
-    PacketLength { d: Slot },
-    InValueSet { index: u32 },
-    Emit { h: u32 },
-    Call { index: u32 },
-    Goto { pc: Pc },
+    Wide {
+        index: u32,
+    },
+    IsValid {
+        d: Slot,
+        h: u32,
+    },
+    SetValid {
+        h: u32,
+    },
+    SetInvalid {
+        h: u32,
+    },
+    Copy {
+        dst: u32,
+        src: u32,
+    },
+    State {
+        index: u32,
+    },
+    Extract {
+        h: u32,
+    },
+    ExtractVarbit {
+        h: u32,
+        a: Slot,
+    },
+    Advance {
+        a: Slot,
+    },
+    Lookahead {
+        index: u32,
+    },
+    Verify {
+        c: Slot,
+        e: Slot,
+    },
+    PacketLength {
+        d: Slot,
+    },
+    InValueSet {
+        index: u32,
+    },
+    Emit {
+        h: u32,
+    },
+    Call {
+        index: u32,
+    },
+    Goto {
+        pc: Pc,
+    },
     /// As `Goto`, to somewhere before: uses up fuel.
-    Back { pc: Pc },
-    Branch { c: Slot, then: Pc, els: Pc },
-    Switch { index: u32 },
-    Apply { index: u32 },
+    Back {
+        pc: Pc,
+    },
+    Branch {
+        c: Slot,
+        then: Pc,
+        els: Pc,
+    },
+    Switch {
+        index: u32,
+    },
+    Apply {
+        index: u32,
+    },
     Return,
     Exit,
     Reject,
@@ -222,6 +384,17 @@ pub struct Header {
 /// Variables that the architecture reads or writes, where the program has them.
 pub type Intrinsics = BTreeMap<String, Reg>;
 
+/// What a PNA block is told about a packet.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)] // the names are those of the specification
+pub struct PnaInput {
+    pub input_port: Option<Reg>,
+    pub parser_error: Option<Reg>,
+    pub direction: Option<Reg>,
+    pub pass: Option<Reg>,
+    pub timestamp: Option<Reg>,
+}
+
 /// Those of them that are needed for each packet.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)] // the names are those of the specification
@@ -232,15 +405,14 @@ pub struct WellKnown {
     pub instance_type: Option<Reg>,
     pub packet_length: Option<Reg>,
     pub enq_timestamp: Option<Reg>,
-    pub enq_qdepth: Option<Reg>,
-    pub deq_timedelta: Option<Reg>,
-    pub deq_qdepth: Option<Reg>,
     pub ingress_global_timestamp: Option<Reg>,
     pub egress_global_timestamp: Option<Reg>,
     pub mcast_grp: Option<Reg>,
     pub egress_rid: Option<Reg>,
     pub checksum_error: Option<Reg>,
     pub parser_error: Option<Reg>,
+    /// PNA: what each block is told.
+    pub pna: [PnaInput; 3],
     /// The program's own reason for a drop: a variable named `drop_reason`, or `....drop_reason`.
     pub drop_reason: Option<Reg>,
     /// The program's own reason for handing a packet to the CPU: `cpu_reason` or `punt_reason`.
@@ -266,8 +438,6 @@ pub struct Program {
     pub headers: Vec<Header>,
     /// The blocks of the architecture.
     pub codes: Vec<Code>,
-    /// See [`Intrinsics`].
-    pub intrinsics: Intrinsics,
     /// See [`WellKnown`].
     pub well_known: WellKnown,
     /// The program's numbers of green, yellow and red.
@@ -289,8 +459,6 @@ pub struct Program {
 #[allow(missing_docs)]
 pub struct Errors {
     pub packet_too_short: u32,
-    pub no_match: u32,
-    pub stack_out_of_bounds: u32,
     pub header_too_short: u32,
     pub parser_timeout: u32,
     pub parser_invalid_argument: u32,

@@ -116,11 +116,7 @@ pub fn to_signed(value: &BigUint, width: u32) -> BigInt {
 /// A number as two's complement bits, modulo 2^width.
 pub fn from_signed(value: &BigInt, width: u32) -> BigUint {
     let magnitude = cut(value.magnitude().clone(), width);
-    if value.sign() == Sign::Minus && !magnitude.is_zero() {
-        (BigUint::one() << width) - magnitude
-    } else {
-        magnitude
-    }
+    if value.sign() == Sign::Minus && !magnitude.is_zero() { (BigUint::one() << width) - magnitude } else { magnitude }
 }
 
 /// As [`binary128`], for any width.

@@ -394,7 +394,11 @@ impl Transaction<'_> {
             }
             if action.is_none() {
                 // A profile that no table uses: there is nothing to compare the action with.
-                return Err(UpdateError::WrongExtern { name, expected: "profile of a table", got: "profile without one" });
+                return Err(UpdateError::WrongExtern {
+                    name,
+                    expected: "profile of a table",
+                    got: "profile without one",
+                });
             }
         } else if let Some(users) = self.used(member.profile, false, member.id) {
             return Err(UpdateError::InUse { what: "member", name, id: member.id, users });
@@ -482,9 +486,7 @@ impl Transaction<'_> {
         let object = self.object(id)?;
         match size(&object.kind) {
             None => Err(self.wrong(id, expected)),
-            Some(size) if index >= size => {
-                Err(UpdateError::Index { name: object.preamble.name.clone(), index, size })
-            }
+            Some(size) if index >= size => Err(UpdateError::Index { name: object.preamble.name.clone(), index, size }),
             Some(_) => Ok(()),
         }
     }

@@ -15,7 +15,9 @@ pub enum EntryError {
     #[error("table {table}: {got} keys given, but it has {expected} ({names}); give one match for each")]
     KeyCount { table: String, expected: usize, got: usize, names: String },
     /// Another kind of match than the table declares.
-    #[error("table {table}, key {key}: a match of kind {got} was given; the key is {expected}, so write it as {example}")]
+    #[error(
+        "table {table}, key {key}: a match of kind {got} was given; the key is {expected}, so write it as {example}"
+    )]
     WrongMatchKind { table: String, key: String, expected: &'static str, got: &'static str, example: &'static str },
     /// A value that doesn't fit.
     #[error("table {table}, key {key}: {value:#x} does not fit in {width} bits; the largest value is {largest:#x}")]
@@ -27,16 +29,22 @@ pub enum EntryError {
     #[error("table {table}, key {key}: prefix length {prefix_len} exceeds the key's {width} bits; use at most {width}")]
     PrefixTooLong { table: String, key: String, prefix_len: u32, width: u32 },
     /// Host bits in a prefix.
-    #[error("table {table}, key {key}: {value:#x}/{prefix_len} has bits set behind the prefix; write {mend:#x}/{prefix_len}")]
+    #[error(
+        "table {table}, key {key}: {value:#x}/{prefix_len} has bits set behind the prefix; write {mend:#x}/{prefix_len}"
+    )]
     HostBits { table: String, key: String, value: BigUint, prefix_len: u32, mend: BigUint },
     /// A range that ends before it starts.
     #[error("table {table}, key {key}: the range {lo:#x}..{hi:#x} is empty; the lower bound comes first")]
     EmptyRange { table: String, key: String, lo: BigUint, hi: BigUint },
     /// No priority where one is needed.
-    #[error("table {table}: priority {got} given; it has ternary, range or optional keys, so give a priority from 1 up, the greatest wins")]
+    #[error(
+        "table {table}: priority {got} given; it has ternary, range or optional keys, so give a priority from 1 up, the greatest wins"
+    )]
     PriorityMissing { table: String, got: i32 },
     /// A priority where none is allowed.
-    #[error("table {table}: priority {got} given; its keys are exact and lpm, so entries have no priority: leave it out")]
+    #[error(
+        "table {table}: priority {got} given; its keys are exact and lpm, so entries have no priority: leave it out"
+    )]
     PriorityNotAllowed { table: String, got: i32 },
     /// An action that the table doesn't have.
     #[error("table {table}: it has no action {action}; its actions are {known}")]
@@ -45,7 +53,9 @@ pub enum EntryError {
     #[error("table {table}, action {action}: {got} arguments given, {expected} needed ({names})")]
     Arity { table: String, action: String, expected: usize, got: usize, names: String },
     /// An argument that doesn't fit.
-    #[error("table {table}, action {action}, parameter {param}: {value:#x} does not fit in {width} bits; the largest value is {largest:#x}")]
+    #[error(
+        "table {table}, action {action}, parameter {param}: {value:#x} does not fit in {width} bits; the largest value is {largest:#x}"
+    )]
     ArgTooWide { table: String, action: String, param: String, value: BigUint, width: u32, largest: BigUint },
     /// `@defaultonly` action in an entry.
     #[error("table {table}: action {action} is @defaultonly; an entry needs another action")]
@@ -116,7 +126,7 @@ pub enum MeterError {
 pub enum UpdateError {
     /// Of an entry, default action, or an entry's counter or meter.
     #[error(transparent)]
-    Entry(#[from] EntryError),
+    Entry(Box<EntryError>),
     /// No extern object of this number.
     #[error("there is no extern object number {index}; the program has {count}")]
     UnknownExtern { index: u32, count: usize },
@@ -148,7 +158,9 @@ pub enum UpdateError {
     #[error("{name} is full ({size} members); delete some, or give it a greater size in the program")]
     ProfileFull { name: String, size: u64 },
     /// A weight of 0, or too many members in one group.
-    #[error("{name}, group {group}, member {member}: weight {weight} is not possible; give 1 to {most}, in all at most {most}")]
+    #[error(
+        "{name}, group {group}, member {member}: weight {weight} is not possible; give 1 to {most}, in all at most {most}"
+    )]
     Weight { name: String, group: u32, member: u32, weight: u32, most: u32 },
     /// A member is named twice.
     #[error("{name}, group {group}: member {member} is named twice; name it once and give it a weight")]
@@ -165,6 +177,12 @@ pub enum UpdateError {
     /// Too many copies.
     #[error("{what} {id}: {got} copies are more than possible ({most})")]
     TooManyReplicas { what: &'static str, id: u32, got: usize, most: usize },
+}
+
+impl From<EntryError> for UpdateError {
+    fn from(error: EntryError) -> UpdateError {
+        UpdateError::Entry(Box::new(error))
+    }
 }
 
 /// A write batch is refused, and nothing has changed.

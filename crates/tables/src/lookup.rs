@@ -57,9 +57,7 @@ fn ranked(state: &TableState, layout: &KeyLayout) -> Arc<Vec<Arc<Entry>>> {
             let lens = layout.fields.iter().filter(|f| f.kind == MatchKind::Lpm);
             lens.map(|f| f.second(&entry.key)[0]).sum::<u64>()
         };
-        all.sort_by_key(|e| {
-            (std::cmp::Reverse(e.priority), std::cmp::Reverse(prefix(e)), e.sequence)
-        });
+        all.sort_by_key(|e| (std::cmp::Reverse(e.priority), std::cmp::Reverse(prefix(e)), e.sequence));
         Arc::new(all)
     };
     state.ranked.get_or_init(make).clone()

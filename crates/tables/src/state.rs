@@ -16,7 +16,13 @@ use thiserror::Error;
 /// A pipeline whose own entries or default actions are not valid: always a bug of what made the pipeline.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the pipeline is inconsistent: {0}")]
-pub struct StateError(#[from] pub EntryError);
+pub struct StateError(pub Box<EntryError>);
+
+impl From<EntryError> for StateError {
+    fn from(error: EntryError) -> StateError {
+        StateError(Box::new(error))
+    }
+}
 
 /// Entries of one table.
 #[derive(Clone, Debug)]
@@ -112,9 +118,8 @@ impl State {
         for (id, layout) in pipeline.tables.keys().zip(&layouts) {
             tables.push(Arc::new(initial_table(&pipeline, id, layout, &mut sequence)?));
         }
-        let is_profile = |kind: &ExternKind| {
-            matches!(kind, ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. })
-        };
+        let is_profile =
+            |kind: &ExternKind| matches!(kind, ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. });
         let profiles = pipeline.externs.iter().filter(|(_, e)| is_profile(&e.kind));
         let profiles = profiles.map(|(id, _)| (id, Arc::default())).collect();
         Ok(State {

@@ -1,7 +1,7 @@
 //! One body: order of blocks, places of values, jumps.
 
 use crate::decode::inst::inst;
-use crate::decode::layout::{Layout, reg};
+use crate::decode::layout::Layout;
 use crate::decode::{Fault, call};
 use crate::program::*;
 use ir::{Block, BlockCall, Body, Control, Entity, Inst, Loc, Pipeline, Term, Value, VarId, VarKind};
@@ -96,9 +96,7 @@ fn successors(term: &Term) -> Vec<Block> {
     let mut out = match term {
         Term::Jump(to) => vec![to.block],
         Term::Branch { then, els, .. } => vec![then.block, els.block],
-        Term::Switch { cases, default, .. } => {
-            cases.iter().map(|(_, to)| to.block).chain([default.block]).collect()
-        }
+        Term::Switch { cases, default, .. } => cases.iter().map(|(_, to)| to.block).chain([default.block]).collect(),
         Term::Apply { arms, .. } => arms.iter().map(|arm| arm.block).collect(),
         Term::Return | Term::Exit | Term::Reject => Vec::new(),
     };
@@ -390,12 +388,6 @@ impl Decoder<'_> {
             1 => self.emit(Op::Mov1 { d: d.slot, a: a.slot }),
             n => self.emit(Op::MovN { d: d.slot, a: a.slot, n }),
         }
-    }
-
-    /// A register of a type that nothing else uses.
-    pub fn scratch(&mut self, ty: ir::Type) -> Reg {
-        let slot = self.layout.value(ty).slot;
-        reg(ty, slot)
     }
 
     /// Replaces labels by positions.

@@ -55,10 +55,7 @@ pub(super) fn extern_call(
 
 fn names_algorithm(func: ExternFn) -> bool {
     use ExternFn::*;
-    matches!(
-        func,
-        Hash | VerifyChecksum | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload
-    )
+    matches!(func, Hash | VerifyChecksum | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload)
 }
 
 fn object_fits(func: ExternFn, kind: Option<&ExternKind>) -> bool {
@@ -105,13 +102,19 @@ fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), Fault> {
         RegisterWrite => &["vs", "vv"],
         HashGet => &["s", "v", "vsv", "vvv"],
         ChecksumUpdate | InternetChecksumAdd | InternetChecksumSubtract | Checksum16Get | DigestPack => &["s", "v"],
-        ChecksumClear | ChecksumGet | InternetChecksumClear | InternetChecksumGet | InternetChecksumGetState
-        | RandomRead | MarkToDrop | DropPacket | PnaRecirculate | AllocateFlowId => &[""],
+        ChecksumClear
+        | ChecksumGet
+        | InternetChecksumClear
+        | InternetChecksumGet
+        | InternetChecksumGetState
+        | RandomRead
+        | MarkToDrop
+        | DropPacket
+        | PnaRecirculate
+        | AllocateFlowId => &[""],
         Random | MirrorPacket => &["vv"],
         Hash => &["\"vsv", "\"vvv"],
-        VerifyChecksum | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload => {
-            &["vsv\"", "vvv\""]
-        }
+        VerifyChecksum | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload => &["vsv\"", "vvv\""],
         Clone => &["\"vn"],
         Resubmit | Recirculate => &["n"],
         Assert | Assume => &["v\"", "v"],
@@ -131,9 +134,20 @@ fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> 
     let wanted = match (func, kind) {
         (RegisterRead, Some(ExternKind::Register { elem, .. })) => elem.len(),
         (
-            MeterExecute | DirectMeterExecute | HashGet | ChecksumGet | InternetChecksumGet
-            | InternetChecksumGetState | Checksum16Get | RandomRead | Random | Hash | UpdateChecksum
-            | UpdateChecksumWithPayload | AddEntry | AllocateFlowId,
+            MeterExecute
+            | DirectMeterExecute
+            | HashGet
+            | ChecksumGet
+            | InternetChecksumGet
+            | InternetChecksumGetState
+            | Checksum16Get
+            | RandomRead
+            | Random
+            | Hash
+            | UpdateChecksum
+            | UpdateChecksumWithPayload
+            | AddEntry
+            | AllocateFlowId,
             _,
         ) => 1,
         _ => 0,

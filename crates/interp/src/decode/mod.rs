@@ -5,7 +5,7 @@ mod call;
 mod inst;
 mod layout;
 
-use crate::program::{Errors, Intrinsics, Program, WellKnown};
+use crate::program::{Errors, Intrinsics, PnaInput, Program, WellKnown};
 use ir::{Entity, Pipeline, VarKind};
 use layout::Layout;
 use thiserror::Error;
@@ -17,7 +17,9 @@ const MAX_SLOTS: u64 = 1 << 23;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LoadError {
     /// Something that the verifier refuses: always a bug of what made the pipeline.
-    #[error("in {place}: {what}; the pipeline is inconsistent, which is a bug of what made it (run the IR verifier on it)")]
+    #[error(
+        "in {place}: {what}; the pipeline is inconsistent, which is a bug of what made it (run the IR verifier on it)"
+    )]
     Inconsistent {
         /// Where.
         place: String,
@@ -54,10 +56,11 @@ pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
         codes.push(code);
     }
     let error = |name: &str| pipeline.errors.iter().position(|e| e == name).unwrap_or(0) as u32;
-    let metadata = pipeline.vars.iter().filter(|(_, var)| !matches!(var.kind, VarKind::Field(..) | VarKind::NextIndex(_)));
+    let metadata =
+        pipeline.vars.iter().filter(|(_, var)| !matches!(var.kind, VarKind::Field(..) | VarKind::NextIndex(_)));
     let metadata = metadata.map(|(id, _)| layout.var(id)).collect();
     let intrinsics = pipeline.intrinsics.iter().filter(|(_, id)| pipeline.vars.get(**id).is_some());
-    let intrinsics = intrinsics.map(|(name, id)| (name.clone(), layout.var(*id))).collect();
+    let intrinsics: Intrinsics = intrinsics.map(|(name, id)| (name.clone(), layout.var(*id))).collect();
     let words = |listed: &ir::ActionRef| match pipeline.actions.get(listed.action) {
         Some(_) => tables::action_layout(pipeline, listed.action).last().map_or(0, |f| (f.offset + f.words) as u32),
         None => 0,
@@ -72,13 +75,10 @@ pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
         headers: layout.headers(pipeline)?,
         codes,
         well_known: well_known(pipeline, &layout, &intrinsics),
-        intrinsics,
         colours: colours(pipeline),
         default_expire_profile: pipeline.tables.values().map(default_expire_profile).collect(),
         errors: Errors {
             packet_too_short: error("PacketTooShort"),
-            no_match: error("NoMatch"),
-            stack_out_of_bounds: error("StackOutOfBounds"),
             header_too_short: error("HeaderTooShort"),
             parser_timeout: error("ParserTimeout"),
             parser_invalid_argument: error("ParserInvalidArgument"),
@@ -118,15 +118,22 @@ fn well_known(pipeline: &Pipeline, layout: &Layout, intrinsics: &Intrinsics) -> 
         instance_type: std("instance_type"),
         packet_length: std("packet_length"),
         enq_timestamp: std("enq_timestamp"),
-        enq_qdepth: std("enq_qdepth"),
-        deq_timedelta: std("deq_timedelta"),
-        deq_qdepth: std("deq_qdepth"),
         ingress_global_timestamp: std("ingress_global_timestamp"),
         egress_global_timestamp: std("egress_global_timestamp"),
         mcast_grp: std("mcast_grp"),
         egress_rid: std("egress_rid"),
         checksum_error: std("checksum_error"),
         parser_error: std("parser_error"),
+        pna: ["pre_istd", "parser_istd", "istd"].map(|block| {
+            let var = |name: &str| intrinsics.get(&format!("{block}.{name}")).copied();
+            PnaInput {
+                input_port: var("input_port"),
+                parser_error: var("parser_error"),
+                direction: var("direction"),
+                pass: var("pass"),
+                timestamp: var("timestamp"),
+            }
+        }),
         drop_reason: reason(&["drop_reason"]),
         cpu_reason: reason(&["cpu_reason", "punt_reason"]),
     }

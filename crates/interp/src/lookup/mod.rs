@@ -96,7 +96,9 @@ impl Table {
         let strategy = match others[..] {
             _ if shape.places.is_empty() => Strategy::Never,
             [] => Strategy::Exact(WordMap::new(shape.total)),
-            [only] if only.kind == MatchKind::Lpm && only.width <= 1024 => Strategy::Prefixes(Prefixes::new(&shape, only)),
+            [only] if only.kind == MatchKind::Lpm && only.width <= 1024 => {
+                Strategy::Prefixes(Prefixes::new(&shape, only))
+            }
             _ => Strategy::Scan(Scan::new(&shape)),
         };
         let mut positions = vec![None; pipeline.actions.len()];
@@ -111,9 +113,8 @@ impl Table {
         let listed = declared.actions.iter().filter(|a| pipeline.actions.get(a.action).is_some());
         let stride = listed.map(|a| words(a.action)).max().unwrap_or(0);
         let v1model = pipeline.arch == Arch::V1Model;
-        let property = |name: &str, value: &str| {
-            declared.properties.iter().any(|(n, text)| n == name && text.contains(value))
-        };
+        let property =
+            |name: &str, value: &str| declared.properties.iter().any(|(n, text)| n == name && text.contains(value));
         Table {
             key: vec![0; shape.total],
             layout: KeyLayout::new(&declared.keys),

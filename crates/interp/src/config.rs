@@ -1,0 +1,39 @@
+//! What the engine is told besides the program.
+
+use std::collections::BTreeSet;
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where random numbers start; runs with one seed repeat. Print it ([`crate::Interp::seed`]).
+    pub seed: u64,
+    /// The ports that exist; `None`: all. A packet sent to another one is dropped as `unknown_port`.
+    pub ports: Option<BTreeSet<u32>>,
+    /// PNA: the ports that lead to hosts (vports). A packet from one of them has direction HOST_TO_NET, all others NET_TO_HOST.
+    pub host_ports: BTreeSet<u32>,
+    /// v1model: the port that stands for the CPU. PNA has one of its own, 0xfffffffd.
+    pub cpu_port: Option<u32>,
+    /// The time in nanoseconds that the program's timestamps count from.
+    pub start: u64,
+    /// Table applications and backward jumps that one packet may make, over all its passes and copies.
+    pub max_steps: u64,
+    /// Parser states that a packet may enter in one pass.
+    pub max_parser_states: u64,
+    /// Copies that one packet may be made into.
+    pub max_copies: u32,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            seed: 1,
+            ports: None,
+            host_ports: BTreeSet::new(),
+            cpu_port: None,
+            start: 0,
+            max_steps: 1 << 20,
+            max_parser_states: 1 << 16,
+            max_copies: 1024,
+        }
+    }
+}

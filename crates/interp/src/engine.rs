@@ -1,0 +1,56 @@
+//! The engine behind the trait that all engines share.
+
+use crate::interp::Interp;
+use packet::{Batch, Emission, Engine, EngineReason, Output, PacketRef, ReasonTable, Verdict};
+
+impl Engine for Interp {
+    fn name(&self) -> &str {
+        "interp"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        Interp::reasons(self)
+    }
+
+    /// One packet after the other. The first packet that leaves takes the place of the one that came.
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        let mut results = std::mem::take(&mut self.scratch);
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            let input = PacketRef::Input(index as u16);
+            self.process_into(packet.bytes(), packet.ingress_port.0, packet.received_at, &mut results);
+            let mut replaced = false;
+            for result in results.packets() {
+                let (verdict, origin) = (result.verdict, result.origin);
+                if matches!(verdict, Verdict::Drop(_)) {
+                    out.emit(Emission { packet: input, origin, verdict });
+                    continue;
+                }
+                let place = if replaced {
+                    match out.add() {
+                        Some((reference, slot)) => {
+                            slot.ingress_port = packet.ingress_port;
+                            slot.received_at = packet.received_at;
+                            slot.set_bytes(&result.bytes).map(|()| reference)
+                        }
+                        None => {
+                            let verdict = Verdict::Drop(EngineReason::ReplicationLimit.into());
+                            out.emit(Emission { packet: input, origin, verdict });
+                            continue;
+                        }
+                    }
+                } else {
+                    replaced = true;
+                    packet.set_bytes(&result.bytes).map(|()| input)
+                };
+                let verdict = if place.is_ok() { verdict } else { Verdict::Drop(EngineReason::PacketTooLong.into()) };
+                out.emit(Emission { packet: place.unwrap_or(input), origin, verdict });
+            }
+        }
+        self.scratch = results;
+    }
+
+    fn tick(&mut self, now: u64, _out: &mut Output) {
+        let idle = self.advance_time(now);
+        self.notify(idle);
+    }
+}

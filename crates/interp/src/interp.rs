@@ -1,0 +1,238 @@
+//! [`Interp`]: the engine as its users see it.
+
+use crate::config::Config;
+use crate::decode::{LoadError, decode};
+use crate::frame::Frame;
+use crate::machine::Machine;
+use crate::memory::{DigestMessage, IdleEntry, MAX_WAITING, Memory, Object};
+use crate::output::Outputs;
+use crate::pass::Pass;
+use crate::program::{CallArg, Program};
+use crate::reasons;
+use crate::trace::Trace;
+use crate::wire::BitBuffer;
+use ir::{Arch, Entity, ExternFn, ExternId, Pipeline, TableId};
+use num_bigint::BigUint;
+use packet::ReasonTable;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tables::{CounterData, EntryId, State, WriteBatch, WriteError, words_for};
+
+/// The reference engine. One packet at a time; the definition of what a program means.
+pub struct Interp {
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) program: Arc<Program>,
+    pub(crate) memory: Memory,
+    config: Config,
+    pool: Vec<Box<Frame>>,
+    bits: BitBuffer,
+    reasons: ReasonTable,
+    pub(crate) scratch: Outputs,
+    idle: Vec<IdleEntry>,
+}
+
+impl Interp {
+    /// Loads a pipeline that the verifier has accepted.
+    pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Interp, LoadError> {
+        let program = decode(&pipeline)?;
+        let state = State::new(pipeline.clone())?;
+        let mut memory = Memory::new(&pipeline, state, config.seed);
+        // In a table whose actions say when the idle time restarts, a mere hit does not.
+        for call in program.codes.iter().flat_map(|code| &code.calls) {
+            if let (ExternFn::SetEntryExpireTime | ExternFn::RestartExpireTimer, Some(CallArg::Table(table))) =
+                (call.func, call.args.first())
+            {
+                memory.tables[*table].restart_on_hit = false;
+            }
+        }
+        Ok(Interp {
+            reasons: reasons::table(&pipeline),
+            pipeline,
+            program: Arc::new(program),
+            memory,
+            config,
+            pool: Vec::new(),
+            bits: BitBuffer::default(),
+            scratch: Outputs::new(),
+            idle: Vec::new(),
+        })
+    }
+
+    /// The pipeline that runs.
+    pub fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// The seed of random numbers: the same one gives the same run.
+    pub fn seed(&self) -> u64 {
+        self.config.seed
+    }
+
+    /// Names of the reasons that the program declares.
+    pub fn reasons(&self) -> &ReasonTable {
+        &self.reasons
+    }
+
+    /// What the control plane has written, and what packets have added. Clone it for a snapshot.
+    pub fn state(&self) -> &State {
+        &self.memory.state
+    }
+
+    /// Applies a batch as a whole. If one update is refused, nothing has changed.
+    pub fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        let changes = self.memory.state.apply(batch)?;
+        self.memory.carry_out(changes);
+        Ok(())
+    }
+
+    /// What becomes of a packet that arrives on a port at `now` nanoseconds.
+    pub fn process(&mut self, bytes: &[u8], port: u32, now: u64) -> Outputs {
+        let mut out = Outputs::new();
+        self.process_into(bytes, port, now, &mut out);
+        out
+    }
+
+    /// As [`Interp::process`], into `out`, whose earlier contents are lost and whose buffers are reused.
+    pub fn process_into(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) {
+        self.run::<false>(bytes, port, now, out, &mut Trace::default());
+    }
+
+    /// As [`Interp::process`], and says what happened. It does happen: counters count, registers are written.
+    pub fn trace(&mut self, bytes: &[u8], port: u32, now: u64) -> (Outputs, Trace) {
+        let (mut out, mut trace) = (Outputs::new(), Trace::default());
+        self.run::<true>(bytes, port, now, &mut out, &mut trace);
+        (out, trace)
+    }
+
+    fn run<const T: bool>(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs, trace: &mut Trace) {
+        out.clear();
+        self.memory.now = self.memory.now.max(now);
+        let program = self.program.clone();
+        let mut frame = self.pool.pop().unwrap_or_else(|| Box::new(Frame::new(&program)));
+        frame.set_data(&bytes[..bytes.len().min(packet::MAX_LEN)]);
+        frame.port = port;
+        frame.ingress_length = frame.len as u32;
+        frame.passes = 0;
+        frame.origin = packet::Origin::Received;
+        frame.cut = 0;
+        frame.assert_failed = false;
+        let machine = Machine::<T> {
+            program: &program,
+            pipeline: &self.pipeline,
+            memory: &mut self.memory,
+            trace,
+            fuel: self.config.max_steps,
+            parser_fuel: 0,
+            bits: &mut self.bits,
+        };
+        let mut pass = Pass {
+            machine,
+            config: &self.config,
+            out,
+            queue: VecDeque::new(),
+            pool: &mut self.pool,
+            copies: self.config.max_copies,
+        };
+        match self.pipeline.arch {
+            Arch::V1Model => pass.run_v1model(frame),
+            Arch::Pna => pass.run_pna(frame),
+        }
+        if pass.out.packets().is_empty() {
+            pass.drop(packet::EngineReason::NoDestination.into(), packet::Origin::Received);
+        }
+    }
+
+    /// Time passes: the entries whose idle time is over. In tables with auto delete they are gone.
+    pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
+        self.memory.now = self.memory.now.max(now);
+        self.memory.expire(now)
+    }
+
+    /// Keeps notifications for [`Interp::take_idle`].
+    pub(crate) fn notify(&mut self, idle: Vec<IdleEntry>) {
+        for entry in idle {
+            if self.idle.len() < MAX_WAITING {
+                self.idle.push(entry);
+            } else {
+                self.memory.lost += 1;
+            }
+        }
+    }
+
+    /// Takes the idle entries that `tick` of the [`packet::Engine`] found.
+    pub fn take_idle(&mut self) -> Vec<IdleEntry> {
+        std::mem::take(&mut self.idle)
+    }
+
+    /// Takes the digest messages that wait.
+    pub fn take_digests(&mut self) -> Vec<DigestMessage> {
+        self.memory.digests.drain(..).collect()
+    }
+
+    /// How many digest messages and notifications were lost because nobody took them.
+    pub fn lost_messages(&self) -> u64 {
+        self.memory.lost
+    }
+
+    /// The value of an indexed counter. Packets and bytes are both counted, whatever its unit.
+    pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        match self.memory.objects.get(counter.index())? {
+            Object::Counter(array) => match array.get(index)? {
+                [packets, bytes] => Some(CounterData { packets: *packets, bytes: *bytes }),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// How many elements a counter, meter or register has.
+    pub fn array_len(&self, object: ExternId) -> Option<u64> {
+        match self.memory.objects.get(object.index())? {
+            Object::Counter(array) | Object::Register(array, _) => Some(array.len()),
+            Object::Meter(size, _) => Some(*size),
+            _ => None,
+        }
+    }
+
+    /// The leaves of a register's element.
+    pub fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        let Object::Register(array, types) = self.memory.objects.get(register.index())? else { return None };
+        let mut words = array.get(index)?;
+        let mut leaves = Vec::new();
+        for ty in types {
+            let (own, rest) = words.split_at_checked(words_for(ty.width()))?;
+            leaves.push(tables::big_from_words(own));
+            words = rest;
+        }
+        Some(leaves)
+    }
+
+    /// The direct counter of an entry.
+    pub fn direct_counter(&self, id: &EntryId) -> Option<CounterData> {
+        self.entry_slot(id).map(|slot| slot.counter)
+    }
+
+    /// The time in nanoseconds since the idle time of an entry began, as of the last packet or [`Interp::advance_time`].
+    pub fn idle_for(&self, id: &EntryId) -> Option<u64> {
+        self.entry_slot(id).map(|slot| self.memory.now.saturating_sub(slot.active))
+    }
+
+    fn entry_slot(&self, id: &EntryId) -> Option<&crate::lookup::Slot> {
+        let declared = self.pipeline.tables.get(id.table)?;
+        let mut entries = self.memory.state.entries(id.table);
+        let entry = entries
+            .find(|e| e.priority == id.priority && tables::KeyLayout::new(&declared.keys).unpack(&e.key) == id.keys)?;
+        let table = self.memory.tables.get(id.table.index())?;
+        table.slots.get(table.find(entry)? as usize)
+    }
+
+    /// The table of that name, full or the end of it after a dot, if only one has it.
+    pub fn table(&self, name: &str) -> Option<TableId> {
+        let matches = |full: &str| full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
+        let mut found = self.pipeline.tables.iter().filter(|(_, t)| matches(&t.preamble.name));
+        match (found.next(), found.next()) {
+            (Some((id, _)), None) => Some(id),
+            _ => self.pipeline.tables.iter().find(|(_, t)| t.preamble.name == name).map(|(id, _)| id),
+        }
+    }
+}
