@@ -27,6 +27,10 @@ pub enum Destination {
     Port(u32),
 }
 
+/// Frames to be used again. Boxed, because they move between here and the queue, and are several hundred bytes.
+#[allow(clippy::vec_box)]
+pub type FramePool = Vec<Box<Frame>>;
+
 /// A packet in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::decode::{LoadError, decode};
-use crate::frame::Frame;
+use crate::frame::{Frame, FramePool};
 use crate::machine::Machine;
 use crate::memory::{DigestMessage, IdleEntry, MAX_WAITING, Memory, Object};
 use crate::output::Outputs;
@@ -24,7 +24,7 @@ pub struct Interp {
     pub(crate) program: Arc<Program>,
     pub(crate) memory: Memory,
     config: Config,
-    pool: Vec<Box<Frame>>,
+    pool: FramePool,
     bits: BitBuffer,
     reasons: ReasonTable,
     pub(crate) scratch: Outputs,
@@ -51,7 +51,7 @@ impl Interp {
             program: Arc::new(program),
             memory,
             config,
-            pool: Vec::new(),
+            pool: FramePool::new(),
             bits: BitBuffer::default(),
             scratch: Outputs::new(),
             idle: Vec::new(),

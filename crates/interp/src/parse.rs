@@ -45,7 +45,7 @@ impl<const T: bool> Machine<'_, T> {
             }
             Op::Advance { a } => {
                 let bits = frame.slots[*a as usize];
-                if bits % 8 != 0 {
+                if !bits.is_multiple_of(8) {
                     return self.parser_error(frame, program.errors.parser_invalid_argument, loc);
                 }
                 if bits > frame.bits_left() as u64 {
@@ -119,7 +119,7 @@ impl<const T: bool> Machine<'_, T> {
         if header.bits as usize > frame.bits_left() {
             return self.parser_error(frame, program.errors.packet_too_short, loc);
         }
-        if header.fast && frame.cursor % 8 == 0 {
+        if header.fast && frame.cursor.is_multiple_of(8) {
             let from = frame.cursor / 8;
             for field in &header.fields {
                 let at = from + (field.position / 8) as usize;
@@ -151,7 +151,7 @@ impl<const T: bool> Machine<'_, T> {
             return self.parser_error(frame, errors.header_too_short, loc);
         }
         let total = header.bits as usize + bits as usize;
-        if total % 8 != 0 {
+        if !total.is_multiple_of(8) {
             return self.parser_error(frame, errors.parser_invalid_argument, loc);
         }
         if total > frame.bits_left() {
@@ -199,7 +199,7 @@ impl<const T: bool> Machine<'_, T> {
             return;
         }
         let (bytes, start) = frame.out.grow(bits);
-        if header.fast && start % 8 == 0 {
+        if header.fast && start.is_multiple_of(8) {
             let from = start / 8;
             for field in &header.fields {
                 let at = from + (field.position / 8) as usize;

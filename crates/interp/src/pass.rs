@@ -1,7 +1,7 @@
 //! What both architectures have in common: passes through the pipeline, copies, and verdicts.
 
 use crate::config::Config;
-use crate::frame::Frame;
+use crate::frame::{Frame, FramePool};
 use crate::machine::{Machine, Outcome};
 use crate::output::Outputs;
 use crate::program::CallArg;
@@ -30,7 +30,7 @@ pub struct Pass<'a, const T: bool> {
     /// Packets that wait.
     pub queue: VecDeque<(Stage, Box<Frame>)>,
     /// Frames to be used again.
-    pub pool: &'a mut Vec<Box<Frame>>,
+    pub pool: &'a mut FramePool,
     /// Copies that may still be made.
     pub copies: u32,
 }
