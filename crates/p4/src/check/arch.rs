@@ -13,10 +13,14 @@ impl Checker<'_> {
     /// Rules about the whole program, once all of it is checked.
     pub(super) fn whole_program(&mut self) {
         self.control_plane_names();
-        if matches!(self.scopes.global("V1Switch"), Some(Entity::Object(_))) {
+        self.constant_keysets();
+        if self.is_v1model() {
             self.version();
-            self.constant_keysets();
         }
+    }
+
+    fn is_v1model(&self) -> bool {
+        matches!(self.scopes.global("V1Switch"), Some(Entity::Object(_)))
     }
 
     fn version(&mut self) {
@@ -29,29 +33,33 @@ impl Checker<'_> {
         }
     }
 
-    /// Masks and ranges of a select are known at compile time.
+    /// Masks of a select are known at compile time; in v1model, ranges are as well.
     fn constant_keysets(&mut self) {
         let mut found = Vec::new();
+        let v1model = self.is_v1model();
         for object in &self.prog.objects {
             let ObjectKind::Parser(body) = &object.kind else { continue };
             for state in &body.states {
                 let TransitionKind::Select { cases, .. } = &state.transition.kind else { continue };
                 for item in cases.iter().flat_map(|c| &c.keyset) {
-                    if let KeysetItem::Mask(a, b) | KeysetItem::Range(a, b) = item {
-                        found.extend([a, b].into_iter().find(|e| !self.is_known(e)).map(|e| e.span));
-                    }
+                    let (a, b) = match item {
+                        KeysetItem::Mask(a, b) => (a, b),
+                        KeysetItem::Range(a, b) if v1model => (a, b),
+                        _ => continue,
+                    };
+                    found.extend([a, b].into_iter().find(|e| !self.is_known(e)).map(|e| e.span));
                 }
             }
         }
         for span in found {
-            self.fail("not-constant", span, "in v1model, masks and ranges of a `select` must be known at compile time");
+            self.fail("not-constant", span, "masks and ranges of a `select` must be known at compile time");
         }
     }
 
     /// A parameter of an action that entries give a value to must be of a type that the control plane knows.
     pub(super) fn control_plane_param(&mut self, param: LocalId) {
         let ty = self.local(param).ty;
-        if self.control_plane_type(ty) {
+        if !self.is_v1model() || self.control_plane_type(ty) {
             return;
         }
         let shown = self.show(ty);

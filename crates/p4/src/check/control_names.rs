@@ -4,7 +4,7 @@
 use super::Checker;
 use crate::ast::Annotations;
 use crate::diag::Diagnostic;
-use crate::hir::{LocalDecl, ObjectKind, TypeDeclId};
+use crate::hir::{Constructor, Instance, LocalDecl, ObjectKind, TypeDeclId};
 use crate::span::Span;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +28,29 @@ impl Checker<'_> {
         }
         self.unique("action", actions);
         self.unique("table", tables);
+        self.absolute_tables();
+    }
+
+    /// A table with an absolute name in a control that is instantiated more than once.
+    fn absolute_tables(&mut self) {
+        let mut found = Vec::new();
+        for table in &self.prog.tables {
+            let given = table.annotations.iter().find(|a| a.name.as_str() == "name").and_then(|a| a.single_string());
+            let absolute = given.is_some_and(|name| name.starts_with('.'));
+            let made = |i: &&Instance| i.construct.what == Constructor::Object(table.owner);
+            let mut instances = self.prog.instances.iter().filter(made);
+            if let (true, Some(first), Some(second)) = (absolute, instances.next(), instances.next()) {
+                found.push((table.span, table.name.clone(), first.span, second.span));
+            }
+        }
+        for (span, name, first, second) in found {
+            let message = format!("table `{name}` has an absolute name, and its control has several instances");
+            let diagnostic = Diagnostic::error("control-plane-name", span, message)
+                .label(first, "an instance")
+                .label(second, "another instance")
+                .help("leave the dot in front of the name away");
+            self.error(diagnostic);
+        }
     }
 
     /// The full name, whether it was given by `@name`, and where.

@@ -3,7 +3,7 @@
 use super::Checker;
 use super::keyset::Column;
 use super::table_action::has;
-use crate::ast::{self, TableProperty};
+use crate::ast::{self, PropertyValue, TableProperty};
 use crate::diag::Diagnostic;
 use crate::hir::{Entry, ExprKind, KeysetItem, Table, Types};
 
@@ -16,19 +16,19 @@ impl Checker<'_> {
         property: &TableProperty,
         decl: &ast::TableDecl,
     ) {
-        let key_later = decl.properties.iter().any(|p| p.name.as_str() == "key");
         if table.keys.is_empty() {
             if entries.is_empty() {
                 return;
             }
-            let behind = decl.properties.iter().find(|p| p.name.as_str() == "key");
-            match behind.filter(|k| k.span.lo > property.span.lo) {
+            let key = decl.properties.iter().find(|p| p.name.as_str() == "key");
+            match key.filter(|k| k.span.lo > property.span.lo) {
                 Some(key) => self.error(
                     Diagnostic::error("entries", property.span, "the entries stand in front of the table's key")
                         .label(key.span, "the key")
                         .help("move `entries` behind `key`"),
                 ),
-                None if !key_later => self.error(
+                None if key.is_some_and(|k| !matches!(&k.value, PropertyValue::Key(keys) if keys.is_empty())) => {}
+                None => self.error(
                     Diagnostic::error(
                         "entries",
                         decl.name.span,
@@ -36,7 +36,6 @@ impl Checker<'_> {
                     )
                     .help("add a `key`, or use `default_action`"),
                 ),
-                None => {}
             }
             return;
         }

@@ -99,19 +99,33 @@ impl Checker<'_> {
                 Diagnostic::error("priority", entry, "the first entry must have a priority, as others have one")
                     .label(first.span, "for example this one"),
             );
+        } else {
+            self.priority_range(table);
         }
     }
 
-    /// The priorities that the entries get when none is written must be numbers of 32 bits.
+    /// The priorities that entries without one get must be numbers of 32 bits.
     fn priority_range(&mut self, table: &Table) {
-        let delta = table.properties.iter().find(|p| &*p.name == "priority_delta").and_then(|p| p.value.as_ref());
-        let Some(Expr { kind: ExprKind::Int(delta), .. }) = delta else { return };
-        let count = table.entries.len().saturating_sub(1);
-        let last = BigInt::from(1) + BigInt::from(count) * delta;
-        if last.to_u32().is_none() {
-            let span = table.span;
-            let message = format!("with this `priority_delta`, the priorities go up to {last}, which is too large");
-            self.fail("priority", span, message);
+        let property = |name: &str| table.properties.iter().find(|p| &*p.name == name)?.value.as_ref();
+        let delta = match property("priority_delta").map(|v| &v.kind) {
+            Some(ExprKind::Int(delta)) => delta.clone(),
+            _ => BigInt::from(1),
+        };
+        let largest_wins = !matches!(property("largest_priority_wins").map(|v| &v.kind), Some(ExprKind::Bool(false)));
+        let explicit = table.entries.iter().any(|e| e.priority.is_some());
+        let step = if largest_wins && explicit { -delta } else { delta };
+        let mut next = BigInt::from(1);
+        for entry in &table.entries {
+            let priority = entry.priority.clone().unwrap_or(next);
+            if priority.to_u32().is_none() {
+                let message =
+                    format!("an entry gets the priority {priority}, and priorities are from 0 to {}", u32::MAX);
+                let diagnostic = Diagnostic::error("priority", table.span, message)
+                    .label(entry.span, "this entry")
+                    .help("write its priority, or choose another `priority_delta`");
+                return self.error(diagnostic);
+            }
+            next = priority + &step;
         }
     }
 }

@@ -235,6 +235,9 @@ impl Checker<'_> {
             if !methods.iter().any(|(m, _)| *m == at) {
                 let method = &self.prog.externs[id.index()].methods[at];
                 let (name, span) = (method.name.clone(), method.span);
+                if method.annotations.iter().any(|a| a.name.as_str() == "optional") {
+                    continue;
+                }
                 if decl
                     .initializer
                     .iter()
