@@ -48,6 +48,8 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod topology;
+#[cfg(test)]
+mod topology_tests;
 mod up;
 
 pub use command::exec;
