@@ -9,6 +9,7 @@ mod cfg;
 mod entity;
 pub mod eval;
 mod externs;
+pub mod p4info;
 pub mod passes;
 mod pipeline;
 mod results;

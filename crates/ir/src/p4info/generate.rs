@@ -1,0 +1,294 @@
+//! P4Info from a pipeline: tables, actions, value sets, packet metadata.
+
+use super::annotation::{documentation, find, shown};
+use super::ids::{Prefix, Symbols};
+use super::model::{self, Documentation, Expression, MatchType, P4Info, PkgInfo, Scope};
+use super::types::{Types, bytes};
+use crate::entity::ActionId;
+use crate::externs::ExternKind;
+use crate::pipeline::{Arch, Pipeline, Preamble, ValueSet};
+use crate::table::{Key, MatchKind, Param, Table};
+use crate::types::Type;
+use std::collections::BTreeSet;
+
+/// Size of a table that gives none.
+const DEFAULT_TABLE_SIZE: u64 = 1024;
+
+/// Makes P4Info. It has what the program declares, whether passes have run or not: tables in the order of the pipeline, actions
+/// that some table lists.
+pub fn generate(pipeline: &Pipeline) -> P4Info {
+    let mut generator =
+        Generator { p: pipeline, symbols: symbols(pipeline), types: Types::new(pipeline), info: P4Info::default() };
+    generator.info.pkg_info = pkg_info(pipeline);
+    generator.tables();
+    generator.actions();
+    generator.externs();
+    generator.controller_headers();
+    generator.value_sets();
+    generator.info.type_info = std::mem::take(&mut generator.types.info);
+    generator.info
+}
+
+pub(super) struct Generator<'p> {
+    pub p: &'p Pipeline,
+    pub symbols: Symbols,
+    pub types: Types<'p>,
+    pub info: P4Info,
+}
+
+/// The prefix of an extern object's id, for those that P4Info has.
+pub(super) fn prefix(kind: &ExternKind) -> Option<Prefix> {
+    match kind {
+        ExternKind::Counter { .. } => Some(Prefix::Counter),
+        ExternKind::DirectCounter { .. } => Some(Prefix::DirectCounter),
+        ExternKind::Meter { .. } => Some(Prefix::Meter),
+        ExternKind::DirectMeter { .. } => Some(Prefix::DirectMeter),
+        ExternKind::Register { .. } => Some(Prefix::Register),
+        ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => Some(Prefix::ActionProfile),
+        ExternKind::Digest { .. } => Some(Prefix::Digest),
+        ExternKind::Hash { .. }
+        | ExternKind::Checksum { .. }
+        | ExternKind::InternetChecksum
+        | ExternKind::Checksum16
+        | ExternKind::Random { .. } => None,
+    }
+}
+
+/// Hidden objects have ids as well: those of others must not depend on what is shown.
+fn symbols(p: &Pipeline) -> Symbols {
+    let mut symbols = Symbols::default();
+    for action in p.actions.values() {
+        symbols.add(Prefix::Action, &action.preamble.name, action.preamble.id);
+    }
+    for table in p.tables.values() {
+        symbols.add(Prefix::Table, &table.preamble.name, table.preamble.id);
+    }
+    for object in p.externs.values() {
+        if let Some(prefix) = prefix(&object.kind) {
+            symbols.add(prefix, &object.preamble.name, object.preamble.id);
+        }
+    }
+    for set in p.value_sets.values() {
+        symbols.add(Prefix::ValueSet, &set.preamble.name, set.preamble.id);
+    }
+    for header in &p.controller_headers {
+        // By the name of the type; the annotation's is only shown.
+        if let Some(ty) = p.header_types.get(header.header) {
+            symbols.add(Prefix::ControllerHeader, &ty.name, header.preamble.id);
+        }
+    }
+    symbols.assign();
+    symbols
+}
+
+fn pkg_info(p: &Pipeline) -> PkgInfo {
+    let arch = match p.arch {
+        Arch::V1Model => "v1model",
+        Arch::Pna => "pna",
+    };
+    let mut info = PkgInfo {
+        arch: arch.into(),
+        annotations: shown(&p.annotations, &["pkginfo", "platform_property"]),
+        doc: documentation(&p.annotations),
+        ..PkgInfo::default()
+    };
+    for (key, value) in find(&p.annotations, "pkginfo").map(|a| a.pairs()).unwrap_or_default() {
+        let Expression::String(value) = value else { continue };
+        match key.as_str() {
+            "name" => info.name = value,
+            "version" => info.version = value,
+            "organization" => info.organization = value,
+            "contact" => info.contact = value,
+            "url" => info.url = value,
+            "arch" => info.arch = value,
+            _ => {}
+        }
+    }
+    for (key, value) in find(&p.annotations, "platform_property").map(|a| a.pairs()).unwrap_or_default() {
+        if let Expression::Int(value) = value {
+            info.platform_properties.insert(key, value);
+        }
+    }
+    info
+}
+
+/// Ids within a message: those of `@id`, and for the others the position from 1, or the next number that is free.
+pub(super) fn field_ids(given: impl Iterator<Item = u32> + Clone) -> Vec<u32> {
+    let mut taken: BTreeSet<u32> = given.clone().filter(|id| *id != 0).collect();
+    let mut next = 1;
+    given
+        .map(|id| {
+            if id != 0 {
+                next += 1;
+                return id;
+            }
+            while taken.contains(&next) {
+                next += 1;
+            }
+            taken.insert(next);
+            next
+        })
+        .collect()
+}
+
+impl Generator<'_> {
+    pub fn preamble(&self, prefix: Prefix, preamble: &Preamble, but: &[&str]) -> model::Preamble {
+        let mut doc = documentation(&preamble.annotations);
+        if !preamble.brief.is_empty() || !preamble.description.is_empty() {
+            doc = Documentation { brief: preamble.brief.clone(), description: preamble.description.clone() };
+        }
+        model::Preamble {
+            id: self.symbols.id(prefix, &preamble.name),
+            name: preamble.name.clone(),
+            alias: self.symbols.alias(&preamble.name),
+            annotations: shown(&preamble.annotations, but),
+            doc,
+        }
+    }
+
+    fn action_id(&self, action: ActionId) -> u32 {
+        self.p.actions.get(action).map_or(0, |a| self.symbols.id(Prefix::Action, &a.preamble.name))
+    }
+
+    fn tables(&mut self) {
+        for table in self.p.tables.values().filter(|t| !t.preamble.hidden) {
+            let shown = self.table(table);
+            self.info.tables.push(shown);
+        }
+    }
+
+    fn table(&mut self, table: &Table) -> model::Table {
+        let default = self.action_id(table.default_action.action);
+        let initial_default_action = self.default_action(table, default);
+        let direct = [(table.direct_counter, Prefix::DirectCounter), (table.direct_meter, Prefix::DirectMeter)];
+        let extern_id = |object, prefix| {
+            let object = self.p.externs.get(object);
+            object.map_or(0, |o| self.symbols.id(prefix, &o.preamble.name))
+        };
+        let size = table.size.filter(|s| *s != 0).unwrap_or(DEFAULT_TABLE_SIZE);
+        let mut shown = model::Table {
+            preamble: self.preamble(Prefix::Table, &table.preamble, &[]),
+            match_fields: Vec::new(),
+            action_refs: table.actions.iter().map(|a| self.action_ref(a)).collect(),
+            const_default_action_id: if table.const_default { default } else { 0 },
+            initial_default_action,
+            implementation_id: table.implementation.map_or(0, |o| extern_id(o, Prefix::ActionProfile)),
+            direct_resource_ids: direct.into_iter().filter_map(|(o, p)| Some(extern_id(o?, p))).collect(),
+            size: i64::try_from(size).unwrap_or(i64::MAX),
+            notify_idle_timeout: table.idle_timeout,
+            is_const_table: table.const_entries,
+            has_initial_entries: !table.entries.is_empty(),
+        };
+        let ids = field_ids(table.keys.iter().map(|k| k.id));
+        let keys = table.keys.iter().zip(ids).filter(|(k, _)| k.kind != MatchKind::Selector);
+        shown.match_fields = keys.map(|(k, id)| self.match_field(k, id, &[])).collect();
+        shown
+    }
+
+    fn action_ref(&self, action: &crate::table::ActionRef) -> model::ActionRef {
+        let mut annotations = shown(&action.annotations, &[]);
+        let flags = [(action.table_only, "@tableonly"), (action.default_only, "@defaultonly")];
+        for (_, text) in flags.into_iter().filter(|(set, _)| *set) {
+            if !annotations.plain.iter().any(|a| a == text) {
+                annotations.plain.insert(0, text.into());
+            }
+        }
+        let scope = match (action.table_only, action.default_only) {
+            (true, _) => Scope::TableOnly,
+            (false, true) => Scope::DefaultOnly,
+            (false, false) => Scope::TableAndDefault,
+        };
+        model::ActionRef { id: self.action_id(action.action), scope, annotations }
+    }
+
+    fn default_action(&mut self, table: &Table, action_id: u32) -> model::ActionCall {
+        let call = &table.default_action;
+        let params = self.p.actions.get(call.action).map(|a| a.params.as_slice()).unwrap_or_default();
+        let arguments = params.iter().zip(&call.args).zip(1..).map(|((param, value), position)| {
+            let width = self.types.scalar(param.ty, param.type_name.as_deref()).bitwidth;
+            (if param.id == 0 { position } else { param.id }, bytes(value, width))
+        });
+        model::ActionCall { action_id, arguments: arguments.collect() }
+    }
+
+    fn match_field(&mut self, key: &Key, id: u32, but: &[&str]) -> model::MatchField {
+        let ty = self.types.scalar(key.ty, key.type_name.as_deref());
+        model::MatchField {
+            id,
+            name: key.name.clone(),
+            annotations: shown(&key.annotations, but),
+            bitwidth: ty.bitwidth,
+            match_type: match key.kind {
+                MatchKind::Exact => Some(MatchType::Exact),
+                MatchKind::Ternary => Some(MatchType::Ternary),
+                MatchKind::Lpm => Some(MatchType::Lpm),
+                MatchKind::Range => Some(MatchType::Range),
+                MatchKind::Optional => Some(MatchType::Optional),
+                MatchKind::Selector => None,
+            },
+            doc: documentation(&key.annotations),
+            type_name: ty.type_name,
+        }
+    }
+
+    fn actions(&mut self) {
+        let listed: BTreeSet<ActionId> = self.p.tables.values().flat_map(|t| &t.actions).map(|a| a.action).collect();
+        for (id, action) in self.p.actions.iter() {
+            if action.preamble.hidden || !listed.contains(&id) {
+                continue;
+            }
+            let preamble = self.preamble(Prefix::Action, &action.preamble, &[]);
+            let ids = field_ids(action.params.iter().map(|p| p.id));
+            let params = action.params.iter().zip(ids).map(|(p, id)| self.param(p, id, true)).collect();
+            self.info.actions.push(model::Action { preamble, params });
+        }
+    }
+
+    fn param(&mut self, param: &Param, id: u32, of_action: bool) -> model::Param {
+        let ty = self.types.scalar(param.ty, param.type_name.as_deref());
+        let is_enum = matches!(param.ty, Type::Enum(_));
+        model::Param {
+            id,
+            name: param.name.clone(),
+            annotations: shown(&param.annotations, &[]),
+            bitwidth: if is_enum { 0 } else { ty.bitwidth },
+            doc: if of_action { documentation(&param.annotations) } else { Documentation::default() },
+            type_name: ty.type_name.or(ty.enumeration.filter(|_| of_action)),
+        }
+    }
+
+    fn controller_headers(&mut self) {
+        for header in self.p.controller_headers.iter().filter(|h| !h.preamble.hidden) {
+            let name = self.p.header_types.get(header.header).map_or("", |t| &t.name);
+            let mut preamble = self.preamble(Prefix::ControllerHeader, &header.preamble, &[]);
+            preamble.id = self.symbols.id(Prefix::ControllerHeader, name);
+            preamble.alias = header.preamble.name.clone();
+            let shown = format!("@controller_header(\"{}\")", header.preamble.name);
+            if !preamble.annotations.plain.contains(&shown) {
+                preamble.annotations.plain.insert(0, shown);
+            }
+            let ids = field_ids(header.fields.iter().map(|f| f.id));
+            let visible = |f: &&Param| find(&f.annotations, "hidden").is_none();
+            let fields = header.fields.iter().zip(ids).filter(|(f, _)| visible(f));
+            let metadata = fields.map(|(f, id)| self.param(f, id, false)).collect();
+            self.info.controller_packet_metadata.push(model::ControllerPacketMetadata { preamble, metadata });
+        }
+    }
+
+    fn value_sets(&mut self) {
+        for set in self.p.value_sets.values() {
+            let shown = self.value_set(set);
+            self.info.value_sets.push(shown);
+        }
+    }
+
+    fn value_set(&mut self, set: &ValueSet) -> model::ValueSet {
+        let ids = field_ids(set.keys.iter().map(|k| k.id));
+        let matches = set.keys.iter().zip(ids).map(|(k, id)| self.match_field(k, id, &["match"])).collect();
+        model::ValueSet {
+            preamble: self.preamble(Prefix::ValueSet, &set.preamble, &[]),
+            matches,
+            size: i64::try_from(set.size).unwrap_or(i64::MAX),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! P4Info: what a pipeline shows to its control plane, as the P4Runtime specification defines it (`p4info.proto`,
+//! `p4types.proto`), and as p4c numbers it, so that a control plane written for one works with the other.
+//!
+//! [`generate`] makes it from a pipeline; [`to_txtpb`] prints it as text protobuf in p4c's layout; [`compare`] tells how it
+//! differs in meaning from such a text.
+
+mod annotation;
+mod compare;
+mod generate;
+mod ids;
+mod model;
+mod objects;
+mod tree;
+mod txtpb;
+mod types;
+
+pub use compare::{Difference, compare};
+pub use generate::generate;
+pub use ids::{Prefix, name_hash};
+pub use model::*;
+
+/// Text protobuf, in the layout of p4c's `.p4info.txtpb` files.
+pub fn to_txtpb(info: &P4Info) -> String {
+    txtpb::print(&tree::p4info(info))
+}
