@@ -3,7 +3,6 @@
 //! [`cli`] has a file per subcommand; [`program`] reads P4 with the include files that the binary carries; [`stf`] is the test language.
 
 pub mod cli;
-pub mod diagnostics;
 pub mod gateway;
 pub mod lab;
 pub mod program;

@@ -1,10 +1,9 @@
 //! Reads P4 programs: the stages of the front-end one after the other, with the include files that the binary carries.
 
 use include_dir::{Dir, include_dir};
-use ir::passes::{Moment, Pass};
-use p4::diag::Diagnostic;
+use p4::compile::{Compiled, Stage};
+use p4::parse::Parsed;
 use p4::preprocess::{DiskLoader, FileLoader, Options};
-use p4::span::SourceMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -30,14 +29,14 @@ pub struct Sources {
 }
 
 impl Sources {
-    fn options(&self) -> Options {
+    fn options(&self) -> p4::compile::Options {
         let mut include_dirs = self.include_dirs.clone();
         include_dirs.push(PathBuf::from(CARRIED_INCLUDES));
         let defines = self.defines.iter().map(|define| match define.split_once('=') {
             Some((name, value)) => (name.to_owned(), value.to_owned()),
             None => (define.clone(), "1".to_owned()),
         });
-        Options { include_dirs, defines: defines.collect(), ..Options::default() }
+        p4::compile::Options { include_dirs, defines: defines.collect(), ..p4::compile::Options::default() }
     }
 }
 
@@ -56,64 +55,33 @@ impl FileLoader for Loader {
 }
 
 
-/// A program that was checked, and lowered if it was right and asked for.
-pub struct Compiled {
-    /// Its files.
-    pub source_map: SourceMap,
-    /// All findings of all stages that ran.
-    pub diagnostics: Vec<Diagnostic>,
-    /// The typed program; none if it could not be parsed.
-    pub typed: Option<p4::hir::Program>,
-    /// The pipeline after all passes; none if there is an error, or lowering was not asked for.
-    pub pipeline: Option<ir::Pipeline>,
-    /// The verifier's findings, if lowering or a pass broke the pipeline: always a bug.
-    pub fault: Option<ir::verify::VerifyError>,
-}
-
-impl Compiled {
-    /// Whether the program is refused.
-    pub fn has_errors(&self) -> bool {
-        self.diagnostics.iter().any(Diagnostic::is_error)
-    }
-}
-
 /// Reads and parses the program.
-pub fn parse(path: &Path, sources: &Sources) -> p4::parse::Parsed {
-    p4::parse::parse_program(&Loader, path, &sources.options())
+pub fn parse(path: &Path, sources: &Sources) -> Parsed {
+    let options = sources.options();
+    let options = Options { include_dirs: options.include_dirs, defines: options.defines, limits: options.limits };
+    p4::parse::parse_program(&Loader, path, &options)
 }
 
-/// Reads, parses and checks the program.
+/// Reads, parses and checks the program: the language alone, without lowering.
 pub fn check(path: &Path, sources: &Sources) -> Compiled {
     let parsed = parse(path, sources);
-    let mut diagnostics = parsed.diagnostics;
-    let mut typed = None;
+    let mut compiled =
+        Compiled { pipeline: None, diagnostics: parsed.diagnostics, source_map: parsed.source_map, hir: None };
     // Names and types of what the parser skipped would only be reported as missing.
-    if !diagnostics.iter().any(Diagnostic::is_error) {
-        let (program, mut found) = p4::check::check(&parsed.program, &parsed.source_map);
-        diagnostics.append(&mut found);
-        typed = Some(program);
+    if !compiled.has_errors() {
+        let (typed, found) = p4::check::check(&parsed.program, &compiled.source_map);
+        compiled.diagnostics.extend(found);
+        compiled.hir = Some(typed);
     }
-    Compiled { source_map: parsed.source_map, diagnostics, typed, pipeline: None, fault: None }
+    compiled
 }
 
 /// Reads, parses, checks and lowers the program, and runs all passes.
 pub fn compile(path: &Path, sources: &Sources) -> Compiled {
-    compile_observed(path, sources, |_, _, _| {})
+    compile_observed(path, sources, &mut |_| {})
 }
 
-/// As [`compile`]; `observe` sees the pipeline before and after each pass.
-pub fn compile_observed(
-    path: &Path,
-    sources: &Sources,
-    observe: impl FnMut(&Pass, Moment, &ir::Pipeline),
-) -> Compiled {
-    let compiled = check(path, sources);
-    if compiled.has_errors() { compiled } else { lower(compiled, path, observe) }
-}
-
-/// Lowers what was checked without errors; `path` names the pipeline.
-pub fn lower(mut compiled: Compiled, path: &Path, observe: impl FnMut(&Pass, Moment, &ir::Pipeline)) -> Compiled {
-    let _ = (path, observe);
-    compiled.pipeline = None;
-    compiled
+/// As [`compile`]; `observe` sees what each stage made.
+pub fn compile_observed(path: &Path, sources: &Sources, observe: &mut dyn FnMut(Stage<'_>)) -> Compiled {
+    p4::compile::compile_observed(&Loader, path, &sources.options(), observe)
 }

@@ -5,14 +5,16 @@ use super::stderr::named;
 use super::{Category, Outcome};
 use anyhow::Result;
 use clap::Args;
+use p4::compile::Compiled;
 use p4::diag::Diagnostic;
 use p4::span::SourceMap;
 use std::fs;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use terrace::program::{self, Compiled, Sources};
-use terrace::stf::parse;
+use terrace::program::{self, Sources};
+use terrace::stf::report::Finding;
+use terrace::stf::{interpreter::Interpreter, parse, run};
 
 /// Run one case (used by `conformance` itself).
 #[derive(Debug, Args)]
@@ -58,7 +60,7 @@ impl CaseArgs {
 /// program's own folder first, all else is ours.
 fn front_end(path: &Path, model: Model) -> Compiled {
     let compiled = program::check(path, &Sources::default());
-    let has_main = compiled.typed.as_ref().is_some_and(|typed| typed.main.is_some());
+    let has_main = compiled.hir.as_ref().is_some_and(|typed| typed.main.is_some());
     if model == Model::CoreOnly || !has_main || compiled.has_errors() {
         return compiled;
     }
@@ -138,8 +140,44 @@ fn stf(path: &Path) -> Outcome {
     let Some(pipeline) = compiled.pipeline else {
         return Outcome::fail("refused", "no pipeline, and no error that says why");
     };
-    let _ = (script, pipeline);
-    Outcome::fail("not run", "")
+    let report = Interpreter::new(Arc::new(pipeline))
+        .map_err(|error| Outcome::fail("interpreter refuses the pipeline", error))
+        .and_then(|mut device| {
+            run::run(&script, &mut device, run::Options::default())
+                .map_err(|error| Outcome::fail("command refused", error.to_string()))
+        });
+    match report {
+        Err(failure) => failure,
+        Ok(report) => match report.findings.first() {
+            None => Outcome::Pass,
+            Some(finding) => Outcome::fail(kind(finding), detail(finding, report.findings.len())),
+        },
+    }
+}
+
+fn kind(finding: &Finding) -> &'static str {
+    match finding {
+        Finding::Differs { .. } => "packet differs",
+        Finding::Missing { .. } => "packet missing",
+        Finding::Unexpected { .. } => "unexpected packet",
+        Finding::Check { .. } => "check failed",
+    }
+}
+
+fn detail(finding: &Finding, findings: usize) -> String {
+    let text = match finding {
+        Finding::Differs { port, expect_line, difference, expected, got, .. } => {
+            format!("line {expect_line}, port {port}: {difference}; expected {expected}, got {got}")
+        }
+        Finding::Missing { port, expect_line, expected, .. } => {
+            format!("line {expect_line}, port {port}: none came, expected {}", expected.as_deref().unwrap_or("any"))
+        }
+        Finding::Unexpected { port, packet_line, got, .. } => {
+            format!("from line {packet_line}, port {port}: {got}")
+        }
+        Finding::Check { line, message } => format!("line {line}: {message}"),
+    };
+    format!("{text} ({findings} findings)")
 }
 
 fn p4info(path: &Path, expected: &Path) -> Outcome {

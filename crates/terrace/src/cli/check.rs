@@ -3,7 +3,6 @@
 use super::failure::Failure;
 use super::program_args::SourceArgs;
 use super::ui::{Ui, style};
-use crate::diagnostics::{self, DiagnosticJson};
 use crate::program;
 use clap::Args;
 use serde::Serialize;
@@ -31,7 +30,7 @@ struct Checked {
     accepted: bool,
     errors: usize,
     warnings: usize,
-    diagnostics: Vec<DiagnosticJson>,
+    diagnostics: Vec<serde_json::Value>,
 }
 
 impl CheckArgs {
@@ -51,7 +50,7 @@ impl CheckArgs {
                 let counts = format!("{errors} errors, {warnings} warnings");
                 let _ = writeln!(anstream::stdout(), "{}: {style}{word}{style:#} ({counts})", file.display());
             }
-            let found = compiled.diagnostics.iter().map(|d| diagnostics::to_json(d, &compiled.source_map));
+            let found = compiled.diagnostics.iter().map(|d| d.to_json(&compiled.source_map));
             let diagnostics = found.collect();
             all.push(Checked { file: file.display().to_string(), accepted: errors == 0, errors, warnings, diagnostics });
         }

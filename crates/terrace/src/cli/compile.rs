@@ -1,12 +1,13 @@
 //! `terrace compile`.
 
 use super::failure::Failure;
-use super::program_args::{SourceArgs, fault, refusal, show};
+use super::program_args::{SourceArgs, refusal, show};
 use super::ui::{self, Ui};
-use crate::program::{self, Compiled};
+use crate::program;
 use clap::Args;
 use ir::passes::{Moment, PASSES};
 use ir::text::print as print_ir;
+use p4::compile::Stage;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -96,7 +97,7 @@ impl CompileArgs {
             }
             Dump::Typed => {
                 let compiled = program::check(&self.file, &self.sources.sources());
-                match (compiled.has_errors(), compiled.typed) {
+                match (compiled.has_errors(), compiled.hir) {
                     (false, Some(typed)) => Ok(format!("{typed:#?}\n")),
                     _ => Err(refusal(&compiled.diagnostics, &compiled.source_map, ui)),
                 }
@@ -104,7 +105,7 @@ impl CompileArgs {
             Dump::Ir | Dump::P4Info => {
                 let pipeline = self.sources.pipeline(&self.file, ui)?;
                 Ok(match self.dump {
-                    Dump::P4Info => ir::p4info::generate(&pipeline).to_text(),
+                    Dump::P4Info => String::new(),
                     _ => print_ir(&pipeline),
                 })
             }
@@ -120,19 +121,20 @@ impl CompileArgs {
             return Err(Failure::Usage(format!("there is no pass `{name}`; the passes are {}", names.join(", "))));
         }
         let mut text = None;
-        let compiled = program::compile_observed(&self.file, &self.sources.sources(), |pass, moment, pipeline| {
-            if pass.name == name && moment == wanted {
+        let compiled = program::compile_observed(&self.file, &self.sources.sources(), &mut |stage| {
+            if let Stage::Pass(pass, moment, pipeline) = stage
+                && pass.name == name
+                && moment == wanted
+            {
                 text = Some(print_ir(pipeline));
             }
         });
-        let Compiled { source_map, diagnostics, fault: broken, .. } = compiled;
-        match (text, broken) {
-            (Some(text), _) => {
-                show(&diagnostics, &source_map, ui);
+        match text {
+            Some(text) => {
+                show(&compiled.diagnostics, &compiled.source_map, ui);
                 Ok(text)
             }
-            (None, Some(broken)) => Err(fault(&broken)),
-            (None, None) => Err(refusal(&diagnostics, &source_map, ui)),
+            None => Err(refusal(&compiled.diagnostics, &compiled.source_map, ui)),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The subcommands, one file each.
 
 mod check;
+mod compile;
 mod completions;
 pub mod failure;
 mod inputs;
 mod program_args;
 mod region;
+mod stf;
 pub mod ui;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -52,7 +54,9 @@ enum Color {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::CheckArgs),
+    Compile(compile::CompileArgs),
     Region(region::RegionArgs),
+    Stf(stf::StfArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -78,7 +82,9 @@ pub fn main() -> ExitCode {
 fn run(command: Command, ui: Ui) -> Result<(), Failure> {
     match command {
         Command::Check(args) => args.run(ui),
+        Command::Compile(args) => args.run(ui),
         Command::Region(args) => args.run(ui),
+        Command::Stf(args) => args.run(ui),
         Command::Completions(args) => args.run(Cli::command()),
     }
 }

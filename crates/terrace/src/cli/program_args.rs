@@ -2,10 +2,10 @@
 
 use super::failure::Failure;
 use super::ui::Ui;
-use crate::diagnostics;
-use crate::program::{self, Compiled, Sources};
+use crate::program::{self, Sources};
 use clap::Args;
 use ir::Pipeline;
+use p4::compile::Compiled;
 use p4::diag::Diagnostic;
 use p4::span::SourceMap;
 use std::io::Write;
@@ -37,10 +37,7 @@ impl SourceArgs {
         let progress = ui.progress(format!("compiling {}", path.display()));
         let compiled = program::compile(path, &self.sources());
         drop(progress);
-        let Compiled { source_map, diagnostics, pipeline, fault: broken, .. } = compiled;
-        if let Some(broken) = broken {
-            return Err(fault(&broken));
-        }
+        let Compiled { source_map, diagnostics, pipeline, .. } = compiled;
         match pipeline {
             Some(pipeline) => {
                 show(&diagnostics, &source_map, ui);
@@ -58,7 +55,7 @@ pub fn show(found: &[Diagnostic], map: &SourceMap, ui: Ui) {
     }
     let mut err = anstream::stderr().lock();
     for diagnostic in found.iter().filter(|d| d.is_error() || !ui.quiet) {
-        let _ = writeln!(err, "{}", diagnostics::render(diagnostic, map));
+        let _ = writeln!(err, "{}", diagnostic.render(map, true));
     }
 }
 
@@ -68,15 +65,10 @@ pub fn refusal(found: &[Diagnostic], map: &SourceMap, ui: Ui) -> Failure {
     if !ui.json {
         return Failure::RefusedShown;
     }
-    let errors: Vec<_> = found.iter().map(|d| diagnostics::to_json(d, map)).collect();
+    let errors: Vec<_> = found.iter().map(|d| d.to_json(map)).collect();
     let document = serde_json::json!({ "error": { "kind": "refused", "diagnostics": errors } });
     match ui.result(&document, String::new) {
         Ok(()) => Failure::RefusedShown,
         Err(failure) => failure,
     }
-}
-
-/// The failure for a pipeline that lowering or a pass broke.
-pub fn fault(broken: &ir::verify::VerifyError) -> Failure {
-    Failure::Bug(broken.to_string())
 }

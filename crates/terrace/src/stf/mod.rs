@@ -7,6 +7,7 @@
 pub mod compare;
 pub mod cursor;
 pub mod device;
+pub mod interpreter;
 pub mod parse;
 pub mod replication;
 pub mod report;
