@@ -32,12 +32,17 @@ fn located(map: &SourceMap, d: &Diagnostic) -> (String, u32, String) {
     (file, line, format!("[{}] {}", d.code, d.message))
 }
 
-/// The lines that p4c's messages name: `file.p4(12): error` and the excerpts below.
+/// The lines that p4c's errors name: `file.p4(12): ... error` and the places that follow, up to the next warning.
 fn expected_lines(path: &Path) -> BTreeSet<u32> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut lines = BTreeSet::new();
-    for (at, _) in text.match_indices(".p4(") {
-        let digits: String = text[at + 4..].chars().take_while(char::is_ascii_digit).collect();
+    let mut error = false;
+    for line in text.lines() {
+        if line.contains("error:") || line.contains("warning:") {
+            error = line.contains("error:");
+        }
+        let Some(at) = line.find(".p4(").filter(|_| error) else { continue };
+        let digits: String = line[at + 4..].chars().take_while(char::is_ascii_digit).collect();
         lines.extend(digits.parse::<u32>().ok());
     }
     lines

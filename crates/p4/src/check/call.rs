@@ -249,7 +249,7 @@ impl Checker<'_> {
                 Some("cannot be inferred from the arguments")
             } else if ty == Types::VOID && sig.params.is_empty() {
                 Some("cannot be `void`")
-            } else if sig.kind == SigKind::Extern && self.has_inf_int(ty) {
+            } else if sig.kind != SigKind::Constructor && self.has_inf_int(ty) {
                 Some("has no width: a number here has none")
             } else {
                 None
@@ -345,6 +345,18 @@ impl Checker<'_> {
         let name = self.local(param).name.clone();
         let why = format!("parameter `{name}` of {} `{}`", sig.what, sig.name);
         let ty = self.resolve(ty);
+        let not_a_value = match self.kind(value.ty) {
+            // An object is an argument where the parameter says so, not where it is of any type.
+            TyKind::Object(..) => !matches!(self.kind(self.local(param).ty), TyKind::Object(..)),
+            TyKind::Str => direction != Direction::None,
+            _ => false,
+        };
+        if not_a_value && sig.kind != SigKind::Constructor {
+            let shown = self.show(value.ty);
+            let message = format!("a value of type `{shown}` cannot be the argument for `{name}`");
+            self.error(Diagnostic::error("argument-type", value.span, message).label(declared, why));
+            return CallArg::Expr(unknown(value.span));
+        }
         if let (TyKind::Object(want, wargs), TyKind::Object(have, hargs)) =
             (self.kind(ty).clone(), self.kind(value.ty).clone())
         {

@@ -100,12 +100,12 @@ impl Checker<'_> {
                 Some(under) => under == from || self.can_cast(from, under),
                 None => false,
             },
-            (TyKind::NewType(id), TyKind::NewType(other)) => {
-                let (from, to) = (self.prog.newtypes[id.index()].of, self.prog.newtypes[other.index()].of);
-                self.can_cast(from, to)
+            // A new type is cast from and to what it is made of, and no further.
+            (TyKind::NewType(id), _) if self.prog.newtypes[id.index()].of == to => true,
+            (_, TyKind::NewType(id)) => {
+                let of = self.prog.newtypes[id.index()].of;
+                of == from || (matches!(self.kind(from), TyKind::InfInt) && self.can_cast(from, of))
             }
-            (TyKind::NewType(id), _) => self.can_cast(self.prog.newtypes[id.index()].of, to),
-            (_, TyKind::NewType(id)) => self.can_cast(from, self.prog.newtypes[id.index()].of),
             (TyKind::Bool, TyKind::Bit(w)) | (TyKind::Bit(w), TyKind::Bool) => *w == 1,
             (TyKind::InfInt, TyKind::Bit(_) | TyKind::Int(_) | TyKind::Bool) => true,
             (TyKind::Bit(_) | TyKind::Int(_), TyKind::InfInt) => true,

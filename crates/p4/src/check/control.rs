@@ -47,15 +47,24 @@ impl Checker<'_> {
         let type_params = self.declare_type_params(types);
         let ids = self.params(params, ParamsOf::Apply);
         let constructor_params = self.params(constructor, ParamsOf::Constructor);
-        let names = params.iter().map(|p| &p.name);
-        if !types.is_empty() {
-            self.distinct(types.iter().chain(names.clone()));
-        }
-        if !constructor.is_empty() {
-            self.distinct(names.chain(constructor.iter().map(|p| &p.name)));
-        }
+        self.distinct_lists(types, params, constructor);
         self.head_of = None;
         Head { type_params, params: ids, constructor_params }
+    }
+
+    /// Type parameters, parameters and constructor parameters share one set of names; within a list, names have been
+    /// compared already.
+    fn distinct_lists(&mut self, types: &[TypeParam], params: &[Param], constructor: &[Param]) {
+        let lists = [types.iter().collect(), names(params), names(constructor)];
+        for (at, second) in lists.iter().enumerate() {
+            for name in second {
+                let first = lists[..at].iter().flatten().find(|n: &&&ast::Ident| n.name == name.name);
+                if let Some(first) = first {
+                    let first = first.span;
+                    self.error(super::scope::duplicate(name, first));
+                }
+            }
+        }
     }
 
     /// Puts the head's parts into the object.
@@ -114,4 +123,8 @@ impl Checker<'_> {
             other => self.local_value(other),
         }
     }
+}
+
+fn names(params: &[Param]) -> Vec<&ast::Ident> {
+    params.iter().map(|p| &p.name).collect()
 }

@@ -1,7 +1,7 @@
 //! Top-level declarations, and constants and variables anywhere.
 
+use super::Checker;
 use super::scope::Entity;
-use super::{Checker, Place};
 use crate::ast::{self, Decl, Ident};
 use crate::diag::Diagnostic;
 use crate::hir::{
@@ -13,7 +13,7 @@ use std::sync::Arc;
 impl Checker<'_> {
     /// One declaration of the program.
     pub(super) fn decl(&mut self, decl: &Decl) {
-        if let (Some(name), false) = (decl.name(), matches!(decl, Decl::Instance(_)))
+        if let (Some(name), false) = (decl.name(), matches!(decl, Decl::Instance(_) | Decl::Function(_)))
             && name.as_str() == "main"
         {
             self.fail("main", name.span, "`main` must be an instance of a package");
@@ -189,11 +189,11 @@ impl Checker<'_> {
         };
         if !decl.is_new {
             let entity = if of == Types::UNKNOWN { Entity::Unknown } else { Entity::Type(of) };
-            self.declare_type(&decl.name, entity);
+            self.declare(&decl.name, entity);
             return;
         }
         if of == Types::UNKNOWN {
-            self.declare_type(&decl.name, Entity::Unknown);
+            self.declare(&decl.name, Entity::Unknown);
             return;
         }
         if !matches!(self.kind(of), TyKind::Bool | TyKind::Bit(_) | TyKind::Int(_) | TyKind::NewType(_)) {
@@ -204,7 +204,7 @@ impl Checker<'_> {
                     "`type` applies to `bit`, `int` with a width and `bool`; `typedef` gives any type another name",
                 ),
             );
-            self.declare_type(&decl.name, Entity::Unknown);
+            self.declare(&decl.name, Entity::Unknown);
             return;
         }
         self.prog.newtypes.push(NewType {
@@ -214,20 +214,7 @@ impl Checker<'_> {
             span: decl.span,
         });
         let ty = self.intern(TyKind::NewType(NewTypeId(self.prog.newtypes.len() as u32 - 1)));
-        self.declare_type(&decl.name, Entity::Type(ty));
-    }
-
-    /// Declares a type; a typedef may be repeated if it means the same.
-    fn declare_type(&mut self, name: &Ident, entity: Entity) {
-        let path = ast::Path { absolute: true, name: name.clone(), span: name.span };
-        if let (Some(Entity::Type(old)), Entity::Type(new)) = (self.scopes.lookup(&path), &entity)
-            && old == new
-            && self.body.place == Place::Top
-            && !matches!(self.kind(*new), TyKind::NewType(_))
-        {
-            return;
-        }
-        self.declare(name, entity);
+        self.declare(&decl.name, Entity::Type(ty));
     }
 
     /// `enum`, with or without underlying type.

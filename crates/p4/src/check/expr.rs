@@ -55,6 +55,9 @@ impl Checker<'_> {
             return Expr { kind: ExprKind::Int(literal.value.clone()), ty: Types::INT, span };
         };
         let bits = width.bits.min(super::types::MAX_WIDTH);
+        if bits == 0 && width.signed {
+            return self.misplaced(span, "a signed number has at least 1 bit");
+        }
         let kind = if width.signed { TyKind::Int(bits) } else { TyKind::Bit(bits) };
         let ty = self.intern(kind);
         let value = &literal.value;
@@ -87,6 +90,7 @@ impl Checker<'_> {
             | TyKind::Void
             | TyKind::Str
             | TyKind::MatchKind
+            | TyKind::List(_)
             | TyKind::ApplyResult(_)
             | TyKind::ActionRun(_) => {
                 let shown = self.show(ty);

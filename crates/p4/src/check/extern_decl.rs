@@ -11,7 +11,6 @@ impl Checker<'_> {
     /// `extern E { ... }`
     pub(super) fn extern_decl(&mut self, decl: &ast::ExternDecl) {
         self.annotations(&decl.annotations);
-        // Methods may mention the extern itself, so it exists, without methods, before they are checked.
         let id = ExternId(self.prog.externs.len() as u32);
         self.prog.externs.push(Extern {
             name: decl.name.name.clone(),
@@ -21,7 +20,7 @@ impl Checker<'_> {
             constructors: Vec::new(),
             span: decl.name.span,
         });
-        self.declare(&decl.name, Entity::Extern(id));
+        self.begin(&decl.name, "extern");
         self.scoped(|c| {
             let type_params = c.declare_type_params(&decl.type_params);
             c.prog.externs[id.index()].type_params = type_params;
@@ -29,6 +28,7 @@ impl Checker<'_> {
                 c.method_decl(id, decl, method);
             }
         });
+        self.scopes.set(&decl.name, Entity::Extern(id));
         self.same_arity(id, decl);
     }
 
@@ -94,7 +94,7 @@ impl Checker<'_> {
             Some(written) => {
                 let ty = self.ty(written);
                 match self.kind(ty) {
-                    TyKind::Object(..) => {
+                    TyKind::Object(..) | TyKind::InfInt => {
                         let shown = self.show(ty);
                         self.fail("result-type", written.span, format!("a result cannot be of type `{shown}`"));
                         Types::UNKNOWN
@@ -103,10 +103,12 @@ impl Checker<'_> {
                 }
             }
         };
+        self.prototype = true;
         let params = match decl.is_constructor() {
             true => self.params(&decl.params, ParamsOf::ExternConstructor),
             false => self.params(&decl.params, ParamsOf::Function),
         };
+        self.prototype = false;
         self.distinct(decl.type_params.iter().chain(decl.params.iter().map(|p| &p.name)));
         Method {
             name: decl.name.name.clone(),

@@ -58,6 +58,13 @@ impl Checker<'_> {
             ty = Types::UNKNOWN;
         }
         let optional = param.annotations.iter().any(|a| a.name.as_str() == "optional");
+        if optional && !self.optional_allowed(of) {
+            self.fail(
+                "param-optional",
+                param.span,
+                "`@optional` is for parameters of externs, packages and types of parsers and controls",
+            );
+        }
         let default = param.default.as_ref().and_then(|d| self.param_default(param, d, ty, optional, of));
         let kind = match of {
             ParamsOf::Constructor | ParamsOf::ExternConstructor => LocalKind::ConstructorParam(default, optional),
@@ -74,6 +81,16 @@ impl Checker<'_> {
         let id = self.add_local(local);
         self.scopes.set(&param.name, Entity::Local(id));
         id
+    }
+
+    /// Whether parameters there may be `@optional`: where there is no body that would use them.
+    fn optional_allowed(&self, of: ParamsOf) -> bool {
+        match of {
+            ParamsOf::Action => false,
+            ParamsOf::Constructor => self.head_of == Some(Family::Package),
+            ParamsOf::Function => self.prototype,
+            ParamsOf::Apply | ParamsOf::ExternConstructor => true,
+        }
     }
 
     fn param_default(
@@ -123,6 +140,10 @@ impl Checker<'_> {
             ParamsOf::ExternConstructor if is_object => {
                 Some((format!("a parameter of an extern's constructor cannot be of type `{shown}`"), None))
             }
+            ParamsOf::Constructor if matches!(object, Some(ObjectKind::Parser(_) | ObjectKind::Control(_))) => Some((
+                format!("parameter `{name}` cannot be of type `{shown}`, which has a body"),
+                Some("declare a type without a body, as in `control C();`, and use that"),
+            )),
             ParamsOf::Constructor if in_control && parser => {
                 Some((format!("parser `{name}` cannot be used in a control"), Some("parsers are used in parsers")))
             }

@@ -24,10 +24,24 @@ impl Checker<'_> {
         match self.construct(ty, args, span) {
             Some(construct) => {
                 let ty = self.constructed_type(&construct);
+                self.no_abstract(ty, span);
                 Expr { kind: ExprKind::Construct(Box::new(construct)), ty, span }
             }
             None => unknown(span),
         }
+    }
+
+    /// An instance without a name implements no abstract methods.
+    fn no_abstract(&mut self, ty: Ty, span: Span) {
+        let Some((id, _)) = self.as_extern(ty) else { return };
+        let decl = &self.prog.externs[id.index()];
+        let Some(method) = decl.methods.iter().find(|m| m.is_abstract) else { return };
+        let message =
+            format!("extern `{}` has the abstract method `{}`, which is not implemented here", decl.name, method.name);
+        let diagnostic = Diagnostic::error("abstract", span, message)
+            .label(method.span, "the abstract method")
+            .help("give the instance a name and a block that implements it: `E() e = { ... };`");
+        self.error(diagnostic);
     }
 
     /// `T(args)` or `T<A>(args)`
@@ -212,12 +226,9 @@ impl Checker<'_> {
         let abstracts: Vec<usize> = (0..self.prog.externs[id.index()].methods.len())
             .filter(|m| self.prog.externs[id.index()].methods[*m].is_abstract)
             .collect();
-        if let Some(block) = &decl.initializer
-            && abstracts.is_empty()
-        {
-            let at = block.first().map_or(decl.span, member_span);
+        if decl.initializer.is_some() && abstracts.is_empty() {
             let name = self.prog.externs[id.index()].name.clone();
-            self.fail("initializer", at, format!("extern `{name}` has no abstract methods to implement"));
+            self.fail("initializer", decl.name.span, format!("extern `{name}` has no abstract methods to implement"));
             return Default::default();
         }
         let (mut methods, mut members) = (Vec::new(), Vec::new());
@@ -316,12 +327,5 @@ impl Checker<'_> {
             }
         }
         wanted.all(|w| self.may_be_missing(*w))
-    }
-}
-
-fn member_span(member: &ObjMember) -> Span {
-    match member {
-        ObjMember::Function(f) => f.span,
-        ObjMember::Instance(i) => i.span,
     }
 }

@@ -136,6 +136,8 @@ struct Checker<'a> {
     body: Body,
     /// The kind of object whose head is being declared.
     head_of: Option<unify::Family>,
+    /// Whether the parameters being declared are those of a prototype.
+    prototype: bool,
     depth: u32,
 }
 
@@ -149,6 +151,7 @@ impl<'a> Checker<'a> {
             vars: Vec::new(),
             body: Body { place: Place::Top, object: None, result: Types::VOID, loops: 0, this: None },
             head_of: None,
+            prototype: false,
             depth: 0,
         }
     }

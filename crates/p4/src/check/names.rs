@@ -1,7 +1,7 @@
 //! Declaring names, and saying that a name is unknown.
 
-use super::Checker;
 use super::scope::Entity;
+use super::{Checker, Place};
 use crate::ast::{Ident, Path};
 use crate::diag::Diagnostic;
 use crate::hir::LocalKind;
@@ -11,20 +11,20 @@ use crate::suggest::closest as nearest;
 impl Checker<'_> {
     /// Declares a name in the innermost scope.
     pub(super) fn declare(&mut self, name: &Ident, entity: Entity) {
-        self.shadowed_parameter(name, &entity);
+        self.shadowed_parameter(name);
         if let Err(diagnostic) = self.scopes.declare(name, entity) {
             self.error(*diagnostic);
         }
     }
 
     /// A parameter that is hidden by a declaration in the body is more likely forgotten than meant.
-    fn shadowed_parameter(&mut self, name: &Ident, entity: &Entity) {
+    fn shadowed_parameter(&mut self, name: &Ident) {
         let path = Path { absolute: false, name: name.clone(), span: name.span };
-        let (Some(Entity::Local(id)), false) =
-            (self.scopes.lookup(&path), matches!(entity, Entity::Unfinished("table")))
-        else {
-            return;
-        };
+        let in_statements = matches!(
+            self.body.place,
+            Place::ParserState | Place::ControlApply | Place::Action | Place::Function | Place::Method
+        );
+        let (Some(Entity::Local(id)), true) = (self.scopes.lookup(&path), in_statements) else { return };
         let local = self.local(*id);
         if local.kind == LocalKind::Var {
             return;

@@ -73,7 +73,12 @@ impl Checker<'_> {
 
     fn value_set(&mut self, decl: &ast::ValueSetDecl) -> Option<ValueSetId> {
         self.annotations(&decl.annotations);
-        let ty = self.ty(&decl.ty);
+        let mut ty = self.ty(&decl.ty);
+        if !matches!(self.kind(ty), TyKind::Struct(..) | TyKind::Tuple(_)) && !self.selectable(ty) {
+            let shown = self.show(ty);
+            self.fail("value-set", decl.ty.span, format!("a value set cannot hold elements of type `{shown}`"));
+            ty = Types::UNKNOWN;
+        }
         let size = self.expr(&decl.size, Some(Types::INT));
         if size.ty != Types::UNKNOWN && (!self.is_known(&size) || !self.is_numeric(size.ty)) {
             self.fail("not-constant", decl.size.span, "the size of a value set must be a constant integer");
@@ -191,7 +196,7 @@ impl Checker<'_> {
     /// Whether a select can match on values of that type.
     pub(super) fn selectable(&self, ty: crate::hir::Ty) -> bool {
         match self.kind(ty) {
-            TyKind::Bit(_) | TyKind::Int(_) | TyKind::Bool | TyKind::Enum(_) | TyKind::Error | TyKind::InfInt => true,
+            TyKind::Bit(_) | TyKind::Int(_) | TyKind::Bool | TyKind::Enum(_) | TyKind::Error => true,
             TyKind::NewType(_) | TyKind::Unknown | TyKind::Param(_) => true,
             _ => false,
         }

@@ -207,6 +207,15 @@ impl Checker<'_> {
             return;
         };
         let no_action = *no_action;
+        let decl = &self.prog.actions[no_action.index()];
+        if !decl.params.is_empty() {
+            let message = "`NoAction`, the default of tables that name none, has parameters";
+            let at = decl.span;
+            self.error(
+                Diagnostic::error("default-action", at, message).label(span, "a table without a default action"),
+            );
+            return;
+        }
         if let Some(at) = table.actions.iter().position(|a| a.action == no_action) {
             table.default_action = (at, Vec::new());
             return;

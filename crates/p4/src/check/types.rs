@@ -227,9 +227,12 @@ impl Checker<'_> {
             }
             types.push(ty);
         }
-        if let Entity::Extern(id) = entity
-            && types.iter().any(|t| self.mentions(*t, &|k| matches!(k, TyKind::Extern(inner, _) if *inner == id)))
-        {
+        let itself = |k: &TyKind| match (k, &entity) {
+            (TyKind::Extern(inner, _), Entity::Extern(id)) => inner == id,
+            (TyKind::Struct(inner, _), Entity::Struct(id)) => inner == id,
+            _ => false,
+        };
+        if types.iter().any(|t| self.mentions(*t, &itself)) {
             self.fail("type-arguments", span, format!("`{base}` cannot be a type argument of itself"));
             return Types::UNKNOWN;
         }

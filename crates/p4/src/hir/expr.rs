@@ -36,7 +36,8 @@ pub enum ExprKind {
     Error(usize),
     /// A member of `match_kind`: index into [`super::Program::match_kinds`].
     MatchKind(usize),
-    /// A member of an enumeration: its index among the members.
+    /// A member of an enumeration without underlying type: its index among the members. A member of a serialisable
+    /// enum is an [`ExprKind::Int`] of the enum's type.
     EnumMember(EnumId, usize),
     /// A variable, parameter, or constructor parameter.
     Local(LocalId),
@@ -74,7 +75,8 @@ pub enum ExprKind {
     },
     /// `-`, `~`, `!` (`+` is gone).
     Unary(ast::UnaryOp, Box<Expr>),
-    /// Any but `&&&` and `..`. `&&` and `||` evaluate the right side only if needed.
+    /// Any but `&&&` and `..`. `&&` and `||` evaluate the right side only if needed. Both sides are of one type, but
+    /// for `++` and shifts; a literal shift amount is a `bit<32>`.
     Binary(ast::BinaryOp, Box<Expr>, Box<Expr>),
     /// `c ? a : b`
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),

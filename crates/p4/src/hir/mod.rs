@@ -2,10 +2,12 @@
 //!
 //! Declarations live in arenas of [`Program`] and refer to each other by index. Annotations are kept as in the tree.
 
+mod dump;
 mod expr;
 mod stmt;
 mod ty;
 
+pub use dump::dump;
 pub use expr::*;
 pub use stmt::*;
 pub use ty::*;
@@ -232,7 +234,8 @@ pub struct Object {
     pub name: Arc<str>,
     /// Annotations.
     pub annotations: Annotations,
-    /// Type parameters (types and packages only).
+    /// Type parameters. A parser or control with a body may have some, too; its [`Construct::type_args`] say what they
+    /// stand for.
     pub type_params: Vec<TypeParamId>,
     /// Parameters of `apply`; none for packages.
     pub params: Vec<LocalId>,
