@@ -32,7 +32,7 @@ pub struct Body {
     pub states: Vec<State>,
 }
 
-/// A parser state: entered whenever its block is.
+/// A parser state: entered whenever its block is. The states of a sub-parser that is applied twice are there twice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
     /// Name, qualified by the instance of a sub-parser it was inlined from (`ip.parse_options`).

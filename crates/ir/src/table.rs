@@ -15,7 +15,7 @@ pub enum MatchKind {
     Lpm,
     Range,
     Optional,
-    /// Not matched: feeds the action selector's hash.
+    /// Not matched: feeds the action selector's hash, if the table has one.
     Selector,
 }
 

@@ -138,7 +138,12 @@ impl<'a> Parser<'a> {
     pub fn is_word(&self, word: &str) -> bool {
         matches!(self.kind(), Tok::Word(w) if *w == word)
     }
+    /// Takes an optional part of a statement. It has to be on the line that it belongs to: the next line may start with the
+    /// same word, as a declaration.
     pub fn eat_word(&mut self, word: &str) -> bool {
+        !self.token().first && self.eat_word_anywhere(word)
+    }
+    pub fn eat_word_anywhere(&mut self, word: &str) -> bool {
         let found = self.is_word(word);
         if found {
             self.next();
@@ -146,7 +151,7 @@ impl<'a> Parser<'a> {
         found
     }
     pub fn keyword(&mut self, word: &str) -> Res<()> {
-        if self.eat_word(word) { Ok(()) } else { self.expected(&format!("`{word}`")) }
+        if self.eat_word_anywhere(word) { Ok(()) } else { self.expected(&format!("`{word}`")) }
     }
     pub fn word(&mut self, what: &str) -> Res<&'a str> {
         match self.kind() {

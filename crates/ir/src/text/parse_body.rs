@@ -296,7 +296,7 @@ impl Parser<'_> {
         let value = self.value()?;
         self.sign("{")?;
         let mut cases = Vec::new();
-        while !self.eat_word("_") {
+        while !self.eat_word_anywhere("_") {
             let constant = self.constant()?;
             self.sign("=>")?;
             cases.push((constant, self.call()?));

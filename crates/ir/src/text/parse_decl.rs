@@ -393,10 +393,10 @@ impl Parser<'_> {
     }
 
     fn key_match(&mut self) -> Res<KeyMatch> {
-        if self.eat_word("any") {
+        if self.eat_word_anywhere("any") {
             return Ok(KeyMatch::Optional(None));
         }
-        if self.eat_word("some") {
+        if self.eat_word_anywhere("some") {
             return Ok(KeyMatch::Optional(Some(self.big()?)));
         }
         let value = self.big()?;

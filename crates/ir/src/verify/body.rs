@@ -125,13 +125,9 @@ impl Verifier<'_> {
         if place.role != Role::Parser && !body.states.is_empty() {
             self.at(place, Problem::WrongPlace { what: "a state".into(), place: "parsers" });
         }
-        let mut names = HashSet::new();
         for state in &body.states {
             if body.blocks.get(state.block).is_none() {
                 self.at(place, Problem::NoSuch(state.block.to_string()));
-            }
-            if !names.insert(&state.name) {
-                self.at(place, Problem::Twice(format!("state {}", state.name)));
             }
         }
     }

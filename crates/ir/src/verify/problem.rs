@@ -76,8 +76,6 @@ pub enum Problem {
     NeedlessPriority(usize),
     #[error("more than one key is lpm")]
     TwoLpmKeys,
-    #[error("a selector key without an action selector")]
-    SelectorKey,
     #[error("{what} is not {expected}")]
     ExternKind { what: String, expected: &'static str },
     #[error("{0} is attached to more than one table")]

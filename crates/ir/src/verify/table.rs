@@ -41,11 +41,6 @@ impl Verifier<'_> {
         if table.keys.iter().filter(|k| k.kind == MatchKind::Lpm).count() > 1 {
             self.table(table, Problem::TwoLpmKeys);
         }
-        let selector = table.implementation.and_then(|o| self.p.externs.get(o)).map(|o| &o.kind);
-        let has_selector = matches!(selector, Some(ExternKind::ActionSelector { .. }));
-        if !has_selector && table.keys.iter().any(|k| k.kind == MatchKind::Selector) {
-            self.table(table, Problem::SelectorKey);
-        }
     }
 
     fn table_actions(&mut self, table: &Table) {

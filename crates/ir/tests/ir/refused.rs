@@ -137,7 +137,6 @@ fn tables() {
         "  key \"k\": varbit<8> exact\n  action $b\n  default $b()\n",
         "a key has type Varbit(8), which is not of fixed width",
     );
-    table("  key \"k\": bit<8> selector\n  action $b\n  default $b()\n", "a selector key without an action selector");
     table(
         "  key \"k\": bit<8> lpm\n  key \"l\": bit<8> lpm\n  action $b\n  default $b()\n",
         "more than one key is lpm",

@@ -254,3 +254,15 @@ fn equal_names_are_told_apart_by_number() {
     assert!(text.contains("\"Bit(2)\" = var1"), "{text}");
     assert_eq!(parse(&text), Ok(p));
 }
+
+/// A line's optional parts end with it, also if the next declaration starts with the same word.
+#[test]
+fn a_declaration_is_not_taken_for_a_part_of_the_line_before() {
+    let mut p = Pipeline::new("lines", Arch::Pna);
+    let ty = p.header_types.push(HeaderType { name: "h_t".into(), fields: Vec::new() });
+    let member = p.add_header("u.h", ty, false, Loc::default());
+    p.add_header("last", ty, false, Loc::default());
+    p.add_union("u", vec![member]);
+    p.actions.push(Action { preamble: Preamble::default(), params: Vec::new(), loc: Loc::default() });
+    assert_eq!(parse(&print(&p)), Ok(p));
+}
