@@ -136,9 +136,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// A failure.
+    /// A failure. The detail becomes one line.
     pub fn fail(cause: impl Into<String>, detail: impl Into<String>) -> Outcome {
-        Outcome::Fail { cause: cause.into(), detail: detail.into() }
+        let detail: String = detail.into();
+        let detail = detail.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        Outcome::Fail { cause: cause.into(), detail }
     }
 }
 

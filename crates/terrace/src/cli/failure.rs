@@ -32,6 +32,11 @@ impl Failure {
         Failure::Refused(error.to_string())
     }
 
+    /// Blames the machine for an error, and tells its causes.
+    pub fn system(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+        Failure::Environment(format!("{:#}", anyhow::Error::from(error)))
+    }
+
     /// Blames the machine; `error` names what to do.
     pub fn environment(error: impl std::fmt::Display) -> Failure {
         Failure::Environment(error.to_string())

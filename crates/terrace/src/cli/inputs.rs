@@ -67,11 +67,6 @@ impl InputArgs {
         inputs.numbers = numbers;
         Ok(inputs)
     }
-
-    /// The program alone.
-    pub fn pipeline(&self, ui: Ui) -> Result<Arc<Pipeline>, Failure> {
-        self.sources.pipeline(&self.program, ui)
-    }
 }
 
 /// Reads and checks a region file and makes its entries.

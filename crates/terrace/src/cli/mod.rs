@@ -4,10 +4,14 @@ mod check;
 mod compile;
 mod completions;
 pub mod failure;
+mod gateway;
 mod inputs;
+mod lab;
 mod program_args;
 mod region;
+mod run;
 mod stf;
+mod trace;
 pub mod ui;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -55,6 +59,10 @@ enum Color {
 enum Command {
     Check(check::CheckArgs),
     Compile(compile::CompileArgs),
+    Run(run::RunArgs),
+    Trace(Box<trace::TraceArgs>),
+    Gateway(gateway::GatewayArgs),
+    Lab(lab::LabArgs),
     Region(region::RegionArgs),
     Stf(stf::StfArgs),
     Completions(completions::CompletionsArgs),
@@ -83,6 +91,10 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
     match command {
         Command::Check(args) => args.run(ui),
         Command::Compile(args) => args.run(ui),
+        Command::Run(args) => args.run(ui),
+        Command::Trace(args) => args.run(ui),
+        Command::Gateway(args) => args.run(ui),
+        Command::Lab(args) => args.run(ui),
         Command::Region(args) => args.run(ui),
         Command::Stf(args) => args.run(ui),
         Command::Completions(args) => args.run(Cli::command()),

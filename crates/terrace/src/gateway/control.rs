@@ -2,6 +2,7 @@
 
 use super::stats::Stats;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -66,6 +67,13 @@ pub struct Applied {
     pub deleted: usize,
     /// Default actions and counters written.
     pub others: usize,
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Applied { region, inserted, modified, deleted, .. } = self;
+        write!(f, "applied {}: {inserted} entries added, {modified} changed, {deleted} removed", region.display())
+    }
 }
 
 /// Why a gateway cannot be reached, or its socket cannot be opened.

@@ -1,6 +1,7 @@
 //! Keeps a gateway's tables as the region file says.
 
 use super::control::Applied;
+use super::stats::Stats;
 use ir::Pipeline;
 use region::{Entries, Numbers};
 use std::path::{Path, PathBuf};
@@ -8,13 +9,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use tables::{Update, UpdateKind, WriteBatch};
 
-/// A batch for the packet thread, and where to say whether it was taken.
+/// What the packet thread is asked to do between two batches.
 #[derive(Debug)]
-pub struct Job {
-    /// The writes, to be applied as one.
-    pub batch: WriteBatch,
-    /// The outcome; a refusal names the mend.
-    pub reply: SyncSender<Result<(), String>>,
+pub enum Job {
+    /// To write the tables, all of it or nothing.
+    Write {
+        /// The writes.
+        batch: WriteBatch,
+        /// The outcome; a refusal names the mend.
+        reply: SyncSender<Result<(), String>>,
+    },
+    /// To say what happened so far.
+    Stats {
+        /// Where to.
+        reply: SyncSender<Stats>,
+    },
 }
 
 /// What is in the tables, and where it came from.
@@ -60,10 +69,33 @@ impl Keeper {
         let applied = count(&file, &batch);
         let (reply, outcome) = sync_channel(1);
         let gone = "the gateway ends; nothing was applied";
-        self.jobs.send(Job { batch, reply }).map_err(|_| gone)?;
+        self.jobs.send(Job::Write { batch, reply }).map_err(|_| gone)?;
         outcome.recv().map_err(|_| gone)??;
         (self.file, self.entries, self.numbers) = (Some(file), entries, numbers);
         Ok(applied)
+    }
+
+    /// Names the VPCs of counters that are indexed by VPC.
+    fn label(&self, stats: &mut Stats) {
+        for cell in stats.counters.iter_mut().filter(|cell| cell.label.is_none()) {
+            let by_vpc = cell.counter.rsplit('.').next().is_some_and(|last| last.starts_with("vpc_"));
+            let vpc = self.numbers.vpcs.iter().find(|(_, number)| by_vpc && u64::from(**number) == cell.index);
+            cell.label = vpc.map(|(name, _)| name.clone());
+        }
+    }
+
+    /// What happened so far.
+    ///
+    /// # Errors
+    /// If the packet thread has ended.
+    pub fn stats(&self) -> Result<Stats, String> {
+        let gone = "the gateway ends";
+        let (reply, outcome) = sync_channel(1);
+        self.jobs.send(Job::Stats { reply }).map_err(|_| gone)?;
+        let mut stats = outcome.recv().map_err(|_| gone)?;
+        self.label(&mut stats);
+        stats.region = self.file.as_ref().map(|file| file.display().to_string());
+        Ok(stats)
     }
 }
 

@@ -1,15 +1,14 @@
 //! The packet thread, and how both threads start and end.
 
-use super::control::{Answer, ControlSocket, Request};
+use super::control::{Answer, Applied, ControlSocket, Request};
 use super::keeper::{Job, Keeper};
 use super::stats::{CounterCell, Stats};
 use io::{Attached, RunReport, Runner, Supervisor};
 use packet::{CpuReason, DropReason, Engine, Packet};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tables::WriteBatch;
 
 /// An engine whose tables can be written between two batches of packets.
@@ -52,106 +51,83 @@ pub struct Signals {
     pub reload: Arc<AtomicBool>,
 }
 
-/// What the packet thread tells the control thread.
-struct Shared {
-    stats: Mutex<Stats>,
-    region: Mutex<Option<PathBuf>>,
-    program: String,
-}
-
 /// Runs a gateway until it is stopped; `ready` is called once packets flow. Gives what happened in all.
 ///
 /// # Errors
 /// If a port fails for good.
 pub fn serve<E: Writable>(gateway: Gateway<E>, signals: &Signals, ready: impl FnOnce()) -> Result<Stats, io::RunError> {
     let Gateway { mut engine, ports, mut keeper, jobs, socket, program } = gateway;
-    let region = Mutex::new(keeper.file().map(PathBuf::from));
-    let shared = Shared { stats: Mutex::default(), region, program };
+    let region = keeper.file().map(|file| file.display().to_string());
     let mut runner = Runner::new(ports)?;
-    let outcome = std::thread::scope(|scope| {
-        let (shared, stop) = (&shared, &*signals.stop);
-        scope.spawn(move || {
-            socket.serve(stop, |event| match event {
-                // The handler of SIGHUP cannot do more than set a flag, and nobody waits for an answer.
-                None if signals.reload.swap(false, Ordering::Relaxed) => {
-                    log_reload(&apply(&mut keeper, None, shared));
-                    None
-                }
-                None => None,
-                Some(Request::Apply { region }) => Some(apply(&mut keeper, region, shared)),
-                Some(Request::Stats) => Some(Answer::Stats(Box::new(lock(&shared.stats).clone()))),
-                Some(Request::Stop) => {
-                    stop.store(true, Ordering::Relaxed);
-                    Some(Answer::Stopping)
-                }
-            });
-        });
+    std::thread::scope(|scope| {
+        let stop = &*signals.stop;
+        scope.spawn(move || socket.serve(stop, |event| control(&mut keeper, event, signals)));
         ready();
-        let mut thread = PacketThread { jobs, shared };
+        let mut thread = PacketThread { jobs, program };
         let outcome = runner.run(&mut engine, stop, &mut thread).map(|_| ());
         // The control thread ends with the packet thread, whatever ended that. Jobs that still wait learn it from their closed line.
         stop.store(true, Ordering::Relaxed);
-        thread.publish(&engine, runner.report());
-        drop(thread);
-        outcome
-    });
-    outcome.map(|()| lock(&shared.stats).clone())
+        let mut stats = thread.stats(&engine, runner.report());
+        stats.region = region;
+        outcome.map(|()| stats)
+    })
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn apply(keeper: &mut Keeper, region: Option<PathBuf>, shared: &Shared) -> Answer {
-    match keeper.apply(region.as_deref()) {
-        Ok(applied) => {
-            *lock(&shared.region) = Some(applied.region.clone());
-            Answer::Applied(applied)
+/// What the control thread does with a request, or between requests.
+fn control(keeper: &mut Keeper, event: Option<Request>, signals: &Signals) -> Option<Answer> {
+    let refused = |message| Answer::Refused { message };
+    match event {
+        None => {
+            // The handler of SIGHUP cannot do more than set a flag, and nobody waits for an answer.
+            if signals.reload.swap(false, Ordering::Relaxed) {
+                log_reload(keeper.apply(None));
+            }
+            None
         }
-        Err(message) => Answer::Refused { message },
+        Some(Request::Apply { region }) => {
+            Some(keeper.apply(region.as_deref()).map_or_else(refused, Answer::Applied))
+        }
+        Some(Request::Stats) => Some(keeper.stats().map_or_else(refused, |stats| Answer::Stats(Box::new(stats)))),
+        Some(Request::Stop) => {
+            signals.stop.store(true, Ordering::Relaxed);
+            Some(Answer::Stopping)
+        }
     }
 }
 
 /// What a reload by signal came to, on standard error: it has no other place.
-fn log_reload(answer: &Answer) {
-    match answer {
-        Answer::Applied(applied) => eprintln!(
-            "applied {}: {} entries added, {} changed, {} removed",
-            applied.region.display(),
-            applied.inserted,
-            applied.modified,
-            applied.deleted
-        ),
-        Answer::Refused { message } => eprintln!("not applied, what runs is as before: {message}"),
-        Answer::Stats(_) | Answer::Stopping => {}
+fn log_reload(outcome: Result<Applied, String>) {
+    match outcome {
+        Ok(applied) => eprintln!("{applied}"),
+        Err(message) => eprintln!("not applied, what runs is as before: {message}"),
     }
 }
 
 /// The packet thread between two batches.
-struct PacketThread<'a> {
+struct PacketThread {
     jobs: Receiver<Job>,
-    shared: &'a Shared,
+    program: String,
 }
 
-impl PacketThread<'_> {
-    /// Makes the numbers visible to the control thread.
-    fn publish<E: Writable>(&self, engine: &E, report: &RunReport) {
+impl PacketThread {
+    fn stats<E: Writable>(&self, engine: &E, report: &RunReport) -> Stats {
         let mut stats = Stats::of(report, engine.reasons());
-        stats.program.clone_from(&self.shared.program);
-        stats.region = lock(&self.shared.region).as_ref().map(|path| path.display().to_string());
+        stats.program.clone_from(&self.program);
         stats.version = engine.version();
         stats.counters = engine.counters();
-        *lock(&self.shared.stats) = stats;
+        stats
     }
 }
 
-impl<E: Writable> Supervisor<E> for PacketThread<'_> {
+impl<E: Writable> Supervisor<E> for PacketThread {
     fn on_tick(&mut self, engine: &mut E, report: &RunReport) -> ControlFlow<()> {
+        // Whoever asked may be gone; then nobody wants to know.
         while let Ok(job) = self.jobs.try_recv() {
-            // Whoever asked may be gone; then nobody wants to know.
-            let _ = job.reply.send(engine.write(&job.batch));
+            let _ = match job {
+                Job::Write { batch, reply } => reply.send(engine.write(&batch)).is_ok(),
+                Job::Stats { reply } => reply.send(self.stats(engine, report)).is_ok(),
+            };
         }
-        self.publish(engine, report);
         ControlFlow::Continue(())
     }
 
