@@ -14,8 +14,7 @@ use std::collections::BTreeSet;
 /// Size of a table that gives none.
 const DEFAULT_TABLE_SIZE: u64 = 1024;
 
-/// Makes P4Info. It has what the program declares, whether passes have run or not: tables in the order of the pipeline, actions
-/// that some table lists.
+/// Makes P4Info. It has what the program declares, also what it never uses, and whether passes have run or not.
 pub fn generate(pipeline: &Pipeline) -> P4Info {
     let mut generator =
         Generator { p: pipeline, symbols: symbols(pipeline), types: Types::new(pipeline), info: P4Info::default() };

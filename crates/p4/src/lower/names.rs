@@ -7,7 +7,7 @@ use crate::hir::{Callee, Expr, ExprKind};
 use ir::Preamble;
 
 /// Annotations that the compiler reads and that are told to the control plane in other ways.
-const READ_HERE: [&str; 6] = ["name", "id", "hidden", "brief", "description", "pkginfo"];
+const READ_HERE: [&str; 5] = ["name", "id", "brief", "description", "pkginfo"];
 
 /// The annotation of that name.
 pub(super) fn annotation<'x>(annotations: &'x Annotations, name: &str) -> Option<&'x Annotation> {
@@ -66,6 +66,9 @@ fn literal(expr: &ast::Expr) -> String {
         ast::ExprKind::Bool(b) => b.to_string(),
         ast::ExprKind::Str(text) => format!("\"{text}\""),
         ast::ExprKind::Unary { op, operand } => format!("{}{}", op.as_str(), literal(operand)),
+        ast::ExprKind::Binary { op, left, right, .. } => {
+            format!("({} {} {})", literal(left), op.as_str(), literal(right))
+        }
         _ => "...".to_string(),
     }
 }

@@ -77,7 +77,8 @@ impl Lower<'_> {
     fn property_naming(&self, property: &Property, table: &str) -> super::instantiate::Naming {
         let path = &self.objects[self.this.index()].path;
         let path = match names::annotation(&property.annotations, "name") {
-            Some(_) => names::control_plane_name(path, &property.name, &property.annotations),
+            // As p4c has it: the name of a property stands alone, without that of its table or control.
+            Some(_) => names::control_plane_name("", &property.name, &property.annotations),
             None => format!("{table}.{}", property.name),
         };
         let annotations = std::rc::Rc::new(property.annotations.clone());

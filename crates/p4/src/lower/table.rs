@@ -134,6 +134,27 @@ impl<'a> Lower<'a> {
         Ok(action)
     }
 
+    /// Declares an action that code calls by name, if no table lists it: the control plane is told of it. Its data is in the
+    /// call, so it has no parameters.
+    pub(super) fn declare_called_action(&mut self, id: hir::ActionId) {
+        let decl = &self.hir.actions[id.index()];
+        let this = &self.objects[self.this.index()];
+        let known = if decl.owner.is_some() { &this.actions } else { &self.global_actions };
+        let listed = self.hir.tables.iter().any(|t| t.actions.iter().any(|a| a.action == id));
+        if listed || known.contains_key(&id) {
+            return;
+        }
+        let path = if decl.owner.is_some() { this.path.as_str() } else { "" };
+        let preamble = names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+        let loc = self.loc(decl.span);
+        let action = self.p.actions.push(ir::Action { preamble, params: Vec::new(), loc });
+        let known = match decl.owner {
+            Some(_) => &mut self.objects[self.this.index()].actions,
+            None => &mut self.global_actions,
+        };
+        known.insert(id, action);
+    }
+
     /// The bits of known action data.
     pub(super) fn action_data(&mut self, action: ir::ActionId, args: &[Expr], span: Span) -> Res<Vec<num_bigint::BigUint>> {
         let types: Vec<ir::Type> = self.p.actions[action].params.iter().map(|p| p.ty).collect();
@@ -153,7 +174,8 @@ impl<'a> Lower<'a> {
         let preamble = names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
         let size = self.known_u64(&decl.size)?;
         let mut keys = Vec::new();
-        self.value_set_keys(&decl.name, decl.ty, decl.span, &mut keys)?;
+        // A lone key has no name: P4Info knows it by its number.
+        self.value_set_keys("", decl.ty, decl.span, &mut keys)?;
         let loc = self.loc(decl.span);
         let set = self.p.value_sets.push(ir::ValueSet { preamble, size, keys, loc });
         self.objects[self.this.index()].value_sets.insert(id, set);
