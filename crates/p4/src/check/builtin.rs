@@ -166,7 +166,7 @@ impl Checker<'_> {
         let shown = self.show(ty);
         let problem = match (&*object, &*method) {
             ("packet_in", "extract") if self.struct_kind(ty) != Some(StructKind::Header) => {
-                Some((format!("`extract` fills headers, and this is a `{shown}`"), None))
+                Some((format!("`extract` fills headers, and this is of type `{shown}`"), None))
             }
             ("packet_in", "extract") if args == 1 && self.has_varbit(ty) => Some((
                 format!("header `{shown}` has a `varbit` field, whose size is not given"),

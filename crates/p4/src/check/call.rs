@@ -292,7 +292,7 @@ impl Checker<'_> {
             if !self.unify(ty, value.ty) {
                 let declared = self.local(param).span;
                 let why = format!("`{}` parameter of {} `{}`", direction.as_str(), sig.what, sig.name);
-                self.mismatch(&value, ty, Some((declared, why)));
+                self.mismatch(&value, ty, Some((declared, why)), true);
                 return None;
             }
         } else {

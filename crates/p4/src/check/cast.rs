@@ -56,6 +56,9 @@ impl Checker<'_> {
         let mut diagnostic = Diagnostic::error("cast", span, format!("`{from}` cannot be cast to `{shown}`"));
         if let Some(help) = help {
             diagnostic = diagnostic.help(help);
+        } else if let (Some(_), TyKind::NewType(id)) = (self.width(value.ty), self.kind(to)) {
+            let of = self.show(self.prog.newtypes[id.index()].of);
+            diagnostic = diagnostic.help(format!("a `{shown}` is made of a `{of}`: cast to that first"));
         } else if self.width(value.ty).is_some() && self.width(to).is_some() {
             diagnostic = diagnostic.help("change width and signedness in two casts, as in `(int<8>)(bit<8>)x`");
         }

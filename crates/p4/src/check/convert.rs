@@ -13,7 +13,7 @@ impl Checker<'_> {
         match self.implicit(expr, to) {
             Ok(expr) => expr,
             Err(expr) => {
-                self.mismatch(&expr, to, None);
+                self.mismatch(&expr, to, None, false);
                 unknown(span)
             }
         }
@@ -25,14 +25,14 @@ impl Checker<'_> {
         match self.implicit(expr, to) {
             Ok(expr) => expr,
             Err(expr) => {
-                self.mismatch(&expr, to, Some((origin, why.to_owned())));
+                self.mismatch(&expr, to, Some((origin, why.to_owned())), false);
                 unknown(span)
             }
         }
     }
 
-    /// Reports that an expression does not have the type that is needed.
-    pub(super) fn mismatch(&mut self, expr: &Expr, to: Ty, origin: Option<(Span, String)>) {
+    /// Reports that an expression does not have the type that is needed. `exact`: a cast would not help.
+    pub(super) fn mismatch(&mut self, expr: &Expr, to: Ty, origin: Option<(Span, String)>, exact: bool) {
         let (found, wanted) = (self.show(expr.ty), self.show(to));
         let message = match (self.kind(expr.ty), &expr.kind) {
             (TyKind::Tuple(elements), ExprKind::Aggregate(_)) => {
@@ -45,7 +45,7 @@ impl Checker<'_> {
         if let Some((span, why)) = origin {
             diagnostic = diagnostic.label(span, why);
         }
-        if self.can_cast(expr.ty, to) {
+        if !exact && self.can_cast(expr.ty, to) {
             let text = self.sources.text(expr.span);
             let text = if text.len() <= 40 && !text.contains('\n') { text } else { "..." };
             let simple = text.chars().all(|c| c.is_alphanumeric() || "_.".contains(c)) && !text.is_empty();

@@ -126,9 +126,6 @@ impl Checker<'_> {
             let value = self.expr(init, Some(ty));
             self.coerce_for(value, ty, decl.ty.span, "the type of the variable")
         });
-        if decl.name.as_str() == "_" {
-            self.fail("variable-name", decl.name.span, "a variable needs a name, and `_` is none");
-        }
         let id = self.new_local(&decl.name, ty, LocalKind::Var, &decl.annotations);
         (id, init)
     }
@@ -272,16 +269,12 @@ impl Checker<'_> {
         if ty == Types::UNKNOWN {
             return None;
         }
-        if let (ExprKind::Int(v), Types::INT) = (&value.kind, value.ty) {
-            if self.wrap(v, ty) != *v {
-                let shown = self.show(ty);
-                self.fail(
-                    "enum-value",
-                    member.name.span.to(written.span),
-                    format!("value {v} does not fit in `{shown}`"),
-                );
-                return Some(self.wrap(v, ty));
-            }
+        if let (ExprKind::Int(v), Types::INT) = (&value.kind, value.ty)
+            && self.wrap(v, ty) != *v
+        {
+            let message = format!("value {v} does not fit in `{}`", self.show(ty));
+            self.fail("enum-value", member.name.span.to(written.span), message);
+            return Some(self.wrap(v, ty));
         }
         let value = self.coerce(value, ty);
         match value.kind {

@@ -129,7 +129,7 @@ impl Checker<'_> {
         }
         let missing: Vec<&str> = (0..names.len()).filter(|at| !values.contains_key(at)).map(|at| &*names[at]).collect();
         if !missing.is_empty() && rest.is_none() {
-            let message = format!("a `{name}` has also {}", super::names::list(&missing));
+            let message = format!("fields of `{name}` are missing: {}", super::names::list(&missing));
             self.error(
                 Diagnostic::error("missing-field", span, message)
                     .label(decl_span, "its declaration")

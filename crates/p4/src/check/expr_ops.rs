@@ -109,7 +109,7 @@ impl Checker<'_> {
         let mut diagnostic = Diagnostic::error("operand", span, message);
         if let Some(help) = help {
             diagnostic = diagnostic.help(help);
-        } else if l != r && self.can_cast(right.ty, left.ty) {
+        } else if l != r && self.width(left.ty).is_some() && self.can_cast(right.ty, left.ty) {
             diagnostic = diagnostic.help(format!("cast one side, as in `... {} ({l})...`", op.as_str()));
         }
         self.error(diagnostic);

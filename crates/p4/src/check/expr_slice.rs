@@ -33,7 +33,11 @@ impl Checker<'_> {
             }
             _ => {
                 let shown = self.show(value.ty);
-                self.fail("slice", span, format!("bits are cut from `bit` and `int` values, and this is a `{shown}`"));
+                self.fail(
+                    "slice",
+                    span,
+                    format!("bits are cut from `bit` and `int` values, and this is of type `{shown}`"),
+                );
                 None
             }
         }
@@ -107,7 +111,7 @@ impl Checker<'_> {
             let Some(last) = self.bit_number(&last, whole, span) else { return unknown(span) };
             return self.cut(base, last, first, span);
         }
-        if !matches!(self.kind(low.ty), TyKind::Bit(_)) && !self.is_known(&low) {
+        if !matches!(self.kind(low.ty), TyKind::Bit(_)) {
             let shown = self.show(low.ty);
             self.fail("slice", lo.span, format!("the lowest bit of a slice is of an unsigned type, not `{shown}`"));
             return unknown(span);
@@ -128,7 +132,9 @@ impl Checker<'_> {
             TyKind::Stack(element, size) => {
                 let Some(index) = self.element_number(index, size, at) else { return unknown(span) };
                 match (base.kind, &index.kind) {
-                    (ExprKind::Aggregate(mut elements), ExprKind::Int(i)) => {
+                    (ExprKind::Aggregate(mut elements), ExprKind::Int(i))
+                        if elements.iter().all(|e| self.is_known(e)) =>
+                    {
                         let i = i.to_usize().unwrap_or(usize::MAX);
                         if i < elements.len() { elements.swap_remove(i) } else { unknown(span) }
                     }
@@ -177,7 +183,9 @@ impl Checker<'_> {
         };
         match i.to_usize().filter(|i| *i < types.len()) {
             Some(i) => match base.kind {
-                ExprKind::Aggregate(mut elements) => elements.swap_remove(i),
+                ExprKind::Aggregate(mut elements) if elements.iter().all(|e| self.is_known(e)) => {
+                    elements.swap_remove(i)
+                }
                 _ => Expr { kind: ExprKind::Field(Box::new(base), i), ty: types[i], span },
             },
             None => {

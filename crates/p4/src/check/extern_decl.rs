@@ -3,7 +3,7 @@
 use super::Checker;
 use super::function::ParamsOf;
 use super::scope::Entity;
-use crate::ast::{self, Direction, MethodDecl};
+use crate::ast::{self, MethodDecl};
 use crate::diag::Diagnostic;
 use crate::hir::{Extern, ExternId, Method, TyKind, Types};
 
@@ -47,14 +47,7 @@ impl Checker<'_> {
             self.error(Diagnostic::error("method", method.name.span, message).help("leave the result type away"));
             return;
         }
-        let prototype = self.scoped(|c| {
-            if constructor {
-                for param in method.params.iter().filter(|p| p.direction != Direction::None) {
-                    c.fail("param-type", param.span, "a constructor parameter has no direction");
-                }
-            }
-            c.prototype(method)
-        });
+        let prototype = self.scoped(|c| c.prototype(method));
         let own = &mut self.prog.externs[id.index()];
         if constructor {
             own.constructors.push(prototype);

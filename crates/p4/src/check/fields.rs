@@ -51,9 +51,6 @@ impl Checker<'_> {
             );
             ty = Types::UNKNOWN;
         }
-        if field.name.as_str() == "_" {
-            self.fail("field-name", field.name.span, "a field needs a name, and `_` is none");
-        }
         Field { name: field.name.name.clone(), ty, annotations: field.annotations.clone(), span: field.span }
     }
 

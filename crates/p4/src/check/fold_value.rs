@@ -19,11 +19,10 @@ impl Checker<'_> {
             | ExprKind::Construct(_)
             | ExprKind::InvalidHeader
             | ExprKind::Default => true,
-            ExprKind::Local(id) => match self.local(*id).kind {
-                LocalKind::ConstructorParam(..) => true,
-                LocalKind::Param(Direction::None, ..) => true,
-                _ => false,
-            },
+            ExprKind::Local(id) => {
+                let kind = &self.local(*id).kind;
+                matches!(kind, LocalKind::ConstructorParam(..) | LocalKind::Param(Direction::None, ..))
+            }
             ExprKind::Field(base, _) | ExprKind::Cast(base) | ExprKind::Unary(_, base) => self.is_known(base),
             ExprKind::Slice { base, .. } => self.is_known(base),
             ExprKind::DynSlice { base, lo, .. } => self.is_known(base) && self.is_known(lo),

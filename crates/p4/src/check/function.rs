@@ -102,8 +102,8 @@ impl Checker<'_> {
         of: ParamsOf,
     ) -> Option<Box<Expr>> {
         if matches!(param.direction, Direction::Out | Direction::InOut) || optional {
-            let what = if optional { "`@optional`" } else { param.direction.as_str() };
-            let message = format!("parameter `{}` is {what} and cannot have a default value", param.name);
+            let what = if optional { "@optional" } else { param.direction.as_str() };
+            let message = format!("parameter `{}` is `{what}` and cannot have a default value", param.name);
             self.fail("param-default", param.span, message);
             return None;
         }

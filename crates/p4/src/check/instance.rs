@@ -155,9 +155,6 @@ impl Checker<'_> {
     pub(super) fn instance_decl(&mut self, decl: &ast::InstanceDecl) -> Option<InstanceId> {
         self.annotations(&decl.annotations);
         let span = decl.ty.span.to(decl.name.span);
-        if decl.name.as_str() == "_" {
-            self.fail("instance-name", decl.name.span, "an instance needs a name, and `_` is none");
-        }
         let before = self.diags.len();
         let construct = self.construct(&decl.ty, &decl.args, span);
         let Some(construct) = construct else {

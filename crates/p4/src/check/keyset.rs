@@ -52,7 +52,10 @@ impl Checker<'_> {
             }
         }
         if elements.len() != columns.len() {
-            let message = format!("{} columns are given, and this {what} has {}", elements.len(), columns.len());
+            let message = match elements.len() {
+                1 => format!("one column is given, and this {what} has {}", columns.len()),
+                given => format!("{given} columns are given, and this {what} has {}", columns.len()),
+            };
             self.fail("keyset-length", keyset.span, message);
             return None;
         }

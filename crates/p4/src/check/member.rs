@@ -142,7 +142,10 @@ impl Checker<'_> {
     /// Field `at` of a value; of a list, its element.
     pub(super) fn field_of(&mut self, base: Expr, at: usize, ty: Ty, span: Span) -> Expr {
         match base.kind {
-            ExprKind::Aggregate(mut elements) if at < elements.len() => Expr { span, ..elements.swap_remove(at) },
+            // Elements that are not constants may have effects, which must not be lost.
+            ExprKind::Aggregate(mut elements) if at < elements.len() && elements.iter().all(|e| self.is_known(e)) => {
+                Expr { span, ..elements.swap_remove(at) }
+            }
             ExprKind::Default if self.struct_kind(base.ty) == Some(ast::StructKind::Struct) => {
                 self.default_value(ty, span)
             }

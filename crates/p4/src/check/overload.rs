@@ -77,8 +77,7 @@ impl Checker<'_> {
                 },
             };
             if param >= places.len() {
-                let message =
-                    format!("{} `{}` takes {}, and {} are given", sig.what, sig.name, count(places.len()), args.len());
+                let message = format!("{} `{}` takes {}, not {}", sig.what, sig.name, count(places.len()), args.len());
                 return misfit(span, message, None);
             }
             if places[param].is_some() {
@@ -110,7 +109,7 @@ impl Checker<'_> {
                 Ok(places) if generic(sig) => fitting.push((at, places)),
                 Ok(_) => {
                     let message = format!(
-                        "{} `{}` takes {} type arguments, and {} are given",
+                        "{} `{}` has {} type parameters, and {} type arguments are given",
                         sig.what,
                         sig.name,
                         sig.type_params.len(),

@@ -195,10 +195,16 @@ impl Checker<'_> {
 
     /// Whether a select can match on values of that type.
     pub(super) fn selectable(&self, ty: crate::hir::Ty) -> bool {
-        match self.kind(ty) {
-            TyKind::Bit(_) | TyKind::Int(_) | TyKind::Bool | TyKind::Enum(_) | TyKind::Error => true,
-            TyKind::NewType(_) | TyKind::Unknown | TyKind::Param(_) => true,
-            _ => false,
-        }
+        matches!(
+            self.kind(ty),
+            TyKind::Bit(_)
+                | TyKind::Int(_)
+                | TyKind::Bool
+                | TyKind::Enum(_)
+                | TyKind::Error
+                | TyKind::NewType(_)
+                | TyKind::Unknown
+                | TyKind::Param(_)
+        )
     }
 }

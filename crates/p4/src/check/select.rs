@@ -39,7 +39,7 @@ impl Checker<'_> {
         }
         let shown = self.show(value.ty);
         self.error(
-            Diagnostic::error("select-type", value.span, format!("a `{shown}` cannot be selected on"))
+            Diagnostic::error("select-type", value.span, format!("values of type `{shown}` cannot be selected on"))
                 .help("select on bits, integers, enums, bools and errors; name the fields one by one"),
         );
         Column::One(unknown(value.span))

@@ -170,7 +170,7 @@ impl Checker<'_> {
             None => {
                 let shown = self.show(result);
                 self.fail("return-value", span, format!("a value of type `{shown}` must be returned here"));
-                None
+                Some(StmtKind::Return(None))
             }
             Some(value) if result == Types::VOID => {
                 let what = match self.body.place {

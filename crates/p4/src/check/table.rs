@@ -111,7 +111,7 @@ impl Checker<'_> {
         if !scalar {
             let shown = self.show(expr.ty);
             self.error(
-                Diagnostic::error("key-type", key.expr.span, format!("a `{shown}` cannot be a key"))
+                Diagnostic::error("key-type", key.expr.span, format!("a value of type `{shown}` cannot be a key"))
                     .help("keys are bits, integers with a width, enums, errors and bools"),
             );
             return None;

@@ -57,7 +57,7 @@ impl Checker<'_> {
             let fits = !matches!(self.kind(ty), TyKind::Void | TyKind::Object(..) | TyKind::Extern(..));
             if !fits {
                 let shown = self.show(ty);
-                self.fail("tuple-type", element.span, format!("a tuple cannot hold a `{shown}`"));
+                self.fail("tuple-type", element.span, format!("a tuple cannot hold values of type `{shown}`"));
             }
             types.push(if fits { ty } else { Types::UNKNOWN });
         }

@@ -133,7 +133,7 @@ impl Dump<'_> {
     }
 
     /// The name of a method of an extern.
-    fn method<'m>(methods: &'m [Method], at: usize) -> &'m str {
+    fn method(methods: &[Method], at: usize) -> &str {
         methods.get(at).map_or("?", |m| &m.name)
     }
 }

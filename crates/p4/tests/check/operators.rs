@@ -1,0 +1,417 @@
+//! Operators and casts.
+
+use super::check_stmts;
+use expect_test::expect;
+
+#[test]
+fn operands() {
+    check_stmts(
+        "s.x = ~true;\ns.x = -s.h;\nbool b = !n;\ns.x = n + true;\ns.x = n + 16w1;\nb = n && true;\ns.x = n ++ n ++ 1;\ns.x = n |+| s.c;",
+        expect![[r#"
+            error[operand]: `~` does not apply to `bool`
+             --> main.p4:4:7
+              |
+            4 | s.x = ~true;
+              |       ^^^^^
+              |
+              = help: `!` is the negation of a `bool`
+
+            error[operand]: `-` does not apply to `H`
+             --> main.p4:5:7
+              |
+            5 | s.x = -s.h;
+              |       ^^^^
+
+            error[operand]: `!` does not apply to `bit<8>`
+             --> main.p4:6:10
+              |
+            6 | bool b = !n;
+              |          ^^
+              |
+              = help: `~` inverts bits; `== 0` tests for zero
+
+            error[operand]: `+` does not apply to `bit<8>` and `bool`
+             --> main.p4:7:7
+              |
+            7 | s.x = n + true;
+              |       ^^^^^^^^
+
+            error[operand]: `+` does not apply to `bit<8>` and `bit<16>`
+             --> main.p4:8:7
+              |
+            8 | s.x = n + 16w1;
+              |       ^^^^^^^^
+              |
+              = help: cast one side, as in `... + (bit<8>)...`
+
+            error[operand]: `&&` does not apply to `bit<8>` and `bool`
+             --> main.p4:9:5
+              |
+            9 | b = n && true;
+              |     ^^^^^^^^^
+              |
+              = help: both sides must be `bool`
+
+            error[operand]: `++` does not apply to `bit<16>` and `int`
+              --> main.p4:10:7
+               |
+            10 | s.x = n ++ n ++ 1;
+               |       ^^^^^^^^^^^
+               |
+               = help: give the number a width, as in `8w1`
+
+            error[operand]: `|+|` does not apply to `bit<8>` and `Colour`
+              --> main.p4:11:7
+               |
+            11 | s.x = n |+| s.c;} }
+               |       ^^^^^^^^^
+        "#]],
+    );
+}
+
+#[test]
+fn comparisons() {
+    check_stmts(
+        "bool b = n == 16w1;\nb = s == { 1 };\nb = s.h == s.u;\nb = s.c == 1;\nb = n < true;\nb = s.k == 1;\nb = s.h == {#};",
+        expect![[r#"
+            error[compare]: `bit<8>` cannot be compared to `bit<16>`
+             --> main.p4:4:10
+              |
+            4 | bool b = n == 16w1;
+              |          ^^^^^^^^^
+              |
+              = help: cast the right side: `(bit<8>)...`
+
+            error[list-length]: a list of 1 values does not fit `S`, which has 7
+             --> main.p4:5:10
+              |
+            5 | b = s == { 1 };
+              |          ^^^^^
+              |
+              = help: end the list with `...` to give the rest their default values
+
+            error[compare]: `H` cannot be compared to `U`
+             --> main.p4:6:5
+              |
+            6 | b = s.h == s.u;
+              |     ^^^^^^^^^^
+
+            error[compare]: `Colour` cannot be compared to `int`
+             --> main.p4:7:5
+              |
+            7 | b = s.c == 1;
+              |     ^^^^^^^^
+
+            error[operand]: `<` does not apply to `bit<8>` and `bool`
+             --> main.p4:8:5
+              |
+            8 | b = n < true;
+              |     ^^^^^^^^
+        "#]],
+    );
+}
+
+#[test]
+fn shifts() {
+    check_stmts(
+        "s.x = n << -1;\ns.x = 1 << n;\ns.x = n << 8s1;\ns.x = n << 300;\ns.x = n >> s.y;\ns.x = true << 1;",
+        expect![[r#"
+            error[shift]: a shift by the negative amount -1
+             --> main.p4:4:7
+              |
+            4 | s.x = n << -1;
+              |       ^^^^^^^
+
+            error[operand]: `<<` does not apply to `int` and `bit<8>`
+             --> main.p4:5:7
+              |
+            5 | s.x = 1 << n;
+              |       ^^^^^^
+              |
+              = help: give the left side a width, as in `32w1 << x`
+
+            error[operand]: `<<` does not apply to `bool` and `int`
+             --> main.p4:9:7
+              |
+            9 | s.x = true << 1;} }
+              |       ^^^^^^^^^
+        "#]],
+    );
+}
+
+#[test]
+fn division() {
+    check_stmts(
+        "s.x = n / 0;\ns.x = n % (0 - 2);\nint<8> i = 1;\ni = i / 2;\ns.x = n / 2;",
+        expect![[r#"
+        error[division]: this divides by zero
+         --> main.p4:4:7
+          |
+        4 | s.x = n / 0;
+          |       ^^^^^
+
+        error[division]: `%` is not defined on negative numbers
+         --> main.p4:5:7
+          |
+        5 | s.x = n % (0 - 2);
+          |       ^^^^^^^^^^^
+
+        error[division]: `/` is not defined on signed values
+         --> main.p4:7:5
+          |
+        7 | i = i / 2;
+          |     ^^^^^
+    "#]],
+    );
+}
+
+#[test]
+fn saturation_needs_a_width() {
+    check_stmts(
+        "s.x = 1 |+| 2;",
+        expect![[r#"
+        error[operand]: `|+|` does not apply to `int` and `int`
+         --> main.p4:4:7
+          |
+        4 | s.x = 1 |+| 2;} }
+          |       ^^^^^^^
+          |
+          = help: saturation needs a width: write one, as in `8w1`
+    "#]],
+    );
+}
+
+#[test]
+fn choice() {
+    check_stmts(
+        "s.x = n ? 8w1 : 2;\nbool b = true;\ns.x = b ? 8w1 : 16w2;\ntake(b ? 1 : 2);",
+        expect![[r#"
+        error[condition]: the condition of `?:` is of type `bit<8>`
+         --> main.p4:4:7
+          |
+        4 | s.x = n ? 8w1 : 2;
+          |       ^
+          |
+          = help: a condition is a `bool`: compare it, as in `x != 0`
+
+        error[type-mismatch]: `bit<8>` is needed here, and this is of type `bit<16>`
+         --> main.p4:6:17
+          |
+        6 | s.x = b ? 8w1 : 16w2;
+          |           ---   ^^^^
+          |           |
+          |           because of the value here
+          |
+          = help: if the change of type is meant, write `(bit<8>)16w2`
+
+        error[infer-width]: the width of these numbers is not known
+         --> main.p4:7:6
+          |
+        7 | take(b ? 1 : 2);} }
+          |      ^^^^^^^^^
+          |
+          = help: give one of them a width, as in `8w1`
+    "#]],
+    );
+}
+
+#[test]
+fn casts() {
+    check_stmts(
+        "s.x = (bit<8>)true;\nbool b = (bool)n;\nb = (bool)2;\nint<16> i = (int<16>)n;\ns.c = (Colour)1;\n\
+         s.k = (Kind)3;\ns.x = (bit<8>)s.k;\nb = (bool)1w1;\ns.x = (varbit<8>)n;",
+        expect![[r#"
+            error[cast]: `bool` cannot be cast to `bit<8>`
+             --> main.p4:4:7
+              |
+            4 | s.x = (bit<8>)true;
+              |       ^^^^^^^^^^^^
+
+            error[cast]: `bit<8>` cannot be cast to `bool`
+             --> main.p4:5:10
+              |
+            5 | bool b = (bool)n;
+              |          ^^^^^^^
+
+            error[cast]: `int` cannot be cast to `bool`
+             --> main.p4:6:5
+              |
+            6 | b = (bool)2;
+              |     ^^^^^^^
+              |
+              = help: only 0 and 1 can be cast to `bool`
+
+            error[cast]: `bit<8>` cannot be cast to `int<16>`
+             --> main.p4:7:13
+              |
+            7 | int<16> i = (int<16>)n;
+              |             ^^^^^^^^^^
+              |
+              = help: change width and signedness in two casts, as in `(int<8>)(bit<8>)x`
+
+            error[cast]: `int` cannot be cast to `Colour`
+             --> main.p4:8:7
+              |
+            8 | s.c = (Colour)1;
+              |       ^^^^^^^^^
+
+            error[cast]: `bit<8>` cannot be cast to `varbit<8>`
+              --> main.p4:12:7
+               |
+            12 | s.x = (varbit<8>)n;} }
+               |       ^^^^^^^^^^^^
+        "#]],
+    );
+}
+
+#[test]
+fn implicit_casts_are_from_int_and_from_enums_only() {
+    check_stmts(
+        "bit<16> w = n;\ns.x = s.k;\ns.k = 1;\ns.x = 5;\nint<8> i = n;\ns.x = s.h;\nbool b = 1;",
+        expect![[r#"
+        error[type-mismatch]: `bit<16>` is needed here, and this is of type `bit<8>`
+         --> main.p4:4:13
+          |
+        4 | bit<16> w = n;
+          | -------     ^
+          | |
+          | the type of the variable
+          |
+          = help: if the change of type is meant, write `(bit<16>)n`
+
+        error[type-mismatch]: `Kind` is needed here, and this is of type `int`
+         --> main.p4:6:7
+          |
+        6 | s.k = 1;
+          | ---   ^
+          | |
+          | what is assigned to
+          |
+          = help: if the change of type is meant, write `(Kind)1`
+
+        error[type-mismatch]: `int<8>` is needed here, and this is of type `bit<8>`
+         --> main.p4:8:12
+          |
+        8 | int<8> i = n;
+          | ------     ^
+          | |
+          | the type of the variable
+          |
+          = help: if the change of type is meant, write `(int<8>)n`
+
+        error[type-mismatch]: `bit<8>` is needed here, and this is of type `H`
+         --> main.p4:9:7
+          |
+        9 | s.x = s.h;
+          | ---   ^^^
+          | |
+          | what is assigned to
+
+        error[type-mismatch]: `bool` is needed here, and this is of type `int`
+          --> main.p4:10:10
+           |
+        10 | bool b = 1;} }
+           | ----     ^
+           | |
+           | the type of the variable
+           |
+           = help: if the change of type is meant, write `(bool)1`
+    "#]],
+    );
+}
+
+#[test]
+fn slices() {
+    check_stmts(
+        "s.x = n[8:1];\ns.x = n[1:3];\ns.x = n[n:0];\ns.x = s.h[1:0];\ns.x[3:0] = n[7:4];\ns.x = n[1+:9];\ns.x = n[s.y+:4];\ns.x = n[true+:4];",
+        expect![[r#"
+            error[slice]: there is no bit 8 in a value of 8 bits
+             --> main.p4:4:9
+              |
+            4 | s.x = n[8:1];
+              |         ^
+              |
+              = help: bits are numbered from 0 to 7
+
+            error[slice]: the lowest bit 3 is above the highest bit 1
+             --> main.p4:5:7
+              |
+            5 | s.x = n[1:3];
+              |       ^^^^^^
+              |
+              = help: the highest bit comes first: `[3:1]`
+
+            error[not-constant]: the highest bit of a slice must be a constant integer
+             --> main.p4:6:9
+              |
+            6 | s.x = n[n:0];
+              |         ^
+              |
+              = help: use a literal, or a `const` of an integer type
+
+            error[slice]: bits are cut from `bit` and `int` values, and this is of type `H`
+             --> main.p4:7:7
+              |
+            7 | s.x = s.h[1:0];
+              |       ^^^^^^^^
+
+            error[slice]: a slice of 9 bits from a value of 8 bits is not possible
+             --> main.p4:9:12
+              |
+            9 | s.x = n[1+:9];
+              |            ^
+
+            error[type-mismatch]: `bit<8>` is needed here, and this is of type `bit<4>`
+              --> main.p4:10:7
+               |
+            10 | s.x = n[s.y+:4];
+               | ---   ^^^^^^^^^
+               | |
+               | what is assigned to
+               |
+               = help: if the change of type is meant, write `(bit<8>)(n[s.y+:4])`
+
+            error[slice]: the lowest bit of a slice is of an unsigned type, not `bool`
+              --> main.p4:11:9
+               |
+            11 | s.x = n[true+:4];} }
+               |         ^^^^
+        "#]],
+    );
+}
+
+#[test]
+fn indices() {
+    check_stmts(
+        "s.x = s.stack[4].f;\ns.x = s.stack[0-1].f;\ns.x = s.stack[true].f;\ns.x = s.stack[n].f;\ns.x = n[0];",
+        expect![[r#"
+            error[index]: there is no element 4 in a stack of 4
+             --> main.p4:4:15
+              |
+            4 | s.x = s.stack[4].f;
+              |               ^
+              |
+              = help: elements are numbered from 0 to 3
+
+            error[index]: there is no element -1 in a stack of 4
+             --> main.p4:5:15
+              |
+            5 | s.x = s.stack[0-1].f;
+              |               ^^^
+              |
+              = help: elements are numbered from 0 to 3
+
+            error[index]: an index is an integer, not `bool`
+             --> main.p4:6:15
+              |
+            6 | s.x = s.stack[true].f;
+              |               ^^^^
+
+            error[index]: `bit<8>` has no elements; stacks and tuples have
+             --> main.p4:8:7
+              |
+            8 | s.x = n[0];} }
+              |       ^^^^
+        "#]],
+    );
+}
