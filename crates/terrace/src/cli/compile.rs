@@ -98,14 +98,14 @@ impl CompileArgs {
             Dump::Typed => {
                 let compiled = program::check(&self.file, &self.sources.sources());
                 match (compiled.has_errors(), compiled.hir) {
-                    (false, Some(typed)) => Ok(format!("{typed:#?}\n")),
+                    (false, Some(typed)) => Ok(p4::hir::dump(&typed)),
                     _ => Err(refusal(&compiled.diagnostics, &compiled.source_map, ui)),
                 }
             }
             Dump::Ir | Dump::P4Info => {
                 let pipeline = self.sources.pipeline(&self.file, ui)?;
                 Ok(match self.dump {
-                    Dump::P4Info => String::new(),
+                    Dump::P4Info => ir::p4info::to_txtpb(&ir::p4info::generate(&pipeline)),
                     _ => print_ir(&pipeline),
                 })
             }

@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::ui::{Ui, style};
 use crate::gateway::control::{Answer, Request, ask};
 use crate::gateway::lab_socket;
-use crate::lab::{self, LabError, Ping, Process, State, Topology};
+use crate::lab::{self, EndpointKind, LabError, Ping, Process, State, Topology};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::fs::File;
@@ -58,7 +58,7 @@ struct UpArgs {
 
 /// Ping from one end point of a lab to another, or all from all.
 ///
-/// The exit code is 1 if some ping got no answer. Without FROM and TO: every end point pings all addresses of its own
+/// The exit code is 1 if some ping got no answer. Without FROM and TO: every machine pings all addresses of its own
 /// family, and the table shows who reached whom; then no answer is no failure.
 #[derive(Debug, Args)]
 struct PingArgs {
@@ -265,7 +265,7 @@ fn one_pair(topology: &Topology, from: &str, to: &str) -> Result<Vec<Pair>, Fail
 fn all_pairs(topology: &Topology) -> Vec<Pair> {
     let endpoints = topology.endpoints();
     let mut pairs = Vec::new();
-    for from in &endpoints {
+    for from in endpoints.iter().filter(|from| from.kind == EndpointKind::Vm) {
         for to in endpoints.iter().filter(|to| to.name != from.name) {
             // An address that the sender has itself never leaves it.
             let addresses = to.addresses.iter().filter(|address| {

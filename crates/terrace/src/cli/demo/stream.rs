@@ -1,0 +1,233 @@
+//! Streams of packets: iperf3 over TCP and UDP, and a fast ping.
+
+use super::report::Stream;
+use crate::cli::failure::Failure;
+use crate::lab::{Topology, exec};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How much longer than planned a stream may take.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A stream to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Who sends.
+    pub from: &'static str,
+    /// Who receives.
+    pub to: &'static str,
+    /// The receiver's address.
+    pub address: &'static str,
+    /// What is special about it.
+    pub what: &'static str,
+    /// What is sent.
+    pub kind: Kind,
+    /// For how long, in seconds.
+    pub seconds: u32,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// TCP, as fast as it goes.
+    Tcp,
+    /// TCP, at most this many megabits per second.
+    PacedTcp(u32),
+    /// UDP, this many megabits per second.
+    Udp(u32),
+    /// ICMP echo, this many a second.
+    Ping(u32),
+}
+
+impl Kind {
+    fn protocol(self) -> &'static str {
+        match self {
+            Kind::Tcp | Kind::PacedTcp(_) => "tcp",
+            Kind::Udp(_) => "udp",
+            Kind::Ping(_) => "icmp",
+        }
+    }
+}
+
+/// A stream that is on its way. Its processes end when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    plan: Plan,
+    sender: Child,
+    receiver: Option<Child>,
+    deadline: Instant,
+}
+
+/// Starts a stream.
+pub fn start(topology: &Topology, plan: Plan) -> Result<Running, Failure> {
+    let place = |name: &str| {
+        let endpoint = topology.endpoint(name).ok_or_else(|| Failure::Bug(format!("the lab has no machine `{name}`")));
+        endpoint.map(|endpoint| endpoint.namespace)
+    };
+    let (from, to) = (place(plan.from)?, place(plan.to)?);
+    let seconds = plan.seconds.to_string();
+    let spawn = |namespace: &str, tool: &str, arguments: &[&str]| {
+        let mut command = exec(namespace, tool, arguments);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).env("LC_ALL", "C").spawn();
+        child.map_err(|error| Failure::Environment(format!("cannot start {tool}: {error}; install it (apt-get install {tool})")))
+    };
+    let deadline = Instant::now() + Duration::from_secs(plan.seconds.into()) + GRACE;
+    if let Kind::Ping(rate) = plan.kind {
+        let interval = format!("{:.3}", 1.0 / f64::from(rate));
+        let count = (rate * plan.seconds).to_string();
+        let sender = spawn(&from, "ping", &["-n", "-q", "-i", &interval, "-c", &count, "-W", "1", plan.address])?;
+        return Ok(Running { plan, sender, receiver: None, deadline });
+    }
+    let mut receiver = spawn(&to, "iperf3", &["-s", "-1", "--forceflush"])?;
+    if let Err(failure) = wait_until_it_listens(&mut receiver) {
+        end(&mut receiver);
+        return Err(failure);
+    }
+    let rate;
+    let mut arguments = vec!["-c", plan.address, "-J", "-t", &seconds];
+    match plan.kind {
+        Kind::Udp(megabits) => {
+            rate = format!("{megabits}M");
+            arguments.extend(["-u", "-l", "1200", "-b", &rate]);
+        }
+        Kind::PacedTcp(megabits) => {
+            rate = format!("{megabits}M");
+            arguments.extend(["-b", &rate]);
+        }
+        Kind::Tcp | Kind::Ping(_) => {}
+    }
+    let sender = spawn(&from, "iperf3", &arguments);
+    match sender {
+        Ok(sender) => Ok(Running { plan, sender, receiver: Some(receiver), deadline }),
+        Err(failure) => {
+            end(&mut receiver);
+            Err(failure)
+        }
+    }
+}
+
+/// The receiver says so; who connects before is refused.
+fn wait_until_it_listens(receiver: &mut Child) -> Result<(), Failure> {
+    let missing = || Failure::Environment("iperf3 does not start; install it (apt-get install iperf3)".to_owned());
+    let Some(stdout) = receiver.stdout.take() else { return Err(missing()) };
+    let mut lines = BufReader::new(stdout);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        match lines.read_line(&mut line) {
+            Ok(0) | Err(_) => return Err(missing()),
+            Ok(_) if line.contains("listening") => break,
+            Ok(_) => {}
+        }
+    }
+    // What it says later must not fill the pipe.
+    std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+    Ok(())
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        end(&mut self.sender);
+        if let Some(receiver) = &mut self.receiver {
+            end(receiver);
+        }
+    }
+}
+
+impl Running {
+    /// Waits for the end, and reads what came of it.
+    ///
+    /// # Errors
+    /// If the stream broke off, or `stop` became true.
+    pub fn finish(mut self, stop: &AtomicBool) -> Result<Stream, Failure> {
+        let stdout = self.sender.stdout.take();
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = stdout.map(|mut stdout| stdout.read_to_string(&mut text));
+            text
+        });
+        let mut late = false;
+        while matches!(self.sender.try_wait(), Ok(None)) && !late {
+            late = Instant::now() > self.deadline || stop.load(Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        end(&mut self.sender);
+        let text = reader.join().unwrap_or_default();
+        if stop.load(Ordering::Relaxed) {
+            return Err(super::stopped());
+        }
+        let read = match self.plan.kind {
+            Kind::Ping(_) => read_ping(&text),
+            _ => read_iperf3(&text),
+        };
+        let Measured { bits_per_second, retransmits, packets, lost } = read.map_err(|problem| {
+            let Plan { from, to, address, .. } = self.plan;
+            Failure::Environment(format!("{from} to {to} ({address}), {}: {problem}", self.plan.kind.protocol()))
+        })?;
+        let Plan { from, to, address, what, kind, .. } = self.plan;
+        Ok(Stream { from, to, address, protocol: kind.protocol(), what, bits_per_second, retransmits, packets, lost })
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Measured {
+    bits_per_second: f64,
+    retransmits: Option<u64>,
+    packets: Option<u64>,
+    lost: Option<u64>,
+}
+
+fn read_iperf3(text: &str) -> Result<Measured, String> {
+    let value: Value = serde_json::from_str(text).map_err(|_| "iperf3 was broken off".to_owned())?;
+    if let Some(error) = value["error"].as_str() {
+        return Err(error.to_owned());
+    }
+    let end = &value["end"];
+    let udp = end["sum"]["packets"].as_u64();
+    let received = if udp.is_some() { &end["sum"] } else { &end["sum_received"] };
+    Ok(Measured {
+        bits_per_second: received["bits_per_second"].as_f64().ok_or("iperf3 measured nothing")?,
+        retransmits: end["sum_sent"]["retransmits"].as_u64(),
+        packets: udp,
+        lost: end["sum"]["lost_packets"].as_u64(),
+    })
+}
+
+/// `300 packets transmitted, 299 received, ...`
+fn read_ping(text: &str) -> Result<Measured, String> {
+    let line = text.lines().find(|line| line.contains("packets transmitted")).ok_or("ping was broken off")?;
+    let number = |word: &str| -> Option<u64> {
+        line.split(", ").find(|part| part.contains(word))?.split_whitespace().next()?.parse().ok()
+    };
+    let (sent, received) = number("transmitted").zip(number("received")).ok_or("ping says nothing of its packets")?;
+    Ok(Measured { packets: Some(sent), lost: Some(sent.saturating_sub(received)), ..Measured::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_read() {
+        let tcp = r#"{"end":{"sum_sent":{"retransmits":3,"bits_per_second":2e6},"sum_received":{"bits_per_second":1.5e6}}}"#;
+        let expected = Measured { bits_per_second: 1.5e6, retransmits: Some(3), ..Measured::default() };
+        assert_eq!(read_iperf3(tcp), Ok(expected));
+        let udp = r#"{"end":{"sum":{"packets":100,"lost_packets":2,"bits_per_second":1e6}}}"#;
+        let expected = Measured { bits_per_second: 1e6, packets: Some(100), lost: Some(2), ..Measured::default() };
+        assert_eq!(read_iperf3(udp), Ok(expected));
+        let refused = r#"{"end":{},"error":"unable to connect to server: Connection refused"}"#;
+        assert!(read_iperf3(refused).unwrap_err().contains("Connection refused"));
+        assert!(read_iperf3("").is_err());
+        let ping = "--- 10.0.0.1 ping statistics ---\n300 packets transmitted, 298 received, 0.6% packet loss, time 3000ms\n";
+        assert_eq!(read_ping(ping), Ok(Measured { packets: Some(300), lost: Some(2), ..Measured::default() }));
+        assert!(read_ping("").is_err());
+    }
+}
