@@ -147,7 +147,11 @@ impl<const T: bool> Machine<'_, T> {
                     }
                     Arch::Pna => {
                         let before = self.colour_arg(frame, call);
-                        self.mark_direct(frame, table, before, None)
+                        let bytes = match call.args.get(2) {
+                            Some(CallArg::Value(reg)) => Some(frame.words(*reg)[0]),
+                            _ => None,
+                        };
+                        self.mark_direct(frame, table, before, bytes)
                     }
                 };
                 give(frame, call, self.colour_result(colour));

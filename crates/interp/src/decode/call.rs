@@ -97,7 +97,8 @@ fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), Fault> {
         .collect();
     let wanted: &[&str] = match func {
         CounterCount | MeterExecute => &["v", "vv"],
-        DirectCounterCount | DirectMeterExecute => &["t", "tv"],
+        DirectCounterCount => &["t", "tv"],
+        DirectMeterExecute => &["t", "tv", "tvv"],
         RegisterRead | InternetChecksumSetState | Truncate | SendToPort => &["v"],
         RegisterWrite => &["vs", "vv"],
         HashGet => &["s", "v", "vsv", "vvv"],

@@ -1,0 +1,11 @@
+//! Tests of the engine as its users see it, on pipelines built by hand.
+
+mod build;
+mod engine;
+mod externs;
+mod instructions;
+mod lookups;
+mod pna;
+mod profiles;
+mod trace;
+mod v1model;
