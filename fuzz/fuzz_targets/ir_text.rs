@@ -7,5 +7,5 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let printed = ir::text::print(&pipeline);
     let again = ir::text::parse(&printed).expect("what was printed parses");
     assert!(again == pipeline, "printing lost something");
-    let _ = ir::verify(&pipeline);
+    let _ = ir::verify::verify(&pipeline);
 });

@@ -25,6 +25,6 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let options = p4::compile::Options { include_dirs: vec!["include".into()], ..Default::default() };
     let compiled = p4::compile::compile(&Loader(&text), Path::new("main.p4"), &options);
     for diagnostic in &compiled.diagnostics {
-        let _ = p4::diag::render(diagnostic, &compiled.source_map, false);
+        let _ = diagnostic.render(&compiled.source_map, false);
     }
 });

@@ -3,6 +3,7 @@
 //! Development only: nothing that ships depends on it.
 
 pub mod frame;
+pub mod gateway;
 pub mod generate;
 pub mod model;
 pub mod regions;

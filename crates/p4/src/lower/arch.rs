@@ -29,6 +29,7 @@ impl Lower<'_> {
         };
         self.package_info(&decl.annotations);
         self.errors();
+        self.reason_names();
         let mut done = Ok(());
         for id in &self.hir.globals {
             if let Constructor::Extern(of, _) = self.hir.instances[id.index()].construct.what
@@ -61,6 +62,16 @@ impl Lower<'_> {
     fn errors(&mut self) {
         for name in &self.hir.errors {
             self.p.add_error(name);
+        }
+    }
+
+    /// Keeps the enumerations that name drop and CPU reasons, also when no key or parameter has their type: engines show the names.
+    fn reason_names(&mut self) {
+        let is_reason = |name: &str| matches!(name, "drop_reason_t" | "cpu_reason_t" | "punt_reason_t");
+        for (index, decl) in self.hir.enums.iter().enumerate().filter(|(_, decl)| is_reason(&decl.name)) {
+            if decl.underlying.is_some() {
+                self.named_enum(hir::EnumId(index as u32));
+            }
         }
     }
 
@@ -142,7 +153,8 @@ impl Lower<'_> {
         }
         let [parser, pre, main, deparser] = parts[..] else { return Ok(()) };
         let (hdr, _) = self.shared(main, 0, Storage::Meta)?;
-        let (meta, _) = self.shared(main, 1, Storage::Meta)?;
+        let (meta, meta_ty) = self.shared(main, 1, Storage::Meta)?;
+        self.field_lists(&meta, meta_ty);
         let (istd, _) = self.shared(main, 2, Storage::Intrinsic)?;
         let (ostd, _) = self.shared(main, 3, Storage::Intrinsic)?;
         let parser_istd = self.shared_as("parser_istd", parser, 3)?;
@@ -168,8 +180,8 @@ impl Lower<'_> {
         let mut deparser_args = places([&hdr, &meta, &ostd, &ostd]);
         deparser_args.truncate(3);
         deparser_args.insert(0, packet());
-        let mut done = self.block(ControlKind::PreControl, pre, places([&pre_hdr, &pre_meta, &pre_istd, &pre_ostd]));
-        done = done.and(self.block(ControlKind::MainParser, parser, parser_args));
+        let mut done = self.block(ControlKind::MainParser, parser, parser_args);
+        done = done.and(self.block(ControlKind::PreControl, pre, places([&pre_hdr, &pre_meta, &pre_istd, &pre_ostd])));
         done = done.and(self.block(ControlKind::MainControl, main, places([&hdr, &meta, &istd, &ostd])));
         done.and(self.block(ControlKind::MainDeparser, deparser, deparser_args))
     }
@@ -178,8 +190,7 @@ impl Lower<'_> {
     fn block(&mut self, kind: ControlKind, id: ObjectId, args: Vec<Binding>) -> Res<()> {
         let params = self.params(id);
         let object = &self.objects[id.index()];
-        let context =
-            super::call::Context { this: id, scope: object.scope.clone(), subst: Rc::clone(&object.subst) };
+        let context = super::call::Context { this: id, scope: object.scope.clone(), subst: Rc::clone(&object.subst) };
         let decl = object.decl.map(|decl| &self.hir.objects[decl.index()]);
         let (name, span) = decl.map_or(("", Span::default()), |decl| (&*decl.name, decl.span));
         self.b = BodyBuilder::new();

@@ -83,7 +83,7 @@ impl Lower<'_> {
         fields.into_iter().map(field).collect()
     }
 
-    fn named_enum(&mut self, id: hir::EnumId) -> DataType {
+    pub(super) fn named_enum(&mut self, id: hir::EnumId) -> DataType {
         let decl = &self.hir.enums[id.index()];
         let name = names::control_plane_name("", &decl.name, &decl.annotations);
         self.note(&name, |lower| match decl.underlying {
@@ -175,7 +175,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Collects the fields with `@field_list` of user metadata.
+    /// Collects the fields with `@field_list` of user metadata, and the names of the reasons that fields with `@drop_reason` and
+    /// `@cpu_reason` hold: they are part of what a control plane is told.
     pub(super) fn field_lists(&mut self, place: &Place, ty: Ty) {
         let ty = self.ty(ty);
         let TyKind::Struct(id, _) = self.types.kind(ty).clone() else { return };
@@ -188,6 +189,9 @@ impl Lower<'_> {
                 }
             }
             let ty = self.member_type(ty, n);
+            if ["drop_reason", "cpu_reason"].iter().any(|name| names::annotation(&field.annotations, name).is_some()) {
+                self.note_type(ty);
+            }
             self.field_lists(&part, ty);
         }
     }
