@@ -165,7 +165,7 @@ extern_fns! {
     DirectCounterCount = "direct_counter.count";
     /// (v index[, v colour]) -> colour. v1model: `bit<32>`-like value 0 green, 1 yellow, 2 red; PNA: enum PNA_MeterColor_t.
     MeterExecute = "meter.execute";
-    /// (table[, v colour]) -> colour, as `meter.execute`.
+    /// (table[, v colour[, v bytes]]) -> colour, as `meter.execute`; without the bytes, the packet's length.
     DirectMeterExecute = "direct_meter.execute";
     /// (v index) -> leaves. Out of range: zeros.
     RegisterRead = "register.read";

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// recirculate: the deparsed packet starts again, with instance_type 4 and its ingress port, keeping the fields of the
-// list. A packet that recirculates for ever is dropped in the end.
+// recirculate: the deparsed packet starts again, with instance_type 4 in ingress and its ingress port, keeping the
+// fields of the list. In egress it is an ordinary unicast packet again, instance_type 0 (as in bmv2). A packet that
+// recirculates for ever is dropped in the end.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -10,7 +11,8 @@ header data_h {
     bit<8> a;
     bit<8> b;
     bit<8> x;
-    bit<8> instance;
+    bit<4> instance_in_ingress;
+    bit<4> instance_in_egress;
 }
 
 struct headers_t {
@@ -35,7 +37,10 @@ control verify_checksums(inout headers_t hdr, inout metadata_t meta) {
 
 control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     apply {
-        standard.egress_spec = 2;
+        hdr.data.instance_in_ingress = (bit<4>) standard.instance_type;
+        if (standard.ingress_port == 7) {
+            standard.egress_spec = 2;
+        }
     }
 }
 
@@ -44,7 +49,7 @@ control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         hdr.data.b = hdr.data.b + 1;
         meta.x = meta.x + 5;
         hdr.data.x = meta.x;
-        hdr.data.instance = (bit<8>) standard.instance_type;
+        hdr.data.instance_in_egress = (bit<4>) standard.instance_type;
         if (hdr.data.b < hdr.data.a) {
             recirculate_preserving_field_list(3);
         }

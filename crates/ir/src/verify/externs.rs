@@ -24,7 +24,7 @@ fn signature(func: ExternFn) -> Signature {
         CounterCount => method("counter", &["v", "vv"]),
         DirectCounterCount => method("direct counter", &["t", "tv"]),
         MeterExecute => method("meter", &["v", "vv"]),
-        DirectMeterExecute => method("direct meter", &["t", "tv"]),
+        DirectMeterExecute => method("direct meter", &["t", "tv", "tvv"]),
         RegisterRead => method("register", &["v"]),
         RegisterWrite => method("register", &["vV"]),
         HashGet => method("hash", &["V", "vVv"]),

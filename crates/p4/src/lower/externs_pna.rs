@@ -26,14 +26,10 @@ impl Lower<'_> {
     /// What a constructor makes; `None` if it is not PNA's.
     pub(super) fn pna_object(&mut self, name: &str, construct: &Construct) -> Res<Option<ExternKind>> {
         Ok(Some(match name {
-            "Hash" => ExternKind::Hash {
-                algorithm: self.algorithm(construct)?,
-                output: self.type_arg(construct, 0)?,
-            },
-            "Checksum" => ExternKind::Checksum {
-                algorithm: self.algorithm(construct)?,
-                output: self.type_arg(construct, 0)?,
-            },
+            "Hash" => ExternKind::Hash { algorithm: self.algorithm(construct)?, output: self.type_arg(construct, 0)? },
+            "Checksum" => {
+                ExternKind::Checksum { algorithm: self.algorithm(construct)?, output: self.type_arg(construct, 0)? }
+            }
             "InternetChecksum" => ExternKind::InternetChecksum,
             "Counter" => ExternKind::Counter {
                 size: self.number_constructor_arg(construct, 0)?,
@@ -126,9 +122,14 @@ impl Lower<'_> {
                 let table = self.calling_table("DirectMeter.execute", call.span)?;
                 let mut args = vec![Arg::Table(table.ir)];
                 let coloured = method.params.first().is_some_and(|p| &*self.local(*p).name == "color");
+                let length = usize::from(coloured);
                 if coloured {
                     args.push(Arg::Value(self.scalar_arg(call, 0)?));
+                } else if matches!(call.args.get(length), Some(CallArg::Expr(_))) {
+                    let ty = self.result_type(object, ExternFn::DirectMeterExecute, result, call)?;
+                    args.push(Arg::Value(self.green(ty)));
                 }
+                self.optional_arg(call, length, &mut args)?;
                 return self.valued(object, ExternFn::DirectMeterExecute, args, result, call);
             }
             ("Register", "read") => {
@@ -196,6 +197,16 @@ impl Lower<'_> {
         Ok(Val::Scalar(self.b.call(Some(object), func, args, &[ty])[0]))
     }
 
+    /// The colour that a colour-blind meter takes packets to have.
+    fn green(&mut self, ty: Type) -> ir::Value {
+        let members = match ty {
+            Type::Enum(id) => self.p.enums[id].members.as_slice(),
+            _ => &[],
+        };
+        let green = members.iter().position(|name| name == "GREEN").unwrap_or(0);
+        self.b.constant(Const::new(ty, green))
+    }
+
     /// The type of a result; of a call for its effect alone, that of the object.
     fn result_type(&mut self, object: ir::ExternId, func: ExternFn, result: Ty, call: &Call) -> Res<Type> {
         if self.is_scalar(result) {
@@ -246,7 +257,9 @@ impl Lower<'_> {
                 let condition = self.scalar_arg(call, 0)?;
                 let profile = self.scalar_arg(call, 1)?;
                 self.only_if(condition, |lower| {
-                    lower.effect(ExternFn::SetEntryExpireTime, vec![Arg::Table(table.ir), Arg::Value(profile)]).map(|_| ())
+                    lower
+                        .effect(ExternFn::SetEntryExpireTime, vec![Arg::Table(table.ir), Arg::Value(profile)])
+                        .map(|_| ())
                 })
             }
             "update_expire_info" => self.update_expire_info(call),

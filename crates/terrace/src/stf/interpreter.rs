@@ -129,7 +129,8 @@ impl Device for Interpreter {
     fn advance(&mut self, nanoseconds: u64) -> Result<Vec<Sent>, Refusal> {
         self.now = self.now.saturating_add(nanoseconds);
         let pipeline = Arc::clone(self.interp.pipeline());
-        for idle in self.interp.advance_time(self.now) {
+        // Nobody is told of entries that are deleted by themselves.
+        for idle in self.interp.advance_time(self.now).into_iter().filter(|idle| !idle.deleted) {
             let entry = idle.entry.to_table_entry(&pipeline, idle.table);
             self.idle.push(EntryId { table: idle.table, keys: entry.keys, priority: entry.priority });
         }
