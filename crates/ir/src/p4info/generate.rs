@@ -231,11 +231,7 @@ impl Generator<'_> {
     }
 
     fn actions(&mut self) {
-        let listed: BTreeSet<ActionId> = self.p.tables.values().flat_map(|t| &t.actions).map(|a| a.action).collect();
-        for (id, action) in self.p.actions.iter() {
-            if action.preamble.hidden || !listed.contains(&id) {
-                continue;
-            }
+        for action in self.p.actions.values().filter(|a| !a.preamble.hidden) {
             let preamble = self.preamble(Prefix::Action, &action.preamble, &[]);
             let ids = field_ids(action.params.iter().map(|p| p.id));
             let params = action.params.iter().zip(ids).map(|(p, id)| self.param(p, id, true)).collect();

@@ -75,7 +75,6 @@ impl Lower<'_> {
 
     /// What an object made in a property is called: by the property's `@name`, else after table and property.
     fn property_naming(&self, property: &Property, table: &str) -> super::instantiate::Naming {
-        let path = &self.objects[self.this.index()].path;
         let path = match names::annotation(&property.annotations, "name") {
             // As p4c has it: the name of a property stands alone, without that of its table or control.
             Some(_) => names::control_plane_name("", &property.name, &property.annotations),

@@ -15,7 +15,8 @@ impl<'a> Lower<'a> {
         }
         let decl = &self.hir.tables[id.index()];
         let path = &self.objects[self.this.index()].path;
-        let preamble = names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+        let preamble =
+            names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
         let keys = decl.keys.iter().map(|k| self.declare_key(k)).collect::<Res<Vec<_>>>()?;
         let mut actions = Vec::new();
         for action in &decl.actions {
@@ -113,7 +114,8 @@ impl<'a> Lower<'a> {
             return Ok(*known);
         }
         let path = if decl.owner.is_some() { this.path.as_str() } else { "" };
-        let preamble = names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+        let preamble =
+            names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
         let mut params = Vec::new();
         for param in &decl.params {
             if self.direction(*param) != Direction::None {
@@ -134,18 +136,21 @@ impl<'a> Lower<'a> {
         Ok(action)
     }
 
-    /// Declares an action that code calls by name, if no table lists it: the control plane is told of it. Its data is in the
+    /// Declares an action that a control's body calls by name, if no table lists it: the control plane is told of it. Its data is in the
     /// call, so it has no parameters.
     pub(super) fn declare_called_action(&mut self, id: hir::ActionId) {
         let decl = &self.hir.actions[id.index()];
         let this = &self.objects[self.this.index()];
         let known = if decl.owner.is_some() { &this.actions } else { &self.global_actions };
         let listed = self.hir.tables.iter().any(|t| t.actions.iter().any(|a| a.action == id));
-        if listed || known.contains_key(&id) {
+        // What only actions call is part of those.
+        let from_body = self.scope == this.scope;
+        if listed || !from_body || known.contains_key(&id) {
             return;
         }
         let path = if decl.owner.is_some() { this.path.as_str() } else { "" };
-        let preamble = names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+        let preamble =
+            names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
         let loc = self.loc(decl.span);
         let action = self.p.actions.push(ir::Action { preamble, params: Vec::new(), loc });
         let known = match decl.owner {
@@ -156,7 +161,12 @@ impl<'a> Lower<'a> {
     }
 
     /// The bits of known action data.
-    pub(super) fn action_data(&mut self, action: ir::ActionId, args: &[Expr], span: Span) -> Res<Vec<num_bigint::BigUint>> {
+    pub(super) fn action_data(
+        &mut self,
+        action: ir::ActionId,
+        args: &[Expr],
+        span: Span,
+    ) -> Res<Vec<num_bigint::BigUint>> {
         let types: Vec<ir::Type> = self.p.actions[action].params.iter().map(|p| p.ty).collect();
         if types.len() != args.len() {
             return self.error("missing-argument", span, "an action here lacks data, or has too many");
@@ -171,7 +181,8 @@ impl<'a> Lower<'a> {
         }
         let decl = &self.hir.value_sets[id.index()];
         let path = &self.objects[self.this.index()].path;
-        let preamble = names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+        let preamble =
+            names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
         let size = self.known_u64(&decl.size)?;
         let mut keys = Vec::new();
         // A lone key has no name: P4Info knows it by its number.
