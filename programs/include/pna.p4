@@ -260,12 +260,13 @@ match_kind {
 //   pna_direct_counter = c        a DirectCounter for each entry
 //   pna_direct_meter = m          a DirectMeter for each entry
 //   pna_implementation = p        an ActionProfile or ActionSelector holds the actions
-//   pna_empty_group_action = a    what a group without members does; else the default action
 //   idle_timeout_with_auto_delete = true
 //                                 the older spelling of pna_idle_timeout = AUTO_DELETE
 //   default_idle_timeout_for_data_plane_added_entries = n
 //                                 the expire time profile of entries added with a profile that
 //                                 the control plane hasn't configured
+// The specification's pna_empty_group_action isn't supported: an entry that points at a group
+// without members does what a miss does.
 
 /// What happens when an entry has been idle for its time.
 enum PNA_IdleTimeout_t {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ActionSelector: the member at (hash of the selector key, cut to outputWidth) mod n of the group acts; a group
-// without members runs pna_empty_group_action.
+// without members does what a miss does.
 
 #include <core.p4>
 #include <pna.p4>
@@ -36,7 +36,7 @@ control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_inp
     action mark(bit<8> value) {
         hdr.data.b = value;
     }
-    action empty() {
+    action other() {
         hdr.data.b = 0xee;
     }
     table t {
@@ -44,10 +44,9 @@ control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_inp
             hdr.data.a: exact @name("a");
             hdr.data.c: selector @name("c");
         }
-        actions = { mark; empty; NoAction; }
-        default_action = NoAction();
+        actions = { mark; other; }
+        default_action = other();
         pna_implementation = selector;
-        pna_empty_group_action = empty();
     }
 
     apply {
