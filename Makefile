@@ -24,8 +24,11 @@ bench:
 # Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly toolchain.
 FUZZ_SECONDS ?= 600
 fuzz:
+	cargo run --locked -q -p testkit --example fuzz_seeds -- fuzz/seeds
 	@for target in p4_source ir_text region_file packets; do \
-	  cargo +nightly fuzz run --fuzz-dir fuzz $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 || exit 1; \
+	  mkdir -p fuzz/corpus/$$target; \
+	  cargo +nightly fuzz run --fuzz-dir fuzz $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -max_len=65536 || exit 1; \
 	done
 
 # p4c's own tests; P4C is a checkout of p4lang/p4c.

@@ -153,8 +153,7 @@ impl Lower<'_> {
         }
         let [parser, pre, main, deparser] = parts[..] else { return Ok(()) };
         let (hdr, _) = self.shared(main, 0, Storage::Meta)?;
-        let (meta, meta_ty) = self.shared(main, 1, Storage::Meta)?;
-        self.field_lists(&meta, meta_ty);
+        let (meta, _) = self.shared(main, 1, Storage::Meta)?;
         let (istd, _) = self.shared(main, 2, Storage::Intrinsic)?;
         let (ostd, _) = self.shared(main, 3, Storage::Intrinsic)?;
         let parser_istd = self.shared_as("parser_istd", parser, 3)?;

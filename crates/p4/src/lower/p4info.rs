@@ -175,8 +175,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Collects the fields with `@field_list` of user metadata, and the names of the reasons that fields with `@drop_reason` and
-    /// `@cpu_reason` hold: they are part of what a control plane is told.
+    /// Collects the fields with `@field_list` of user metadata.
     pub(super) fn field_lists(&mut self, place: &Place, ty: Ty) {
         let ty = self.ty(ty);
         let TyKind::Struct(id, _) = self.types.kind(ty).clone() else { return };
@@ -189,9 +188,6 @@ impl Lower<'_> {
                 }
             }
             let ty = self.member_type(ty, n);
-            if ["drop_reason", "cpu_reason"].iter().any(|name| names::annotation(&field.annotations, name).is_some()) {
-                self.note_type(ty);
-            }
             self.field_lists(&part, ty);
         }
     }

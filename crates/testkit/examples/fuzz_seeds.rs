@@ -1,0 +1,34 @@
+//! Writes what fuzzing starts from: `cargo run -p testkit --example fuzz_seeds -- FOLDER`.
+
+use fastrand::Rng;
+use std::path::Path;
+use testkit::{gateway, generate};
+
+fn main() -> anyhow::Result<()> {
+    let folder = std::env::args().nth(1).unwrap_or_else(|| "fuzz/seeds".to_owned());
+    let folder = Path::new(&folder);
+    for target in ["p4_source", "ir_text", "region_file", "packets"] {
+        std::fs::create_dir_all(folder.join(target))?;
+    }
+    let lab = gateway::root().join("examples/lab.yaml");
+    let region = region::load(&lab)?;
+    std::fs::copy(&lab, folder.join("region_file/lab.yaml"))?;
+    let mut rng = Rng::with_seed(1);
+    for i in 0..20 {
+        std::fs::write(folder.join(format!("region_file/{i}.yaml")), generate::region(&mut rng))?;
+    }
+    for i in 0..300 {
+        std::fs::write(folder.join(format!("packets/{i}")), generate::packet(&mut rng, &region))?;
+    }
+    for topic in std::fs::read_dir(gateway::root().join("tests/corpus"))?.flatten() {
+        let Ok(files) = std::fs::read_dir(topic.path()) else { continue };
+        for path in files.flatten().map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == "p4")) {
+            let Some(stem) = path.file_stem().map(|s| s.to_string_lossy().into_owned()) else { continue };
+            std::fs::copy(&path, folder.join("p4_source").join(format!("{stem}.p4")))?;
+            if let Ok(pipeline) = gateway::compile(&path) {
+                std::fs::write(folder.join("ir_text").join(format!("{stem}.ir")), ir::text::print(&pipeline))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Inputs that once made something panic, found by the fuzz targets, stay here: tests/crashes/<target>/, each with a sentence in
+//! tests/crashes/README.md.
+
+use std::path::PathBuf;
+use testkit::gateway;
+
+fn inputs(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = gateway::root().join("tests/crashes").join(target);
+    let files = std::fs::read_dir(&folder).map(|f| f.flatten().map(|e| e.path()).collect()).unwrap_or_else(|_| vec![]);
+    let readme = std::fs::read_to_string(gateway::root().join("tests/crashes/README.md")).expect("tests/crashes/README.md");
+    files
+        .into_iter()
+        .map(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            assert!(readme.contains(&name), "tests/crashes/README.md says nothing of {name}");
+            let bytes = std::fs::read(&path).expect("a file");
+            (path, bytes)
+        })
+        .collect()
+}
+
+#[test]
+fn p4_source() {
+    for (path, bytes) in inputs("p4_source") {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let mut loader = p4::preprocess::MemoryLoader::new().with("main.p4", text);
+        for name in ["core.p4", "v1model.p4", "pna.p4"] {
+            let text = std::fs::read_to_string(gateway::root().join("programs/include").join(name)).expect("an include file");
+            loader = loader.with(format!("include/{name}"), text);
+        }
+        let options = p4::compile::Options { include_dirs: vec!["include".into()], ..Default::default() };
+        let compiled = p4::compile::compile(&loader, "main.p4".as_ref(), &options);
+        for diagnostic in &compiled.diagnostics {
+            assert!(!diagnostic.render(&compiled.source_map, false).is_empty(), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn ir_text() {
+    for (path, bytes) in inputs("ir_text") {
+        if let Ok(pipeline) = ir::text::parse(&String::from_utf8_lossy(&bytes)) {
+            let again = ir::text::parse(&ir::text::print(&pipeline));
+            assert!(again.as_ref() == Ok(&pipeline), "{}: printing lost something", path.display());
+            let _ = ir::verify::verify(&pipeline);
+        }
+    }
+}
+
+#[test]
+fn region_file() {
+    for (_, bytes) in inputs("region_file") {
+        let _ = region::parse("crash.yaml", &String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn packets() {
+    let region = region::load(&gateway::root().join("examples/lab.yaml")).expect("the example is right");
+    let mut engine = gateway::serve(gateway::pipeline().expect("the gateway compiles"), &region).expect("entries are taken");
+    let model = testkit::model::Model::new(&region);
+    for (path, bytes) in inputs("packets") {
+        let outputs = engine.process(&bytes, 1, 0);
+        let (found, reason) = gateway::outcome(&engine, &outputs).expect("a verdict of the gateway's own");
+        match (model.process(&bytes), reason) {
+            (testkit::model::Outcome::Drop(expected), Some(found)) => assert_eq!(expected, found, "{}", path.display()),
+            (expected, None) => assert_eq!(expected, found, "{}", path.display()),
+            (expected, Some(found)) => panic!("{}: {expected:?}, dropped as {found}", path.display()),
+        }
+    }
+}
