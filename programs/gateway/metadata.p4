@@ -39,11 +39,9 @@ enum bit<2> fragment_t {
 }
 
 struct metadata_t {
-    // verdicts: why the packet was dropped or handed to the CPU. The annotations tell engines where
-    // to find the reason that they show in traces and metrics.
-    @drop_reason
+    // verdicts: why the packet was dropped or handed to the CPU. Engines find the reason that they
+    // show in traces and metrics by these names (see pna.p4).
     drop_reason_t drop_reason;
-    @cpu_reason
     punt_reason_t punt_reason;
 
     // parser: the inner flow.

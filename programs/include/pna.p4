@@ -21,17 +21,18 @@
 // At the end of MainDeparser, the mirrored copies that were asked for are made. Then, what the last
 // call of these said happens to the packet:
 //
-//   send_to_port(p)    sent on p; a port that doesn't exist: dropped, reason "no such port"
+//   send_to_port(p)    sent on p; a port that doesn't exist: dropped, reason unknown_port
 //   drop_packet()      dropped
-//   none of the two    dropped, reason "no destination"
+//   none of the two    dropped, reason no_destination
 //
 // except that recirculate() sends it through the main block once more, in place of all three.
 // A packet is recirculated at most 7 times, as the pass number has three bits; then dropped.
 //
-// Two annotations of Terrace name the reason for a verdict. A field of the user metadata with
-// @drop_reason or @cpu_reason, whose type is an enum with an underlying type, holds why the program
-// dropped the packet or sent it to the CPU; the enum's members are the names, 0 says "none given".
-// Both enums share one set of numbers.
+// Terrace knows the reason for a verdict by name: a field `drop_reason` of the user metadata, of an
+// enum `drop_reason_t` with an underlying type, holds why the program dropped the packet; likewise
+// `punt_reason` (or `cpu_reason`) of `punt_reason_t` (`cpu_reason_t`) for packets sent to the CPU.
+// The enum's members are the names that show in traces and metrics; 0 says "none given". Both enums
+// share one set of numbers.
 
 #ifndef __PNA_P4__
 #define __PNA_P4__
@@ -451,7 +452,8 @@ extern ActionProfile {
 
 /// An action profile with groups of members. A table entry points at a member or a group; of
 /// a group, the member at (H mod number of members) acts, where H is the hash by `algo` of the
-/// key fields of kind `selector`, cut to `outputWidth` bits. `size` limits the members.
+/// key fields of kind `selector`, cut to `outputWidth` bits, and members stand in order of their
+/// numbers. `size` limits the members.
 extern ActionSelector {
     ActionSelector(PNA_HashAlgorithm_t algo, bit<32> size, bit<32> outputWidth);
 }

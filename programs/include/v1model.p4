@@ -277,7 +277,8 @@ extern void hash<O, T, D, M>(out O result, in HashAlgorithm algo, in T base, in 
 
 /// An action profile with groups of members. A table entry points at a member or a group; of
 /// a group, the member at (H mod number of members) acts, where H is the hash by `algorithm` of
-/// the key fields of kind `selector`, cut to `outputWidth` bits. `size` limits the members.
+/// the key fields of kind `selector`, cut to `outputWidth` bits, and members stand in order of their
+/// numbers. `size` limits the members.
 /// A group without members acts as a miss: the table's default action runs.
 extern action_selector {
     action_selector(HashAlgorithm algorithm, bit<32> size, bit<32> outputWidth);
@@ -355,8 +356,8 @@ extern void truncate(in bit<32> length);
 // For the developer
 // ---------------------------------------------------------------------------------------------
 
-/// If `check` is false, the packet is dropped, with the reason "assertion failed" and the place
-/// in the source. (simple_switch ends its process instead.)
+/// If `check` is false, the packet is dropped, with the reason assert_failed and the place in the
+/// source. (simple_switch ends its process instead.)
 extern void assert(in bool check);
 
 /// The same at run time; tools that verify programs may take `check` as given.
