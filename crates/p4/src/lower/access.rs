@@ -22,11 +22,25 @@ pub(super) enum Access {
     /// Not in storage.
     Val(Val),
     /// The candidate of that index. `next` is the stack whose next index it is.
-    Dynamic { candidates: Rc<[Place]>, index: Value, next: Option<ir::VarId> },
+    Dynamic {
+        candidates: Rc<[Place]>,
+        index: Value,
+        next: Option<ir::VarId>,
+    },
     /// Bits of a scalar.
-    Slice { base: Box<Access>, hi: u32, lo: u32, ty: Ty },
+    Slice {
+        base: Box<Access>,
+        hi: u32,
+        lo: u32,
+        ty: Ty,
+    },
     /// Bits of a scalar from a place known at run time.
-    DynSlice { base: Box<Access>, lo: Value, width: u32, ty: Ty },
+    DynSlice {
+        base: Box<Access>,
+        lo: Value,
+        width: u32,
+        ty: Ty,
+    },
 }
 
 impl Lower<'_> {
@@ -147,9 +161,8 @@ impl Lower<'_> {
     /// The elements and the next index of a stack.
     pub(super) fn stack_of(&mut self, expr: &Expr) -> Res<(Rc<[Place]>, ir::VarId)> {
         match self.access(expr)? {
-            Access::Place(Place::Stack { elems, next, .. }) | Access::Val(Val::Ref(Place::Stack { elems, next, .. })) => {
-                Ok((elems, next))
-            }
+            Access::Place(Place::Stack { elems, next, .. })
+            | Access::Val(Val::Ref(Place::Stack { elems, next, .. })) => Ok((elems, next)),
             _ => self.unsupported(expr.span, "this operation on a stack that is not a variable"),
         }
     }
@@ -305,7 +318,11 @@ impl Lower<'_> {
             }
             return Ok(());
         }
-        let val = self.snapshot(val, ty, span)?;
+        // Candidates that the value refers to must not change before all is read; other storage does not.
+        let val = match &val {
+            Val::Ref(src) if !candidates.iter().any(|c| c.overlaps(src, self)) => val,
+            _ => self.snapshot(val, ty, span)?,
+        };
         self.choose(index, candidates.len(), |lower, n| match n {
             Some(n) => lower.assign(&candidates[n], val.clone(), ty, span),
             None => Ok(()),

@@ -119,7 +119,11 @@ impl Lower<'_> {
     pub(super) fn known_u64(&mut self, expr: &Expr) -> Res<u64> {
         match self.known_int(expr).and_then(|n| n.to_u64()) {
             Some(n) => Ok(n),
-            None => self.error("not-constant", expr.span, "this must be a number of at most 64 bits that is known at compile time"),
+            None => self.error(
+                "not-constant",
+                expr.span,
+                "this must be a number of at most 64 bits that is known at compile time",
+            ),
         }
     }
 
@@ -171,7 +175,7 @@ impl Lower<'_> {
         {
             return Val::Scalar(self.b.constant(Const::new(scalar, bits)));
         }
-        Val::Known(known.clone())
+        Val::Object
     }
 
     fn known_default(&mut self, ty: Ty) -> Option<Known> {

@@ -34,7 +34,11 @@ impl Lower<'_> {
         // A single `_` or `default` stands for all keys.
         let all = matches!(keyset, [KeysetItem::Any]);
         if !all && keyset.len() != kinds.len() {
-            return self.error("key-count", span, format!("this entry has {} keys, the table {}", keyset.len(), kinds.len()));
+            return self.error(
+                "key-count",
+                span,
+                format!("this entry has {} keys, the table {}", keyset.len(), kinds.len()),
+            );
         }
         let item = |n: usize| if all { &KeysetItem::Any } else { &keyset[n] };
         kinds.iter().enumerate().map(|(n, (kind, ty))| self.key_match(item(n), *kind, *ty, span)).collect()
@@ -43,7 +47,9 @@ impl Lower<'_> {
     fn key_match(&mut self, item: &KeysetItem, kind: MatchKind, ty: Type, span: Span) -> Res<KeyMatch> {
         let ones = (BigUint::one() << ty.width()) - 1u8;
         match (kind, item) {
-            (MatchKind::Exact | MatchKind::Selector, KeysetItem::Value(v)) => Ok(KeyMatch::Exact(self.known_bits(v, ty)?)),
+            (MatchKind::Exact | MatchKind::Selector, KeysetItem::Value(v)) => {
+                Ok(KeyMatch::Exact(self.known_bits(v, ty)?))
+            }
             (MatchKind::Ternary, KeysetItem::Value(v)) => {
                 Ok(KeyMatch::Ternary { value: self.known_bits(v, ty)?, mask: ones })
             }
@@ -61,7 +67,9 @@ impl Lower<'_> {
                 let (value, mask) = self.masked(v, m, ty)?;
                 match prefix_length(&mask, ty.width()) {
                     Some(prefix_len) => Ok(KeyMatch::Lpm { value, prefix_len }),
-                    None => self.error("not-a-prefix", m.span, "the mask of an lpm key must be a prefix: ones, then zeros"),
+                    None => {
+                        self.error("not-a-prefix", m.span, "the mask of an lpm key must be a prefix: ones, then zeros")
+                    }
                 }
             }
             (MatchKind::Lpm, KeysetItem::Any) => Ok(KeyMatch::Lpm { value: BigUint::zero(), prefix_len: 0 }),
@@ -84,7 +92,9 @@ impl Lower<'_> {
                     _ => self.error("key-form", m.span, "a key of this match kind can't have a mask"),
                 }
             }
-            _ => self.error("key-form", span, format!("an entry can't have a key of this form for match kind {kind:?}")),
+            _ => {
+                self.error("key-form", span, format!("an entry can't have a key of this form for match kind {kind:?}"))
+            }
         }
     }
 
@@ -124,7 +134,8 @@ impl Lower<'_> {
             };
             numbers.push(number);
         }
-        let (least, greatest) = (numbers.iter().min().copied().unwrap_or(0), numbers.iter().max().copied().unwrap_or(0));
+        let (least, greatest) =
+            (numbers.iter().min().copied().unwrap_or(0), numbers.iter().max().copied().unwrap_or(0));
         let mut priorities = Vec::with_capacity(numbers.len());
         for (number, entry) in numbers.into_iter().zip(&decl.entries) {
             let normal = if largest_wins { number } else { least + greatest - number };

@@ -1,14 +1,12 @@
 //! Expressions: evaluation from left to right, with side effects in between.
 
-use super::access::Access;
 use super::constant::Known;
-use super::place::Place;
 use super::types::Shape;
 use super::value::{Val, holds_reference};
 use super::walk::is_pure;
 use super::{Lower, Res};
 use crate::ast;
-use crate::hir::{Callee, Expr, ExprKind, Ty, Types};
+use crate::hir::{Callee, Expr, ExprKind, Types};
 use ir::{BinaryOp, Type, UnaryOp, Value};
 
 impl Lower<'_> {
@@ -34,10 +32,10 @@ impl Lower<'_> {
             }
             ExprKind::EnumMember(id, n) => Ok(self.known_value(&Known::Enum(*id, *n), expr.ty)),
             ExprKind::MatchKind(_) => self.unsupported(expr.span, "a match kind as a value"),
-            ExprKind::Instance(id) => self.instance(*id).map(Val::Known),
+            ExprKind::Instance(id) => self.instance(*id).map(|_| Val::Object),
             ExprKind::Construct(construct) => {
                 let naming = self.naming("tmp", &Vec::new());
-                self.construct(construct, &naming).map(Val::Known)
+                self.construct(construct, &naming).map(|_| Val::Object)
             }
             ExprKind::Local(_)
             | ExprKind::Field(..)
@@ -95,7 +93,7 @@ impl Lower<'_> {
         }
         let ty = self.ty(expr.ty);
         Ok(match self.shape(ty) {
-            Shape::Header(..) => Val::Header(parts.into(), ty),
+            Shape::Header(..) => Val::Header(parts.into()),
             Shape::Stack(..) => Val::Stack(parts.into(), ty),
             _ => Val::Struct(parts.into()),
         })
@@ -139,6 +137,7 @@ impl Lower<'_> {
             let same = if op == ast::BinaryOp::Ne { self.b.logical_not(same) } else { same };
             return Ok(Val::Scalar(same));
         }
+        let (a, b) = if matches!(op, ast::BinaryOp::Shl | ast::BinaryOp::Shr) { (a, b) } else { self.same_width(a, b) };
         let a = self.scalar_value(a, left.ty, left.span)?;
         let b = match (op, b) {
             (ast::BinaryOp::Shl | ast::BinaryOp::Shr, Val::Int(n)) => {
@@ -148,6 +147,21 @@ impl Lower<'_> {
             (_, b) => self.scalar_value(b, right.ty, right.span)?,
         };
         self.emit_binary(op, a, b, expr).map(Val::Scalar)
+    }
+
+    /// Operands of which one is a number of type `int`: it takes the other's type, or the wider of the two.
+    fn same_width(&mut self, a: Val, b: Val) -> (Val, Val) {
+        match (a, b) {
+            (Val::Int(n), Val::Scalar(b)) => {
+                let ty = self.b.value_type(b);
+                (Val::Scalar(self.constant(ty, &n)), Val::Scalar(b))
+            }
+            (Val::Scalar(a), Val::Int(n)) => {
+                let ty = self.b.value_type(a);
+                (Val::Scalar(a), Val::Scalar(self.constant(ty, &n)))
+            }
+            (a, b) => (a, b),
+        }
     }
 
     /// `&&` and `||`: the right side in a block of its own if it has side effects.
@@ -162,7 +176,11 @@ impl Lower<'_> {
         let (more, join) = (self.b.create_block(), self.b.create_block());
         let result = self.b.append_param(join, Type::Bool);
         let (done, go) = (Self::to_with(join, a), Self::to(more));
-        if and { self.b.branch_with(a, go, done) } else { self.b.branch_with(a, done, go) }
+        if and {
+            self.b.branch_with(a, go, done)
+        } else {
+            self.b.branch_with(a, done, go)
+        }
         self.b.switch_to(more);
         let b = self.eval_scalar(right)?;
         self.b.jump_with(join, vec![b]);
@@ -207,19 +225,5 @@ impl Lower<'_> {
         }
         self.b.switch_to(join);
         Ok(result)
-    }
-
-    /// The storage of a header argument; what isn't in storage is put there.
-    pub(super) fn header_place(&mut self, expr: &Expr, ty: Ty) -> Res<Place> {
-        match self.access(expr)? {
-            Access::Place(place) | Access::Val(Val::Ref(place)) => Ok(place),
-            other => {
-                let val = self.read_access(&other, ty, expr.span)?;
-                match val {
-                    Val::Ref(place) => Ok(place),
-                    val => self.materialise(&val, ty, expr.span),
-                }
-            }
-        }
     }
 }

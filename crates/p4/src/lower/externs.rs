@@ -16,7 +16,12 @@ pub(super) type OutArg = Option<(Access, Ty)>;
 
 impl<'a> Lower<'a> {
     /// Instantiates an extern object.
-    pub(super) fn make_extern(&mut self, id: hir::ExternId, construct: &Construct, naming: &Naming) -> Res<ir::ExternId> {
+    pub(super) fn make_extern(
+        &mut self,
+        id: hir::ExternId,
+        construct: &Construct,
+        naming: &Naming,
+    ) -> Res<ir::ExternId> {
         let decl = &self.hir.externs[id.index()];
         let kind = match self.p.arch {
             Arch::V1Model => self.v1model_object(&decl.name, construct)?,
@@ -30,6 +35,7 @@ impl<'a> Lower<'a> {
             false => naming.path.clone(),
         };
         let preamble = names::preamble(path, &naming.annotations);
+        self.take_name(decl_kind(&kind), &preamble.name, construct.span)?;
         let loc = self.loc(construct.span);
         Ok(self.p.externs.push(ExternInst { preamble, kind, loc }))
     }
@@ -56,7 +62,7 @@ impl<'a> Lower<'a> {
             return self.unsupported(call.span, format_args!("calling `{}` on this", method.name));
         };
         match self.p.arch {
-            Arch::V1Model => self.v1model_method(object, &decl.name, &method.name, call, ty),
+            Arch::V1Model => self.v1model_method(object, &decl.name, &method.name, call),
             Arch::Pna => self.pna_method(object, &decl.name, method, call, ty),
         }
     }
@@ -242,6 +248,22 @@ impl<'a> Lower<'a> {
     /// Whether a type is a scalar.
     pub(super) fn is_scalar(&mut self, ty: Ty) -> bool {
         matches!(self.shape(ty), Shape::Scalar(_))
+    }
+}
+
+/// What objects are called whose names must differ from each other.
+fn decl_kind(kind: &ExternKind) -> &'static str {
+    match kind {
+        ExternKind::Counter { .. } => "counter",
+        ExternKind::DirectCounter { .. } => "direct counter",
+        ExternKind::Meter { .. } => "meter",
+        ExternKind::DirectMeter { .. } => "direct meter",
+        ExternKind::Register { .. } => "register",
+        ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => "action profile",
+        ExternKind::Digest { .. } => "digest",
+        ExternKind::Hash { .. } => "hash",
+        ExternKind::Random { .. } => "random number generator",
+        _ => "extern object",
     }
 }
 

@@ -11,8 +11,16 @@ use crate::span::Span;
 use ir::{Arg, CounterUnit, ExternFn, ExternInst, ExternKind, MeterUnit, Type};
 
 /// The extern types of v1model.
-pub(super) const OBJECTS: [&str; 8] =
-    ["counter", "direct_counter", "meter", "direct_meter", "register", "action_profile", "action_selector", "Checksum16"];
+pub(super) const OBJECTS: [&str; 8] = [
+    "counter",
+    "direct_counter",
+    "meter",
+    "direct_meter",
+    "register",
+    "action_profile",
+    "action_selector",
+    "Checksum16",
+];
 
 impl Lower<'_> {
     /// What a constructor makes; `None` if it is not v1model's.
@@ -65,14 +73,7 @@ impl Lower<'_> {
         Ok(ExternKind::ActionSelector { algorithm, size, output_width })
     }
 
-    pub(super) fn v1model_method(
-        &mut self,
-        object: ir::ExternId,
-        ty: &str,
-        method: &str,
-        call: &Call,
-        result: Ty,
-    ) -> Res<Val> {
+    pub(super) fn v1model_method(&mut self, object: ir::ExternId, ty: &str, method: &str, call: &Call) -> Res<Val> {
         match (ty, method) {
             ("counter", "count") => {
                 let index = self.scalar_arg(call, 0)?;
@@ -106,8 +107,7 @@ impl Lower<'_> {
             }
             ("Checksum16", "get") => {
                 let data = self.data_arg(call, 0)?;
-                let ty = self.scalar(result, call.span)?;
-                let value = self.b.call(Some(object), ExternFn::Checksum16Get, vec![data], &[ty])[0];
+                let value = self.b.call(Some(object), ExternFn::Checksum16Get, vec![data], &[Type::Bit(16)])[0];
                 return Ok(Val::Scalar(value));
             }
             _ => return self.unknown_extern(&format!("{ty}.{method}"), call.span),

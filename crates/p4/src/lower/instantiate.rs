@@ -63,7 +63,6 @@ impl Object {
 /// An instantiated package.
 #[derive(Clone, Debug)]
 pub(super) struct Package {
-    pub(super) decl: hir::TypeDeclId,
     pub(super) args: Vec<Known>,
     pub(super) span: Span,
 }
@@ -135,8 +134,9 @@ impl Lower<'_> {
             }
             Constructor::Object(decl) => match self.hir.objects[decl.index()].kind {
                 ObjectKind::Package => {
-                    let args = self.arguments(&self.hir.objects[decl.index()].constructor_params, construct, naming, true)?;
-                    Ok(Known::Package(Rc::new(Package { decl, args, span: construct.span })))
+                    let args =
+                        self.arguments(&self.hir.objects[decl.index()].constructor_params, construct, naming, true)?;
+                    Ok(Known::Package(Rc::new(Package { args, span: construct.span })))
                 }
                 ObjectKind::Parser(_) | ObjectKind::Control(_) => self.make_object(decl, construct, naming),
                 _ => self.unsupported(construct.span, "an instance of a type without a body"),
@@ -229,7 +229,11 @@ impl Lower<'_> {
     pub(super) fn constructor_arg<'c>(&mut self, construct: &'c Construct, n: usize) -> Res<&'c Expr> {
         match construct.args.get(n) {
             Some(Some(arg)) => Ok(arg),
-            _ => self.error("missing-argument", construct.span, format!("argument {} of this constructor is missing", n + 1)),
+            _ => self.error(
+                "missing-argument",
+                construct.span,
+                format!("argument {} of this constructor is missing", n + 1),
+            ),
         }
     }
 }

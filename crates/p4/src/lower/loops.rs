@@ -117,5 +117,4 @@ impl Lower<'_> {
         self.b.switch_to(end);
         Ok(())
     }
-
 }

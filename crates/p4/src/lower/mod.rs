@@ -120,6 +120,8 @@ struct Lower<'a> {
     enums: HashMap<hir::EnumId, ir::EnumId>,
     names: HashMap<String, u32>,
     named_types: HashSet<String>,
+    /// Control-plane names in use, by kind.
+    taken: HashSet<(&'static str, String)>,
     digests: HashMap<hir::Ty, ir::ExternId>,
     /// Instances of `C.apply(...)` by place and object.
     direct: HashMap<(Span, ObjectId), Known>,
@@ -160,6 +162,7 @@ impl<'a> Lower<'a> {
             enums: HashMap::new(),
             names: HashMap::new(),
             named_types: HashSet::new(),
+            taken: HashSet::new(),
             digests: HashMap::new(),
             direct: HashMap::new(),
             objects: vec![Object::outside()],

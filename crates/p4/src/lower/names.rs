@@ -1,9 +1,11 @@
 //! Names and annotations as the control plane sees them (specification, section "Control plane names").
 
-use super::Lower;
 use super::types::Shape;
+use super::{Lower, Res};
 use crate::ast::{self, Annotation, AnnotationBody, Annotations};
+use crate::diag::Diagnostic;
 use crate::hir::{Callee, Expr, ExprKind};
+use crate::span::Span;
 use ir::Preamble;
 
 /// Annotations that the compiler reads and that are told to the control plane in other ways.
@@ -96,6 +98,16 @@ pub(super) fn preamble(name: String, annotations: &Annotations) -> Preamble {
 }
 
 impl Lower<'_> {
+    /// Takes a control-plane name; complains if another object of the kind has it.
+    pub(super) fn take_name(&mut self, kind: &'static str, name: &str, span: Span) -> Res<()> {
+        if self.taken.insert((kind, name.to_string())) {
+            return Ok(());
+        }
+        let message = format!("two {kind}s have the control-plane name `{name}`");
+        let help = "give one of them another name with `@name`, or instantiate what declares it once only";
+        self.report(Diagnostic::error("duplicate-name", span, message).help(help))
+    }
+
     /// The name that P4Runtime gives to a key; `None` if the expression is too complex for one.
     pub(super) fn key_name(&mut self, expr: &Expr) -> Option<String> {
         Some(match &expr.kind {

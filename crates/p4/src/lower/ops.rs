@@ -8,6 +8,9 @@ use crate::hir::{Expr, Ty};
 use crate::span::Span;
 use ir::{BinaryOp, Type, Value};
 
+/// How many bits wider than its operand the result of a cast to `int` is.
+const RUNTIME_INT_MARGIN: u32 = 64;
+
 impl Lower<'_> {
     /// An operator on two scalars.
     pub(super) fn emit_binary(&mut self, op: ast::BinaryOp, a: Value, b: Value, expr: &Expr) -> Res<Value> {
@@ -68,10 +71,9 @@ impl Lower<'_> {
                 other => Ok(other),
             },
             Shape::Header(_, members) => match val {
-                Val::Struct(parts) | Val::Header(parts, _) => {
+                Val::Struct(parts) | Val::Header(parts) => {
                     let types: Vec<Ty> = members.iter().map(|m| m.ty).collect();
-                    let to = self.ty(to);
-                    Ok(Val::Header(self.convert_parts(&parts, from, &types, span)?.into(), to))
+                    Ok(Val::Header(self.convert_parts(&parts, from, &types, span)?.into()))
                 }
                 Val::Invalid(_) => Ok(Val::Invalid(self.ty(to))),
                 other => Ok(other),
@@ -86,6 +88,14 @@ impl Lower<'_> {
             },
             Shape::Union(_) => match val {
                 Val::Invalid(_) => Ok(Val::Invalid(self.ty(to))),
+                other => Ok(other),
+            },
+            Shape::Known if self.is_inf_int(to) => match val {
+                // A number of type `int` that is only known at run time: wide enough that no program sees an end of it.
+                Val::Scalar(value) => {
+                    let width = self.b.value_type(value).width().saturating_add(RUNTIME_INT_MARGIN).min(ir::MAX_WIDTH);
+                    Ok(Val::Scalar(self.b.cast(Type::Int(width), value)))
+                }
                 other => Ok(other),
             },
             _ => Ok(val),

@@ -14,7 +14,11 @@ impl Lower<'_> {
     pub(super) fn packet_in(&mut self, method: &str, call: &Call, ty: Ty) -> Res<Val> {
         match method {
             "extract" => self.extract(call),
-            "lookahead" => self.lookahead(ty, call.span),
+            "lookahead" => {
+                // Also a call whose result nobody wants may find the packet too short.
+                let ty = call.type_args.first().copied().unwrap_or(ty);
+                self.lookahead(ty, call.span)
+            }
             "advance" => {
                 let bits = self.scalar_arg(call, 0)?;
                 self.b.advance(bits);

@@ -4,7 +4,7 @@ use super::types::{Member, Shape};
 use super::{Lower, MAX_VARS, Res};
 use crate::hir::{self, Ty};
 use crate::span::Span;
-use ir::{HeaderId, Loc, StackId, UnionId, VarId, VarKind};
+use ir::{HeaderId, Loc, VarId, VarKind};
 use std::collections::HashSet;
 use std::rc::Rc;
 
@@ -14,9 +14,17 @@ pub(super) enum Place {
     Scalar(VarId),
     /// Of a struct or tuple.
     Struct(Rc<[Place]>),
-    Header { id: HeaderId, fields: Rc<[Place]> },
-    Stack { id: StackId, elems: Rc<[Place]>, next: VarId },
-    Union { id: UnionId, members: Rc<[Place]> },
+    Header {
+        id: HeaderId,
+        fields: Rc<[Place]>,
+    },
+    Stack {
+        elems: Rc<[Place]>,
+        next: VarId,
+    },
+    Union {
+        members: Rc<[Place]>,
+    },
     /// Of what takes none.
     Nothing,
 }
@@ -173,8 +181,8 @@ impl Lower<'_> {
                     Place::Header { id, .. } => Some(*id),
                     _ => None,
                 });
-                let id = self.p.add_union(name, ids.collect());
-                Place::Union { id, members }
+                self.p.add_union(name, ids.collect());
+                Place::Union { members }
             }
             Shape::Stack(of, size) => {
                 let mut elems = Vec::new();
@@ -187,7 +195,7 @@ impl Lower<'_> {
                     _ => None,
                 });
                 let id = self.p.add_stack(name, ids.collect(), loc);
-                Place::Stack { id, elems: elems.into(), next: self.p.stacks[id].next }
+                Place::Stack { elems: elems.into(), next: self.p.stacks[id].next }
             }
             Shape::Void | Shape::Known | Shape::Opaque | Shape::List(_) => Place::Nothing,
         })

@@ -17,6 +17,7 @@ impl<'a> Lower<'a> {
         let path = &self.objects[self.this.index()].path;
         let preamble =
             names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+        self.take_name("table", &preamble.name, decl.span)?;
         let keys = decl.keys.iter().map(|k| self.declare_key(k)).collect::<Res<Vec<_>>>()?;
         let mut actions = Vec::new();
         for action in &decl.actions {
@@ -116,6 +117,7 @@ impl<'a> Lower<'a> {
         let path = if decl.owner.is_some() { this.path.as_str() } else { "" };
         let preamble =
             names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+        self.take_name("action", &preamble.name, decl.span)?;
         let mut params = Vec::new();
         for param in &decl.params {
             if self.direction(*param) != Direction::None {
@@ -151,6 +153,9 @@ impl<'a> Lower<'a> {
         let path = if decl.owner.is_some() { this.path.as_str() } else { "" };
         let preamble =
             names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+        if self.take_name("action", &preamble.name, decl.span).is_err() {
+            return;
+        }
         let loc = self.loc(decl.span);
         let action = self.p.actions.push(ir::Action { preamble, params: Vec::new(), loc });
         let known = match decl.owner {
@@ -183,6 +188,7 @@ impl<'a> Lower<'a> {
         let path = &self.objects[self.this.index()].path;
         let preamble =
             names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+        self.take_name("value set", &preamble.name, decl.span)?;
         let size = self.known_u64(&decl.size)?;
         let mut keys = Vec::new();
         // A lone key has no name: P4Info knows it by its number.

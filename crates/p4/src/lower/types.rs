@@ -217,15 +217,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The extern that a type is an instance of, with its type arguments.
-    pub(super) fn extern_of(&mut self, ty: Ty) -> Option<(hir::ExternId, Vec<Ty>)> {
-        let ty = self.ty(ty);
-        match self.types.kind(ty) {
-            TyKind::Extern(id, args) => Some((*id, args.clone())),
-            _ => None,
-        }
-    }
-
     /// Name of the `type` or enumeration that a type is in the program, for P4Info.
     pub(super) fn type_name(&mut self, ty: Ty) -> Option<String> {
         let ty = self.ty(ty);

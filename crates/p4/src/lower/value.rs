@@ -4,7 +4,6 @@
 //! reference holds until the next evaluation that may have side effects, so whoever evaluates more first takes a
 //! [`Lower::snapshot`].
 
-use super::constant::Known;
 use super::place::{Leaf, Place};
 use super::types::Shape;
 use super::{Lower, Res};
@@ -29,13 +28,13 @@ pub(super) enum Val {
     /// A header, stack or union, where it is.
     Ref(Place),
     /// A valid header of these fields.
-    Header(Rc<[Val]>, Ty),
+    Header(Rc<[Val]>),
     /// An invalid header, or a union without a valid member.
     Invalid(Ty),
     /// A stack of these elements.
     Stack(Rc<[Val]>, Ty),
     /// An object, or something else that only compilation knows.
-    Known(Known),
+    Object,
 }
 
 /// A number modulo 2^width.
@@ -103,7 +102,7 @@ impl Lower<'_> {
     /// Part number `n` of a value.
     pub(super) fn part(&mut self, val: &Val, n: usize) -> Val {
         match val {
-            Val::Struct(parts) | Val::Header(parts, _) | Val::Stack(parts, _) => {
+            Val::Struct(parts) | Val::Header(parts) | Val::Stack(parts, _) => {
                 parts.get(n).cloned().unwrap_or(Val::Void)
             }
             Val::Ref(place) => match place.part(n).cloned() {
@@ -136,7 +135,7 @@ impl Lower<'_> {
                     self.store(part, val, span)?;
                 }
             }
-            (Place::Header { id, fields }, Val::Header(vals, _)) => {
+            (Place::Header { id, fields }, Val::Header(vals)) => {
                 self.b.set_valid(*id);
                 for (part, val) in fields.iter().zip(vals.iter()) {
                     self.store(part, val, span)?;
@@ -248,7 +247,7 @@ impl Lower<'_> {
         match val {
             Val::Scalar(value) => out.push(*value),
             Val::Int(_) => out.push(self.scalar_value(val.clone(), ty, span)?),
-            Val::Struct(parts) | Val::Header(parts, _) | Val::Stack(parts, _) => {
+            Val::Struct(parts) | Val::Header(parts) | Val::Stack(parts, _) => {
                 for (n, part) in parts.iter().enumerate() {
                     let ty = self.member_type(ty, n);
                     self.flatten(part, ty, span, out)?;
@@ -265,7 +264,7 @@ impl Lower<'_> {
                 out.extend(types.into_iter().map(|ty| self.zero(ty)).collect::<Vec<_>>());
             }
             Val::Void => {}
-            Val::Text(_) | Val::Known(_) => return self.unsupported(span, "a value of this type among packet data"),
+            Val::Text(_) | Val::Object => return self.unsupported(span, "a value of this type among packet data"),
         }
         Ok(())
     }
@@ -287,7 +286,7 @@ impl Lower<'_> {
             Shape::Scalar(_) => values.next().map_or(Val::Void, Val::Scalar),
             Shape::Struct(members) => Val::Struct(members.iter().map(|m| self.unflatten(m.ty, values)).collect()),
             Shape::Header(_, members) => {
-                Val::Header(members.iter().map(|m| self.unflatten(m.ty, values)).collect(), ty)
+                Val::Header(members.iter().map(|m| self.unflatten(m.ty, values)).collect())
             }
             Shape::Stack(of, size) => Val::Stack((0..size).map(|_| self.unflatten(of, values)).collect(), ty),
             _ => Val::Void,
@@ -370,7 +369,7 @@ pub(super) fn header_id(place: &Place) -> Option<HeaderId> {
 pub(super) fn holds_reference(val: &Val) -> bool {
     match val {
         Val::Ref(_) => true,
-        Val::Struct(parts) | Val::Header(parts, _) | Val::Stack(parts, _) => parts.iter().any(holds_reference),
+        Val::Struct(parts) | Val::Header(parts) | Val::Stack(parts, _) => parts.iter().any(holds_reference),
         _ => false,
     }
 }
@@ -386,7 +385,7 @@ fn misplaced(place: &Place, val: &Val, out: &mut HashSet<Leaf>) {
                 out.extend(theirs);
             }
         }
-        Val::Struct(parts) | Val::Header(parts, _) | Val::Stack(parts, _) => {
+        Val::Struct(parts) | Val::Header(parts) | Val::Stack(parts, _) => {
             for (n, part) in parts.iter().enumerate() {
                 match place.part(n) {
                     Some(place) => misplaced(place, part, out),

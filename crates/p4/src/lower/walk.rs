@@ -112,7 +112,9 @@ pub(super) fn is_pure(expr: &Expr) -> bool {
     let mut pure = true;
     walk_expr(expr, &mut |e| match &e.kind {
         ExprKind::Call(call) => pure &= matches!(call.callee, Callee::IsValid(_) | Callee::SizeOf(..)),
-        ExprKind::StackNext(_) | ExprKind::StackLast(_) | ExprKind::ApplyHit(_) | ExprKind::ApplyMiss(_) => pure = false,
+        ExprKind::StackNext(_) | ExprKind::StackLast(_) | ExprKind::ApplyHit(_) | ExprKind::ApplyMiss(_) => {
+            pure = false
+        }
         _ => {}
     });
     pure
