@@ -37,10 +37,9 @@ impl Build {
     /// PNA with the input metadata of the main control.
     pub fn pna() -> Build {
         let mut p = Pipeline::new("test", Arch::Pna);
-        let direction = p.enums.push(Enum {
-            name: "PNA_Direction_t".into(),
-            members: vec!["NET_TO_HOST".into(), "HOST_TO_NET".into()],
-        });
+        let direction = p
+            .enums
+            .push(Enum { name: "PNA_Direction_t".into(), members: vec!["NET_TO_HOST".into(), "HOST_TO_NET".into()] });
         intrinsic(&mut p, "istd", "input_port", Type::Bit(32));
         intrinsic(&mut p, "istd", "pass", Type::Bit(3));
         intrinsic(&mut p, "istd", "timestamp", Type::Bit(64));

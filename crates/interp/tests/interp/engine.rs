@@ -55,13 +55,16 @@ fn batch() {
         let got: Vec<_> = out.iter(&batch).map(|(e, packet)| (e.verdict, packet.bytes().to_vec())).collect();
         let forward = |port| Verdict::Forward { port: PortId(port) };
         let dropped = Verdict::Drop(packet::EngineReason::ProgramDrop.into());
-        assert_eq!(got, [
-            (forward(7), vec![0, 9]),
-            (dropped, vec![0, 9]),
-            (forward(4), vec![1, 9]),
-            (forward(5), vec![2, 9]),
-            (forward(6), vec![3, 9]),
-        ]);
+        assert_eq!(
+            got,
+            [
+                (forward(7), vec![0, 9]),
+                (dropped, vec![0, 9]),
+                (forward(4), vec![1, 9]),
+                (forward(5), vec![2, 9]),
+                (forward(6), vec![3, 9]),
+            ]
+        );
         assert_eq!(out.unanswered(&batch).count(), 0);
         assert_eq!(out.emissions()[3].origin, Origin::Multicast { group: 1, instance: 2 });
     }

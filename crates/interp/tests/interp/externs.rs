@@ -173,7 +173,8 @@ fn v1model_direct() {
     let (miss, read) = (t.action("miss", &[]), t.action("read", &[]));
     let table = t.table("t", &[(Type::Bit(8), MatchKind::Exact)], &[miss, read]);
     let declared = &mut t.p.tables[table];
-    (declared.direct_counter, declared.direct_meter, declared.meter_result) = (Some(counter), Some(meter), Some(colour));
+    (declared.direct_counter, declared.direct_meter, declared.meter_result) =
+        (Some(counter), Some(meter), Some(colour));
     let mut interp = program(t, &[8], |b, t, values| {
         let arms = b.apply(&t.p, table, vec![values[0]]);
         let end = b.create_block();
@@ -202,7 +203,10 @@ fn v1model_direct() {
     assert_eq!(result(&mut interp, &[2], 0), 9);
     // Counted once a hit, not again by `count()`.
     assert_eq!(interp.direct_counter(&id), Some(CounterData { packets: 13, bytes: 15 }));
-    write(&mut interp, [Update::DirectMeter(id.clone(), None), Update::DirectCounter(id.clone(), CounterData::default())]);
+    write(
+        &mut interp,
+        [Update::DirectMeter(id.clone(), None), Update::DirectCounter(id.clone(), CounterData::default())],
+    );
     assert_eq!(result(&mut interp, &[1], 0), 0);
     assert_eq!(interp.direct_counter(&id), Some(CounterData { packets: 1, bytes: 5 }));
     // A modified entry goes on counting.
@@ -250,12 +254,8 @@ fn hashes() {
         let fields = [4u32, 12, 56];
         let mut interp = program(Build::v1model(), &fields, |b, _, values| {
             let (base, max) = (b.bits(32, base), b.bits(32, max));
-            let args = vec![
-                Arg::Str(algorithm.into()),
-                Arg::Value(base),
-                Arg::Values(values.to_vec()),
-                Arg::Value(max),
-            ];
+            let args =
+                vec![Arg::Str(algorithm.into()), Arg::Value(base), Arg::Values(values.to_vec()), Arg::Value(max)];
             Some(b.call(None, ExternFn::Hash, args, &[Type::Bit(32)])[0])
         });
         result(&mut interp, b"123456789", 0)
@@ -283,8 +283,8 @@ fn hash_padding() {
 #[test]
 fn ipv4_checksum() {
     let ipv4: [u8; 20] = [
-        0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8, 0x00,
-        0xc7,
+        0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8,
+        0x00, 0xc7,
     ];
     let mut t = Build::v1model();
     let h = t.header("ipv4", &[("front", Type::Bit(80)), ("sum", Type::Bit(16)), ("back", Type::Bit(64))]);
@@ -408,8 +408,7 @@ fn random() {
 #[test]
 fn digests() {
     let mut t = Build::v1model();
-    let kind =
-        ExternKind::Digest { data_type: DataType::Tuple(vec![]), fields: vec![Type::Bit(8), Type::Bit(16)] };
+    let kind = ExternKind::Digest { data_type: DataType::Tuple(vec![]), fields: vec![Type::Bit(8), Type::Bit(16)] };
     let digest = t.object("d", kind);
     let mut interp = program(t, &[8, 16], |b, _, values| {
         b.call(Some(digest), ExternFn::DigestPack, vec![Arg::Values(values.to_vec())], &[]);
@@ -440,14 +439,8 @@ fn assertions() {
 #[test]
 fn value_sets() {
     let mut t = Build::v1model();
-    let key = |kind, width| Key {
-        name: "k".into(),
-        ty: Type::Bit(width),
-        kind,
-        annotations: vec![],
-        id: 0,
-        type_name: None,
-    };
+    let key =
+        |kind, width| Key { name: "k".into(), ty: Type::Bit(width), kind, annotations: vec![], id: 0, type_name: None };
     let set = t.p.value_sets.push(ValueSet {
         preamble: named("set"),
         size: 2,

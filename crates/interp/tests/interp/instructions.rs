@@ -35,11 +35,7 @@ fn run(case: &Case, emit: impl Fn(&mut BodyBuilder, Value, Value) -> Value) -> B
     let mut t = Build::v1model();
     let (wa, wb, wr) = (case.a.0.width(), case.b.0.width(), case.result.width());
     let pad = |width: u32| (8 - width % 8) % 8;
-    let input = t.header("input", &[
-        ("a", Type::Bit(wa)),
-        ("b", Type::Bit(wb)),
-        ("pad", Type::Bit(pad(wa + wb))),
-    ]);
+    let input = t.header("input", &[("a", Type::Bit(wa)), ("b", Type::Bit(wb)), ("pad", Type::Bit(pad(wa + wb)))]);
     let output = t.header("output", &[("r", Type::Bit(wr)), ("pad", Type::Bit(pad(wr)))]);
     let [a, b, r] = [t.field(input, 0), t.field(input, 1), t.field(output, 0)];
     t.parser(ControlKind::Parser, &[input]);
@@ -94,12 +90,11 @@ fn binary_case() -> impl Strategy<Value = (BinaryOp, Case)> {
         let left = ty(width, signed);
         let right = if matches!(op, BinaryOp::Shl | BinaryOp::Shr) { Type::Bit(distance.max(8)) } else { left };
         let result = if op.is_comparison() { Type::Bool } else { left };
-        (Just(op), bits(width), bits(right.width()), 0..2 * width)
-            .prop_map(move |(op, a, b, shift)| {
-                // Most distances are near the width.
-                let b = if right == left { b } else { BigUint::from(shift) % (BigUint::from(1u8) << right.width()) };
-                (op, Case { a: (left, a), b: (right, b), result })
-            })
+        (Just(op), bits(width), bits(right.width()), 0..2 * width).prop_map(move |(op, a, b, shift)| {
+            // Most distances are near the width.
+            let b = if right == left { b } else { BigUint::from(shift) % (BigUint::from(1u8) << right.width()) };
+            (op, Case { a: (left, a), b: (right, b), result })
+        })
     })
 }
 

@@ -95,8 +95,14 @@ fn refusals() {
         (s.member(Delete, 1, 10), "member 1 of s is still used by 1 entries or groups; change those first"),
         (s.group(Delete, 1, &[]), "group 1 of s is still used by 1 entries or groups; change those first"),
         (s.group(Insert, 2, &[(7, 1)]), "s has no member 7; insert it first"),
-        (s.group(Insert, 2, &[(1, 0)]), "s, group 2, member 1: weight 0 is not possible; give 1 to 4096, in all at most 4096"),
-        (s.group(Insert, 2, &[(1, 1), (1, 1)]), "s, group 2: member 1 is named twice; name it once and give it a weight"),
+        (
+            s.group(Insert, 2, &[(1, 0)]),
+            "s, group 2, member 1: weight 0 is not possible; give 1 to 4096, in all at most 4096",
+        ),
+        (
+            s.group(Insert, 2, &[(1, 1), (1, 1)]),
+            "s, group 2: member 1 is named twice; name it once and give it a weight",
+        ),
         (s.entry(Insert, 2, ActionSpec::Group(9)), "table t: s has no group 9; insert it first"),
         (s.entry(Insert, 2, ActionSpec::Member(9)), "table t: s has no member 9; insert it first"),
         (

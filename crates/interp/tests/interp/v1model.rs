@@ -90,27 +90,30 @@ fn clone(b: &mut BodyBuilder, session: u32, vars: &[VarId]) {
 fn unicast_drop_and_precedence() {
     let s = simple();
     let (spec, mcast) = (s.t.std("egress_spec"), s.t.std("mcast_grp"));
-    let body = ingress(&s, &[
-        (1, &|b, t| set(b, &t.p, spec, 9)),
-        (2, &|b, _| {
-            b.call(None, ExternFn::MarkToDrop, vec![], &[]);
-        }),
-        // An assignment after mark_to_drop takes the drop back.
-        (3, &|b, t| {
-            b.call(None, ExternFn::MarkToDrop, vec![], &[]);
-            set(b, &t.p, spec, 4);
-        }),
-        // A multicast group wins over the drop port; mark_to_drop clears the group.
-        (4, &|b, t| {
-            set(b, &t.p, mcast, 7);
-            set(b, &t.p, spec, 511);
-        }),
-        (5, &|b, t| {
-            set(b, &t.p, mcast, 7);
-            b.call(None, ExternFn::MarkToDrop, vec![], &[]);
-        }),
-        (6, &|b, t| set(b, &t.p, mcast, 8)),
-    ]);
+    let body = ingress(
+        &s,
+        &[
+            (1, &|b, t| set(b, &t.p, spec, 9)),
+            (2, &|b, _| {
+                b.call(None, ExternFn::MarkToDrop, vec![], &[]);
+            }),
+            // An assignment after mark_to_drop takes the drop back.
+            (3, &|b, t| {
+                b.call(None, ExternFn::MarkToDrop, vec![], &[]);
+                set(b, &t.p, spec, 4);
+            }),
+            // A multicast group wins over the drop port; mark_to_drop clears the group.
+            (4, &|b, t| {
+                set(b, &t.p, mcast, 7);
+                set(b, &t.p, spec, 511);
+            }),
+            (5, &|b, t| {
+                set(b, &t.p, mcast, 7);
+                b.call(None, ExternFn::MarkToDrop, vec![], &[]);
+            }),
+            (6, &|b, t| set(b, &t.p, mcast, 8)),
+        ],
+    );
     let e = egress(&s);
     let mut interp = finish(s, body, e);
     write(&mut interp, [group(7, &[(2, 3), (5, 4), (2, 1)])]);
@@ -134,14 +137,17 @@ fn clone_ingress_to_egress() {
     let mut s = simple();
     let (kept, lost) = (s.t.meta("meta.kept", 8), s.t.meta("meta.lost", 8));
     let mark = s.mark;
-    let body = ingress(&s, &[(1, &|b, t| {
-        set(b, &t.p, mark, 0x66);
-        set(b, &t.p, kept, 1);
-        set(b, &t.p, lost, 1);
-        clone(b, 5, &[kept]);
-        // The value at the end of the control counts.
-        set(b, &t.p, kept, 2);
-    })]);
+    let body = ingress(
+        &s,
+        &[(1, &|b, t| {
+            set(b, &t.p, mark, 0x66);
+            set(b, &t.p, kept, 1);
+            set(b, &t.p, lost, 1);
+            clone(b, 5, &[kept]);
+            // The value at the end of the control counts.
+            set(b, &t.p, kept, 2);
+        })],
+    );
     let mut e = BodyBuilder::new();
     let add = |e: &mut BodyBuilder, var| {
         let (a, b) = (e.load(&s.t.p, mark), e.load(&s.t.p, var));
@@ -280,13 +286,16 @@ fn packet_length_and_truncate() {
     let mut s = simple();
     let extra = s.t.header("extra", &[("length", Type::Bit(32))]);
     let length = s.t.std("packet_length");
-    let body = ingress(&s, &[
-        (1, &|b, _| b.set_valid(extra)),
-        (2, &|b, _| {
-            let three = b.bits(32, 3u8);
-            b.call(None, ExternFn::Truncate, vec![Arg::Value(three)], &[]);
-        }),
-    ]);
+    let body = ingress(
+        &s,
+        &[
+            (1, &|b, _| b.set_valid(extra)),
+            (2, &|b, _| {
+                let three = b.bits(32, 3u8);
+                b.call(None, ExternFn::Truncate, vec![Arg::Value(three)], &[]);
+            }),
+        ],
+    );
     let mut e = BodyBuilder::new();
     let len = e.load(&s.t.p, length);
     e.store(s.t.field(extra, 0), len);
