@@ -15,8 +15,9 @@ const END: &str = "<!-- conformance: end -->";
 pub fn write(done: &[Done]) -> Result<()> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/conformance.md");
     let old = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-    let new = replaced(&old, &tables(done))
-        .with_context(|| format!("{} has lost its markers; put back the lines `{BEGIN}` and `{END}`", file.display()))?;
+    let new = replaced(&old, &tables(done)).with_context(|| {
+        format!("{} has lost its markers; put back the lines `{BEGIN}` and `{END}`", file.display())
+    })?;
     fs::write(&file, new).with_context(|| format!("writing {}", file.display()))
 }
 

@@ -91,7 +91,8 @@ fn programs(testdata: &Path, folder: &str, deep: bool) -> io::Result<Vec<String>
 
 /// Whether the file itself ends in `... main;`.
 fn instantiates_main(path: &Path) -> bool {
-    fs::read(path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).lines().any(|line| line.trim_end().ends_with(" main;")))
+    fs::read(path)
+        .is_ok_and(|bytes| String::from_utf8_lossy(&bytes).lines().any(|line| line.trim_end().ends_with(" main;")))
 }
 
 /// The architecture that a program includes.

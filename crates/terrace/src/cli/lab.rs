@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::fs::File;
 use std::net::IpAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,10 +110,13 @@ fn status(name: &str, ui: Ui) -> Result<(), Failure> {
             let style = if good { style::GOOD } else { style::BAD };
             format!("{style}{}{style:#}", if good { yes } else { no })
         };
-        let gateway = status.gateway.map_or_else(|| word(false, "", "does not run"), |id| word(true, &format!("process {id}"), ""));
+        let gateway = status
+            .gateway
+            .map_or_else(|| word(false, "", "does not run"), |id| word(true, &format!("process {id}"), ""));
         let mut text = format!("lab {name}: gateway {gateway}\n");
         for namespace in &status.namespaces {
-            let interfaces = namespace.interfaces.iter().map(|(name, up)| format!("{name} {}", word(*up, "up", "down")));
+            let interfaces =
+                namespace.interfaces.iter().map(|(name, up)| format!("{name} {}", word(*up, "up", "down")));
             let interfaces: Vec<String> = interfaces.collect();
             let shown = if namespace.exists { interfaces.join(", ") } else { word(false, "", "does not exist") };
             text += &format!("  {:<24} {shown}\n", namespace.name);
@@ -166,7 +170,8 @@ impl UpArgs {
 fn start_gateway(lab: &str, region: &Path, stop: &AtomicBool) -> Result<Child, Failure> {
     let socket = lab_socket(lab);
     let log = socket.with_extension("log");
-    let problem = |what: &str, error: std::io::Error| Failure::Environment(format!("cannot {what}: {error}; check permissions"));
+    let problem =
+        |what: &str, error: std::io::Error| Failure::Environment(format!("cannot {what}: {error}; check permissions"));
     if let Some(parent) = log.parent() {
         std::fs::create_dir_all(parent).map_err(|error| problem("make the directory of sockets", error))?;
     }
@@ -179,6 +184,8 @@ fn start_gateway(lab: &str, region: &Path, stop: &AtomicBool) -> Result<Child, F
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)
+        // Ctrl-C in this terminal is not meant for it.
+        .process_group(0)
         .spawn()
         .map_err(|error| problem("start the gateway", error))?;
     let began = Instant::now();
@@ -253,7 +260,8 @@ fn one_pair(topology: &Topology, from: &str, to: &str) -> Result<Vec<Pair>, Fail
         Ok(address) => vec![address],
         Err(_) => topology.endpoint(to).ok_or_else(|| unknown(to))?.addresses,
     };
-    let reachable = addresses.into_iter().filter(|address| source.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4()));
+    let reachable =
+        addresses.into_iter().filter(|address| source.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4()));
     let pairs: Vec<Pair> =
         reachable.map(|address| (source.namespace.clone(), from.to_owned(), to.to_owned(), address)).collect();
     match pairs.is_empty() {
@@ -262,16 +270,21 @@ fn one_pair(topology: &Topology, from: &str, to: &str) -> Result<Vec<Pair>, Fail
     }
 }
 
+/// All pings of machines to each other and to hosts behind remotes.
 fn all_pairs(topology: &Topology) -> Vec<Pair> {
     let endpoints = topology.endpoints();
     let mut pairs = Vec::new();
     for from in endpoints.iter().filter(|from| from.kind == EndpointKind::Vm) {
+        // In the sender's VPC an address is that of the machine there, whoever else has it; its own never leaves it.
+        let near: Vec<&IpAddr> = endpoints.iter().filter(|e| e.vpc == from.vpc).flat_map(|e| &e.addresses).collect();
         for to in endpoints.iter().filter(|to| to.name != from.name) {
-            // An address that the sender has itself never leaves it.
             let addresses = to.addresses.iter().filter(|address| {
-                from.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4()) && !from.addresses.contains(address)
+                from.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4())
+                    && (to.vpc == from.vpc || !near.contains(address))
             });
-            pairs.extend(addresses.map(|address| (from.namespace.clone(), from.name.clone(), to.name.clone(), *address)));
+            pairs.extend(
+                addresses.map(|address| (from.namespace.clone(), from.name.clone(), to.name.clone(), *address)),
+            );
         }
     }
     pairs
@@ -283,7 +296,8 @@ fn table(pinged: &[Pinged]) -> String {
         let (style, word) = if ping.received > 0 { (style::GOOD, "reached") } else { (style::BAD, "no answer") };
         let time = ping.average_ms.map_or(String::new(), |time| format!(", {time:.2} ms"));
         let to = format!("{} ({})", ping.to, ping.address);
-        text += &format!("{:<12} -> {to:<32} {style}{word}{style:#} {}/{}{time}\n", ping.from, ping.received, ping.sent);
+        text +=
+            &format!("{:<12} -> {to:<32} {style}{word}{style:#} {}/{}{time}\n", ping.from, ping.received, ping.sent);
     }
     text
 }

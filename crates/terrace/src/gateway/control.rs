@@ -181,8 +181,8 @@ fn converse(stream: UnixStream, handle: &mut impl FnMut(Option<Request>) -> Opti
 /// If nobody listens or the answer does not come. A refusal is an answer.
 pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ControlError> {
     let broken = |message: String| ControlError::Broken { socket: socket.to_owned(), message };
-    let mut stream = UnixStream::connect(socket)
-        .map_err(|source| ControlError::NotRunning { socket: socket.to_owned(), source })?;
+    let mut stream =
+        UnixStream::connect(socket).map_err(|source| ControlError::NotRunning { socket: socket.to_owned(), source })?;
     let conversation = (|| -> io::Result<String> {
         stream.set_read_timeout(Some(ANSWER_TIME))?;
         let mut line = serde_json::to_string(request)?;

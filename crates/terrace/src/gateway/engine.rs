@@ -1,7 +1,7 @@
 //! The interpreter as a gateway's engine.
 
 use super::serve::Writable;
-use super::stats::{CounterCell, Count};
+use super::stats::{Count, CounterCell};
 use interp::Interp;
 use ir::ExternKind;
 use packet::ReasonId;

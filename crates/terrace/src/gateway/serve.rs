@@ -6,9 +6,9 @@ use super::stats::{CounterCell, Stats};
 use io::{Attached, RunReport, Runner, Supervisor};
 use packet::{CpuReason, DropReason, Engine, Packet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::Arc;
 use tables::WriteBatch;
 
 /// An engine whose tables can be written between two batches of packets.
@@ -84,9 +84,7 @@ fn control(keeper: &mut Keeper, event: Option<Request>, signals: &Signals) -> Op
             }
             None
         }
-        Some(Request::Apply { region }) => {
-            Some(keeper.apply(region.as_deref()).map_or_else(refused, Answer::Applied))
-        }
+        Some(Request::Apply { region }) => Some(keeper.apply(region.as_deref()).map_or_else(refused, Answer::Applied)),
         Some(Request::Stats) => Some(keeper.stats().map_or_else(refused, |stats| Answer::Stats(Box::new(stats)))),
         Some(Request::Stop) => {
             signals.stop.store(true, Ordering::Relaxed);

@@ -97,8 +97,16 @@ impl Stats {
         let mut text = String::new();
         let of = self.region.as_ref().map_or(String::new(), |region| format!(", region {region}"));
         let _ = writeln!(text, "program {}{of}, table version {}, {:.1} s", self.program, self.version, self.seconds);
-        let _ = writeln!(text, "{:<10} {:>12} packets {:>16} bytes", "received", self.received.packets, self.received.bytes);
-        let _ = writeln!(text, "{:<10} {:>12} packets {:>16} bytes", "forwarded", self.forwarded.packets, self.forwarded.bytes);
+        let _ = writeln!(
+            text,
+            "{:<10} {:>12} packets {:>16} bytes",
+            "received", self.received.packets, self.received.bytes
+        );
+        let _ = writeln!(
+            text,
+            "{:<10} {:>12} packets {:>16} bytes",
+            "forwarded", self.forwarded.packets, self.forwarded.bytes
+        );
         for (title, reasons) in [("to the CPU", &self.to_cpu), ("dropped", &self.drops)] {
             if !reasons.is_empty() {
                 let _ = writeln!(text, "{title}");
@@ -112,7 +120,8 @@ impl Stats {
         }
         for port in &self.ports {
             let name = format!("{} {}", port.port, port.name);
-            let _ = writeln!(text, "  {name:<32} {:>12} received {:>13} sent", port.received.packets, port.sent.packets);
+            let _ =
+                writeln!(text, "  {name:<32} {:>12} received {:>13} sent", port.received.packets, port.sent.packets);
         }
         if !self.counters.is_empty() {
             let _ = writeln!(text, "counters");

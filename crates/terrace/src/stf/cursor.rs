@@ -83,12 +83,16 @@ impl<'a> Cursor<'a> {
             let name = self.take_while(|c| c != '"').to_owned();
             return match self.take("\"") && !name.is_empty() {
                 true => Ok(name),
-                false => Err(start.error(format!("the quoted {what} does not end"), "close it with `\"` on the same line")),
+                false => {
+                    Err(start.error(format!("the quoted {what} does not end"), "close it with `\"` on the same line"))
+                }
             };
         }
         let starts = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '$';
         if !self.rest().starts_with(starts) {
-            return Err(start.error(format!("expected the {what}"), "names start with a letter, `_` or `$`, or are quoted"));
+            return Err(
+                start.error(format!("expected the {what}"), "names start with a letter, `_` or `$`, or are quoted")
+            );
         }
         let name = self.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.' | '[' | ']'));
         Ok(name.to_owned())

@@ -79,7 +79,10 @@ impl Device for Interpreter {
         value.ok_or_else(|| match cell {
             Cell::Index(index) => {
                 let size = self.interp.array_len(counter).unwrap_or(0);
-                format!("counter {} has no index {index}; it has {size}, and a direct one takes the handle of an entry", self.name(counter))
+                format!(
+                    "counter {} has no index {index}; it has {size}, and a direct one takes the handle of an entry",
+                    self.name(counter)
+                )
             }
             Cell::Entry(_) => "the entry is not there any more".to_owned(),
         })
@@ -99,7 +102,8 @@ impl Device for Interpreter {
                 }
             }
             Cell::Entry(id) => {
-                let entries = state.entries(id.table).map(|entry| entry.to_table_entry(self.interp.pipeline(), id.table));
+                let entries =
+                    state.entries(id.table).map(|entry| entry.to_table_entry(self.interp.pipeline(), id.table));
                 let mut found = entries.filter(|entry| entry.keys == id.keys && entry.priority == id.priority);
                 found.next().map(|entry| entry.meter).ok_or_else(|| "the entry is not there any more".to_owned())
             }

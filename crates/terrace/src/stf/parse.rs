@@ -82,9 +82,7 @@ fn direct_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<Command>, Stf
         }
         "register_reset" => Command::RegisterReset { name: c.name("register")? },
         "meter_get_rates" => Command::MeterGetRates { name: c.name("meter")?, index: integer(c, "index")? },
-        "meter_set_rates" => {
-            Command::MeterSetRates { name: c.name("meter")?, cell: cell(c)?, rates: meter_rates(c)? }
-        }
+        "meter_set_rates" => Command::MeterSetRates { name: c.name("meter")?, cell: cell(c)?, rates: meter_rates(c)? },
         "meter_array_set_rates" => Command::MeterArraySetRates { name: c.name("meter")?, rates: meter_rates(c)? },
         _ => return Ok(None),
     }))
@@ -150,7 +148,11 @@ fn add(c: &mut Cursor<'_>) -> Result<Command, StfError> {
         }
         match c.peek() {
             Some('(') => break entry_target(c, name)?,
-            _ => return Err(start.error(format!("`{name}` is neither a key nor an action"), "write key:value or action(args)")),
+            _ => {
+                return Err(
+                    start.error(format!("`{name}` is neither a key nor an action"), "write key:value or action(args)")
+                );
+            }
         }
     };
     let handle = if c.take("=") { Some(c.name("handle")?) } else { None };
@@ -183,7 +185,11 @@ fn action(c: &mut Cursor<'_>) -> Result<ActionText, StfError> {
 }
 
 /// `(a:1, b:2)` or `(1, 2)`, or nothing at all at the end of the line.
-fn arguments(c: &mut Cursor<'_>, open: char, close: char) -> Result<Vec<(Option<String>, super::value::Number)>, StfError> {
+fn arguments(
+    c: &mut Cursor<'_>,
+    open: char,
+    close: char,
+) -> Result<Vec<(Option<String>, super::value::Number)>, StfError> {
     let mut args = Vec::new();
     c.expect(&open.to_string(), "an action's arguments stand in parentheses, also if there are none")?;
     if c.take(&close.to_string()) {
@@ -238,7 +244,9 @@ fn remove(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     }
     match what.strip_prefix('$') {
         Some(handle) => Ok(Command::Remove { handle: handle.to_owned() }),
-        None => Err(start.error("expected `all` or a handle", "write `remove all`, or `remove $h` after `add ... = h`")),
+        None => {
+            Err(start.error("expected `all` or a handle", "write `remove all`, or `remove $h` after `add ... = h`"))
+        }
     }
 }
 
@@ -290,7 +298,8 @@ fn meter_rates(c: &mut Cursor<'_>) -> Result<Vec<MeterRate>, StfError> {
     while !c.at_end() {
         let start = c.clone();
         let text = c.take_while(|ch| ch.is_ascii_digit() || ch == '.');
-        let per_microsecond = text.parse::<f64>().map_err(|_| start.error("expected a rate", "write RATE:BURST, as in 0.00001:5"))?;
+        let per_microsecond =
+            text.parse::<f64>().map_err(|_| start.error("expected a rate", "write RATE:BURST, as in 0.00001:5"))?;
         c.expect(":", "write RATE:BURST, as in 0.00001:5")?;
         rates.push(MeterRate { per_microsecond, burst: integer(c, "burst")? });
     }
@@ -332,7 +341,11 @@ fn packet_bytes(c: &mut Cursor<'_>) -> Result<Vec<u8>, StfError> {
     while let Some(next) = c.peek() {
         match next.to_digit(16) {
             Some(digit) => nibbles.push(digit as u8),
-            None => return Err(c.error("a packet's bytes are written as hex digits", "remove this, or write it as hex digits")),
+            None => {
+                return Err(
+                    c.error("a packet's bytes are written as hex digits", "remove this, or write it as hex digits")
+                );
+            }
         }
         c.take(next.encode_utf8(&mut [0; 4]));
     }
@@ -356,7 +369,11 @@ fn packet_pattern(c: &mut Cursor<'_>) -> Result<Option<PacketPattern>, StfError>
                 pattern.exact_length = true;
                 break;
             }
-            _ => return Err(c.error("an expected packet is written as hex digits and `*`", "remove this; `$` may end the line")),
+            _ => {
+                return Err(
+                    c.error("an expected packet is written as hex digits and `*`", "remove this; `$` may end the line")
+                );
+            }
         }
         c.take(next.encode_utf8(&mut [0; 4]));
     }

@@ -69,8 +69,14 @@ fn members_and_groups() {
 fn packets_and_patterns() {
     assert_eq!(one("packet 4 0102 0a FF"), Command::Packet { port: 4, bytes: vec![1, 2, 10, 255] });
     let nibbles = vec![Some(0), None, None, Some(15)];
-    assert_eq!(one("expect 1 0*\t*f $"), Command::Expect { port: 1, pattern: Some(PacketPattern { nibbles: nibbles.clone(), exact_length: true }) });
-    assert_eq!(one("expect 1 0**f"), Command::Expect { port: 1, pattern: Some(PacketPattern { nibbles, exact_length: false }) });
+    assert_eq!(
+        one("expect 1 0*\t*f $"),
+        Command::Expect { port: 1, pattern: Some(PacketPattern { nibbles: nibbles.clone(), exact_length: true }) }
+    );
+    assert_eq!(
+        one("expect 1 0**f"),
+        Command::Expect { port: 1, pattern: Some(PacketPattern { nibbles, exact_length: false }) }
+    );
     assert_eq!(one("expect 7"), Command::Expect { port: 7, pattern: None });
 }
 
@@ -79,13 +85,17 @@ fn commands_of_bmv2() {
     assert_eq!(one("mirroring_add 5 4"), Command::MirroringAdd { session: 5, port: 4 });
     assert_eq!(one("mc_node_create 257 6 8"), Command::McNodeCreate { rid: 257, ports: vec![6, 8] });
     assert_eq!(one("MC_NODE_ASSOCIATE 1113 0"), Command::McNodeAssociate { group: 1113, node: 0 });
-    assert_eq!(one("register_write c.r 5 100"), Command::RegisterWrite { name: "c.r".into(), index: 5, value: 100.into() });
-    let rates = vec![
-        MeterRate { per_microsecond: 0.000005, burst: 4 },
-        MeterRate { per_microsecond: 0.00002, burst: 5 },
-    ];
+    assert_eq!(
+        one("register_write c.r 5 100"),
+        Command::RegisterWrite { name: "c.r".into(), index: 5, value: 100.into() }
+    );
+    let rates =
+        vec![MeterRate { per_microsecond: 0.000005, burst: 4 }, MeterRate { per_microsecond: 0.00002, burst: 5 }];
     let cell = CellText::Index(2);
-    assert_eq!(one("meter_set_rates c.m 2 0.000005:4 0.00002:5"), Command::MeterSetRates { name: "c.m".into(), cell, rates });
+    assert_eq!(
+        one("meter_set_rates c.m 2 0.000005:4 0.00002:5"),
+        Command::MeterSetRates { name: "c.m".into(), cell, rates }
+    );
     let check = Some((CountUnit::Packets, Comparison::Ge, 2));
     assert_eq!(
         one("check_counter cntDum($A) packets >= 2"),
@@ -106,7 +116,10 @@ fn own_commands() {
         one("idle_timeout $h 10 us"),
         Command::Own(OwnCommand::IdleTimeout { handle: "h".into(), nanoseconds: 10_000 })
     );
-    assert_eq!(one("expire_time 2 1s"), Command::Own(OwnCommand::ExpireTime { profile: 2, nanoseconds: 1_000_000_000 }));
+    assert_eq!(
+        one("expire_time 2 1s"),
+        Command::Own(OwnCommand::ExpireTime { profile: 2, nanoseconds: 1_000_000_000 })
+    );
     let fields = Some(vec![(Some("a".to_owned()), 1.into()), (Some("b.c".to_owned()), 2.into())]);
     assert_eq!(one("check_digest d {a:1, b.c:2}"), Command::Own(OwnCommand::CheckDigest { name: "d".into(), fields }));
 }

@@ -159,7 +159,10 @@ impl Finding {
             }
             Finding::Missing { port, index, expect_line, expected } => {
                 let wanted = expected.as_deref().unwrap_or("(any packet)");
-                format!("{file}:{expect_line}: port {port}, packet {}: expected, but none came\n    - {wanted}\n", index + 1)
+                format!(
+                    "{file}:{expect_line}: port {port}, packet {}: expected, but none came\n    - {wanted}\n",
+                    index + 1
+                )
             }
             Finding::Unexpected { port, index, packet_line, got } => format!(
                 "{file}:{packet_line}: port {port}, packet {}: came from the packet at line {packet_line}, but none was \

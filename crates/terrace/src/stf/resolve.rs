@@ -5,7 +5,9 @@
 
 use super::script::{ActionText, KeyText};
 use super::value::{MatchText, Number, ones};
-use ir::{ActionCall, ActionId, ExternId, ExternKind, Key, KeyMatch, MatchKind, Pipeline, Table, TableId, Type, ValueSetId};
+use ir::{
+    ActionCall, ActionId, ExternId, ExternKind, Key, KeyMatch, MatchKind, Pipeline, Table, TableId, Type, ValueSetId,
+};
 use num_bigint::BigUint;
 use num_traits::Zero;
 use thiserror::Error;
@@ -130,8 +132,7 @@ pub fn action_call(
     among: impl Iterator<Item = ActionId>,
     text: &ActionText,
 ) -> Result<ActionCall, ResolveError> {
-    let named: Vec<_> =
-        among.filter_map(|id| Some((pipeline.actions.get(id)?.preamble.name.clone(), id))).collect();
+    let named: Vec<_> = among.filter_map(|id| Some((pipeline.actions.get(id)?.preamble.name.clone(), id))).collect();
     let id = pick("action", &text.name, &named)?;
     let action = &pipeline.actions[id];
     let refuse = |problem: String| ResolveError::Arguments {
@@ -264,14 +265,18 @@ fn key_match(key: &Key, text: &MatchText) -> Result<KeyMatch, ResolveError> {
         }
         (MatchKind::Exact | MatchKind::Selector, _) => Err(wrong("exact", "give one number without `*`")),
         (_, MatchText::Any) => Ok(absent(key)),
-        (MatchKind::Ternary, MatchText::Number(value)) => ternary(bits(value)?, &ones(width) ^ &(&value.wild & ones(width))),
+        (MatchKind::Ternary, MatchText::Number(value)) => {
+            ternary(bits(value)?, &ones(width) ^ &(&value.wild & ones(width)))
+        }
         (MatchKind::Ternary, MatchText::Mask(value, mask)) if mask.bits() <= u64::from(width) => {
             ternary(bits(value)?, mask.clone())
         }
         (MatchKind::Ternary, MatchText::Prefix(value, len)) if *len <= width => {
             ternary(bits(value)?, prefix_mask(width, *len))
         }
-        (MatchKind::Ternary, _) => Err(wrong("ternary", "give a number, with `*` for digits that don't care, or value&&&mask")),
+        (MatchKind::Ternary, _) => {
+            Err(wrong("ternary", "give a number, with `*` for digits that don't care, or value&&&mask"))
+        }
         (MatchKind::Lpm, MatchText::Number(value)) => match wild_suffix(value) {
             Some(wild) if wild <= width => Ok(prefix(bits(value)?, width, width - wild)),
             _ => Err(wrong("lpm", "`*` may stand only at the end")),

@@ -14,8 +14,8 @@ use num_bigint::BigUint;
 use num_traits::ToPrimitive;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tables::{
-    ActionProfileGroup, ActionProfileMember, ActionSpec, CloneSession, CounterData, EntryId, GroupMember, MeterConfig, MulticastGroup,
-    Replica, TableEntry, Update, UpdateKind, WriteBatch,
+    ActionProfileGroup, ActionProfileMember, ActionSpec, CloneSession, CounterData, EntryId, GroupMember, MeterConfig,
+    MulticastGroup, Replica, TableEntry, Update, UpdateKind, WriteBatch,
 };
 use thiserror::Error;
 
@@ -147,7 +147,9 @@ impl Runner<'_> {
             | Command::McNodeCreate { .. }
             | Command::McNodeUpdate { .. }
             | Command::McNodeAssociate { .. } => self.replicate(command),
-            Command::CheckCounter { .. } | Command::CounterRead { .. } | Command::CounterWrite { .. } => self.counter(command),
+            Command::CheckCounter { .. } | Command::CounterRead { .. } | Command::CounterWrite { .. } => {
+                self.counter(command)
+            }
             Command::RegisterRead { .. } | Command::RegisterWrite { .. } | Command::RegisterReset { .. } => {
                 self.register(command)
             }
@@ -173,7 +175,9 @@ impl Runner<'_> {
         let priority = match (table.has_priority(), priority) {
             // Control planes count from 1; p4c's tests use 0.
             (true, Some(priority)) => priority.saturating_add(1),
-            (true, None) => return Err(format!("table `{name}` needs a priority: write add {name} 10 ...; a greater one wins")),
+            (true, None) => {
+                return Err(format!("table `{name}` needs a priority: write add {name} 10 ...; a greater one wins"));
+            }
             // p4c's driver takes a number here and drops it, so do we.
             (false, _) => 0,
         };
@@ -328,7 +332,10 @@ impl Runner<'_> {
                     return Ok(());
                 };
                 let [ty] = elem.as_slice() else {
-                    return Err(format!("register `{name}` holds {} values an element; register_write sets only one", elem.len()));
+                    return Err(format!(
+                        "register `{name}` holds {} values an element; register_write sets only one",
+                        elem.len()
+                    ));
                 };
                 let bits = resolve::scalar(name, *ty, value).map_err(text)?;
                 self.write(Update::Register(register, Some(*index), vec![bits]))
@@ -371,7 +378,9 @@ impl Runner<'_> {
             Command::MeterArraySetRates { name, rates } => {
                 let meter = find(self.device.pipeline(), name)?;
                 let ExternKind::Meter { size, .. } = self.device.pipeline().externs[meter].kind else {
-                    return Err(format!("meter `{name}` is direct and has no array; set the rates of an entry by its handle"));
+                    return Err(format!(
+                        "meter `{name}` is direct and has no array; set the rates of an entry by its handle"
+                    ));
                 };
                 let config = meter_config(rates)?;
                 let indices = 0..size.min(MAX_METERS);
@@ -388,7 +397,8 @@ impl Runner<'_> {
         match command {
             OwnCommand::CheckRegister { name, index, comparison, value } => {
                 let leaves = self.device.register(self.find_register(name)?, *index)?;
-                let wanted = value.value.to_biguint().ok_or("a register's bits are not negative; give a bit pattern")?;
+                let wanted =
+                    value.value.to_biguint().ok_or("a register's bits are not negative; give a bit pattern")?;
                 let holds = leaves.len() == 1 && comparison.holds(&leaves[0], &wanted);
                 let shown: Vec<String> = leaves.iter().map(ToString::to_string).collect();
                 let (shown, symbol) = (shown.join(", "), comparison.symbol());
@@ -485,10 +495,13 @@ impl Runner<'_> {
             };
             let index = index.filter(|index| *index < leaves.len().min(types.len()));
             let shown = field.clone().unwrap_or_else(|| at.to_string());
-            let index = index.ok_or_else(|| format!("digest {name} has no field {shown}; it has {}", names.join(", ")))?;
+            let index =
+                index.ok_or_else(|| format!("digest {name} has no field {shown}; it has {}", names.join(", ")))?;
             let expected = resolve::scalar(&shown, types[index], value).map_err(text)?;
             let got = &leaves[index];
-            self.check(*got == expected, || format!("digest {name}: field {shown} is {got:#x}, expected {expected:#x}"));
+            self.check(*got == expected, || {
+                format!("digest {name}: field {shown} is {got:#x}, expected {expected:#x}")
+            });
         }
         Ok(())
     }
@@ -540,7 +553,10 @@ fn deletion(id: EntryId) -> Update {
 fn meter_config(rates: &[MeterRate]) -> Outcome<MeterConfig> {
     let per_second = |rate: &MeterRate| (rate.per_microsecond * 1e6).round().to_u64();
     let [committed, peak] = rates else {
-        return Err(format!("a meter has two rates, committed and peak, but {} are given; write RATE:BURST RATE:BURST", rates.len()));
+        return Err(format!(
+            "a meter has two rates, committed and peak, but {} are given; write RATE:BURST RATE:BURST",
+            rates.len()
+        ));
     };
     let too_large = "a rate does not fit 64 bits; give a smaller one";
     Ok(MeterConfig {

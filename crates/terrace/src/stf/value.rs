@@ -113,7 +113,8 @@ pub fn integer<T: TryFrom<BigInt>>(cursor: &mut Cursor<'_>, what: &str) -> Resul
     let start = cursor.clone();
     let number = number(cursor).map_err(|_| start.error(format!("expected the {what}"), "write it as a number"))?;
     let bits = std::mem::size_of::<T>() * 8;
-    let too_large = || start.error(format!("the {what} is out of range"), format!("it has to fit {bits} bits, without `*`"));
+    let too_large =
+        || start.error(format!("the {what} is out of range"), format!("it has to fit {bits} bits, without `*`"));
     if number.has_wildcards() {
         return Err(too_large());
     }

@@ -90,7 +90,9 @@ impl FieldArgs {
         let source = self.inner_src.ok_or_else(|| missing("--inner-src", "the inner source"))?;
         let destination = self.inner_dst.ok_or_else(|| missing("--inner-dst", "the inner destination"))?;
         if source.is_ipv4() != destination.is_ipv4() {
-            return Err(Failure::Usage("--inner-src and --inner-dst are of different families; give two of one".to_owned()));
+            return Err(Failure::Usage(
+                "--inner-src and --inner-dst are of different families; give two of one".to_owned(),
+            ));
         }
         if self.payload > 9000 {
             return Err(Failure::Usage("--payload is more than 9000; no jumbo frame holds that".to_owned()));
@@ -107,7 +109,8 @@ impl FieldArgs {
         let vtep = vteps.iter().map(|vtep| vtep.value).find(|vtep| vtep.is_ipv4() == server.is_ipv4());
         let gateway = self.outer_dst.or(vtep);
         let gateway = gateway.ok_or_else(|| missing("--outer-dst (or --region)", "the gateway's underlay address"))?;
-        let (port, own, peer) = known.uplink.map_or((None, None, None), |(port, own, peer)| (Some(port), Some(own), Some(peer)));
+        let (port, own, peer) =
+            known.uplink.map_or((None, None, None), |(port, own, peer)| (Some(port), Some(own), Some(peer)));
         let macs = (peer.unwrap_or(Mac([2, 0, 0, 0, 1, 1])), own.unwrap_or(Mac([2, 0, 0, 0, 1, 2])));
         let mut vxlan = vec![0x08, 0, 0, 0];
         vxlan.extend((vni << 8).to_be_bytes());
@@ -173,4 +176,3 @@ fn known(region: &Region, vni: u32, source: IpAddr) -> Known {
         uplink: uplink.map(|uplink| (uplink.port.value, uplink.mac.value, uplink.peer_mac.value)),
     }
 }
-

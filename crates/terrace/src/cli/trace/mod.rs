@@ -3,11 +3,11 @@
 mod fields;
 
 use super::failure::Failure;
-use super::inputs::{Inputs, InputArgs};
+use super::inputs::{InputArgs, Inputs};
 use super::ui::{Ui, style};
+use crate::stf::report::hex;
 use clap::Args;
 use fields::FieldArgs;
-use crate::stf::report::hex;
 use interp::{Config, Event, Interp, Outputs, Trace};
 use io::capture::{CaptureReader, Record};
 use packet::{Packet, Verdict};
@@ -134,7 +134,9 @@ fn verdicts(engine: &Interp, outputs: &Outputs) -> Vec<Value> {
     let reasons = engine.reasons();
     let one = |out: &interp::OutPacket| match out.verdict {
         Verdict::Forward { port } => json!({ "verdict": "forward", "port": port.0, "hex": hex(&out.bytes) }),
-        Verdict::ToCpu { reason } => json!({ "verdict": "cpu", "reason": reasons.cpu_name(reason), "hex": hex(&out.bytes) }),
+        Verdict::ToCpu { reason } => {
+            json!({ "verdict": "cpu", "reason": reasons.cpu_name(reason), "hex": hex(&out.bytes) })
+        }
         Verdict::Drop(reason) => json!({ "verdict": "drop", "reason": reasons.drop_name(reason) }),
     };
     outputs.packets().iter().map(one).collect()
@@ -149,9 +151,10 @@ fn render(trace: &Trace, verdicts: &[Value], verbose: bool) -> String {
             event @ Event::Packet { .. } => ("", format!("{}{event}{:#}", style::HEAD, style::HEAD)),
             Event::Enter { block, role } => ("  ", format!("{role} {}{block}{:#}", style::NAME, style::NAME)),
             event @ Event::Table { hit, .. } => ("    ", table(event, hit.as_ref())),
-            event @ (Event::State { .. } | Event::ParserError { .. } | Event::Architecture { .. } | Event::Log { .. }) => {
-                ("    ", event.to_string())
-            }
+            event @ (Event::State { .. }
+            | Event::ParserError { .. }
+            | Event::Architecture { .. }
+            | Event::Log { .. }) => ("    ", event.to_string()),
             event @ Event::Verdict { reason, .. } => {
                 let style = if reason.is_some() { style::BAD } else { style::GOOD };
                 ("", format!("{style}{event}{style:#}"))

@@ -1,0 +1,334 @@
+//! The command line from outside: help, exit codes, errors, and the shape of JSON.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// `terrace` in the repository's root.
+fn terrace(args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("terrace").unwrap();
+    command.current_dir(root()).env_remove("NO_COLOR").args(args);
+    command
+}
+
+/// Exit code, standard output, standard error.
+fn run(args: &[&str]) -> (i32, String, String) {
+    let output = terrace(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn json(args: &[&str]) -> (i32, Value) {
+    let (code, out, err) = run(args);
+    assert_eq!(err, "", "nothing but the document is said with --json");
+    (code, serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}")))
+}
+
+/// A file of a test of its own.
+fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path = folder.path().join(name);
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// Compares with the golden file; `BLESS=1` rewrites it.
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    assert!(wanted == text, "{} differs; BLESS=1 rewrites it. Now it is:\n{text}", path.display());
+}
+
+const REFLECTOR: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header byte_t { bit<8> b; }
+struct headers_t { byte_t h; }
+struct meta_t { }
+parser P(packet_in p, out headers_t hdr, inout meta_t m, inout standard_metadata_t s) {
+    state start { p.extract(hdr.h); transition accept; }
+}
+control V(inout headers_t hdr, inout meta_t m) { apply { } }
+control I(inout headers_t hdr, inout meta_t m, inout standard_metadata_t s) {
+    action to(bit<9> port) { s.egress_spec = port; }
+    action drop() { mark_to_drop(s); }
+    table t {
+        key = { hdr.h.b: exact; }
+        actions = { to; drop; }
+        default_action = drop();
+    }
+    apply { t.apply(); }
+}
+control E(inout headers_t hdr, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control C(inout headers_t hdr, inout meta_t m) { apply { } }
+control D(packet_out p, in headers_t hdr) { apply { p.emit(hdr.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+#[test]
+fn help_of_every_command() {
+    let commands: &[&[&str]] = &[
+        &[],
+        &["check"],
+        &["compile"],
+        &["run"],
+        &["trace"],
+        &["stf"],
+        &["region"],
+        &["region", "check"],
+        &["region", "entries"],
+        &["region", "schema"],
+        &["gateway"],
+        &["gateway", "run"],
+        &["gateway", "apply"],
+        &["gateway", "stats"],
+        &["gateway", "stop"],
+        &["lab"],
+        &["lab", "up"],
+        &["lab", "down"],
+        &["lab", "status"],
+        &["lab", "ping"],
+        &["completions"],
+    ];
+    for command in commands {
+        let (code, out, _) = run(&[*command, &["--help"]].concat());
+        assert_eq!(code, 0, "{command:?}");
+        golden(&format!("help{}.txt", command.iter().map(|word| format!("-{word}")).collect::<String>()), &out);
+    }
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    assert_eq!(run(&[]).0, 2);
+    assert_eq!(run(&["frobnicate"]).0, 2);
+    assert_eq!(run(&["check"]).0, 2);
+    assert_eq!(run(&["compile", "x.p4", "--dump", "soup"]).0, 2);
+    let (code, _, err) = run(&["trace"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("there is no packet to trace; give one of --pcap"), "{err}");
+    assert_eq!(run(&["compile", "programs/gateway/gateway.p4", "--dump", "ir-after:soup"]).0, 2);
+}
+
+#[test]
+fn check_says_what_is_wrong_and_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = file(&folder, "good.p4", REFLECTOR);
+    let bad = file(&folder, "bad.p4", &REFLECTOR.replace("mark_to_drop(s)", "mark_to_dorp(s)"));
+    let (code, out, err) = run(&["check", &good]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.ends_with("good.p4: accepted (0 errors, 0 warnings)\n"), "{out}");
+    let (code, out, err) = run(&["check", &good, &bad]);
+    assert_eq!(code, 1);
+    assert!(out.contains("bad.p4: refused (1 errors"), "{out}");
+    assert!(err.contains("mark_to_dorp") && err.contains("bad.p4:13:"), "{err}");
+    assert!(!err.contains('\u{1b}'), "no colours where there is no terminal");
+    let (code, document) = json(&["check", "--json", &bad]);
+    assert_eq!(code, 1);
+    let finding = &document[0]["diagnostics"][0];
+    assert_eq!((&document[0]["accepted"], &finding["line"]), (&false.into(), &13.into()));
+    for field in ["severity", "code", "message", "file", "line", "column"] {
+        assert!(!finding[field].is_null(), "{field} in {finding}");
+    }
+    assert!(run(&["check", "--color", "always", &bad]).2.contains('\u{1b}'));
+}
+
+#[test]
+fn a_refused_program_is_3_where_it_is_an_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = file(&folder, "bad.p4", "control {");
+    let (code, out, err) = run(&["compile", &bad]);
+    assert_eq!((code, out.as_str()), (3, ""));
+    assert!(err.contains("bad.p4:1:"), "{err}");
+    let (code, document) = json(&["--json", "compile", &bad]);
+    assert_eq!((code, &document["error"]["kind"]), (3, &"refused".into()));
+    assert!(!document["error"]["diagnostics"][0]["message"].is_null());
+    assert_eq!(run(&["compile", "no/such/file.p4"]).0, 3);
+}
+
+#[test]
+fn every_stage_can_be_dumped() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = file(&folder, "reflector.p4", REFLECTOR);
+    let passes = run(&["compile", &program, "--dump", "passes"]).1;
+    let first = passes.split_whitespace().next().unwrap().to_owned();
+    let (before, after) = (format!("ir-before:{first}"), format!("ir-after:{first}"));
+    for stage in ["tokens", "syntax", "typed", "ir", "p4info", &before, &after] {
+        let (code, out, err) = run(&["compile", &program, "--dump", stage]);
+        assert_eq!((code, err.as_str()), (0, ""), "{stage}");
+        let needle = if stage == "p4info" { "I.t" } else { "egress_spec" };
+        assert!(out.contains(needle), "{stage} names {needle}:\n{out}");
+    }
+    let target = folder.path().join("out.ir").display().to_string();
+    assert_eq!(run(&["compile", &program, "-o", &target]).0, 0);
+    let printed = run(&["compile", &program]).1;
+    assert_eq!(fs::read_to_string(&target).unwrap(), printed);
+    assert!(ir::text::parse(&printed).is_ok(), "the IR dump can be read again");
+    assert_eq!(run(&["compile", &program, "-o", "/no/such/folder/x"]).0, 4);
+}
+
+#[test]
+fn stf_passes_fails_and_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = file(&folder, "p.p4", REFLECTOR);
+    let stf = |text: &str| file(&folder, "t.stf", text);
+    let (code, out, _) = run(&["stf", &program, &stf("add t hdr.h.b:1 to(port:2)\npacket 0 01aa\nexpect 2 01aa$\n")]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("PASS") && out.contains("1 packets in, 1 out"), "{out}");
+    let test =
+        stf("add t hdr.h.b:1 to(port:2)\npacket 0 01aa\nexpect 2 01bb\npacket 0 01cc\npacket 0 05\nexpect 3 05\n");
+    let (code, out, _) = run(&["stf", &program, &test]);
+    assert_eq!(code, 1);
+    golden("stf-fail.txt", &out.replace(&folder.path().display().to_string(), "DIR"));
+    let (code, document) = json(&["stf", "--json", &program, &test]);
+    let kinds: Vec<&str> =
+        document["report"]["findings"].as_array().unwrap().iter().map(|f| f["kind"].as_str().unwrap()).collect();
+    assert_eq!((code, kinds), (1, vec!["differs", "unexpected", "missing"]));
+    let (code, _, err) = run(&["stf", &program, &stf("add t hdr.h.b:1 fly()\n")]);
+    assert_eq!(code, 3);
+    assert!(err.contains("t.stf:1: the program has no action `fly`; it has `I.to`, `I.drop`"), "{err}");
+    let (code, _, err) = run(&["stf", &program, &stf("wait\npacket 0 0x\n")]);
+    assert!(code == 3 && err.contains("t.stf:2:11:"), "{err}");
+}
+
+#[test]
+fn entries_file_run_and_captures() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = file(&folder, "p.p4", REFLECTOR);
+    let entries =
+        file(&folder, "entries.txt", "# two ports\nI.t: hdr.h.b=1 -> to(port=2)\nt: hdr.h.b=2 -> to(port=3)\n");
+    let input = folder.path().join("in.pcap");
+    write_capture(&input, &[&[1, 0xaa], &[2, 0xbb], &[9, 0xcc]]);
+    let out_dir = folder.path().join("out");
+    let input = format!("4={}", input.display());
+    let out = out_dir.display().to_string();
+    let args = ["run", "--json", "--program", &program, "--entries", &entries, "--in", &input, "--out-dir", &out];
+    let (code, stats) = json(&args);
+    assert_eq!(code, 0);
+    assert_eq!((&stats["received"]["packets"], &stats["forwarded"]["packets"]), (&3.into(), &2.into()));
+    assert_eq!(stats["drops"]["program_drop"]["packets"], 1);
+    assert!(out_dir.join("2.pcap").exists() && out_dir.join("3.pcap").exists() && !out_dir.join("4.pcap").exists());
+
+    let wrong = file(&folder, "wrong.txt", "I.t: hdr.h.b=1 -> to(port=2)\n\nt: hdr.h.b=300 -> fly()\nx: -> y()\n");
+    let (code, _, err) = run(&["run", "--program", &program, "--entries", &wrong, "--in", &input]);
+    assert_eq!(code, 3);
+    assert!(err.contains("wrong.txt:3: ") && err.contains("wrong.txt:4: "), "all wrong lines are named: {err}");
+    let (code, _, err) = run(&["run", "--program", &program, "--in", "no-such.pcap"]);
+    assert!(code == 3 && err.contains("no-such.pcap"), "{err}");
+}
+
+fn write_capture(path: &Path, packets: &[&[u8]]) {
+    let mut bytes = 0xa1b2_c3d4u32.to_be_bytes().to_vec();
+    bytes.extend([0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1]);
+    for (second, packet) in packets.iter().enumerate() {
+        let length = (packet.len() as u32).to_be_bytes();
+        bytes.extend((second as u32).to_be_bytes());
+        bytes.extend([0, 0, 0, 0]);
+        bytes.extend(length);
+        bytes.extend(length);
+        bytes.extend(*packet);
+    }
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn trace_names_the_line_of_the_region_file() {
+    let region = ["--region", "examples/lab.yaml"];
+    let from_fields =
+        ["--vni", "100", "--inner-src", "10.0.0.11", "--inner-dst", "10.0.0.12", "--proto", "tcp", "--dport", "80"];
+    let (code, out, err) = run(&[&["trace"], &region[..], &from_fields].concat());
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("from examples/lab.yaml:50: VM red-b"), "{out}");
+    assert!(out.contains("=> sent on port 2"), "{out}");
+    let (code, document) = json(&[&["trace", "--json"], &region[..], &from_fields].concat());
+    assert_eq!(code, 0);
+    assert_eq!(document["verdicts"][0]["verdict"], "forward");
+    let hit = |table: &str| {
+        let steps = document["steps"].as_array().unwrap();
+        let found = steps
+            .iter()
+            .find(|step| step["table"]["table"] == table)
+            .unwrap_or_else(|| panic!("{table} in {document}"));
+        found["table"]["hit"]["provenance"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(hit("gateway.tenancy.tenant"), "examples/lab.yaml:26: VPC red");
+    // The packet that was built is the packet that is traced when it comes as hex digits.
+    let packet = document["packet"]["hex"].as_str().unwrap();
+    let again = json(&[&["trace", "--json", "--port", "1", "--hex", packet], &region[..]].concat()).1;
+    assert_eq!(again["verdicts"], document["verdicts"]);
+}
+
+#[test]
+fn a_traced_drop_has_the_name_that_the_program_gives_it() {
+    let args = ["trace", "--json", "--region", "examples/lab.yaml", "--vni", "100", "--inner-src", "10.0.0.11"];
+    let to = |destination: &str, more: &[&str]| {
+        json(&[&args[..], &["--inner-dst", destination], more].concat()).1["verdicts"][0].clone()
+    };
+    assert_eq!(to("10.66.0.1", &[])["reason"], "blackhole_route");
+    assert_eq!(to("10.0.0.12", &["--dport", "2323"])["reason"], "acl_denied_in");
+    assert_eq!(to("10.0.0.99", &[])["reason"], "unknown_vm");
+    assert_eq!(to("8.8.8.8", &[])["verdict"], "cpu");
+    let unknown = ["--vni", "77", "--inner-src", "10.0.0.1", "--inner-dst", "10.0.0.2", "--outer-src", "192.0.2.11"];
+    let (_, document) = json(&[&["trace", "--json", "--region", "examples/lab.yaml"][..], &unknown].concat());
+    assert_eq!(document["verdicts"][0]["reason"], "unknown_vni");
+}
+
+#[test]
+fn trace_says_what_it_lacks() {
+    let (code, _, err) = run(&["trace", "--vni", "1", "--inner-src", "10.0.0.1", "--inner-dst", "10.0.0.2"]);
+    assert!(code == 2 && err.contains("give --outer-src (or --region)"), "{err}");
+    let (code, _, err) = run(&["trace", "--hex", "0g"]);
+    assert!(code == 2 && err.contains("`g` is no hex digit"), "{err}");
+    let (code, _, err) = run(&["trace", "--vni", "1", "--inner-src", "10.0.0.1", "--inner-dst", "::1"]);
+    assert!(code == 2 && err.contains("different families"), "{err}");
+}
+
+#[test]
+fn region_files() {
+    let (code, out, _) = run(&["region", "check", "examples/lab.yaml"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("examples/lab.yaml: accepted (3 VPCs, 7 VMs, 3 servers)"), "{out}");
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(root().join("examples/lab.yaml")).unwrap();
+    let wrong = file(&folder, "wrong.yaml", &text.replace("vpc: green, server: s3", "vpc: grean, server: s3"));
+    let (code, out, _) = run(&["region", "check", &wrong]);
+    assert_eq!(code, 1);
+    assert!(out.contains("grean") && out.contains("mend:") && out.contains("refused (1 problems)"), "{out}");
+    let (code, document) = json(&["region", "check", "--json", &wrong]);
+    assert_eq!((code, &document[0]["accepted"]), (1, &false.into()));
+    assert!(document[0]["problems"][0]["line"].as_u64().unwrap() > 1);
+    assert_eq!(run(&["region", "entries", &wrong]).0, 3);
+    let (code, entries) = json(&["region", "entries", "--json", "--table", "vm_nc", "examples/lab.yaml"]);
+    assert_eq!((code, entries.as_array().unwrap().len()), (0, 14));
+    assert!(entries[0]["provenance"].as_str().unwrap().starts_with("examples/lab.yaml:"));
+    let schema: Value = serde_json::from_str(&run(&["region", "schema"]).1).unwrap();
+    assert_eq!(schema["title"], "RegionFile");
+}
+
+#[test]
+fn a_gateway_that_does_not_run_is_4() {
+    let (code, _, err) = run(&["gateway", "stats", "--control", "/no/such/socket"]);
+    assert_eq!(code, 4);
+    assert!(err.contains("no gateway listens on /no/such/socket") && err.contains("terrace gateway run"), "{err}");
+    let (code, document) = json(&["gateway", "stop", "--json", "--control", "/no/such/socket"]);
+    assert_eq!((code, &document["error"]["kind"]), (4, &"environment".into()));
+    let (code, _, err) = run(&["gateway", "run", "--port", "x"]);
+    assert!(code == 2 && err.contains("NUMBER=INTERFACE"), "{err}");
+    let (code, _, err) = run(&["lab", "status", "--name", "nosuchlab"]);
+    assert!(code == 4 && err.contains("there is no lab called `nosuchlab`"), "{err}");
+}
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, out, _) = run(&["completions", shell]);
+        assert_eq!(code, 0);
+        assert!(out.contains("terrace") && out.contains("region"), "{shell}");
+    }
+}
