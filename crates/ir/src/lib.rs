@@ -6,6 +6,7 @@
 mod body;
 mod builder;
 mod cfg;
+mod declare;
 mod entity;
 pub mod eval;
 mod externs;
@@ -22,6 +23,7 @@ pub mod verify;
 pub use body::*;
 pub use builder::*;
 pub use cfg::*;
+pub use declare::*;
 pub use entity::*;
 pub use externs::*;
 pub use pipeline::*;

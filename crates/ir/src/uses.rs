@@ -14,6 +14,9 @@ impl Body {
 impl Inst {
     /// Calls `f` for each value that the instruction uses, in order, repeats included.
     pub fn for_each_use(&self, mut f: impl FnMut(Value)) {
+        if let Inst::Const(_) = self {
+            return;
+        }
         // One walk serves reading and rewriting; the copy is a few words (or one short list for extern calls).
         self.clone().for_each_use_mut(|v| f(*v));
     }

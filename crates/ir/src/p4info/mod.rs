@@ -11,6 +11,7 @@ mod ids;
 mod model;
 mod objects;
 mod tree;
+mod tree_types;
 mod txtpb;
 mod types;
 

@@ -5,6 +5,7 @@ mod parse;
 mod parse_body;
 mod parse_decl;
 mod parse_extern;
+mod parse_table;
 mod print;
 mod print_body;
 mod print_decl;

@@ -1,7 +1,7 @@
 //! Declarations: names, types, and the links between headers, variables, stacks and unions.
 
 use super::{Problem, Verifier};
-use crate::builder::CORE_ERRORS;
+use crate::declare::CORE_ERRORS;
 use crate::entity::*;
 use crate::pipeline::*;
 use crate::types::{Const, MAX_WIDTH, Type};

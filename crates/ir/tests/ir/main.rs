@@ -3,6 +3,8 @@
 mod eval;
 mod execute;
 mod generate;
+mod generate_body;
+mod p4info;
 mod passes;
 mod refused;
 mod text;
