@@ -1,0 +1,7 @@
+//! Tests of what the control plane may write, and of what is there afterwards.
+
+mod capacity;
+mod pipeline;
+mod refusals;
+mod state;
+mod text;
