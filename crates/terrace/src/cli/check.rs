@@ -52,7 +52,13 @@ impl CheckArgs {
             }
             let found = compiled.diagnostics.iter().map(|d| d.to_json(&compiled.source_map));
             let diagnostics = found.collect();
-            all.push(Checked { file: file.display().to_string(), accepted: errors == 0, errors, warnings, diagnostics });
+            all.push(Checked {
+                file: file.display().to_string(),
+                accepted: errors == 0,
+                errors,
+                warnings,
+                diagnostics,
+            });
         }
         if ui.json {
             ui.result(&all, String::new)?;

@@ -70,7 +70,8 @@ impl CompileArgs {
     pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
         let text = self.text(ui)?;
         if let Some(path) = &self.output {
-            let failed = |error| Failure::environment(format!("cannot write {}: {error}; check the path", path.display()));
+            let failed =
+                |error| Failure::environment(format!("cannot write {}: {error}; check the path", path.display()));
             std::fs::write(path, &text).map_err(failed)?;
             return ui.result(&serde_json::json!({ "written": path, "bytes": text.len() }), String::new);
         }

@@ -99,7 +99,9 @@ impl FromStr for PortArg {
     fn from_str(text: &str) -> Result<PortArg, String> {
         let parts = text.split_once('=').and_then(|(number, interface)| Some((number.parse().ok()?, interface)));
         match parts {
-            Some((number, interface)) if !interface.is_empty() => Ok(PortArg { number, interface: interface.to_owned() }),
+            Some((number, interface)) if !interface.is_empty() => {
+                Ok(PortArg { number, interface: interface.to_owned() })
+            }
             _ => Err(format!("`{text}` is no port; write NUMBER=INTERFACE, as in 1=eth0")),
         }
     }
@@ -115,7 +117,9 @@ impl GatewayArgs {
                 answer => Err(unexpected(&answer)),
             },
             GatewayCommand::Stop(args) => match request(&args, &Request::Stop)? {
-                Answer::Stopping => ui.result(&serde_json::json!({ "stopping": true }), || "the gateway stops".to_owned()),
+                Answer::Stopping => {
+                    ui.result(&serde_json::json!({ "stopping": true }), || "the gateway stops".to_owned())
+                }
                 answer => Err(unexpected(&answer)),
             },
         }
@@ -159,10 +163,8 @@ impl RunArgs {
         };
         let socket = ControlSocket::open(&socket).map_err(Failure::environment)?;
         let ports = self.open_ports(&inputs)?;
-        let config = Config {
-            ports: Some(ports.iter().map(|port| port.id.0).collect::<BTreeSet<u32>>()),
-            ..Config::default()
-        };
+        let config =
+            Config { ports: Some(ports.iter().map(|port| port.id.0).collect::<BTreeSet<u32>>()), ..Config::default() };
         let mut engine =
             Interp::new(Arc::clone(&inputs.pipeline), config).map_err(|error| Failure::Bug(error.to_string()))?;
         engine.write(&inputs.batch).map_err(|refused| Failure::refused(&refused.error))?;
@@ -192,9 +194,12 @@ impl RunArgs {
             ports.extend(uplinks.map(|number| PortArg { number, interface: format!("port{number}") }));
         }
         if ports.is_empty() {
-            return Err(Failure::Usage("the gateway has no port; give --port NUMBER=INTERFACE, or --region".to_owned()));
+            return Err(Failure::Usage(
+                "the gateway has no port; give --port NUMBER=INTERFACE, or --region".to_owned(),
+            ));
         }
-        let open = || ports.iter().map(|port| Ok(Attached::new(port.number, RawPort::open(&port.interface)?))).collect();
+        let open =
+            || ports.iter().map(|port| Ok(Attached::new(port.number, RawPort::open(&port.interface)?))).collect();
         let opened: Result<Vec<Attached>, io::PortError> = match &self.netns {
             Some(name) => Namespace::open(name).and_then(|namespace| namespace.run(open)).map_err(Failure::system)?,
             None => open(),

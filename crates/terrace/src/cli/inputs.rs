@@ -80,7 +80,8 @@ pub fn load_region(path: &Path, pipeline: &Pipeline, numbers: &mut Numbers, ui: 
 
 /// Reads entries, one a line; `#` starts a comment. All lines that are wrong are named.
 fn read_entries(path: &Path, pipeline: &Pipeline) -> Result<WriteBatch, Failure> {
-    let refuse = |error: std::io::Error| Failure::Refused(format!("cannot read {}: {error}; check the path", path.display()));
+    let refuse =
+        |error: std::io::Error| Failure::Refused(format!("cannot read {}: {error}; check the path", path.display()));
     if std::fs::metadata(path).map_err(refuse)?.len() > MAX_ENTRIES_FILE {
         return Err(Failure::Refused(format!("{} is longer than {MAX_ENTRIES_FILE} bytes; split it", path.display())));
     }

@@ -101,7 +101,8 @@ impl CheckArgs {
             match loaded {
                 Ok(region) => {
                     let file = &region.file;
-                    (checked.vpcs, checked.vms, checked.servers) = (file.vpcs.len(), file.vms.len(), file.servers.len());
+                    (checked.vpcs, checked.vms, checked.servers) =
+                        (file.vpcs.len(), file.vms.len(), file.servers.len());
                 }
                 Err(LoadError::Wrong(problems)) => {
                     (checked.problems, checked.more) = (problems.problems, problems.more);
@@ -155,7 +156,11 @@ impl EntriesArgs {
             let name = &pipeline.tables[entry.table].preamble.name;
             if wanted(name) {
                 let provenance = entry.provenance.as_deref().map(str::to_owned);
-                shown.push(EntryJson { table: name.clone(), entry: tables::format_entry(&pipeline, entry), provenance });
+                shown.push(EntryJson {
+                    table: name.clone(),
+                    entry: tables::format_entry(&pipeline, entry),
+                    provenance,
+                });
             }
         }
         if ui.json {

@@ -124,7 +124,9 @@ impl RunArgs {
             .map_err(|error| Failure::Bug(error.to_string()))?;
         engine.write(&inputs.batch).map_err(|refused| Failure::refused(&refused.error))?;
         if let Some(dir) = &self.out_dir {
-            let failed = |error| Failure::Environment(format!("cannot make {}: {error}; choose another directory", dir.display()));
+            let failed = |error| {
+                Failure::Environment(format!("cannot make {}: {error}; choose another directory", dir.display()))
+            };
             fs::create_dir_all(dir).map_err(failed)?;
         }
         let mut sinks = Sinks { dir: self.out_dir.clone(), files: BTreeMap::new() };
@@ -145,7 +147,8 @@ impl RunArgs {
     fn files(&self) -> Result<Vec<InputFile>, Failure> {
         let mut files = self.input.clone();
         let Some(dir) = &self.in_dir else { return Ok(files) };
-        let failed = |error: std::io::Error| Failure::Refused(format!("cannot read {}: {error}; check the path", dir.display()));
+        let failed =
+            |error: std::io::Error| Failure::Refused(format!("cannot read {}: {error}; check the path", dir.display()));
         for entry in fs::read_dir(dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if path.extension().is_none_or(|extension| extension != "pcap") {
@@ -175,9 +178,7 @@ fn run_all(engine: &mut Interp, sources: &mut [Source], sinks: &mut Sinks) -> Re
             let waiting = sources.iter_mut().filter_map(|s| Some((s.next.as_ref()?.received_at, s)));
             let Some((time, source)) = waiting.min_by_key(|(time, _)| *time) else { break };
             if let Some(packet) = &source.next {
-                batch
-                    .push_bytes(packet.bytes(), source.port, time)
-                    .map_err(|error| Failure::Bug(error.to_string()))?;
+                batch.push_bytes(packet.bytes(), source.port, time).map_err(|error| Failure::Bug(error.to_string()))?;
             }
             now = time;
             source.advance()?;
@@ -198,4 +199,3 @@ fn run_all(engine: &mut Interp, sources: &mut [Source], sinks: &mut Sinks) -> Re
         }
     }
 }
-

@@ -54,7 +54,8 @@ impl StfArgs {
 const MAX_TEST: u64 = 64 << 20;
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let refuse = |error: std::io::Error| Failure::Refused(format!("cannot read {}: {error}; check the path", path.display()));
+    let refuse =
+        |error: std::io::Error| Failure::Refused(format!("cannot read {}: {error}; check the path", path.display()));
     if std::fs::metadata(path).map_err(refuse)?.len() > MAX_TEST {
         return Err(Failure::Refused(format!("{} is longer than {MAX_TEST} bytes; split it", path.display())));
     }

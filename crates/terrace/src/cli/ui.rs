@@ -72,9 +72,9 @@ pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout();
     let newline = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::environment(format!("cannot write to standard output: {error}; check where it is redirected to")))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::environment(format!(
+            "cannot write to standard output: {error}; check where it is redirected to"
+        ))),
         _ => Ok(()),
     }
 }
