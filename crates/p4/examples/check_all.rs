@@ -19,8 +19,10 @@ fn check(path: &Path, options: &Options) -> Outcome {
     let map = parsed.source_map;
     let mut diagnostics = parsed.diagnostics;
     let before = diagnostics.iter().any(Diagnostic::is_error);
+    // What is left of a program with syntax errors is checked, too, for the sake of finding panics.
+    let (typed, more) = p4::check::check(&parsed.program, &map);
+    p4::hir::dump(&typed);
     if !before {
-        let (_, more) = p4::check::check(&parsed.program, &map);
         diagnostics.extend(more);
     }
     let errors = diagnostics.iter().filter(|d| d.is_error()).map(|d| located(&map, d)).collect();

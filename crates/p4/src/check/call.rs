@@ -187,7 +187,8 @@ impl Checker<'_> {
             }
             let result = self.resolve(result);
             let known = !self.mentions(result, &|k| matches!(k, TyKind::Unknown));
-            return known.then(|| Bound { type_args: Vec::new(), args: Vec::new(), result });
+            let args = vec![CallArg::Missing; sig.params.len()];
+            return known.then(|| Bound { type_args: Vec::new(), args, result });
         }
         self.infer_result(result, hint);
         self.default_to_int(&bound);
@@ -196,76 +197,6 @@ impl Checker<'_> {
         let args = bound.into_iter().map(|(param, ty, arg)| self.finish_arg(param, ty, arg, sig)).collect();
         let result = self.resolve(result);
         Some(Bound { type_args, args, result })
-    }
-
-    /// Type arguments that only the place of the call decides.
-    fn infer_result(&mut self, result: Ty, hint: Option<Ty>) {
-        let result = self.resolve(result);
-        if let (TyKind::Infer(var), Some(hint)) = (self.kind(result).clone(), hint)
-            && !self.has_infer(hint)
-        {
-            self.bind(var, hint);
-        }
-    }
-
-    /// What has only literals without a width to go by is an `int`.
-    fn default_to_int(&mut self, bound: &[(LocalId, Ty, CallArg)]) {
-        for (_, ty, arg) in bound {
-            let ty = self.resolve(*ty);
-            if let (TyKind::Infer(var), CallArg::Expr(value)) = (self.kind(ty).clone(), arg) {
-                self.bind(var, value.ty);
-            }
-        }
-    }
-
-    /// Type arguments that matter only for optional parameters, which are left out, are `void`.
-    fn unused_type_args(
-        &mut self,
-        own: &[(crate::hir::TypeParamId, Ty)],
-        sig: &Signature,
-        bound: &[(LocalId, Ty, CallArg)],
-    ) {
-        for (param, ty) in own {
-            let mentions = |c: &Self, ty: Ty| c.mentions(ty, &|k| *k == TyKind::Param(*param));
-            let mut of = bound.iter().filter(|(p, ..)| mentions(self, self.local(*p).ty)).peekable();
-            if of.peek().is_some() && of.all(|b| b.2 == CallArg::Missing) && !mentions(self, sig.result) {
-                self.give_up_to(*ty, Types::VOID);
-            }
-        }
-    }
-
-    fn finish_type_args(
-        &mut self,
-        own: &[(crate::hir::TypeParamId, Ty)],
-        sig: &Signature,
-        span: Span,
-    ) -> Option<Vec<Ty>> {
-        let mut types = Vec::new();
-        for (param, ty) in own {
-            let ty = self.resolve(*ty);
-            let name = self.prog.type_params[param.index()].clone();
-            let problem = if self.has_infer(ty) {
-                self.give_up(ty);
-                Some("cannot be inferred from the arguments")
-            } else if ty == Types::VOID && sig.params.is_empty() {
-                Some("cannot be `void`")
-            } else if sig.kind != SigKind::Constructor && self.has_inf_int(ty) {
-                Some("has no width: a number here has none")
-            } else {
-                None
-            };
-            if let Some(problem) = problem {
-                let message = format!("type argument `{name}` of `{}` {problem}", sig.name);
-                let help = match self.has_inf_int(ty) {
-                    true => "give the numbers a width, as in `16w5`".to_owned(),
-                    false => format!("write it, as in `{}<...>(...)`", sig.name),
-                };
-                self.error(Diagnostic::error("infer-type", span, message).label(sig.span, "declared here").help(help));
-                return None;
-            }
-            types.push(ty);
-        }
-        Some(types)
     }
 
     /// An argument, before all type arguments are known.
@@ -299,38 +230,6 @@ impl Checker<'_> {
             self.infer_from(ty, value.ty);
         }
         Some(CallArg::Expr(value))
-    }
-
-    /// Sets inference variables in a parameter's type from an argument's. Literals without a width decide nothing yet,
-    /// and what does not fit is reported later.
-    pub(super) fn infer_from(&mut self, param: Ty, arg: Ty) {
-        let (param, arg) = (self.resolve(param), self.resolve(arg));
-        match (self.kind(param).clone(), self.kind(arg).clone()) {
-            (TyKind::Infer(_), TyKind::InfInt | TyKind::Infer(_) | TyKind::InvalidHeader) => {}
-            (TyKind::Infer(var), _) => {
-                self.bind(var, arg);
-            }
-            (TyKind::Struct(a, xs), TyKind::Struct(b, ys)) if a == b => self.infer_all(&xs, &ys),
-            (TyKind::Struct(id, xs), TyKind::Tuple(ys)) => {
-                let fields = self.fields_of(id, &xs);
-                self.infer_all(&fields, &ys);
-            }
-            (TyKind::Extern(a, xs), TyKind::Extern(b, ys)) if a == b => self.infer_all(&xs, &ys),
-            (TyKind::Tuple(xs), TyKind::Tuple(ys)) => self.infer_all(&xs, &ys),
-            (TyKind::List(x), TyKind::List(y)) => self.infer_from(x, y),
-            (TyKind::List(x), TyKind::Tuple(ys)) => ys.into_iter().for_each(|y| self.infer_from(x, y)),
-            (TyKind::Stack(x, _), TyKind::Stack(y, _)) => self.infer_from(x, y),
-            (TyKind::Object(..), TyKind::Object(..)) => {
-                self.unify(param, arg);
-            }
-            _ => {}
-        }
-    }
-
-    fn infer_all(&mut self, params: &[Ty], args: &[Ty]) {
-        for (param, arg) in params.iter().zip(args) {
-            self.infer_from(*param, *arg);
-        }
     }
 
     /// An argument, converted to the parameter's type.

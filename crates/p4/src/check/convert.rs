@@ -67,6 +67,7 @@ impl Checker<'_> {
         }
         match (self.kind(expr.ty).clone(), self.kind(to).clone()) {
             (TyKind::InfInt, TyKind::Bit(_) | TyKind::Int(_)) => Ok(self.sized_int(expr, to)),
+            (TyKind::InfInt, TyKind::NewType(_)) if self.width(to).is_some() => Ok(self.sized_int(expr, to)),
             (TyKind::Bit(_) | TyKind::Int(_), TyKind::InfInt) => Ok(self.retype(expr, to)),
             (TyKind::Enum(id), TyKind::Bit(_) | TyKind::Int(_))
                 if self.prog.enums[id.index()].underlying == Some(to) =>

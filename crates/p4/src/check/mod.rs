@@ -5,17 +5,18 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `scope` | what a name means |
-//! | `types`, `fields` | what a written type means, and where it may stand |
-//! | `infer`, `unify` | type arguments that nobody wrote |
+//! | `scope`, `names` | what a name means |
+//! | `types`, `fields`, `size` | what a written type means, where it may stand, how many bits it has |
+//! | `infer`, `infer_args`, `unify` | type arguments that nobody wrote |
 //! | `convert`, `cast` | implicit and explicit conversions |
-//! | `fold*` | the value of what is known at compile time |
-//! | `expr*`, `member`, `keyset` | expressions |
+//! | `fold`, `fold_value` | the value of what is known at compile time |
+//! | `expr`, `expr_list`, `expr_ops`, `expr_slice`, `member`, `lvalue` | expressions |
 //! | `call`, `overload`, `method`, `builtin` | calls |
-//! | `decl*`, `function`, `extern_decl`, `instance`, `control`, `parser`, `select` | declarations |
-//! | `table*`, `entry` | tables |
-//! | `stmt*`, `switch`, `returns` | statements |
-//! | `arch` | what v1model and PNA add to the language's rules |
+//! | `decl`, `function`, `returns`, `extern_decl`, `instance`, `control`, `parser` | declarations |
+//! | `keyset`, `select` | key sets and transitions |
+//! | `table`, `table_action`, `entry`, `entry_rules`, `same_expr` | tables |
+//! | `stmt`, `stmt_loop`, `switch` | statements |
+//! | `annotation`, `control_names`, `arch` | annotations, names that the control plane sees, what v1model adds |
 //!
 //! What is wrong becomes a [`Diagnostic`]; the walk goes on, and [`hir::TyKind::Unknown`] keeps one mistake from
 //! being reported twice.
@@ -41,6 +42,7 @@ mod fold;
 mod fold_value;
 mod function;
 mod infer;
+mod infer_args;
 mod instance;
 mod keyset;
 mod lvalue;
@@ -62,9 +64,6 @@ mod table;
 mod table_action;
 mod types;
 mod unify;
-
-#[cfg(test)]
-mod tests;
 
 use crate::ast;
 use crate::diag::Diagnostic;

@@ -120,3 +120,10 @@ proptest! {
         ));
     }
 }
+
+#[test]
+fn a_refused_argument_of_a_default_action() {
+    survive(
+        "action a(inout bit<8> x, bit<8> y) { }\ncontrol C(inout bit<8> z) { table t { actions = { a(z); } default_action = a(q, 1); } apply { } }",
+    );
+}

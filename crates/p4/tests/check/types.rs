@@ -207,16 +207,6 @@ fn new_types() {
               |
               = help: `type` applies to `bit`, `int` with a width and `bool`; `typedef` gives any type another name
 
-            error[type-mismatch]: `a_t` is needed here, and this is of type `int`
-             --> main.p4:4:15
-              |
-            4 | const a_t a = 1;
-              |       ---     ^
-              |       |
-              |       the type of the constant
-              |
-              = help: if the change of type is meant, write `(a_t)1`
-
             error[operand]: `+` does not apply to `a_t` and `int`
              --> main.p4:5:15
               |
