@@ -3,6 +3,7 @@
 mod check;
 mod compile;
 mod completions;
+mod demo;
 pub mod failure;
 mod gateway;
 mod inputs;
@@ -65,6 +66,7 @@ enum Command {
     Lab(lab::LabArgs),
     Region(region::RegionArgs),
     Stf(stf::StfArgs),
+    Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -97,6 +99,7 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
         Command::Lab(args) => args.run(ui),
         Command::Region(args) => args.run(ui),
         Command::Stf(args) => args.run(ui),
+        Command::Demo(args) => args.run(ui),
         Command::Completions(args) => args.run(Cli::command()),
     }
 }
