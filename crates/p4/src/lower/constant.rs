@@ -188,7 +188,7 @@ impl Lower<'_> {
                 Some(_) => Known::Int(BigInt::zero()),
                 None => Known::Enum(*id, 0),
             },
-            TyKind::NewType(id) => self.known_default(self.hir.newtypes[id.index()].of)?,
+            TyKind::NewType(_) => self.known_default(self.behind_new_types(ty))?,
             _ => return None,
         })
     }
@@ -206,7 +206,7 @@ impl Lower<'_> {
             TyKind::Int(w) => Some(Known::Int(fit(number(self)?, w, true))),
             TyKind::InfInt => Some(Known::Int(number(self)?)),
             TyKind::Bool => Some(Known::Bool(!number(self)?.is_zero())),
-            TyKind::NewType(id) => self.known_cast(known, self.hir.newtypes[id.index()].of),
+            TyKind::NewType(_) => self.known_cast(known, self.behind_new_types(ty)),
             TyKind::Enum(id) => match (&known, self.hir.enums[id.index()].underlying) {
                 (Known::Int(_), Some(of)) => self.known_cast(known, of),
                 _ => Some(known),

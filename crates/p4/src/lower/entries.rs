@@ -107,7 +107,7 @@ impl Lower<'_> {
     fn priorities(&mut self, decl: &hir::Table) -> Res<Vec<i32>> {
         let count = decl.entries.len() as i64;
         if decl.const_entries {
-            return Ok((0..count).map(|n| i32::try_from(count - n).unwrap_or(i32::MAX)).collect());
+            return Ok(const_priorities(&decl.entries));
         }
         let largest_wins = match self.known_property(decl, "largest_priority_wins") {
             Some(super::constant::Known::Bool(b)) => b,
@@ -159,6 +159,18 @@ impl Lower<'_> {
         let value = decl.properties.iter().find(|p| *p.name == *name)?.value.as_ref()?;
         self.try_known(value)
     }
+}
+
+/// Priorities of `const entries`: the first that matches wins. Not in the specification, but what p4c's back-end for simple_switch
+/// does: `@priority(n)` puts an entry at the `n`th place instead of its own.
+fn const_priorities(entries: &[hir::Entry]) -> Vec<i32> {
+    let place = |(n, entry): (usize, &hir::Entry)| {
+        let given = super::names::number(&entry.annotations, "priority").and_then(|n| i32::try_from(n).ok());
+        given.unwrap_or_else(|| i32::try_from(n + 1).unwrap_or(i32::MAX))
+    };
+    let places: Vec<i32> = entries.iter().enumerate().map(place).collect();
+    let last = places.iter().max().copied().unwrap_or(0);
+    places.iter().map(|place| (last - place).saturating_add(1)).collect()
 }
 
 /// How many ones a prefix mask begins with; `None` for other masks.

@@ -19,6 +19,10 @@ impl Lower<'_> {
     /// Evaluates.
     pub(super) fn eval(&mut self, expr: &Expr) -> Res<Val> {
         self.check_size(expr.span)?;
+        self.deeper(expr.span, |lower| lower.eval_kind(expr))
+    }
+
+    fn eval_kind(&mut self, expr: &Expr) -> Res<Val> {
         match &expr.kind {
             ExprKind::Int(n) => match self.shape(expr.ty) {
                 Shape::Scalar(ty) => Ok(Val::Scalar(self.constant(ty, n))),
@@ -137,7 +141,8 @@ impl Lower<'_> {
             let same = if op == ast::BinaryOp::Ne { self.b.logical_not(same) } else { same };
             return Ok(Val::Scalar(same));
         }
-        let (a, b) = if matches!(op, ast::BinaryOp::Shl | ast::BinaryOp::Shr) { (a, b) } else { self.same_width(a, b) };
+        let keeps = matches!(op, ast::BinaryOp::Shl | ast::BinaryOp::Shr | ast::BinaryOp::Concat);
+        let (a, b) = if keeps { (a, b) } else { self.same_width(a, b) };
         let a = self.scalar_value(a, left.ty, left.span)?;
         let b = match (op, b) {
             (ast::BinaryOp::Shl | ast::BinaryOp::Shr, Val::Int(n)) => {
@@ -159,6 +164,15 @@ impl Lower<'_> {
             (Val::Scalar(a), Val::Int(n)) => {
                 let ty = self.b.value_type(a);
                 (Val::Scalar(a), Val::Scalar(self.constant(ty, &n)))
+            }
+            (Val::Scalar(a), Val::Scalar(b)) => {
+                let (at, bt) = (self.b.value_type(a), self.b.value_type(b));
+                match (at, bt) {
+                    // Only numbers of type `int` that are known at run time differ in width.
+                    (ir::Type::Int(x), ir::Type::Int(y)) if x < y => (Val::Scalar(self.b.cast(bt, a)), Val::Scalar(b)),
+                    (ir::Type::Int(x), ir::Type::Int(y)) if x > y => (Val::Scalar(a), Val::Scalar(self.b.cast(at, b))),
+                    _ => (Val::Scalar(a), Val::Scalar(b)),
+                }
             }
             (a, b) => (a, b),
         }

@@ -57,6 +57,8 @@ use value::Val;
 
 /// How deep calls of functions, actions, controls and parsers may nest.
 const MAX_CALL_DEPTH: usize = 64;
+/// How deep calls, and the statements and expressions in them, may nest in all: lowering recurses as deep.
+const MAX_DEPTH: usize = 600;
 /// How many SSA values and blocks one programmable block may have.
 const MAX_BODY: usize = 1 << 20;
 /// How many scalar variables a pipeline may have.
@@ -114,9 +116,15 @@ struct Lower<'a> {
     reported: HashSet<(Span, String)>,
     /// A limit was hit: nothing more is lowered.
     stopped: bool,
+    /// How deep the type nests that is being looked at.
+    type_depth: usize,
+    /// How deep calls, statements and expressions nest at the moment.
+    depth: usize,
     files: HashMap<Arc<str>, u16>,
 
     shapes: HashMap<hir::Ty, Shape>,
+    /// Number of variables of a type's storage, and whether there are headers in it.
+    sizes: HashMap<hir::Ty, (usize, bool)>,
     enums: HashMap<hir::EnumId, ir::EnumId>,
     names: HashMap<String, u32>,
     named_types: HashSet<String>,
@@ -159,6 +167,9 @@ impl<'a> Lower<'a> {
             stopped: false,
             files: HashMap::new(),
             shapes: HashMap::new(),
+            sizes: HashMap::new(),
+            type_depth: 0,
+            depth: 0,
             enums: HashMap::new(),
             names: HashMap::new(),
             named_types: HashSet::new(),
@@ -217,6 +228,17 @@ impl<'a> Lower<'a> {
             return self.report(Diagnostic::error("limit", span, message).help(help));
         }
         Ok(())
+    }
+
+    /// Does something one level deeper.
+    fn deeper<T>(&mut self, span: Span, work: impl FnOnce(&mut Self) -> Res<T>) -> Res<T> {
+        if self.depth >= MAX_DEPTH {
+            return self.limit(span, "calls, statements and expressions nest too deep once all calls are inlined");
+        }
+        self.depth += 1;
+        let done = work(self);
+        self.depth -= 1;
+        done
     }
 
     /// The IR's source position of a span.

@@ -12,6 +12,9 @@ impl Lower<'_> {
     /// The type as P4Runtime describes it; types with a name are recorded.
     pub(super) fn data_type(&mut self, ty: Ty) -> DataType {
         let ty = self.ty(ty);
+        if self.is_too_large(ty) {
+            return DataType::Tuple(Vec::new());
+        }
         match self.types.kind(ty).clone() {
             TyKind::Bool => DataType::Bool,
             TyKind::Bit(w) => DataType::Bit(w),

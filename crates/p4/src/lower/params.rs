@@ -120,8 +120,9 @@ impl Lower<'_> {
         let val = self.eval(expr)?;
         let val = self.convert(val, expr.ty, ty, expr.span)?;
         if self.has_headers(ty) {
+            // What a nested call of the same function gave may still be in this very storage.
             let place = self.param_storage(param, context, bound)?;
-            self.store(&place, &val, expr.span)
+            self.assign(&place, val, ty, expr.span)
         } else {
             bound.bindings.push((param, Binding::Val(val)));
             Ok(())
@@ -145,7 +146,7 @@ impl Lower<'_> {
         } else {
             let val = self.read_access(&to, ty, expr.span)?;
             let place = self.param_storage(param, context, bound)?;
-            self.store(&place, &val, expr.span)?;
+            self.assign(&place, val, ty, expr.span)?;
             bound.copy_outs.push(CopyOut { to, from: place, ty, span: expr.span });
         }
         Ok(())

@@ -16,7 +16,7 @@ impl Lower<'_> {
                 break;
             }
             self.at(stmt.span);
-            let result = self.check_size(stmt.span).and_then(|()| self.stmt(stmt));
+            let result = self.check_size(stmt.span).and_then(|()| self.deeper(stmt.span, |lower| lower.stmt(stmt)));
             done = done.and(result);
         }
         done

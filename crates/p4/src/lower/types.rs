@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// How deep types nest. Deeper ones count as too large for storage, so that whoever walks a type's parts recurses no deeper.
+const MAX_TYPE_DEPTH: usize = 128;
+
 /// A field of a struct, header or union; an element of a tuple.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
@@ -49,6 +52,16 @@ impl Lower<'_> {
 
     /// The type with type parameters replaced.
     pub(super) fn replace(&mut self, ty: Ty, subst: &HashMap<hir::TypeParamId, Ty>) -> Ty {
+        if subst.is_empty() || self.type_depth >= MAX_TYPE_DEPTH {
+            return ty;
+        }
+        self.type_depth += 1;
+        let replaced = self.replace_parts(ty, subst);
+        self.type_depth -= 1;
+        replaced
+    }
+
+    fn replace_parts(&mut self, ty: Ty, subst: &HashMap<hir::TypeParamId, Ty>) -> Ty {
         let kind = match self.types.kind(ty).clone() {
             TyKind::Param(param) => return subst.get(&param).copied().unwrap_or(ty),
             TyKind::Struct(id, args) if !args.is_empty() => TyKind::Struct(id, self.replace_all(&args, subst)),
@@ -94,7 +107,10 @@ impl Lower<'_> {
                 Some(of) => self.shape(of),
                 None => Shape::Scalar(Type::Enum(self.enum_id(id))),
             },
-            TyKind::NewType(id) => self.shape(self.hir.newtypes[id.index()].of),
+            TyKind::NewType(_) => {
+                let of = self.behind_new_types(ty);
+                self.shape(of)
+            }
             TyKind::Struct(id, args) => self.struct_shape(id, &args),
             TyKind::Tuple(tys) => {
                 let member = |(n, ty): (usize, &Ty)| Member { name: format!("f{n}").into(), ty: *ty };
@@ -107,6 +123,14 @@ impl Lower<'_> {
             TyKind::Set(of) => self.shape(of),
             _ => Shape::Opaque,
         }
+    }
+
+    /// What a chain of `type` declarations stands for.
+    pub(super) fn behind_new_types(&self, mut ty: Ty) -> Ty {
+        while let TyKind::NewType(id) = self.types.kind(ty) {
+            ty = self.hir.newtypes[id.index()].of;
+        }
+        ty
     }
 
     fn struct_shape(&mut self, id: hir::StructId, args: &[Ty]) -> Shape {
@@ -134,6 +158,9 @@ impl Lower<'_> {
     /// Fields of a header in wire order, those of structs in it with dotted names.
     fn header_fields(&mut self, prefix: &str, members: &[Member], out: &mut Vec<HeaderField>) {
         for member in members {
+            if self.is_too_large(member.ty) {
+                continue;
+            }
             let name = format!("{prefix}{}", member.name);
             match self.shape(member.ty) {
                 Shape::Scalar(ty) => out.push(HeaderField { name, ty }),
@@ -164,39 +191,82 @@ impl Lower<'_> {
 
     /// The scalar types that a type's values consist of, without validities.
     pub(super) fn leaves(&mut self, ty: Ty, out: &mut Vec<Type>) {
+        if self.is_too_large(ty) {
+            return;
+        }
         match self.shape(ty) {
             Shape::Scalar(ty) => out.push(ty),
             Shape::Struct(members) | Shape::Header(_, members) | Shape::Union(members) => {
                 members.iter().for_each(|m| self.leaves(m.ty, out));
             }
-            Shape::Stack(of, size) => (0..size.min(MAX_VARS as u32)).for_each(|_| self.leaves(of, out)),
+            Shape::Stack(of, size) => (0..size).for_each(|_| self.leaves(of, out)),
             Shape::List(_) | Shape::Known | Shape::Void | Shape::Opaque => {}
         }
     }
 
-    /// How many variables a type's storage takes.
+    /// How many variables a type's storage takes, at least one for each part. Types that name a type twice which names a type
+    /// twice ... are exponentially large: whoever walks a type's parts asks here first.
     pub(super) fn storage_size(&mut self, ty: Ty) -> usize {
-        match self.shape(ty) {
-            Shape::Scalar(_) => 1,
-            Shape::Struct(members) | Shape::Header(_, members) | Shape::Union(members) => {
-                members.iter().fold(1, |sum: usize, m| sum.saturating_add(self.storage_size(m.ty)))
-            }
-            Shape::Stack(of, size) => self.storage_size(of).saturating_mul(size as usize),
-            _ => 0,
+        let ty = self.ty(ty);
+        if let Some((size, _)) = self.sizes.get(&ty) {
+            return *size;
         }
+        self.measure(ty).0
+    }
+
+    /// Whether a type is too large to have storage.
+    pub(super) fn is_too_large(&mut self, ty: Ty) -> bool {
+        self.storage_size(ty) > MAX_VARS
     }
 
     /// Whether values of the type hold headers: such values live in storage.
     pub(super) fn has_headers(&mut self, ty: Ty) -> bool {
-        match self.shape(ty) {
-            Shape::Header(..) | Shape::Union(_) | Shape::Stack(..) => true,
-            Shape::Struct(members) => members.iter().any(|m| self.has_headers(m.ty)),
-            _ => false,
+        let ty = self.ty(ty);
+        if let Some((_, headers)) = self.sizes.get(&ty) {
+            return *headers;
         }
+        self.measure(ty).1
+    }
+
+    fn measure(&mut self, ty: Ty) -> (usize, bool) {
+        if self.type_depth >= MAX_TYPE_DEPTH {
+            return (usize::MAX, false);
+        }
+        self.type_depth += 1;
+        let measured = self.measure_parts(ty);
+        self.type_depth -= 1;
+        self.sizes.insert(ty, measured);
+        measured
+    }
+
+    fn measure_parts(&mut self, ty: Ty) -> (usize, bool) {
+        let mut headers = false;
+        let size = match self.shape(ty) {
+            Shape::Scalar(_) => 1,
+            shape @ (Shape::Struct(_) | Shape::Header(..) | Shape::Union(_)) => {
+                headers = !matches!(shape, Shape::Struct(_));
+                let (Shape::Struct(members) | Shape::Header(_, members) | Shape::Union(members)) = shape else {
+                    return (0, false);
+                };
+                members.iter().fold(1, |sum: usize, m| {
+                    headers |= self.has_headers(m.ty);
+                    sum.saturating_add(self.storage_size(m.ty))
+                })
+            }
+            Shape::Stack(of, size) => {
+                headers = true;
+                self.storage_size(of).saturating_mul(size as usize)
+            }
+            _ => 0,
+        };
+        (size, headers)
     }
 
     /// The sizes of the specification's section "Reading type sizes": least and greatest, in bits.
     pub(super) fn size_in_bits(&mut self, ty: Ty) -> (u64, u64) {
+        if self.is_too_large(ty) {
+            return (0, 0);
+        }
         match self.shape(ty) {
             Shape::Scalar(Type::Varbit(w)) => (0, w.into()),
             Shape::Scalar(ty) => (ty.width().into(), ty.width().into()),

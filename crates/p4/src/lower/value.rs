@@ -87,6 +87,9 @@ impl Lower<'_> {
 
     /// The default value of a type: zero, invalid, the first member of an enumeration.
     pub(super) fn default_value(&mut self, ty: Ty) -> Val {
+        if self.is_too_large(ty) {
+            return Val::Void;
+        }
         match self.shape(ty) {
             Shape::Scalar(ty) => Val::Scalar(self.zero(ty)),
             Shape::Struct(members) => Val::Struct(members.iter().map(|m| self.default_value(m.ty)).collect()),
@@ -285,9 +288,7 @@ impl Lower<'_> {
         match self.shape(ty) {
             Shape::Scalar(_) => values.next().map_or(Val::Void, Val::Scalar),
             Shape::Struct(members) => Val::Struct(members.iter().map(|m| self.unflatten(m.ty, values)).collect()),
-            Shape::Header(_, members) => {
-                Val::Header(members.iter().map(|m| self.unflatten(m.ty, values)).collect())
-            }
+            Shape::Header(_, members) => Val::Header(members.iter().map(|m| self.unflatten(m.ty, values)).collect()),
             Shape::Stack(of, size) => Val::Stack((0..size).map(|_| self.unflatten(of, values)).collect(), ty),
             _ => Val::Void,
         }

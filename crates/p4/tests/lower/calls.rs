@@ -218,3 +218,27 @@ fn generic_function() {
     "#]],
     );
 }
+
+/// The inner call's result is still in the storage that the outer call's parameter gets.
+#[test]
+fn nested_calls_of_one_function() {
+    let top = "struct two { eth_t x; eth_t y; }
+        two swap(in two p) { return { p.y, p.x }; }";
+    let ingress = "apply { two t; t.x = hdr.eth; t.y = hdr.inner; t = swap(swap(t)); hdr.eth = t.x; }";
+    check_ingress(top, ingress, expect![[r#"
+        control "ingress" ingress {
+          entry block0
+        block0:
+          set_invalid $ingress.t.x
+          set_invalid $ingress.t.y
+          copy_header $ingress.t.x, $hdr.eth
+          copy_header $ingress.t.y, $hdr.inner
+          copy_header $ingress.swap.p.x, $ingress.t.y
+          copy_header $ingress.swap.p.y, $ingress.t.x
+          copy_header $ingress.t.x, $ingress.swap.p.y
+          copy_header $ingress.t.y, $ingress.swap.p.x
+          copy_header $hdr.eth, $ingress.t.x
+          return
+        }
+    "#]]);
+}

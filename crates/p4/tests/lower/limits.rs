@@ -73,3 +73,50 @@ fn too_much_storage() {
     "#]],
     );
 }
+
+/// Each struct holds the one before twice: 2^60 variables.
+#[test]
+fn exponential_types_end() {
+    let mut top = String::from("struct s0 { bit<8> x; }\n");
+    for n in 1..=60 {
+        writeln!(top, "struct s{n} {{ s{} a; s{} b; }}", n - 1, n - 1).expect("a string takes all");
+    }
+    check_errors(&v1model(&top, "apply { s60 x; }"), expect![[r#"
+        limit at `x`: the program has more than 262144 scalar variables
+    "#]]);
+}
+
+#[test]
+fn deep_types_end() {
+    let mut top = String::from("struct s0 { bit<8> x; }\n");
+    for n in 1..=5000 {
+        writeln!(top, "struct s{n} {{ s{} a; }}", n - 1).expect("a string takes all");
+    }
+    check_errors(&v1model(&top, "apply { s5000 x; s5000 y = x; }"), expect![[r#"
+        limit at `x`: the program has more than 262144 scalar variables
+    "#]]);
+}
+
+/// Blocks in blocks, in functions that call each other: each is within its own limit, the sum is not.
+#[test]
+fn deep_nesting_over_calls_ends() {
+    let mut top = String::from("void f0(inout bit<8> x) { x = x + 1; }\n");
+    for n in 1..=40 {
+        let (open, close) = ("if (x != 3) {".repeat(60), "}".repeat(60));
+        writeln!(top, "void f{n}(inout bit<8> x) {{ {open} f{}(x); {close} }}", n - 1).expect("a string takes all");
+    }
+    check_errors(&v1model(&top, "apply { f40(meta.b); }"), expect![[r#"
+        limit at `if`: this nests deeper than 256 levels
+    "#]]);
+}
+
+#[test]
+fn names_are_taken_once() {
+    let top = "control sub(inout meta_t meta) {
+            @name(\".t\") table t { key = { meta.a: exact; } actions = { NoAction; } }
+            apply { t.apply(); }
+        }";
+    check_errors(&v1model(top, "sub() one; sub() two; apply { one.apply(meta); two.apply(meta); }"), expect![[r#"
+        control-plane-name at `t`: table `t` has an absolute name, and its control has several instances
+    "#]]);
+}

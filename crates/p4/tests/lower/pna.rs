@@ -66,7 +66,8 @@ fn blocks_share_what_they_should() {
           emit $hdr.eth
           return
         }
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
