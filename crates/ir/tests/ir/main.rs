@@ -1,5 +1,6 @@
 //! Tests of the IR through its public interface.
 
+mod documentation;
 mod eval;
 mod execute;
 mod generate;

@@ -4,6 +4,7 @@ use expect_test::{Expect, expect};
 use ir::p4info::{compare, generate, name_hash, to_txtpb};
 use ir::text::parse;
 use ir::*;
+use proptest::prelude::*;
 
 fn pipeline(text: &str) -> Pipeline {
     let pipeline = parse(&format!("pipeline \"p\" v1model\n{text}")).unwrap_or_else(|e| panic!("{e:#?}"));
@@ -577,12 +578,18 @@ fn differences_name_the_field() {
         assert_ne!(text, same, "{from}");
         compare(&info, &text).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
-    expect!["tables[41423567].match_fields[1].bitwidth: 8 here, 9 there"].assert_eq(&differ("bitwidth: 8", "bitwidth: 9"));
-    expect![[r#"tables[41423567].preamble[41423567].alias: "t" here, "u" there"#]].assert_eq(&differ("alias: \"t\"", "alias: \"u\""));
-    expect!["tables[41423567].is_const_table: nothing here, true there"].assert_eq(&differ("size: 1024", "size: 1024 is_const_table: true"));
-    expect![[r#"actions[19829826].params[1].annotations: nothing here, "@z" there"#]].assert_eq(&differ("name: \"x\"", "name: \"x\" annotations: \"@z\""));
-    expect!["the text: nothing here, line 7: a name or a value is missing there"].assert_eq(&differ("tables {", "tables { {"));
-    expect!["the text: nothing here, line 1: a string has no end there"].assert_eq(&compare(&info, "tables { a: \"").iter().map(ToString::to_string).collect::<String>());
+    expect!["tables[41423567].match_fields[1].bitwidth: 8 here, 9 there"]
+        .assert_eq(&differ("bitwidth: 8", "bitwidth: 9"));
+    expect![[r#"tables[41423567].preamble[41423567].alias: "t" here, "u" there"#]]
+        .assert_eq(&differ("alias: \"t\"", "alias: \"u\""));
+    expect!["tables[41423567].is_const_table: nothing here, true there"]
+        .assert_eq(&differ("size: 1024", "size: 1024 is_const_table: true"));
+    expect![[r#"actions[19829826].params[1].annotations: nothing here, "@z" there"#]]
+        .assert_eq(&differ("name: \"x\"", "name: \"x\" annotations: \"@z\""));
+    expect!["the text: nothing here, line 7: a name or a value is missing there"]
+        .assert_eq(&differ("tables {", "tables { {"));
+    expect!["the text: nothing here, line 1: a string has no end there"]
+        .assert_eq(&compare(&info, "tables { a: \"").iter().map(ToString::to_string).collect::<String>());
     // Order, defaults and layout mean nothing.
     let (head, tables) = same.split_once("tables {").expect("a table");
     let (tables, actions) = tables.split_once("actions {").expect("an action");
@@ -590,6 +597,14 @@ fn differences_name_the_field() {
         + &format!("tables {{ is_const_table: false {tables}")
         + head;
     assert_eq!(compare(&info, &other), []);
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_compares_as_equal(bytes in prop::collection::vec(any::<u8>(), 0..1200)) {
+        let info = generate(&crate::generate::pipeline(&bytes));
+        prop_assert_eq!(compare(&info, &to_txtpb(&info)), vec![]);
+    }
 }
 
 #[test]
