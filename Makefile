@@ -19,7 +19,8 @@ lint:
 
 # Criterion benchmarks: compile time, packets per second, loading a million entries.
 bench:
-	cargo bench --workspace --locked
+	cargo bench --locked -p testkit
+	cargo run --release --locked -q -p testkit --example load_region -- 1000000
 
 # Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly toolchain.
 FUZZ_SECONDS ?= 600

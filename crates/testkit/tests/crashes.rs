@@ -7,7 +7,8 @@ use testkit::gateway;
 fn inputs(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = gateway::root().join("tests/crashes").join(target);
     let files = std::fs::read_dir(&folder).map(|f| f.flatten().map(|e| e.path()).collect()).unwrap_or_else(|_| vec![]);
-    let readme = std::fs::read_to_string(gateway::root().join("tests/crashes/README.md")).expect("tests/crashes/README.md");
+    let readme =
+        std::fs::read_to_string(gateway::root().join("tests/crashes/README.md")).expect("tests/crashes/README.md");
     files
         .into_iter()
         .map(|path| {
@@ -25,7 +26,8 @@ fn p4_source() {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let mut loader = p4::preprocess::MemoryLoader::new().with("main.p4", text);
         for name in ["core.p4", "v1model.p4", "pna.p4"] {
-            let text = std::fs::read_to_string(gateway::root().join("programs/include").join(name)).expect("an include file");
+            let text =
+                std::fs::read_to_string(gateway::root().join("programs/include").join(name)).expect("an include file");
             loader = loader.with(format!("include/{name}"), text);
         }
         let options = p4::compile::Options { include_dirs: vec!["include".into()], ..Default::default() };
@@ -57,7 +59,8 @@ fn region_file() {
 #[test]
 fn packets() {
     let region = region::load(&gateway::root().join("examples/lab.yaml")).expect("the example is right");
-    let mut engine = gateway::serve(gateway::pipeline().expect("the gateway compiles"), &region).expect("entries are taken");
+    let mut engine =
+        gateway::serve(gateway::pipeline().expect("the gateway compiles"), &region).expect("entries are taken");
     let model = testkit::model::Model::new(&region);
     for (path, bytes) in inputs("packets") {
         let outputs = engine.process(&bytes, 1, 0);

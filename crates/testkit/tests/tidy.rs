@@ -34,7 +34,8 @@ const LICENCES: &[&str] = &[
     "Unlicense",
 ];
 
-/// Longest source file, in lines. 100 to 400 is what reads well.
+/// Longest source file, in lines. 100 to 400 is what reads well. An include file is one interface and stays in one piece;
+/// tests that are lists of cases may be longer.
 const MAX_LINES: usize = 600;
 
 fn root() -> PathBuf {
@@ -141,6 +142,7 @@ fn unsafe_stays_where_it_belongs() {
 fn files_can_be_read_in_one_sitting() {
     let too_long: Vec<String> = all_sources()
         .iter()
+        .filter(|(name, _)| !name.starts_with("programs/include/") && !name.contains("/tests/"))
         .map(|(name, text)| (name, text.lines().count()))
         .filter(|(_, lines)| *lines > MAX_LINES)
         .map(|(name, lines)| format!("{name}: {lines} lines"))

@@ -1,0 +1,196 @@
+//! Applying a batch: each update is checked and made in turn, and all are taken back if one is refused.
+
+mod entries;
+mod objects;
+
+use crate::batch::*;
+use crate::entry::{Action, Entry, PackedKey};
+use crate::error::{EntryError, UpdateError, WriteError};
+use crate::profile::Profile;
+use crate::state::State;
+use crate::validate;
+use ir::{ExternId, ExternKind, Pipeline, TableId, ValueSetId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most copies that a multicast group or session makes.
+pub const MAX_REPLICAS: usize = 1024;
+
+/// How to take a step back.
+enum Undo {
+    Remove(TableId, Arc<Entry>),
+    Put(TableId, Arc<Entry>),
+    Default(TableId, Action),
+    Users((ExternId, bool, u32), u64),
+    Profile(ExternId, Arc<Profile>),
+    ValueSet(ValueSetId, Arc<Vec<PackedKey>>),
+    Meters(Arc<BTreeMap<(ExternId, u64), MeterConfig>>),
+    Multicast(Arc<BTreeMap<u32, MulticastGroup>>),
+    Clones(Arc<BTreeMap<u32, CloneSession>>),
+    ExpireTimes(Arc<BTreeMap<u8, u64>>),
+}
+
+/// A batch that is being applied.
+struct Transaction<'a> {
+    state: &'a mut State,
+    pipeline: Arc<Pipeline>,
+    undo: Vec<Undo>,
+    changes: Vec<Change>,
+}
+
+impl State {
+    /// Applies a batch and returns what has changed, in order. If one update is refused, nothing has changed.
+    pub fn apply(&mut self, batch: &WriteBatch) -> Result<Vec<Change>, WriteError> {
+        let pipeline = self.pipeline.clone();
+        let sequence = self.sequence;
+        let capacity = batch.updates.len();
+        let mut transaction = Transaction {
+            state: self,
+            pipeline,
+            undo: Vec::with_capacity(capacity),
+            changes: Vec::with_capacity(capacity),
+        };
+        for (index, update) in batch.updates.iter().enumerate() {
+            if let Err(error) = transaction.update(update) {
+                transaction.roll_back();
+                self.sequence = sequence;
+                return Err(WriteError { index, error });
+            }
+        }
+        let changes = transaction.changes;
+        self.version += 1;
+        Ok(changes)
+    }
+
+    /// What [`State::apply`] would say, without a change.
+    pub fn check(&self, batch: &WriteBatch) -> Result<(), WriteError> {
+        self.clone().apply(batch).map(drop)
+    }
+
+    /// Adds an entry that a packet asked for (PNA `add_entry`); key and arguments are packed and fit, all keys are exact.
+    /// `None` if the key is there already, the table is full, or its entries are const.
+    pub fn add_from_data_plane(
+        &mut self,
+        table: TableId,
+        key: PackedKey,
+        action: Action,
+        idle_timeout_ns: u64,
+    ) -> Option<Arc<Entry>> {
+        let declared = self.pipeline.tables.get(table)?;
+        let full = declared.size.is_some_and(|size| self.entry_count(table) as u64 >= size);
+        if full || declared.const_entries || self.find(table, &key, 0).is_some() {
+            return None;
+        }
+        self.sequence += 1;
+        self.version += 1;
+        let entry = Arc::new(Entry {
+            key,
+            priority: 0,
+            is_const: false,
+            action,
+            sequence: self.sequence,
+            idle_timeout_ns,
+            meter: None,
+            provenance: None,
+            metadata: Box::default(),
+        });
+        let layouts = self.layouts.clone();
+        Arc::make_mut(&mut self.tables[table.0 as usize]).insert(&layouts[table.0 as usize], entry.clone());
+        Some(entry)
+    }
+
+    /// Takes out an entry whose idle time has passed in a table that deletes such entries.
+    pub fn remove_idle(&mut self, table: TableId, entry: &Entry) {
+        let Some(declared) = self.pipeline.tables.get(table) else { return };
+        let layouts = self.layouts.clone();
+        let index = table.0 as usize;
+        let removed = Arc::make_mut(&mut self.tables[index]).remove(&layouts[index], &entry.key, entry.priority);
+        if removed.is_none() {
+            return;
+        }
+        self.version += 1;
+        let (Some(profile), Some((group, id))) = (declared.implementation, member_of(&entry.action)) else { return };
+        if let Some(users) = Arc::make_mut(&mut self.users).get_mut(&(profile, group, id)) {
+            *users = users.saturating_sub(1);
+        }
+    }
+}
+
+/// The member (`false`) or group (`true`) that an action names.
+fn member_of(action: &Action) -> Option<(bool, u32)> {
+    match action {
+        Action::Call(..) => None,
+        Action::Member(id) => Some((false, *id)),
+        Action::Group(id) => Some((true, *id)),
+    }
+}
+
+impl Transaction<'_> {
+    fn update(&mut self, update: &Update) -> Result<(), UpdateError> {
+        match update {
+            Update::Entry(UpdateKind::Insert, entry) => self.insert(entry)?,
+            Update::Entry(UpdateKind::Modify, entry) => self.modify(entry)?,
+            Update::Entry(UpdateKind::Delete, entry) => self.delete(entry)?,
+            Update::DefaultAction(table, spec) => self.default_action(*table, spec.as_ref())?,
+            Update::Member(kind, member) => self.member(*kind, member)?,
+            Update::Group(kind, group) => self.group(*kind, group)?,
+            Update::ValueSet(set, members) => self.value_set(*set, members)?,
+            Update::Meter(meter, index, config) => self.meter(*meter, *index, config.as_ref())?,
+            Update::DirectMeter(id, config) => self.direct_meter(id, config.as_ref())?,
+            Update::Counter(counter, index, data) => {
+                let size = |kind: &ExternKind| match kind {
+                    ExternKind::Counter { size, .. } => Some(*size),
+                    _ => None,
+                };
+                self.index(*counter, *index, "counter", size)?;
+                self.changes.push(Change::Counter(*counter, *index, *data));
+            }
+            Update::DirectCounter(id, data) => {
+                let table = validate::table(&self.pipeline, id.table)?;
+                if table.direct_counter.is_none() {
+                    return Err(EntryError::NoDirectCounter { table: table.preamble.name.clone() }.into());
+                }
+                let entry = self.existing(id.table, &id.keys, id.priority)?;
+                self.changes.push(Change::DirectCounter(id.table, entry, *data));
+            }
+            Update::Register(register, index, values) => self.register(*register, *index, values)?,
+            Update::Multicast(kind, group) => self.multicast(*kind, group)?,
+            Update::Clone(kind, session) => self.clone_session(*kind, session)?,
+            Update::ExpireTime(profile, time) => {
+                self.undo.push(Undo::ExpireTimes(self.state.expire_times.clone()));
+                Arc::make_mut(&mut self.state.expire_times).insert(*profile, *time);
+                self.changes.push(Change::ExpireTime(*profile));
+            }
+        }
+        Ok(())
+    }
+
+    fn roll_back(self) {
+        let state = self.state;
+        for step in self.undo.into_iter().rev() {
+            match step {
+                Undo::Remove(table, entry) => {
+                    let index = table.0 as usize;
+                    let layouts = &state.layouts[index];
+                    Arc::make_mut(&mut state.tables[index]).remove(layouts, &entry.key, entry.priority);
+                }
+                Undo::Put(table, entry) => {
+                    let index = table.0 as usize;
+                    Arc::make_mut(&mut state.tables[index]).insert(&state.layouts[index], entry);
+                }
+                Undo::Default(table, action) => Arc::make_mut(&mut state.tables[table.0 as usize]).default = action,
+                Undo::Users(key, count) => {
+                    Arc::make_mut(&mut state.users).insert(key, count);
+                }
+                Undo::Profile(id, profile) => {
+                    state.profiles.insert(id, profile);
+                }
+                Undo::ValueSet(id, members) => state.value_sets[id.0 as usize] = members,
+                Undo::Meters(meters) => state.meters = meters,
+                Undo::Multicast(groups) => state.multicast = groups,
+                Undo::Clones(sessions) => state.clones = sessions,
+                Undo::ExpireTimes(times) => state.expire_times = times,
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Everything but entries: profiles, meters, counters, registers, value sets, groups and sessions.
+
+use super::{MAX_REPLICAS, Transaction, Undo};
+use crate::batch::*;
+use crate::error::UpdateError;
+use crate::validate;
+use ir::{ExternId, ExternKind, ValueSetId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The rest of the updates: externs, value sets, groups and sessions.
+impl Transaction<'_> {
+    pub(super) fn member(&mut self, kind: UpdateKind, member: &ActionProfileMember) -> Result<(), UpdateError> {
+        let pipeline = self.pipeline.clone();
+        let name = self.profile_name(member.profile)?;
+        let mut action = None;
+        if kind != UpdateKind::Delete {
+            let users = pipeline.tables.values().filter(|t| t.implementation == Some(member.profile));
+            for table in users {
+                action = Some(validate::call(&pipeline, table, &member.action, false)?);
+            }
+            if action.is_none() {
+                // A profile that no table uses: there is nothing to compare the action with.
+                return Err(UpdateError::WrongExtern {
+                    name,
+                    expected: "profile of a table",
+                    got: "profile without one",
+                });
+            }
+        } else if let Some(users) = self.used(member.profile, false, member.id) {
+            return Err(UpdateError::InUse { what: "member", name, id: member.id, users });
+        }
+        self.save_profile(member.profile);
+        if let Some(profile) = self.state.profiles.get_mut(&member.profile) {
+            Arc::make_mut(profile).update_member(&pipeline, kind, member, action)?;
+        }
+        self.changes.push(Change::Member(member.profile, member.id));
+        Ok(())
+    }
+
+    pub(super) fn group(&mut self, kind: UpdateKind, group: &ActionProfileGroup) -> Result<(), UpdateError> {
+        let pipeline = self.pipeline.clone();
+        let name = self.profile_name(group.profile)?;
+        if !matches!(pipeline.externs[group.profile].kind, ExternKind::ActionSelector { .. }) {
+            return Err(UpdateError::WrongExtern { name, expected: "action selector", got: "action profile" });
+        }
+        if kind == UpdateKind::Delete
+            && let Some(users) = self.used(group.profile, true, group.id)
+        {
+            return Err(UpdateError::InUse { what: "group", name, id: group.id, users });
+        }
+        self.save_profile(group.profile);
+        if let Some(profile) = self.state.profiles.get_mut(&group.profile) {
+            Arc::make_mut(profile).update_group(&pipeline, kind, group)?;
+        }
+        self.changes.push(Change::Group(group.profile, group.id));
+        Ok(())
+    }
+
+    pub(super) fn used(&self, profile: ExternId, group: bool, id: u32) -> Option<u64> {
+        self.state.users.get(&(profile, group, id)).copied().filter(|users| *users > 0)
+    }
+
+    pub(super) fn profile_name(&self, id: ExternId) -> Result<String, UpdateError> {
+        let object = self.object(id)?;
+        match object.kind {
+            ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => Ok(object.preamble.name.clone()),
+            _ => Err(self.wrong(id, "action profile or selector")),
+        }
+    }
+
+    /// Whether a step like this was taken lately. The whole structure is saved then, and is no longer shared, so that
+    /// further changes copy nothing. To save it once more does no harm; looking at every step would.
+    pub(super) fn saved(&self, is_it: impl Fn(&Undo) -> bool) -> bool {
+        self.undo.iter().rev().take(64).any(is_it)
+    }
+
+    pub(super) fn save_profile(&mut self, id: ExternId) {
+        let saved = self.saved(|u| matches!(u, Undo::Profile(other, _) if *other == id));
+        if let (false, Some(profile)) = (saved, self.state.profiles.get(&id)) {
+            self.undo.push(Undo::Profile(id, profile.clone()));
+        }
+    }
+
+    pub(super) fn object(&self, id: ExternId) -> Result<&ir::ExternInst, UpdateError> {
+        let count = self.pipeline.externs.len();
+        self.pipeline.externs.get(id).ok_or(UpdateError::UnknownExtern { index: id.0, count })
+    }
+
+    pub(super) fn wrong(&self, id: ExternId, expected: &'static str) -> UpdateError {
+        let object = &self.pipeline.externs[id];
+        let got = match object.kind {
+            ExternKind::Counter { .. } => "counter",
+            ExternKind::DirectCounter { .. } => "direct counter",
+            ExternKind::Meter { .. } => "meter",
+            ExternKind::DirectMeter { .. } => "direct meter",
+            ExternKind::Register { .. } => "register",
+            ExternKind::ActionProfile { .. } => "action profile",
+            ExternKind::ActionSelector { .. } => "action selector",
+            ExternKind::Digest { .. } => "digest",
+            _ => "object without control-plane state",
+        };
+        UpdateError::WrongExtern { name: object.preamble.name.clone(), expected, got }
+    }
+
+    pub(super) fn index(
+        &self,
+        id: ExternId,
+        index: u64,
+        expected: &'static str,
+        size: impl Fn(&ExternKind) -> Option<u64>,
+    ) -> Result<(), UpdateError> {
+        let object = self.object(id)?;
+        match size(&object.kind) {
+            None => Err(self.wrong(id, expected)),
+            Some(size) if index >= size => Err(UpdateError::Index { name: object.preamble.name.clone(), index, size }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn meter(&mut self, id: ExternId, index: u64, config: Option<&MeterConfig>) -> Result<(), UpdateError> {
+        let size = |kind: &ExternKind| match kind {
+            ExternKind::Meter { size, .. } => Some(*size),
+            _ => None,
+        };
+        self.index(id, index, "meter", size)?;
+        if let Some(config) = config {
+            let name = || self.pipeline.externs[id].preamble.name.clone();
+            validate::meter(config).map_err(|source| UpdateError::Meter { name: name(), index, source })?;
+        }
+        if !self.saved(|u| matches!(u, Undo::Meters(_))) {
+            self.undo.push(Undo::Meters(self.state.meters.clone()));
+        }
+        let meters = Arc::make_mut(&mut self.state.meters);
+        match config {
+            Some(config) => meters.insert((id, index), *config),
+            None => meters.remove(&(id, index)),
+        };
+        self.changes.push(Change::Meter(id, index));
+        Ok(())
+    }
+
+    pub(super) fn register(
+        &mut self,
+        id: ExternId,
+        index: Option<u64>,
+        values: &[num_bigint::BigUint],
+    ) -> Result<(), UpdateError> {
+        let size = |kind: &ExternKind| match kind {
+            ExternKind::Register { size, .. } => Some(*size),
+            _ => None,
+        };
+        match index {
+            Some(index) => self.index(id, index, "register", size)?,
+            None if size(&self.object(id)?.kind).is_none() => return Err(self.wrong(id, "register")),
+            None => {}
+        }
+        let object = self.object(id)?;
+        let name = || object.preamble.name.clone();
+        if let ExternKind::Register { elem, .. } = &object.kind {
+            let (expected, got) = (elem.len(), values.len());
+            if expected != got {
+                return Err(UpdateError::RegisterArity { name: name(), expected, got });
+            }
+            for (ty, value) in elem.iter().zip(values) {
+                let width = ty.width();
+                if value.bits() > u64::from(width) {
+                    return Err(UpdateError::RegisterTooWide { name: name(), value: value.clone(), width });
+                }
+            }
+        }
+        self.changes.push(Change::Register(id, index, values.to_vec()));
+        Ok(())
+    }
+
+    pub(super) fn value_set(&mut self, id: ValueSetId, members: &[Vec<ir::KeyMatch>]) -> Result<(), UpdateError> {
+        let count = self.pipeline.value_sets.len();
+        let Some(set) = self.pipeline.value_sets.get(id) else {
+            return Err(UpdateError::UnknownValueSet { index: id.0, count });
+        };
+        let name = &set.preamble.name;
+        if members.len() as u64 > set.size {
+            return Err(UpdateError::ValueSetFull { name: name.clone(), got: members.len(), size: set.size });
+        }
+        let layout = self.state.value_set_layout(id);
+        let packed: Result<Vec<_>, _> =
+            members.iter().map(|member| validate::keys(name, &set.keys, layout, member)).collect();
+        let old = std::mem::replace(&mut self.state.value_sets[id.0 as usize], Arc::new(packed?));
+        self.undo.push(Undo::ValueSet(id, old));
+        self.changes.push(Change::ValueSet(id));
+        Ok(())
+    }
+
+    pub(super) fn multicast(&mut self, kind: UpdateKind, group: &MulticastGroup) -> Result<(), UpdateError> {
+        let (what, id) = ("multicast group", group.id);
+        if id == 0 {
+            return Err(UpdateError::ZeroId { what });
+        }
+        replicas(what, id, &group.replicas)?;
+        if !self.saved(|u| matches!(u, Undo::Multicast(_))) {
+            self.undo.push(Undo::Multicast(self.state.multicast.clone()));
+        }
+        keyed(Arc::make_mut(&mut self.state.multicast), kind, what, id, group)?;
+        self.changes.push(Change::Multicast(id));
+        Ok(())
+    }
+
+    pub(super) fn clone_session(&mut self, kind: UpdateKind, session: &CloneSession) -> Result<(), UpdateError> {
+        let (what, id) = ("clone session", session.id);
+        replicas(what, id, &session.replicas)?;
+        if !self.saved(|u| matches!(u, Undo::Clones(_))) {
+            self.undo.push(Undo::Clones(self.state.clones.clone()));
+        }
+        keyed(Arc::make_mut(&mut self.state.clones), kind, what, id, session)?;
+        self.changes.push(Change::Clone(id));
+        Ok(())
+    }
+}
+
+fn replicas(what: &'static str, id: u32, replicas: &[Replica]) -> Result<(), UpdateError> {
+    match replicas.len() > MAX_REPLICAS {
+        true => Err(UpdateError::TooManyReplicas { what, id, got: replicas.len(), most: MAX_REPLICAS }),
+        false => Ok(()),
+    }
+}
+
+fn keyed<T: Clone>(
+    map: &mut BTreeMap<u32, T>,
+    kind: UpdateKind,
+    what: &'static str,
+    id: u32,
+    new: &T,
+) -> Result<(), UpdateError> {
+    let name = || "the packet replication engine".to_owned();
+    match (kind, map.contains_key(&id)) {
+        (UpdateKind::Insert, true) => Err(UpdateError::Exists { what, name: name(), id }),
+        (UpdateKind::Modify | UpdateKind::Delete, false) => Err(UpdateError::Missing { what, name: name(), id }),
+        (UpdateKind::Delete, true) => {
+            map.remove(&id);
+            Ok(())
+        }
+        _ => {
+            map.insert(id, new.clone());
+            Ok(())
+        }
+    }
+}
