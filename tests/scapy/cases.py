@@ -1,0 +1,334 @@
+"""What is sent to the gateway, in families; and for each packet, what is to come of it.
+
+A case is (name, port on which it comes in, bytes, fate). A fate is ("forward", port, bytes), ("cpu", reason) or ("drop", reason).
+"""
+
+from itertools import product
+
+from scapy.all import ARP, SCTP, TCP, Dot1Q, GRE
+from scapy.layers.inet6 import IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting
+
+from lab import (
+    BLUE_A, BLUE_B, DATA_CENTRE, DENIED_PORT, GREEN_A, GREEN_B, MTU, RED_A, RED_B, RED_C, VTEP, pairs,
+)
+from packets import (
+    ICMP, IP, UDP, Ether, IPv6, IPv6ExtHdrFragment, Raw, VXLAN, congestion, echo, expected, inner_frame, inner_ip, outer,
+)
+
+FAMILIES = (4, 6)
+
+
+def forward(name, sender, receiver, frame, trailer=b""):
+    """A packet that must arrive."""
+    fate = ("forward", receiver.host.port, bytes(expected(frame, receiver)) + trailer)
+    return name, sender.host.port, bytes(frame) + trailer, fate
+
+
+def drop(name, sender, frame, reason):
+    return name, sender.host.port, bytes(frame), ("drop", reason)
+
+
+def cpu(name, sender, frame, reason):
+    return name, sender.host.port, bytes(frame), ("cpu", reason)
+
+
+def segments(family):
+    """Layer 4 of every kind that the gateway looks into, or not."""
+    return {
+        "udp": UDP(sport=1000, dport=53) / Raw(b"question"),
+        "udp, empty": UDP(sport=65535, dport=1),
+        "tcp": TCP(sport=1000, dport=443, flags="PA", seq=5) / Raw(b"x" * 100),
+        "tcp syn": TCP(sport=1024, dport=80, flags="S", options=[("MSS", 1460), ("SAckOK", b"")]),
+        "echo": echo(family) / Raw(b"abcdefgh" * 4),
+        "sctp": SCTP(sport=7, dport=8, tag=9) / Raw(b"chunk"),
+        "gre": GRE() / Raw(b"inside"),
+        "unknown protocol": Raw(b"\xff" * 30),
+    }
+
+
+def tunnelled(sender, receiver, family, segment, **fields):
+    change = fields.pop("outer", {})
+    if isinstance(segment, Raw) and "proto" not in fields and "nh" not in fields:
+        fields["proto" if family == 4 else "nh"] = 253
+    packet = inner_ip(sender, receiver, family, **fields) / segment
+    return outer(sender, inner_frame(sender, packet), **change)
+
+
+def matrix():
+    """Everybody who may talk, in both families, with every kind of packet: all combinations of underlay and overlay."""
+    for (a, b), family in product(pairs(), FAMILIES):
+        if a.address(family) is None or b.address(family) is None:
+            continue
+        for kind, segment in segments(family).items():
+            name = f"{a.name} to {b.name}, IPv{family}, {kind}"
+            yield forward(name, a, b, tunnelled(a, b, family, segment))
+
+
+def sizes():
+    """Odd and even lengths, and the largest that a port takes."""
+    for a, b in ((RED_A, RED_B), (RED_A, RED_C), (RED_C, RED_A)):
+        for family, length in product(FAMILIES, (0, 1, 2, 3, 17, 64, 777, 1400)):
+            frame = tunnelled(a, b, family, UDP(sport=5, dport=6) / Raw(b"\xab" * length))
+            yield forward(f"{length} bytes, {a.name} to {b.name}, IPv{family}", a, b, frame)
+        # The IP packet that leaves: outer IP 20 or 40, UDP 8, VXLAN 8, Ethernet 14, inner IP 20, UDP 8.
+        largest = MTU - (20 if b.host.family == 4 else 40) - 8 - 8 - 14 - 20 - 8
+        fits = tunnelled(a, b, 4, UDP(sport=5, dport=6) / Raw(b"\xcd" * largest))
+        yield forward(f"largest, {a.name} to {b.name}", a, b, fits)
+        too_long = tunnelled(a, b, 4, UDP(sport=5, dport=6) / Raw(b"\xcd" * (largest + 1)))
+        yield drop(f"one byte too long, {a.name} to {b.name}", a, too_long, "exceeds_mtu")
+
+
+def padding():
+    """Bytes behind the inner packet, and behind the outer one, are carried along."""
+    for a, b in ((RED_A, RED_B), (RED_C, RED_A)):
+        frame = tunnelled(a, b, 4, UDP(sport=5, dport=6) / Raw(b"data"))
+        yield forward(f"Ethernet padding from {a.name}", a, b, frame, trailer=b"\0" * 9)
+        short = inner_ip(a, b, 4, len=28 + 4, proto=17) / UDP(sport=5, dport=6, len=12, chksum=0) / Raw(b"!ata" + b"\x11" * 7)
+        yield forward(f"padding inside, from {a.name}", a, b, outer(a, inner_frame(a, short)))
+
+
+def congestion_and_service():
+    """All combinations of RFC 6040, figure 4, with DSCP of both headers kept apart, in all four combinations of families."""
+    for (a, b), family in product(((RED_A, RED_B), (RED_C, RED_A), (RED_A, RED_C)), FAMILIES):
+        for outer_ecn, inner_ecn in product(range(4), range(4)):
+            name = f"ECN {outer_ecn} around {inner_ecn}, {a.name} to {b.name}, IPv{family}"
+            tos = {"tos": 10 << 2 | inner_ecn, "outer": {"tos": 46 << 2 | outer_ecn}}
+            frame = tunnelled(a, b, family, UDP(sport=1, dport=2), **tos)
+            if congestion(outer_ecn, inner_ecn) is None:
+                yield drop(name, a, frame, "ecn_ce_on_not_ect")
+            else:
+                yield forward(name, a, b, frame)
+        for dscp in (0, 1, 32, 63):
+            tos = {"tos": (63 - dscp) << 2, "outer": {"tos": dscp << 2}}
+            frame = tunnelled(a, b, family, UDP(sport=1, dport=2), **tos)
+            yield forward(f"DSCP {dscp}, {a.name} to {b.name}, IPv{family}", a, b, frame)
+
+
+def hops():
+    """The gateway is a router of the tenant's network; the tunnel's own TTL does not matter."""
+    for family, ttl in product(FAMILIES, (0, 1, 2, 3, 64, 128, 255)):
+        frame = tunnelled(RED_A, RED_B, family, UDP(sport=1, dport=2), ttl=ttl)
+        name = f"TTL {ttl}, IPv{family}"
+        yield drop(name, RED_A, frame, "inner_ttl_expired") if ttl <= 1 else forward(name, RED_A, RED_B, frame)
+    for ttl in (0, 1, 255):
+        frame = tunnelled(RED_A, RED_B, 4, UDP(sport=1, dport=2), outer={"ip": {"ttl": ttl}})
+        yield forward(f"outer TTL {ttl}", RED_A, RED_B, frame)
+        frame = tunnelled(RED_C, RED_B, 4, UDP(sport=1, dport=2), outer={"ip": {"hlim": ttl}})
+        yield forward(f"outer hop limit {ttl}", RED_C, RED_B, frame)
+
+
+def fragments():
+    """Fragments of tenants' packets pass, and all of one datagram take one path."""
+    for a, b in ((RED_A, RED_B), (RED_A, RED_C)):
+        for flags, offset, content in (("MF", 0, bytes(UDP(sport=3, dport=4, len=100)) + b"a" * 40), ("MF", 6, b"b" * 48), (0, 12, b"c")):
+            frame = tunnelled(a, b, 4, Raw(content), flags=flags, frag=offset, proto=17, id=99)
+            yield forward(f"fragment at {offset}, {a.name} to {b.name}, IPv4", a, b, frame)
+        for more, offset in ((1, 0), (1, 6), (0, 12)):
+            header = IPv6ExtHdrFragment(nh=17, m=more, offset=offset, id=99)
+            frame = tunnelled(a, b, 6, header / Raw(b"\x00\x03\x00\x04" + b"d" * 44), nh=44)
+            yield forward(f"fragment at {offset}, {a.name} to {b.name}, IPv6", a, b, frame)
+    # A denied datagram: its first fragment is stopped, later ones have no ports and are of no use to anybody.
+    first = tunnelled(RED_A, RED_B, 4, TCP(sport=9, dport=DENIED_PORT), flags="MF")
+    yield drop("first fragment to the denied port", RED_A, first, "acl_denied_in")
+    later = tunnelled(RED_A, RED_B, 4, Raw(b"\x00\x09\x09\x13" * 5), proto=6, frag=5)
+    yield forward("later fragment of a denied datagram", RED_A, RED_B, later)
+
+
+def flags_and_reserved():
+    """Only I counts on receipt (RFC 7348, section 5); what is sent has nothing else set."""
+    good = bytes(tunnelled(RED_A, RED_B, 4, UDP(sport=1, dport=2)))
+    at = 14 + 20 + 8
+    wanted = expected(Ether(good), RED_B)
+    for flags in range(0, 256, 5):
+        sent = good[:at] + bytes([flags]) + good[at + 1:]
+        name = f"VXLAN flags {flags:#04x}"
+        if flags & 8:
+            yield name, 1, sent, ("forward", 2, bytes(wanted))
+        else:
+            yield name, 1, sent, ("drop", "vxlan_flag_i_clear")
+    for offset in (1, 2, 3, 7):
+        sent = good[:at + offset] + b"\xff" + good[at + offset + 1:]
+        yield f"VXLAN reserved byte {offset}", 1, sent, ("forward", 2, bytes(wanted))
+
+
+def tenants():
+    """What the region says: who is known, who may, and what is for the control plane."""
+    udp = UDP(sport=1, dport=2)
+    for vni in (0, 1, 99, 101, 999, 0x000064 << 8, 0xFFFFFF):
+        yield drop(f"VNI {vni}", RED_A, tunnelled(RED_A, RED_B, 4, udp, outer={"vni": vni}), "unknown_vni")
+    for a, to in ((BLUE_A, "10.3.0.11"), (BLUE_A, "172.16.7.9"), (BLUE_B, "198.18.0.1"), (GREEN_A, "10.9.3.3"), (GREEN_B, "10.4.0.1")):
+        yield drop(f"{a.name} to {to}", a, tunnelled(a, to, 4, udp), "no_route")
+    for a, to in ((BLUE_A, "fd00:300::11"), (RED_A, "2001:db8:ffff::1"), (GREEN_B, "fd00:200::1")):
+        yield drop(f"{a.name} to {to}", a, tunnelled(a, to, 6, udp), "no_route")
+    for a, to in ((RED_A, "10.0.0.99"), (RED_A, "10.3.0.99"), (BLUE_A, "10.0.0.13"), (GREEN_A, "10.0.1.1")):
+        yield drop(f"{a.name} to {to}", a, tunnelled(a, to, 4, udp), "unknown_vm")
+    yield drop("red-a to fd00:100::99", RED_A, tunnelled(RED_A, "fd00:100::99", 6, udp), "unknown_vm")
+    for to in ("10.66.0.0", "10.66.255.255"):
+        yield drop(f"red-a to {to}", RED_A, tunnelled(RED_A, to, 4, udp), "blackhole_route")
+    for to in ("198.18.0.1", "10.65.255.255", "10.67.0.0"):
+        yield cpu(f"red-a to {to}", RED_A, tunnelled(RED_A, to, 4, udp), "internet")
+
+
+def rules():
+    """The one ACL rule of the region: TCP to one port of one machine."""
+    tcp = TCP(sport=9, dport=DENIED_PORT)
+    for a in (RED_A, RED_C, GREEN_A, GREEN_B, DATA_CENTRE):
+        yield drop(f"denied, from {a.name}", a, tunnelled(a, RED_B, 4, tcp), "acl_denied_in")
+    yield forward("another VPC, same addresses", BLUE_A, BLUE_B, tunnelled(BLUE_A, BLUE_B, 4, tcp))
+    yield forward("another machine", RED_B, RED_A, tunnelled(RED_B, RED_A, 4, tcp))
+    yield forward("IPv6", RED_A, RED_B, tunnelled(RED_A, RED_B, 6, tcp))
+    yield forward("UDP", RED_A, RED_B, tunnelled(RED_A, RED_B, 4, UDP(sport=9, dport=DENIED_PORT)))
+    yield forward("from that port", RED_A, RED_B, tunnelled(RED_A, RED_B, 4, TCP(sport=DENIED_PORT, dport=9)))
+    for port in (DENIED_PORT - 1, DENIED_PORT + 1, DENIED_PORT | 0x8000):
+        yield forward(f"port {port}", RED_A, RED_B, tunnelled(RED_A, RED_B, 4, TCP(sport=9, dport=port)))
+
+
+def not_tunnelled():
+    """What the underlay says to the gateway itself, and what it should not have sent."""
+    mac = {"src": RED_A.host.mac, "dst": RED_A.host.gateway_mac}
+    v4, v6 = VTEP[4], VTEP[6]
+    punted = {
+        "link_protocol": {
+            "ARP": Ether(dst="ff:ff:ff:ff:ff:ff") / ARP(pdst=v4),
+            "LLDP": Ether(dst="01:80:c2:00:00:0e", type=0x88CC) / Raw(b"\x02\x07\x04" + b"a" * 40),
+            "LACP": Ether(dst="01:80:c2:00:00:02", type=0x8809) / Raw(b"\x01\x01" + b"b" * 60),
+        },
+        "link_local": {
+            "OSPF": Ether(**mac) / IP(src="192.0.2.11", dst="224.0.0.5", proto=89, ttl=1) / Raw(b"hello"),
+            "neighbour discovery": Ether(**mac) / IPv6(src="fe80::1", dst="ff02::1:ff00:1", nh=58) / Raw(b"\x87" + b"\0" * 23),
+            "to a link-local address": Ether(**mac) / IPv6(src="fe80::1", dst="fe80::2", nh=58) / Raw(b"\x88" + b"\0" * 23),
+        },
+        "gateway_address": {
+            "ping": Ether(**mac) / IP(src="192.0.2.11", dst=v4) / ICMP(),
+            "BGP": Ether(**mac) / IP(src="192.0.2.11", dst=v4) / TCP(dport=179),
+            "BFD": Ether(**mac) / IPv6(src="2001:db8::1", dst=v6) / UDP(dport=3784) / Raw(b"\x20" * 24),
+            "not VXLAN's port": Ether(**mac) / IP(src="192.0.2.11", dst=v4) / UDP(dport=4790) / Raw(b"\x08" * 60),
+        },
+    }
+    for reason, frames in punted.items():
+        for name, frame in frames.items():
+            yield cpu(name, RED_A, frame, reason)
+    inside = VXLAN(flags=8, vni=100) / inner_frame(RED_A, inner_ip(RED_A, RED_B, 4) / UDP())
+    for to in ("192.0.2.2", "10.0.0.12"):
+        frame = Ether(**mac) / IP(src="192.0.2.11", dst=to) / UDP(sport=1, dport=4789) / inside
+        yield drop(f"for {to}", RED_A, frame, "not_for_gateway")
+    yield drop("for 2001:db8::9", RED_A, Ether(**mac) / IPv6(src=v6, dst="2001:db8::9") / UDP(dport=4789) / inside, "not_for_gateway")
+    for ether_type in (0x0000, 0x0806 + 1, 0x8100, 0x8847, 0xFFFF):
+        yield drop(f"EtherType {ether_type:#06x}", RED_A, Ether(**mac, type=ether_type) / Raw(b"\x45" * 64), "underlay_not_ip")
+
+
+def wrong_underlay():
+    """Outer headers that contradict themselves."""
+    def send(**change):
+        return tunnelled(RED_A, RED_B, 4, UDP(sport=1, dport=2) / Raw(b"data"), outer=change)
+
+    def send6(**change):
+        return tunnelled(RED_C, RED_B, 4, UDP(sport=1, dport=2) / Raw(b"data"), outer=change)
+
+    for version in (0, 5, 6, 15):
+        yield drop(f"IPv4 with version {version}", RED_A, send(ip={"version": version}), "underlay_ipv4_header")
+    for version in (0, 4, 5, 7):
+        yield drop(f"IPv6 with version {version}", RED_C, send6(ip={"version": version}), "underlay_ipv6_header")
+    for words in range(5):
+        yield drop(f"IHL {words}", RED_A, send(ip={"ihl": words}), "underlay_ipv4_header")
+    for length in (0, 1, 19):
+        yield drop(f"total length {length}", RED_A, send(ip={"len": length}), "underlay_ipv4_header")
+    right = IP(bytes(send()[IP])).chksum
+    for wrong in (right ^ 1, right ^ 0x8000, 0 if right else 1, right ^ 0xFFFF):
+        yield drop(f"IPv4 checksum {wrong:#06x}", RED_A, send(ip={"chksum": wrong}), "underlay_ipv4_checksum")
+    options = IP(src="192.0.2.11", dst=VTEP[4], options=b"\x01\x01\x01\x00")
+    payload = bytes(send()[UDP])
+    yield drop("IPv4 options", RED_A, Ether(src="02:00:00:01:00:02", dst="02:00:00:01:00:01") / options / UDP(payload), "underlay_ipv4_options")
+    for flags, offset in (("MF", 0), ("MF", 5), (0, 5)):
+        yield drop(f"outer fragment {flags} {offset}", RED_A, send(ip={"flags": flags, "frag": offset, "proto": 17}), "underlay_fragment")
+    v6 = Ether(src="02:00:00:03:00:02", dst="02:00:00:03:00:01") / IPv6(src="2001:db8:0:1::13", dst=VTEP[6])
+    yield drop("outer IPv6 fragment", RED_C, v6 / IPv6ExtHdrFragment(nh=17) / UDP(payload), "underlay_fragment")
+    length = len(payload)
+    for wrong in (0, 7, length - 1, length + 1, 0xFFFF):
+        yield drop(f"UDP length {wrong}", RED_A, send(udp={"len": wrong}), "underlay_udp_length")
+        yield drop(f"UDP length {wrong} over IPv6", RED_C, send6(udp={"len": wrong}), "underlay_udp_length")
+    # RFC 7348, section 5; RFC 6935: a receiver need not look at it.
+    for checksum in (0, 1, 0xFFFF):
+        yield forward(f"UDP checksum {checksum}", RED_A, RED_B, send(udp={"chksum": checksum}))
+        yield forward(f"UDP checksum {checksum} over IPv6", RED_C, RED_B, send6(udp={"chksum": checksum}))
+
+
+def wrong_inside():
+    """Tenants' packets that contradict themselves, or are none."""
+    udp = UDP(sport=1, dport=2, chksum=0) / Raw(b"!ata")
+
+    def inside(packet, **ether):
+        return outer(RED_A, inner_frame(RED_A, packet, **ether))
+
+    def v4(**fields):
+        return inside(inner_ip(RED_A, RED_B, 4, **fields) / udp, type=0x0800)
+
+    def v6(**fields):
+        return inside(inner_ip(RED_A, RED_B, 6, **fields) / udp, type=0x86DD)
+
+    yield drop("ARP inside", RED_A, inside(ARP(pdst="10.0.0.12")), "inner_not_ip")
+    yield drop("unknown EtherType inside", RED_A, inside(Raw(b"x" * 60), type=0x9999), "inner_not_ip")
+    tagged = Dot1Q(vlan=7) / inner_ip(RED_A, RED_B, 4) / udp
+    yield drop("802.1Q inside", RED_A, inside(tagged), "inner_vlan_tag")
+    yield drop("802.1ad inside", RED_A, inside(tagged, type=0x88A8), "inner_vlan_tag")
+    for version in (0, 5, 6):
+        yield drop(f"inner IPv4 with version {version}", RED_A, v4(version=version), "inner_ipv4_header")
+    for version in (0, 4, 5):
+        yield drop(f"inner IPv6 with version {version}", RED_A, v6(version=version), "inner_ipv6_header")
+    for words in range(5):
+        yield drop(f"inner IHL {words}", RED_A, v4(ihl=words), "inner_ipv4_header")
+    yield drop("inner IPv4 options", RED_A, inside(IP(src="10.0.0.11", dst="10.0.0.12", options=b"\x94\x04\0\0") / udp), "inner_ipv4_options")
+    right = IP(bytes(v4()[VXLAN].payload.payload)).chksum
+    for wrong in (right ^ 1, right ^ 0x100, right ^ 0xFFFF):
+        yield drop(f"inner IPv4 checksum {wrong:#06x}", RED_A, v4(chksum=wrong), "inner_ipv4_checksum")
+    for length in (0, 19):
+        yield drop(f"inner total length {length}", RED_A, v4(len=length), "inner_length")
+    for length in (20, 21, 23):
+        yield drop(f"inner total length {length}", RED_A, v4(len=length), "inner_length")
+        yield drop(f"inner payload length {length - 20}", RED_A, v6(plen=length - 20), "inner_length")
+    for length in (33, 34, 1500, 0xFFFF):
+        yield drop(f"inner total length {length}", RED_A, v4(len=length), "inner_truncated")
+        yield drop(f"inner payload length {length - 20}", RED_A, v6(plen=length - 20), "inner_truncated")
+    for header in (IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrRouting()):
+        yield drop(header.name, RED_A, inside(inner_ip(RED_A, RED_B, 6) / header / udp), "inner_ipv6_extension")
+    for address in ("0.0.0.1", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255"):
+        yield drop(f"to {address}", RED_A, v4(dst=address), "inner_address")
+        yield drop(f"from {address}", RED_A, v4(src=address), "inner_address")
+    for address in ("::", "::1", "fe80::1", "febf::1", "ff02::1", "ff0e::1"):
+        yield drop(f"to {address}", RED_A, v6(dst=address), "inner_address")
+        yield drop(f"from {address}", RED_A, v6(src=address), "inner_address")
+
+
+def cut_frames():
+    """A sound frame cut at every length: the outer headers promise more than there is."""
+    for sender, family in product((RED_A, RED_C), FAMILIES):
+        whole = bytes(tunnelled(sender, RED_B, family, UDP(sport=1, dport=2) / Raw(b"data")))
+        for length in range(1, len(whole)):
+            name = f"cut to {length} of {len(whole)} bytes, {sender.name}, IPv{family}"
+            yield name, sender.host.port, whole[:length], ("drop", "underlay_truncated")
+
+
+def cut_inside():
+    """What is in the tunnel cut at every length, with outer headers that agree with it."""
+    for sender, family in product((RED_A, RED_C), FAMILIES):
+        tenant = inner_ip(sender, RED_B, family) / UDP(sport=1, dport=2) / Raw(b"data")
+        whole = bytes(VXLAN(flags=8, vni=100) / inner_frame(sender, tenant))
+        for length in range(len(whole)):
+            frame = outer(sender, Raw())
+            frame[UDP].remove_payload()
+            frame = frame / Raw(whole[:length])
+            reason = "underlay_truncated" if length < 8 else "inner_truncated"
+            yield drop(f"{length} bytes in the tunnel, {sender.name}, IPv{family}", sender, frame, reason)
+    # Layer 4 cut, with lengths that agree: four bytes are enough to have ports.
+    for family, length in product(FAMILIES, range(9)):
+        content = bytes(UDP(sport=1, dport=2, len=8, chksum=0))[:length]
+        field = {"proto": 17} if family == 4 else {"nh": 17}
+        frame = tunnelled(RED_A, RED_B, family, Raw(content), **field)
+        name = f"{length} bytes of UDP, IPv{family}"
+        yield drop(name, RED_A, frame, "inner_length") if length < 4 else forward(name, RED_A, RED_B, frame)
+
+
+FAMILIES_OF_CASES = [
+    matrix, sizes, padding, congestion_and_service, hops, fragments, flags_and_reserved, tenants, rules, not_tunnelled,
+    wrong_underlay, wrong_inside, cut_frames, cut_inside,
+]

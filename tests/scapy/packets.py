@@ -1,0 +1,114 @@
+"""Tenants' packets in VXLAN, as servers send them, and what the gateway must make of them. Built with scapy alone."""
+
+import struct
+import zlib
+from ipaddress import ip_address
+
+from scapy.all import ICMP, IP, UDP, Ether, ICMPv6EchoRequest, IPv6, Raw
+from scapy.layers.inet6 import IPv6ExtHdrFragment
+from scapy.layers.vxlan import VXLAN
+
+from lab import GATEWAY_MAC, VTEP
+
+VXLAN_PORT = 4789
+
+
+def inner_ip(sender, receiver, family, **fields):
+    """The IP header of a tenant's packet; `tos` is DSCP and ECN, `ttl` the TTL or hop limit."""
+    source = fields.pop("src", sender.address(family))
+    destination = fields.pop("dst", receiver if isinstance(receiver, str) else receiver.address(family))
+    tos, ttl = fields.pop("tos", 0), fields.pop("ttl", 64)
+    if family == 4:
+        return IP(src=source, dst=destination, tos=tos, ttl=ttl, **fields)
+    return IPv6(src=source, dst=destination, tc=tos, hlim=ttl, **fields)
+
+
+def echo(family, ident=1):
+    return ICMP(id=ident, seq=7) if family == 4 else ICMPv6EchoRequest(id=ident, seq=7)
+
+
+def inner_frame(sender, packet, **ether):
+    return Ether(src=sender.mac, dst=GATEWAY_MAC, **ether) / packet
+
+
+def outer(sender, payload, **change):
+    """Around a tenant's frame: what the sender's server adds. `change` changes single fields of these headers."""
+    host = sender.host
+    tos = change.pop("tos", 0)
+    vxlan = {"flags": 0x08, "vni": change.pop("vni", sender.sending_vni)} | change.pop("vxlan", {})
+    udp = {"sport": 51000, "dport": VXLAN_PORT} | change.pop("udp", {})
+    ip_fields = change.pop("ip", {})
+    if host.family == 4:
+        ip = IP(**({"src": host.address, "dst": VTEP[4], "tos": tos, "id": 0x1234} | ip_fields))
+    else:
+        ip = IPv6(**({"src": host.address, "dst": VTEP[6], "tc": tos, "fl": 0x12345} | ip_fields))
+    assert not change, change
+    return Ether(src=host.mac, dst=host.gateway_mac) / ip / UDP(**udp) / VXLAN(**vxlan) / payload
+
+
+def congestion(outer_ecn, inner_ecn):
+    """RFC 6040, figure 4: the inner field after decapsulation; None if the packet is to be dropped."""
+    not_ect, ect1, ect0, ce = 0, 1, 2, 3
+    table = {
+        not_ect: {not_ect: not_ect, ect0: not_ect, ect1: not_ect, ce: None},
+        ect0: {not_ect: ect0, ect0: ect0, ect1: ect1, ce: ce},
+        ect1: {not_ect: ect1, ect0: ect1, ect1: ect1, ce: ce},
+        ce: {not_ect: ce, ect0: ce, ect1: ce, ce: ce},
+    }
+    return table[inner_ecn][outer_ecn]
+
+
+def flow_hash(packet):
+    """CRC-32 of addresses, protocol and ports of the tenant's packet, as programs/gateway/README.md says."""
+    ports = b"\0\0\0\0"
+    if packet.version == 4:
+        protocol, rest = packet.proto, bytes(packet.payload)
+        whole = packet.frag == 0 and not packet.flags.MF
+    else:
+        protocol, rest, whole = packet.nh, bytes(packet.payload), True
+        if protocol == 44:
+            protocol, whole = packet.payload.nh, False
+    if whole and protocol in (6, 17):
+        ports = rest[:4]
+    elif whole and protocol in (1, 58):
+        ports = struct.pack("!HH", rest[0], rest[1])
+    addresses = ip_address(packet.src).packed + ip_address(packet.dst).packed
+    return zlib.crc32(addresses + bytes([protocol]) + ports)
+
+
+def expected(sent, receiver):
+    """The frame that must leave for `sent`. Lengths and checksums are left to scapy where the gateway has to compute them."""
+    tenant = sent[VXLAN].payload.payload.copy()
+    came = sent[IP] if sent.type == 0x0800 else sent[IPv6]
+    tos = came.tos if came.version == 4 else came.tc
+    inner_tos = tenant.tos if tenant.version == 4 else tenant.tc
+    ecn = congestion(tos & 3, inner_tos & 3)
+    assert ecn is not None, "this packet is to be dropped"
+    hashed = flow_hash(tenant)
+    # From bytes, so that what was left open when it was sent has its value.
+    tenant = type(tenant)(bytes(tenant))
+    if tenant.version == 4:
+        tenant.tos, tenant.ttl = inner_tos & 0xFC | ecn, tenant.ttl - 1
+        del tenant.chksum
+    else:
+        tenant.tc, tenant.hlim = inner_tos & 0xFC | ecn, tenant.hlim - 1
+    host = receiver.host
+    tos = tos & 0xFC | ecn
+    if host.family == 4:
+        ip = IP(src=VTEP[4], dst=host.address, tos=tos, id=0, flags="DF", ttl=64)
+    else:
+        ip = IPv6(src=VTEP[6], dst=host.address, tc=tos, hlim=64, fl=hashed & 0xFFFFF)
+    return (
+        Ether(src=host.gateway_mac, dst=host.mac)
+        / ip
+        / UDP(sport=49152 + (hashed & 0x3FFF), dport=VXLAN_PORT, chksum=0)
+        / VXLAN(flags=0x08, vni=receiver.vni)
+        / Ether(src=GATEWAY_MAC, dst=receiver.mac, type=0x0800 if tenant.version == 4 else 0x86DD)
+        / Raw(bytes(tenant))
+    )
+
+
+__all__ = [
+    "ICMP", "IP", "UDP", "Ether", "IPv6", "IPv6ExtHdrFragment", "Raw", "VXLAN",
+    "congestion", "echo", "expected", "inner_frame", "inner_ip", "outer",
+]

@@ -1,0 +1,114 @@
+"""Packets built and judged by scapy, with the gateway in between: `run.py TERRACE`.
+
+Each family of cases goes through `terrace run` with examples/lab.yaml, from capture to capture. What left must be, byte by byte, what
+scapy says; what was dropped must be counted under the reason expected. Fails, too, if it compared less than it should have.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from scapy.utils import RawPcapReader, RawPcapWriter
+
+from cases import FAMILIES_OF_CASES
+from judge import Verdict
+
+ROOT = Path(__file__).resolve().parents[2]
+# What a whole run compares at least. Should a change of this test make it compare less, that has to be meant.
+ENOUGH = {"sent": 1600, "packets": 700, "fields": 36000, "checksums": 1300, "reasons": 32}
+
+
+def through_the_gateway(terrace, cases, folder):
+    """Runs the packets; the summary as JSON, and the frames that left by port (or "cpu")."""
+    incoming, outgoing = folder / "in", folder / "out"
+    incoming.mkdir()
+    by_port = {}
+    for at, (_, port, frame, _) in enumerate(cases):
+        by_port.setdefault(port, []).append((frame, at))
+    for port, frames in by_port.items():
+        write(incoming / f"{port}.pcap", frames)
+    command = [terrace, "run", "--json", "--region", ROOT / "examples/lab.yaml", "--in-dir", incoming, "--out-dir", outgoing]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    if ended.returncode != 0:
+        sys.exit(f"terrace run ended with {ended.returncode}: {ended.stdout}{ended.stderr}")
+    left = {}
+    for path in outgoing.glob("*.pcap"):
+        left[path.stem] = [frame for frame, _ in RawPcapReader(str(path))]
+    return json.loads(ended.stdout), left
+
+
+def write(path, frames):
+    """A capture of raw bytes: scapy must not repair what is wrong on purpose."""
+    with RawPcapWriter(str(path), linktype=1) as writer:
+        writer.write_header(None)
+        for frame, milliseconds in frames:
+            writer.write_packet(frame, sec=1 + milliseconds // 1000, usec=milliseconds % 1000 * 1000)
+
+
+def judge_family(name, cases, summary, left, verdict):
+    """Compares everything that left, in order, and all counts."""
+    wanted, counts = {}, {"drop": Counter(), "cpu": Counter()}
+    for case, _, frame, fate in cases:
+        if fate[0] == "forward":
+            wanted.setdefault(str(fate[1]), []).append((case, fate[2]))
+        else:
+            counts[fate[0]][fate[1]] += 1
+            if fate[0] == "cpu":
+                # As it came in: the control plane decides, not the gateway.
+                wanted.setdefault("cpu", []).append((case, frame))
+    for port in sorted(set(wanted) | set(left)):
+        expected, got = wanted.get(port, []), left.get(port, [])
+        verdict.same(f"{name}, port {port}", "number of packets", len(got), len(expected))
+        for (case, frame), arrived in zip(expected, got):
+            verdict.frame(f"{name}: {case} (port {port})", arrived, frame)
+    for word, of in (("drops", "drop"), ("to_cpu", "cpu")):
+        got = {reason: count["packets"] for reason, count in summary[word].items()}
+        verdict.same(name, word, got, dict(counts[of]))
+    verdict.same(name, "packets received", summary["received"]["packets"], len(cases))
+
+
+def judge_the_judge(cases):
+    """Each byte of a frame changed: the judge must notice every one."""
+    noticed = 0
+    for _, _, _, fate in cases[:: max(1, len(cases) // 8)]:
+        frame = fate[2]
+        for at in range(len(frame)):
+            verdict = Verdict()
+            verdict.frame("changed", frame[:at] + bytes([frame[at] ^ 0x41]) + frame[at + 1:], frame)
+            if not verdict.wrong:
+                sys.exit(f"the judge did not notice that byte {at} is wrong")
+            noticed += 1
+    return noticed
+
+
+def main():
+    terrace = sys.argv[1]
+    verdict, reasons, sent = Verdict(), set(), 0
+    for family in FAMILIES_OF_CASES:
+        cases = list(family())
+        with tempfile.TemporaryDirectory() as folder:
+            summary, left = through_the_gateway(terrace, cases, Path(folder))
+        judge_family(family.__name__, cases, summary, left, verdict)
+        reasons |= set(summary["drops"]) | set(summary["to_cpu"])
+        sent += len(cases)
+        if family.__name__ == "matrix":
+            noticed = judge_the_judge(cases)
+    verdict.reasons, verdict.sent = len(reasons), sent
+    print(f"{sent} packets sent, {verdict.packets} that left compared in {verdict.fields} fields and {verdict.checksums} checksums,")
+    print(f"{verdict.reasons} reasons counted; the judge noticed {noticed} of {noticed} changed bytes")
+    for what, enough in ENOUGH.items():
+        if getattr(verdict, what) < enough:
+            verdict.fail("this test", f"compared only {getattr(verdict, what)} {what}, fewer than {enough}")
+    for line in verdict.wrong[:40]:
+        print(f"WRONG  {line}")
+    if verdict.wrong:
+        sys.exit(f"{len(verdict.wrong)} differences")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    main()
