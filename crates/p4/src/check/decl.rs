@@ -97,7 +97,10 @@ impl Checker<'_> {
             true if value.ty == Types::UNKNOWN => Entity::Unknown,
             true => {
                 let ty = self.resolve(ty);
-                Entity::Const(Box::new(Expr { ty, ..value }))
+                match self.constant_fits(&value) {
+                    true => Entity::Const(Box::new(Expr { ty, ..value })),
+                    false => Entity::Unknown,
+                }
             }
             false => Entity::Unknown,
         };
@@ -211,7 +214,8 @@ impl Checker<'_> {
             span: decl.span,
         });
         let ty = self.intern(TyKind::NewType(NewTypeId(self.prog.newtypes.len() as u32 - 1)));
-        self.declare(&decl.name, Entity::Type(ty));
+        let entity = if self.type_fits(ty, decl.span) { Entity::Type(ty) } else { Entity::Unknown };
+        self.declare(&decl.name, entity);
     }
 
     /// `enum`, with or without underlying type.

@@ -64,7 +64,7 @@ impl Checker<'_> {
                 let diagnostic = Diagnostic::error("entry-duplicate", entry.span, "an entry with this key exists")
                     .label(first.span, "the other entry")
                     .help("remove one of the two");
-                self.diags.push(diagnostic);
+                self.report(diagnostic);
             } else {
                 seen.insert(text, entry);
             }

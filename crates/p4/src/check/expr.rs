@@ -66,7 +66,7 @@ impl Checker<'_> {
         if *value < lo || *value > hi {
             let shown = self.show(ty);
             let message = format!("value {value} does not fit in `{shown}` and becomes {cut}");
-            self.diags.push(Diagnostic::warning("overflow", span, message));
+            self.report(Diagnostic::warning("overflow", span, message));
         }
         Expr { kind: ExprKind::Int(cut), ty, span }
     }
@@ -118,7 +118,10 @@ impl Checker<'_> {
         }
         let Some(entity) = self.lookup(path) else { return unknown(span) };
         match entity {
-            Entity::Const(value) => Expr { span, ..*value },
+            Entity::Const(value) => match self.may_copy(&value, span) {
+                true => Expr { span, ..*value },
+                false => unknown(span),
+            },
             Entity::Local(id) => Expr { kind: ExprKind::Local(id), ty: self.local(id).ty, span },
             Entity::Instance(id) => Expr { kind: ExprKind::Instance(id), ty: self.prog.instances[id.index()].ty, span },
             Entity::Functions(_) | Entity::Action(_) => {

@@ -1,5 +1,6 @@
 //! Operators: which types they take, and what they give.
 
+use super::types::MAX_WIDTH;
 use super::{Checker, unknown};
 use crate::ast::{self, BinaryOp, StructKind, UnaryOp};
 use crate::diag::Diagnostic;
@@ -275,14 +276,20 @@ impl Checker<'_> {
             return self.fold_binary(op, left, right, Types::STR, span);
         }
         let (left, right) = (self.without_enum(left), self.without_enum(right));
-        let ty = match (self.kind(left.ty), self.kind(right.ty)) {
-            (TyKind::Bit(a), TyKind::Bit(b) | TyKind::Int(b)) => TyKind::Bit(a + b),
-            (TyKind::Int(a), TyKind::Bit(b) | TyKind::Int(b)) => TyKind::Int(a + b),
-            _ => {
-                let unsized_int = left.ty == Types::INT || right.ty == Types::INT;
-                let help = unsized_int.then_some("give the number a width, as in `8w1`");
-                return self.bad_operands(op, &left, &right, span, help);
-            }
+        let (Some(a), Some(b)) = (self.width(left.ty), self.width(right.ty)) else {
+            let unsized_int = left.ty == Types::INT || right.ty == Types::INT;
+            let help = unsized_int.then_some("give the number a width, as in `8w1`");
+            return self.bad_operands(op, &left, &right, span, help);
+        };
+        let width = a.saturating_add(b);
+        if width > MAX_WIDTH {
+            self.fail("width", span, format!("this is {width} bits wide, and the limit is {MAX_WIDTH} bits"));
+            return unknown(span);
+        }
+        let ty = match self.kind(left.ty) {
+            TyKind::Bit(_) => TyKind::Bit(width),
+            TyKind::Int(_) => TyKind::Int(width),
+            _ => return self.bad_operands(op, &left, &right, span, None),
         };
         let ty = self.intern(ty);
         self.fold_binary(op, left, right, ty, span)

@@ -31,10 +31,15 @@ impl Checker<'_> {
         });
         let id = StructId(self.prog.structs.len() as u32 - 1);
         self.scopes.set(&decl.name, Entity::Struct(id));
-        match type_params.is_empty() {
-            true => self.intern(TyKind::Struct(id, Vec::new())),
-            false => Types::UNKNOWN,
+        if !type_params.is_empty() {
+            return Types::UNKNOWN;
         }
+        let ty = self.intern(TyKind::Struct(id, Vec::new()));
+        if !self.type_fits(ty, decl.name.span) {
+            self.scopes.set(&decl.name, Entity::Unknown);
+            return Types::UNKNOWN;
+        }
+        ty
     }
 
     fn field(&mut self, decl: &ast::StructDecl, field: &ast::FieldDecl) -> Field {

@@ -61,7 +61,7 @@ impl Checker<'_> {
         } else {
             format!("value {value} does not fit in `{shown}` and becomes {cut}")
         };
-        self.diags.push(Diagnostic::warning("overflow", span, warning));
+        self.report(Diagnostic::warning("overflow", span, warning));
         cut
     }
 
@@ -88,7 +88,8 @@ impl Checker<'_> {
             (ExprKind::Bool(false), _) if op == BinaryOp::And => Some(ExprKind::Bool(false)),
             (ExprKind::Bool(true), _) if op == BinaryOp::Or => Some(ExprKind::Bool(true)),
             (ExprKind::Str(a), ExprKind::Str(b)) if op == BinaryOp::Concat => {
-                Some(ExprKind::Str(format!("{a}{b}").into()))
+                let fits = self.string_fits(a.len() + b.len(), span);
+                Some(ExprKind::Str(if fits { format!("{a}{b}").into() } else { a.clone() }))
             }
             (a, b) if matches!(op, BinaryOp::Eq | BinaryOp::Ne) => {
                 same(a, b).map(|equal| ExprKind::Bool(equal == (op == BinaryOp::Eq)))
@@ -128,6 +129,9 @@ impl Checker<'_> {
             }
             And | Or | Mask | Range => return None,
         };
+        if !self.int_fits(&value, span) {
+            return Some(ExprKind::Int(BigInt::zero()));
+        }
         let value =
             if matches!(op, Add | Sub | Mul) { self.wrap_or_warn(&value, ty, span) } else { self.wrap(&value, ty) };
         Some(ExprKind::Int(value))

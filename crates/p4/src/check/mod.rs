@@ -16,6 +16,7 @@
 //! | `keyset`, `select` | key sets and transitions |
 //! | `table`, `table_action`, `entry`, `entry_rules`, `same_expr` | tables |
 //! | `stmt`, `stmt_loop`, `switch` | statements |
+//! | `limits` | how large all of this may get |
 //! | `annotation`, `control_names`, `arch` | annotations, names that the control plane sees, what v1model adds |
 //!
 //! What is wrong becomes a [`Diagnostic`]; the walk goes on, and [`hir::TyKind::Unknown`] keeps one mistake from
@@ -45,6 +46,7 @@ mod infer;
 mod infer_args;
 mod instance;
 mod keyset;
+mod limits;
 mod lvalue;
 mod member;
 mod method;
@@ -70,6 +72,7 @@ use crate::diag::Diagnostic;
 use crate::hir::{self, Expr, ExprKind, ExternId, LocalId, Program, Ty, TyKind, TypeDeclId, Types};
 use crate::span::{SourceMap, Span};
 use scope::Scopes;
+use std::collections::HashMap;
 
 /// How deep expressions, statements and types may be nested.
 const MAX_DEPTH: u32 = 200;
@@ -138,6 +141,10 @@ struct Checker<'a> {
     /// Whether the parameters being declared are those of a prototype.
     prototype: bool,
     depth: u32,
+    /// How large values of the types are that were met.
+    extents: HashMap<Ty, limits::Extent>,
+    /// How many parts of constants were put in for names.
+    copies: u64,
 }
 
 impl<'a> Checker<'a> {
@@ -152,17 +159,19 @@ impl<'a> Checker<'a> {
             head_of: None,
             prototype: false,
             depth: 0,
+            extents: HashMap::new(),
+            copies: 0,
         }
     }
 
     /// Reports an error.
     fn error(&mut self, diagnostic: Diagnostic) {
-        self.diags.push(diagnostic);
+        self.report(diagnostic);
     }
 
     /// Reports an error that needs no more than a message.
     fn fail(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
-        self.diags.push(Diagnostic::error(code, span, message));
+        self.report(Diagnostic::error(code, span, message));
     }
 
     /// Runs `f` one level deeper, or gives `None`, with a diagnostic, if that is too deep.

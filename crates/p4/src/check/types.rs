@@ -18,12 +18,20 @@ const MAX_STACK: u32 = 65_536;
 impl Checker<'_> {
     /// The type that is written; [`Types::UNKNOWN`] after a diagnostic.
     pub(super) fn ty(&mut self, ty: &ast::Type) -> Ty {
-        self.deeper(ty.span, |c| c.ty_inner(ty, false)).unwrap_or(Types::UNKNOWN)
+        self.bounded_ty(ty, false)
     }
 
     /// The type of something that is instantiated: type arguments may be left out, to be inferred.
     pub(super) fn constructed_ty(&mut self, ty: &ast::Type) -> Ty {
-        self.deeper(ty.span, |c| c.ty_inner(ty, true)).unwrap_or(Types::UNKNOWN)
+        self.bounded_ty(ty, true)
+    }
+
+    fn bounded_ty(&mut self, ty: &ast::Type, infer_args: bool) -> Ty {
+        let found = self.deeper(ty.span, |c| c.ty_inner(ty, infer_args)).unwrap_or(Types::UNKNOWN);
+        match found == Types::UNKNOWN || self.type_fits(found, ty.span) {
+            true => found,
+            false => Types::UNKNOWN,
+        }
     }
 
     fn ty_inner(&mut self, ty: &ast::Type, infer_args: bool) -> Ty {
@@ -189,7 +197,7 @@ impl Checker<'_> {
             Entity::Type(ty) => *ty,
             Entity::Struct(id) => {
                 let ty = self.intern(TyKind::Struct(*id, args.clone()));
-                if !args.is_empty() && !self.check_specialized(*id, &args, span) {
+                if !args.is_empty() && (!self.type_fits(ty, span) || !self.check_specialized(*id, &args, span)) {
                     return Types::UNKNOWN;
                 }
                 ty

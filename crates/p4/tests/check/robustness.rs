@@ -127,3 +127,59 @@ fn a_refused_argument_of_a_default_action() {
         "action a(inout bit<8> x, bit<8> y) { }\ncontrol C(inout bit<8> z) { table t { actions = { a(z); } default_action = a(q, 1); } apply { } }",
     );
 }
+
+/// A program of `n` lines, each made of its number and the one before it.
+fn chain(first: &str, n: usize, line: impl Fn(usize, usize) -> String) -> String {
+    (1..=n).fold(format!("{first}\n"), |text, at| text + &line(at, at - 1) + "\n")
+}
+
+#[test]
+fn types_that_double() {
+    survive(&chain("struct S0 { bit<8> a; }", 100, |n, m| format!("struct S{n} {{ S{m} a; S{m} b; }}")));
+    survive(&chain("typedef bit<8> t0;", 100, |n, m| format!("typedef tuple<t{m}, t{m}> t{n};")));
+    survive(&chain("struct S0<T> { T a; }", 100, |n, m| {
+        format!("struct S{n}<T> {{ S{m}<T> a; S{m}<T> b; }} S{n}<bit<8>> x;")
+    }));
+    survive(&chain("struct S0<T, U> { }", 100, |n, m| {
+        format!("struct S{n}<T, U> {{ }} typedef S{m}<t{m}, t{m}> t{n};").replace("<t0, t0>", "<bool, bool>")
+    }));
+    survive(&chain("header S0 { bit<8> a; }", 100, |n, m| format!("header S{n} {{ S{m}[9] a; }}")));
+}
+
+#[test]
+fn types_that_are_deep() {
+    survive(&chain("struct S0 { bit<8> a; }", 5000, |n, m| format!("struct S{n} {{ S{m} a; }}")));
+    survive(&chain("typedef bit<8> t0;", 5000, |n, m| format!("type t{m} t{n}; const t{n} c{n} = 1;")));
+    survive(&chain("struct S0<T> { T a; }", 5000, |n, m| format!("struct S{n}<T> {{ S{m}<T> a; }}")));
+}
+
+#[test]
+fn constants_that_double() {
+    survive(&chain("const int c0 = 3;", 100, |n, m| format!("const int c{n} = c{m} * c{m};")));
+    survive(&chain("const string c0 = \"ab\";", 100, |n, m| format!("const string c{n} = c{m} ++ c{m};")));
+    survive(&chain("const list<bit<8>> c0 = { 1, 2 };", 100, |n, m| {
+        format!("const list<list<bit<8>>> c{n} = {{ c{m}, c{m} }};")
+    }));
+    let body = chain("", 100, |n, _| {
+        format!("const bit<8> c{n} = {};", if n == 1 { "k".to_owned() } else { format!("c{} + c{}", n - 1, n - 1) })
+    });
+    survive(&format!("control C()(bit<8> k) {{ {body} apply {{ }} }}"));
+}
+
+#[test]
+fn long_chains_of_operators() {
+    for operator in ["+", "++", "&&", "?1:"] {
+        survive(&format!("const bit<8> x = {}8w1;", format!("8w1 {operator} ").repeat(100_000)));
+    }
+    survive(&format!("const bit<8> x = s{};", ".a".repeat(100_000)));
+    survive(&format!("const bit<8> x = s{};", "[1]".repeat(100_000)));
+}
+
+#[test]
+fn very_many_mistakes() {
+    let loader =
+        MemoryLoader::new().with("main.p4", format!("control C() {{ apply {{ {} }} }}", "x = 1;\n".repeat(20_000)));
+    let parsed = parse_program(&loader, Path::new("main.p4"), &Options::default());
+    let (_, diagnostics) = check(&parsed.program, &parsed.source_map);
+    assert!((1..=1000).contains(&diagnostics.len()), "{}", diagnostics.len());
+}
