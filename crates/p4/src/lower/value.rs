@@ -161,11 +161,8 @@ impl Lower<'_> {
     /// Copies between storage of headers, stacks or unions.
     fn copy(&mut self, dst: &Place, src: &Place) {
         match (dst, src) {
-            (Place::Header { id: dst, .. }, Place::Header { id: src, .. }) => {
-                if dst != src {
-                    self.b.copy_header(*dst, *src);
-                }
-            }
+            (Place::Header { id: dst, .. }, Place::Header { id: src, .. }) if dst == src => {}
+            (Place::Header { id: dst, .. }, Place::Header { id: src, .. }) => self.b.copy_header(*dst, *src),
             (Place::Stack { elems, next, .. }, Place::Stack { elems: src_elems, next: src_next, .. }) => {
                 elems.iter().zip(src_elems.iter()).for_each(|(d, s)| self.copy(d, s));
                 let value = self.b.load(&self.p, *src_next);

@@ -225,7 +225,10 @@ fn nested_calls_of_one_function() {
     let top = "struct two { eth_t x; eth_t y; }
         two swap(in two p) { return { p.y, p.x }; }";
     let ingress = "apply { two t; t.x = hdr.eth; t.y = hdr.inner; t = swap(swap(t)); hdr.eth = t.x; }";
-    check_ingress(top, ingress, expect![[r#"
+    check_ingress(
+        top,
+        ingress,
+        expect![[r#"
         control "ingress" ingress {
           entry block0
         block0:
@@ -240,5 +243,6 @@ fn nested_calls_of_one_function() {
           copy_header $hdr.eth, $ingress.t.x
           return
         }
-    "#]]);
+    "#]],
+    );
 }

@@ -81,9 +81,14 @@ fn exponential_types_end() {
     for n in 1..=60 {
         writeln!(top, "struct s{n} {{ s{} a; s{} b; }}", n - 1, n - 1).expect("a string takes all");
     }
-    check_errors(&v1model(&top, "apply { s60 x; }"), expect![[r#"
-        limit at `x`: the program has more than 262144 scalar variables
-    "#]]);
+    check_errors(
+        &v1model(&top, "apply { s60 x; }"),
+        expect![[r#"
+        too-large at `s16`: a value of this type consists of more than 131072 parts, which is the limit
+        too-large at `s33`: a value of this type consists of more than 131072 parts, which is the limit
+        too-large at `s50`: a value of this type consists of more than 131072 parts, which is the limit
+    "#]],
+    );
 }
 
 #[test]
@@ -92,9 +97,50 @@ fn deep_types_end() {
     for n in 1..=5000 {
         writeln!(top, "struct s{n} {{ s{} a; }}", n - 1).expect("a string takes all");
     }
-    check_errors(&v1model(&top, "apply { s5000 x; s5000 y = x; }"), expect![[r#"
-        limit at `x`: the program has more than 262144 scalar variables
-    "#]]);
+    check_errors(
+        &v1model(&top, "apply { s5000 x; s5000 y = x; }"),
+        expect![[r#"
+        too-large at `s127`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s255`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s383`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s511`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s639`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s767`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s895`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s1023`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s1151`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s1279`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s1407`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s1535`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s1663`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s1791`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s1919`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s2047`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s2175`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s2303`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s2431`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s2559`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s2687`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s2815`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s2943`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s3071`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s3199`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s3327`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s3455`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s3583`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s3711`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s3839`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s3967`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s4095`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s4223`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s4351`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s4479`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s4607`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s4735`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s4863`: types are nested more than 128 levels deep here, which is the limit
+        too-large at `s4991`: types are nested more than 128 levels deep here, which is the limit
+    "#]],
+    );
 }
 
 /// Blocks in blocks, in functions that call each other: each is within its own limit, the sum is not.
@@ -105,9 +151,12 @@ fn deep_nesting_over_calls_ends() {
         let (open, close) = ("if (x != 3) {".repeat(60), "}".repeat(60));
         writeln!(top, "void f{n}(inout bit<8> x) {{ {open} f{}(x); {close} }}", n - 1).expect("a string takes all");
     }
-    check_errors(&v1model(&top, "apply { f40(meta.b); }"), expect![[r#"
-        limit at `if`: this nests deeper than 256 levels
-    "#]]);
+    check_errors(
+        &v1model(&top, "apply { f40(meta.b); }"),
+        expect![[r#"
+        limit at `x != 3`: calls, statements and expressions nest too deep once all calls are inlined
+    "#]],
+    );
 }
 
 #[test]
@@ -116,7 +165,10 @@ fn names_are_taken_once() {
             @name(\".t\") table t { key = { meta.a: exact; } actions = { NoAction; } }
             apply { t.apply(); }
         }";
-    check_errors(&v1model(top, "sub() one; sub() two; apply { one.apply(meta); two.apply(meta); }"), expect![[r#"
+    check_errors(
+        &v1model(top, "sub() one; sub() two; apply { one.apply(meta); two.apply(meta); }"),
+        expect![[r#"
         control-plane-name at `t`: table `t` has an absolute name, and its control has several instances
-    "#]]);
+    "#]],
+    );
 }
