@@ -33,7 +33,13 @@ impl GatewayProcess {
     ///
     /// # Errors
     /// If it does not start; with what it said.
-    pub fn start(program: &Path, lab: &str, region: &Path, work: &WorkDir, stop: &AtomicBool) -> Result<GatewayProcess, Failure> {
+    pub fn start(
+        program: &Path,
+        lab: &str,
+        region: &Path,
+        work: &WorkDir,
+        stop: &AtomicBool,
+    ) -> Result<GatewayProcess, Failure> {
         let log = work.file("gateway.log");
         let stderr = File::create(&log).map_err(Failure::system)?;
         let mut command = Command::new(program);
@@ -77,9 +83,9 @@ impl GatewayProcess {
         }
     }
 
-    /// Has it take over another region file: what changed, or why it is refused.
-    pub fn apply(&self, region: &Path) -> Result<Result<Applied, String>, Failure> {
-        match ask(&self.socket, &Request::Apply { region: Some(region.to_owned()) }).map_err(Failure::system)? {
+    /// Has it read its region file again: what changed, or why it is refused.
+    pub fn apply(&self) -> Result<Result<Applied, String>, Failure> {
+        match ask(&self.socket, &Request::Apply { region: None }).map_err(Failure::system)? {
             Answer::Applied(applied) => Ok(Ok(applied)),
             Answer::Refused { message } => Ok(Err(message)),
             other => Err(Failure::Bug(format!("asked to apply a region, the gateway says {other:?}"))),

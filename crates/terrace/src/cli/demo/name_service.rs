@@ -72,10 +72,10 @@ fn listen(port: u16) -> std::io::Result<TcpListener> {
 /// From inside `namespace`, asks whoever has `address` for its name. `None` if nobody answers.
 pub fn ask_name(namespace: &str, address: IpAddr, port: u16) -> Result<Option<String>, Failure> {
     let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&SocketAddr::new(address, port), PATIENCE)?;
+        let stream = TcpStream::connect_timeout(&SocketAddr::new(address, port), PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut name = String::new();
-        stream.by_ref().take(100).read_to_string(&mut name)?;
+        stream.take(100).read_to_string(&mut name)?;
         Ok(name)
     };
     let inside = Namespace::open(namespace).map_err(Failure::system)?;

@@ -103,6 +103,8 @@ pub struct Change {
     pub refused: String,
     /// Streams that the change does not concern.
     pub untouched: Vec<Stream>,
+    /// What the gateway and its ports dropped meanwhile, of all packets.
+    pub dropped: Vec<Named>,
 }
 
 /// All of it.

@@ -72,7 +72,9 @@ pub fn start(topology: &Topology, plan: Plan) -> Result<Running, Failure> {
     let spawn = |namespace: &str, tool: &str, arguments: &[&str]| {
         let mut command = exec(namespace, tool, arguments);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).env("LC_ALL", "C").spawn();
-        child.map_err(|error| Failure::Environment(format!("cannot start {tool}: {error}; install it (apt-get install {tool})")))
+        child.map_err(|error| {
+            Failure::Environment(format!("cannot start {tool}: {error}; install it (apt-get install {tool})"))
+        })
     };
     let deadline = Instant::now() + Duration::from_secs(plan.seconds.into()) + GRACE;
     if let Kind::Ping(rate) = plan.kind {
@@ -91,7 +93,7 @@ pub fn start(topology: &Topology, plan: Plan) -> Result<Running, Failure> {
     match plan.kind {
         Kind::Udp(megabits) => {
             rate = format!("{megabits}M");
-            arguments.extend(["-u", "-l", "1200", "-b", &rate]);
+            arguments.extend(["-u", "-l", "1000", "-b", &rate]);
         }
         Kind::PacedTcp(megabits) => {
             rate = format!("{megabits}M");
@@ -217,7 +219,8 @@ mod tests {
 
     #[test]
     fn outcomes_are_read() {
-        let tcp = r#"{"end":{"sum_sent":{"retransmits":3,"bits_per_second":2e6},"sum_received":{"bits_per_second":1.5e6}}}"#;
+        let tcp =
+            r#"{"end":{"sum_sent":{"retransmits":3,"bits_per_second":2e6},"sum_received":{"bits_per_second":1.5e6}}}"#;
         let expected = Measured { bits_per_second: 1.5e6, retransmits: Some(3), ..Measured::default() };
         assert_eq!(read_iperf3(tcp), Ok(expected));
         let udp = r#"{"end":{"sum":{"packets":100,"lost_packets":2,"bits_per_second":1e6}}}"#;
@@ -226,7 +229,8 @@ mod tests {
         let refused = r#"{"end":{},"error":"unable to connect to server: Connection refused"}"#;
         assert!(read_iperf3(refused).unwrap_err().contains("Connection refused"));
         assert!(read_iperf3("").is_err());
-        let ping = "--- 10.0.0.1 ping statistics ---\n300 packets transmitted, 298 received, 0.6% packet loss, time 3000ms\n";
+        let ping =
+            "--- 10.0.0.1 ping statistics ---\n300 packets transmitted, 298 received, 0.6% packet loss, time 3000ms\n";
         assert_eq!(read_ping(ping), Ok(Measured { packets: Some(300), lost: Some(2), ..Measured::default() }));
         assert!(read_ping("").is_err());
     }

@@ -1,11 +1,11 @@
 //! The demo's files, in a directory that goes away with it.
 
-use super::scenario::{REGION, REGION_FILE, changed_region, wrong_region};
+use super::scenario::{REGION, REGION_FILE};
 use crate::cli::failure::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A directory with the region file, the changed one and the wrong one; removed when dropped.
+/// A directory with the region file; removed when dropped.
 #[derive(Debug)]
 pub struct WorkDir {
     root: PathBuf,
@@ -16,14 +16,17 @@ impl WorkDir {
     pub fn new(name: &str) -> Result<WorkDir, Failure> {
         let root = std::env::temp_dir().join(format!("terrace-{name}"));
         let work = WorkDir { root };
-        let files = [(work.region(), REGION.to_owned()), (work.changed(), changed_region()), (work.wrong(), wrong_region())];
-        for (path, text) in files {
-            let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
-            written.map_err(|error| {
-                Failure::Environment(format!("cannot write {}: {error}; set TMPDIR to another place", path.display()))
-            })?;
-        }
+        work.edit_region(REGION)?;
         Ok(work)
+    }
+
+    /// Writes the region file, as a tenant's change would.
+    pub fn edit_region(&self, text: &str) -> Result<(), Failure> {
+        let path = self.region();
+        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
+        written.map_err(|error| {
+            Failure::Environment(format!("cannot write {}: {error}; set TMPDIR to another place", path.display()))
+        })
     }
 
     /// The directory.
@@ -34,16 +37,6 @@ impl WorkDir {
     /// The region file. Relative to [`WorkDir::root`], it has the name that it has in the repository.
     pub fn region(&self) -> PathBuf {
         self.root.join(REGION_FILE)
-    }
-
-    /// The changed region file.
-    pub fn changed(&self) -> PathBuf {
-        self.root.join("examples/changed.yaml")
-    }
-
-    /// The region file with a mistake.
-    pub fn wrong(&self) -> PathBuf {
-        self.root.join("examples/wrong.yaml")
     }
 
     /// A place for another file.
