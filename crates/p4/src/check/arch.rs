@@ -14,6 +14,10 @@ impl Checker<'_> {
     pub(super) fn whole_program(&mut self) {
         self.control_plane_names();
         self.constant_keysets();
+        self.shared_direct_externs();
+        if matches!(self.scopes.global("add_entry"), Some(Entity::Functions(_))) {
+            self.add_on_miss();
+        }
         if self.is_v1model() {
             self.version();
         }

@@ -14,7 +14,7 @@
 //! | `call`, `overload`, `method`, `builtin` | calls |
 //! | `decl`, `function`, `returns`, `extern_decl`, `instance`, `control`, `parser` | declarations |
 //! | `keyset`, `select` | key sets and transitions |
-//! | `table`, `table_action`, `entry`, `entry_rules`, `same_expr` | tables |
+//! | `table`, `table_action`, `entry`, `entry_rules`, `same_expr`, `table_externs` | tables |
 //! | `stmt`, `stmt_loop`, `switch` | statements |
 //! | `limits` | how large all of this may get |
 //! | `annotation`, `control_names`, `arch` | annotations, names that the control plane sees, what v1model adds |
@@ -64,6 +64,7 @@ mod stmt_loop;
 mod switch;
 mod table;
 mod table_action;
+mod table_externs;
 mod types;
 mod unify;
 

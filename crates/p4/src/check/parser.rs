@@ -59,14 +59,8 @@ impl Checker<'_> {
     fn parser_local(&mut self, local: &Local) -> Option<LocalDecl> {
         match local {
             Local::ValueSet(d) => self.value_set(d).map(LocalDecl::ValueSet),
-            Local::Action(d) => {
-                self.fail("action-place", d.span, "actions are declared in controls and at the top level");
-                None
-            }
-            Local::Table(d) => {
-                self.fail("table-place", d.span, "tables are declared in controls");
-                None
-            }
+            // The parser has refused these already.
+            Local::Action(_) | Local::Table(_) => None,
             other => self.local_value(other),
         }
     }

@@ -55,13 +55,8 @@ impl Checker<'_> {
             S::Continue => self.in_loop("continue", span, StmtKind::Continue)?,
             S::Return(value) => self.return_stmt(value.as_ref(), span)?,
             S::Exit => {
-                let place = match self.body.place {
-                    Place::ParserState => Some("parsers"),
-                    Place::Function | Place::Method => Some("functions"),
-                    _ => None,
-                };
-                if let Some(place) = place {
-                    self.fail("exit-place", span, format!("`exit` cannot be used in {place}"));
+                if matches!(self.body.place, Place::Function | Place::Method) {
+                    self.fail("exit-place", span, "`exit` cannot be used in functions");
                     return None;
                 }
                 StmtKind::Exit
@@ -157,13 +152,6 @@ impl Checker<'_> {
     }
 
     fn return_stmt(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<StmtKind> {
-        if self.body.place == Place::ParserState {
-            self.error(
-                Diagnostic::error("return-place", span, "`return` cannot be used in a parser")
-                    .help("use `transition accept;` to end the parser"),
-            );
-            return None;
-        }
         let result = self.body.result;
         match value {
             None if matches!(result, Types::VOID | Types::UNKNOWN) => Some(StmtKind::Return(None)),

@@ -254,3 +254,48 @@ fn parameters_of_the_control_plane() {
         "#]],
     );
 }
+
+#[test]
+fn a_direct_counter_has_one_table() {
+    check(
+        "#include <v1model.p4>\ncontrol C(inout bit<8> x) {\ndirect_counter(CounterType.packets) c;\ntable t { actions = { NoAction; } key = { x: exact; } counters = c; }\ntable u { actions = { NoAction; } key = { x: exact; } counters = c; }\napply { } }",
+        expect![[r#"
+            error[shared-extern]: `c` is attached to two tables
+             --> main.p4:5:55
+              |
+            4 | table t { actions = { NoAction; } key = { x: exact; } counters = c; }
+              |                                                       ------------- attached here first
+            5 | table u { actions = { NoAction; } key = { x: exact; } counters = c; }
+              |                                                       ^^^^^^^^^^^^^
+              |
+              = help: give each table an instance of its own
+        "#]],
+    );
+}
+
+#[test]
+fn tables_that_add_entries() {
+    check(
+        "#include <pna.p4>\ncontrol C(inout bit<8> x) {\naction hit(bit<8> v) { x = v; }\naction miss() { add_entry(\"hit\", 8w1, (ExpireTimeProfileId_t)1); }\n\
+         table t { key = { x: exact; } actions = { hit; miss; } default_action = miss; }\n\
+         table u { key = { x: exact; } actions = { hit; miss; NoAction; } add_on_miss = true; }\n\
+         table v { key = { x: exact; } actions = { hit; miss; } default_action = miss; add_on_miss = true; }\napply { } }",
+        expect![[r#"
+            error[add-on-miss]: action `miss` calls `add_entry`, and table `t` adds no entries
+             --> main.p4:5:48
+              |
+            5 | table t { key = { x: exact; } actions = { hit; miss; } default_action = miss; }
+              |       - the table                              ^^^^
+              |
+              = help: set `add_on_miss = true` in the table, and make the action its `default_action`
+
+            error[add-on-miss]: action `miss` calls `add_entry`, and is not the default action of table `u`
+             --> main.p4:6:48
+              |
+            6 | table u { key = { x: exact; } actions = { hit; miss; NoAction; } add_on_miss = true; }
+              |       - the table                              ^^^^
+              |
+              = help: set `add_on_miss = true` in the table, and make the action its `default_action`
+        "#]],
+    );
+}

@@ -486,3 +486,13 @@ fn names_that_the_control_plane_sees() {
         "#]],
     );
 }
+
+#[test]
+fn nesting_has_a_limit() {
+    let text = format!("const bool b = {}true;", "!".repeat(220));
+    let (_, diagnostics, map) = super::run(&text);
+    expect![[r#"
+        main.p4:1:216: error[too-deep]: nested more than 200 levels deep, which is the limit
+    "#]]
+    .assert_eq(&diagnostics.iter().map(|d| d.one_line(&map) + "\n").collect::<String>());
+}

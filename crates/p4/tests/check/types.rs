@@ -347,3 +347,55 @@ fn overflow_is_a_warning() {
     "#]],
     );
 }
+
+#[test]
+fn sizes_that_cannot_be_dealt_with() {
+    check(
+        "header H { bit<8> f; }\nstruct A { H[60000] a; H[60000] b; H[60000] c; }\nstruct B { A a; }",
+        expect![[r#"
+        error[too-large]: a value of this type consists of more than 131072 parts, which is the limit
+         --> main.p4:2:12
+          |
+        2 | struct A { H[60000] a; H[60000] b; H[60000] c; }
+          |            ^^^^^^^^
+
+        error[too-large]: a value of this type consists of more than 131072 parts, which is the limit
+         --> main.p4:2:24
+          |
+        2 | struct A { H[60000] a; H[60000] b; H[60000] c; }
+          |                        ^^^^^^^^
+
+        error[too-large]: a value of this type consists of more than 131072 parts, which is the limit
+         --> main.p4:2:36
+          |
+        2 | struct A { H[60000] a; H[60000] b; H[60000] c; }
+          |                                    ^^^^^^^^
+    "#]],
+    );
+    check(
+        "const int a = 1 << 65000;\nconst int b = a * a * a;\nconst int c = 1 << 70000;",
+        expect![[r#"
+        error[too-large]: integers of more than 131072 bits are not supported
+         --> main.p4:2:15
+          |
+        2 | const int b = a * a * a;
+          |               ^^^^^^^^^
+
+        error[shift]: a shift by 70000 is not supported; the limit is 65536
+         --> main.p4:3:15
+          |
+        3 | const int c = 1 << 70000;
+          |               ^^^^^^^^^^
+    "#]],
+    );
+    check(
+        "typedef bit<40000> w;\nconst w a = 1;\ncontrol C(in w x) { apply { bool b = x ++ x == x; } }",
+        expect![[r#"
+        error[width]: this is 80000 bits wide, and the limit is 65535 bits
+         --> main.p4:3:38
+          |
+        3 | control C(in w x) { apply { bool b = x ++ x == x; } }
+          |                                      ^^^^^^
+    "#]],
+    );
+}
