@@ -1,0 +1,64 @@
+//! `terrace demo`: the whole scenario, judged by its own report and by what is left.
+
+use crate::place::{json, turn};
+use serde_json::{Value, json as value};
+
+fn outcomes(report: &Value) -> Vec<String> {
+    let probes = report["probes"].as_array().unwrap();
+    probes.iter().map(|probe| format!("{} {} -> {}", probe["from"], probe["to"], probe["got"])).collect()
+}
+
+/// Of a list of named counts, names and packets.
+fn packets(list: &Value) -> Value {
+    let pairs = list.as_array().unwrap().iter().map(|one| (one["name"].as_str().unwrap(), one["packets"].clone()));
+    Value::Object(pairs.map(|(name, packets)| (name.to_owned(), packets)).collect())
+}
+
+#[test]
+fn the_demo_shows_what_it_promises_and_leaves_nothing() {
+    let Some(turn) = turn() else { return };
+    let (code, report) = json(&["demo", "--name", &turn.lab]);
+    turn.assert_nothing_left();
+    assert_eq!(report["problems"], value!([]), "{report:#}");
+    assert_eq!((code, &report["ok"], &report["mode"]), (Some(0), &value!(true), &value!("namespaces")));
+    assert!(report["seconds"].as_f64().unwrap() < 60.0, "a demo is short: {}", report["seconds"]);
+
+    let probes = report["probes"].as_array().unwrap();
+    let passed = probes.iter().filter(|probe| probe["ms"].is_number()).count();
+    assert_eq!((probes.len(), passed), (27, 16), "14 pings pass at first, 2 of those after the change");
+    assert!(probes.iter().all(|probe| probe["ok"] == true));
+
+    let dropped = value!({ "acl_denied_in": 1, "blackhole_route": 2, "no_route": 6, "unknown_vm": 2, "unknown_vni": 2 });
+    assert_eq!(packets(&report["counters"]["drops"]), dropped, "each packet that must not pass, and no other");
+    assert_eq!(packets(&report["counters"]["to_cpu"]), value!({ "internet": 2 }));
+    // For each of the two ways: 3 echoes there and 3 back, and a TCP connection of 4 packets there and 4 back, at least.
+    let scopes = packets(&report["counters"]["scopes"]);
+    for scope in ["local", "peer", "idc", "cross_region"] {
+        assert!(scopes[scope].as_u64().unwrap() >= 13, "{scopes}");
+    }
+    assert_eq!((&scopes["internet"], &scopes["blackhole"]), (&value!(2), &value!(2)));
+    for stream in report["streams"].as_array().unwrap() {
+        assert!(stream["bits_per_second"].as_f64().unwrap() > 1e6, "{stream}");
+    }
+    assert_eq!(report["streams"].as_array().unwrap().len(), 4);
+
+    let change = &report["change"];
+    assert_eq!(change["entries"], value!([0, 0, 6]), "two routes of each family, and the rule's entries");
+    assert_eq!(change["dropped"], value!([]));
+    assert!(change["refused"].as_str().unwrap().starts_with("examples/lab.yaml:55:"), "{change}");
+    let lost: Vec<&Value> = change["untouched"].as_array().unwrap().iter().map(|stream| &stream["lost"]).collect();
+    assert_eq!(lost, [&Value::Null, &value!(0), &value!(0)], "TCP says nothing of losses; UDP and ping lose nothing");
+}
+
+#[test]
+fn captures_show_the_same_as_namespaces_are_expected_to() {
+    // Needs no namespaces, and no turn.
+    let (code, report) = json(&["demo", "--captures"]);
+    assert_eq!((code, &report["problems"]), (Some(0), &value!([])), "{report:#}");
+    assert_eq!(report["mode"], "captures");
+    assert_eq!(outcomes(&report).len(), 27);
+    let dropped = value!({ "acl_denied_in": 1, "blackhole_route": 1, "no_route": 3, "unknown_vm": 1, "unknown_vni": 1 });
+    assert_eq!(packets(&report["counters"]["drops"]), dropped);
+    let explained = report["explained"]["text"].as_str().unwrap();
+    assert!(explained.contains("from examples/lab.yaml:43: VPC red: route to 10.3.0.0/24"), "{explained}");
+}

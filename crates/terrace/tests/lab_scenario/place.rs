@@ -1,0 +1,122 @@
+//! Where these tests run: the binary, the repository, one lab at a time, and what a lab leaves behind.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub const TERRACE: &str = env!("CARGO_BIN_EXE_terrace");
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+pub fn region_file() -> String {
+    root().join("examples/lab.yaml").display().to_string()
+}
+
+/// `terrace` with these arguments, to its end.
+pub fn terrace(arguments: &[&str]) -> Output {
+    Command::new(TERRACE).args(arguments).current_dir(root()).output().unwrap()
+}
+
+/// As [`terrace`], with `--json`: the exit code and the document.
+pub fn json(arguments: &[&str]) -> (Option<i32>, Value) {
+    let output = terrace(&[&["--json"], arguments].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let complained = String::from_utf8_lossy(&output.stderr);
+    let document = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{complained}"));
+    (output.status.code(), document)
+}
+
+/// The right to use the machine's namespaces, and a name for a lab that no other has. When it is given back, also by a panic, the lab
+/// is taken down.
+pub struct Turn {
+    pub lab: String,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Waits for a turn. `None`, and the scenario from captures instead, where labs are not allowed.
+pub fn turn() -> Option<Turn> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Err(error) = terrace::lab::permitted() {
+        assert!(std::env::var("CI").is_err(), "in CI, labs must run: {error}");
+        println!("NO NAMESPACES ({error}): this ran from capture to capture instead");
+        let (code, report) = json(&["demo", "--captures"]);
+        assert_eq!((code, &report["ok"]), (Some(0), &Value::Bool(true)), "{report}");
+        return None;
+    }
+    let lab = format!("s{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    Some(Turn { lab, _alone: alone })
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let _ = terrace(&["lab", "down", "--name", &self.lab]);
+    }
+}
+
+impl Turn {
+    /// Everything on this machine that has to do with the lab.
+    pub fn traces(&self) -> Vec<String> {
+        let names = |directory: &str| {
+            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
+        };
+        let mut found: Vec<String> = Vec::new();
+        let prefix = format!("{}-", self.lab);
+        found.extend(names("/run/netns").into_iter().filter(|name| name.starts_with(&prefix)));
+        let of_lab = |name: &String| name.contains(&self.lab);
+        found.extend(names("/run/terrace").into_iter().filter(of_lab));
+        found.extend(names(&std::env::temp_dir().display().to_string()).into_iter().filter(of_lab));
+        for process in names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+            let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            let command = String::from_utf8_lossy(&command).replace('\0', " ");
+            if command.contains(&self.lab) && process != std::process::id().to_string() {
+                found.push(format!("process {process}: {command}"));
+            }
+        }
+        found
+    }
+
+    /// Fails if anything is left of the lab.
+    pub fn assert_nothing_left(&self) {
+        // A process that has ended may still be listed for a moment.
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while !self.traces().is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(self.traces(), [""; 0], "left behind");
+    }
+
+    /// The namespace of a machine.
+    pub fn namespace(&self, machine: &str) -> io::Namespace {
+        let state = terrace::lab::State::load(&self.lab).unwrap();
+        let endpoint = state.topology.endpoint(machine).unwrap_or_else(|| panic!("no machine {machine}"));
+        io::Namespace::open(&endpoint.namespace).unwrap()
+    }
+
+    /// What the gateway counted, after it has had time to.
+    pub fn stats(&self) -> Value {
+        std::thread::sleep(Duration::from_millis(300));
+        let (code, stats) = json(&["gateway", "stats", "--of-lab", &self.lab]);
+        assert_eq!(code, Some(0), "{stats}");
+        stats
+    }
+
+    /// Drop reasons and their packets.
+    pub fn drops(&self) -> Vec<(String, u64)> {
+        packets_by_reason(&self.stats()["drops"])
+    }
+}
+
+/// Of a map from reasons to counts, the packets.
+pub fn packets_by_reason(counts: &Value) -> Vec<(String, u64)> {
+    let counts = counts.as_object().unwrap();
+    counts.iter().map(|(reason, count)| (reason.clone(), count["packets"].as_u64().unwrap())).collect()
+}
