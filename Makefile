@@ -5,12 +5,13 @@
 # The lab: tenants' machines talk through the gateway; prints who reached whom, and ends by itself.
 demo:
 	@scripts/setup demo
-	@cargo build --release --locked --quiet -p terrace || cargo build --release --locked -p terrace
-	@target/release/terrace demo
+	cargo build --release --locked -p terrace
+	@cargo run --release --locked --quiet -p terrace -- demo
 
 # Everything that decides whether a change is good. Needs root for the lab's network namespaces.
-test: lint
+test:
 	@scripts/setup test
+	@$(MAKE) --no-print-directory lint
 	cargo test --workspace --locked
 
 lint:
