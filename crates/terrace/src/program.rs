@@ -54,7 +54,6 @@ impl FileLoader for Loader {
     }
 }
 
-
 /// Reads and parses the program.
 pub fn parse(path: &Path, sources: &Sources) -> Parsed {
     let options = sources.options();

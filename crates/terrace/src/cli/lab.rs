@@ -270,22 +270,28 @@ fn one_pair(topology: &Topology, from: &str, to: &str) -> Result<Vec<Pair>, Fail
     }
 }
 
-/// All pings of machines to each other and to hosts behind remotes.
+/// All pings of machines to each other and to hosts behind remotes. In the sender's VPC an address is that of the machine there,
+/// whoever else has it. Elsewhere it is pinged once, under the names of all who have it.
 fn all_pairs(topology: &Topology) -> Vec<Pair> {
     let endpoints = topology.endpoints();
-    let mut pairs = Vec::new();
+    let mut pairs: Vec<Pair> = Vec::new();
     for from in endpoints.iter().filter(|from| from.kind == EndpointKind::Vm) {
-        // In the sender's VPC an address is that of the machine there, whoever else has it; its own never leaves it.
         let near: Vec<&IpAddr> = endpoints.iter().filter(|e| e.vpc == from.vpc).flat_map(|e| &e.addresses).collect();
+        let mut targets: Vec<(IpAddr, String)> = Vec::new();
         for to in endpoints.iter().filter(|to| to.name != from.name) {
             let addresses = to.addresses.iter().filter(|address| {
                 from.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4())
                     && (to.vpc == from.vpc || !near.contains(address))
             });
-            pairs.extend(
-                addresses.map(|address| (from.namespace.clone(), from.name.clone(), to.name.clone(), *address)),
-            );
+            for address in addresses {
+                match targets.iter_mut().find(|(known, _)| known == address) {
+                    Some((_, names)) => *names = format!("{names}|{}", to.name),
+                    None => targets.push((*address, to.name.clone())),
+                }
+            }
         }
+        let pair = |(address, to)| (from.namespace.clone(), from.name.clone(), to, address);
+        pairs.extend(targets.into_iter().map(pair));
     }
     pairs
 }

@@ -13,6 +13,8 @@ pub mod replication;
 pub mod report;
 pub mod resolve;
 pub mod run;
+mod run_objects;
+mod run_own;
 pub mod script;
 pub mod value;
 

@@ -185,11 +185,7 @@ fn action(c: &mut Cursor<'_>) -> Result<ActionText, StfError> {
 }
 
 /// `(a:1, b:2)` or `(1, 2)`, or nothing at all at the end of the line.
-fn arguments(
-    c: &mut Cursor<'_>,
-    open: char,
-    close: char,
-) -> Result<Vec<(Option<String>, super::value::Number)>, StfError> {
+fn arguments(c: &mut Cursor<'_>, open: char, close: char) -> Result<Vec<Argument>, StfError> {
     let mut args = Vec::new();
     c.expect(&open.to_string(), "an action's arguments stand in parentheses, also if there are none")?;
     if c.take(&close.to_string()) {
@@ -306,7 +302,7 @@ fn meter_rates(c: &mut Cursor<'_>) -> Result<Vec<MeterRate>, StfError> {
     Ok(rates)
 }
 
-fn digest_fields(c: &mut Cursor<'_>) -> Result<Option<Vec<(Option<String>, super::value::Number)>>, StfError> {
+fn digest_fields(c: &mut Cursor<'_>) -> Result<Option<Vec<Argument>>, StfError> {
     if c.peek() == Some('{') {
         return Ok(Some(arguments(c, '{', '}')?));
     }
@@ -370,9 +366,10 @@ fn packet_pattern(c: &mut Cursor<'_>) -> Result<Option<PacketPattern>, StfError>
                 break;
             }
             _ => {
-                return Err(
-                    c.error("an expected packet is written as hex digits and `*`", "remove this; `$` may end the line")
-                );
+                return Err(c.error(
+                    "an expected packet is written as hex digits and `*`",
+                    "remove this; `$` may end the line",
+                ));
             }
         }
         c.take(next.encode_utf8(&mut [0; 4]));

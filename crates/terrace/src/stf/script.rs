@@ -29,13 +29,16 @@ pub struct KeyText {
     pub value: MatchText,
 }
 
+/// An argument of an action, or a field of a digest: with its name, unless it is given by position.
+pub type Argument = (Option<String>, Number);
+
 /// An action with its arguments: `name(parameter:value, ...)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionText {
     /// The action's name, or the end of it.
     pub name: String,
     /// Arguments, each with the parameter's name unless it is given by position.
-    pub args: Vec<(Option<String>, Number)>,
+    pub args: Vec<Argument>,
 }
 
 /// What an entry does when it is hit.
@@ -187,7 +190,7 @@ pub enum OwnCommand {
     /// `check_register NAME INDEX op VALUE`.
     CheckRegister { name: String, index: u64, comparison: Comparison, value: Number },
     /// `check_digest NAME {field:value, ...}`, or `check_digest NAME none`: takes the oldest message that was not taken yet.
-    CheckDigest { name: String, fields: Option<Vec<(Option<String>, Number)>> },
+    CheckDigest { name: String, fields: Option<Vec<Argument>> },
     /// `advance_time N ns|us|ms|s`: nanoseconds by which the clock is moved; timers that run out do so.
     AdvanceTime { nanoseconds: u64 },
     /// `check_entries TABLE op N`: how many entries the table has, those added by the data plane included.

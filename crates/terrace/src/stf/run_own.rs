@@ -1,0 +1,156 @@
+//! The project's own commands.
+
+use super::resolve;
+use super::run::{Outcome, Runner, text};
+use super::script::*;
+use ir::{DataType, ExternKind, NamedType, Pipeline};
+use tables::{ActionProfileGroup, ActionProfileMember, EntryId, GroupMember, Update, UpdateKind};
+
+impl Runner<'_> {
+    pub(super) fn own(&mut self, command: &OwnCommand) -> Outcome {
+        let pipeline = self.device.pipeline();
+        let is_profile =
+            |kind: &ExternKind| matches!(kind, ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. });
+        match command {
+            OwnCommand::CheckRegister { name, index, comparison, value } => {
+                let leaves = self.device.register(self.find_register(name)?, *index)?;
+                let wanted =
+                    value.value.to_biguint().ok_or("a register's bits are not negative; give a bit pattern")?;
+                let holds = leaves.len() == 1 && comparison.holds(&leaves[0], &wanted);
+                let shown: Vec<String> = leaves.iter().map(ToString::to_string).collect();
+                let (shown, symbol) = (shown.join(", "), comparison.symbol());
+                self.check(holds, || format!("register {name}[{index}] is {shown}, expected {symbol} {wanted}"));
+                Ok(())
+            }
+            OwnCommand::CheckDigest { name, fields } => self.check_digest(name, fields.as_deref()),
+            OwnCommand::AdvanceTime { nanoseconds } => {
+                let sent = self.device.advance(*nanoseconds)?;
+                self.collect(sent)
+            }
+            OwnCommand::CheckEntries { table, comparison, count } => {
+                let id = resolve::table(pipeline, table).map_err(text)?;
+                let entries = self.device.entries(id).len() as u64;
+                let symbol = comparison.symbol();
+                self.check(comparison.holds(&entries, count), || {
+                    format!("table {table} has {entries} entries, expected {symbol} {count}")
+                });
+                Ok(())
+            }
+            OwnCommand::MemberCreate { profile, member, action } => {
+                let id = resolve::object(pipeline, "action profile", profile, is_profile).map_err(text)?;
+                let tables = pipeline.tables.values().filter(|table| table.implementation == Some(id));
+                let mut actions: Vec<_> = tables.flat_map(|table| table.actions.iter().map(|a| a.action)).collect();
+                actions.sort_unstable();
+                actions.dedup();
+                let call = resolve::action_call(pipeline, actions.into_iter(), action).map_err(text)?;
+                let member = ActionProfileMember { profile: id, id: *member, action: call };
+                self.write(Update::Member(UpdateKind::Insert, member))
+            }
+            OwnCommand::GroupCreate { profile, group, members } => {
+                let id = resolve::object(pipeline, "action selector", profile, is_profile).map_err(text)?;
+                let members = members.iter().map(|member| GroupMember { member: *member, weight: 1 }).collect();
+                let group = ActionProfileGroup { profile: id, id: *group, members };
+                self.write(Update::Group(UpdateKind::Insert, group))
+            }
+            OwnCommand::IdleTimeout { handle, nanoseconds } => {
+                let mut entry = self.handle(handle)?.clone();
+                entry.idle_timeout_ns = *nanoseconds;
+                self.handles.insert(handle.clone(), entry.clone());
+                self.write(Update::Entry(UpdateKind::Modify, entry))
+            }
+            OwnCommand::ExpireTime { profile, nanoseconds } => self.write(Update::ExpireTime(*profile, *nanoseconds)),
+            OwnCommand::CheckIdle { handle } => self.check_idle(handle.as_deref()),
+            OwnCommand::ValueSetAdd { name, keys } => {
+                let set = resolve::value_set(pipeline, name).map_err(text)?;
+                let keys = resolve::set_keys(&pipeline.value_sets[set].keys, keys).map_err(text)?;
+                let members = self.value_sets.entry(set).or_default();
+                members.push(keys);
+                let members = members.clone();
+                self.write(Update::ValueSet(set, members))
+            }
+        }
+    }
+
+    fn check_idle(&mut self, handle: Option<&str>) -> Outcome {
+        let wanted = handle.map(|handle| self.entry_id(handle)).transpose()?;
+        // For `none`, a notification stays for the check that may ask for it by name.
+        let got = if wanted.is_some() { self.idle.pop_front() } else { self.idle.front().cloned() };
+        let holds = wanted == got;
+        let entry = |entry: &EntryId| format!("{:?} (priority {})", entry.keys, entry.priority);
+        let describe = |id: &Option<EntryId>| id.as_ref().map_or("none".to_owned(), entry);
+        let message = format!("an idle notification was expected for {}, got {}", describe(&wanted), describe(&got));
+        self.check(holds, || message);
+        Ok(())
+    }
+
+    fn check_digest(&mut self, name: &str, fields: Option<&[Argument]>) -> Outcome {
+        let pipeline = self.device.pipeline();
+        let wanted = |kind: &ExternKind| matches!(kind, ExternKind::Digest { .. });
+        let id = resolve::object(pipeline, "digest", name, wanted).map_err(text)?;
+        let (names, types) = match &pipeline.externs[id].kind {
+            ExternKind::Digest { data_type, fields } => (leaf_names(pipeline, data_type), fields.clone()),
+            _ => return Ok(()),
+        };
+        let position = self.digests.iter().position(|(digest, _)| *digest == id);
+        let message = position.and_then(|at| self.digests.remove(at)).map(|(_, leaves)| leaves);
+        let (fields, leaves) = match (fields, message) {
+            (None, None) => {
+                self.check(true, String::new);
+                return Ok(());
+            }
+            (None, Some(leaves)) => {
+                self.check(false, || format!("digest {name}: no message was expected, but there is {leaves:?}"));
+                return Ok(());
+            }
+            (Some(_), None) => {
+                self.check(false, || format!("digest {name}: a message was expected, but there is none"));
+                return Ok(());
+            }
+            (Some(fields), Some(leaves)) => (fields, leaves),
+        };
+        for (at, (field, value)) in fields.iter().enumerate() {
+            let index = match field {
+                Some(field) => names.iter().position(|n| n == field || n.ends_with(&format!(".{field}"))),
+                None => Some(at),
+            };
+            let index = index.filter(|index| *index < leaves.len().min(types.len()));
+            let shown = field.clone().unwrap_or_else(|| at.to_string());
+            let index =
+                index.ok_or_else(|| format!("digest {name} has no field {shown}; it has {}", names.join(", ")))?;
+            let expected = resolve::scalar(&shown, types[index], value).map_err(text)?;
+            let got = &leaves[index];
+            self.check(*got == expected, || {
+                format!("digest {name}: field {shown} is {got:#x}, expected {expected:#x}")
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Dotted names of an aggregate's leaves, in order. Bounded by the type's own size, as named types cannot be recursive in P4.
+fn leaf_names(pipeline: &Pipeline, ty: &DataType) -> Vec<String> {
+    fn walk(pipeline: &Pipeline, ty: &DataType, prefix: &str, depth: u32, out: &mut Vec<String>) {
+        let below = |member: &str| if prefix.is_empty() { member.to_owned() } else { format!("{prefix}.{member}") };
+        let named = |name: &String| pipeline.named_types.iter().find(|(n, _)| n == name).map(|(_, ty)| ty);
+        match ty {
+            _ if depth > 32 => {}
+            DataType::Tuple(members) => {
+                for (index, member) in members.iter().enumerate() {
+                    walk(pipeline, member, &below(&index.to_string()), depth + 1, out);
+                }
+            }
+            DataType::Named(name) => match named(name) {
+                Some(NamedType::Struct(members) | NamedType::Header(members)) => {
+                    for (member, ty) in members {
+                        walk(pipeline, ty, &below(member), depth + 1, out);
+                    }
+                }
+                _ => out.push(prefix.to_owned()),
+            },
+            _ => out.push(prefix.to_owned()),
+        }
+    }
+    let mut names = Vec::new();
+    walk(pipeline, ty, "", 0, &mut names);
+    names
+}
