@@ -112,9 +112,12 @@ impl Frame {
     /// Begins a pass: all variables are 0, all headers invalid, nothing is asked for. Bytes, port, lengths, passes and
     /// origin stay.
     pub fn begin(&mut self, program: &Program) {
-        let (first, count) = program.vars;
+        let (first, count) = program.plain;
         self.slots[first as usize..(first + count) as usize].fill(0);
-        self.valid.fill(false);
+        // Fields of headers that are not valid are 0 already.
+        for header in 0..self.valid.len() as u32 {
+            self.invalidate(program, header);
+        }
         self.cursor = 0;
         self.parser_error = 0;
         self.rejected = false;

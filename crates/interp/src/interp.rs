@@ -6,7 +6,7 @@ use crate::frame::{Frame, FramePool};
 use crate::machine::Machine;
 use crate::memory::{DigestMessage, IdleEntry, MAX_WAITING, Memory, Object};
 use crate::output::Outputs;
-use crate::pass::Pass;
+use crate::pass::{Pass, Stage};
 use crate::program::{CallArg, Program};
 use crate::reasons;
 use crate::trace::Trace;
@@ -25,6 +25,7 @@ pub struct Interp {
     pub(crate) memory: Memory,
     config: Config,
     pool: FramePool,
+    queue: VecDeque<(Stage, Box<Frame>)>,
     bits: BitBuffer,
     reasons: ReasonTable,
     pub(crate) scratch: Outputs,
@@ -52,6 +53,7 @@ impl Interp {
             memory,
             config,
             pool: FramePool::new(),
+            queue: VecDeque::new(),
             bits: BitBuffer::default(),
             scratch: Outputs::new(),
             idle: Vec::new(),
@@ -129,7 +131,7 @@ impl Interp {
             machine,
             config: &self.config,
             out,
-            queue: VecDeque::new(),
+            queue: &mut self.queue,
             pool: &mut self.pool,
             copies: self.config.max_copies,
         };

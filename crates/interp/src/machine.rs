@@ -59,26 +59,21 @@ impl<const T: bool> Machine<'_, T> {
             self.note(Event::Enter { block: code.name.clone(), role }, Loc::default());
         }
         frame.sums.fill(0);
-        frame.checksums.iter_mut().for_each(BitBuffer::clear);
+        frame.checksums.iter_mut().filter(|sum| sum.bit_len() != 0).for_each(BitBuffer::clear);
         let mut pc = 0usize;
         loop {
             let Some(op) = code.ops.get(pc) else { return Outcome::Abort(EngineReason::EngineFault) };
             let at = pc;
             pc += 1;
-            let s = &mut frame.slots[..];
-            macro_rules! at {
-                ($slot:expr) => {
-                    s[*$slot as usize]
-                };
+            if compute(&mut frame.slots, op) {
+                continue;
             }
             match op {
                 Op::Mov1 { d, a } => {
                     if T {
                         self.note_set(frame, *d, *a, code.locs[at]);
-                        frame.slots[*d as usize] = frame.slots[*a as usize];
-                    } else {
-                        at!(d) = at!(a);
                     }
+                    frame.slots[*d as usize] = frame.slots[*a as usize];
                 }
                 Op::MovN { d, a, n } => {
                     if T {
@@ -102,37 +97,8 @@ impl<const T: bool> Machine<'_, T> {
                         frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
                     }
                 }
-                Op::Add1 { d, a, b, mask } => at!(d) = at!(a).wrapping_add(at!(b)) & mask,
-                Op::Sub1 { d, a, b, mask } => at!(d) = at!(a).wrapping_sub(at!(b)) & mask,
-                Op::Mul1 { d, a, b, mask } => at!(d) = at!(a).wrapping_mul(at!(b)) & mask,
-                Op::And1 { d, a, b } => at!(d) = at!(a) & at!(b),
-                Op::Or1 { d, a, b } => at!(d) = at!(a) | at!(b),
-                Op::Xor1 { d, a, b } => at!(d) = at!(a) ^ at!(b),
-                Op::Not1 { d, a, mask } => at!(d) = !at!(a) & mask,
-                Op::Neg1 { d, a, mask } => at!(d) = at!(a).wrapping_neg() & mask,
-                Op::Shl1 { d, a, b, mask } => at!(d) = if at!(b) < 64 { (at!(a) << at!(b)) & mask } else { 0 },
-                Op::Shr1 { d, a, b } => at!(d) = if at!(b) < 64 { at!(a) >> at!(b) } else { 0 },
-                Op::Eq1 { d, a, b } => at!(d) = u64::from(at!(a) == at!(b)),
-                Op::Ne1 { d, a, b } => at!(d) = u64::from(at!(a) != at!(b)),
-                Op::Lt1 { d, a, b } => at!(d) = u64::from(at!(a) < at!(b)),
-                Op::Le1 { d, a, b } => at!(d) = u64::from(at!(a) <= at!(b)),
-                Op::LtS1 { d, a, b, shift } => {
-                    at!(d) = u64::from(((at!(a) << shift) as i64) < ((at!(b) << shift) as i64));
-                }
-                Op::LeS1 { d, a, b, shift } => {
-                    at!(d) = u64::from(((at!(a) << shift) as i64) <= ((at!(b) << shift) as i64));
-                }
-                Op::Mask1 { d, a, mask } => at!(d) = at!(a) & mask,
-                Op::Sext1 { d, a, shift, mask } => at!(d) = (((at!(a) << shift) as i64) >> shift) as u64 & mask,
-                Op::Slice1 { d, a, lo, mask } => at!(d) = (at!(a) >> lo) & mask,
-                Op::Concat1 { d, a, b, shift } => at!(d) = at!(a) << shift | at!(b),
-                Op::Select1 { d, c, a, b } => at!(d) = if at!(c) != 0 { at!(a) } else { at!(b) },
-                Op::SelectN { d, c, a, b, n } => {
-                    let from = if at!(c) != 0 { *a } else { *b };
-                    s.copy_within(from as usize..(from + n) as usize, *d as usize);
-                }
                 Op::Wide { index } => wide(frame, &code.wide[*index as usize]),
-                Op::IsValid { d, h } => at!(d) = u64::from(frame.valid[*h as usize]),
+                Op::IsValid { d, h } => frame.slots[*d as usize] = u64::from(frame.valid[*h as usize]),
                 Op::Goto { pc: to } => pc = *to as usize,
                 Op::Back { pc: to } => {
                     if !self.burn() {
@@ -140,8 +106,8 @@ impl<const T: bool> Machine<'_, T> {
                     }
                     pc = *to as usize;
                 }
-                Op::Branch { c, then, els } => pc = if at!(c) != 0 { *then } else { *els } as usize,
-                Op::Switch { index } => pc = switch(s, &code.switches[*index as usize]) as usize,
+                Op::Branch { c, then, els } => pc = if frame.slots[*c as usize] != 0 { *then } else { *els } as usize,
+                Op::Switch { index } => pc = switch(&frame.slots, &code.switches[*index as usize]) as usize,
                 Op::Apply { index } => {
                     if !self.burn() {
                         return Outcome::Abort(EngineReason::StepLimit);
@@ -171,6 +137,49 @@ impl<const T: bool> Machine<'_, T> {
         self.fuel = self.fuel.saturating_sub(1);
         some
     }
+}
+
+/// Carries out an instruction that only computes on slots; false for all others.
+#[inline(always)]
+fn compute(s: &mut [u64], op: &Op) -> bool {
+    macro_rules! at {
+        ($slot:expr) => {
+            s[*$slot as usize]
+        };
+    }
+    match op {
+        Op::Add1 { d, a, b, mask } => at!(d) = at!(a).wrapping_add(at!(b)) & mask,
+        Op::Sub1 { d, a, b, mask } => at!(d) = at!(a).wrapping_sub(at!(b)) & mask,
+        Op::Mul1 { d, a, b, mask } => at!(d) = at!(a).wrapping_mul(at!(b)) & mask,
+        Op::And1 { d, a, b } => at!(d) = at!(a) & at!(b),
+        Op::Or1 { d, a, b } => at!(d) = at!(a) | at!(b),
+        Op::Xor1 { d, a, b } => at!(d) = at!(a) ^ at!(b),
+        Op::Not1 { d, a, mask } => at!(d) = !at!(a) & mask,
+        Op::Neg1 { d, a, mask } => at!(d) = at!(a).wrapping_neg() & mask,
+        Op::Shl1 { d, a, b, mask } => at!(d) = if at!(b) < 64 { (at!(a) << at!(b)) & mask } else { 0 },
+        Op::Shr1 { d, a, b } => at!(d) = if at!(b) < 64 { at!(a) >> at!(b) } else { 0 },
+        Op::Eq1 { d, a, b } => at!(d) = u64::from(at!(a) == at!(b)),
+        Op::Ne1 { d, a, b } => at!(d) = u64::from(at!(a) != at!(b)),
+        Op::Lt1 { d, a, b } => at!(d) = u64::from(at!(a) < at!(b)),
+        Op::Le1 { d, a, b } => at!(d) = u64::from(at!(a) <= at!(b)),
+        Op::LtS1 { d, a, b, shift } => {
+            at!(d) = u64::from(((at!(a) << shift) as i64) < ((at!(b) << shift) as i64));
+        }
+        Op::LeS1 { d, a, b, shift } => {
+            at!(d) = u64::from(((at!(a) << shift) as i64) <= ((at!(b) << shift) as i64));
+        }
+        Op::Mask1 { d, a, mask } => at!(d) = at!(a) & mask,
+        Op::Sext1 { d, a, shift, mask } => at!(d) = (((at!(a) << shift) as i64) >> shift) as u64 & mask,
+        Op::Slice1 { d, a, lo, mask } => at!(d) = (at!(a) >> lo) & mask,
+        Op::Concat1 { d, a, b, shift } => at!(d) = at!(a) << shift | at!(b),
+        Op::Select1 { d, c, a, b } => at!(d) = if at!(c) != 0 { at!(a) } else { at!(b) },
+        Op::SelectN { d, c, a, b, n } => {
+            let from = if at!(c) != 0 { *a } else { *b };
+            s.copy_within(from as usize..(from + n) as usize, *d as usize);
+        }
+        _ => return false,
+    }
+    true
 }
 
 fn switch(slots: &[u64], switch: &Switch) -> Pc {

@@ -28,7 +28,7 @@ pub struct Pass<'a, const T: bool> {
     /// Verdicts.
     pub out: &'a mut Outputs,
     /// Packets that wait.
-    pub queue: VecDeque<(Stage, Box<Frame>)>,
+    pub queue: &'a mut VecDeque<(Stage, Box<Frame>)>,
     /// Frames to be used again.
     pub pool: &'a mut FramePool,
     /// Copies that may still be made.

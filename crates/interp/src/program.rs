@@ -419,6 +419,9 @@ pub struct WellKnown {
     pub cpu_reason: Option<Reg>,
 }
 
+/// How many roles there are.
+pub const ROLES: usize = ControlKind::MainDeparser as usize + 1;
+
 /// A decoded pipeline.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -426,6 +429,8 @@ pub struct Program {
     pub initial: Vec<u64>,
     /// Slots of variables: first, and how many.
     pub vars: (Slot, u32),
+    /// Slots of variables that are no header fields: first, and how many.
+    pub plain: (Slot, u32),
     /// Each variable's slots.
     pub var_regs: Vec<Reg>,
     /// Each variable's name.
@@ -438,6 +443,8 @@ pub struct Program {
     pub headers: Vec<Header>,
     /// The blocks of the architecture.
     pub codes: Vec<Code>,
+    /// For each role, which of them has it.
+    pub roles: [Option<usize>; ROLES],
     /// See [`WellKnown`].
     pub well_known: WellKnown,
     /// The program's numbers of green, yellow and red.
@@ -467,7 +474,7 @@ pub struct Errors {
 impl Program {
     /// The code of that role.
     pub fn code(&self, kind: ControlKind) -> Option<usize> {
-        self.codes.iter().position(|code| code.kind == kind)
+        self.roles[kind as usize]
     }
     /// The variable at a slot.
     pub fn var_at(&self, slot: Slot) -> Option<usize> {

@@ -18,6 +18,7 @@ pub fn reg(ty: Type, slot: Slot) -> Reg {
 /// never written needs no place of its own before the variables.
 pub struct Layout {
     vars: Vec<Reg>,
+    field_end: Slot,
     var_end: Slot,
     constants: HashMap<Vec<u64>, Slot>,
     constant_words: Vec<(Slot, Vec<u64>)>,
@@ -29,16 +30,19 @@ impl Layout {
     pub fn new(pipeline: &Pipeline) -> Layout {
         let mut vars = vec![None; pipeline.vars.len()];
         let mut next = 0;
-        let fields = pipeline.headers.values().flat_map(|h| h.fields.iter().copied());
-        for id in fields.chain(pipeline.vars.keys()) {
+        let mut place = |id: VarId| {
             if let (Some(var), Some(place @ None)) = (pipeline.vars.get(id), vars.get_mut(id.index())) {
                 let reg = reg(var.ty, next);
                 next += reg.words;
                 *place = Some(reg);
             }
-        }
+            next
+        };
+        let fields = pipeline.headers.values().flat_map(|h| h.fields.iter().copied());
+        let field_end = fields.map(&mut place).last().unwrap_or(0);
+        let var_end = pipeline.vars.keys().map(&mut place).last().unwrap_or(field_end);
         let vars = vars.into_iter().map(Option::unwrap_or_default).collect();
-        Layout { vars, var_end: next, constants: HashMap::new(), constant_words: Vec::new(), next }
+        Layout { vars, field_end, var_end, constants: HashMap::new(), constant_words: Vec::new(), next: var_end }
     }
 
     /// A variable's slots.
@@ -49,6 +53,11 @@ impl Layout {
     /// The slots of variables: first, and how many.
     pub fn var_slots(&self) -> (Slot, u32) {
         (0, self.var_end)
+    }
+
+    /// The slots of variables that are no header fields: first, and how many.
+    pub fn plain_slots(&self) -> (Slot, u32) {
+        (self.field_end, self.var_end - self.field_end)
     }
 
     /// New slots for a value that lives through a body.

@@ -5,7 +5,7 @@ mod call;
 mod inst;
 mod layout;
 
-use crate::program::{Errors, Intrinsics, PnaInput, Program, WellKnown};
+use crate::program::{Code, Errors, Intrinsics, PnaInput, Program, ROLES, WellKnown};
 use ir::{Entity, Pipeline, VarKind};
 use layout::Layout;
 use thiserror::Error;
@@ -68,11 +68,13 @@ pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
     let mut program = Program {
         initial: Vec::new(),
         vars: layout.var_slots(),
+        plain: layout.plain_slots(),
         var_regs: pipeline.vars.keys().map(|id| layout.var(id)).collect(),
         var_names: pipeline.vars.values().map(|v| v.name.clone()).collect(),
         slot_vars: Vec::new(),
         metadata,
         headers: layout.headers(pipeline)?,
+        roles: roles(&codes),
         codes,
         well_known: well_known(pipeline, &layout, &intrinsics),
         colours: colours(pipeline),
@@ -98,6 +100,15 @@ pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
     }
     debug_assert!(pipeline.vars.keys().all(|id| id.index() < program.var_regs.len()));
     Ok(program)
+}
+
+/// The first block of each role.
+fn roles(codes: &[Code]) -> [Option<usize>; ROLES] {
+    let mut roles = [None; ROLES];
+    for (index, code) in codes.iter().enumerate() {
+        roles[code.kind as usize].get_or_insert(index);
+    }
+    roles
 }
 
 /// The variables that the architecture and the engine look at. The program's reasons are found by name: the last component

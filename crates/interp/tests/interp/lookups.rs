@@ -67,7 +67,7 @@ fn key_match(kind: MatchKind, bytes: u32, signed: bool, seed: u64) -> KeyMatch {
             let (lo, hi) = if order(&exact) <= order(&other) { (exact, other) } else { (other, exact) };
             KeyMatch::Range { lo, hi }
         }
-        MatchKind::Optional => KeyMatch::Optional(((seed >> 16) % 2 == 0).then_some(exact)),
+        MatchKind::Optional => KeyMatch::Optional((seed >> 16).is_multiple_of(2).then_some(exact)),
     }
 }
 

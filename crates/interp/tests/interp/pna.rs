@@ -7,8 +7,11 @@ use packet::{CpuReason, Origin, ReasonId, Verdict};
 use std::collections::BTreeSet;
 use tables::{CloneSession, EntryId, Replica, Update, UpdateKind};
 
+/// A case of the main control.
+type Act<'a> = &'a dyn Fn(&mut BodyBuilder, &Build);
+
 /// A main control that does one thing for each value of the packet's first byte.
-fn pna(cases: &[(u8, &dyn Fn(&mut BodyBuilder, &Build))], mut t: Build, h: HeaderId) -> Interp {
+fn pna(cases: &[(u8, Act<'_>)], mut t: Build, h: HeaderId) -> Interp {
     t.parser(ControlKind::MainParser, &[h]);
     let mut b = BodyBuilder::new();
     let value = b.load(&t.p, t.field(h, 0));
