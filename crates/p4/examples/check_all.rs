@@ -25,6 +25,11 @@ fn check(path: &Path, options: &Options) -> Outcome {
     if !before {
         diagnostics.extend(more);
     }
+    if !diagnostics.iter().any(Diagnostic::is_error) {
+        for wrong in p4::hir::verify(&typed) {
+            println!("BUG {}: {wrong}", path.display());
+        }
+    }
     let errors = diagnostics.iter().filter(|d| d.is_error()).map(|d| located(&map, d)).collect();
     Outcome { errors }
 }

@@ -170,6 +170,7 @@ impl Checker<'_> {
         let mut bound = Vec::new();
         for (param, place) in sig.params.iter().zip(places) {
             let ty = self.local(*param).ty;
+            let ty = self.renewed(ty);
             let ty = self.subst(ty, &subst);
             let arg = match place {
                 Some(at) => self.arg(*param, ty, &args[*at], sig),
@@ -262,6 +263,10 @@ impl Checker<'_> {
             if let Err(reason) = self.unify_objects(want, &wargs, have, &hargs) {
                 self.object_mismatch(&value, ty, &reason, declared, &why);
                 return CallArg::Expr(unknown(value.span));
+            }
+            if let TyKind::Object(_, args) = self.kind(value.ty).clone() {
+                // Type arguments that nothing decides are of no matter to the object.
+                args.into_iter().for_each(|arg| self.give_up_to(arg, Types::VOID));
             }
             self.settle(&mut value);
             return CallArg::Expr(value);

@@ -29,6 +29,14 @@ impl Checker<'_> {
         }
     }
 
+    /// The type of a parameter as one call sees it: each `_` in it stands for any type, another at each call.
+    pub(super) fn renewed(&mut self, ty: Ty) -> Ty {
+        match self.kind(ty) {
+            TyKind::Infer(_) => self.fresh(),
+            _ => self.map_type(ty, &mut |c, t| c.renewed(t)),
+        }
+    }
+
     /// The type with type parameters replaced.
     pub(super) fn subst(&mut self, ty: Ty, subst: &Subst) -> Ty {
         if subst.is_empty() {

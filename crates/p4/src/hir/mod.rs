@@ -6,11 +6,13 @@ mod dump;
 mod expr;
 mod stmt;
 mod ty;
+mod verify;
 
 pub use dump::dump;
 pub use expr::*;
 pub use stmt::*;
 pub use ty::*;
+pub use verify::verify;
 
 use crate::ast::{Annotations, Direction, StructKind};
 use crate::span::Span;

@@ -56,7 +56,8 @@ pub enum TyKind {
     ActionRun(TableId),
     /// `{#}` before its type is known.
     InvalidHeader,
-    /// An inference variable, gone when checking is over.
+    /// An inference variable, gone when checking is over; only in the types of constructor parameters it stands for a
+    /// `_` that was written, which is any type.
     Infer(u32),
 }
 

@@ -52,3 +52,10 @@ fn tables_apply_tables_in_their_keys() {
         "#include \"prelude.p4\"\ncontrol C(inout S s) { table t { actions = { } } table u { key = { t.apply().hit: exact; } actions = { } } apply { u.apply(); } }",
     );
 }
+
+#[test]
+fn an_underscore_in_a_package_is_any_type_at_each_instantiation() {
+    accept(
+        "control Ct<T>(in T x);\npackage P(Ct<_> c);\ncontrol A(in bit<8> x) { apply { } }\ncontrol B(in bool x) { apply { } }\nP(A()) a;\nP(B()) b;",
+    );
+}

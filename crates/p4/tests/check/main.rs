@@ -100,6 +100,7 @@ fn accept(input: &str) -> Program {
     let (program, diagnostics, map) = run(input);
     let errors: Vec<_> = diagnostics.into_iter().filter(Diagnostic::is_error).collect();
     assert!(errors.is_empty(), "{}", rendered(&errors, &map));
+    assert_eq!(p4::hir::verify(&program), Vec::<String>::new());
     program
 }
 
