@@ -121,8 +121,13 @@ impl Lower<'_> {
         let out = self.out_arg(call, 0)?;
         let ty = self.out_type(&out, call.span)?;
         if self.p.tables[context.ir].direct_meter != Some(object) {
-            let message = "this meter is not in the property `meters` of the table that runs the action";
-            return self.error("foreign-meter", call.span, message);
+            // The action serves several tables, and this one does not meter.
+            self.warning(
+                "foreign-meter",
+                call.span,
+                "this has no effect in actions of tables that do not name the meter in their property `meters`",
+            );
+            return Ok(Val::Void);
         }
         let colour = match self.p.tables[context.ir].meter_result {
             Some(var) => var,

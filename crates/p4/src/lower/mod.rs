@@ -209,6 +209,14 @@ impl<'a> Lower<'a> {
         Err(Refused)
     }
 
+    /// Records a warning, once for each place.
+    fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        let diagnostic = Diagnostic::warning(code, span, message);
+        if self.reported.insert((diagnostic.primary, diagnostic.message.clone())) {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
     /// Refuses to go on.
     fn limit<T>(&mut self, span: Span, message: impl Into<String>) -> Res<T> {
         self.stopped = true;
