@@ -26,7 +26,7 @@ pub struct Body {
     pub blocks: EntityMap<Block, BlockData>,
     /// Type of each value.
     pub values: EntityMap<Value, Type>,
-    /// Where execution starts; `None` for an empty body.
+    /// Where execution starts, a block without parameters; `None` for an empty body.
     pub entry: Option<Block>,
     /// Parser states: name and first block, in source order. Empty for controls.
     pub states: Vec<State>,
@@ -112,7 +112,7 @@ pub enum Term {
         table: TableId,
         /// One value for each key of the table, in its order (selector keys included).
         keys: Vec<Value>,
-        /// One for each action of the table.
+        /// One for each action of the table, in any order.
         arms: Vec<Arm>,
     },
     /// Leaves the body. In a parser: accept.
@@ -144,7 +144,8 @@ pub enum UnaryOp {
     LogicalNot,
 }
 
-/// An operation with two operands of the same type (shifts: the right one is any `bit<N>`).
+/// An operation with two operands of the same type (shifts: the right one is any `bit<N>`). `Eq` and `Ne` are defined on all types,
+/// `And`, `Or` and `Xor` on bit, int and bool, the others on bit and int.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum BinaryOp {
@@ -198,7 +199,8 @@ pub enum Inst {
     /// -> result of the operands' type (the left one's, for shifts), or bool for comparisons.
     Binary(BinaryOp, Value, Value),
     /// -> the value in another type: widened (by its sign if `int`), cut to the low bits, or its bits kept.
-    /// Between bit, int, bool (as one bit), enum and error (as their index).
+    /// Between bit, int, bool (as one bit), enum and error (as their index); not from or to varbit. A cast to an enumeration may
+    /// give an index that no member has.
     Cast(Type, Value),
     /// -> bits `hi..=lo` as `bit<hi-lo+1>`; bit 0 is the least significant.
     Slice {

@@ -41,7 +41,7 @@ pub struct Pipeline {
     pub stacks: EntityMap<StackId, Stack>,
     /// Header unions.
     pub unions: EntityMap<UnionId, Union>,
-    /// Actions.
+    /// Actions that tables list, and those that a control's body calls (for P4Info; without parameters if no table lists them).
     pub actions: EntityMap<ActionId, Action>,
     /// Tables, also those that are never applied.
     pub tables: EntityMap<TableId, Table>,
@@ -49,7 +49,7 @@ pub struct Pipeline {
     pub externs: EntityMap<ExternId, ExternInst>,
     /// Parser value sets.
     pub value_sets: EntityMap<ValueSetId, ValueSet>,
-    /// The architecture's programmable blocks, in the order in which a packet meets them.
+    /// The architecture's programmable blocks, in the order in which a packet meets them, each at most once.
     pub controls: EntityMap<ControlId, Control>,
     /// Variables with a meaning to the architecture, by their P4 name (`standard_metadata.egress_spec`,
     /// `istd.input_port`, `ostd.class_of_service`; `parser_istd.`, `pre_istd.`, `pre_ostd.` for PNA's other blocks).
@@ -69,7 +69,8 @@ pub struct Preamble {
     pub name: String,
     /// Id given by `@id`, or 0: then P4Info computes one.
     pub id: u32,
-    /// Annotations as written (`@brief("x")`), without those that only the compiler reads.
+    /// Annotations as written (`@my_hint("x")`), without `@name`, `@id`, `@brief` and `@description`, which are above and below.
+    /// Those of an action profile (`@max_group_size` and the like) are here; P4Info reads them.
     pub annotations: Vec<String>,
     /// `@brief` text.
     pub brief: String,
@@ -176,7 +177,7 @@ pub struct ValueSet {
     pub preamble: Preamble,
     /// Greatest number of members.
     pub size: u64,
-    /// Keys of a member, as `Table::keys`.
+    /// Keys of a member, as `Table::keys`. The one key of a set of scalars has no name.
     pub keys: Vec<crate::table::Key>,
     /// Where it is declared.
     pub loc: Loc,

@@ -46,7 +46,8 @@ impl Type {
     }
 }
 
-/// A constant: `bits` is the value modulo 2^width (two's complement for `int<W>`), `bool` is 0 or 1.
+/// A constant: `bits` is the value modulo 2^width (two's complement for `int<W>`), `bool` is 0 or 1. An error or enumeration
+/// constant is the index of a member that exists; of `varbit` there is only the empty constant, whose bits are 0.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Const {
     /// Type of the constant.

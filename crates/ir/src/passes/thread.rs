@@ -35,27 +35,44 @@ fn forwards(body: &Body, states: &[bool]) -> Vec<Option<TermData>> {
     body.blocks.iter().map(simple).collect()
 }
 
-/// Where a jump ends up by way of empty blocks. The arguments of an empty block's jump were defined before it, so they are
-/// defined wherever it is jumped from.
-fn follow(call: &BlockCall, forwards: &[Option<TermData>]) -> Option<BlockCall> {
-    let mut at = call.clone();
-    // As many steps as there are blocks: empty blocks may form a circle.
-    for _ in 0..forwards.len() {
-        match forwards.get(at.block.index()) {
-            Some(Some(TermData { term: Term::Jump(next), .. })) => at = next.clone(),
-            _ => break,
-        }
+/// Where a jump to each block ends up by way of empty blocks; `None` where that is the block itself, or a circle. The arguments
+/// of an empty block's jump were defined before it, so they are defined wherever it is jumped from.
+fn ends(forwards: &[Option<TermData>]) -> Vec<Option<BlockCall>> {
+    let next = |block: usize| match forwards.get(block) {
+        Some(Some(TermData { term: Term::Jump(call), .. })) => Some(call),
+        _ => None,
+    };
+    let mut ends: Vec<Option<BlockCall>> = vec![None; forwards.len()];
+    let mut seen = vec![false; forwards.len()];
+    for start in 0..forwards.len() {
+        let mut path = Vec::new();
+        let mut at = start;
+        let end = loop {
+            if seen[at] {
+                // Known, or a circle, which is known to have no end.
+                break ends[at].clone();
+            }
+            seen[at] = true;
+            let Some(call) = next(at) else { break None };
+            path.push(at);
+            if next(call.block.index()).is_none() {
+                break Some(call.clone());
+            }
+            at = call.block.index();
+        };
+        path.into_iter().for_each(|block| ends[block] = end.clone());
     }
-    (at != *call).then_some(at)
+    ends
 }
 
 fn thread(body: &mut Body) {
     let forwards = forwards(body, &is_state(body));
+    let ends = ends(&forwards);
     for data in body.blocks.values_mut() {
         let Some(term) = &mut data.term else { continue };
         term.term.for_each_call_mut(|call| {
-            if let Some(end) = follow(call, &forwards) {
-                *call = end;
+            if let Some(Some(end)) = ends.get(call.block.index()) {
+                *call = end.clone();
             }
         });
         let leaves = match &term.term {
