@@ -156,7 +156,7 @@ impl ApplyArgs {
 
 impl RunArgs {
     fn run(self, ui: Ui) -> Result<(), Failure> {
-        let mut inputs = self.inputs.load(ui)?;
+        let mut inputs = self.inputs.load_and_keep(ui)?;
         let socket = match &self.lab {
             Some(lab) if self.control.control.is_none() => lab_socket(lab),
             _ => self.control.socket(),
@@ -169,9 +169,9 @@ impl RunArgs {
             Interp::new(Arc::clone(&inputs.pipeline), config).map_err(|error| Failure::Bug(error.to_string()))?;
         engine.write(&inputs.batch).map_err(|refused| Failure::refused(&refused.error))?;
         let (mut keeper, jobs) = Keeper::new(Arc::clone(&inputs.pipeline));
-        if let (Some(loaded), Some(file)) = (inputs.region.take(), &self.inputs.region) {
+        if let (Some(entries), Some(file)) = (inputs.entries.take(), &self.inputs.region) {
             let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
-            keeper = keeper.holding(&file, loaded.entries, inputs.numbers);
+            keeper = keeper.holding(&file, entries, inputs.numbers);
         }
         let signals = signals()?;
         let program = inputs.pipeline.name.clone();
@@ -189,8 +189,8 @@ impl RunArgs {
             return lab::open_ports(&state.topology).map_err(Failure::system);
         }
         let mut ports = self.ports.clone();
-        if let (true, Some(loaded)) = (ports.is_empty(), &inputs.region) {
-            let uplinks = loaded.region.file.uplinks.iter().map(|uplink| uplink.port.value);
+        if let (true, Some(region)) = (ports.is_empty(), &inputs.region) {
+            let uplinks = region.file.uplinks.iter().map(|uplink| uplink.port.value);
             ports.extend(uplinks.map(|number| PortArg { number, interface: format!("port{number}") }));
         }
         if ports.is_empty() {

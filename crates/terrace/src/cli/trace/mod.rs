@@ -81,7 +81,7 @@ impl TraceArgs {
         if let Some(text) = &self.hex {
             return Ok(Input { bytes: digits(text)?, port, at: 0 });
         }
-        let built = self.fields.build(inputs.region.as_ref().map(|loaded| &loaded.region))?;
+        let built = self.fields.build(inputs.region.as_ref())?;
         Ok(Input { bytes: built.bytes, port: self.port.or(built.port).unwrap_or(0), at: 0 })
     }
 }
