@@ -97,6 +97,8 @@ impl LabArgs {
 
 fn down(name: &str, ui: Ui) -> Result<(), Failure> {
     let removed = lab::down(name).map_err(failed)?;
+    // The log of its gateway; that it may not exist is no problem.
+    let _ = std::fs::remove_file(lab_socket(name).with_extension("log"));
     let document = serde_json::json!({ "namespaces": removed.namespaces, "processes": removed.processes });
     let counts = format!("{} namespaces removed, {} processes ended", removed.namespaces.len(), removed.processes);
     ui.result(&document, || format!("lab {name}: {counts}"))

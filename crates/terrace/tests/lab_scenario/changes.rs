@@ -143,9 +143,13 @@ fn a_wrong_region_file_is_refused_and_changes_nothing() {
     let (_folder, file) = lab(&turn);
     let before = turn.stats();
     let wrong = [
-        ("10.3.0.0/24", "10.3.0.7/24", "host bits"),
+        ("10.3.0.0/24", "10.3.0.7/24", "write 10.3.0.0/24"),
         ("vpc: blue,  server: s2", "vpc: bleu,  server: s2", "bleu"),
-        ("10.0.0.12, \"fd00:100::12\"]}\n  - {name: red-c", "10.0.0.11, \"fd00:100::12\"]}\n  - {name: red-c", "10.0.0.11"),
+        (
+            "10.0.0.12, \"fd00:100::12\"]}\n  - {name: red-c",
+            "10.0.0.11, \"fd00:100::12\"]}\n  - {name: red-c",
+            "10.0.0.11",
+        ),
         ("region: lab", "region: [", "region.yaml:"),
     ];
     for (from, to, names) in wrong {
@@ -155,7 +159,8 @@ fn a_wrong_region_file_is_refused_and_changes_nothing() {
         assert_eq!(output.status.code(), Some(3), "{to}: {complained}");
         assert!(complained.contains(names) && complained.contains("region.yaml:"), "{complained}");
     }
-    let gone = Command::new(TERRACE).args(["gateway", "apply", "/nowhere.yaml", "--of-lab", &turn.lab]).output().unwrap();
+    let gone =
+        Command::new(TERRACE).args(["gateway", "apply", "/nowhere.yaml", "--of-lab", &turn.lab]).output().unwrap();
     assert_eq!(gone.status.code(), Some(3));
     let after = turn.stats();
     assert_eq!(before["version"], after["version"], "the tables were not written");

@@ -36,6 +36,13 @@ fn wait(process: &mut Child) -> Option<i32> {
     panic!("the demo did not end within 20 seconds");
 }
 
+/// The processes on a machine of the lab.
+fn processes_on(turn: &Turn, machine: &str) -> Vec<u32> {
+    let namespace = format!("{}-{machine}", turn.lab);
+    let output = Command::new("ip").args(["netns", "pids", &namespace]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
 #[test]
 fn ctrl_c_while_the_lab_is_built_leaves_nothing() {
     let Some(turn) = turn() else { return };
@@ -53,10 +60,13 @@ fn ctrl_c_while_iperf3_runs_leaves_nothing() {
     let Some(turn) = turn() else { return };
     let mut demo = demo_until(&turn, "TCP (iperf3)");
     std::thread::sleep(Duration::from_millis(700));
-    assert!(turn.traces().iter().any(|trace| trace.contains("iperf3")), "{:?}", turn.traces());
+    let senders = processes_on(&turn, "red-a");
+    assert!(!senders.is_empty(), "iperf3 runs");
     signal(&demo, "-INT");
     assert_eq!(wait(&mut demo), Some(4));
     turn.assert_nothing_left();
+    let alive: Vec<&u32> = senders.iter().filter(|id| terrace::lab::Process::of(**id).is_some()).collect();
+    assert_eq!(alive, [&0; 0], "processes outlive the namespace that they were in");
 }
 
 #[test]
@@ -65,7 +75,11 @@ fn what_a_killed_demo_leaves_is_removed_by_lab_down() {
     let mut demo = demo_until(&turn, "Who reaches whom");
     signal(&demo, "-KILL");
     assert_eq!(wait(&mut demo), None);
-    assert!(turn.traces().iter().any(|trace| trace.contains("gateway")), "the gateway outlives it: {:?}", turn.traces());
+    assert!(
+        turn.traces().iter().any(|trace| trace.contains("gateway")),
+        "the gateway outlives it: {:?}",
+        turn.traces()
+    );
     assert!(terrace(&["lab", "down", "--name", &turn.lab]).status.success());
     let left = turn.traces();
     assert!(left.iter().all(|trace| trace == &format!("terrace-{}", turn.lab)), "only its files: {left:?}");

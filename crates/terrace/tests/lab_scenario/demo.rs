@@ -28,7 +28,8 @@ fn the_demo_shows_what_it_promises_and_leaves_nothing() {
     assert_eq!((probes.len(), passed), (27, 16), "14 pings pass at first, 2 of those after the change");
     assert!(probes.iter().all(|probe| probe["ok"] == true));
 
-    let dropped = value!({ "acl_denied_in": 1, "blackhole_route": 2, "no_route": 6, "unknown_vm": 2, "unknown_vni": 2 });
+    let dropped =
+        value!({ "acl_denied_in": 1, "blackhole_route": 2, "no_route": 6, "unknown_vm": 2, "unknown_vni": 2 });
     assert_eq!(packets(&report["counters"]["drops"]), dropped, "each packet that must not pass, and no other");
     assert_eq!(packets(&report["counters"]["to_cpu"]), value!({ "internet": 2 }));
     // For each of the two ways: 3 echoes there and 3 back, and a TCP connection of 4 packets there and 4 back, at least.
@@ -57,7 +58,8 @@ fn captures_show_the_same_as_namespaces_are_expected_to() {
     assert_eq!((code, &report["problems"]), (Some(0), &value!([])), "{report:#}");
     assert_eq!(report["mode"], "captures");
     assert_eq!(outcomes(&report).len(), 27);
-    let dropped = value!({ "acl_denied_in": 1, "blackhole_route": 1, "no_route": 3, "unknown_vm": 1, "unknown_vni": 1 });
+    let dropped =
+        value!({ "acl_denied_in": 1, "blackhole_route": 1, "no_route": 3, "unknown_vm": 1, "unknown_vni": 1 });
     assert_eq!(packets(&report["counters"]["drops"]), dropped);
     let explained = report["explained"]["text"].as_str().unwrap();
     assert!(explained.contains("from examples/lab.yaml:43: VPC red: route to 10.3.0.0/24"), "{explained}");

@@ -24,7 +24,10 @@ fn the_demo_prints_what_the_readme_shows() {
     let mut lines = printed.lines().map(lasting);
     let mut compared = 0;
     for line in shown.lines().filter(|line| !line.trim().is_empty() && line.trim() != "…") {
-        assert!(lines.any(|printed| printed == lasting(line)), "README.md: not printed, or not here: {line}\n{printed}");
+        assert!(
+            lines.any(|printed| printed == lasting(line)),
+            "README.md: not printed, or not here: {line}\n{printed}"
+        );
         compared += 1;
     }
     assert!(compared > 25, "only {compared} lines compared");
