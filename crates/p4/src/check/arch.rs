@@ -4,10 +4,25 @@ use super::Checker;
 use super::scope::Entity;
 use crate::diag::Diagnostic;
 use crate::hir::{ExprKind, KeysetItem, LocalId, ObjectKind, TransitionKind, Ty, TyKind};
+use crate::span::Span;
 use num_traits::ToPrimitive;
 
 /// The first and the last version of v1model.p4.
 const VERSIONS: (u32, u32) = (20180101, 20200408);
+
+/// The table properties of v1model beyond those of the language.
+const V1MODEL_PROPERTIES: &[&str] = &["implementation", "counters", "meters", "support_timeout"];
+/// The table properties of PNA beyond those of the language.
+const PNA_PROPERTIES: &[&str] = &[
+    "add_on_miss",
+    "pna_idle_timeout",
+    "pna_direct_counter",
+    "pna_direct_meter",
+    "pna_implementation",
+    "pna_empty_group_action",
+    "idle_timeout_with_auto_delete",
+    "default_idle_timeout_for_data_plane_added_entries",
+];
 
 impl Checker<'_> {
     /// Rules about the whole program, once all of it is checked.
@@ -25,6 +40,24 @@ impl Checker<'_> {
 
     fn is_v1model(&self) -> bool {
         matches!(self.scopes.global("V1Switch"), Some(Entity::Object(_)))
+    }
+
+    /// A property that the architecture gives no meaning is likely misspelled.
+    pub(super) fn unknown_property(&mut self, name: &str, span: Span) {
+        let known = match self.is_v1model() {
+            true => V1MODEL_PROPERTIES,
+            false if matches!(self.scopes.global("PNA_NIC"), Some(Entity::Object(_))) => PNA_PROPERTIES,
+            false => return,
+        };
+        if known.contains(&name) {
+            return;
+        }
+        let mut diagnostic =
+            Diagnostic::warning("unknown-property", span, format!("the architecture has no table property `{name}`"));
+        if let Some(near) = crate::suggest::closest(name, known.iter().copied()) {
+            diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+        }
+        self.report(diagnostic);
     }
 
     fn version(&mut self) {

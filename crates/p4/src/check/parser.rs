@@ -158,10 +158,11 @@ impl Checker<'_> {
         StateRef::Reject
     }
 
-    /// A parser from whose start neither `accept` nor `reject` can be reached would go round for ever.
+    /// A parser from whose start neither `accept` nor `reject` can be reached would go round for ever; a state that
+    /// cannot be reached at all is likely a mistake.
     fn reaches_end(&mut self, decl: &ast::ParserDecl, states: &[State], start: Option<usize>) {
         let Some(start) = start else { return };
-        let (mut seen, mut todo) = (vec![false; states.len()], vec![start]);
+        let (mut seen, mut todo, mut ends) = (vec![false; states.len()], vec![start], false);
         while let Some(at) = todo.pop() {
             if std::mem::replace(&mut seen[at], true) {
                 continue;
@@ -173,18 +174,21 @@ impl Checker<'_> {
             for target in targets {
                 match target {
                     StateRef::State(next) => todo.push(next),
-                    StateRef::Accept | StateRef::Reject => return,
+                    StateRef::Accept | StateRef::Reject => ends = true,
                 }
             }
         }
-        self.error(
-            Diagnostic::error(
-                "endless-parser",
-                decl.name.span,
-                format!("parser `{}` never reaches `accept` or `reject`", decl.name),
-            )
-            .help("let one of its states end with `transition accept;`"),
-        );
+        if !ends {
+            let message = format!("parser `{}` never reaches `accept` or `reject`", decl.name);
+            self.error(
+                Diagnostic::error("endless-parser", decl.name.span, message)
+                    .help("let one of its states end with `transition accept;`"),
+            );
+        }
+        for (state, _) in states.iter().zip(seen).filter(|(_, seen)| !seen) {
+            let message = format!("no transition leads to state `{}`", state.name);
+            self.report(Diagnostic::warning("unreachable-state", state.span, message));
+        }
     }
 
     /// Whether a select can match on values of that type.

@@ -5,7 +5,7 @@ use super::parser::States;
 use super::{Checker, unknown};
 use crate::ast;
 use crate::diag::Diagnostic;
-use crate::hir::{Expr, ExprKind, SelectCase, TransitionKind, TyKind};
+use crate::hir::{Expr, ExprKind, KeysetItem, SelectCase, TransitionKind, TyKind};
 
 impl Checker<'_> {
     /// `select (exprs) { cases }`
@@ -21,9 +21,23 @@ impl Checker<'_> {
             let target = self.target(&case.state, states);
             checked.push(SelectCase { keyset, target, span: case.span });
         }
+        self.covered_cases(&checked);
         let mut exprs = Vec::new();
         columns.into_iter().for_each(|c| c.leaves(&mut exprs));
         TransitionKind::Select { exprs, cases: checked }
+    }
+
+    /// Cases behind one that takes everything are never looked at.
+    fn covered_cases(&mut self, cases: &[SelectCase]) {
+        let takes_all = |c: &SelectCase| !c.keyset.is_empty() && c.keyset.iter().all(|k| *k == KeysetItem::Any);
+        let Some(at) = cases.iter().position(takes_all) else { return };
+        if let Some(next) = cases.get(at + 1) {
+            self.report(
+                Diagnostic::warning("unreachable-case", next.span, "this case is never looked at")
+                    .label(cases[at].span, "this one takes everything")
+                    .help("move the case that takes everything to the end"),
+            );
+        }
     }
 
     /// The column that an expression makes.

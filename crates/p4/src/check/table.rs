@@ -191,7 +191,7 @@ impl Checker<'_> {
             ("largest_priority_wins", _) => "must be `true` or `false`",
             ("priority_delta", ExprKind::Int(v)) if *v > 0.into() => return,
             ("priority_delta", _) => "must be a positive constant",
-            _ => return,
+            (name, _) => return self.unknown_property(name, property.name.span),
         };
         self.fail("table-property", property.span, format!("`{}` {problem}", property.name));
     }

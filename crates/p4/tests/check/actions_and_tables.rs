@@ -299,3 +299,19 @@ fn tables_that_add_entries() {
         "#]],
     );
 }
+
+#[test]
+fn properties_that_the_architecture_does_not_know() {
+    check(
+        "#include <v1model.p4>\ncontrol C() { table t { actions = { } suport_timeout = true; } apply { } }",
+        expect![[r#"
+            warning[unknown-property]: the architecture has no table property `suport_timeout`
+             --> main.p4:2:39
+              |
+            2 | control C() { table t { actions = { } suport_timeout = true; } apply { } }
+              |                                       ^^^^^^^^^^^^^^
+              |
+              = help: did you mean `support_timeout`?
+        "#]],
+    );
+}

@@ -162,6 +162,12 @@ fn value_sets() {
             ...
             8 | state a { transition select(n, b) { two: accept; one: accept; } } }
               |                                                  ^^^
+
+            warning[unreachable-state]: no transition leads to state `a`
+             --> main.p4:8:7
+              |
+            8 | state a { transition select(n, b) { two: accept; one: accept; } } }
+              |       ^
         "#]],
     );
 }
@@ -215,5 +221,29 @@ fn what_belongs_in_controls() {
           |
           = help: controls are instantiated in controls, or without a name as arguments of the package
     "#]],
+    );
+}
+
+#[test]
+fn what_is_never_reached() {
+    check_states(
+        "state start { transition select(s.x) { 1: accept; _: reject; 2: other; } }\nstate other { transition accept; }\nstate lost { transition other; }\n",
+        expect![[r#"
+            warning[unreachable-case]: this case is never looked at
+             --> main.p4:3:62
+              |
+            3 | state start { transition select(s.x) { 1: accept; _: reject; 2: other; } }
+              |                                                   ---------- ^^^^^^^^^
+              |                                                   |
+              |                                                   this one takes everything
+              |
+              = help: move the case that takes everything to the end
+
+            warning[unreachable-state]: no transition leads to state `lost`
+             --> main.p4:5:7
+              |
+            5 | state lost { transition other; }
+              |       ^^^^
+        "#]],
     );
 }

@@ -15,6 +15,9 @@ fn survive(text: &str) {
         diagnostic.render(&parsed.source_map, false);
     }
     p4::hir::dump(&program);
+    if !parsed.has_errors() && !diagnostics.iter().any(p4::diag::Diagnostic::is_error) {
+        assert_eq!(p4::hir::verify(&program), Vec::<String>::new(), "{text}");
+    }
 }
 
 #[test]
