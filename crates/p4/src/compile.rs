@@ -72,6 +72,15 @@ pub enum Stage<'a> {
 /// Compiles the program at `path`.
 ///
 /// A file that can't be read and everything else that is wrong is a diagnostic. Stages after the first with errors are not run.
+///
+/// ```
+/// use p4::{compile::{Options, compile}, preprocess::MemoryLoader};
+/// use std::path::Path;
+///
+/// let loader = MemoryLoader::new().with("main.p4", "const bit<8> ttl = true;");
+/// let compiled = compile(&loader, Path::new("main.p4"), &Options::default());
+/// assert!(compiled.has_errors() && compiled.pipeline.is_none());
+/// ```
 pub fn compile(loader: &dyn FileLoader, path: &Path, options: &Options) -> Compiled {
     compile_observed(loader, path, options, &mut |_| {})
 }

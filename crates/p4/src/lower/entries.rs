@@ -78,7 +78,15 @@ impl Lower<'_> {
                 Ok(KeyMatch::Range { lo: value.clone(), hi: value })
             }
             (MatchKind::Range, KeysetItem::Range(lo, hi)) => {
-                Ok(KeyMatch::Range { lo: self.known_bits(lo, ty)?, hi: self.known_bits(hi, ty)? })
+                let (low, high) = (self.known_bits(lo, ty)?, self.known_bits(hi, ty)?);
+                if ir::eval::to_number(ty, &low) > ir::eval::to_number(ty, &high) {
+                    return self.error(
+                        "empty-range",
+                        lo.span.to(hi.span),
+                        "no value is in this range: its ends are swapped",
+                    );
+                }
+                Ok(KeyMatch::Range { lo: low, hi: high })
             }
             (MatchKind::Range, KeysetItem::Any) => Ok(whole_range(ty)),
             (MatchKind::Optional, KeysetItem::Value(v)) => Ok(KeyMatch::Optional(Some(self.known_bits(v, ty)?))),

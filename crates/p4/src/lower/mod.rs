@@ -5,10 +5,11 @@
 //! architecture is written out as one body, in which sub-parsers, controls, functions and actions are inlined, generics
 //! substituted and aggregates flattened.
 //!
-//! - what exists: `instantiate` (objects), `arch` (which object plays which part), `table`, `entries`, `externs*`, `names`,
-//!   `p4info` (control-plane types)
+//! - what exists: `instantiate` (objects), `constant` (what they are made of), `arch` (which object plays which part), `table`,
+//!   `entries`, `profiles` (what is attached to tables), `externs*`, `names`, `p4info` (control-plane types)
 //! - where data live: `types` (shapes), `place` (storage), `value` (what expressions yield), `access` (l-values)
-//! - code: `expr`, `ops`, `stmt`, `switch`, `loops`, `call`, `params`, `apply`, `parser`, `select`, `packet`, `stack`
+//! - code: `expr`, `ops`, `stmt`, `switch`, `loops`, `call`, `params`, `apply`, `parser`, `select`, `packet`, `stack`;
+//!   `walk` tells what code may do
 //!
 //! Code size is bounded: inlining that explodes ends in a diagnostic of code `limit`.
 

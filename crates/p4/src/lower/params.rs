@@ -94,7 +94,8 @@ impl Lower<'_> {
             return Ok(());
         }
         let direction = self.direction(param);
-        if shared && !matches!(self.shape(ty), Shape::Scalar(_) if matches!(direction, Direction::In | Direction::None)) {
+        if shared && !matches!(self.shape(ty), Shape::Scalar(_) if matches!(direction, Direction::In | Direction::None))
+        {
             match self.access(expr)? {
                 Access::Place(place) => {
                     if direction == Direction::Out {

@@ -172,3 +172,15 @@ fn names_are_taken_once() {
     "#]],
     );
 }
+
+#[test]
+fn swapped_range() {
+    let ingress = "table t { key = { meta.a: range; } actions = { NoAction; } const entries = { 9..5: NoAction(); } }
+        apply { t.apply(); }";
+    check_errors(
+        &v1model("", ingress),
+        expect![[r#"
+        empty-range at `9..5`: no value is in this range: its ends are swapped
+    "#]],
+    );
+}

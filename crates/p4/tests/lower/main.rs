@@ -2,6 +2,7 @@
 //! `UPDATE_EXPECT=1 cargo test -p p4 --test lower` rewrites them.
 
 mod calls;
+mod driver;
 mod expressions;
 mod externs;
 mod limits;
