@@ -1,6 +1,6 @@
 //! One case: runs in a process of its own and prints its [`Outcome`] as the last line.
 
-use super::select::{Model, expected_stderr, model};
+use super::select::{Architecture, architecture, expected_stderr};
 use super::stderr::named;
 use super::{Category, Outcome};
 use anyhow::Result;
@@ -46,11 +46,11 @@ impl CaseArgs {
 
     fn outcome(&self) -> Outcome {
         let path = self.testdata.join(&self.program);
-        let model = model(&path);
+        let architecture = architecture(&path);
         match self.category {
             Category::Stf => stf(&path),
-            Category::Accept => accept(&path, model),
-            Category::Errors => errors(&path, model, &expected_stderr(&self.testdata, &self.program)),
+            Category::Accept => accept(&path, architecture),
+            Category::Errors => errors(&path, architecture, &expected_stderr(&self.testdata, &self.program)),
             Category::P4info => p4info(&path, &super::select::expected_p4info(&self.testdata, &self.program)),
         }
     }
@@ -58,10 +58,10 @@ impl CaseArgs {
 
 /// Checks the program; programs of an architecture that we have are lowered as well. `#include "x"` searches the
 /// program's own folder first, all else is ours.
-fn front_end(path: &Path, model: Model) -> Compiled {
+fn front_end(path: &Path, architecture: Architecture) -> Compiled {
     let compiled = program::check(path, &Sources::default());
     let has_main = compiled.hir.as_ref().is_some_and(|typed| typed.main.is_some());
-    if model == Model::CoreOnly || !has_main || compiled.has_errors() {
+    if architecture == Architecture::CoreOnly || !has_main || compiled.has_errors() {
         return compiled;
     }
     program::compile(path, &Sources::default())
@@ -86,15 +86,15 @@ fn refused(compiled: &Compiled, error: &Diagnostic) -> Outcome {
     Outcome::fail(format!("refused: {}", error.code), describe(error, &compiled.source_map))
 }
 
-fn accept(path: &Path, model: Model) -> Outcome {
-    let compiled = front_end(path, model);
+fn accept(path: &Path, architecture: Architecture) -> Outcome {
+    let compiled = front_end(path, architecture);
     match first_error(&compiled) {
         Some(error) => refused(&compiled, error),
         None => Outcome::Pass,
     }
 }
 
-fn errors(path: &Path, model: Model, stderr: &Path) -> Outcome {
+fn errors(path: &Path, architecture: Architecture, stderr: &Path) -> Outcome {
     let Ok(bytes) = fs::read(stderr) else {
         return Outcome::Skip { reason: "p4c has no output for it".into() };
     };
@@ -102,7 +102,7 @@ fn errors(path: &Path, model: Model, stderr: &Path) -> Outcome {
     if !named.errors {
         return Outcome::Skip { reason: "p4c only warns".into() };
     }
-    let compiled = front_end(path, model);
+    let compiled = front_end(path, architecture);
     let found: Vec<&Diagnostic> = compiled.diagnostics.iter().filter(|d| d.is_error()).collect();
     let lines = |places: &mut dyn Iterator<Item = (String, u32)>| {
         places.map(|(file, line)| format!("{file}:{line}")).collect::<Vec<_>>().join(", ")
@@ -117,7 +117,7 @@ fn errors(path: &Path, model: Model, stderr: &Path) -> Outcome {
     let ours = |file: &str| matches!(file, "core.p4" | "v1model.p4" | "pna.p4");
     let named_elsewhere = named.places.iter().all(|(file, _)| ours(file));
     let matches = |d: &&Diagnostic| place(d, &compiled.source_map).is_some_and(|place| named.places.contains(&place));
-    if named_elsewhere || found.iter().any(|d| matches(d)) {
+    if named_elsewhere || found.iter().any(matches) {
         return Outcome::Pass;
     }
     let p4c = lines(&mut named.places.iter().cloned());

@@ -20,7 +20,7 @@ pub struct Case {
 
 /// The architecture that a program includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Model {
+pub enum Architecture {
     /// v1model.p4.
     V1Model,
     /// pna.p4.
@@ -37,23 +37,23 @@ pub fn cases(testdata: &Path) -> io::Result<Vec<Case>> {
     let mut add = |category, program: &str| cases.push(Case { category, program: program.to_owned() });
     for program in programs(testdata, "p4_16_samples", true)? {
         let path = testdata.join(&program);
-        let model = model(&path);
-        if model == Model::V1Model && path.with_extension("stf").is_file() {
+        let architecture = architecture(&path);
+        if architecture == Architecture::V1Model && path.with_extension("stf").is_file() {
             add(Category::Stf, &program);
         }
         // Files of subdirectories may be parts of programs.
         if Path::new(&program).components().count() > 2 && !instantiates_main(&path) {
             continue;
         }
-        if model != Model::Other {
+        if architecture != Architecture::Other {
             add(Category::Accept, &program);
         }
-        if model == Model::V1Model && expected_p4info(testdata, &program).is_file() {
+        if architecture == Architecture::V1Model && expected_p4info(testdata, &program).is_file() {
             add(Category::P4info, &program);
         }
     }
     for program in programs(testdata, "p4_16_errors", false)? {
-        if model(&testdata.join(&program)) != Model::Other {
+        if architecture(&testdata.join(&program)) != Architecture::Other {
             add(Category::Errors, &program);
         }
     }
@@ -96,19 +96,19 @@ fn instantiates_main(path: &Path) -> bool {
 }
 
 /// The architecture that a program includes.
-pub fn model(path: &Path) -> Model {
+pub fn architecture(path: &Path) -> Architecture {
     let mut outside = BTreeSet::new();
     outside_includes(path, &mut BTreeSet::new(), &mut outside);
     let only = |names: &[&str]| outside.iter().all(|name| names.contains(&name.as_str()));
     let has = |name: &str| outside.contains(name);
     if has("v1model.p4") && only(&["core.p4", "v1model.p4"]) {
-        Model::V1Model
+        Architecture::V1Model
     } else if has("pna.p4") && only(&["core.p4", "pna.p4"]) {
-        Model::Pna
+        Architecture::Pna
     } else if has("core.p4") && only(&["core.p4"]) {
-        Model::CoreOnly
+        Architecture::CoreOnly
     } else {
-        Model::Other
+        Architecture::Other
     }
 }
 

@@ -70,7 +70,7 @@ impl DemoArgs {
         };
         match permitted {
             Ok(()) => demo.in_namespaces(&self.name, &stop)?,
-            Err(why) => demo.from_captures(why, &stop)?,
+            Err(why) => demo.over_captures(why, &stop)?,
         }
         demo.finish(began)
     }
@@ -124,7 +124,7 @@ impl Demo {
         live.end()
     }
 
-    fn from_captures(&mut self, why: String, stop: &AtomicBool) -> Result<(), Failure> {
+    fn over_captures(&mut self, why: String, stop: &AtomicBool) -> Result<(), Failure> {
         self.report.mode = "captures";
         self.say(&format!(
             "No network namespaces here: {why}\nThe same scenario runs from capture file to capture file instead. Packets are built by this program;\n\

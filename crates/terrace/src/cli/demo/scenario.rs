@@ -199,7 +199,7 @@ mod tests {
         assert_eq!((before.file.peerings.len(), after.file.peerings.len()), (1, 0));
         let rules = |region: &region::Region| region.file.vpcs.iter().map(|vpc| vpc.acl.len()).sum::<usize>();
         assert_eq!((rules(&before), rules(&after)), (1, 0));
-        assert_eq!(before.file.vms[6].name.position, after.file.vms[6].name.position, "no other line has moved");
+        assert_eq!(before.file.vms[6].name.at, after.file.vms[6].name.at, "no other line has moved");
         let wrong = region::parse("c", &wrong_region()).unwrap_err().to_string();
         assert!(wrong.contains("10.4.0.12"), "{wrong}");
     }
