@@ -3,6 +3,8 @@
 
 mod accepted;
 mod actions_and_tables;
+mod annotations;
+mod call_places;
 mod calls;
 mod declarations;
 mod entries;
@@ -11,6 +13,7 @@ mod instances;
 mod operators;
 mod parsers;
 mod robustness;
+mod slices;
 mod statements;
 mod typed;
 mod types;
