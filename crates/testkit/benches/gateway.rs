@@ -1,6 +1,8 @@
 //! The bars of the gateway on the reference engine: compile time, and packets per second with 100 VPCs, 10,000 machines and 20
 //! ACL rules a VPC. Packets are of random flows between machines of one VPC; what comes out is checked before it is timed.
 
+#![allow(missing_docs)] // what the criterion macros make has none
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
