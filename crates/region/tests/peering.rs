@@ -90,8 +90,9 @@ fn network() -> impl Strategy<Value = Network> {
             table.dedup_by_key(|(p, _)| *p);
             // A route may not repeat a subnet, nor lead to a VPC that is not there or to itself.
             table.retain(|(p, hop)| {
-                !(p.prefix_len() == 16 && p.addr().octets()[0] == 10)
-                    && !matches!(hop, Hop::Peer(to) if *to == v || *to >= n)
+                let is_subnet = p.prefix_len() == 16 && p.addr().octets()[0] == 10;
+                let is_nowhere = matches!(hop, Hop::Peer(to) if *to == v || *to >= n);
+                !is_subnet && !is_nowhere
             });
         }
         network
