@@ -7,7 +7,6 @@ use crate::machine::{Machine, big};
 use crate::memory::{DigestMessage, MAX_WAITING, Object};
 use crate::meter::Colour;
 use crate::program::{Call, CallArg, Reg};
-use crate::trace::Event;
 use crate::words::{self, mask64, mask128};
 use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc, MeterUnit};
 use tables::Action;
@@ -26,7 +25,7 @@ fn scalar(frame: &Frame, call: &Call, index: usize) -> u128 {
 }
 
 /// The leaves of a data argument.
-fn data(call: &Call, index: usize) -> &[Reg] {
+pub(crate) fn data(call: &Call, index: usize) -> &[Reg] {
     match call.args.get(index) {
         Some(CallArg::Values(regs)) => regs,
         Some(CallArg::Value(reg)) => std::slice::from_ref(reg),
@@ -383,41 +382,5 @@ impl<const T: bool> Machine<'_, T> {
         }
         let values = data(call, 0).iter().map(|reg| big(frame, *reg)).collect();
         self.memory.digests.push_back(DigestMessage { digest, values });
-    }
-
-    fn show_args(&self, frame: &Frame, call: &Call) -> Vec<String> {
-        let list = |regs: &[Reg]| regs.iter().map(|reg| self.show_reg(frame, *reg)).collect::<Vec<_>>().join(", ");
-        let one = |arg: &CallArg| match arg {
-            CallArg::Value(reg) => self.show_reg(frame, *reg),
-            CallArg::Values(regs) => format!("{{{}}}", list(regs)),
-            CallArg::Str(text) => format!("\"{text}\""),
-            CallArg::Vars(vars) => {
-                let names = vars.iter().filter_map(|var| self.program.var_names.get(var.0 as usize));
-                format!("{{{}}}", names.map(String::as_str).collect::<Vec<_>>().join(", "))
-            }
-            CallArg::Table(table) => self.table_name(*table),
-            CallArg::Action(action) => {
-                self.pipeline.actions.get(*action).map(|a| a.preamble.name.clone()).unwrap_or_default()
-            }
-        };
-        call.args.iter().map(one).collect()
-    }
-
-    fn note_call(&mut self, frame: &Frame, call: &Call, arguments: Vec<String>, loc: Loc) {
-        if call.func == ExternFn::LogMsg {
-            let Some(CallArg::Str(format)) = call.args.first() else { return };
-            let mut message = String::new();
-            let mut values = data(call, 1).iter();
-            for (index, piece) in format.split("{}").enumerate() {
-                if index > 0 {
-                    message.push_str(&values.next().map_or("{}".to_owned(), |reg| self.show_reg(frame, *reg)));
-                }
-                message.push_str(piece);
-            }
-            return self.note(Event::Log { message }, loc);
-        }
-        let results = call.results.iter().map(|reg| self.show_reg(frame, *reg)).collect();
-        let call = self.call_name(call.object, call.func);
-        self.note(Event::Extern { call, arguments, results }, loc);
     }
 }

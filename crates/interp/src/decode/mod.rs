@@ -4,6 +4,7 @@ mod body;
 mod call;
 mod inst;
 mod layout;
+mod uses;
 
 use crate::program::{Code, Errors, Intrinsics, PnaInput, Program, ROLES, WellKnown};
 use ir::{Entity, Pipeline, VarKind};

@@ -137,6 +137,12 @@ fn clone_ingress_to_egress() {
     let mut s = simple();
     let (kept, lost) = (s.t.meta("meta.kept", 8), s.t.meta("meta.lost", 8));
     let mark = s.mark;
+    // What the parser writes is lost, too.
+    let mut parser = BodyBuilder::new();
+    parser.extract(s.h);
+    set(&mut parser, &s.t.p, lost, 0x20);
+    parser.ret();
+    s.t.p.controls[ControlId(0)].body = parser.finish();
     let body = ingress(
         &s,
         &[(1, &|b, t| {

@@ -1,0 +1,48 @@
+//! Recording of extern calls.
+
+use crate::call::data;
+use crate::frame::Frame;
+use crate::machine::Machine;
+use crate::program::{Call, CallArg, Reg};
+use crate::trace::Event;
+use ir::{ExternFn, Loc};
+
+impl<const T: bool> Machine<'_, T> {
+    /// The arguments, before the call changes anything.
+    pub(crate) fn show_args(&self, frame: &Frame, call: &Call) -> Vec<String> {
+        let list = |regs: &[Reg]| regs.iter().map(|reg| self.show_reg(frame, *reg)).collect::<Vec<_>>().join(", ");
+        let one = |arg: &CallArg| match arg {
+            CallArg::Value(reg) => self.show_reg(frame, *reg),
+            CallArg::Values(regs) => format!("{{{}}}", list(regs)),
+            CallArg::Str(text) => format!("\"{text}\""),
+            CallArg::Vars(vars) => {
+                let names = vars.iter().filter_map(|var| self.program.var_names.get(var.0 as usize));
+                format!("{{{}}}", names.map(String::as_str).collect::<Vec<_>>().join(", "))
+            }
+            CallArg::Table(table) => self.table_name(*table),
+            CallArg::Action(action) => {
+                self.pipeline.actions.get(*action).map(|a| a.preamble.name.clone()).unwrap_or_default()
+            }
+        };
+        call.args.iter().map(one).collect()
+    }
+
+    /// Records the call with its results.
+    pub(crate) fn note_call(&mut self, frame: &Frame, call: &Call, arguments: Vec<String>, loc: Loc) {
+        if call.func == ExternFn::LogMsg {
+            let Some(CallArg::Str(format)) = call.args.first() else { return };
+            let mut message = String::new();
+            let mut values = data(call, 1).iter();
+            for (index, piece) in format.split("{}").enumerate() {
+                if index > 0 {
+                    message.push_str(&values.next().map_or("{}".to_owned(), |reg| self.show_reg(frame, *reg)));
+                }
+                message.push_str(piece);
+            }
+            return self.note(Event::Log { message }, loc);
+        }
+        let results = call.results.iter().map(|reg| self.show_reg(frame, *reg)).collect();
+        let call = self.call_name(call.object, call.func);
+        self.note(Event::Extern { call, arguments, results }, loc);
+    }
+}
