@@ -288,7 +288,7 @@ enum PNA_IdleTimeout_t {
 enum PNA_HashAlgorithm_t {
     /// CRC32, so that all engines agree.
     TARGET_DEFAULT,
-    /// The data themselves; if they are wider than 64 bits, the last 64.
+    /// The data themselves; if they are wider than 64 bits, the first 64.
     IDENTITY,
     /// CRC-32 of IEEE 802.3: polynomial 0x04c11db7, reflected, start and final xor all ones.
     CRC32,

@@ -255,7 +255,7 @@ enum HashAlgorithm {
     crc16_custom,
     /// A number that has nothing to do with the data.
     random,
-    /// The data themselves; if they are wider than 64 bits, the last 64.
+    /// The data themselves; if they are wider than 64 bits, the first 64.
     identity,
     /// The Internet checksum, RFC 1071.
     csum16,
