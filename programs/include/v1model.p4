@@ -116,7 +116,7 @@ struct standard_metadata_t {
 // Counters, meters, registers
 // ---------------------------------------------------------------------------------------------
 // An index outside [0, size-1] is never an error: nothing is counted, metered or stored, and what
-// would have been read is 0. Bytes are those of the packet as it entered the control that counts.
+// would have been read is 0. Bytes are those of the packet as it was received, in Egress as well (as bmv2 has it).
 
 /// What a counter counts.
 enum CounterType {
