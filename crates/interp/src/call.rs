@@ -88,6 +88,12 @@ impl<const T: bool> Machine<'_, T> {
             Truncate => frame.truncate = Some(scalar(frame, call, 0).min(u128::from(u32::MAX)) as u32),
             Assert | Assume => frame.assert_failed |= scalar(frame, call, 0) == 0,
             LogMsg => {}
+            IsHostPort | IsNetPort => {
+                let port = scalar(frame, call, 0) as u32;
+                let exists = self.config.ports.as_ref().is_none_or(|ports| ports.contains(&port));
+                let host = self.config.host_ports.contains(&port);
+                give(frame, call, u128::from(exists && host == (call.func == IsHostPort)));
+            }
             DropPacket => frame.destination = Destination::Drop,
             SendToPort => frame.destination = Destination::Port(scalar(frame, call, 0) as u32),
             MirrorPacket => {

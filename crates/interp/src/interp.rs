@@ -121,6 +121,7 @@ impl Interp {
         let machine = Machine::<T> {
             program: &program,
             pipeline: &self.pipeline,
+            config: &self.config,
             memory: &mut self.memory,
             trace,
             fuel: self.config.max_steps,

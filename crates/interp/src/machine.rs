@@ -30,6 +30,8 @@ pub struct Machine<'a, const T: bool> {
     pub program: &'a Program,
     /// What it was decoded from, for names.
     pub pipeline: &'a Pipeline,
+    /// Which ports lead to hosts.
+    pub config: &'a crate::config::Config,
     /// What outlives a packet.
     pub memory: &'a mut Memory,
     /// Where steps go.

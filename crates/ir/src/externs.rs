@@ -231,6 +231,10 @@ extern_fns! {
     DropPacket = "drop_packet";
     /// PNA (v port)
     SendToPort = "send_to_port";
+    /// PNA (v port) -> bool: the port exists and leads to a host.
+    IsHostPort = "is_host_port";
+    /// PNA (v port) -> bool: the port exists and leads to the network.
+    IsNetPort = "is_net_port";
     /// PNA (v slot, v session)
     MirrorPacket = "mirror_packet";
     /// PNA ()

@@ -114,7 +114,7 @@ pub fn extern_result_types(
         ExternFn::Random => arg_type(0),
         ExternFn::UpdateChecksum | ExternFn::UpdateChecksumWithPayload => arg_type(2),
         ExternFn::Hash | ExternFn::AllocateFlowId => vec![ResultType::Numeric],
-        ExternFn::AddEntry => vec![ResultType::Is(Type::Bool)],
+        ExternFn::AddEntry | ExternFn::IsHostPort | ExternFn::IsNetPort => vec![ResultType::Is(Type::Bool)],
         ExternFn::CounterCount
         | ExternFn::DirectCounterCount
         | ExternFn::RegisterWrite

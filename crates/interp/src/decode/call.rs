@@ -99,7 +99,7 @@ fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), Fault> {
         CounterCount | MeterExecute => &["v", "vv"],
         DirectCounterCount => &["t", "tv"],
         DirectMeterExecute => &["t", "tv", "tvv"],
-        RegisterRead | InternetChecksumSetState | Truncate | SendToPort => &["v"],
+        RegisterRead | InternetChecksumSetState | Truncate | SendToPort | IsHostPort | IsNetPort => &["v"],
         RegisterWrite => &["vs", "vv"],
         HashGet => &["s", "v", "vsv", "vvv"],
         ChecksumUpdate | InternetChecksumAdd | InternetChecksumSubtract | Checksum16Get | DigestPack => &["s", "v"],
@@ -148,7 +148,9 @@ fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> 
             | UpdateChecksum
             | UpdateChecksumWithPayload
             | AddEntry
-            | AllocateFlowId,
+            | AllocateFlowId
+            | IsHostPort
+            | IsNetPort,
             _,
         ) => 1,
         _ => 0,

@@ -46,7 +46,7 @@ fn signature(func: ExternFn) -> Signature {
         Assert | Assume => both(&["vs"]),
         LogMsg => both(&["s", "sV"]),
         DropPacket | PnaRecirculate | AllocateFlowId => pna(&[""]),
-        SendToPort => pna(&["v"]),
+        SendToPort | IsHostPort | IsNetPort => pna(&["v"]),
         MirrorPacket => pna(&["vv"]),
         AddEntry => pna(&["taVv"]),
         SetEntryExpireTime => pna(&["tv"]),

@@ -231,6 +231,11 @@ impl Lower<'_> {
                 let port = self.scalar_arg(call, 0)?;
                 self.effect(ExternFn::SendToPort, vec![Arg::Value(port)])
             }
+            "is_host_port" | "is_net_port" => {
+                let func = if name == "is_host_port" { ExternFn::IsHostPort } else { ExternFn::IsNetPort };
+                let port = self.scalar_arg(call, 0)?;
+                Ok(Val::Scalar(self.b.call(None, func, vec![Arg::Value(port)], &[Type::Bool])[0]))
+            }
             "mirror_packet" => {
                 let slot = self.scalar_arg(call, 0)?;
                 let session = self.scalar_arg(call, 1)?;

@@ -1,6 +1,6 @@
 //! PNA: the four blocks, and its externs.
 
-use super::{TYPES, block, check_declarations, check_errors, pipeline};
+use super::{TYPES, block, check_declarations, pipeline};
 use expect_test::expect;
 
 fn program(locals: &str) -> String {
@@ -194,11 +194,22 @@ fn direct_objects_and_hashes() {
 }
 
 #[test]
-fn what_is_not_supported_says_so() {
-    check_errors(
-        &program("apply { if (is_host_port(meta.port)) { meta.a = 1; } }"),
-        expect![[r#"
-        not-supported at `is_host_port(meta.port)`: not supported yet: extern `is_host_port` in this architecture
-    "#]],
-    );
+fn kinds_of_ports() {
+    let p = pipeline(&program("apply { if (is_host_port(meta.port)) { meta.a = 1; } }"));
+    expect![[r#"
+        control "main_control" main_control {
+          entry block0
+        block0:
+          v0: bit<32> = load $meta.port
+          v1: bool = call is_host_port (v0)
+          branch v1, block1, block2
+        block1:
+          v2: bit<8> = const 1:bit<8>
+          store $meta.a, v2
+          return
+        block2:
+          return
+        }
+    "#]]
+    .assert_eq(&block(&p, "main_control"));
 }
