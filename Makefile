@@ -11,6 +11,7 @@ demo:
 # Everything that decides whether a change is good. Needs root for the lab's network namespaces.
 test:
 	@scripts/setup test
+	@cargo fetch --locked --quiet   # of all platforms: a test looks at every licence, without a network
 	@$(MAKE) --no-print-directory lint
 	cargo test --workspace --locked
 
