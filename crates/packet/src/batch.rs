@@ -54,14 +54,18 @@ impl Slots {
         &mut self.packets[..self.live]
     }
 
+    /// Buffers on loan go back now: their lender may be waiting for them.
     pub(crate) fn truncate(&mut self, live: usize) {
+        for packet in self.packets[..self.live].iter_mut().skip(live) {
+            packet.give_back();
+        }
         self.live = self.live.min(live);
     }
 }
 
 /// Up to [`MAX_BATCH`] packets that an engine processes together.
 ///
-/// Clearing a batch keeps the buffers: after the first few batches nothing is allocated.
+/// Clearing a batch keeps the buffers that are its own: after the first few batches nothing is allocated.
 #[derive(Debug)]
 pub struct Batch {
     slots: Slots,
@@ -139,7 +143,7 @@ impl Batch {
         self.slots.truncate(len);
     }
 
-    /// Removes all packets and keeps their buffers.
+    /// Removes all packets and keeps their buffers; those on loan go back.
     pub fn clear(&mut self) {
         self.truncate(0);
     }

@@ -1,6 +1,6 @@
 //! [`Packet`]: the bytes of one packet with room in front and behind.
 
-use crate::PortId;
+use crate::{Lender, Loan, PortId};
 use thiserror::Error;
 
 /// The longest packet, in bytes, from the first byte of the Ethernet header and without the frame check sequence.
@@ -8,11 +8,12 @@ use thiserror::Error;
 pub const MAX_LEN: usize = 16 * 1024;
 
 /// Bytes kept free in front of a received packet: VXLAN over IPv6 with two VLAN tags needs 78, and a bridge header
-/// between tiers comes on top of that.
+/// between tiers comes on top of that. A buffer on loan can have fewer: DPDK's drivers leave 128.
 pub const HEADROOM: usize = 256;
 
-/// The size in bytes of a buffer when it is first used; holds a packet of the usual 1500-byte MTU. Grows on demand.
-const FIRST_BUFFER: usize = 2048;
+/// The size in bytes of a buffer when it is first used; holds a packet of the usual 1500-byte MTU. Grows on demand. Not a power of two: the
+/// first lines of all packets of a batch would share a few sets of the nearest cache.
+const FIRST_BUFFER: usize = 2048 + 192;
 
 /// A packet would have become longer than [`MAX_LEN`]. The packet is as it was before the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -38,12 +39,15 @@ pub struct PacketTooShort {
 /// the front by moving the start of the stretch; the bytes themselves move only when the headroom is used up.
 /// The buffer never shrinks, so a packet that is reused allocates nothing.
 ///
+/// The buffer is the packet's own, or on loan from a port ([`Packet::lend`]). Nothing else differs: a packet that outgrows its loan moves to a
+/// buffer of its own, and the loan goes back to its lender.
+///
 /// No method panics whatever lengths it is given.
 #[derive(Default)]
 pub struct Packet {
-    /// All bytes, always initialised; its length is the capacity of the packet. Empty until first used.
-    buffer: Vec<u8>,
-    /// Offset of the first byte of the packet; `start + len <= buffer.len()`.
+    /// Where the bytes are.
+    storage: Storage,
+    /// Offset of the first byte of the packet; `start + len` is at most the buffer's length.
     start: usize,
     len: usize,
     /// The port on which the packet arrived.
@@ -52,10 +56,45 @@ pub struct Packet {
     pub received_at: u64,
 }
 
+/// The buffer of a packet. All bytes are always initialised; their number is the capacity of the packet.
+enum Storage {
+    /// Empty until first used.
+    Own(Vec<u8>),
+    Loan(Loan),
+}
+
+impl Default for Storage {
+    fn default() -> Storage {
+        Storage::Own(Vec::new())
+    }
+}
+
+impl Storage {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Storage::Own(buffer) => buffer,
+            Storage::Loan(loan) => loan.bytes(),
+        }
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Storage::Own(buffer) => buffer,
+            Storage::Loan(loan) => loan.bytes_mut(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes().len()
+    }
+}
+
 impl Packet {
     /// An empty packet without a buffer; the buffer is allocated on first use.
     pub const fn new() -> Packet {
-        Packet { buffer: Vec::new(), start: 0, len: 0, ingress_port: PortId(0), received_at: 0 }
+        Packet { storage: Storage::Own(Vec::new()), start: 0, len: 0, ingress_port: PortId(0), received_at: 0 }
     }
 
     /// A packet that holds a copy of `bytes`, with [`HEADROOM`] bytes in front.
@@ -66,6 +105,7 @@ impl Packet {
     }
 
     /// The length in bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -76,13 +116,15 @@ impl Packet {
     }
 
     /// The packet's bytes, from the first of the Ethernet header.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start..self.start + self.len]
+        &self.storage.bytes()[self.start..self.start + self.len]
     }
 
     /// The packet's bytes, to be rewritten in place.
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.start..self.start + self.len]
+        &mut self.storage.bytes_mut()[self.start..self.start + self.len]
     }
 
     /// Bytes that can be prepended without moving the packet.
@@ -92,12 +134,14 @@ impl Packet {
 
     /// Bytes that can be appended without moving the packet or growing its buffer.
     pub fn tailroom(&self) -> usize {
-        self.buffer.len() - self.start - self.len
+        self.storage.len() - self.start - self.len
     }
 
-    /// Empties the packet and gives it its full headroom back; forgets port and time. Keeps the buffer.
+    /// Empties the packet and gives it its full headroom back; forgets port and time. Keeps the buffer if it is its own; one on loan goes back.
+    #[inline]
     pub fn reset(&mut self) {
-        self.start = HEADROOM.min(self.buffer.len());
+        self.give_back();
+        self.start = HEADROOM.min(self.storage.len());
         self.len = 0;
         self.ingress_port = PortId(0);
         self.received_at = 0;
@@ -125,15 +169,24 @@ impl Packet {
             return Err(PacketTooLong { wanted: capacity });
         }
         self.len = 0;
-        self.grow_buffer(HEADROOM + capacity);
-        self.start = HEADROOM;
-        Ok(&mut self.buffer[HEADROOM..HEADROOM + capacity])
+        // The bytes are about to be overwritten: a loan that has not even room for them is of no use.
+        if self.storage.len() < capacity {
+            self.give_back();
+        }
+        match &self.storage {
+            Storage::Loan(loan) => self.start = HEADROOM.min(loan.bytes().len() - capacity),
+            Storage::Own(_) => {
+                self.grow_buffer(HEADROOM + capacity);
+                self.start = HEADROOM;
+            }
+        }
+        Ok(&mut self.storage.bytes_mut()[self.start..self.start + capacity])
     }
 
     /// Sets the length to `len` bytes, counted from the packet's start. At most the buffer's end and [`MAX_LEN`]: what is
     /// beyond is cut off. Meant for use after [`Packet::receive_space`].
     pub fn received(&mut self, len: usize) {
-        self.len = len.min(MAX_LEN).min(self.buffer.len() - self.start);
+        self.len = len.min(MAX_LEN).min(self.storage.len() - self.start);
     }
 
     /// Adds `count` zero bytes in front and returns them to be filled.
@@ -141,7 +194,7 @@ impl Packet {
         self.make_room(count, 0)?;
         self.start -= count;
         self.len += count;
-        let added = &mut self.buffer[self.start..self.start + count];
+        let added = &mut self.storage.bytes_mut()[self.start..self.start + count];
         added.fill(0);
         Ok(added)
     }
@@ -150,7 +203,7 @@ impl Packet {
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), PacketTooLong> {
         self.make_room(0, bytes.len())?;
         let end = self.start + self.len;
-        self.buffer[end..end + bytes.len()].copy_from_slice(bytes);
+        self.storage.bytes_mut()[end..end + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
         Ok(())
     }
@@ -181,20 +234,22 @@ impl Packet {
         let payload = self.start + removed;
         self.len = self.len - removed + headers.len();
         self.start = payload - headers.len();
-        self.buffer[self.start..payload].copy_from_slice(headers);
+        self.storage.bytes_mut()[self.start..payload].copy_from_slice(headers);
         Ok(())
     }
 
     /// The whole buffer with the offset and length of the packet in it, for engines that move headers themselves. Set the outcome
     /// with [`Packet::set_bounds`].
+    #[inline]
     pub fn whole_buffer_mut(&mut self) -> (&mut [u8], usize, usize) {
-        (&mut self.buffer, self.start, self.len)
+        (self.storage.bytes_mut(), self.start, self.len)
     }
 
     /// Declares that the packet is the `len` bytes at offset `start` of the whole buffer. Refuses bounds outside the buffer and
     /// more than [`MAX_LEN`] bytes; the packet then is as before.
+    #[inline]
     pub fn set_bounds(&mut self, start: usize, len: usize) -> Result<(), PacketTooLong> {
-        let inside = start.checked_add(len).is_some_and(|end| end <= self.buffer.len());
+        let inside = start.checked_add(len).is_some_and(|end| end <= self.storage.len());
         if !inside || len > MAX_LEN {
             return Err(PacketTooLong { wanted: len });
         }
@@ -213,19 +268,92 @@ impl Packet {
         if self.headroom() >= front && self.tailroom() >= back {
             return Ok(());
         }
-        // Restores the full headroom in front of what will be prepended, so that this is paid once, not per header.
-        self.grow_buffer(HEADROOM + wanted);
-        let start = HEADROOM + front;
-        self.buffer.copy_within(self.start..self.start + self.len, start);
-        self.start = start;
+        match &self.storage {
+            Storage::Loan(loan) if loan.bytes().len() < wanted => self.move_out(front, back),
+            Storage::Loan(loan) => {
+                let headroom = HEADROOM.min(loan.bytes().len() - wanted);
+                self.move_to(headroom + front);
+            }
+            // Restores the full headroom in front of what will be prepended, so that this is paid once, not per header.
+            Storage::Own(_) => {
+                self.grow_buffer(HEADROOM + wanted);
+                self.move_to(HEADROOM + front);
+            }
+        }
         Ok(())
     }
 
-    /// At most `HEADROOM + MAX_LEN` bytes: every caller has checked the packet's length.
+    /// Makes the packet the `len` bytes at offset `start` of a buffer on loan. Its own buffer, or the loan it had, is gone. Port and time stay.
+    ///
+    /// # Errors
+    /// As [`Packet::set_bounds`], and if the buffer is larger than that of the longest packet with its headroom; the loan goes back to its
+    /// lender, and the packet is as before.
+    #[inline]
+    pub fn lend(&mut self, loan: Loan, start: usize, len: usize) -> Result<(), PacketTooLong> {
+        let capacity = loan.bytes().len();
+        let inside = start.checked_add(len).is_some_and(|end| end <= capacity);
+        if !inside || len > MAX_LEN || capacity > HEADROOM + MAX_LEN {
+            return Err(PacketTooLong { wanted: len.max(capacity) });
+        }
+        self.storage = Storage::Loan(loan);
+        self.start = start;
+        self.len = len;
+        Ok(())
+    }
+
+    /// If the buffer is on loan from `lender`: takes it out, and gives its token and where the packet is in it (offset and
+    /// length). The packet is empty afterwards, without a buffer. `None`, and nothing changes, if the buffer is not this lender's.
+    #[inline]
+    pub fn reclaim(&mut self, lender: &'static Lender) -> Option<(usize, usize, usize)> {
+        let Storage::Loan(loan) = &self.storage else { return None };
+        if !loan.is_from(lender) {
+            return None;
+        }
+        let (start, len) = (self.start, self.len);
+        (self.start, self.len) = (0, 0);
+        match std::mem::take(&mut self.storage) {
+            Storage::Loan(loan) => Some((loan.reclaim(lender).ok()?, start, len)),
+            Storage::Own(_) => None,
+        }
+    }
+
+    /// Whether the buffer is on loan.
+    pub fn is_on_loan(&self) -> bool {
+        matches!(self.storage, Storage::Loan(_))
+    }
+
+    /// Gives a buffer on loan back to its lender; the packet is empty then. Otherwise it changes nothing.
+    #[inline]
+    pub(crate) fn give_back(&mut self) {
+        if self.is_on_loan() {
+            self.storage = Storage::default();
+            (self.start, self.len) = (0, 0);
+        }
+    }
+
+    /// Moves the packet to offset `start` within its buffer, where it has room.
+    fn move_to(&mut self, start: usize) {
+        self.storage.bytes_mut().copy_within(self.start..self.start + self.len, start);
+        self.start = start;
+    }
+
+    /// Moves the packet from its loan to a buffer of its own, with this much room and the full headroom.
+    fn move_out(&mut self, front: usize, back: usize) {
+        let mut own = Packet::new();
+        own.grow_buffer(HEADROOM + front + self.len + back);
+        own.start = HEADROOM + front;
+        own.len = self.len;
+        own.bytes_mut().copy_from_slice(self.bytes());
+        (self.storage, self.start) = (own.storage, own.start);
+    }
+
+    /// At most `HEADROOM + MAX_LEN` bytes: every caller has checked the packet's length. For packets with a buffer of their own.
     fn grow_buffer(&mut self, size: usize) {
-        if self.buffer.len() < size {
+        if let Storage::Own(buffer) = &mut self.storage
+            && buffer.len() < size
+        {
             let size = size.next_power_of_two().clamp(FIRST_BUFFER, HEADROOM + MAX_LEN);
-            self.buffer.resize(size, 0);
+            buffer.resize(size, 0);
         }
     }
 }

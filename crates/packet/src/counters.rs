@@ -104,8 +104,22 @@ pub struct PortCounters {
     pub received: Counter,
     /// Sent.
     pub sent: Counter,
+    /// Of those received: came in several segments, which were put together by copying.
+    pub linearised: Counter,
+    /// Of those sent: copied, as their buffer could not be given to the device. Only ports that need not copy count this.
+    pub copied: Counter,
     /// Lost at the port, either way.
     pub drops: DropCounters,
+}
+
+impl AddAssign<&PortCounters> for PortCounters {
+    fn add_assign(&mut self, other: &PortCounters) {
+        self.received += other.received;
+        self.sent += other.sent;
+        self.linearised += other.linearised;
+        self.copied += other.copied;
+        self.drops += &other.drops;
+    }
 }
 
 /// What an engine did: every packet that it was given or made is in exactly one of `forwarded`, `to_cpu` and `drops`.
@@ -130,12 +144,26 @@ impl EngineCounters {
         for packet in batch.packets() {
             self.received.add(packet.len());
         }
+        // Packets of a batch mostly leave on few ports: one search of the map for each stretch on the same one.
+        let mut stretch: Option<(PortId, Counter)> = None;
         for (emission, packet) in out.iter(batch) {
             match emission.verdict {
-                Verdict::Forward { port } => self.forwarded.entry(port).or_default().add(packet.len()),
+                Verdict::Forward { port } => match &mut stretch {
+                    Some((same, counter)) if *same == port => counter.add(packet.len()),
+                    _ => {
+                        let mut counter = Counter::default();
+                        counter.add(packet.len());
+                        if let Some((before, counter)) = stretch.replace((port, counter)) {
+                            *self.forwarded.entry(before).or_default() += counter;
+                        }
+                    }
+                },
                 Verdict::ToCpu { reason } => self.to_cpu.entry(reason).or_default().add(packet.len()),
                 Verdict::Drop(reason) => self.drops.add(reason, packet.len()),
             }
+        }
+        if let Some((port, counter)) = stretch {
+            *self.forwarded.entry(port).or_default() += counter;
         }
         self.drops.add_packets(EngineReason::ReplicationLimit, out.overflow());
         if out.overflow() == 0 {
@@ -150,5 +178,19 @@ impl EngineCounters {
             total += *counter;
         }
         total
+    }
+}
+
+impl AddAssign<&EngineCounters> for EngineCounters {
+    fn add_assign(&mut self, other: &EngineCounters) {
+        self.batches += other.batches;
+        self.received += other.received;
+        for (port, counter) in &other.forwarded {
+            *self.forwarded.entry(*port).or_default() += *counter;
+        }
+        for (reason, counter) in &other.to_cpu {
+            *self.to_cpu.entry(*reason).or_default() += *counter;
+        }
+        self.drops += &other.drops;
     }
 }

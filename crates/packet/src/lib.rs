@@ -5,7 +5,8 @@
 //!
 //! The life of a packet:
 //!
-//! 1. A port receives into a slot of a [`Batch`]; the slot's buffer is reused, so nothing is allocated once buffers have grown.
+//! 1. A port receives into a slot of a [`Batch`]; the slot's buffer is reused, so nothing is allocated once buffers have grown. Or the port
+//!    lends the slot the buffer into which the device wrote ([`Loan`]).
 //! 2. An [`Engine`] rewrites the packets of the batch *in place* and says what becomes of each by pushing
 //!    [`Emission`]s into an [`Output`]. One packet can have several (multicast, clones): those that have other bytes than the
 //!    packet that came in live in slots of the output.
@@ -49,6 +50,7 @@ mod batch;
 mod buffer;
 mod counters;
 mod engine;
+mod loan;
 mod output;
 mod reason;
 mod verdict;
@@ -57,6 +59,7 @@ pub use batch::{Batch, BatchFull, MAX_BATCH, PushError};
 pub use buffer::{HEADROOM, MAX_LEN, Packet, PacketTooLong, PacketTooShort};
 pub use counters::{Counter, DropCounters, EngineCounters, PortCounters};
 pub use engine::Engine;
+pub use loan::{Lender, Loan};
 pub use output::{MAX_EMISSIONS, MAX_EXTRAS, Output};
 pub use reason::{
     CpuReason, DropReason, EngineReason, MAX_REASON_NAME, PortReason, ReasonId, ReasonTable, ReasonTableError,

@@ -59,6 +59,11 @@ impl Output {
         }
     }
 
+    /// All packets added, to be rewritten or to be taken by a port that sends them.
+    pub fn extras_mut(&mut self) -> &mut [Packet] {
+        self.extras.as_mut_slice()
+    }
+
     /// Adds an emission. Beyond [`MAX_EMISSIONS`] it is not added but counted in [`Output::overflow`].
     pub fn emit(&mut self, emission: Emission) {
         if self.emissions.len() < MAX_EMISSIONS {

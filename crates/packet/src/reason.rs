@@ -107,6 +107,10 @@ reasons! {
         RxBadChecksumOffload = "rx_bad_checksum_offload",
         /// Not received because the receive queue was full.
         RxQueueFull = "rx_queue_full",
+        /// Not received because no buffer was free: packets are held elsewhere, or the pool of buffers is too small.
+        RxNoBuffer = "rx_no_buffer",
+        /// Came in several segments (a chain of buffers) that do not fit into one packet.
+        RxSegments = "rx_segments",
         /// Receiving failed otherwise.
         RxError = "rx_error",
         /// Longer than the port's MTU allows.
@@ -115,6 +119,8 @@ reasons! {
         TxRunt = "tx_runt",
         /// The transmit queue was full.
         TxQueueFull = "tx_queue_full",
+        /// No buffer was free for a packet that has to be copied to be sent.
+        TxNoBuffer = "tx_no_buffer",
         /// The port is down, or its other end is gone.
         TxPortDown = "tx_port_down",
         /// Sending failed otherwise.
