@@ -1,8 +1,8 @@
 //! A port whose wire is a capture file.
 
 use crate::capture::{CaptureError, CaptureReader, CaptureWriter, Record};
-use crate::{Port, PortError, Readiness};
-use packet::{Batch, MAX_LEN, Packet, PortCounters, PortId, PortReason};
+use crate::{Outgoing, Port, PortError, Readiness};
+use packet::{Batch, MAX_LEN, PortCounters, PortId, PortReason};
 use std::io::{Read, Write};
 
 /// Receives the packets of one capture file, with their times, and writes to another what is sent. Either may be absent.
@@ -109,9 +109,9 @@ impl Port for CapturePort {
         Ok(batch.len() - before)
     }
 
-    fn send(&mut self, packets: &mut dyn Iterator<Item = &Packet>) -> usize {
+    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
         let mut sent = 0;
-        for packet in packets {
+        for packet in packets.iter() {
             let outcome = match (&self.write_error, &mut self.output) {
                 (Some(_), _) => Err(None),
                 (None, Some(output)) => output.write(packet).map_err(Some),

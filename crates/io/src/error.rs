@@ -2,6 +2,7 @@
 
 use crate::NamespaceError;
 use crate::capture::CaptureError;
+use crate::dpdk::DpdkError;
 use std::io;
 use thiserror::Error;
 
@@ -54,6 +55,9 @@ pub enum PortError {
     /// A capture file cannot be read or written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// A DPDK port cannot be opened.
+    #[error(transparent)]
+    Dpdk(#[from] DpdkError),
     /// The network namespace cannot be entered.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),

@@ -1,6 +1,6 @@
 //! A port that does to packets what bad networks do.
 
-use crate::{Port, PortError, Readiness};
+use crate::{Outgoing, Port, PortError, Readiness, Trouble};
 use fastrand::Rng;
 use packet::{Batch, DropCounters, Packet, PortCounters, PortId, PortReason};
 use std::collections::VecDeque;
@@ -138,8 +138,8 @@ impl<P: Port> Port for FaultInjector<P> {
         Ok(count)
     }
 
-    fn send(&mut self, packets: &mut dyn Iterator<Item = &Packet>) -> usize {
-        for packet in packets {
+    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+        for packet in packets.iter() {
             if self.sending.pass(packet) {
                 self.injected.add(PortReason::FaultInjected, packet.len());
             }
@@ -147,7 +147,7 @@ impl<P: Port> Port for FaultInjector<P> {
         // A packet held back waits for the next call: until then, nothing may follow it.
         self.outgoing.clear();
         self.outgoing.extend(self.sending.ready.drain(..));
-        self.inner.send(&mut self.outgoing.iter())
+        self.inner.send(&mut Outgoing::of(&mut self.outgoing))
     }
 
     fn readiness(&self) -> Readiness<'_> {
@@ -163,5 +163,9 @@ impl<P: Port> Port for FaultInjector<P> {
         self.counters.clone_from(self.inner.counters());
         self.counters.drops += &self.injected;
         &self.counters
+    }
+
+    fn trouble(&mut self) -> Option<Trouble> {
+        self.inner.trouble()
     }
 }

@@ -1,38 +1,53 @@
-//! Ports: raw sockets, pcap files, memory. And the runner that moves batches between ports through an engine.
+//! Ports: DPDK devices, raw sockets, pcap files, memory. And what moves batches between ports through an engine.
 //!
 //! This crate answers one question: *how do packets get in and out?* It knows nothing of P4 or of tables.
-//! All foreign function calls of the workspace that concern the network are in its module `sys`, the only place with unsafe code.
+//! All foreign function calls of the workspace that concern the network are in its modules `sys` and `dpdk`, the only places with unsafe code.
 //!
 //! | what | where |
 //! |---|---|
-//! | [`Port`], what every port can do | `port.rs` |
+//! | [`Port`], what every port can do; [`Outgoing`], what it is given to send | `port.rs`, `outgoing.rs` |
+//! | [`dpdk::DpdkPort`]: network cards and DPDK's virtual devices, without copies | `dpdk/`, `shim/dpdk.c` |
+//! | [`RawPort`]: a network interface by an AF_PACKET socket | `raw.rs`, `offload.rs` |
 //! | [`memory::pair`]: two ports wired to each other | `memory.rs` |
 //! | [`capture`]: pcap files, [`CapturePort`]: a port that replays one and records to another | `capture.rs`, `capture_port.rs` |
-//! | [`RawPort`]: a network interface by an AF_PACKET socket | `raw.rs`, `offload.rs` |
 //! | [`Tracer`], [`FaultInjector`]: ports around other ports | `tracer.rs`, `fault.rs` |
-//! | [`Runner`]: polls ports, runs the engine, sends | `runner.rs` |
+//! | [`Runner`]: polls ports, runs the engine, sends; [`Idle`]: what it does when nothing comes | `runner.rs`, `idle.rs` |
+//! | [`Workers`]: a runner for each processor | `workers.rs` |
+//! | [`open_port`]: a port from what a user calls it | `interface.rs` |
 //! | [`Namespace`]: opens ports in another network namespace | `namespace.rs` |
-//!
-//! Deliberately absent: threads. A runner runs on the thread that calls it; who wants two, calls it on two.
 
 pub mod capture;
 mod capture_port;
+pub mod dpdk;
 mod error;
 mod fault;
+pub mod guarded;
+mod idle;
+mod interface;
 pub mod memory;
 mod namespace;
 mod offload;
+mod outgoing;
 mod port;
 mod raw;
+mod report;
 mod runner;
+// Without DPDK nobody watches interfaces.
+#[cfg_attr(not(has_dpdk), allow(dead_code))]
 mod sys;
 mod tracer;
+mod workers;
 
 pub use capture_port::CapturePort;
 pub use error::PortError;
 pub use fault::{FaultInjector, FaultRates};
+pub use idle::Idle;
+pub use interface::{OpenedPort, PortKind, open_port};
 pub use namespace::{Namespace, NamespaceError};
-pub use port::{Port, Readiness, now};
+pub use outgoing::Outgoing;
+pub use port::{Port, Readiness, Trouble, now};
 pub use raw::RawPort;
-pub use runner::{Attached, RunError, RunReport, Runner, Supervisor};
+pub use report::RunReport;
+pub use runner::{Attached, RunError, Runner, Supervisor};
 pub use tracer::Tracer;
+pub use workers::{Finished, Worker, WorkerError, Workers};

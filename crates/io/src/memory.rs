@@ -2,7 +2,7 @@
 
 use crate::port::now;
 use crate::sys::EventFd;
-use crate::{Port, PortError, Readiness};
+use crate::{Outgoing, Port, PortError, Readiness};
 use packet::{Batch, Packet, PacketTooLong, PortCounters, PortId, PortReason};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,7 +90,7 @@ impl MemoryPort {
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<bool, PacketTooLong> {
         let mut packet = Packet::from_bytes(bytes)?;
         packet.received_at = now();
-        Ok(self.send(&mut std::iter::once(&packet)) == 1)
+        Ok(self.send(&mut Outgoing::copies_of(&[&packet])) == 1)
     }
 
     /// The oldest packet that waits to be received, with the time at which the other end got it.
@@ -130,9 +130,9 @@ impl Port for MemoryPort {
         Ok(count)
     }
 
-    fn send(&mut self, packets: &mut dyn Iterator<Item = &Packet>) -> usize {
+    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
         let mut sent = 0;
-        for packet in packets {
+        for packet in packets.iter() {
             if let Some(reason) = crate::offload::unsendable(packet.bytes(), self.mtu) {
                 self.counters.drops.add(reason, packet.len());
             } else if self.outbound.put(packet) {

@@ -3,7 +3,7 @@
 use crate::offload::{undo_offloads, unsendable};
 use crate::port::now;
 use crate::sys::{PacketSocket, Received, VECTOR};
-use crate::{Port, PortError, Readiness};
+use crate::{Outgoing, Port, PortError, Readiness};
 use packet::{Batch, MAX_LEN, Packet, PortCounters, PortId, PortReason};
 use std::io;
 
@@ -159,12 +159,12 @@ impl Port for RawPort {
         }
     }
 
-    fn send(&mut self, packets: &mut dyn Iterator<Item = &Packet>) -> usize {
+    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
         let none = Packet::new();
         let mut vector: [&Packet; VECTOR] = [&none; VECTOR];
         let mut filled = 0;
         let mut sent = 0;
-        for packet in packets {
+        for packet in packets.iter() {
             if let Some(reason) = unsendable(packet.bytes(), self.mtu) {
                 self.counters.drops.add(reason, packet.len());
                 continue;

@@ -1,13 +1,12 @@
 //! Moves batches between ports through an engine.
 
+use crate::idle::Waiter;
+use crate::outgoing::Departure;
 use crate::port::now;
-use crate::sys::Poller;
-use crate::{Port, PortError, Readiness};
+use crate::{Idle, Outgoing, Port, PortError, Readiness, RunReport, Trouble};
 use packet::{
-    Batch, Counter, CpuReason, DropCounters, DropReason, Engine, EngineCounters, EngineReason, Output, Packet,
-    PacketRef, PortCounters, PortId, PortReason, Verdict,
+    Batch, CpuReason, DropReason, Engine, EngineReason, Output, Packet, PacketRef, PortId, PortReason, Verdict,
 };
-use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,43 +58,6 @@ pub enum RunError {
     Wait(#[source] io::Error),
 }
 
-/// What happened in a run, up to now.
-#[derive(Debug, Clone, Default)]
-pub struct RunReport {
-    /// What the engine did.
-    pub engine: EngineCounters,
-    /// What went through each port; brought up to date before each tick and at the end.
-    pub ports: BTreeMap<PortId, (String, PortCounters)>,
-    /// Packets of the engine for which there was no port ([`EngineReason::UnknownPort`]) or no taker on the CPU
-    /// ([`PortReason::CpuQueueFull`]). What a port itself lost is with the port.
-    pub unsent: DropCounters,
-    /// Time spent in the engine.
-    pub engine_time: Duration,
-    /// Time since the run began.
-    pub run_time: Duration,
-}
-
-impl RunReport {
-    /// All drops together: of the engine, of the ports, and what was unsent.
-    pub fn drops(&self) -> DropCounters {
-        let mut all = self.engine.drops.clone();
-        all += &self.unsent;
-        for (_, counters) in self.ports.values() {
-            all += &counters.drops;
-        }
-        all
-    }
-
-    /// What all ports sent.
-    pub fn sent(&self) -> Counter {
-        let mut sent = Counter::default();
-        for (_, counters) in self.ports.values() {
-            sent += counters.sent;
-        }
-        sent
-    }
-}
-
 /// What a run asks and tells its owner, always between two batches. A closure `FnMut(&mut E, &RunReport) -> ControlFlow<()>` is one,
 /// with nobody on the CPU.
 pub trait Supervisor<E: ?Sized> {
@@ -107,6 +69,12 @@ pub trait Supervisor<E: ?Sized> {
     fn on_cpu(&mut self, packet: &Packet, reason: CpuReason) -> bool {
         let _ = (packet, reason);
         false
+    }
+
+    /// Nothing can go through a port any more (`trouble` says why), or again (`None`). The run goes on with the other ports, and with this one
+    /// as soon as it can.
+    fn on_port(&mut self, id: PortId, name: &str, trouble: Option<&Trouble>) {
+        let _ = (id, name, trouble);
     }
 
     /// The engine dropped a packet, which is shown as it was at its end.
@@ -123,17 +91,21 @@ impl<E: ?Sized, F: FnMut(&mut E, &RunReport) -> ControlFlow<()>> Supervisor<E> f
 
 /// Polls ports, gives what arrives to an engine in batches, and sends what the engine says.
 ///
-/// When nothing arrives it waits in poll(2), so an idle run costs no more than its ticks.
+/// Batches are as large as what has arrived, up to [`packet::MAX_BATCH`] packets: small while there is little to do, so that no packet waits for others,
+/// and large under load. When nothing arrives, [`Idle`] says what it does.
 pub struct Runner {
     ports: Vec<Attached>,
     tick: Duration,
     batch: Batch,
     out: Output,
-    /// Per port, what is to be sent there; in the order of `ports`.
-    queues: Vec<Vec<PacketRef>>,
+    /// Per port, what is to be sent there; in the order of `ports`, which is also that in which they are served.
+    queues: Vec<Vec<Departure>>,
+    last_uses: LastUses,
+    /// Per port, why nothing can go through it.
+    troubles: Vec<Option<Trouble>>,
     /// The port that is asked first, a different one each time, so that a busy port cannot starve the others.
     first: usize,
-    poller: Poller,
+    waiter: Waiter,
     report: RunReport,
 }
 
@@ -156,14 +128,17 @@ impl Runner {
             }
         }
         let queues = ports.iter().map(|_| Vec::new()).collect();
+        let troubles = ports.iter().map(|_| None).collect();
         Ok(Runner {
             ports,
             tick: TICK,
             batch: Batch::new(),
             out: Output::new(),
             queues,
+            last_uses: LastUses::default(),
+            troubles,
             first: 0,
-            poller: Poller::default(),
+            waiter: Waiter::new(Idle::default()),
             report: RunReport::default(),
         })
     }
@@ -174,13 +149,19 @@ impl Runner {
         self
     }
 
+    /// Does this when nothing arrives.
+    pub fn with_idle(mut self, idle: Idle) -> Runner {
+        self.waiter = Waiter::new(idle);
+        self
+    }
+
     /// Runs until `stop` is true (seen within a tick), the supervisor breaks off, all ports have ended, or one fails.
     /// The report counts on over several runs.
     pub fn run<E: Engine + ?Sized>(
         &mut self,
         engine: &mut E,
         stop: &AtomicBool,
-        supervisor: &mut impl Supervisor<E>,
+        supervisor: &mut (impl Supervisor<E> + ?Sized),
     ) -> Result<&RunReport, RunError> {
         let began = Instant::now();
         let before = self.report.run_time;
@@ -202,10 +183,10 @@ impl Runner {
                 if supervisor.on_tick(engine, &self.report).is_break() {
                     break Ok(());
                 }
-            } else if let Round::Idle = round
-                && let Err(error) = self.wait(next_tick - time)
-            {
-                break Err(error);
+            } else if let Round::Busy = round {
+                self.waiter.busy();
+            } else if let Err(error) = self.waiter.wait(&self.ports, time, next_tick) {
+                break Err(RunError::Wait(error));
             }
         };
         self.report.run_time = before + began.elapsed();
@@ -228,7 +209,7 @@ impl Runner {
     fn round<E: Engine + ?Sized>(
         &mut self,
         engine: &mut E,
-        supervisor: &mut impl Supervisor<E>,
+        supervisor: &mut (impl Supervisor<E> + ?Sized),
     ) -> Result<Round, RunError> {
         self.batch.clear();
         let count = self.ports.len();
@@ -263,7 +244,7 @@ impl Runner {
     }
 
     /// Gives the engine its time, and sends what it makes of it.
-    fn tick<E: Engine + ?Sized>(&mut self, engine: &mut E, supervisor: &mut impl Supervisor<E>) {
+    fn tick<E: Engine + ?Sized>(&mut self, engine: &mut E, supervisor: &mut (impl Supervisor<E> + ?Sized)) {
         self.batch.clear();
         self.out.clear();
         engine.tick(now(), &mut self.out);
@@ -271,15 +252,16 @@ impl Runner {
             self.dispatch(supervisor);
         }
         self.update_port_counters();
+        self.watch_ports(supervisor);
     }
 
     /// Carries out what the engine said about the batch.
-    fn dispatch<E: ?Sized>(&mut self, supervisor: &mut impl Supervisor<E>) {
+    fn dispatch<E: ?Sized>(&mut self, supervisor: &mut (impl Supervisor<E> + ?Sized)) {
         self.report.engine.record(&self.batch, &self.out);
         for (emission, packet) in self.out.iter(&self.batch) {
             match emission.verdict {
                 Verdict::Forward { port } => match self.ports.binary_search_by_key(&port, |attached| attached.id) {
-                    Ok(index) => self.queues[index].push(emission.packet),
+                    Ok(index) => self.last_uses.push(&mut self.queues, index, emission.packet),
                     Err(_) => self.report.unsent.add(EngineReason::UnknownPort, packet.len()),
                 },
                 Verdict::ToCpu { reason } => {
@@ -290,25 +272,30 @@ impl Runner {
                 Verdict::Drop(reason) => supervisor.on_drop(packet, reason),
             }
         }
-        let (batch, out) = (&self.batch, &self.out);
+        self.last_uses.clear();
         for (attached, queue) in self.ports.iter_mut().zip(&mut self.queues) {
             if !queue.is_empty() {
-                attached.port.send(&mut queue.iter().filter_map(|reference| out.packet(batch, *reference)));
+                let (batch, extras) = (self.batch.packets_mut(), self.out.extras_mut());
+                attached.port.send(&mut Outgoing::departures(batch, extras, queue));
                 queue.clear();
             }
         }
     }
 
-    /// Waits for a packet, at most for `timeout`. Ports that have packets at once make it return at once.
-    fn wait(&mut self, timeout: Duration) -> Result<(), RunError> {
-        if self.ports.iter().any(|attached| matches!(attached.port.readiness(), Readiness::Now)) {
-            return Ok(());
+    /// Tells the supervisor of ports through which nothing can go any more, or again.
+    fn watch_ports<E: ?Sized>(&mut self, supervisor: &mut (impl Supervisor<E> + ?Sized)) {
+        for (attached, known) in self.ports.iter_mut().zip(&mut self.troubles) {
+            let trouble = attached.port.trouble();
+            if trouble == *known {
+                continue;
+            }
+            match &trouble {
+                Some(trouble) => self.report.troubles.insert(attached.id, trouble.to_string()),
+                None => self.report.troubles.remove(&attached.id),
+            };
+            supervisor.on_port(attached.id, attached.port.name(), trouble.as_ref());
+            *known = trouble;
         }
-        let fds = self.ports.iter().filter_map(|attached| match attached.port.readiness() {
-            Readiness::Wait(fd) => Some(fd),
-            Readiness::Now | Readiness::Ended => None,
-        });
-        self.poller.wait(fds, timeout).map_err(RunError::Wait)
     }
 
     fn update_port_counters(&mut self) {
@@ -316,5 +303,43 @@ impl Runner {
             let name = attached.port.name().to_owned();
             self.report.ports.insert(attached.id, (name, attached.port.counters().clone()));
         }
+    }
+}
+
+/// Finds where each packet of a batch leaves for the last time, while the queues are filled: there its buffer can be taken.
+#[derive(Default)]
+struct LastUses {
+    /// Per input, then per extra: the queue and the place in it of its last departure as known so far, if any.
+    inputs: Vec<Option<(u32, u32)>>,
+    extras: Vec<Option<(u32, u32)>>,
+}
+
+impl LastUses {
+    /// Adds a departure to the queue with this index. Queues are served in order of their indices.
+    fn push(&mut self, queues: &mut [Vec<Departure>], queue: usize, packet: PacketRef) {
+        let (known, index) = match packet {
+            PacketRef::Input(index) => (&mut self.inputs, usize::from(index)),
+            PacketRef::Extra(index) => (&mut self.extras, usize::from(index)),
+        };
+        if known.len() <= index {
+            known.resize(index + 1, None);
+        }
+        let mut last = true;
+        // The place before is earlier than this one, unless it is in a queue that is served later.
+        if let Some((other, place)) = known[index] {
+            last = other as usize <= queue;
+            if last {
+                queues[other as usize][place as usize].last = false;
+            }
+        }
+        if last {
+            known[index] = Some((queue as u32, queues[queue].len() as u32));
+        }
+        queues[queue].push(Departure { packet, last });
+    }
+
+    fn clear(&mut self) {
+        self.inputs.clear();
+        self.extras.clear();
     }
 }

@@ -2,6 +2,7 @@
 //! are safe to call.
 #![allow(unsafe_code)]
 
+use crate::PortError;
 use crate::offload::{VNET_HEADER, VlanTag};
 use libc::{c_int, c_void, socklen_t};
 use packet::Packet;
@@ -62,15 +63,53 @@ impl Poller {
     pub(crate) fn wait<'a>(&mut self, fds: impl Iterator<Item = BorrowedFd<'a>>, timeout: Duration) -> io::Result<()> {
         self.fds.clear();
         self.fds.extend(fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }));
-        // Rounded up: a wait of 0 for a remainder below a millisecond would spin.
-        let millis = c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
-        // SAFETY: the pointer and the count describe `self.fds`, which is not touched during the call.
-        let result = unsafe { libc::poll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, millis) };
+        let timeout = libc::timespec {
+            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        // SAFETY: the pointer and the count describe `self.fds`, which is not touched during the call; `timeout` lives across it, and
+        // without a signal mask the last argument means nothing.
+        let result = unsafe {
+            libc::ppoll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
+        };
         match check(result) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
             _ => Ok(()),
         }
     }
+}
+
+/// The processors on which this process may run.
+pub(crate) fn allowed_cores() -> io::Result<Vec<usize>> {
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut set: libc::cpu_set_t = unsafe { zeroed() };
+    // SAFETY: the pointer and the length describe `set`, which lives across the call.
+    check(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) })?;
+    // SAFETY: the index is within the set.
+    Ok((0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect())
+}
+
+/// Keeps the calling thread on one processor.
+pub(crate) fn pin_thread(core: usize) -> io::Result<()> {
+    if core >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: all-zero is a valid value of this plain structure, and the index is within the set.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = zeroed();
+        libc::CPU_SET(core, &mut set);
+        set
+    };
+    // SAFETY: the pointer and the length describe `set`, which lives across the call.
+    check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })?;
+    Ok(())
+}
+
+/// The NUMA socket of a processor, as far as the system tells.
+pub(crate) fn socket_of(core: usize) -> Option<i32> {
+    let folder = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{core}")).ok()?;
+    let mut names = folder.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names.find_map(|name| name.strip_prefix("node")?.parse().ok())
 }
 
 /// Moves the calling thread into the network namespace that `namespace` refers to.
@@ -250,6 +289,77 @@ impl PacketSocket {
     }
 }
 
+/// A network interface that is watched, wherever the thread that asks later is.
+pub(crate) struct InterfaceWatch {
+    name: String,
+    /// A socket of the interface's namespace; nothing is received by it.
+    fd: OwnedFd,
+    index: c_int,
+    mtu: usize,
+}
+
+impl InterfaceWatch {
+    /// The interface of this name in the network namespace of the calling thread.
+    pub(crate) fn open(name: &str) -> Result<InterfaceWatch, PortError> {
+        let failed = |source: io::Error| match source.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => PortError::NoSuchInterface { interface: name.to_owned() },
+            _ => PortError::Open { interface: name.to_owned(), step: "find the interface", source },
+        };
+        // SAFETY: no pointers are passed.
+        let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) });
+        // SAFETY: the call succeeded, so the descriptor is open and belongs to nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd.map_err(failed)?) };
+        let index = interface_request(&fd, name, libc::SIOCGIFINDEX).map_err(failed)?;
+        let mtu = interface_request(&fd, name, libc::SIOCGIFMTU).map_err(failed)?;
+        // SAFETY: the two calls succeeded and so have set these members of the unions.
+        let (index, mtu) = unsafe { (index.ifr_ifru.ifru_ifindex, mtu.ifr_ifru.ifru_mtu) };
+        Ok(InterfaceWatch { name: name.to_owned(), fd, index, mtu: usize::try_from(mtu).unwrap_or(0) })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// When it was opened, in bytes.
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// Whether it is up and has a carrier; `None` when it does not exist any more. Another one of the same name is another one.
+    ///
+    /// The carrier is asked for at the device itself: `IFF_RUNNING` follows it up to a second later (the kernel's link watch), in
+    /// both directions, and packets sent in that second do arrive.
+    pub(crate) fn is_up(&self) -> Option<bool> {
+        let index = interface_request(&self.fd, &self.name, libc::SIOCGIFINDEX).ok()?;
+        // SAFETY: the call succeeded and so has set this member of the union.
+        if unsafe { index.ifr_ifru.ifru_ifindex } != self.index {
+            return None;
+        }
+        let flags = interface_request(&self.fd, &self.name, libc::SIOCGIFFLAGS).ok()?;
+        // SAFETY: as above.
+        let flags = c_int::from(unsafe { flags.ifr_ifru.ifru_flags });
+        let carrier = || self.has_carrier().unwrap_or(flags & libc::IFF_RUNNING != 0);
+        Some(flags & libc::IFF_UP != 0 && carrier())
+    }
+
+    /// What the device says of its link (ethtool's ETHTOOL_GLINK); an error where its driver does not say.
+    fn has_carrier(&self) -> io::Result<bool> {
+        /// `struct ethtool_value` of linux/ethtool.h.
+        #[repr(C)]
+        struct EthtoolValue {
+            command: u32,
+            data: u32,
+        }
+        const ETHTOOL_GLINK: u32 = 0x0a;
+        let mut value = EthtoolValue { command: ETHTOOL_GLINK, data: 0 };
+        let mut request = interface_name(&self.name)?;
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+        // SAFETY: the request reads the name, which ends with a zero, and reads and writes the eight bytes of `value`, which lives across the call.
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
+        Ok(value.data != 0)
+    }
+}
+
 /// Control messages start with a length that must be aligned.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
@@ -264,8 +374,8 @@ fn source_iovec(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
 }
 
-/// Asks about an interface (netdevice(7)); names that are too long do not exist.
-fn interface_request(fd: &OwnedFd, interface: &str, request: libc::c_ulong) -> io::Result<libc::ifreq> {
+/// A request about an interface (netdevice(7)); names that are too long do not exist.
+fn interface_name(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut argument: libc::ifreq = unsafe { zeroed() };
     if interface.len() >= argument.ifr_name.len() || interface.is_empty() || interface.contains('\0') {
@@ -274,6 +384,12 @@ fn interface_request(fd: &OwnedFd, interface: &str, request: libc::c_ulong) -> i
     for (place, byte) in argument.ifr_name.iter_mut().zip(interface.bytes()) {
         *place = byte as libc::c_char;
     }
+    Ok(argument)
+}
+
+/// Asks about an interface, with a request whose answer stands in the `ifreq` itself.
+fn interface_request(fd: &OwnedFd, interface: &str, request: libc::c_ulong) -> io::Result<libc::ifreq> {
+    let mut argument = interface_name(interface)?;
     // SAFETY: the requests used here read the name, which ends with a zero, and write within the `ifreq` that is passed.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut argument) })?;
     Ok(argument)

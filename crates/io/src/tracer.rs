@@ -2,7 +2,7 @@
 
 use crate::capture::{CaptureError, CaptureWriter};
 use crate::port::now;
-use crate::{Port, PortError, Readiness};
+use crate::{Outgoing, Port, PortError, Readiness, Trouble};
 use packet::{Batch, Packet, PortCounters, PortId};
 use std::io::Write;
 
@@ -61,15 +61,15 @@ impl<P: Port> Port for Tracer<P> {
         Ok(count)
     }
 
-    fn send(&mut self, packets: &mut dyn Iterator<Item = &Packet>) -> usize {
+    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
         let time = now();
-        let (writer, error) = (&mut self.writer, &mut self.error);
         let mut stamped = Packet::new();
-        self.inner.send(&mut packets.inspect(|packet| {
+        for packet in packets.iter() {
             stamped.copy_from(packet);
             stamped.received_at = time;
-            record(writer, error, &stamped);
-        }))
+            record(&mut self.writer, &mut self.error, &stamped);
+        }
+        self.inner.send(packets)
     }
 
     fn readiness(&self) -> Readiness<'_> {
@@ -78,5 +78,9 @@ impl<P: Port> Port for Tracer<P> {
 
     fn counters(&mut self) -> &PortCounters {
         self.inner.counters()
+    }
+
+    fn trouble(&mut self) -> Option<Trouble> {
+        self.inner.trouble()
     }
 }

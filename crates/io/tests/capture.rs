@@ -128,7 +128,7 @@ fn a_full_disk_loses_packets_by_name_and_is_reported() {
     let disk = Disk(Arc::default(), 24 + 16 + 10);
     let mut port = CapturePort::new("out").writing("out.pcap", disk.clone()).unwrap();
     let packet = Packet::from_bytes(&[0; 10]).unwrap();
-    assert_eq!(port.send(&mut [&packet, &packet, &packet].into_iter()), 1);
+    assert_eq!(port.send_all(&mut [&packet, &packet, &packet].into_iter()), 1);
     assert_eq!(port.counters().drops.get(PortReason::TxError).packets, 2);
     let error = port.finish().unwrap_err();
     assert!(matches!(error, PortError::Capture(_)));

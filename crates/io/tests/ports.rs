@@ -79,7 +79,7 @@ fn the_tracer_records_both_directions_in_order() {
     right.send_bytes(&frame(1)).unwrap();
     assert_eq!(receive_all(&mut left).len(), 1);
     let [two, three] = [2, 3].map(|number| Packet::from_bytes(&frame(number)).unwrap());
-    assert_eq!(left.send(&mut [&two, &three].into_iter()), 2);
+    assert_eq!(left.send_all(&mut [&two, &three].into_iter()), 2);
     left.finish().unwrap();
 
     let bytes = file.0.lock().unwrap().clone();

@@ -125,7 +125,7 @@ fn frames_cross_a_veth_pair_unchanged() {
     let mut bystander = lab.open(0, "va");
     let sizes = [14, 15, 60, 1513, 1514];
     let packets: Vec<Packet> = (0..300).map(|index| frame(sizes[index % 5], [0x88, 0xb5], index as u8)).collect();
-    assert_eq!(a.send(&mut packets.iter()), 300);
+    assert_eq!(a.send_all(&mut packets.iter()), 300);
     let received = receive(&mut b, 300);
     assert_eq!(received.len(), 300);
     for (sent, got) in packets.iter().zip(&received) {
@@ -149,7 +149,7 @@ fn vlan_tags_survive() {
     longest.bytes_mut()[14..18].copy_from_slice(&[0x00, 0x06, 0x88, 0xb5]);
     let mut stacked = frame(1514, [0x88, 0xa8], 2);
     stacked.bytes_mut()[14..22].copy_from_slice(&[0x00, 0x07, 0x81, 0x00, 0x0f, 0xff, 0x08, 0x00]);
-    assert_eq!(a.send(&mut [&tagged, &longest, &stacked].into_iter()), 3);
+    assert_eq!(a.send_all(&mut [&tagged, &longest, &stacked].into_iter()), 3);
     let received = receive(&mut b, 3);
     let bytes: Vec<&[u8]> = received.iter().map(Packet::bytes).collect();
     assert_eq!(bytes, [tagged.bytes(), longest.bytes(), stacked.bytes()]);
@@ -174,20 +174,24 @@ fn what_cannot_be_sent_is_counted_with_its_reason() {
     let Some(lab) = Lab::new(1) else { return };
     let (mut a, _b) = lab.pair();
     let packets = [frame(1515, [8, 0], 0), Packet::from_bytes(&[1; 13]).unwrap(), frame(60, [8, 0], 0)];
-    assert_eq!(a.send(&mut packets.iter()), 1);
+    assert_eq!(a.send_all(&mut packets.iter()), 1);
     assert_eq!(a.counters().drops.get(PortReason::TxMtu).packets, 1);
     assert_eq!(a.counters().drops.get(PortReason::TxRunt).packets, 1);
     lab.ip(0, "link set va mtu 1000");
-    assert_eq!(a.send(&mut [frame(1100, [8, 0], 0), frame(60, [8, 0], 0)].iter()), 1, "the MTU changed after opening");
+    assert_eq!(
+        a.send_all(&mut [frame(1100, [8, 0], 0), frame(60, [8, 0], 0)].iter()),
+        1,
+        "the MTU changed after opening"
+    );
     assert_eq!(a.counters().drops.get(PortReason::TxMtu).packets, 2);
     lab.ip(0, "link set va down");
-    assert_eq!(a.send(&mut packets[2..].iter()), 0);
+    assert_eq!(a.send_all(&mut packets[2..].iter()), 0);
     assert_eq!(a.counters().drops.get(PortReason::TxPortDown).packets, 1);
     lab.ip(0, "link set va up");
-    assert_eq!(a.send(&mut packets[2..].iter()), 1, "a port comes back with its interface");
+    assert_eq!(a.send_all(&mut packets[2..].iter()), 1, "a port comes back with its interface");
     assert!(receive(&mut a, 1).is_empty());
     lab.ip(0, "link del va");
-    assert_eq!(a.send(&mut packets[2..].iter()), 0);
+    assert_eq!(a.send_all(&mut packets[2..].iter()), 0);
     assert_eq!(a.counters().drops.get(PortReason::TxPortDown).packets, 2);
     assert!(receive(&mut a, 1).is_empty(), "receiving from what is gone gives nothing, and no error either");
 }
@@ -200,7 +204,7 @@ fn a_frame_larger_than_the_buffer_is_dropped_by_name() {
     lab.ip(0, "link set vb mtu 3000");
     let mut a = lab.open(0, "va");
     // `b` was opened when its MTU was 1500.
-    assert_eq!(a.send(&mut [frame(2500, [0x88, 0xb5], 0), frame(100, [0x88, 0xb5], 0)].iter()), 2);
+    assert_eq!(a.send_all(&mut [frame(2500, [0x88, 0xb5], 0), frame(100, [0x88, 0xb5], 0)].iter()), 2);
     let received = receive(&mut b, 1);
     assert_eq!(received.iter().map(Packet::len).collect::<Vec<_>>(), [100]);
     assert_eq!(b.counters().drops.get(PortReason::RxOversize), Counter { packets: 1, bytes: 2500 });
@@ -212,7 +216,7 @@ fn an_overrun_is_counted() {
     let (mut a, mut b) = lab.pair();
     let packet = frame(1514, [0x88, 0xb5], 0);
     for _ in 0..400 {
-        assert_eq!(a.send(&mut std::iter::repeat_n(&packet, 64)), 64);
+        assert_eq!(a.send_all(&mut std::iter::repeat_n(&packet, 64)), 64);
     }
     let received = drain(&mut b);
     assert!(received < 25_600, "the socket's buffer holds about ten thousand");

@@ -1,0 +1,49 @@
+//! Finds DPDK by pkg-config and builds the shim in `shim/dpdk.c` against it. Without DPDK, or with `TERRACE_WITHOUT_DPDK=1`, the crate is
+//! built without it: opening a DPDK port then says so.
+
+use std::process::Command;
+
+/// The DPDK whose interface the shim is written for.
+const VERSIONS: [&str; 2] = ["libdpdk >= 22.11", "libdpdk < 23.11"];
+/// The libraries that are called. Drivers are loaded by DPDK itself.
+const LIBRARIES: [&str; 6] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_kvargs", "rte_eal"];
+
+fn main() {
+    println!("cargo:rustc-check-cfg=cfg(has_dpdk)");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=shim/dpdk.c");
+    for variable in ["TERRACE_WITHOUT_DPDK", "PKG_CONFIG_PATH"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    if std::env::var_os("TERRACE_WITHOUT_DPDK").is_some() {
+        return;
+    }
+    let found = pkg_config(&["--exists", VERSIONS[0], VERSIONS[1]]).is_some();
+    let flags = if found { pkg_config(&["--cflags", "libdpdk"]) } else { None };
+    let Some(flags) = flags else {
+        println!("cargo:warning=built without DPDK: install libdpdk-dev and build again (raw sockets work without it)");
+        return;
+    };
+    let mut build = cc::Build::new();
+    build.file("shim/dpdk.c").opt_level(3).debug(true).warnings(true).extra_warnings(true);
+    for flag in flags.split_whitespace() {
+        build.flag(flag);
+    }
+    // DPDK's own headers have unused parameters.
+    build.flag("-Wno-unused-parameter");
+    build.compile("terrace_dpdk");
+    let folders = pkg_config(&["--libs-only-L", "libdpdk"]).unwrap_or_default();
+    for folder in folders.split_whitespace().filter_map(|flag| flag.strip_prefix("-L")) {
+        println!("cargo:rustc-link-search=native={folder}");
+    }
+    for library in LIBRARIES {
+        println!("cargo:rustc-link-lib=dylib={library}");
+    }
+    println!("cargo:rustc-cfg=has_dpdk");
+}
+
+/// What pkg-config prints; `None` if it fails or is not there.
+fn pkg_config(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("pkg-config").args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}

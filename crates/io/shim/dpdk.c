@@ -1,0 +1,349 @@
+/* What only C can say of DPDK: its inline functions, its macros, and the layout of its structures. Nothing is decided here; the
+ * Rust side (src/dpdk/ffi.rs declares these functions) owns every decision and every buffer. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_eal.h>
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_prefetch.h>
+
+#define BURST 64
+
+/* A received packet. */
+struct td_packet {
+	struct rte_mbuf *mbuf;
+	uint8_t *room;     /* the whole data room, headroom included */
+	uint32_t room_len;
+	uint32_t start;    /* offset of the first byte */
+	uint32_t len;      /* of the first segment */
+	uint32_t total;    /* of all segments */
+	uint16_t segments;
+	uint8_t alone;     /* nobody else can see this buffer */
+	uint8_t vlans;     /* how many tags the device took out: 0 to 2 */
+	uint16_t tags[2];  /* their TCIs, outer first */
+};
+
+/* A packet to be sent whose bytes are already in the mbuf. */
+struct td_departure {
+	struct rte_mbuf *mbuf;
+	uint32_t start;
+	uint32_t len;
+	uint8_t keep;      /* the mbuf (perhaps a chain) is ready as it is */
+};
+
+/* What is asked of a device. */
+struct td_config {
+	uint16_t queues;
+	uint16_t rx_descriptors;
+	uint16_t tx_descriptors;
+	uint8_t interrupts; /* whether to ask for them */
+	uint8_t may_wait;   /* whether a port that is configured but cannot start is good enough */
+	uint32_t mtu;       /* 0: leave it */
+	uint32_t frame;     /* the longest frame to be received, in bytes */
+	struct rte_mempool *const *pools; /* one per queue */
+};
+
+/* What a device is. */
+struct td_info {
+	char driver[64];
+	uint32_t max_queues;
+	uint32_t max_mtu;
+	uint32_t mtu;
+	uint32_t min_room;
+	int socket;
+	uint8_t multi_segments; /* sends chains */
+	uint8_t scatters;       /* receives chains; after start */
+	uint8_t interrupts;     /* can wake a sleeper; after start */
+	uint8_t started;        /* after start */
+};
+
+int td_errno(void) { return rte_errno; }
+
+FILE *td_log_to(cookie_write_function_t *write)
+{
+	cookie_io_functions_t functions = { .write = write };
+	FILE *file = fopencookie(NULL, "w", functions);
+	if (file != NULL) {
+		setvbuf(file, NULL, _IOLBF, 4096);
+		rte_openlog_stream(file);
+	}
+	return file;
+}
+
+static void from_mbuf(struct td_packet *packet, struct rte_mbuf *mbuf)
+{
+	packet->mbuf = mbuf;
+	packet->room = mbuf->buf_addr;
+	packet->room_len = mbuf->buf_len;
+	packet->start = mbuf->data_off;
+	packet->len = mbuf->data_len;
+	packet->total = mbuf->pkt_len;
+	packet->segments = mbuf->nb_segs;
+	packet->alone = RTE_MBUF_DIRECT(mbuf) && rte_mbuf_refcnt_read(mbuf) == 1;
+	packet->vlans = 0;
+	if (unlikely(mbuf->ol_flags & RTE_MBUF_F_RX_QINQ_STRIPPED)) {
+		packet->vlans = 2;
+		packet->tags[0] = mbuf->vlan_tci_outer;
+		packet->tags[1] = mbuf->vlan_tci;
+	} else if (unlikely(mbuf->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED)) {
+		packet->vlans = 1;
+		packet->tags[0] = mbuf->vlan_tci;
+	}
+}
+
+uint16_t td_receive(uint16_t port, uint16_t queue, struct td_packet *packets, uint16_t count)
+{
+	struct rte_mbuf *burst[BURST];
+	uint16_t wanted = RTE_MIN(count, BURST);
+	uint16_t received = rte_eth_rx_burst(port, queue, burst, wanted);
+	for (uint16_t i = 0; i < received; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(burst[i], void *));
+	for (uint16_t i = 0; i < received; i++)
+		from_mbuf(&packets[i], burst[i]);
+	return received;
+}
+
+/* Sends; what could not be sent stays with the caller, from the returned index on. */
+uint16_t td_send(uint16_t port, uint16_t queue, const struct td_departure *departures, uint16_t count)
+{
+	struct rte_mbuf *burst[BURST];
+	count = RTE_MIN(count, BURST);
+	for (uint16_t i = 0; i < count; i++) {
+		struct rte_mbuf *mbuf = departures[i].mbuf;
+		burst[i] = mbuf;
+		if (departures[i].keep)
+			continue;
+		mbuf->data_off = departures[i].start;
+		mbuf->data_len = departures[i].len;
+		mbuf->pkt_len = departures[i].len;
+		mbuf->nb_segs = 1;
+		mbuf->next = NULL;
+		mbuf->ol_flags = 0;
+		mbuf->tx_offload = 0;
+		mbuf->vlan_tci = 0;
+	}
+	return rte_eth_tx_burst(port, queue, burst, count);
+}
+
+/* A mbuf, or a chain of at most `segments`, that holds a copy. NULL without memory (ENOMEM) or if it does not fit (EMSGSIZE). */
+struct rte_mbuf *td_copy_in(struct rte_mempool *pool, const uint8_t *bytes, uint32_t len, uint16_t segments)
+{
+	struct rte_mbuf *head = NULL, *last = NULL;
+	uint32_t done = 0;
+	do {
+		if (segments-- == 0) {
+			rte_pktmbuf_free(head);
+			rte_errno = EMSGSIZE;
+			return NULL;
+		}
+		struct rte_mbuf *mbuf = rte_pktmbuf_alloc(pool);
+		if (mbuf == NULL) {
+			rte_pktmbuf_free(head);
+			rte_errno = ENOMEM;
+			return NULL;
+		}
+		uint32_t part = RTE_MIN(len - done, (uint32_t)rte_pktmbuf_tailroom(mbuf));
+		memcpy(rte_pktmbuf_mtod(mbuf, void *), bytes + done, part);
+		mbuf->data_len = part;
+		done += part;
+		if (head == NULL) {
+			head = mbuf;
+		} else {
+			last->next = mbuf;
+			head->nb_segs++;
+		}
+		last = mbuf;
+	} while (done < len);
+	head->pkt_len = len;
+	return head;
+}
+
+/* Copies all segments to `to`, at most `space` bytes; returns how many. */
+uint32_t td_copy_out(const struct rte_mbuf *mbuf, uint8_t *to, uint32_t space)
+{
+	uint32_t done = 0;
+	for (uint16_t left = mbuf->nb_segs; mbuf != NULL && left > 0 && done < space; mbuf = mbuf->next, left--) {
+		uint32_t part = RTE_MIN((uint32_t)mbuf->data_len, space - done);
+		memcpy(to + done, rte_pktmbuf_mtod(mbuf, const void *), part);
+		done += part;
+	}
+	return done;
+}
+
+/* Puts all segments into the first if they fit; whether they did. `packet` is as the buffer is then. */
+int td_linearise(struct td_packet *packet)
+{
+	struct rte_mbuf *mbuf = packet->mbuf;
+	if (rte_pktmbuf_linearize(mbuf) != 0)
+		return 0;
+	from_mbuf(packet, mbuf);
+	return 1;
+}
+
+void td_free(struct rte_mbuf *mbuf) { rte_pktmbuf_free(mbuf); }
+
+struct rte_mempool *td_pool(const char *name, uint32_t count, uint32_t cache, uint16_t room, int socket)
+{
+	return rte_pktmbuf_pool_create(name, count, cache, 0, room, socket);
+}
+
+int td_pool_is_full(const struct rte_mempool *pool) { return rte_mempool_full(pool); }
+
+void td_pool_free(struct rte_mempool *pool) { rte_mempool_free(pool); }
+
+/* The number of the port of a device, or -1. */
+int td_port_by_name(const char *name)
+{
+	uint16_t port;
+	return rte_eth_dev_get_port_by_name(name, &port) == 0 ? port : -1;
+}
+
+int td_info(uint16_t port, struct td_info *out)
+{
+	struct rte_eth_dev_info info;
+	int failed = rte_eth_dev_info_get(port, &info);
+	if (failed != 0)
+		return failed;
+	uint16_t mtu = 0;
+	rte_eth_dev_get_mtu(port, &mtu);
+	snprintf(out->driver, sizeof(out->driver), "%s", info.driver_name);
+	out->max_queues = RTE_MIN(info.max_rx_queues, info.max_tx_queues);
+	out->max_mtu = info.max_mtu;
+	out->mtu = mtu;
+	out->min_room = info.min_rx_bufsize;
+	out->socket = rte_eth_dev_socket_id(port);
+	out->multi_segments = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+	out->scatters = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
+	out->interrupts = 0;
+	return 0;
+}
+
+static int setup_queues(uint16_t port, const struct td_config *config, struct rte_eth_conf *conf,
+			const struct rte_eth_dev_info *info, const char **step)
+{
+	*step = "configure";
+	int failed = rte_eth_dev_configure(port, config->queues, config->queues, conf);
+	uint16_t rx = config->rx_descriptors, tx = config->tx_descriptors;
+	if (failed == 0) {
+		*step = "size the queues of";
+		failed = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx);
+	}
+	for (uint16_t queue = 0; failed == 0 && queue < config->queues; queue++) {
+		struct rte_eth_rxconf rxconf = info->default_rxconf;
+		struct rte_eth_txconf txconf = info->default_txconf;
+		rxconf.offloads = conf->rxmode.offloads;
+		txconf.offloads = conf->txmode.offloads;
+		*step = "set up a receive queue of";
+		failed = rte_eth_rx_queue_setup(port, queue, rx, rte_eth_dev_socket_id(port), &rxconf, config->pools[queue]);
+		if (failed == 0) {
+			*step = "set up a transmit queue of";
+			failed = rte_eth_tx_queue_setup(port, queue, tx, rte_eth_dev_socket_id(port), &txconf);
+		}
+	}
+	if (failed == 0) {
+		*step = "start";
+		failed = rte_eth_dev_start(port);
+	}
+	return failed;
+}
+
+/* Stops a port that was configured, and starts it again; 0, or a negative errno. */
+int td_restart(uint16_t port)
+{
+	rte_eth_dev_stop(port);
+	return rte_eth_dev_start(port);
+}
+
+/* Configures and starts a port. 0, or a negative errno and the step that failed. */
+int td_start(uint16_t port, const struct td_config *config, struct td_info *out, const char **step)
+{
+	struct rte_eth_conf conf;
+	struct rte_eth_dev_info info;
+	*step = "ask about";
+	int failed = rte_eth_dev_info_get(port, &info);
+	if (failed == 0)
+		failed = td_info(port, out);
+	if (failed != 0)
+		return failed;
+	memset(&conf, 0, sizeof(conf));
+	if (config->mtu != 0 && config->mtu <= info.max_mtu)
+		conf.rxmode.mtu = config->mtu;
+	if (config->queues > 1 && info.flow_type_rss_offloads != 0) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf =
+			info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
+	}
+	uint32_t room = rte_pktmbuf_data_room_size(config->pools[0]) - RTE_PKTMBUF_HEADROOM;
+	if (config->frame > room && (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER)) {
+		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_SCATTER;
+		out->scatters = 1;
+	}
+	conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	conf.intr_conf.rxq = config->interrupts != 0;
+	failed = setup_queues(port, config, &conf, &info, step);
+	/* The client of a memif does not start before its server is there; that can come later. */
+	out->started = failed == 0;
+	if (failed != 0 && !(config->may_wait && strcmp(*step, "start") == 0))
+		return failed;
+	/* A device without this mode gets everything anyhow. */
+	rte_eth_promiscuous_enable(port);
+	uint16_t mtu = 0;
+	if (rte_eth_dev_get_mtu(port, &mtu) == 0)
+		out->mtu = mtu;
+	/* Most software devices take the wish for interrupts without a word, and have none. */
+	out->interrupts = config->interrupts && rte_eth_dev_rx_intr_ctl_q_get_fd(port, 0) >= 0 &&
+		rte_eth_dev_rx_intr_enable(port, 0) == 0 && rte_eth_dev_rx_intr_disable(port, 0) == 0;
+	return 0;
+}
+
+/* Stops a port, frees it, and removes its device. */
+int td_remove(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+	int failed = rte_eth_dev_info_get(port, &info);
+	rte_eth_dev_stop(port);
+	struct rte_device *device = failed == 0 ? info.device : NULL;
+	rte_eth_dev_close(port);
+	return device == NULL ? failed : rte_dev_remove(device);
+}
+
+int td_link_is_up(uint16_t port)
+{
+	struct rte_eth_link link;
+	memset(&link, 0, sizeof(link));
+	return rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+/* Since the port was started: missed for want of room or buffers, broken, and not sent. */
+int td_stats(uint16_t port, uint64_t *missed, uint64_t *broken, uint64_t *no_buffer, uint64_t *unsent)
+{
+	struct rte_eth_stats stats;
+	int failed = rte_eth_stats_get(port, &stats);
+	if (failed == 0) {
+		*missed = stats.imissed;
+		*broken = stats.ierrors;
+		*no_buffer = stats.rx_nombuf;
+		*unsent = stats.oerrors;
+	}
+	return failed;
+}
+
+/* Calls `removed` when the device disappears from the machine. */
+int td_watch(uint16_t port, rte_eth_dev_cb_fn removed, void *argument)
+{
+	return rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_RMV, removed, argument);
+}
+
+int td_unwatch(uint16_t port, rte_eth_dev_cb_fn removed, void *argument)
+{
+	return rte_eth_dev_callback_unregister(port, RTE_ETH_EVENT_INTR_RMV, removed, argument);
+}

@@ -1,0 +1,272 @@
+//! Opening a device: what it needs is worked out, looked for, and asked of it.
+
+use super::eth::{self, Device, Info, Queue, Setup};
+use super::mbuf::{self, Pool};
+use super::{DpdkDevice, DpdkError, DpdkOptions, eal};
+use crate::PortError;
+use crate::sys::{self, InterfaceWatch};
+use packet::MAX_LEN;
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The MTU that lets frames of 9,216 bytes pass.
+const JUMBO_MTU: usize = 9202;
+/// Ethernet header and two VLAN tags.
+const LINK_HEADERS: usize = 14 + 8;
+/// The length of a buffer that holds most packets.
+const BUFFER: usize = 2048;
+/// The longest buffer: with its headroom it must not be longer than that of the longest packet.
+const MAX_BUFFER: usize = MAX_LEN;
+/// Where the kernel puts a packet in a slot of an AF_PACKET ring: behind `tpacket2_hdr`, `sockaddr_ll`, and space for what precedes IP.
+const RING_HEADERS: usize = 80;
+
+/// A device that is ready.
+pub(super) struct Opened {
+    pub(super) info: Info,
+    pub(super) queues: Vec<Queue>,
+    pub(super) mtu: usize,
+    /// The most segments of a packet that is sent.
+    pub(super) segments: u16,
+    /// The interface that it is on.
+    pub(super) interface: Option<Arc<InterfaceWatch>>,
+    /// It has to be started again when the other end was gone.
+    pub(super) revives: bool,
+}
+
+/// Held while devices are added or removed: DPDK does one at a time.
+pub(super) fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens the device that `text` describes.
+pub(super) fn open(text: &str, options: &DpdkOptions) -> Result<Opened, PortError> {
+    let mut device = DpdkDevice::parse(text)?;
+    check_paths(&device)?;
+    let interface = device.interface().map(InterfaceWatch::open).transpose()?;
+    let mtu = wanted_mtu(&device, options, interface.as_ref());
+    fit_arguments(&mut device, options, mtu)?;
+    let huge = eal::start(&options.eal)?;
+    // A drop of the device takes the same lock: the guard ends before anything is dropped on an error.
+    let added = {
+        let _guard = one_at_a_time();
+        add(&device)?
+    };
+    let name = device.name().to_owned();
+    let info = added.info().map_err(|source| configure(&name, "ask about", source))?;
+    let queues = check_queues(&device, options, &info)?;
+    let buffer = buffer_len(&device, options, &info, mtu)?;
+    let pools = make_pools(&name, options, &info, buffer, queues, huge)?;
+    let setup = Setup {
+        descriptors: options.descriptors.max(32),
+        // The interface below has its own; drivers that are not on one take any.
+        mtu: (device.driver().is_none()).then_some(options.mtu).flatten(),
+        frame: mtu + LINK_HEADERS,
+        pools: &pools,
+        // The descriptors of a memif come and go with its peer.
+        interrupts: device.driver() != Some("net_memif"),
+        may_wait: is_memif_client(&device) && queues == 1,
+    };
+    eal::forget_log();
+    let (info, queues) = added.start(&setup).map_err(|(step, source)| configure(&name, step, source))?;
+    let mtu = if device.driver().is_none() { info.mtu } else { mtu };
+    let segments = if sends_chains(&device, &info) { u16::MAX } else { 1 };
+    let revives = is_memif_client(&device);
+    Ok(Opened { info, queues, mtu, segments, interface: interface.map(Arc::new), revives })
+}
+
+/// Its driver connects when it is started, and not by itself again.
+fn is_memif_client(device: &DpdkDevice) -> bool {
+    device.driver() == Some("net_memif") && !matches!(device.argument("role"), Some("server" | "master"))
+}
+
+fn configure(device: &str, step: &str, source: io::Error) -> DpdkError {
+    DpdkError::Configure { device: device.to_owned(), step: step.to_owned(), log: eal::log(), source }
+}
+
+/// Adds the device to DPDK.
+fn add(device: &DpdkDevice) -> Result<Device, DpdkError> {
+    let name = match (device.driver(), device.name()) {
+        // DPDK writes addresses with their domain.
+        (None, short) if short.len() == 7 => format!("0000:{short}"),
+        (_, name) => name.to_owned(),
+    };
+    if eth::port_by_name(&name).is_some() {
+        return Err(DpdkError::InUse { device: name });
+    }
+    let namespace = eth::namespace().map_err(|source| DpdkError::Namespace { device: name.clone(), source })?;
+    eal::forget_log();
+    let arguments = device.to_string().replacen(device.name(), &name, 1);
+    Device::add(&arguments, &name, namespace).map_err(|error| {
+        let mend = match device.driver() {
+            None if !Path::new("/sys/bus/pci/devices").join(&name).exists() => {
+                "no PCI device has this address; `lspci -D` lists those that exist".to_owned()
+            }
+            None => format!(
+                "bind it to a driver that DPDK can use (dpdk-devbind.py --bind=vfio-pci {name}), and run as root"
+            ),
+            Some(driver) => format!(
+                "{error}; check the arguments of {driver}, that its driver is installed (in /usr/lib/*/dpdk), and run as root"
+            ),
+        };
+        DpdkError::NoSuchDevice { device: device.to_string(), mend, log: eal::log() }
+    })
+}
+
+/// Files and sockets that the driver would complain about in its own way, or not at all.
+fn check_paths(device: &DpdkDevice) -> Result<(), DpdkError> {
+    let check = |path: &str, outcome: io::Result<()>| {
+        outcome.map_err(|source| DpdkError::Path { device: device.name().to_owned(), path: path.to_owned(), source })
+    };
+    let parent_exists = |path: &str| match Path::new(path).parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => fs::metadata(parent).map(drop),
+        _ => Ok(()),
+    };
+    if let (Some("net_pcap"), Some(path)) = (device.driver(), device.argument("rx_pcap")) {
+        check(path, fs::File::open(path).map(drop))?;
+    }
+    let made = match device.driver() {
+        Some("net_pcap") => device.argument("tx_pcap"),
+        Some("net_vhost") => device.argument("iface"),
+        Some("net_memif") if device.argument("socket-abstract") == Some("no") => device.argument("socket"),
+        _ => None,
+    };
+    if let (Some("net_memif"), Some(path)) = (device.driver(), made) {
+        check(path, remove_stale_socket(path))?;
+    }
+    made.map_or(Ok(()), |path| check(path, parent_exists(path)))
+}
+
+/// Removes a socket that a process left behind which was killed: neither could its driver listen there, nor would a client get an answer.
+fn remove_stale_socket(path: &str) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    // Nobody listens: refused. Somebody does, for packets and not for a stream as is tried here: another error.
+    let refused = || UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    match is_socket && refused() {
+        true => fs::remove_file(path),
+        false => Ok(()),
+    }
+}
+
+/// The MTU that the port will have, unless a card says otherwise.
+fn wanted_mtu(device: &DpdkDevice, options: &DpdkOptions, interface: Option<&InterfaceWatch>) -> usize {
+    let most = MAX_LEN - LINK_HEADERS;
+    match (interface, device.driver()) {
+        (Some(interface), _) => options.mtu.unwrap_or(interface.mtu()).min(interface.mtu()).min(most),
+        (None, None) => options.mtu.unwrap_or(1500).min(most),
+        (None, Some(_)) => options.mtu.unwrap_or(JUMBO_MTU).min(most),
+    }
+}
+
+/// Adds the arguments that the driver needs for these queues and this MTU, where they were not given, and refuses those with which it would
+/// cut packets without a word.
+fn fit_arguments(device: &mut DpdkDevice, options: &DpdkOptions, mtu: usize) -> Result<(), DpdkError> {
+    match device.driver() {
+        Some("net_af_packet") => {
+            let slot = (mtu + LINK_HEADERS + RING_HEADERS).next_power_of_two().max(BUFFER);
+            device.set_default("qpairs", options.queues);
+            device.set_default("framesz", slot);
+            let given: usize = device.argument("framesz").and_then(|size| size.parse().ok()).unwrap_or(0);
+            device.set_default("blocksz", given.max(64 * 1024));
+            if given < mtu + LINK_HEADERS + RING_HEADERS {
+                let why = format!(
+                    "framesz={given} would cut packets of its interface, whose MTU is {mtu}; leave it out, or take {slot}"
+                );
+                return Err(DpdkError::Size { device: device.name().to_owned(), why });
+            }
+        }
+        Some("net_vhost") => device.set_default("queues", options.queues),
+        Some("net_af_xdp") => device.set_default("queue_count", options.queues),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn check_queues(device: &DpdkDevice, options: &DpdkOptions, info: &Info) -> Result<usize, DpdkError> {
+    if (1..=info.max_queues.min(1024)).contains(&options.queues) {
+        return Ok(options.queues);
+    }
+    let hint = match device.driver() {
+        Some("net_pcap") => ", each with an rx_pcap= and a tx_pcap= of its own",
+        Some("net_ring") => "; several need several rings",
+        _ => "",
+    };
+    Err(DpdkError::Queues {
+        device: device.name().to_owned(),
+        asked: options.queues,
+        most: info.max_queues.min(1024),
+        hint,
+    })
+}
+
+/// Whether a packet may lie in several buffers when it is sent. These drivers do not say so but do it.
+fn sends_chains(device: &DpdkDevice, info: &Info) -> bool {
+    info.sends_chains || matches!(device.driver(), Some("net_pcap" | "net_ring" | "net_null"))
+}
+
+/// The length of a packet buffer behind its headroom.
+fn buffer_len(device: &DpdkDevice, options: &DpdkOptions, info: &Info, mtu: usize) -> Result<u16, DpdkError> {
+    let number = |key: &str| device.argument(key).and_then(|value| value.parse::<usize>().ok());
+    // These drivers write as much as they have, whatever the buffer's length, or refuse buffers that are shorter than their slots.
+    let needed = match device.driver() {
+        Some("net_af_packet") => number("framesz").unwrap_or(BUFFER),
+        Some("net_null") => number("size").unwrap_or(64),
+        None if !info.scatters => mtu + LINK_HEADERS,
+        _ if !sends_chains(device, info) => mtu + LINK_HEADERS,
+        _ => 0,
+    }
+    .max(info.min_room.saturating_sub(mbuf::HEADROOM));
+    let len = options.buffer_len.map_or(needed.max(BUFFER), usize::from);
+    let refuse = |why: String| Err(DpdkError::Size { device: device.name().to_owned(), why });
+    if len < needed.max(64) {
+        return refuse(format!(
+            "packet buffers of {len} bytes are too short for it; they need {} bytes",
+            needed.max(64)
+        ));
+    }
+    if len > MAX_BUFFER {
+        return refuse(format!("packet buffers of {len} bytes are too long; the most is {MAX_BUFFER} bytes"));
+    }
+    Ok(len as u16)
+}
+
+/// A pool for each queue, on the socket of the processor that will work it.
+fn make_pools(
+    device: &str,
+    options: &DpdkOptions,
+    info: &Info,
+    buffer: u16,
+    queues: usize,
+    huge: bool,
+) -> Result<Vec<Arc<Pool>>, DpdkError> {
+    let enough = 2 * u32::from(options.descriptors) + 4 * packet::MAX_BATCH as u32 + 1023;
+    // One less than a power of two wastes no memory in the pool's ring.
+    let buffers = options.buffers.unwrap_or(enough.next_power_of_two() - 1).max(64);
+    let make = |queue: usize| {
+        let core = options.cores.get(queue).and_then(|core| sys::socket_of(*core));
+        let socket = core.unwrap_or(info.socket);
+        // A socket without memory of its own is served by another.
+        let pool = Pool::new(buffers, buffer, socket).or_else(|_| Pool::new(buffers, buffer, -1));
+        pool.map(Arc::new).map_err(|_| too_little_memory(device, buffers, buffer, huge))
+    };
+    (0..queues).map(make).collect()
+}
+
+fn too_little_memory(device: &str, buffers: u32, buffer: u16, huge: bool) -> DpdkError {
+    let bytes = u64::from(buffers) * (u64::from(buffer) + mbuf::HEADROOM as u64 + mbuf::OVERHEAD);
+    let (memory, mend) = match huge {
+        true => (
+            "from huge pages",
+            "reserve more of them (sysctl -w vm.nr_hugepages=N, each has 2 MiB), or take fewer buffers",
+        ),
+        false => (
+            "from DPDK's memory without huge pages",
+            "give DPDK more memory when the first port is opened, or take fewer buffers",
+        ),
+    };
+    DpdkError::TooLittleMemory { device: device.to_owned(), wanted_mb: bytes.div_ceil(1 << 20), buffers, memory, mend }
+}

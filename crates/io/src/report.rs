@@ -1,0 +1,59 @@
+//! [`RunReport`]: what happened in a run.
+
+use packet::{Counter, DropCounters, EngineCounters, PortCounters, PortId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What happened in a run, up to now.
+#[derive(Debug, Clone, Default)]
+pub struct RunReport {
+    /// What the engine did.
+    pub engine: EngineCounters,
+    /// What went through each port; brought up to date before each tick and at the end.
+    pub ports: BTreeMap<PortId, (String, PortCounters)>,
+    /// Ports through which nothing can go at present, and why; as up to date as `ports`.
+    pub troubles: BTreeMap<PortId, String>,
+    /// Packets of the engine for which there was no port ([`packet::EngineReason::UnknownPort`]) or no taker on the CPU
+    /// ([`packet::PortReason::CpuQueueFull`]). What a port itself lost is with the port.
+    pub unsent: DropCounters,
+    /// Time spent in the engine.
+    pub engine_time: Duration,
+    /// Time since the run began.
+    pub run_time: Duration,
+}
+
+impl RunReport {
+    /// All drops together: of the engine, of the ports, and what was unsent.
+    pub fn drops(&self) -> DropCounters {
+        let mut all = self.engine.drops.clone();
+        all += &self.unsent;
+        for (_, counters) in self.ports.values() {
+            all += &counters.drops;
+        }
+        all
+    }
+
+    /// What all ports sent.
+    pub fn sent(&self) -> Counter {
+        let mut sent = Counter::default();
+        for (_, counters) in self.ports.values() {
+            sent += counters.sent;
+        }
+        sent
+    }
+
+    /// Adds what another worker did with its queues of the same ports. Times of the engine add up; that of the run is the longest.
+    pub fn merge(&mut self, other: &RunReport) {
+        self.engine += &other.engine;
+        for (id, (name, counters)) in &other.ports {
+            let (_, sum) = self.ports.entry(*id).or_insert_with(|| (name.clone(), PortCounters::default()));
+            *sum += counters;
+        }
+        for (id, trouble) in &other.troubles {
+            self.troubles.entry(*id).or_insert_with(|| trouble.clone());
+        }
+        self.unsent += &other.unsent;
+        self.engine_time += other.engine_time;
+        self.run_time = self.run_time.max(other.run_time);
+    }
+}

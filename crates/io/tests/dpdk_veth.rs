@@ -1,0 +1,405 @@
+//! DPDK on network interfaces (AF_PACKET, AF_XDP on veth pairs in a namespace of the test's own), on vhost, between two processes over memif, and what
+//! is said when something is not there.
+//!
+//! Needs root, and DPDK at build time. Otherwise each test says that it was skipped; `--nocapture` shows it.
+
+use io::dpdk::{BUILT_IN, DpdkOptions, DpdkPort, EalOptions, HugePages};
+use io::{Attached, Namespace, Port, PortError, PortKind, RawPort, RunReport, Runner, Supervisor, Trouble, open_port};
+use packet::*;
+use std::ops::ControlFlow;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+fn options() -> DpdkOptions {
+    DpdkOptions { eal: EalOptions { huge_pages: HugePages::Avoid, memory_mb: 384 }, ..DpdkOptions::default() }
+}
+
+fn sh(command: &str) -> bool {
+    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+    if !output.status.success() {
+        eprintln!("{command}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    output.status.success()
+}
+
+/// A namespace with a veth pair `va`-`vb`; removed when the test ends, in whatever way.
+struct Lab(String);
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        sh(&format!("ip netns del {}", self.0));
+    }
+}
+
+impl Lab {
+    fn new(mtu: usize) -> Option<Lab> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        if !BUILT_IN {
+            println!("SKIPPED: built without DPDK");
+            return None;
+        }
+        let lab = Lab(format!("io-dpdk-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        if !sh(&format!("ip netns add {}", lab.0)) {
+            println!("SKIPPED: network namespaces cannot be made here; run as root");
+            return None;
+        }
+        let off = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
+        assert!(sh(&format!("ip netns exec {} sh -c '{off}'", lab.0)));
+        lab.ip(&format!("link add va mtu {mtu} type veth peer name vb mtu {mtu}"));
+        lab.ip("link set va up");
+        lab.ip("link set vb up");
+        Some(lab)
+    }
+
+    fn ip(&self, arguments: &str) {
+        assert!(sh(&format!("ip -n {} {arguments}", self.0)), "ip {arguments}");
+    }
+
+    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        Namespace::open(&self.0).unwrap().run(work).unwrap()
+    }
+
+    fn open(&self, what: &str, kind: PortKind) -> Box<dyn Port> {
+        let opened =
+            self.inside(|| open_port(what, kind, &options())).unwrap_or_else(|error| panic!("{error:?}: {error}"));
+        assert_eq!(opened.note, None);
+        opened.port
+    }
+}
+
+fn frame(len: usize) -> Packet {
+    let mut bytes: Vec<u8> =
+        (0..len).map(|index| (index as u8).wrapping_mul(7) ^ (index >> 8) as u8 ^ len as u8).collect();
+    bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
+    Packet::from_bytes(&bytes).unwrap()
+}
+
+fn receive(port: &mut impl Port, count: usize) -> Vec<Packet> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut all = Vec::new();
+    while all.len() < count && Instant::now() < deadline {
+        let mut batch = Batch::new();
+        if port.receive(PortId(3), &mut batch).unwrap() == 0 {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        all.extend(batch.packets_mut().iter_mut().map(std::mem::take));
+    }
+    all
+}
+
+/// Sends frames of these lengths, and looks at what arrives.
+fn cross(from: &mut impl Port, to: &mut impl Port, lengths: impl Iterator<Item = usize>) {
+    let lengths: Vec<usize> = lengths.collect();
+    for chunk in lengths.chunks(50) {
+        let packets: Vec<Packet> = chunk.iter().map(|len| frame(*len)).collect();
+        assert_eq!(from.send_all(&mut packets.iter()), packets.len(), "{:?}", from.counters());
+        let received = receive(to, packets.len());
+        let bytes = |packets: &[Packet]| packets.iter().map(|packet| packet.bytes().to_vec()).collect::<Vec<_>>();
+        assert!(
+            bytes(&packets) == bytes(&received),
+            "{chunk:?} {:?}",
+            received.iter().map(Packet::len).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn af_packet_carries_frames_of_every_length() {
+    let Some(lab) = Lab::new(9202) else { return };
+    let mut raw = lab.inside(|| RawPort::open("va")).unwrap();
+    let mut dpdk = lab.open("vb", PortKind::Auto);
+    assert_eq!((dpdk.name(), dpdk.mtu()), ("vb", 9202));
+    cross(&mut raw, &mut dpdk, (14..=9216).step_by(17).chain([9216]));
+    cross(&mut dpdk, &mut raw, (14..=9216).step_by(17).chain([9216]));
+    assert_eq!(dpdk.send_all(&mut [frame(9217)].iter()), 0);
+    assert_eq!(dpdk.counters().drops.get(PortReason::TxMtu).packets, 1);
+}
+
+#[test]
+fn af_packet_puts_vlan_tags_back() {
+    let Some(lab) = Lab::new(1500) else { return };
+    let mut raw = lab.inside(|| RawPort::open("va")).unwrap();
+    let mut dpdk = lab.open("vb", PortKind::AfPacket);
+    let mut tagged = frame(90);
+    tagged.bytes_mut()[12..16].copy_from_slice(&[0x81, 0x00, 0x60, 0x05]);
+    assert_eq!(raw.send_all(&mut [&tagged].into_iter()), 1);
+    let received = receive(&mut dpdk, 1);
+    assert_eq!(received[0].bytes(), tagged.bytes());
+}
+
+#[test]
+fn af_xdp_carries_frames() {
+    let Some(lab) = Lab::new(1500) else { return };
+    let mut raw = lab.inside(|| RawPort::open("va")).unwrap();
+    let opened = lab.inside(|| open_port("vb", PortKind::AfXdp, &options()));
+    let mut dpdk = match opened {
+        Ok(opened) => opened.port,
+        Err(error) => return println!("SKIPPED: AF_XDP is not possible here: {error}"),
+    };
+    cross(&mut raw, &mut dpdk, (60..=1514).step_by(29));
+    cross(&mut dpdk, &mut raw, (60..=1514).step_by(29));
+}
+
+/// Forwards between ports 1 and 2.
+struct Wire;
+
+impl Engine for Wire {
+    fn name(&self) -> &str {
+        "wire"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        &ReasonTable::EMPTY
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        for (reference, packet) in batch.indexed() {
+            out.forward(reference, PortId(3 - packet.ingress_port.0));
+        }
+    }
+}
+
+/// Writes down what happens to ports, and ends the run after some trouble.
+#[derive(Default)]
+struct Diary(Vec<(PortId, Option<Trouble>)>);
+
+impl Supervisor<Wire> for Diary {
+    fn on_tick(&mut self, _: &mut Wire, report: &RunReport) -> ControlFlow<()> {
+        let done = !self.0.is_empty() && report.run_time > Duration::from_millis(300);
+        if done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn on_port(&mut self, id: PortId, _: &str, trouble: Option<&Trouble>) {
+        self.0.push((id, trouble.cloned()));
+    }
+}
+
+#[test]
+fn an_interface_that_is_removed_is_told_and_the_rest_goes_on() {
+    let Some(lab) = Lab::new(1500) else { return };
+    lab.ip("link add vc type veth peer name vd");
+    lab.ip("link set vc up");
+    lab.ip("link set vd up");
+    let ports = [(1, "vb"), (2, "vd")].map(|(number, name)| Attached::new(number, lab.open(name, PortKind::AfPacket)));
+    let mut outside = lab.inside(|| RawPort::open("vc")).unwrap();
+    let mut ports: Vec<Attached> = ports.into();
+    lab.ip("link del va");
+    // What a runner asks at each tick.
+    assert!(ports[0].port.trouble().is_some());
+    let mut runner = Runner::new(ports).unwrap().with_tick(Duration::from_millis(10));
+    assert_eq!(outside.send_all(&mut [frame(60), frame(70)].iter()), 2);
+    let mut diary = Diary::default();
+    let report = runner.run(&mut Wire, &AtomicBool::new(false), &mut diary).unwrap();
+    let trouble = Trouble::InterfaceGone { port: "vb".into(), interface: "vb".into() };
+    assert_eq!(diary.0, [(PortId(1), Some(trouble.clone()))]);
+    assert!(report.troubles[&PortId(1)].contains("has been removed; make it again"), "{:?}", report.troubles);
+    assert_eq!(report.engine.received.packets, 2, "the other port works");
+    let (_, gone) = &report.ports[&PortId(1)];
+    assert_eq!(gone.sent.packets, 0);
+    assert_eq!(gone.drops.get(PortReason::TxPortDown).packets, 2, "{gone:?}");
+}
+
+/// The kernel calls an interface that just came up "running" up to a second later if its peer, in another namespace, has the same index. What is sent
+/// in that second arrives.
+#[test]
+fn a_port_whose_interface_just_came_up_is_in_no_trouble() {
+    let (Some(here), Some(there)) = (Lab::new(1500), Lab::new(1500)) else { return };
+    // The first port starts DPDK, which takes longer than that second.
+    let _first = here.open("va", PortKind::AfPacket);
+    for _ in 0..3 {
+        here.ip(&format!("link add vc index 77 type veth peer name vd index 77 netns {}", there.0));
+        here.ip("link set vc up");
+        there.ip("link set vd up");
+        let mut port = there.open("vd", PortKind::AfPacket);
+        assert_eq!(port.trouble(), None);
+        let mut outside = here.inside(|| RawPort::open("vc")).unwrap();
+        cross(&mut port, &mut outside, [60, 1000].into_iter());
+        here.ip("link set vc down");
+        assert_eq!(port.trouble(), Some(Trouble::LinkDown { port: "vd".into() }));
+        drop(port);
+        here.ip("link del vc");
+    }
+}
+
+#[test]
+fn two_processes_talk_over_memif_and_survive_each_other() {
+    if !BUILT_IN {
+        return println!("SKIPPED: built without DPDK");
+    }
+    let socket = std::env::temp_dir().join(format!("io-dpdk-{}.sock", std::process::id()));
+    let device = |role: &str| format!("net_memif_{role},role={role},socket={},socket-abstract=no", socket.display());
+    let mut server = DpdkPort::open(&device("server"), &options()).unwrap();
+    for round in 0..2 {
+        let mut peer = Peer::start(&device("client"));
+        settle(&mut server, "the peer comes", |server| server.trouble().is_none());
+        let (mut sent, mut back) = (0, 0);
+        settle(&mut server, "packets come back", |server| {
+            sent += server.send_all(&mut [frame(60 + round)].iter());
+            let received = receive_now(server);
+            assert!(received.iter().all(|packet| packet.bytes() == frame(60 + round).bytes()));
+            back += received.len();
+            sent > 0 && back >= 50
+        });
+        // Killed, without a chance to say goodbye.
+        peer.0.kill().unwrap();
+        peer.0.wait().unwrap();
+        settle(&mut server, "it is noticed", |server| matches!(server.trouble(), Some(Trouble::NoPeer { .. })));
+        assert_eq!(server.send_all(&mut [frame(60)].iter()), 0);
+    }
+    assert!(server.counters().drops.get(PortReason::TxPortDown).packets >= 2);
+}
+
+#[test]
+fn the_client_of_a_memif_waits_for_its_server_and_finds_it_again() {
+    if !BUILT_IN {
+        return println!("SKIPPED: built without DPDK");
+    }
+    let socket = std::env::temp_dir().join(format!("io-dpdk-{}-late.sock", std::process::id()));
+    let device =
+        |role: &str| format!("net_memif_late{role},role={role},socket={},socket-abstract=no", socket.display());
+    let mut client = DpdkPort::open(&device("client"), &options()).unwrap();
+    assert!(matches!(client.trouble(), Some(Trouble::NoPeer { .. })), "the server is not there yet");
+    assert_eq!(client.send_all(&mut [frame(60)].iter()), 0);
+    for _ in 0..2 {
+        // The second one finds the socket that the first one left.
+        let mut peer = Peer::start(&device("server"));
+        settle(&mut client, "the server comes", |client| client.trouble().is_none());
+        let mut back = 0;
+        settle(&mut client, "packets come back", |client| {
+            client.send_all(&mut [frame(60)].iter());
+            back += receive_now(client).len();
+            back >= 50
+        });
+        peer.0.kill().unwrap();
+        peer.0.wait().unwrap();
+        settle(&mut client, "it is noticed", |client| matches!(client.trouble(), Some(Trouble::NoPeer { .. })));
+    }
+}
+
+fn receive_now(port: &mut DpdkPort) -> Vec<Packet> {
+    let mut batch = Batch::new();
+    port.receive(PortId(1), &mut batch).unwrap();
+    batch.packets_mut().iter_mut().map(std::mem::take).collect()
+}
+
+fn settle(port: &mut DpdkPort, what: &str, mut done: impl FnMut(&mut DpdkPort) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !done(port) {
+        assert!(Instant::now() < deadline, "{what}: {:?}", port.trouble());
+        let _ = receive_now(port);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// This test program again, as the other end of a memif.
+struct Peer(Child);
+
+impl Peer {
+    fn start(device: &str) -> Peer {
+        let program = std::env::current_exe().unwrap();
+        let mut command = Command::new(program);
+        command.args(["--exact", "the_other_end", "--nocapture"]).env(PEER, device);
+        Peer(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The device that the other end opens.
+const PEER: &str = "TERRACE_TEST_PEER";
+
+/// Not a test by itself: the other process of the test above. Sends everything back, until it is killed.
+#[test]
+fn the_other_end() {
+    let Ok(device) = std::env::var(PEER) else { return };
+    let port = DpdkPort::open(&device, &options()).unwrap();
+    let mut runner = Runner::new(vec![Attached::new(1, port)]).unwrap();
+    let orphaned = |_: &mut Back, report: &RunReport| match report.run_time > Duration::from_secs(60) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let mut orphaned = orphaned;
+    runner.run(&mut Back, &AtomicBool::new(false), &mut orphaned).unwrap();
+}
+
+/// Sends everything back.
+struct Back;
+
+impl Engine for Back {
+    fn name(&self) -> &str {
+        "back"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        &ReasonTable::EMPTY
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        for (reference, packet) in batch.indexed() {
+            out.forward(reference, packet.ingress_port);
+        }
+    }
+}
+
+#[test]
+fn vhost_carries_frames() {
+    if !BUILT_IN {
+        return println!("SKIPPED: built without DPDK");
+    }
+    let socket = std::env::temp_dir().join(format!("io-dpdk-{}.vhost", std::process::id()));
+    let mut host = DpdkPort::open(&format!("net_vhost0,iface={}", socket.display()), &options()).unwrap();
+    assert!(matches!(host.trouble(), Some(Trouble::NoPeer { .. })));
+    assert_eq!(host.send_all(&mut [frame(60)].iter()), 0);
+    assert_eq!(host.counters().drops.get(PortReason::TxPortDown).packets, 1);
+    drop(host);
+    let _ = std::fs::remove_file(socket);
+}
+
+#[test]
+fn what_is_not_there_is_said_with_the_mend() {
+    let why = |device: &str| match DpdkPort::open(device, &options()) {
+        Ok(_) => panic!("{device} was opened"),
+        Err(error) => error,
+    };
+    if !BUILT_IN {
+        let text = why("net_null77").to_string();
+        return assert_eq!(text, "`net_null77`: built without DPDK: install libdpdk-dev and build again");
+    }
+    assert!(matches!(why("net_af_packet77,iface=nothere"), PortError::NoSuchInterface { .. }));
+    assert!(matches!(why("net_af_xdp77,iface=nothere"), PortError::NoSuchInterface { .. }));
+    let text = |device: &str| why(device).to_string();
+    assert!(
+        text("ffff:01:00.0").contains("no PCI device has this address; `lspci -D` lists"),
+        "{}",
+        text("ffff:01:00.0")
+    );
+    assert!(text("net_pcap77,rx_pcap=/nowhere/in.pcap").contains("cannot use `/nowhere/in.pcap`"));
+    assert!(text("net_memif77,socket=/nowhere/x.sock,socket-abstract=no").contains("cannot use `/nowhere/x.sock`"));
+    assert!(
+        text("net_memif78,role=nobody").contains("check the arguments of net_memif"),
+        "{}",
+        text("net_memif78,role=nobody")
+    );
+    let held = DpdkPort::open("net_null79", &options()).unwrap();
+    assert!(text("net_null79").contains("`net_null79` is open already"));
+    drop(held);
+    drop(DpdkPort::open("net_null79", &options()).unwrap());
+    let with = |change: fn(&mut DpdkOptions)| {
+        let mut options = options();
+        change(&mut options);
+        DpdkPort::open_queues("net_null80,size=4000", &options).err().unwrap().to_string()
+    };
+    let text = with(|options| options.buffers = Some(4_000_000));
+    assert!(text.contains("MiB of memory for 4000000 packet buffers cannot be had"), "{text}");
+    let text = with(|options| options.buffer_len = Some(3000));
+    assert!(text.contains("packet buffers of 3000 bytes are too short for it; they need 4000 bytes"), "{text}");
+    let text = with(|options| options.queues = 0);
+    assert!(text.contains("can have 1 to"), "{text}");
+    drop(DpdkPort::open("net_null80", &options()).unwrap());
+}
