@@ -143,8 +143,10 @@ pub fn action_layout(pipeline: &Pipeline, action: ActionId) -> Vec<ArgField> {
 
 /// Packs arguments that are valid for the action.
 pub fn pack_args(pipeline: &Pipeline, action: ActionId, args: &[BigUint]) -> Box<[u64]> {
-    let mut out = Vec::new();
-    for (param, arg) in pipeline.actions[action].params.iter().zip(args) {
+    let params = &pipeline.actions[action].params;
+    // Exactly as long as needed: then the box is made without a copy.
+    let mut out = Vec::with_capacity(params.iter().map(|param| words_for(param.ty.width())).sum());
+    for (param, arg) in params.iter().zip(args) {
         push_words(arg, words_for(param.ty.width()), &mut out);
     }
     out.into_boxed_slice()

@@ -18,6 +18,7 @@ mod batch;
 mod bits;
 mod entry;
 mod error;
+pub mod fast;
 mod layout;
 mod lookup;
 mod profile;

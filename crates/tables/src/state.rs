@@ -65,6 +65,12 @@ impl TableState {
         self.entries.insert_unique(hash, entry, |e| hasher.hash_one((e.key.as_slice(), e.priority)));
     }
 
+    /// Makes room for so many more entries.
+    pub fn reserve(&mut self, more: usize) {
+        let hasher = self.hasher.clone();
+        self.entries.reserve(more, |e| hasher.hash_one((e.key.as_slice(), e.priority)));
+    }
+
     pub fn remove(&mut self, layout: &KeyLayout, key: &[u64], priority: i32) -> Option<Arc<Entry>> {
         let hash = self.hash(key, priority);
         let found = self.entries.find_entry(hash, |e| e.priority == priority && e.key.as_slice() == key).ok()?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 impl Transaction<'_> {
     pub(super) fn packed_key(&self, table: TableId, keys: &[ir::KeyMatch]) -> Result<PackedKey, EntryError> {
-        let declared = validate::table(&self.pipeline, table)?;
+        let declared = validate::table(self.pipeline, table)?;
         validate::keys(&declared.preamble.name, &declared.keys, self.state.layout(table), keys)
     }
 
@@ -41,8 +41,8 @@ impl Transaction<'_> {
     }
 
     pub(super) fn insert(&mut self, given: &TableEntry) -> Result<(), EntryError> {
-        let pipeline = self.pipeline.clone();
-        let table = Self::changeable(&pipeline, given.table)?;
+        let pipeline = self.pipeline;
+        let table = Self::changeable(pipeline, given.table)?;
         validate::attributes(table, given, UpdateKind::Insert)?;
         let key = self.packed_key(given.table, &given.keys)?;
         let action = self.action(table, &given.action, false)?;
@@ -59,15 +59,15 @@ impl Transaction<'_> {
         self.state.sequence += 1;
         let entry = Arc::new(kept(given, key, action, self.state.sequence));
         self.put(given.table, entry.clone());
-        self.undo.push(Undo::Remove(given.table, entry.clone()));
+        self.undo.push(Undo::Remove(given.table, self.changes.len()));
         self.use_action(table, &entry.action, true);
         self.changes.push(Change::Inserted(given.table, entry, given.counter.unwrap_or_default()));
         Ok(())
     }
 
     pub(super) fn modify(&mut self, given: &TableEntry) -> Result<(), EntryError> {
-        let pipeline = self.pipeline.clone();
-        let table = Self::changeable(&pipeline, given.table)?;
+        let pipeline = self.pipeline;
+        let table = Self::changeable(pipeline, given.table)?;
         validate::attributes(table, given, UpdateKind::Modify)?;
         let old = self.existing(given.table, &given.keys, given.priority)?;
         let action = self.action(table, &given.action, false)?;
@@ -87,7 +87,7 @@ impl Transaction<'_> {
         self.take(id, &old);
         self.undo.push(Undo::Put(id, old.clone()));
         self.put(id, new.clone());
-        self.undo.push(Undo::Remove(id, new.clone()));
+        self.undo.push(Undo::Remove(id, self.changes.len()));
         self.use_action(table, &old.action, false);
         self.use_action(table, &new.action, true);
         self.changes.push(Change::Modified(id, old, new, counter));
@@ -95,8 +95,8 @@ impl Transaction<'_> {
     }
 
     pub(super) fn delete(&mut self, given: &TableEntry) -> Result<(), EntryError> {
-        let pipeline = self.pipeline.clone();
-        let table = Self::changeable(&pipeline, given.table)?;
+        let pipeline = self.pipeline;
+        let table = Self::changeable(pipeline, given.table)?;
         validate::attributes(table, given, UpdateKind::Delete)?;
         let old = self.existing(given.table, &given.keys, given.priority)?;
         self.refuse_const(table, given.table, &old)?;
@@ -119,7 +119,7 @@ impl Transaction<'_> {
 
     /// Checks an action, also that its member or group exists.
     pub(super) fn action(&self, table: &Table, spec: &ActionSpec, default: bool) -> Result<Action, EntryError> {
-        let action = validate::action(&self.pipeline, table, spec, default)?;
+        let action = validate::action(self.pipeline, table, spec, default)?;
         let Some(id) = table.implementation else { return Ok(action) };
         let name = || (table.preamble.name.clone(), self.pipeline.externs[id].preamble.name.clone());
         let profile = self.state.profile(id);
@@ -159,8 +159,8 @@ impl Transaction<'_> {
     }
 
     pub(super) fn default_action(&mut self, id: TableId, spec: Option<&ActionSpec>) -> Result<(), EntryError> {
-        let pipeline = self.pipeline.clone();
-        let table = validate::table(&pipeline, id)?;
+        let pipeline = self.pipeline;
+        let table = validate::table(pipeline, id)?;
         let action = match spec {
             Some(_) if table.const_default => {
                 return Err(EntryError::ConstDefault { table: table.preamble.name.clone() });
@@ -168,7 +168,7 @@ impl Transaction<'_> {
             Some(spec) => self.action(table, spec, true)?,
             None => {
                 let call = &table.default_action;
-                Action::Call(call.action, pack_args(&pipeline, call.action, &call.args))
+                Action::Call(call.action, pack_args(pipeline, call.action, &call.args))
             }
         };
         let state = Arc::make_mut(&mut self.state.tables[id.0 as usize]);
@@ -181,8 +181,8 @@ impl Transaction<'_> {
     }
 
     pub(super) fn direct_meter(&mut self, id: &EntryId, config: Option<&MeterConfig>) -> Result<(), EntryError> {
-        let pipeline = self.pipeline.clone();
-        let table = validate::table(&pipeline, id.table)?;
+        let pipeline = self.pipeline;
+        let table = validate::table(pipeline, id.table)?;
         let name = || table.preamble.name.clone();
         if table.direct_meter.is_none() {
             return Err(EntryError::NoDirectMeter { table: name() });
@@ -198,7 +198,7 @@ impl Transaction<'_> {
         self.take(id.table, &old);
         self.undo.push(Undo::Put(id.table, old.clone()));
         self.put(id.table, new.clone());
-        self.undo.push(Undo::Remove(id.table, new.clone()));
+        self.undo.push(Undo::Remove(id.table, self.changes.len()));
         self.changes.push(Change::Modified(id.table, old, new, None));
         Ok(())
     }

@@ -16,9 +16,13 @@ use std::sync::Arc;
 /// The most copies that a multicast group or session makes.
 pub const MAX_REPLICAS: usize = 1024;
 
+/// From so many updates on it pays to look at the batch as a whole first.
+const BULK: usize = 256;
+
 /// How to take a step back.
 enum Undo {
-    Remove(TableId, Arc<Entry>),
+    /// Takes out again what the change at this position put in.
+    Remove(TableId, usize),
     Put(TableId, Arc<Entry>),
     Default(TableId, Action),
     Users((ExternId, bool, u32), u64),
@@ -33,7 +37,7 @@ enum Undo {
 /// A batch that is being applied.
 struct Transaction<'a> {
     state: &'a mut State,
-    pipeline: Arc<Pipeline>,
+    pipeline: &'a Pipeline,
     undo: Vec<Undo>,
     changes: Vec<Change>,
 }
@@ -44,9 +48,10 @@ impl State {
         let pipeline = self.pipeline.clone();
         let sequence = self.sequence;
         let capacity = batch.updates.len();
+        self.make_room(batch);
         let mut transaction = Transaction {
             state: self,
-            pipeline,
+            pipeline: &pipeline,
             undo: Vec::with_capacity(capacity),
             changes: Vec::with_capacity(capacity),
         };
@@ -60,6 +65,29 @@ impl State {
         let changes = transaction.changes;
         self.version += 1;
         Ok(changes)
+    }
+
+    /// Makes room for the entries of a large batch at once: growing step by step would hash all entries at each step.
+    fn make_room(&mut self, batch: &WriteBatch) {
+        if batch.updates.len() < BULK {
+            return;
+        }
+        let mut counts = vec![0usize; self.tables.len()];
+        for update in &batch.updates {
+            if let Update::Entry(kind @ (UpdateKind::Insert | UpdateKind::Delete), entry) = update
+                && let Some(count) = counts.get_mut(entry.table.0 as usize)
+            {
+                *count = if *kind == UpdateKind::Insert { *count + 1 } else { count.saturating_sub(1) };
+            }
+        }
+        for ((table, count), declared) in self.tables.iter_mut().zip(counts).zip(self.pipeline.tables.values()) {
+            // What is beyond the table's size will be refused.
+            let most = declared.size.map_or(usize::MAX, |size| usize::try_from(size).unwrap_or(usize::MAX));
+            let count = count.min(most.saturating_sub(table.entries.len()));
+            if count >= BULK {
+                Arc::make_mut(table).reserve(count);
+            }
+        }
     }
 
     /// What [`State::apply`] would say, without a change.
@@ -146,7 +174,7 @@ impl Transaction<'_> {
                 self.changes.push(Change::Counter(*counter, *index, *data));
             }
             Update::DirectCounter(id, data) => {
-                let table = validate::table(&self.pipeline, id.table)?;
+                let table = validate::table(self.pipeline, id.table)?;
                 if table.direct_counter.is_none() {
                     return Err(EntryError::NoDirectCounter { table: table.preamble.name.clone() }.into());
                 }
@@ -169,7 +197,11 @@ impl Transaction<'_> {
         let state = self.state;
         for step in self.undo.into_iter().rev() {
             match step {
-                Undo::Remove(table, entry) => {
+                Undo::Remove(table, change) => {
+                    let change = self.changes.get(change);
+                    let Some(Change::Inserted(_, entry, _) | Change::Modified(_, _, entry, _)) = change else {
+                        continue;
+                    };
                     let index = table.0 as usize;
                     let layouts = &state.layouts[index];
                     Arc::make_mut(&mut state.tables[index]).remove(layouts, &entry.key, entry.priority);

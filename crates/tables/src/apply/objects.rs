@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// The rest of the updates: externs, value sets, groups and sessions.
 impl Transaction<'_> {
     pub(super) fn member(&mut self, kind: UpdateKind, member: &ActionProfileMember) -> Result<(), UpdateError> {
-        let pipeline = self.pipeline.clone();
+        let pipeline = self.pipeline;
         let name = self.profile_name(member.profile)?;
         let mut action = None;
         if kind != UpdateKind::Delete {
             let users = pipeline.tables.values().filter(|t| t.implementation == Some(member.profile));
             for table in users {
-                action = Some(validate::call(&pipeline, table, &member.action, false)?);
+                action = Some(validate::call(pipeline, table, &member.action, false)?);
             }
             if action.is_none() {
                 // A profile that no table uses: there is nothing to compare the action with.
@@ -32,14 +32,14 @@ impl Transaction<'_> {
         }
         self.save_profile(member.profile);
         if let Some(profile) = self.state.profiles.get_mut(&member.profile) {
-            Arc::make_mut(profile).update_member(&pipeline, kind, member, action)?;
+            Arc::make_mut(profile).update_member(pipeline, kind, member, action)?;
         }
         self.changes.push(Change::Member(member.profile, member.id));
         Ok(())
     }
 
     pub(super) fn group(&mut self, kind: UpdateKind, group: &ActionProfileGroup) -> Result<(), UpdateError> {
-        let pipeline = self.pipeline.clone();
+        let pipeline = self.pipeline;
         let name = self.profile_name(group.profile)?;
         if !matches!(pipeline.externs[group.profile].kind, ExternKind::ActionSelector { .. }) {
             return Err(UpdateError::WrongExtern { name, expected: "action selector", got: "action profile" });
@@ -51,7 +51,7 @@ impl Transaction<'_> {
         }
         self.save_profile(group.profile);
         if let Some(profile) = self.state.profiles.get_mut(&group.profile) {
-            Arc::make_mut(profile).update_group(&pipeline, kind, group)?;
+            Arc::make_mut(profile).update_group(pipeline, kind, group)?;
         }
         self.changes.push(Change::Group(group.profile, group.id));
         Ok(())

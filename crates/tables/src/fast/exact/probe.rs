@@ -1,0 +1,245 @@
+//! Lookups of many keys: memory is asked for long before it is needed, and no branch depends on what is found.
+//!
+//! For each key: hash, and ask for its first bucket ([`AHEAD`] keys ahead of the comparison). Compare tags of all slots at once, then
+//! one key. Whoever isn't in its first bucket (about one in three) goes to a list, and its second bucket is asked for. At
+//! the end the list is gone through.
+#![allow(unsafe_code)]
+
+use super::ExactTable;
+use super::geometry::{Geometry, LINE, in_all_bytes, zero_bytes};
+use super::hash::tag;
+use std::hint::select_unpredictable;
+use std::ptr::null;
+
+/// Keys between asking for a bucket and looking into it: measured best; more than the lines that a core can have under way.
+const AHEAD: usize = 48;
+/// Keys after which the second buckets of those that need them are asked for.
+const BLOCK: usize = 16;
+/// Keys that are gone through together.
+const CHUNK: usize = 256;
+
+impl ExactTable {
+    /// Looks up many keys, one after the other in `keys`, each of as many words as the table's keys have. `out` receives for each
+    /// the first byte of its value, null if there is none. At least 8 bytes may be read there, until the table is changed.
+    ///
+    /// # Panics
+    /// If `keys` isn't as long as `out` says.
+    pub fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
+        let words = self.buckets.geometry.words;
+        assert_eq!(
+            keys.len(),
+            out.len() * words,
+            "{} places for the values of {} words of keys",
+            out.len(),
+            keys.len()
+        );
+        if self.split.buckets() == 0 {
+            return out.fill(null());
+        }
+        for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
+            match words {
+                1 => lookup::<1>(self, keys, out),
+                2 => lookup::<2>(self, keys, out),
+                3 => lookup::<3>(self, keys, out),
+                _ => lookup::<0>(self, keys, out),
+            }
+        }
+        if !self.stash.is_empty() {
+            self.look_into_stash(keys, out);
+        }
+    }
+
+    /// Asks for both buckets of a key, which will soon be inserted, removed or looked up.
+    pub fn prefetch(&self, key: &[u64]) {
+        if self.split.buckets() > 0 && key.len() == self.buckets.geometry.words {
+            let hash = self.hash(key);
+            self.prefetch_bucket(self.split.first(hash));
+            self.prefetch_bucket(self.split.second(hash));
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_bucket(&self, bucket: usize) {
+        let start = self.buckets.start().wrapping_add(bucket * self.buckets.geometry.bytes());
+        prefetch(start, self.buckets.geometry.lines);
+    }
+
+    #[cold]
+    fn look_into_stash(&self, keys: &[u64], out: &mut [*const u8]) {
+        for (key, out) in keys.chunks(self.buckets.geometry.words).zip(out) {
+            if out.is_null() {
+                *out = self.stash.get(key).map_or(null(), |value| value.as_ptr());
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn lookup<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
+    /// The same code, with multiplication and bit counting of newer machines.
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+    fn lookup_v3<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
+        lookup_chunk::<W>(table, keys, out);
+    }
+    let v3 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
+    if v3 && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("lzcnt") {
+        // SAFETY: the machine has what the function is compiled for.
+        unsafe { lookup_v3::<W>(table, keys, out) }
+    } else {
+        lookup_chunk::<W>(table, keys, out);
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn lookup<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
+    lookup_chunk::<W>(table, keys, out);
+}
+
+/// Looks up at most [`CHUNK`] keys. `W`: words of a key; 0: as the table says. The table has buckets.
+#[inline(always)]
+fn lookup_chunk<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
+    let probe = Probe::<W>::new(table);
+    let mut hashes = [0u64; CHUNK];
+    let mut waiting = [0u8; CHUNK];
+    let mut waits = 0;
+    let count = out.len();
+    let ahead = AHEAD.min(count);
+    // Until it is its turn, a key's place in `out` has the bucket that it is looked for in.
+    for at in 0..ahead {
+        (hashes[at], out[at]) = probe.begin(keys, at);
+    }
+    for block in (0..count).step_by(BLOCK) {
+        let before = waits;
+        for at in block..count.min(block + BLOCK) {
+            if at + ahead < count {
+                (hashes[at + ahead], out[at + ahead]) = probe.begin(keys, at + ahead);
+            }
+            let value = probe.find(out[at], hashes[at], keys, at);
+            out[at] = value;
+            // No branch: which keys are in their second bucket cannot be predicted.
+            waiting[waits] = at as u8;
+            waits += usize::from(value.is_null());
+        }
+        for at in waiting[before..waits].iter().map(|at| usize::from(*at)) {
+            out[at] = probe.bucket(table.split.second(hashes[at]));
+            prefetch(out[at], probe.geometry.lines);
+        }
+    }
+    for at in waiting[..waits].iter().map(|at| usize::from(*at)) {
+        out[at] = probe.find(out[at], hashes[at], keys, at);
+    }
+    if probe.geometry.spills {
+        let (cells, cell_bytes) = table.spill.cells();
+        for out in out.iter_mut().filter(|out| !out.is_null()) {
+            *out = probe.resolve(*out, cells, cell_bytes);
+        }
+    }
+}
+
+/// What a lookup needs of a table, close at hand.
+struct Probe<'a, const W: usize> {
+    table: &'a ExactTable,
+    geometry: Geometry,
+    start: *const u8,
+    last: u64,
+}
+
+impl<'a, const W: usize> Probe<'a, W> {
+    #[inline(always)]
+    fn new(table: &'a ExactTable) -> Self {
+        let geometry = table.buckets.geometry;
+        assert!(W == 0 || W == geometry.words);
+        Probe { table, geometry, start: table.buckets.start(), last: 0x80 << (8 * (geometry.slots - 1)) }
+    }
+
+    #[inline(always)]
+    fn words(&self) -> usize {
+        if W == 0 { self.geometry.words } else { W }
+    }
+
+    /// Asks for the first bucket of a key, and gives its hash and the bucket.
+    #[inline(always)]
+    fn begin(&self, keys: &[u64], at: usize) -> (u64, *const u8) {
+        let key = &keys[at * self.words()..][..self.words()];
+        let hash = self.table.seeds.hash(self.words(), |index| key[index]);
+        let first = self.bucket(self.table.split.first(hash));
+        prefetch(first, self.geometry.lines);
+        (hash, first)
+    }
+
+    #[inline(always)]
+    fn bucket(&self, bucket: usize) -> *const u8 {
+        self.start.wrapping_add(bucket * self.geometry.bytes())
+    }
+
+    /// The value of a key in a bucket, null if it isn't there.
+    #[inline(always)]
+    fn find(&self, bucket: *const u8, hash: u64, keys: &[u64], at: usize) -> *const u8 {
+        let g = &self.geometry;
+        let key = &keys[at * self.words()..][..self.words()];
+        // SAFETY: the bucket is one of the table's, whose first 8 bytes are in it.
+        let tags = unsafe { bucket.cast::<u64>().read_unaligned() };
+        let mut same = zero_bytes(u64::from_le(tags) ^ in_all_bytes(tag(hash))) & g.tag_mask;
+        let any = same != 0;
+        let slot = (same | self.last).trailing_zeros() as usize / 8;
+        let mut value = bucket.wrapping_add(g.values + slot * g.value);
+        let mut found = any & self.is_key(bucket, slot, key);
+        // Several slots with one tag: rare, and then it is mostly the first.
+        while same & same.wrapping_sub(1) != 0 && !found {
+            same &= same - 1;
+            let slot = same.trailing_zeros() as usize / 8;
+            value = bucket.wrapping_add(g.values + slot * g.value);
+            found = self.is_key(bucket, slot, key);
+        }
+        select_unpredictable(found, value, null())
+    }
+
+    /// Whether a slot's key is this one.
+    #[inline(always)]
+    fn is_key(&self, bucket: *const u8, slot: usize, key: &[u64]) -> bool {
+        let g = &self.geometry;
+        let start = bucket.wrapping_add(g.keys + slot * g.key);
+        let mut differ = 0;
+        // SAFETY: `slot` is less than `g.slots`, so the key's `g.key` bytes are in the bucket; there are 8 bytes for each word but
+        // the last; and the bucket has at least 8 bytes before the end of a key (`Geometry`'s tests).
+        unsafe {
+            for (index, word) in key[..self.words() - 1].iter().enumerate() {
+                differ |= u64::from_le(start.add(index * 8).cast::<u64>().read_unaligned()) ^ word;
+            }
+            let last = start.offset(g.key as isize - 8).cast::<u64>().read_unaligned();
+            differ |= (u64::from_le(last) >> g.shift) ^ key[self.words() - 1];
+        }
+        differ == 0
+    }
+
+    /// Where a value is that may be spilled.
+    #[inline(always)]
+    fn resolve(&self, value: *const u8, cells: *const u8, cell_bytes: usize) -> *const u8 {
+        // SAFETY: `value` is the value of a slot, behind whose `inline` bytes there is the mark; if it is set, the first four
+        // bytes are the number of a cell.
+        unsafe {
+            if *value.add(self.geometry.inline) == 0 {
+                return value;
+            }
+            let cell = u32::from_le_bytes(value.cast::<[u8; 4]>().read());
+            let start = cells.add(cell as usize * cell_bytes);
+            prefetch(start, 1);
+            start
+        }
+    }
+}
+
+/// Asks for cache lines: one, or a few.
+#[inline(always)]
+fn prefetch(start: *const u8, lines: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint; it does nothing if the address is no good.
+        let line = |line: usize| unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line * LINE).cast()) };
+        line(0);
+        (1..lines).for_each(line);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, lines);
+}

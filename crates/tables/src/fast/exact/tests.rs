@@ -1,0 +1,311 @@
+//! The table against a standard map.
+
+use super::ExactTable;
+use super::hash::{Seeds, tag};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// A generator of well mixed words from a seed (splitmix64).
+struct Words(u64);
+
+impl Words {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn value(&mut self, longest: usize) -> Vec<u8> {
+        let len = self.below(longest + 1);
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
+
+/// A table beside its model.
+struct Pair {
+    table: ExactTable,
+    model: HashMap<Vec<u64>, Vec<u8>>,
+    key_bits: u32,
+}
+
+impl Pair {
+    fn new(key_bits: u32, longest: usize) -> Pair {
+        Pair { table: ExactTable::new(key_bits, longest), model: HashMap::new(), key_bits }
+    }
+
+    /// A key made from a word: different words give different keys as far as there is room.
+    fn key(&self, word: u64) -> Vec<u64> {
+        let mut words = Words(word);
+        let last = self.key_bits.div_ceil(64) as usize - 1;
+        let mut key: Vec<u64> = (0..=last).map(|at| if at == 0 { word } else { words.next() }).collect();
+        key[last] &= u64::MAX >> ((64 - self.key_bits % 64) % 64);
+        key
+    }
+
+    fn insert(&mut self, key: &[u64], value: &[u8]) {
+        let replaced = self.model.insert(key.to_vec(), value.to_vec()).is_some();
+        assert_eq!(self.table.insert(key, value), replaced);
+    }
+
+    fn remove(&mut self, key: &[u64]) {
+        assert_eq!(self.table.remove(key), self.model.remove(key).is_some());
+    }
+
+    fn look_up(&self, keys: &[Vec<u64>]) {
+        let mut out = vec![std::ptr::null(); keys.len()];
+        self.table.lookup_batch(&keys.concat(), &mut out);
+        for (key, out) in keys.iter().zip(out) {
+            let expected = self.model.get(key);
+            assert_eq!(expected.is_some(), !out.is_null(), "{key:?}");
+            let got = self.table.get(key);
+            assert_eq!(got.map(<[u8]>::as_ptr), expected.map(|_| out));
+            if let (Some(expected), Some(got)) = (expected, got) {
+                assert_eq!(&got[..expected.len()], &expected[..], "{key:?}");
+            }
+        }
+    }
+
+    fn check_all(&self) {
+        assert_eq!((self.table.len(), self.table.is_empty()), (self.model.len(), self.model.is_empty()));
+        self.look_up(&self.model.keys().cloned().collect::<Vec<_>>());
+    }
+}
+
+/// A long run of random changes and lookups.
+fn run(mut pair: Pair, longest: usize, seed: u64, steps: usize) -> Pair {
+    let mut words = Words(seed);
+    // Few enough keys that many are replaced and removed.
+    let universe = 1 + words.below(2 * steps);
+    for step in 0..steps {
+        let word = words.below(universe) as u64;
+        let key = pair.key(word);
+        // More insertions at first, more removals later.
+        if words.below(steps) > step / 2 {
+            let value = words.value(longest);
+            pair.insert(&key, &value);
+        } else {
+            pair.remove(&key);
+        }
+        if words.below(64) == 0 {
+            let count = words.below(600);
+            let keys: Vec<_> = (0..count).map(|_| pair.key(words.below(universe + universe / 8) as u64)).collect();
+            pair.look_up(&keys);
+        }
+    }
+    pair.check_all();
+    pair
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn behaves_like_a_map(
+        key_bits in 1u32..=512,
+        longest in prop_oneof![0usize..=40, Just(100), Just(300)],
+        seed in any::<u64>(),
+        reserve in prop_oneof![Just(0usize), 0usize..3000],
+    ) {
+        let mut pair = Pair::new(key_bits, longest);
+        pair.table.reserve(reserve);
+        run(pair, longest, seed, 3000);
+    }
+}
+
+#[test]
+fn all_widths() {
+    for key_bits in 1..=512 {
+        for longest in [5, 13, 31, 70] {
+            let mut pair = Pair::new(key_bits, longest);
+            let mut words = Words(u64::from(key_bits));
+            for word in 0..60 {
+                let key = pair.key(word);
+                let value = words.value(longest);
+                pair.insert(&key, &value);
+            }
+            // A key that differs from one that is there in just its highest bit.
+            let mut other = pair.key(7);
+            let last = other.len() - 1;
+            other[last] ^= 1 << ((key_bits - 1) % 64);
+            pair.look_up(&[other]);
+            pair.check_all();
+            for word in 0..30 {
+                let key = pair.key(word);
+                pair.remove(&key);
+            }
+            pair.look_up(&(0..90).map(|word| pair.key(word)).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Growing from nothing loses nothing on the way, is nine tenths full all the time, and no step moves far.
+#[test]
+fn grows_from_nothing() {
+    let mut pair = Pair::new(56, 13);
+    let mut check = 1;
+    for word in 0..200_000u64 {
+        let key = pair.key((word * 0x0001_0000_0001) & ((1 << 56) - 1));
+        let before = pair.table.split.buckets();
+        pair.insert(&key, &word.to_le_bytes());
+        assert!(pair.table.split.buckets() - before <= 8);
+        if word + 1 == check {
+            pair.check_all();
+            check = check * 3 / 2 + 1;
+        }
+        if word > 20_000 {
+            let bytes = pair.table.memory_bytes();
+            // Two copies of a table are to take at most 48 bytes an entry. On the heap room grows by a quarter.
+            let limit = if bytes > 1_100_000 { 23.8 } else { 31.0 };
+            // Room for searches and a page besides.
+            assert!(bytes as f64 <= limit * (word + 1) as f64 + 16_384.0, "{bytes} for {word}");
+        }
+    }
+    pair.check_all();
+    assert_eq!(pair.table.stash.len(), 0);
+}
+
+/// What has been reserved is there at once, or comes as entries do; it isn't more than needed.
+#[test]
+fn reserves() {
+    let mut pair = Pair::new(64, 7);
+    pair.table.reserve(50_000);
+    let (buckets, bytes) = (pair.table.split.buckets(), pair.table.memory_bytes());
+    for word in 0..50_000 {
+        let key = pair.key(word);
+        pair.insert(&key, &[1; 7]);
+    }
+    assert_eq!(pair.table.split.buckets(), buckets);
+    assert!(bytes < 50_000 * 19, "{bytes}");
+    pair.table.reserve(50_000);
+    for word in 50_000..60_000 {
+        let key = pair.key(word);
+        pair.insert(&key, &[2; 7]);
+    }
+    assert!(pair.table.split.buckets() > buckets * 19 / 10);
+    pair.check_all();
+}
+
+/// A table that isn't allowed to grow: searches for a free slot go as far as they may and lead in circles.
+#[test]
+fn full_to_the_brim() {
+    for longest in [4, 13, 29] {
+        let mut pair = Pair::new(56, longest);
+        pair.table.reserve(100);
+        let mut word = 0;
+        while pair.table.stash.len() < 50 {
+            let key = pair.key(word);
+            let value = &word.to_le_bytes()[..4];
+            pair.table.add(pair.table.hash(&key), &key, value);
+            pair.table.len += 1;
+            pair.model.insert(key, value.to_vec());
+            word += 1;
+        }
+        let slots = pair.table.split.buckets() * pair.table.buckets.geometry.slots;
+        assert!(word as usize > slots, "{word} in {slots}");
+        pair.check_all();
+        // What is in the stash comes back when there is room.
+        for word in word..word + 100 {
+            let key = pair.key(word);
+            pair.insert(&key, &[9; 4]);
+        }
+        assert_eq!(pair.table.stash.len(), 0);
+        pair.check_all();
+    }
+}
+
+/// Keys that the table cannot tell apart without comparing them: all have one tag.
+#[test]
+fn equal_tags() {
+    let mut pair = Pair::new(128, 9);
+    let mut words = Words(5);
+    while pair.model.len() < 3000 {
+        let key = [words.next(), words.next()];
+        if tag(pair.table.hash(&key)) == 9 {
+            pair.insert(&key, &key[0].to_le_bytes());
+        }
+    }
+    pair.check_all();
+    let keys: Vec<Vec<u64>> = pair.model.keys().take(1500).cloned().collect();
+    for key in &keys {
+        pair.remove(key);
+    }
+    pair.look_up(&keys);
+    pair.check_all();
+}
+
+/// Keys that all choose the same buckets: the table is slow then, but right, and doesn't grow out of bounds.
+#[test]
+fn equal_hashes() {
+    for longest in [9, 100] {
+        let mut pair = Pair::new(64, longest);
+        pair.table.seeds = Seeds::broken();
+        let pair = run(pair, longest, 11, 1500);
+        assert!(pair.table.stash.len() > 50);
+        assert!(pair.table.memory_bytes() < 400_000);
+    }
+}
+
+#[test]
+fn long_values_are_freed() {
+    let mut pair = Pair::new(32, 200);
+    for round in 0..20 {
+        for word in 0..500 {
+            let key = pair.key(word);
+            let len = if (word + round) % 3 == 0 { 200 } else { (word % 20) as usize };
+            pair.insert(&key, &vec![round as u8; len]);
+        }
+        pair.check_all();
+    }
+    for word in 0..500 {
+        let key = pair.key(word);
+        pair.remove(&key);
+    }
+    // 168 long ones at a time, of 256 bytes, rather than 20 times as many.
+    assert!(pair.table.memory_bytes() < 120_000, "{}", pair.table.memory_bytes());
+}
+
+#[test]
+fn clones_are_independent() {
+    let mut pair = Pair::new(160, 20);
+    for word in 0..5000 {
+        let key = pair.key(word);
+        pair.insert(&key, &[word as u8; 20]);
+    }
+    let copy = Pair { table: pair.table.clone(), model: pair.model.clone(), key_bits: 160 };
+    for word in 2500..7500 {
+        let key = pair.key(word);
+        pair.insert(&key, &[0; 20]);
+        let key = pair.key(word - 2500);
+        pair.remove(&key);
+    }
+    copy.check_all();
+    pair.check_all();
+}
+
+#[test]
+fn empty_tables() {
+    let table = ExactTable::new(24, 9);
+    let mut out = [std::ptr::dangling(); 3];
+    table.lookup_batch(&[1, 2, 3], &mut out);
+    assert_eq!(out, [std::ptr::null(); 3]);
+    table.lookup_batch(&[], &mut []);
+    assert!(table.get(&[1]).is_none() && table.get(&[1, 2]).is_none());
+    assert!(table.memory_bytes() < 1000);
+}
+
+#[test]
+#[should_panic(expected = "2 places for the values of 3 words")]
+fn a_batch_has_a_place_for_each_key() {
+    ExactTable::new(64, 9).lookup_batch(&[1, 2, 3], &mut [std::ptr::null(); 2]);
+}
+
+#[test]
+fn is_shared_between_threads() {
+    fn shared<T: Send + Sync + Clone>() {}
+    shared::<ExactTable>();
+}

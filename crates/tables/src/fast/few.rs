@@ -1,0 +1,95 @@
+//! [`Few`]: a table of a handful of short keys, beside its structure for any number.
+//!
+//! Many tables of a program hold a few entries of its configuration: its own addresses, its next hops. Comparing a key with all of them is
+//! faster than hashing it.
+
+use std::ptr::null;
+
+/// The most entries.
+const MOST: usize = 8;
+
+/// Entries with keys of one word.
+#[derive(Clone, Debug)]
+pub(super) struct Few {
+    keys: [u64; MOST],
+    len: usize,
+    /// Bytes from value to value; each value is followed by at least 8 more that may be read.
+    stride: usize,
+    values: Vec<u8>,
+}
+
+impl Few {
+    /// Room for values of at most `longest` bytes.
+    pub fn new(longest: usize) -> Few {
+        let stride = longest + 8;
+        Few { keys: [0; MOST], len: 0, stride, values: vec![0; MOST * stride] }
+    }
+
+    /// Adds an entry, or changes its value. False if there is no more room: then this is not the whole table any more.
+    pub fn insert(&mut self, key: u64, value: &[u8]) -> bool {
+        let at = self.keys[..self.len].iter().position(|own| *own == key).unwrap_or(self.len);
+        if at == MOST {
+            return false;
+        }
+        self.keys[at] = key;
+        self.len = self.len.max(at + 1);
+        self.values[at * self.stride..][..value.len()].copy_from_slice(value);
+        true
+    }
+
+    /// Takes an entry out.
+    pub fn remove(&mut self, key: u64) {
+        let Some(at) = self.keys[..self.len].iter().position(|own| *own == key) else { return };
+        self.len -= 1;
+        self.keys[at] = self.keys[self.len];
+        let last = self.len * self.stride;
+        self.values.copy_within(last..last + self.stride, at * self.stride);
+    }
+
+    /// As [`super::exact::ExactTable::lookup_batch`].
+    pub fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
+        let present = (1u32 << self.len) - 1;
+        for (key, out) in keys.iter().zip(out) {
+            // No branch depends on the keys, so the comparisons are made at once.
+            let same = self.keys.iter().enumerate().fold(0u32, |same, (at, own)| same | u32::from(own == key) << at);
+            let at = (same & present).trailing_zeros() as usize;
+            *out = if at < MOST { self.values[at * self.stride..].as_ptr() } else { null() };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Few, MOST};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn is_what_a_map_is() {
+        let (mut few, mut map) = (Few::new(5), BTreeMap::new());
+        let mut state = 7u64;
+        for round in 0..5000u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let key = (state >> 33) % 12;
+            if state >> 60 < 10 {
+                let value = [round as u8; 5];
+                let fits = few.insert(key, &value);
+                assert_eq!(fits, map.len() < MOST || map.contains_key(&key));
+                if fits {
+                    map.insert(key, value);
+                }
+            } else {
+                few.remove(key);
+                map.remove(&key);
+            }
+            let keys: Vec<u64> = (0..12).collect();
+            let mut out = vec![std::ptr::null(); 12];
+            few.lookup_batch(&keys, &mut out);
+            for (key, found) in keys.iter().zip(out) {
+                let at = (found as usize).checked_sub(few.values.as_ptr() as usize);
+                let value = at.filter(|_| !found.is_null()).map(|at| &few.values[at..at + 5]);
+                assert_eq!(value, map.get(key).map(<[u8; 5]>::as_slice), "{key} in round {round}");
+            }
+        }
+        assert!(!map.is_empty());
+    }
+}

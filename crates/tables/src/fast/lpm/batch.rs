@@ -1,0 +1,421 @@
+//! Lookups of a batch, in passes: each touches for all keys of the batch what the pass before has asked the memory for.
+//!
+//! 1. Hash the exact key, ask for its tags.
+//! 2. Compare the tags, ask for the line.
+//! 3. Compare the key and the line's prefixes; if there is more behind its gate, ask for that.
+//! 4. Node by node, all keys that are still on their way; then the sets that they came to; and again.
+//!
+//! With no exact key the first three are left out. A key's answer is written whenever a longer prefix is found, so nothing is
+//! looked at twice.
+#![allow(unsafe_code)]
+
+use super::address::Address;
+use super::directory::{self, Directory};
+use super::matcher::{Matcher, Scalar};
+use super::node::{INNER, PREAMBLE};
+use super::pool::Ref;
+use super::set::{Formats, HEAD, Kind};
+use super::table::Table;
+use super::values::NUMBER_BITS;
+use super::window::window;
+use std::hint::select_unpredictable;
+
+/// Keys in flight: what they touch fits a first-level cache, and the waits between passes are shared by many.
+pub(super) const CHUNK: usize = 256;
+/// Values of more bytes than this altogether are asked for before the caller reads them.
+const NEAR: usize = 256 << 10;
+/// What counts of a word read from a slot, by the logarithm of the slot's size.
+const MASKS: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, u64::MAX];
+
+/// A key on its way through nodes or at a set.
+#[derive(Clone, Copy)]
+struct Cursor<A> {
+    /// The word that has the slot, or the set's line.
+    at: *const u8,
+    /// The address behind the slot's bits; at a set, from the set's first bit on.
+    rest: A,
+    /// Which key.
+    key: u16,
+    /// Bits of the word before the slot.
+    shift: u8,
+    /// Of slots, as a logarithm.
+    size: u8,
+}
+
+/// Keys at nodes and at sets: at most [`CHUNK`] together.
+struct Way<A> {
+    nodes: [Cursor<A>; CHUNK],
+    sets: [Cursor<A>; CHUNK],
+    at_nodes: usize,
+    at_sets: usize,
+}
+
+/// A table's memory.
+pub(super) struct View<'a> {
+    /// The first line of the pool.
+    pub pool: *const u8,
+    /// Value number 0, and bytes from one to the next.
+    pub values: *const u8,
+    pub stride: usize,
+    numbered: bool,
+    /// Of lines in the pool.
+    formats: &'a Formats,
+}
+
+impl<'a> View<'a> {
+    fn new<A: Address>(table: &'a Table<A>) -> View<'a> {
+        let forest = &table.forest;
+        View {
+            pool: forest.pool.start(),
+            values: forest.values.start(),
+            stride: forest.values.stride(),
+            numbered: forest.numbered,
+            formats: &forest.formats,
+        }
+    }
+}
+
+/// Looks up `out.len()` keys, each of `exact_words` words and then [`Address::WORDS`]. Keys that aren't there find nothing.
+pub(super) fn lookup<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+            // SAFETY: the processor has it.
+            return unsafe { lookup_avx512(table, keys, out) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+            // SAFETY: the processor has it.
+            return unsafe { lookup_avx2(table, keys, out) };
+        }
+    }
+    // SAFETY: a scalar matcher needs nothing.
+    unsafe { lookup_with::<A, Scalar>(table, keys, out) }
+}
+
+/// The same without vector instructions: what other processors do.
+#[cfg(test)]
+pub(super) fn lookup_scalar<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
+    // SAFETY: a scalar matcher needs nothing.
+    unsafe { lookup_with::<A, Scalar>(table, keys, out) }
+}
+
+/// The same with AVX2 at most, if the processor has it.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(super) fn lookup_half<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+        // SAFETY: the processor has it.
+        return unsafe { lookup_avx2(table, keys, out) };
+    }
+    lookup_scalar(table, keys, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
+    use super::lanes::Lanes;
+    use super::matcher::Avx512;
+    use std::mem::MaybeUninit;
+
+    let view = View::new(table);
+    let mut memory = MaybeUninit::uninit();
+    let lanes = Lanes::new(&mut memory);
+    let root = root(table, &view);
+    let words = table.exact_words + A::WORDS;
+    out.fill(std::ptr::null());
+    for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
+        let count = out.len().min(keys.len() / words);
+        let out = &mut out[..count];
+        // SAFETY: the features are this function's. The table's blocks are whole: each `Ref` in a line or slot names one in the
+        // pool, of the form that it says. There are `count` keys and answers.
+        unsafe {
+            match &table.directory {
+                Some(directory) => first_lines::<A, Avx512>(&view, table, directory, keys, out, |index, to, rest| {
+                    prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
+                    lanes.put(to, rest.wide(), index);
+                }),
+                None => {
+                    let start = if A::WORDS == 1 { Lanes::start::<false> } else { Lanes::start::<true> };
+                    start(lanes, &view, &root, (keys.as_ptr(), table.lpm_bits), out.as_mut_ptr(), count);
+                }
+            }
+            loop {
+                let walk = if A::WORDS == 1 { Lanes::walk::<false> } else { Lanes::walk::<true> };
+                walk(lanes, &view, out.as_mut_ptr());
+                let going = lanes.sets(|key, set, rest| {
+                    let line = view.pool.wrapping_add((set.line() as usize) << 6);
+                    let (to, rest) = search::<A, Avx512>(&view, view.formats, line, A::from_wide(rest), &mut out[key]);
+                    prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
+                    (to, rest.wide())
+                });
+                if !going {
+                    break;
+                }
+            }
+        }
+        if table.forest.values.len() * view.stride > NEAR {
+            out.iter().for_each(|&value| prefetch(value));
+        }
+    }
+}
+
+/// What all keys of a table without exact keys see first.
+#[cfg(target_arch = "x86_64")]
+fn root<A: Address>(table: &Table<A>, view: &View<'_>) -> super::lanes::Root {
+    let mut root = super::lanes::Root { routes: Default::default(), gate: (0, 0), child: table.root };
+    if table.root.is_set() {
+        let (pool, formats) = (&table.forest.pool, &table.forest.formats);
+        let line = pool.line(table.root.line());
+        let set: super::set::Set<A> = formats.read(line, pool);
+        let number = |cell: u64| view.values.wrapping_add(cell as usize * view.stride);
+        let value = |(index, cell)| {
+            if view.numbered { number(cell) } else { formats.cell_at(line, pool, index) }
+        };
+        let routes = set.routes.iter().enumerate().rev();
+        root.routes = routes.map(|(index, r)| (r.addr.wide(), r.len, value((index, r.cell)))).collect();
+        root.gate = set.gate.map_or((0, 0), |gate| (gate.addr.wide(), gate.len));
+        root.child = set.gate.map_or(Ref::NULL, |gate| gate.child);
+    }
+    root
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn lookup_avx2<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
+    // SAFETY: this function's features are the matcher's.
+    unsafe { lookup_with::<A, super::matcher::Avx2>(table, keys, out) }
+}
+
+/// # Safety
+/// The processor has what the matcher needs.
+#[inline(always)]
+unsafe fn lookup_with<A: Address, M: Matcher>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
+    let view = View::new(table);
+    let none = Cursor { at: view.pool, rest: A::from_wide(0), key: 0, shift: 0, size: 0 };
+    let mut way = Way { nodes: [none; CHUNK], sets: [none; CHUNK], at_nodes: 0, at_sets: 0 };
+    let words = table.exact_words + A::WORDS;
+    out.fill(std::ptr::null());
+    for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
+        let count = out.len().min(keys.len() / words);
+        let out = &mut out[..count];
+        // SAFETY: the table's blocks are whole: each `Ref` in a line or slot names one in the pool, of the form that it says.
+        unsafe {
+            match &table.directory {
+                Some(directory) => first_lines::<A, M>(&view, table, directory, keys, out, |index, to, rest| {
+                    way.go(&view, to, rest, index as u16);
+                }),
+                None => {
+                    for (index, key) in keys.chunks_exact(words).take(count).enumerate() {
+                        let address = A::from_words(key, table.lpm_bits);
+                        way.go(&view, table.root, address, index as u16);
+                    }
+                }
+            }
+            while way.at_nodes + way.at_sets > 0 {
+                while way.at_nodes > 0 {
+                    step_nodes(&view, &mut way, out);
+                }
+                step_sets::<A, M>(&view, &mut way, out);
+            }
+        }
+        if table.forest.values.len() * view.stride > NEAR {
+            out.iter().for_each(|&value| prefetch(value));
+        }
+    }
+}
+
+/// Passes 1 to 3. `go_on` gets the keys that have more behind a gate: their position, where they go, the rest of the address.
+///
+/// # Safety
+/// The processor has what the matcher needs.
+#[inline(always)]
+unsafe fn first_lines<A: Address, M: Matcher>(
+    view: &View<'_>,
+    table: &Table<A>,
+    directory: &Directory,
+    keys: &[u64],
+    out: &mut [*const u8],
+    mut go_on: impl FnMut(usize, Ref, A),
+) {
+    let words = table.exact_words + A::WORDS;
+    let mut hashes = [0; CHUNK];
+    let mut slots = [0; CHUNK];
+    let count = out.len();
+    let keys = || keys.chunks_exact(words).take(count);
+    let (all, tags) = (directory.slots(), directory.tags.as_ptr());
+    for ((key, hash), slot) in keys().zip(&mut hashes).zip(&mut slots) {
+        *hash = directory.hash.words(&key[..table.exact_words]);
+        *slot = directory::home(*hash, all);
+        prefetch(tags.wrapping_add(*slot));
+    }
+    for (hash, slot) in hashes[..count].iter().zip(&mut slots) {
+        let (same, free) = window(&directory.tags, *slot, directory::tag(*hash));
+        // The first with the right tag is nearly always the one. If there is none, any line will do: its key differs.
+        let first = (same & (free & free.wrapping_neg()).wrapping_sub(1)).trailing_zeros() as usize & 31;
+        let at = *slot + first;
+        *slot = if at >= all { at - all } else { at };
+        prefetch(directory.lines.as_ptr().wrapping_add(*slot).cast());
+    }
+    for (index, (key, (&hash, &slot))) in keys().zip(hashes.iter().zip(&slots)).enumerate() {
+        let (exact, address) = key.split_at(table.exact_words);
+        let slot = if directory.is(slot, exact) {
+            slot
+        } else if let Some(slot) = directory.find_hashed(exact, hash) {
+            slot
+        } else {
+            continue;
+        };
+        let address = A::from_words(address, table.lpm_bits);
+        let line = directory.lines[slot].as_ptr();
+        // SAFETY: a line of the directory, whose formats these are.
+        let (child, rest) = unsafe { search::<A, M>(view, &table.formats, line, address, &mut out[index]) };
+        if !child.is_null() {
+            go_on(index, child, rest);
+        }
+    }
+}
+
+impl<A: Address> Way<A> {
+    /// Sends a key on to what `to` names, and asks for the word or line that it will see there.
+    #[inline(always)]
+    fn go(&mut self, view: &View<'_>, to: Ref, address: A, key: u16) {
+        let block = view.pool.wrapping_add((to.line() as usize) << 6);
+        let (stride, size) = (to.stride(), to.size());
+        let byte = PREAMBLE + ((address.top(stride) as usize) << size);
+        let at = if to.is_set() { block } else { block.wrapping_add(byte & !7) };
+        prefetch(at);
+        // Written to both lists, kept in one: which is hard to predict.
+        let (nodes, sets) = (self.at_nodes & (CHUNK - 1), self.at_sets & (CHUNK - 1));
+        let (shift, size) = ((byte & 7) as u8 * 8, size as u8);
+        self.nodes[nodes] = Cursor { at, rest: address.step(stride), key, shift, size };
+        self.sets[sets] = Cursor { at, rest: address, key, shift, size };
+        self.at_nodes += usize::from(!to.is_null() & !to.is_set());
+        self.at_sets += usize::from(to.is_set());
+    }
+}
+
+/// One slot for each key at a node.
+///
+/// # Safety
+/// Cursors point into the pool of `view`.
+#[inline(always)]
+unsafe fn step_nodes<A: Address>(view: &View<'_>, way: &mut Way<A>, out: &mut [*const u8]) {
+    let count = std::mem::take(&mut way.at_nodes);
+    for index in 0..count {
+        let cursor = way.nodes[index & (CHUNK - 1)];
+        // SAFETY: an aligned word inside of a node.
+        let word = u64::from_le(unsafe { cursor.at.cast::<u64>().read() }) >> cursor.shift;
+        let word = word & MASKS[cursor.size as usize & INNER as usize];
+        let number = word as usize & ((1 << NUMBER_BITS) - 1);
+        let out = &mut out[cursor.key as usize];
+        *out = if number != 0 { view.values.wrapping_add(number * view.stride) } else { *out };
+        way.go(view, Ref(word >> NUMBER_BITS), cursor.rest, cursor.key);
+    }
+}
+
+/// The lines of all keys at a set.
+///
+/// # Safety
+/// Cursors point into the pool of `view`, and the processor has what the matcher needs.
+#[inline(always)]
+unsafe fn step_sets<A: Address, M: Matcher>(view: &View<'_>, way: &mut Way<A>, out: &mut [*const u8]) {
+    let count = std::mem::take(&mut way.at_sets);
+    for index in 0..count {
+        let Cursor { at, rest, key, .. } = way.sets[index & (CHUNK - 1)];
+        // SAFETY: a set's line in the pool, whose formats these are.
+        let (child, rest) = unsafe { search::<A, M>(view, view.formats, at, rest, &mut out[key as usize]) };
+        if !child.is_null() {
+            way.go(view, child, rest, key);
+        }
+    }
+}
+
+/// The longest prefix in a line goes to `out`; then what is behind its gate, if the address passes, with the rest of the address.
+///
+/// # Safety
+/// `line` is a line of a set of these formats, and the processor has what the matcher needs.
+#[inline(always)]
+unsafe fn search<A: Address, M: Matcher>(
+    view: &View<'_>,
+    formats: &Formats,
+    line: *const u8,
+    address: A,
+    out: &mut *const u8,
+) -> (Ref, A) {
+    // SAFETY: all offsets of a format lie within the line (`Format::new`), and shifts end 16 bytes before it does.
+    unsafe {
+        let head = load(line.add(HEAD));
+        let format = &formats.formats[(head >> 8 & 15) as usize];
+        let shifts = line.add(format.shifts as usize);
+        let mask = match format.width {
+            4 => M::narrow(line, shifts, address.top(32) as u32),
+            8 => M::middle(line, shifts, address.top(64)),
+            _ => matches_wide(line, shifts, address.wide()),
+        } & ((1 << (head & 15)) - 1);
+        let lane = mask.trailing_zeros() as usize & 15;
+        let cells = line.add(format.cells as usize);
+        let mut cell = cells.wrapping_add(lane * formats.cell);
+        if format.kind == Kind::Apart {
+            cell = view.pool.wrapping_add((load(cells) as u32 as usize) << 6).wrapping_add(lane * 8);
+            prefetch(cell);
+        }
+        if view.numbered {
+            let number = if mask != 0 { load(cell) as u32 as usize } else { 0 };
+            cell = view.values.wrapping_add(number * view.stride);
+        }
+        *out = select_unpredictable(mask != 0, cell, *out);
+        if format.kind != Kind::Gated {
+            return (Ref::NULL, address);
+        }
+        let gate = line.add(format.gate as usize);
+        let bits = match format.width {
+            4 => u128::from(load(gate) as u32) << 96,
+            8 => u128::from(load(gate)) << 64,
+            _ => u128::from_le(gate.cast::<u128>().read_unaligned()),
+        };
+        let len = (head >> 16 & 255) as u32;
+        let passes = address.shares(A::from_wide(bits), len);
+        let child = if passes { load(gate.add(format.width as usize)) } else { 0 };
+        (Ref(child), address.skip(len))
+    }
+}
+
+/// Prefixes of 128 bits, at most 3.
+///
+/// # Safety
+/// 48 bytes may be read at `line` and 3 at `shifts`.
+#[inline(always)]
+unsafe fn matches_wide(line: *const u8, shifts: *const u8, address: u128) -> u32 {
+    (0..3).fold(0, |mask, index| {
+        // SAFETY: the caller's promise.
+        let (prefix, shift) = unsafe { (line.cast::<u128>().add(index).read(), *shifts.add(index)) };
+        let differs = (u128::from_le(prefix) ^ address).checked_shr(u32::from(shift)).unwrap_or(0);
+        mask | u32::from(differs == 0) << index
+    })
+}
+
+/// # Safety
+/// Eight bytes may be read.
+#[inline(always)]
+unsafe fn load(from: *const u8) -> u64 {
+    // SAFETY: the caller's promise.
+    u64::from_le(unsafe { from.cast::<u64>().read_unaligned() })
+}
+
+#[inline(always)]
+fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, for any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// The `len` bytes of a value that a lookup found.
+pub(super) fn bytes<A>(_table: &Table<A>, value: *const u8, len: usize) -> Option<&[u8]> {
+    // SAFETY: a lookup in this table gave it: a cell or value of at least so many bytes in the table's memory, which stays as long
+    // as nobody changes the table.
+    (!value.is_null()).then(|| unsafe { std::slice::from_raw_parts(value, len) })
+}

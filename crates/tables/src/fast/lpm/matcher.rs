@@ -1,0 +1,112 @@
+//! [`Matcher`]: which prefixes of a line an address has, as wide as the processor compares.
+#![allow(unsafe_code)]
+
+/// Compares an address with all prefixes of a line at once. Bit `n` of an answer is for the line's prefix `n`; bits of prefixes
+/// that the line doesn't have say nothing.
+pub(super) trait Matcher {
+    /// Prefixes of 32 bits, at most 16.
+    ///
+    /// # Safety
+    /// `line` is the start of an aligned line, sixteen bytes may be read at `shifts`, and the processor has what the matcher needs.
+    unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32) -> u32;
+
+    /// Prefixes of 64 bits, at most 8.
+    ///
+    /// # Safety
+    /// As for [`Matcher::narrow`].
+    unsafe fn middle(line: *const u8, shifts: *const u8, address: u64) -> u32;
+}
+
+/// One after the other.
+pub(super) struct Scalar;
+
+impl Matcher for Scalar {
+    #[inline(always)]
+    unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32) -> u32 {
+        (0..10).fold(0, |mask, index| {
+            // SAFETY: ten prefixes of four bytes are within the line, and ten shifts.
+            let (prefix, shift) = unsafe { (line.cast::<u32>().add(index).read(), *shifts.add(index)) };
+            let differs = u64::from(u32::from_le(prefix) ^ address) >> (shift & 63);
+            mask | u32::from(differs == 0) << index
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn middle(line: *const u8, shifts: *const u8, address: u64) -> u32 {
+        (0..6).fold(0, |mask, index| {
+            // SAFETY: six prefixes of eight bytes are within the line, and six shifts.
+            let (prefix, shift) = unsafe { (line.cast::<u64>().add(index).read(), *shifts.add(index)) };
+            let differs = (u64::from_le(prefix) ^ address).checked_shr(u32::from(shift)).unwrap_or(0);
+            mask | u32::from(differs == 0) << index
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Matcher;
+    use std::arch::x86_64::*;
+
+    /// Needs AVX2.
+    pub(in super::super) struct Avx2;
+
+    impl Matcher for Avx2 {
+        #[inline(always)]
+        unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32) -> u32 {
+            // SAFETY: the caller's promise: AVX2, a whole line, sixteen bytes of shifts.
+            unsafe {
+                let address = _mm256_set1_epi32(address as i32);
+                let half = |prefixes: *const u8, shifts: *const u8| {
+                    let differs = _mm256_xor_si256(_mm256_load_si256(prefixes.cast()), address);
+                    let shifts = _mm256_cvtepu8_epi32(_mm_loadl_epi64(shifts.cast()));
+                    let same = _mm256_cmpeq_epi32(_mm256_srlv_epi32(differs, shifts), _mm256_setzero_si256());
+                    _mm256_movemask_ps(_mm256_castsi256_ps(same)) as u32
+                };
+                half(line, shifts) | half(line.add(32), shifts.add(8)) << 8
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn middle(line: *const u8, shifts: *const u8, address: u64) -> u32 {
+            // SAFETY: as above.
+            unsafe {
+                let address = _mm256_set1_epi64x(address as i64);
+                let half = |prefixes: *const u8, shifts: *const u8| {
+                    let differs = _mm256_xor_si256(_mm256_load_si256(prefixes.cast()), address);
+                    let shifts = _mm256_cvtepu8_epi64(_mm_loadl_epi64(shifts.cast()));
+                    let same = _mm256_cmpeq_epi64(_mm256_srlv_epi64(differs, shifts), _mm256_setzero_si256());
+                    _mm256_movemask_pd(_mm256_castsi256_pd(same)) as u32
+                };
+                half(line, shifts) | half(line.add(32), shifts.add(4)) << 4
+            }
+        }
+    }
+
+    /// Needs AVX-512 F.
+    pub(in super::super) struct Avx512;
+
+    impl Matcher for Avx512 {
+        #[inline(always)]
+        unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32) -> u32 {
+            // SAFETY: the caller's promise: AVX-512, a whole line, sixteen bytes of shifts.
+            unsafe {
+                let differs = _mm512_xor_si512(_mm512_load_si512(line.cast()), _mm512_set1_epi32(address as i32));
+                let shifts = _mm512_cvtepu8_epi32(_mm_loadu_si128(shifts.cast()));
+                u32::from(_mm512_cmpeq_epi32_mask(_mm512_srlv_epi32(differs, shifts), _mm512_setzero_si512()))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn middle(line: *const u8, shifts: *const u8, address: u64) -> u32 {
+            // SAFETY: as above.
+            unsafe {
+                let differs = _mm512_xor_si512(_mm512_load_si512(line.cast()), _mm512_set1_epi64(address as i64));
+                let shifts = _mm512_cvtepu8_epi64(_mm_loadl_epi64(shifts.cast()));
+                u32::from(_mm512_cmpeq_epi64_mask(_mm512_srlv_epi64(differs, shifts), _mm512_setzero_si512()))
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! [`Table`]: the directory of exact keys, if there are any, and the forest behind it.
+
+use super::address::Address;
+use super::batch;
+use super::directory::{Directory, KeyPlace};
+use super::forest::{Forest, ROOM, cell_bytes};
+use super::pool::Ref;
+use super::set::{Formats, HEAD, Route};
+
+/// A table with addresses that fit `A`.
+#[derive(Clone, Debug)]
+pub(super) struct Table<A> {
+    /// None if there is no exact key.
+    pub directory: Option<Directory>,
+    pub forest: Forest<A>,
+    /// Everything, if there is no exact key.
+    pub root: Ref,
+    /// Of the directory's lines.
+    pub formats: Formats,
+    pub exact_words: usize,
+    pub lpm_bits: u32,
+    longest_value: usize,
+    len: usize,
+}
+
+impl<A: Address> Table<A> {
+    pub(super) fn new(exact_bits: u32, lpm_bits: u32, longest_value: usize) -> Table<A> {
+        let room = if exact_bits == 0 { ROOM } else { KeyPlace::new(exact_bits).room() };
+        Table {
+            directory: (exact_bits > 0).then(|| Directory::new(exact_bits)),
+            forest: Forest::new(longest_value),
+            root: Ref::NULL,
+            formats: Formats::new(room, cell_bytes(longest_value)),
+            exact_words: exact_bits.div_ceil(64) as usize,
+            lpm_bits,
+            longest_value,
+            len: 0,
+        }
+    }
+
+    pub(super) fn insert(&mut self, exact: &[u64], prefix: &[u64], len: u32, value: &[u8]) -> bool {
+        let (addr, len) = self.prefix(prefix, len);
+        let value = &value[..value.len().min(self.longest_value)];
+        let route = Route { addr, len, cell: self.forest.cell(value) };
+        let replaced = match &mut self.directory {
+            None => {
+                let (root, replaced) = self.forest.insert(self.root, route);
+                self.root = root;
+                replaced
+            }
+            Some(directory) => {
+                let slot = directory.find_or_add(&exact[..self.exact_words]);
+                self.forest.insert_in_set(&self.formats, &mut directory.lines[slot], route)
+            }
+        };
+        self.len += usize::from(!replaced);
+        replaced
+    }
+
+    pub(super) fn remove(&mut self, exact: &[u64], prefix: &[u64], len: u32) -> bool {
+        let (addr, len) = self.prefix(prefix, len);
+        let removed = match &mut self.directory {
+            None => {
+                let (root, removed) = self.forest.remove(self.root, addr, len);
+                self.root = root;
+                removed
+            }
+            Some(directory) => {
+                let Some(slot) = directory.find(&exact[..self.exact_words]) else {
+                    return false;
+                };
+                let line = &mut directory.lines[slot];
+                let removed = self.forest.remove_in_set(&self.formats, line, addr, len);
+                if line[HEAD] == 0 && self.formats.read::<A>(line, &self.forest.pool).gate.is_none() {
+                    directory.remove(slot);
+                }
+                removed
+            }
+        };
+        self.len -= usize::from(removed);
+        removed
+    }
+
+    /// A prefix without host bits.
+    fn prefix(&self, words: &[u64], len: u32) -> (A, u32) {
+        let len = len.min(self.lpm_bits);
+        (A::from_words(words, self.lpm_bits).keep(len), len)
+    }
+
+    pub(super) fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
+        batch::lookup(self, keys, out);
+    }
+
+    pub(super) fn lookup(&self, key: &[u64]) -> Option<&[u8]> {
+        let mut out = [std::ptr::null()];
+        batch::lookup(self, key, &mut out);
+        batch::bytes(self, out[0], self.longest_value)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.forest.memory_bytes() + self.directory.as_ref().map_or(0, Directory::memory_bytes)
+    }
+}

@@ -1,0 +1,135 @@
+//! Ternary and range lookups with priorities: a packet classifier for any mixture of kinds of match.
+//!
+//! [`TernaryTable`] answers: *which of the entries that match is the strongest?* The parts:
+//!
+//! | what | where |
+//! |---|---|
+//! | an entry as value, mask and ranges | `rule.rs` |
+//! | entries and their values by number | `records.rs` |
+//! | eight rules side by side, chains of them | `blocks.rs` |
+//! | hash tables over common bits, nested | `tree.rs` |
+//! | which bits | `plan.rs` |
+//! | rearranging, a little with each change | `work.rs` |
+//! | lookups in batches | `search.rs`, `lanes.rs` |
+
+mod blocks;
+mod lanes;
+mod plan;
+mod records;
+mod rule;
+mod search;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod work;
+
+use super::KeyPlace;
+use rule::Shape;
+use tree::{ROOT, Tree};
+
+/// A table of entries with priorities.
+///
+/// Of the entries that match a key the one with the greatest priority wins; of equal ones that with the greatest sum of LPM prefix
+/// lengths; then that with the smallest sequence.
+///
+/// A change takes microseconds: it touches one place, and does a bounded piece of what rearranging is due. One writer; lookups may go
+/// on in any number of threads while nobody writes.
+#[derive(Clone)]
+pub struct TernaryTable {
+    tree: Tree,
+    kernel: search::Kernel,
+    /// Room for a rule in the making.
+    rule: Vec<u64>,
+}
+
+impl TernaryTable {
+    /// An empty table. `keys` says where each field lies in the `words` words of a lookup key; values are at most `longest_value` bytes.
+    ///
+    /// # Panics
+    /// A field lies outside the words, or one wider than a word doesn't start at a word.
+    pub fn new(keys: &[KeyPlace], words: usize, longest_value: usize) -> TernaryTable {
+        let shape = Shape::new(keys, words);
+        let kernel = search::kernel(shape.words);
+        TernaryTable { tree: Tree::new(shape, longest_value), kernel, rule: Vec::new() }
+    }
+
+    /// Adds an entry. `key` is its packed key, as [`crate::KeyLayout`] lays it out. `true`: there was an entry with this key and
+    /// priority; it has the new value now and keeps its sequence.
+    ///
+    /// # Panics
+    /// The key is one of another table, or the value longer than the longest.
+    pub fn insert(&mut self, key: &[u64], priority: i32, sequence: u64, value: &[u8]) -> bool {
+        self.tree.shape.rule(key, priority, sequence, &mut self.rule);
+        let found = self.tree.find(ROOT, &self.rule);
+        if let Some(id) = found {
+            self.tree.records.set_value(id, value);
+        } else {
+            let id = self.tree.records.add(&self.rule, value);
+            self.tree.insert(ROOT, id);
+        }
+        self.tree.work();
+        found.is_some()
+    }
+
+    /// Removes the entry with this key and priority. `false`: there is none.
+    ///
+    /// # Panics
+    /// The key is one of another table.
+    pub fn remove(&mut self, key: &[u64], priority: i32) -> bool {
+        self.tree.shape.rule(key, priority, 0, &mut self.rule);
+        let found = self.tree.remove(ROOT, &self.rule);
+        if let Some(id) = found {
+            self.tree.records.remove(id);
+        }
+        self.tree.work();
+        found.is_some()
+    }
+
+    /// Does a bounded piece of the rearranging that is due: some microseconds of work. `false`: nothing is. Changes do the same, so
+    /// there is no need to call it; after a great load it makes lookups as fast as they get.
+    pub fn tidy(&mut self) -> bool {
+        self.tree.work()
+    }
+
+    /// The first byte of the strongest matching entry's value, or null. At least 8 bytes may be read. Valid until the next change.
+    ///
+    /// # Panics
+    /// The key has too few words.
+    pub fn lookup(&self, key: &[u64]) -> *const u8 {
+        let mut out = [std::ptr::null()];
+        self.lookup_batch(&key[..self.tree.shape.words], &mut out);
+        out[0]
+    }
+
+    /// Looks up as many keys as `out` has places; `keys` has them one behind the other.
+    ///
+    /// # Panics
+    /// `keys` is of another length.
+    #[allow(unsafe_code)]
+    pub fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
+        assert_eq!(keys.len(), out.len() * self.tree.shape.words, "as many keys as results");
+        // SAFETY: the kernel was chosen for this machine and this number of words, and there are as many keys as results.
+        unsafe { (self.kernel)(&self.tree, keys, out) }
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.tree.records.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory that it holds, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<TernaryTable>() + self.tree.memory_bytes()
+    }
+}
+
+impl std::fmt::Debug for TernaryTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TernaryTable").field("entries", &self.len()).field("bytes", &self.memory_bytes()).finish()
+    }
+}
