@@ -4,11 +4,10 @@ use crate::algorithm;
 use crate::frame::Frame;
 use crate::lookup::Target;
 use crate::machine::Machine;
-use crate::memory::Object;
 use crate::meter::Colour;
 use crate::program::{ApplySite, Pc, Reg};
 use crate::words::mask64;
-use ir::{ExternKind, Loc, MeterUnit, TableId};
+use ir::{ExternKind, HashAlgorithm, Loc, Pipeline, TableId};
 
 impl<const T: bool> Machine<'_, T> {
     /// Looks up, notes the hit, and moves the action's data to where its body expects them. A miss is green to a direct meter.
@@ -58,13 +57,11 @@ impl<const T: bool> Machine<'_, T> {
         target: Target,
     ) -> (Option<u32>, u32, Option<u32>) {
         let table = &self.memory.tables[site.table];
-        let profile = self.pipeline.tables.get(TableId(site.table as u32)).and_then(|t| t.implementation);
-        let object = profile.and_then(|id| self.memory.objects.get(id.0 as usize));
-        let Some(Object::Members(members)) = object else { return (None, 0, None) };
+        let Some(members) = self.memory.members(self.pipeline, site.table) else { return (None, 0, None) };
         let member = match target {
             Target::Member(member) => Some(member),
             Target::Group(group) => members.groups.get(&group).filter(|places| !places.is_empty()).map(|places| {
-                let hash = self.selector_hash(frame, site, profile);
+                let hash = self.selector_hash(frame, site);
                 places[(hash % places.len() as u64) as usize]
             }),
             Target::Arm(_) => None,
@@ -83,53 +80,33 @@ impl<const T: bool> Machine<'_, T> {
     }
 
     /// bmv2's choice: the hash of the selector keys in their order, packed without gaps, cut to the selector's output width.
-    fn selector_hash(&self, frame: &Frame, site: &ApplySite, profile: Option<ir::ExternId>) -> u64 {
-        let kind = profile.and_then(|id| self.pipeline.externs.get(id)).map(|object| &object.kind);
-        let Some(ExternKind::ActionSelector { algorithm, output_width, .. }) = kind else { return 0 };
+    fn selector_hash(&self, frame: &Frame, site: &ApplySite) -> u64 {
+        let Some((algorithm, output_width)) = selector(self.pipeline, site.table) else { return 0 };
         let keys: Vec<Reg> = self.memory.tables[site.table].shape.selector.iter().map(|key| site.keys[*key]).collect();
         let mut bits = crate::wire::BitBuffer::default();
         push_data(frame, &keys, &mut bits);
-        algorithm::hash(*algorithm, bits.bytes()) & mask64(*output_width)
+        algorithm::hash(algorithm, bits.bytes()) & mask64(output_width)
     }
 
-    /// Restarts the idle time; v1model: counts and meters.
+    /// Notes a hit; v1model: the colour of the direct meter goes to the frame, and to the variable that the program gave it.
     #[inline]
     fn hit(&mut self, frame: &mut Frame, table: usize, slot: u32) {
-        let now = self.memory.now;
-        let entries = &mut self.memory.tables[table];
-        let entry = &mut entries.slots[slot as usize];
-        if entries.restart_on_hit {
-            entry.active = now;
-        }
-        if entries.count_on_hit {
-            entry.counter.packets = entry.counter.packets.wrapping_add(1);
-            entry.counter.bytes = entry.counter.bytes.wrapping_add(u64::from(frame.ingress_length));
-        }
-        if entries.meter_on_hit {
-            let colour = self.mark_direct(frame, table, Colour::Green, None);
-            frame.colours[table] = colour as u8;
-            let declared = self.pipeline.tables.get(TableId(table as u32));
-            if let Some(var) = declared.and_then(|t| t.meter_result) {
-                let reg = self.program.var_regs[var.0 as usize];
-                frame.set(Some(reg), u64::from(crate::call::v1model_colour(colour)));
-            }
+        let Some(colour) = self.memory.hit(self.pipeline, table, slot, frame.ingress_length) else { return };
+        frame.colours[table] = colour as u8;
+        let declared = self.pipeline.tables.get(TableId(table as u32));
+        if let Some(var) = declared.and_then(|t| t.meter_result) {
+            let reg = self.program.var_regs[var.0 as usize];
+            frame.set(Some(reg), u64::from(crate::call::v1model_colour(colour)));
         }
     }
+}
 
-    /// Meters a packet with the direct meter of the entry that it hit; green if there is none or it is not configured.
-    pub(crate) fn mark_direct(&mut self, frame: &Frame, table: usize, before: Colour, size: Option<u64>) -> Colour {
-        let now = self.memory.now;
-        let kind = self.pipeline.tables.get(TableId(table as u32)).and_then(|t| t.direct_meter);
-        let kind = kind.and_then(|id| self.pipeline.externs.get(id)).map(|object| &object.kind);
-        let size = match kind {
-            Some(ExternKind::DirectMeter { unit: MeterUnit::Packets }) => 1,
-            _ => size.unwrap_or(u64::from(frame.ingress_length)),
-        };
-        // While a hit is being noted, `hits` has it already.
-        let slot = frame.hits[table].checked_sub(1);
-        let slots = &mut self.memory.tables[table].slots;
-        let meter = slot.and_then(|slot| slots.get_mut(slot as usize)).and_then(|entry| entry.meter.as_mut());
-        meter.map_or(before, |meter| meter.mark(size, before, now))
+/// Algorithm and output width in bits of the action selector that a table uses.
+pub(crate) fn selector(pipeline: &Pipeline, table: usize) -> Option<(HashAlgorithm, u32)> {
+    let profile = pipeline.tables.get(TableId(table as u32)).and_then(|t| t.implementation)?;
+    match pipeline.externs.get(profile)?.kind {
+        ExternKind::ActionSelector { algorithm, output_width, .. } => Some((algorithm, output_width)),
+        _ => None,
     }
 }
 

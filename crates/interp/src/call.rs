@@ -8,7 +8,7 @@ use crate::memory::{DigestMessage, MAX_WAITING, Object};
 use crate::meter::Colour;
 use crate::program::{Call, CallArg, Reg};
 use crate::words::{self, mask64, mask128};
-use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc, MeterUnit};
+use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc};
 use tables::Action;
 
 /// v1model's number of a colour: 0 green, 1 yellow, 2 red.
@@ -140,7 +140,8 @@ impl<const T: bool> Machine<'_, T> {
             }
             ExternFn::MeterExecute => {
                 let before = self.colour_arg(frame, call);
-                let colour = self.mark(frame, place, index, before);
+                let bytes = u64::from(frame.ingress_length);
+                let colour = self.memory.mark(self.pipeline, object, index, before, bytes);
                 give(frame, call, self.colour_result(colour));
             }
             ExternFn::DirectMeterExecute => {
@@ -153,10 +154,11 @@ impl<const T: bool> Machine<'_, T> {
                     Arch::Pna => {
                         let before = self.colour_arg(frame, call);
                         let bytes = match call.args.get(2) {
-                            Some(CallArg::Value(reg)) => Some(frame.words(*reg)[0]),
-                            _ => None,
+                            Some(CallArg::Value(reg)) => frame.words(*reg)[0],
+                            _ => u64::from(frame.ingress_length),
                         };
-                        self.mark_direct(frame, table, before, bytes)
+                        let slot = frame.hits[table].checked_sub(1);
+                        self.memory.mark_direct(self.pipeline, table, slot, before, bytes)
                     }
                 };
                 give(frame, call, self.colour_result(colour));
@@ -198,20 +200,6 @@ impl<const T: bool> Machine<'_, T> {
 
     fn colour_result(&self, colour: Colour) -> u128 {
         u128::from(self.program.colours[colour as usize])
-    }
-
-    /// Meters with an indexed meter; one that isn't configured or doesn't exist leaves the colour.
-    fn mark(&mut self, frame: &Frame, object: usize, index: u64, before: Colour) -> Colour {
-        let kind = self.pipeline.externs.values().nth(object).map(|o| &o.kind);
-        let size = match kind {
-            Some(ExternKind::Meter { unit: MeterUnit::Packets, .. }) => 1,
-            _ => u64::from(frame.ingress_length),
-        };
-        let now = self.memory.now;
-        match self.memory.objects.get_mut(object) {
-            Some(Object::Meter(_, meters)) => meters.get_mut(&index).map_or(before, |m| m.mark(size, before, now)),
-            _ => before,
-        }
     }
 
     fn call_hash(&mut self, frame: &mut Frame, call: &Call) {
@@ -319,12 +307,23 @@ impl<const T: bool> Machine<'_, T> {
     }
 
     fn expire_time(&self, table: usize, profile: u8) -> u64 {
-        let times = self.memory.state.expire_times();
+        let times = &self.memory.expire_times;
         let fallback = || self.program.default_expire_profile[table].and_then(|profile| times.get(&profile));
         times.get(&profile).or_else(fallback).copied().unwrap_or(0)
     }
 
     fn add_entry(&mut self, frame: &Frame, call: &Call, table: usize) -> Option<u32> {
+        let (action, timeout) = self.new_entry(frame, call, table)?;
+        let key = self.memory.tables[table].missed_key();
+        let entry = self.memory.state.add_from_data_plane(ir::TableId(table as u32), key, action, timeout)?;
+        let now = self.memory.now;
+        let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
+        self.memory.watch(table as u32, slot);
+        Some(slot)
+    }
+
+    /// Action and idle time of the entry that `add_entry` asks for; `None` if the table can't take one.
+    pub(crate) fn new_entry(&self, frame: &Frame, call: &Call, table: usize) -> Option<(Action, u64)> {
         let Some(CallArg::Action(action)) = call.args.get(1) else { return None };
         let keys = &self.memory.tables[table].shape;
         if keys.places.is_empty() || keys.places.iter().any(|place| place.kind != ir::MatchKind::Exact) {
@@ -342,14 +341,8 @@ impl<const T: bool> Machine<'_, T> {
             value.resize(field.words, 0);
             args.extend(value);
         }
-        let key = self.memory.tables[table].missed_key();
         let timeout = self.expire_time(table, scalar(frame, call, 3) as u8);
-        let action = Action::Call(*action, args.into_boxed_slice());
-        let entry = self.memory.state.add_from_data_plane(ir::TableId(table as u32), key, action, timeout)?;
-        let now = self.memory.now;
-        let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
-        self.memory.watch(table as u32, slot);
-        Some(slot)
+        Some((Action::Call(*action, args.into_boxed_slice()), timeout))
     }
 
     fn call_random(&mut self, frame: &mut Frame, call: &Call) {

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::decode::{LoadError, decode};
 use crate::frame::{Frame, FramePool};
 use crate::machine::Machine;
-use crate::memory::{DigestMessage, IdleEntry, MAX_WAITING, Memory, Object};
+use crate::memory::{DigestMessage, IdleEntry, MAX_WAITING, Memory};
 use crate::output::Outputs;
 use crate::pass::{Pass, Stage};
 use crate::program::{CallArg, Program};
@@ -16,7 +16,7 @@ use num_bigint::BigUint;
 use packet::ReasonTable;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tables::{CounterData, EntryId, State, WriteBatch, WriteError, words_for};
+use tables::{CounterData, EntryId, State, WriteBatch, WriteError};
 
 /// The reference engine. One packet at a time; the definition of what a program means.
 pub struct Interp {
@@ -38,14 +38,7 @@ impl Interp {
         let program = decode(&pipeline)?;
         let state = State::new(pipeline.clone())?;
         let mut memory = Memory::new(&pipeline, state, config.seed);
-        // In a table whose actions say when the idle time restarts, a mere hit does not.
-        for call in program.codes.iter().flat_map(|code| &code.calls) {
-            if let (ExternFn::SetEntryExpireTime | ExternFn::RestartExpireTimer, Some(CallArg::Table(table))) =
-                (call.func, call.args.first())
-            {
-                memory.tables[*table].restart_on_hit = false;
-            }
-        }
+        restart_by_call(&program, &mut memory);
         Ok(Interp {
             reasons: reasons::table(&pipeline),
             pipeline,
@@ -179,35 +172,17 @@ impl Interp {
 
     /// The value of an indexed counter. Packets and bytes are both counted, whatever its unit.
     pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        match self.memory.objects.get(counter.index())? {
-            Object::Counter(array) => match array.get(index)? {
-                [packets, bytes] => Some(CounterData { packets: *packets, bytes: *bytes }),
-                _ => None,
-            },
-            _ => None,
-        }
+        self.memory.counter(counter, index)
     }
 
     /// How many elements a counter, meter or register has.
     pub fn array_len(&self, object: ExternId) -> Option<u64> {
-        match self.memory.objects.get(object.index())? {
-            Object::Counter(array) | Object::Register(array, _) => Some(array.len()),
-            Object::Meter(size, _) => Some(*size),
-            _ => None,
-        }
+        self.memory.array_len(object)
     }
 
     /// The leaves of a register's element.
     pub fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        let Object::Register(array, types) = self.memory.objects.get(register.index())? else { return None };
-        let mut words = array.get(index)?;
-        let mut leaves = Vec::new();
-        for ty in types {
-            let (own, rest) = words.split_at_checked(words_for(ty.width()))?;
-            leaves.push(tables::big_from_words(own));
-            words = rest;
-        }
-        Some(leaves)
+        self.memory.register(register, index)
     }
 
     /// The direct counter of an entry.
@@ -236,6 +211,17 @@ impl Interp {
         match (found.next(), found.next()) {
             (Some((id, _)), None) => Some(id),
             _ => self.pipeline.tables.iter().find(|(_, t)| t.preamble.name == name).map(|(id, _)| id),
+        }
+    }
+}
+
+/// In a table whose actions say when the idle time restarts, a mere hit does not restart it.
+pub(crate) fn restart_by_call(program: &Program, memory: &mut Memory) {
+    for call in program.codes.iter().flat_map(|code| &code.calls) {
+        if let (ExternFn::SetEntryExpireTime | ExternFn::RestartExpireTimer, Some(CallArg::Table(table))) =
+            (call.func, call.args.first())
+        {
+            memory.tables[*table].restart_on_hit = false;
         }
     }
 }

@@ -6,6 +6,8 @@
 //! It shares no lookup code with `tables`, so that one can check the other: of that crate it uses what an entry is, the
 //! validation of writes, and the control plane's [`tables::State`].
 //!
+//! Another engine need not write the externs again: [`host`] lends them.
+//!
 //! # Choices where specifications leave one
 //!
 //! - Variables are 0 when a packet enters the pipeline; fields of invalid headers read as 0, and writes to them are ignored.
@@ -25,10 +27,12 @@ mod algorithm;
 mod apply;
 mod call;
 mod config;
+mod crc;
 mod decode;
 mod engine;
 mod explain_call;
 mod frame;
+pub mod host;
 mod interp;
 mod lookup;
 mod machine;

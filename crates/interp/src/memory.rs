@@ -1,8 +1,8 @@
 //! What lives longer than a packet: tables, counters, meters, registers, digests, groups and sessions.
 
 use crate::lookup::Table;
-use crate::meter::Meter;
-use ir::{Entity, ExternId, ExternKind, Pipeline, TableId, Type};
+use crate::meter::{Colour, Meter};
+use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
@@ -62,9 +62,18 @@ impl Array {
         Some(&mut self.dense[first..first + self.stride])
     }
 
-    /// Gives all elements one value.
+    /// Gives all elements one value. What is allocated as a whole stays where it is in memory.
     pub fn fill(&mut self, value: &[u64]) {
-        *self = Array::new(self.size, value.into());
+        if self.dense.is_empty() {
+            *self = Array::new(self.size, value.into());
+        } else {
+            self.dense.chunks_exact_mut(self.stride.max(1)).for_each(|element| element.copy_from_slice(value));
+        }
+    }
+
+    /// All elements, one after the other, if they are allocated as a whole.
+    pub fn dense_mut(&mut self) -> Option<&mut [u64]> {
+        (!self.dense.is_empty()).then_some(&mut self.dense)
     }
 
     /// How many elements there are.
@@ -72,6 +81,9 @@ impl Array {
         self.size
     }
 }
+
+/// Of keys that only the control plane adds.
+type FastHash = foldhash::fast::RandomState;
 
 /// An action profile or selector as packets use it.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +100,7 @@ pub enum Object {
     /// Packets and bytes by index.
     Counter(Array),
     /// Configured meters by index.
-    Meter(u64, HashMap<u64, Meter>),
+    Meter(u64, HashMap<u64, Meter, FastHash>),
     /// Register elements with the types of their leaves.
     Register(Array, Vec<Type>),
     /// Profile or selector.
@@ -142,6 +154,8 @@ pub struct Memory {
     pub flow_id: u32,
     /// The control plane's words.
     pub state: State,
+    /// PNA: idle time in nanoseconds of each expire time profile.
+    pub expire_times: BTreeMap<u8, u64>,
     /// Nanoseconds, as given with the last packet or `advance_time`.
     pub now: u64,
 }
@@ -161,6 +175,7 @@ impl Memory {
             deadlines: BinaryHeap::new(),
             random: seed,
             flow_id: 0,
+            expire_times: state.expire_times().clone(),
             state,
             now: 0,
         };
@@ -218,7 +233,8 @@ impl Memory {
         }
     }
 
-    fn carry_out_object(&mut self, change: Change) {
+    /// Carries out a change that concerns no entry and no default action.
+    pub fn carry_out_object(&mut self, change: Change) {
         match change {
             Change::Member(profile, id) => {
                 let action = self.state.profile(profile).and_then(|p| p.members.get(&id)).map(|m| m.action.clone());
@@ -279,8 +295,10 @@ impl Memory {
                 Some(session) => drop(self.clones.insert(id, session.clone())),
                 None => drop(self.clones.remove(&id)),
             },
-            // Profiles are looked up when an entry asks for one.
-            Change::ExpireTime(_) => {}
+            Change::ExpireTime(profile) => match self.state.expire_times().get(&profile) {
+                Some(time) => drop(self.expire_times.insert(profile, *time)),
+                None => drop(self.expire_times.remove(&profile)),
+            },
             Change::Inserted(..)
             | Change::Modified(..)
             | Change::Deleted(..)
@@ -303,9 +321,29 @@ impl Memory {
     /// The entries whose idle time has passed; those of tables with auto delete are gone.
     pub fn expire(&mut self, now: u64) -> Vec<IdleEntry> {
         let mut idle = Vec::new();
+        while let Some((table, slot, kept)) = self.next_idle(now) {
+            let deleted = self.tables[table as usize].auto_delete;
+            if deleted {
+                self.tables[table as usize].remove(&kept);
+                self.tables[table as usize].settle();
+                self.state.remove_idle(TableId(table), &kept);
+            } else {
+                self.tell_again(table, slot, now);
+            }
+            if idle.len() < MAX_WAITING {
+                idle.push(IdleEntry { table: TableId(table), entry: kept, deleted });
+            } else {
+                self.lost += 1;
+            }
+        }
+        idle
+    }
+
+    /// An entry whose idle time has passed, with its table and slot. Either it is removed or [`Memory::tell_again`] is called.
+    pub fn next_idle(&mut self, now: u64) -> Option<(u32, u32, Arc<Entry>)> {
         while let Some(Reverse((deadline, table, slot, generation))) = self.deadlines.peek().copied() {
             if deadline > now {
-                break;
+                return None;
             }
             self.deadlines.pop();
             let entry = &mut self.tables[table as usize].slots[slot as usize];
@@ -320,36 +358,115 @@ impl Memory {
                 self.watch(table, slot);
                 continue;
             }
-            let Some(kept) = entry.entry.clone() else { continue };
-            let deleted = self.tables[table as usize].auto_delete;
-            if deleted {
-                self.tables[table as usize].remove(&kept);
-                self.tables[table as usize].settle();
-                self.state.remove_idle(TableId(table), &kept);
-            } else {
-                // Told once for each time that it passes.
-                self.tables[table as usize].slots[slot as usize].active = now;
-                self.watch(table, slot);
-            }
-            if idle.len() < MAX_WAITING {
-                idle.push(IdleEntry { table: TableId(table), entry: kept, deleted });
-            } else {
-                self.lost += 1;
+            if let Some(kept) = entry.entry.clone() {
+                return Some((table, slot, kept));
             }
         }
-        idle
+        None
+    }
+
+    /// The idle time of an entry begins anew: it is told of once for each time that it passes.
+    pub fn tell_again(&mut self, table: u32, slot: u32, now: u64) {
+        self.tables[table as usize].slots[slot as usize].active = now;
+        self.watch(table, slot);
+    }
+
+    /// Members and groups of the profile that a table uses.
+    pub fn members(&self, pipeline: &Pipeline, table: usize) -> Option<&Members> {
+        let profile = pipeline.tables.get(TableId(table as u32)).and_then(|t| t.implementation)?;
+        match self.objects.get(profile.index()) {
+            Some(Object::Members(members)) => Some(members),
+            _ => None,
+        }
     }
 
     /// The arguments of a member's action, of the profile that a table uses.
     pub fn member_args(&self, pipeline: &Pipeline, table: usize, member: u32) -> &[u64] {
-        let profile = pipeline.tables.get(TableId(table as u32)).and_then(|t| t.implementation);
-        match profile.and_then(|id| self.objects.get(id.index())) {
-            Some(Object::Members(members)) => match members.actions.get(&member) {
-                Some(Action::Call(_, args)) => args,
-                _ => &[],
-            },
+        match self.members(pipeline, table).and_then(|members| members.actions.get(&member)) {
+            Some(Action::Call(_, args)) => args,
             _ => &[],
         }
+    }
+
+    /// What a hit does: it restarts the idle time; v1model: it counts and meters, the colour then is given.
+    #[inline]
+    pub fn hit(&mut self, pipeline: &Pipeline, table: usize, slot: u32, length: u32) -> Option<Colour> {
+        let now = self.now;
+        let entries = &mut self.tables[table];
+        let entry = &mut entries.slots[slot as usize];
+        if entries.restart_on_hit {
+            entry.active = now;
+        }
+        if entries.count_on_hit {
+            entry.counter.packets = entry.counter.packets.wrapping_add(1);
+            entry.counter.bytes = entry.counter.bytes.wrapping_add(u64::from(length));
+        }
+        entries.meter_on_hit.then(|| self.mark_direct(pipeline, table, Some(slot), Colour::Green, u64::from(length)))
+    }
+
+    /// Meters `bytes` with an indexed meter (a packet meter: one packet); one that isn't configured or doesn't exist leaves the
+    /// colour as it was.
+    pub fn mark(&mut self, pipeline: &Pipeline, meter: ExternId, index: u64, before: Colour, bytes: u64) -> Colour {
+        let size = match pipeline.externs.get(meter).map(|object| &object.kind) {
+            Some(ExternKind::Meter { unit: MeterUnit::Packets, .. }) => 1,
+            _ => bytes,
+        };
+        match self.objects.get_mut(meter.index()) {
+            Some(Object::Meter(_, meters)) => meters.get_mut(&index).map_or(before, |m| m.mark(size, before, self.now)),
+            _ => before,
+        }
+    }
+
+    /// Meters `bytes` with the direct meter of an entry (a packet meter: one packet); the colour stays as it was if there
+    /// is no entry or its meter is not configured.
+    pub fn mark_direct(
+        &mut self,
+        pipeline: &Pipeline,
+        table: usize,
+        slot: Option<u32>,
+        before: Colour,
+        bytes: u64,
+    ) -> Colour {
+        let kind = pipeline.tables.get(TableId(table as u32)).and_then(|t| t.direct_meter);
+        let kind = kind.and_then(|id| pipeline.externs.get(id)).map(|object| &object.kind);
+        let size = match kind {
+            Some(ExternKind::DirectMeter { unit: MeterUnit::Packets }) => 1,
+            _ => bytes,
+        };
+        let slots = &mut self.tables[table].slots;
+        let meter = slot.and_then(|slot| slots.get_mut(slot as usize)).and_then(|entry| entry.meter.as_mut());
+        meter.map_or(before, |meter| meter.mark(size, before, self.now))
+    }
+
+    /// The value of an indexed counter.
+    pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        let Object::Counter(array) = self.objects.get(counter.index())? else { return None };
+        match array.get(index)? {
+            [packets, bytes] => Some(CounterData { packets: *packets, bytes: *bytes }),
+            _ => None,
+        }
+    }
+
+    /// How many elements a counter, meter or register has.
+    pub fn array_len(&self, object: ExternId) -> Option<u64> {
+        match self.objects.get(object.index())? {
+            Object::Counter(array) | Object::Register(array, _) => Some(array.len()),
+            Object::Meter(size, _) => Some(*size),
+            _ => None,
+        }
+    }
+
+    /// The leaves of a register's element.
+    pub fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        let Object::Register(array, types) = self.objects.get(register.index())? else { return None };
+        let mut words = array.get(index)?;
+        let mut leaves = Vec::new();
+        for ty in types {
+            let (own, rest) = words.split_at_checked(words_for(ty.width()))?;
+            leaves.push(tables::big_from_words(own));
+            words = rest;
+        }
+        Some(leaves)
     }
 
     /// The next random number (SplitMix64).
@@ -362,7 +479,7 @@ impl Memory {
 fn new_object(kind: &ExternKind) -> Object {
     match kind {
         ExternKind::Counter { size, .. } => Object::Counter(Array::new(*size, Box::new([0, 0]))),
-        ExternKind::Meter { size, .. } => Object::Meter(*size, HashMap::new()),
+        ExternKind::Meter { size, .. } => Object::Meter(*size, HashMap::default()),
         ExternKind::Register { size, elem, initial, .. } => {
             let mut words = Vec::new();
             for (index, ty) in elem.iter().enumerate() {

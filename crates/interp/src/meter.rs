@@ -44,9 +44,10 @@ impl Meter {
     pub fn mark(&mut self, size: u64, before: Colour, now: u64) -> Colour {
         // A clock that goes back adds nothing.
         let elapsed = u128::from(now.saturating_sub(self.updated));
+        // Products of two 64-bit numbers: they fit.
         self.updated = self.updated.max(now);
         let filled = |tokens: u128, rate: u64, burst: u64| {
-            tokens.saturating_add(elapsed.saturating_mul(u128::from(rate))).min(u128::from(burst) * SCALE)
+            tokens.saturating_add(elapsed * u128::from(rate)).min(u128::from(burst) * SCALE)
         };
         self.committed = filled(self.committed, self.config.cir, self.config.cburst);
         self.peak = filled(self.peak, self.config.pir, self.config.pburst);

@@ -71,7 +71,7 @@ impl<const T: bool> Machine<'_, T> {
             Op::InValueSet { index } => {
                 let (d, set, keys) = &code.value_sets[*index as usize];
                 let (layout, members) = &self.memory.value_sets[*set];
-                let found = members.iter().any(|member| member_matches(frame, layout, member, keys));
+                let found = members.iter().any(|m| member_matches(layout, m, |key| frame.words(keys[key])));
                 frame.slots[*d as usize] = u64::from(found);
                 if T {
                     let name = self.pipeline.value_sets.values().nth(*set).map(|s| s.preamble.name.clone());
@@ -230,11 +230,9 @@ impl Frame {
 }
 
 /// Whether a member of a value set matches.
-fn member_matches(frame: &Frame, layout: &KeyLayout, member: &[u64], keys: &[Reg]) -> bool {
-    layout.fields.iter().all(|field| {
-        let value = frame.words(keys[field.position]);
-        field_matches(field, member, value)
-    })
+/// Whether keys match a member of a value set. `key` gives the words of the key at a position.
+pub(crate) fn member_matches<'a>(layout: &KeyLayout, member: &[u64], key: impl Fn(usize) -> &'a [u64]) -> bool {
+    layout.fields.iter().all(|field| field_matches(field, member, key(field.position)))
 }
 
 fn field_matches(field: &KeyField, member: &[u64], value: &[u64]) -> bool {

@@ -14,7 +14,7 @@ use tables::CloneSession;
 /// `PNA_PORT_CPU`.
 pub const CPU_PORT: u32 = 0xffff_fffd;
 /// The pass number has three bits.
-const MAX_PASSES: u32 = 7;
+pub const MAX_PASSES: u32 = 7;
 
 impl<const T: bool> Pass<'_, T> {
     /// Runs a received packet and all that becomes of it.

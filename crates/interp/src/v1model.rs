@@ -12,10 +12,11 @@ use tables::{CloneSession, Replica};
 /// `egress_spec` of a packet that is dropped.
 pub const DROP_PORT: u64 = 511;
 /// How often a packet may be resubmitted, recirculated and cloned in all.
-const MAX_PASSES: u32 = 32;
+pub const MAX_PASSES: u32 = 32;
 
 /// Values of `standard_metadata.instance_type`.
-mod instance {
+#[allow(missing_docs)] // the names are those of bmv2
+pub mod instance {
     pub const NORMAL: u32 = 0;
     pub const INGRESS_CLONE: u32 = 1;
     pub const EGRESS_CLONE: u32 = 2;

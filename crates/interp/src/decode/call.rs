@@ -4,7 +4,7 @@ use crate::algorithm;
 use crate::decode::Fault;
 use crate::decode::body::Decoder;
 use crate::program::{Call, CallArg, Op, Reg};
-use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HashAlgorithm, Inst, Term, Value};
+use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HashAlgorithm, Inst, Pipeline, Term, Value};
 
 /// Whether the function itself sets variables of the program (the architecture's metadata).
 pub(super) fn writes_variables(func: ExternFn) -> bool {
@@ -19,8 +19,25 @@ pub(super) fn extern_call(
     args: &[Arg],
     results: &[Value],
 ) -> Result<(), Fault> {
+    let pipeline = decoder.pipeline;
+    let call = checked_call(pipeline, object, func, args, results, &mut |value| decoder.value(value))?;
+    let index = decoder.code.calls.len() as u32;
+    decoder.code.calls.push(call);
+    decoder.emit(Op::Call { index });
+    Ok(())
+}
+
+/// The call with its values where `place` says they are. What it is called on and with is as the function needs it.
+pub(crate) fn checked_call(
+    pipeline: &Pipeline,
+    object: Option<ExternId>,
+    func: ExternFn,
+    args: &[Arg],
+    results: &[Value],
+    place: &mut dyn FnMut(Value) -> Result<Reg, Fault>,
+) -> Result<Call, Fault> {
     let kind = match object {
-        Some(id) => Some(&decoder.pipeline.externs.get(id).ok_or_else(|| format!("{id} does not exist"))?.kind),
+        Some(id) => Some(&pipeline.externs.get(id).ok_or_else(|| format!("{id} does not exist"))?.kind),
         None => None,
     };
     if !object_fits(func, kind) {
@@ -38,19 +55,16 @@ pub(super) fn extern_call(
             let found = algorithm::by_name(text).ok_or_else(|| format!("there is no hash algorithm {text}"))?;
             algorithm = Some(found);
         }
-        decoded.push(call_arg(decoder, arg)?);
+        decoded.push(call_arg(pipeline, arg, place)?);
     }
     check_args(func, &decoded)?;
-    let results: Result<Vec<Reg>, Fault> = results.iter().map(|value| decoder.value(*value)).collect();
+    let results: Result<Vec<Reg>, Fault> = results.iter().map(|value| place(*value)).collect();
     let results = results?;
     check_results(func, kind, &results)?;
     if names_algorithm(func) && algorithm.is_none() {
         algorithm = Some(HashAlgorithm::Csum16);
     }
-    let index = decoder.code.calls.len() as u32;
-    decoder.code.calls.push(Call { object, func, args: decoded, results, algorithm });
-    decoder.emit(Op::Call { index });
-    Ok(())
+    Ok(Call { object, func, args: decoded, results, algorithm })
 }
 
 fn names_algorithm(func: ExternFn) -> bool {
@@ -161,25 +175,27 @@ fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> 
     }
 }
 
-fn call_arg(decoder: &mut Decoder<'_>, arg: &Arg) -> Result<CallArg, Fault> {
+fn call_arg(
+    pipeline: &Pipeline,
+    arg: &Arg,
+    place: &mut dyn FnMut(Value) -> Result<Reg, Fault>,
+) -> Result<CallArg, Fault> {
     Ok(match arg {
-        Arg::Value(value) => CallArg::Value(decoder.value(*value)?),
+        Arg::Value(value) => CallArg::Value(place(*value)?),
         Arg::Values(values) => {
-            let regs: Result<Vec<Reg>, Fault> = values.iter().map(|value| decoder.value(*value)).collect();
+            let regs: Result<Vec<Reg>, Fault> = values.iter().map(|value| place(*value)).collect();
             CallArg::Values(regs?)
         }
         Arg::Str(text) => CallArg::Str(text.clone()),
-        Arg::Vars(vars) => {
-            for var in vars {
-                decoder.var(*var)?;
-            }
-            CallArg::Vars(vars.clone())
-        }
-        Arg::Table(table) => match decoder.pipeline.tables.get(*table) {
+        Arg::Vars(vars) => match vars.iter().find(|var| pipeline.vars.get(**var).is_none()) {
+            Some(var) => return Err(format!("{var} does not exist")),
+            None => CallArg::Vars(vars.clone()),
+        },
+        Arg::Table(table) => match pipeline.tables.get(*table) {
             Some(_) => CallArg::Table(table.index()),
             None => return Err(format!("{table} does not exist")),
         },
-        Arg::Action(action) => match decoder.pipeline.actions.get(*action) {
+        Arg::Action(action) => match pipeline.actions.get(*action) {
             Some(_) => CallArg::Action(*action),
             None => return Err(format!("{action} does not exist")),
         },

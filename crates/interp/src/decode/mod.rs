@@ -1,13 +1,14 @@
 //! From a pipeline to a [`Program`].
 
 mod body;
-mod call;
+pub(crate) mod call;
 mod inst;
-mod layout;
+pub(crate) mod layout;
 mod uses;
 
 use crate::program::{Code, Errors, Intrinsics, PnaInput, Program, ROLES, WellKnown};
-use ir::{Entity, Pipeline, VarKind};
+use crate::reasons;
+use ir::{Entity, Pipeline, VarId, VarKind};
 use layout::Layout;
 use thiserror::Error;
 
@@ -57,9 +58,7 @@ pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
         codes.push(code);
     }
     let error = |name: &str| pipeline.errors.iter().position(|e| e == name).unwrap_or(0) as u32;
-    let metadata =
-        pipeline.vars.iter().filter(|(_, var)| !matches!(var.kind, VarKind::Field(..) | VarKind::NextIndex(_)));
-    let metadata = metadata.map(|(id, _)| layout.var(id)).collect();
+    let metadata = metadata(pipeline).map(|id| layout.var(id)).collect();
     let intrinsics = pipeline.intrinsics.iter().filter(|(_, id)| pipeline.vars.get(**id).is_some());
     let intrinsics: Intrinsics = intrinsics.map(|(name, id)| (name.clone(), layout.var(*id))).collect();
     let words = |listed: &ir::ActionRef| match pipeline.actions.get(listed.action) {
@@ -103,6 +102,12 @@ pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
     Ok(program)
 }
 
+/// The variables that a clone resets: all but header fields and next indices.
+pub(crate) fn metadata(pipeline: &Pipeline) -> impl Iterator<Item = VarId> {
+    let kept = |(_, var): &(VarId, &ir::Var)| !matches!(var.kind, VarKind::Field(..) | VarKind::NextIndex(_));
+    pipeline.vars.iter().filter(kept).map(|(id, _)| id)
+}
+
 /// The first block of each role.
 fn roles(codes: &[Code]) -> [Option<usize>; ROLES] {
     let mut roles = [None; ROLES];
@@ -112,17 +117,9 @@ fn roles(codes: &[Code]) -> [Option<usize>; ROLES] {
     roles
 }
 
-/// The variables that the architecture and the engine look at. The program's reasons are found by name: the last component
-/// is `drop_reason`, or `cpu_reason` or `punt_reason`; metadata that are kept from block to block come before locals.
+/// The variables that the architecture and the engine look at.
 fn well_known(pipeline: &Pipeline, layout: &Layout, intrinsics: &Intrinsics) -> WellKnown {
     let std = |name: &str| intrinsics.get(&format!("standard_metadata.{name}")).copied();
-    let reason = |names: &[&str]| {
-        let candidates = pipeline.vars.iter().filter(|(_, var)| {
-            let last = var.name.rsplit('.').next().unwrap_or_default();
-            names.contains(&last) && var.kind == VarKind::Meta && (1..=32).contains(&var.ty.width())
-        });
-        candidates.map(|(id, _)| layout.var(id)).next()
-    };
     WellKnown {
         ingress_port: std("ingress_port"),
         egress_spec: std("egress_spec"),
@@ -146,13 +143,13 @@ fn well_known(pipeline: &Pipeline, layout: &Layout, intrinsics: &Intrinsics) -> 
                 timestamp: var("timestamp"),
             }
         }),
-        drop_reason: reason(&["drop_reason"]),
-        cpu_reason: reason(&["cpu_reason", "punt_reason"]),
+        drop_reason: reasons::drop_variable(pipeline).map(|id| layout.var(id)),
+        cpu_reason: reasons::cpu_variable(pipeline).map(|id| layout.var(id)),
     }
 }
 
-/// v1model has numbers for colours, PNA an enumeration.
-fn colours(pipeline: &Pipeline) -> [u64; 3] {
+/// The program's numbers of green, yellow and red: v1model has numbers for colours, PNA an enumeration.
+pub(crate) fn colours(pipeline: &Pipeline) -> [u64; 3] {
     if pipeline.arch == ir::Arch::V1Model {
         return [0, 1, 2];
     }

@@ -47,6 +47,50 @@ pub struct Slot {
     pub generation: u32,
 }
 
+impl Slot {
+    /// A slot that is free.
+    pub fn free() -> Slot {
+        Slot {
+            entry: None,
+            target: Target::Arm(0),
+            counter: CounterData::default(),
+            meter: None,
+            active: 0,
+            timeout: 0,
+            queued: None,
+            generation: 0,
+        }
+    }
+
+    /// An entry moves in. `now` begins its idle time.
+    pub fn begin(&mut self, entry: &Arc<Entry>, counter: CounterData, now: u64) {
+        self.entry = Some(entry.clone());
+        (self.counter, self.active, self.timeout) = (counter, now, entry.idle_timeout_ns);
+        self.meter = entry.meter.as_ref().map(|config| Box::new(Meter::new(**config, now)));
+        self.generation = self.generation.wrapping_add(1);
+        self.queued = None;
+    }
+
+    /// The entry is replaced by one with the same key. Its counter goes on unless it is given; its meter does if the
+    /// configuration is the same.
+    pub fn replace(&mut self, old: &Entry, new: &Arc<Entry>, counter: Option<CounterData>, now: u64) {
+        self.entry = Some(new.clone());
+        self.counter = counter.unwrap_or(self.counter);
+        if old.idle_timeout_ns != new.idle_timeout_ns {
+            (self.timeout, self.active) = (new.idle_timeout_ns, now);
+        }
+        if old.meter != new.meter {
+            self.meter = new.meter.as_ref().map(|config| Box::new(Meter::new(**config, now)));
+        }
+    }
+
+    /// The entry moves out.
+    pub fn end(&mut self) {
+        (self.entry, self.meter, self.timeout) = (None, None, 0);
+        self.generation = self.generation.wrapping_add(1);
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Strategy {
     /// No keys: nothing is ever hit.
@@ -173,25 +217,12 @@ impl Table {
     /// Adds an entry. `now` begins its idle time.
     pub fn insert(&mut self, entry: &Arc<Entry>, counter: CounterData, now: u64) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                entry: None,
-                target: Target::Arm(0),
-                counter: CounterData::default(),
-                meter: None,
-                active: 0,
-                timeout: 0,
-                queued: None,
-                generation: 0,
-            });
+            self.slots.push(Slot::free());
             self.args.resize(self.slots.len() * self.stride, 0);
             self.slots.len() as u32 - 1
         });
         self.set(number, entry);
-        let slot = &mut self.slots[number as usize];
-        (slot.counter, slot.active, slot.timeout) = (counter, now, entry.idle_timeout_ns);
-        slot.meter = entry.meter.as_ref().map(|config| Box::new(Meter::new(**config, now)));
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.queued = None;
+        self.slots[number as usize].begin(entry, counter, now);
         match &mut self.strategy {
             Strategy::Never => {}
             Strategy::Exact(map) => {
@@ -203,15 +234,14 @@ impl Table {
         number
     }
 
-    /// Entry and action of a slot.
+    /// The action of a slot.
     fn set(&mut self, number: u32, entry: &Arc<Entry>) {
         let (target, args) = self.target(&entry.action);
         let first = number as usize * self.stride;
         let room = &mut self.args[first..first + self.stride];
         room.fill(0);
         room[..args.len()].copy_from_slice(args);
-        let slot = &mut self.slots[number as usize];
-        (slot.entry, slot.target) = (Some(entry.clone()), target);
+        self.slots[number as usize].target = target;
     }
 
     /// Replaces an entry by one with the same key. Its counter goes on; its meter does if the configuration is the same.
@@ -222,14 +252,7 @@ impl Table {
             // Rules keep their entries for sorting.
             scan.insert(&self.shape, &self.layout, new, number);
         }
-        let slot = &mut self.slots[number as usize];
-        slot.counter = counter.unwrap_or(slot.counter);
-        if old.idle_timeout_ns != new.idle_timeout_ns {
-            (slot.timeout, slot.active) = (new.idle_timeout_ns, now);
-        }
-        if old.meter != new.meter {
-            slot.meter = new.meter.as_ref().map(|config| Box::new(Meter::new(**config, now)));
-        }
+        self.slots[number as usize].replace(old, new, counter, now);
         Some(number)
     }
 
@@ -241,9 +264,7 @@ impl Table {
             Strategy::Prefixes(prefixes) => prefixes.remove(&self.shape, &self.layout, entry),
             Strategy::Scan(scan) => scan.remove(entry),
         }?;
-        let slot = &mut self.slots[number as usize];
-        (slot.entry, slot.meter, slot.timeout) = (None, None, 0);
-        slot.generation = slot.generation.wrapping_add(1);
+        self.slots[number as usize].end();
         self.free.push(number);
         Some(number)
     }

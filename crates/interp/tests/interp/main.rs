@@ -3,6 +3,7 @@
 mod build;
 mod engine;
 mod externs;
+mod host;
 mod instructions;
 mod lookups;
 mod pna;

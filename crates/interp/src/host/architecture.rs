@@ -1,0 +1,32 @@
+//! What an engine's drivers of the architectures share with the interpreter: constants, variables, reasons.
+
+use crate::decode;
+use ir::{Pipeline, VarId};
+
+pub use crate::reasons::{cpu_variable, drop_variable, table as reason_table};
+
+/// v1model's constants.
+pub mod v1model {
+    pub use crate::v1model::{DROP_PORT, MAX_PASSES, instance};
+}
+
+/// PNA's constants.
+pub mod pna {
+    pub use crate::pna::{CPU_PORT, MAX_PASSES};
+}
+
+/// The program's numbers of green, yellow and red: v1model 0, 1, 2; PNA the positions in `PNA_MeterColor_t`.
+pub fn colours(pipeline: &Pipeline) -> [u64; 3] {
+    decode::colours(pipeline)
+}
+
+/// The variables that v1model's clone resets before it restores the preserved ones: all but header fields and next indices.
+pub fn metadata(pipeline: &Pipeline) -> impl Iterator<Item = VarId> {
+    decode::metadata(pipeline)
+}
+
+/// A variable that an architecture reads or writes, if the program has it: `standard_metadata.egress_spec`,
+/// `pre_istd.input_port`, `parser_istd.pass`, `istd.timestamp`.
+pub fn intrinsic(pipeline: &Pipeline, name: &str) -> Option<VarId> {
+    pipeline.intrinsics.get(name).copied().filter(|var| pipeline.vars.get(*var).is_some())
+}

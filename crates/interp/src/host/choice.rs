@@ -1,0 +1,114 @@
+//! Choices that need what the control plane has written: members of profiles and groups, members of value sets.
+
+use crate::apply::selector;
+use crate::decode::layout;
+use crate::host::{ExternHost, Place};
+use crate::lookup::Target;
+use crate::wire::BitBuffer;
+use crate::words::mask64;
+use crate::{algorithm, parse};
+use ir::{Entity, HashAlgorithm, MatchKind, Pipeline, TableId, Type, ValueSetId};
+use tables::Action;
+
+/// The action of a member of a table's action profile or selector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberAction<'a> {
+    /// The member.
+    pub member: u32,
+    /// Position of its action in the table's list.
+    pub arm: u32,
+    /// The action's arguments, laid out by [`tables::action_layout`].
+    pub args: &'a [u64],
+}
+
+impl ExternHost {
+    /// The action of a member; `None` if there is no such member, or its action is not the table's: that counts as a miss.
+    pub fn member(&self, table: TableId, member: u32) -> Option<MemberAction<'_>> {
+        let members = self.memory.members(&self.pipeline, table.index())?;
+        let action = members.actions.get(&member)?;
+        match (self.memory.tables.get(table.index())?.target(action).0, action) {
+            (Target::Arm(arm), Action::Call(_, args)) => Some(MemberAction { member, arm, args }),
+            _ => None,
+        }
+    }
+
+    /// The member of a group that a hash picks (see [`SelectorHash`]); `None`: the group has no members, or there
+    /// is no such group: that counts as a miss.
+    pub fn group_member(&self, table: TableId, group: u32, hash: u64) -> Option<MemberAction<'_>> {
+        let places = self.memory.members(&self.pipeline, table.index())?.groups.get(&group)?;
+        let place = hash.checked_rem(places.len() as u64)?;
+        self.member(table, places[place as usize])
+    }
+
+    /// How the table's selector keys are hashed. It is a value of its own: an engine may keep it where it needs no host.
+    pub fn selector(&self, table: TableId) -> &SelectorHash {
+        self.selectors.get(table.index()).unwrap_or(const { &SelectorHash::NONE })
+    }
+
+    /// As [`SelectorHash::hash`] of the table.
+    pub fn selector_hash(&self, table: TableId, keys: &[u64]) -> u64 {
+        self.selector(table).hash(keys)
+    }
+
+    /// Where [`ExternHost::in_value_set`] expects the keys, in the order of [`ir::ValueSet::keys`].
+    pub fn value_set_places(&self, set: ValueSetId) -> &[Place] {
+        self.value_set_places.get(set.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether some member of the value set matches the keys ([`ir::Inst::InValueSet`]).
+    pub fn in_value_set(&self, set: ValueSetId, keys: &[u64]) -> bool {
+        let Some((layout, members)) = self.memory.value_sets.get(set.index()) else { return false };
+        let places = self.value_set_places(set);
+        let key = |position: usize| {
+            let place = places.get(position).copied().unwrap_or_default();
+            keys.get(place.word..place.word + place.words).unwrap_or_default()
+        };
+        members.iter().any(|member| parse::member_matches(layout, member, key))
+    }
+}
+
+/// The hash by which a table's action selector chooses among the members of a group.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SelectorHash {
+    /// Algorithm and output width in bits.
+    hash: Option<(HashAlgorithm, u32)>,
+    places: Vec<Place>,
+}
+
+impl SelectorHash {
+    const NONE: SelectorHash = SelectorHash { hash: None, places: Vec::new() };
+
+    /// That of a table; one that always gives 0 if it has no selector.
+    pub fn new(pipeline: &Pipeline, table: TableId) -> SelectorHash {
+        let keys = pipeline.tables.get(table).map_or(&[][..], |declared| &declared.keys);
+        let selectors = keys.iter().filter(|key| key.kind == MatchKind::Selector);
+        SelectorHash { hash: selector(pipeline, table.index()), places: places(selectors.map(|key| key.ty)) }
+    }
+
+    /// Where [`SelectorHash::hash`] expects the selector keys, in the order of [`ir::Table::keys`].
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The hash of the selector keys, packed without gaps, cut to the selector's output width.
+    pub fn hash(&self, keys: &[u64]) -> u64 {
+        let Some((algorithm, output_width)) = self.hash else { return 0 };
+        let mut bits = BitBuffer::default();
+        for place in &self.places {
+            let words = keys.get(place.word..place.word + place.words).unwrap_or_default();
+            bits.push_words(place.width, words);
+        }
+        algorithm::hash(algorithm, bits.bytes()) & mask64(output_width)
+    }
+}
+
+/// Values one after the other.
+pub(super) fn places(types: impl Iterator<Item = Type>) -> Vec<Place> {
+    let mut next = 0;
+    let place = |ty| {
+        let reg = layout::reg(ty, next);
+        next += reg.words;
+        Place::new(reg)
+    };
+    types.map(place).collect()
+}

@@ -1,0 +1,237 @@
+//! The interpreter and the naive engine side by side.
+
+use crate::build::*;
+use crate::host::mini::{Mini, Verdict};
+use interp::{Colour, Config, Interp};
+use ir::*;
+use std::sync::Arc;
+use tables::{EntryId, Update, WriteBatch};
+
+/// Random numbers of a test (SplitMix64), with the seed to be shown.
+pub struct Random {
+    pub seed: u64,
+    state: u64,
+}
+
+impl Random {
+    /// `TERRACE_SEED`, or the test's own seed.
+    pub fn new(seed: u64) -> Random {
+        let seed = std::env::var("TERRACE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(seed);
+        Random { seed, state: seed }
+    }
+
+    pub fn word(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let value = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.word() % end
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+
+    /// Bytes; one time in four all ones or all zeros, where sums and masks have their edges.
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let fill = match self.below(8) {
+            0 => Some(0xff),
+            1 => Some(0),
+            _ => None,
+        };
+        (0..len).map(|_| fill.unwrap_or_else(|| self.word() as u8)).collect()
+    }
+}
+
+/// One pipeline on both engines.
+pub struct Twin {
+    pub interp: Interp,
+    pub mini: Mini,
+    pub random: Random,
+    /// Results and states that were compared.
+    pub compared: u64,
+    now: u64,
+    /// Bytes of the header, without a varbit.
+    header: usize,
+}
+
+impl Twin {
+    pub fn new(t: Build, seed: u64) -> Twin {
+        Twin::with(t, seed, Config::default())
+    }
+
+    pub fn with(t: Build, seed: u64, config: Config) -> Twin {
+        let bits: u32 =
+            t.p.headers
+                .values()
+                .flat_map(|h| &h.fields)
+                .map(|var| match t.p.vars[*var].ty {
+                    Type::Varbit(_) => 0,
+                    ty => ty.width(),
+                })
+                .sum();
+        let interp = t.load_with(config.clone());
+        let mini = Mini::new(Arc::clone(interp.pipeline()), config);
+        Twin { interp, mini, random: Random::new(seed), compared: 0, now: 0, header: bits as usize / 8 }
+    }
+
+    /// Both get the packet; what they make of it is the same, and returned.
+    pub fn packet(&mut self, bytes: &[u8]) -> Verdict {
+        let out = self.interp.process(bytes, 0, self.now);
+        let wanted = match out.sent().next() {
+            Some((port, bytes)) => Ok((port, bytes.to_vec())),
+            None => Err(drops(&self.interp, &out).remove(0)),
+        };
+        let got = self.mini.process(bytes, self.now);
+        let shown = got.clone().map_err(str::to_owned);
+        assert_eq!(shown, wanted, "seed {}: {bytes:02x?} at {}", self.random.seed, self.now);
+        self.compared += 1;
+        got
+    }
+
+    /// A packet with a random header and payload.
+    pub fn random_packet(&mut self) -> Verdict {
+        let payload = self.random.below(70) as usize;
+        let bytes = self.random.bytes(self.header + payload);
+        self.packet(&bytes)
+    }
+
+    /// A packet that starts with these bytes, the rest of the header and a payload being random.
+    pub fn packet_of(&mut self, start: &[u8]) -> Verdict {
+        let payload = self.random.below(1400) as usize;
+        let mut bytes = self.random.bytes(self.header + payload);
+        bytes[..start.len()].copy_from_slice(start);
+        self.packet(&bytes)
+    }
+
+    pub fn write(&mut self, updates: impl IntoIterator<Item = Update>) {
+        let batch: WriteBatch = updates.into_iter().collect();
+        let wanted = self.interp.write(&batch).is_ok();
+        assert_eq!(self.mini.write(&batch), wanted, "seed {}: {batch:?}", self.random.seed);
+    }
+
+    /// Time goes on by up to `most` nanoseconds.
+    pub fn pass_time(&mut self, most: u64) {
+        self.now += self.random.below(most);
+    }
+
+    /// As [`Twin::packet_of`], for a packet whose time is before that of an earlier one.
+    pub fn late_packet_of(&mut self, start: &[u8], late: u64) -> Verdict {
+        let now = self.now;
+        self.now = now.saturating_sub(late);
+        let verdict = self.packet_of(start);
+        self.now = now;
+        verdict
+    }
+
+    /// A packet that only executes a meter, blind and then with the colour green, as the programs of the meters' test do.
+    pub fn mark(&mut self, meter: ExternId, index: u64) {
+        let bytes = [(index as u8) << 5 | self.green() << 3; 60];
+        let out = self.interp.process(&bytes, 0, self.now);
+        let (_, got) = out.sent().next().expect("sent");
+        // Two results of 32 bits stand behind the index and the colour before.
+        let results = u128::from_be_bytes(got[..16].try_into().expect("it is long enough")) << 5 >> 64;
+        let numbers = interp::host::architecture::colours(self.interp.pipeline());
+        self.mini.host.advance(self.now);
+        for result in [results >> 32, results & 0xffff_ffff] {
+            let colour = self.mini.host.mark(meter, index, Colour::Green, bytes.len() as u64);
+            assert_eq!(u128::from(numbers[colour as usize]), result, "seed {}", self.random.seed);
+            self.compared += 1;
+        }
+    }
+
+    /// The program's number of green.
+    fn green(&self) -> u8 {
+        interp::host::architecture::colours(self.interp.pipeline())[0] as u8
+    }
+
+    /// Idle entries and digests that both tell of.
+    pub fn tell(&mut self) -> usize {
+        let mut wanted = self.interp.advance_time(self.now);
+        let mut got = self.mini.expire(self.now);
+        // Of entries that are due at one time, the order is that of numbers.
+        wanted.sort_by(|a, b| (a.table, &a.entry.key).cmp(&(b.table, &b.entry.key)));
+        got.sort_by(|a, b| (a.table, &a.entry.key).cmp(&(b.table, &b.entry.key)));
+        assert_eq!(got, wanted, "seed {}", self.random.seed);
+        let digests = self.interp.take_digests();
+        assert_eq!(self.mini.host.take_digests(), digests, "seed {}", self.random.seed);
+        assert_eq!(self.mini.host.lost_messages(), self.interp.lost_messages());
+        self.compared += (got.len() + digests.len()) as u64;
+        got.len() + digests.len()
+    }
+
+    /// All that the two keep is equal.
+    pub fn same_state(&mut self) {
+        let seed = self.random.seed;
+        let (host, interp) = (&self.mini.host, &self.interp);
+        for id in interp.pipeline().externs.keys() {
+            assert_eq!(host.array_len(id), interp.array_len(id));
+            for index in (0..20).chain([u64::MAX, 1 << 39]) {
+                assert_eq!(host.counter(id, index), interp.counter(id, index), "seed {seed}: {id} at {index}");
+                assert_eq!(host.register(id, index), interp.register(id, index), "seed {seed}: {id} at {index}");
+                assert_eq!(host.meter(id, index), interp.state().meter(id, index), "seed {seed}: {id} at {index}");
+                self.compared += 1;
+            }
+        }
+        for table in interp.pipeline().tables.keys() {
+            assert_eq!(self.mini.state.entry_count(table), interp.state().entry_count(table), "seed {seed}");
+            for entry in interp.state().entries(table) {
+                let entry = entry.to_table_entry(interp.pipeline(), table);
+                let id = EntryId { table, keys: entry.keys, priority: entry.priority };
+                let number = self.mini.number_of(&id).unwrap_or_else(|| panic!("seed {seed}: {id:?} is missing"));
+                assert_eq!(interp.state().multicast_groups().get(&1), host.multicast_group(1));
+                if host.tracks_entries(table) {
+                    assert_eq!(host.direct_counter(table, number), interp.direct_counter(&id), "seed {seed}: {id:?}");
+                    assert_eq!(host.idle_for(table, number), interp.idle_for(&id), "seed {seed}: {id:?}");
+                    self.compared += 1;
+                }
+            }
+        }
+    }
+}
+
+/// A pipeline whose main control gets the header's first fields as values; what it returns goes to the fields behind them. A
+/// padding field fills the last byte.
+pub fn program(
+    mut t: Build,
+    inputs: &[Type],
+    outputs: &[Type],
+    act: impl FnOnce(&mut BodyBuilder, &Build, &[Value]) -> Vec<Value>,
+) -> Build {
+    let types: Vec<Type> = inputs.iter().chain(outputs).copied().collect();
+    let width: u32 = types.iter().map(|ty| ty.width()).sum();
+    let mut fields: Vec<(String, Type)> =
+        types.iter().enumerate().map(|(index, ty)| (format!("f{index}"), *ty)).collect();
+    if !width.is_multiple_of(8) {
+        fields.push(("padding".into(), Type::Bit(8 - width % 8)));
+    }
+    let fields: Vec<(&str, Type)> = fields.iter().map(|(name, ty)| (name.as_str(), *ty)).collect();
+    let h = t.header("h", &fields);
+    let [parser, main, deparser] = roles(t.p.arch);
+    t.parser(parser, &[h]);
+    let mut b = BodyBuilder::new();
+    if t.p.arch == Arch::Pna {
+        let port = b.bits(32, 1u8);
+        b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+    }
+    let values: Vec<Value> = (0..inputs.len()).map(|n| b.load(&t.p, t.field(h, n))).collect();
+    let results = act(&mut b, &t, &values);
+    assert_eq!(results.len(), outputs.len());
+    for (index, result) in results.into_iter().enumerate() {
+        b.store(t.field(h, inputs.len() + index), result);
+    }
+    b.ret();
+    t.control(main, b);
+    t.deparser(deparser, &[h]);
+    t
+}
+
+pub fn roles(arch: Arch) -> [ControlKind; 3] {
+    match arch {
+        Arch::V1Model => [ControlKind::Parser, ControlKind::Ingress, ControlKind::Deparser],
+        Arch::Pna => [ControlKind::MainParser, ControlKind::MainControl, ControlKind::MainDeparser],
+    }
+}
