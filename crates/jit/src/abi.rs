@@ -1,0 +1,163 @@
+//! What native code and the engine around it agree on in memory.
+//!
+//! A packet in flight has a frame: [`Head`], the list of emitted headers, its cells, values that outlive a stage, and room for headers
+//! that the program makes. All numbers in host byte order; packets and header room in network order.
+
+/// What the engine writes into a frame before the first stage.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The packet's first byte as received.
+    pub data: *mut u8,
+    /// Its length in bytes, which is also what counters and meters count.
+    pub len: u32,
+    /// Where it came in.
+    pub port: u32,
+    /// When it came in, in nanoseconds; never before the packet in front of it.
+    pub time: u64,
+    /// Nanoseconds since the engine's start time.
+    pub now: u64,
+    /// The same in microseconds.
+    pub now_us: u64,
+    /// PNA: 1 if the port leads to a host.
+    pub direction: u32,
+    /// PNA: the number of the pass.
+    pub pass: u32,
+    /// States that the parser has entered, if it may loop.
+    pub states: u32,
+    /// An engine's reason to give up, plus 1; 0 if it did not.
+    pub abort: u32,
+}
+
+/// The first bytes of each frame. What is behind the arrival is there once the packet's way has ended, unless the engine gave up.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// What the engine wrote.
+    pub arrival: Arrival,
+    /// Low half 0: nowhere, 1: dropped, 2: to the port in the high half.
+    pub destination: u64,
+    /// Unless it is dropped: the first byte of the packet as it leaves, if that is in place.
+    pub front: *mut u8,
+    /// Unless it is dropped: bytes that were parsed.
+    pub cursor: u32,
+    /// Unless it is dropped: how many headers were emitted.
+    pub emitted: u16,
+    /// Unless it is dropped: whether the emitted headers stand one behind the other in front of the payload.
+    pub in_place: u16,
+    /// The program's reason for the drop, if it has a variable for it.
+    pub drop_reason: u32,
+    /// The program's reason for the CPU, if it has a variable for it.
+    pub cpu_reason: u32,
+    /// Bytes that `truncate` leaves, plus 1; 0 if it was not called. Only if the program calls it.
+    pub truncate: u64,
+}
+
+/// An emitted header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Emitted {
+    /// Its first byte.
+    pub at: *const u8,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// Packets that wait for a stage.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    /// Lookup keys, one after the other.
+    pub keys: *mut u64,
+    /// Selector keys as bytes, [`AUX_BYTES`] each.
+    pub aux: *mut u8,
+    /// Frame numbers.
+    pub items: *mut u32,
+    /// How many.
+    pub count: u64,
+}
+
+/// Room for the selector keys of one packet, in bytes.
+pub const AUX_BYTES: usize = 256;
+
+/// Indexed counters of one worker.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Counters {
+    /// Packets and bytes of each.
+    pub at: *mut [u64; 2],
+    /// How many.
+    pub len: u64,
+}
+
+/// A count that waits until its counter's cache line is there.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    /// The counter.
+    pub at: *mut [u64; 2],
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What every stage is given.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Context {
+    /// The first frame.
+    pub frames: *mut u8,
+    /// Zeros: what fields of invalid headers read.
+    pub zeros: *const u8,
+    /// Where writes to fields of invalid headers go.
+    pub sink: *mut u8,
+    /// A queue for each stage.
+    pub queues: *mut Queue,
+    /// For each table, the value bytes of its default action.
+    pub defaults: *const *const u8,
+    /// For each extern object.
+    pub counters: *const Counters,
+    /// Counts that wait.
+    pub pending: *mut Pending,
+    /// How many.
+    pub pending_count: u64,
+    /// Arguments and results of calls.
+    pub area: *mut u64,
+    /// Bytes from frame to frame.
+    pub stride: usize,
+    /// The tables and value sets as this batch sees them.
+    pub lookups: *const tables::fast::Lookups,
+    /// The engine, for calls back.
+    pub runtime: *mut core::ffi::c_void,
+}
+
+/// A stage: runs `count` packets, whose frame numbers are `items`, with what was looked up for each.
+pub type StageFn =
+    unsafe extern "C" fn(context: *mut Context, items: *const u32, count: u64, results: *const *const u8);
+
+/// Words of the area for arguments and results of calls.
+pub const AREA_WORDS: usize = 4096;
+
+/// The longest zeros and sink that a header may need, in bytes.
+pub const LONGEST_HEADER: usize = 2 * 8 * 1024;
+
+/// Counters from this many on are counted when their cache lines have come.
+pub const FAR_COUNTERS: u64 = 2048;
+
+/// Addresses of the functions that native code calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Helpers {
+    /// `(context, frame, site, entry hit and colour)`: an extern's call; arguments and results in the area.
+    pub call: usize,
+    /// `(context, frame, table, entry) -> colour`: an entry was hit.
+    pub hit: usize,
+    /// `(context, frame)`: the packet enters a body.
+    pub begin_block: usize,
+    /// `(algorithm, bytes, length) -> hash`.
+    pub hash: usize,
+    /// `(frame, cursor, algorithm, bytes, length) -> hash` over the bytes and the packet's payload.
+    pub hash_payload: usize,
+    /// `(operation, width and sign, other's width, area)`: arithmetic that is rare, result in the area.
+    pub arithmetic: usize,
+    /// `(context, set) -> 0 or 1`; the keys in the area.
+    pub value_set: usize,
+}

@@ -1,0 +1,192 @@
+//! Table applications: the keys in front, the choice of the action behind.
+
+use crate::abi::{AUX_BYTES, Context, Queue};
+use crate::code::stage::{StageCode, steady, trusted};
+use crate::code::value::Regs;
+use crate::plan::cells::Cell;
+use crate::plan::flow::{Node, Step};
+use crate::plan::stages::Start;
+use cranelift_codegen::ir as cl;
+use cranelift_codegen::ir::InstBuilder;
+use cranelift_codegen::ir::types::I64;
+use ir::{Arm, Entity, TableId, Term, Type, Value};
+use packet::EngineReason;
+use std::mem::offset_of;
+use tables::fast::{ParamPlace, ValueLayout};
+
+/// From more actions on, the choice is a jump through a table.
+const FEW_ARMS: usize = 4;
+
+impl StageCode<'_, '_> {
+    /// The value bytes of a table's default action.
+    pub fn default_value(&mut self, table: TableId) -> cl::Value {
+        let defaults = self.of_context(offset_of!(Context, defaults));
+        self.b.ins().load(I64, steady(), defaults, table.index() as i32 * 8)
+    }
+
+    /// Writes the lookup key and leaves the stage.
+    pub fn leave_for_lookup(&mut self, node: Node, table: TableId, keys: &[Value]) {
+        let site = Start::Site(node, table);
+        let shape = &self.c.shapes[table.index()];
+        let mut words: Vec<Option<cl::Value>> = vec![None; shape.words];
+        for place in &shape.keys {
+            let ty = self.value_type(keys[place.position]);
+            let regs = self.value(keys[place.position]);
+            let (word, shift) = ((place.bit / 64) as usize, place.bit % 64);
+            for (index, reg) in regs.iter().enumerate() {
+                let number = self.as_number(ty, *reg);
+                let number = self.left(number, shift);
+                let Some(to) = words.get_mut(word + index) else { continue };
+                *to = Some(match *to {
+                    Some(there) => self.b.ins().bor(there, number),
+                    None => number,
+                });
+            }
+        }
+        let queue = self.queue(site);
+        let count = self.b.ins().load(I64, trusted(), queue, offset_of!(Queue, count) as i32);
+        let at = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, keys) as i32);
+        let offset = self.b.ins().imul_imm_s(count, shape.words as i64 * 8);
+        let at = self.b.ins().iadd(at, offset);
+        for (index, word) in words.iter().enumerate() {
+            let word = word.unwrap_or_else(|| self.b.ins().iconst(I64, 0));
+            self.b.ins().store(trusted(), word, at, index as i32 * 8);
+        }
+        if !shape.selector.is_empty() {
+            let aux = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, aux) as i32);
+            let offset = self.b.ins().imul_imm_s(count, AUX_BYTES as i64);
+            let aux = self.b.ins().iadd(aux, offset);
+            let mut word = 0;
+            for position in &shape.selector {
+                let ty = self.value_type(keys[*position]);
+                for reg in self.value(keys[*position]) {
+                    let number = self.as_number(ty, reg);
+                    self.b.ins().store(trusted(), number, aux, word * 8);
+                    word += 1;
+                }
+            }
+        }
+        self.leave_for(site);
+    }
+
+    /// Goes on at the action that the value names, with its parameters.
+    pub fn choose_action(&mut self, node: Node, table: TableId, hit: cl::Value, value: cl::Value) {
+        let Step::Block(control, block) = self.c.plan.flow.nodes[node] else { return self.finish() };
+        self.control = control;
+        let Some(Term::Apply { arms, .. }) = self.body_of(control).blocks[block].term.as_ref().map(|t| &t.term) else {
+            return self.finish();
+        };
+        self.note_hit(table, hit, value);
+        let listed = &self.c.pipeline.tables[table].actions;
+        let arm_of = |position: usize| arms.iter().find(|arm| arm.action == listed[position].action);
+        let [single] = listed.as_slice() else {
+            let number = self.b.ins().uload8(I64, steady(), value, 0);
+            if listed.len() <= FEW_ARMS {
+                return self.choose_in_turn(table, number, &|position| arm_of(position).cloned(), hit, value);
+            }
+            let mut switch = cranelift_frontend::Switch::new();
+            let blocks: Vec<cl::Block> = listed.iter().map(|_| self.b.create_block()).collect();
+            for (position, block) in blocks.iter().enumerate() {
+                switch.set_entry(position as u128, *block);
+            }
+            let otherwise = self.b.create_block();
+            self.b.set_cold_block(otherwise);
+            switch.emit(&mut self.b, number, otherwise);
+            self.b.switch_to_block(otherwise);
+            self.give_up(EngineReason::EngineFault);
+            for (position, block) in blocks.iter().enumerate() {
+                self.b.switch_to_block(*block);
+                self.enter_action(table, position, arm_of(position), hit, value);
+            }
+            return;
+        };
+        let _ = single;
+        self.enter_action(table, 0, arm_of(0), hit, value);
+    }
+
+    /// A chain of comparisons: for a few actions it is faster than a jump through a table.
+    fn choose_in_turn(
+        &mut self,
+        table: TableId,
+        number: cl::Value,
+        arm_of: &dyn Fn(usize) -> Option<Arm>,
+        hit: cl::Value,
+        value: cl::Value,
+    ) {
+        let count = self.c.pipeline.tables[table].actions.len();
+        for position in 0..count {
+            let [yes, no] = [(); 2].map(|()| self.b.create_block());
+            let same = self.b.ins().icmp_imm_u(cl::condcodes::IntCC::Equal, number, position as i64);
+            self.b.ins().brif(same, yes, &[], no, &[]);
+            self.b.switch_to_block(yes);
+            self.enter_action(table, position, arm_of(position).as_ref(), hit, value);
+            self.b.switch_to_block(no);
+        }
+        self.give_up(EngineReason::EngineFault);
+    }
+
+    fn enter_action(&mut self, table: TableId, position: usize, arm: Option<&Arm>, hit: cl::Value, value: cl::Value) {
+        let Some(arm) = arm else { return self.give_up(EngineReason::EngineFault) };
+        let shape = &self.c.shapes[table.index()];
+        let params = &self.body_of(self.control).blocks[arm.block].params;
+        self.set_value(params[0], &[hit]);
+        for (place, param) in shape.value.arms[position].iter().zip(&params[1..]) {
+            let ty = self.value_type(*param);
+            let regs = self.parameter(value, *place, ty);
+            self.set_value(*param, &regs);
+        }
+        match self.c.plan.flow.block(self.control, arm.block) {
+            Some(node) => self.go(node),
+            None => self.give_up(EngineReason::EngineFault),
+        }
+    }
+
+    /// Reads an action's parameter from a value.
+    fn parameter(&mut self, value: cl::Value, place: ParamPlace, ty: Type) -> Regs {
+        if ty == Type::Bool {
+            return vec![self.b.ins().load(cranelift_codegen::ir::types::I8, steady(), value, place.offset as i32)];
+        }
+        let bytes = place.width.div_ceil(8);
+        let mut regs = Regs::new();
+        for word in 0..tables::words_for(place.width) as u32 {
+            let at = place.offset as u32 + word * 8;
+            regs.push(self.little(value, at, (bytes - (word * 8).min(bytes)).min(8)));
+        }
+        regs
+    }
+
+    /// A number of so many bytes, least significant first.
+    fn little(&mut self, base: cl::Value, at: u32, bytes: u32) -> cl::Value {
+        let at = at as i32;
+        match bytes {
+            0 => self.number(0),
+            1 => self.b.ins().uload8(I64, steady(), base, at),
+            2 => self.b.ins().uload16(I64, steady(), base, at),
+            4 => self.b.ins().uload32(steady(), base, at),
+            8 => self.b.ins().load(I64, steady(), base, at),
+            more => {
+                let first = if more > 4 { 4 } else { 2 };
+                let low = self.little(base, at as u32, first);
+                let high = self.little(base, at as u32 + first, more - first);
+                let high = self.left(high, first * 8);
+                self.b.ins().bor(low, high)
+            }
+        }
+    }
+
+    /// Remembers which entry was hit, and counts where the architecture does that.
+    fn note_hit(&mut self, table: TableId, hit: cl::Value, value: cl::Value) {
+        if !self.c.shapes[table.index()].value.entry_id {
+            return;
+        }
+        let number = self.b.ins().uload32(steady(), value, ValueLayout::ENTRY_ID as i32);
+        let number = self.b.ins().iadd_imm_s(number, 1);
+        let zero = self.number(0);
+        let number = self.b.ins().select(hit, number, zero);
+        self.set_cell(Cell::Hit(table), number);
+        if self.c.notes_hits[table.index()] {
+            let entry = self.b.ins().iadd_imm_s(number, -1);
+            self.tell_hit(table, hit, entry);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a packet carries between stages: read from its frame, kept in registers, put back. And the memory that stages share with the
+//! engine.
+
+use crate::code::stage::{StageCode, steady, trusted};
+use crate::code::value::{Regs, reg_type, regs_for};
+use crate::plan::cells::{Bits, Cell};
+use crate::plan::flow::Node;
+use crate::plan::stages::{Start, entries, inside};
+use cranelift_codegen::ir as cl;
+use cranelift_codegen::ir::InstBuilder;
+use cranelift_codegen::ir::types::{I8, I64};
+use ir::Type;
+
+impl StageCode<'_, '_> {
+    // ---- cells ----
+
+    pub(super) fn declare_cells(&mut self) {
+        for index in 0..self.c.plan.cells.list.len() {
+            let ty = self.c.plan.cells.ty(self.c.pipeline, index);
+            let vars = (0..regs_for(ty)).map(|_| self.b.declare_var(reg_type(ty))).collect();
+            self.cells.push(vars);
+        }
+    }
+
+    /// Takes from the frame what the stage reads, or may leave as it is.
+    pub(super) fn load_cells(&mut self, nodes: &[Node]) {
+        let cells = &self.c.plan.cells;
+        let size = cells.list.len();
+        let (mut wanted, mut out) = (Bits::new(size), Bits::new(size));
+        for node in nodes {
+            wanted.union(&cells.reads[*node]);
+            self.changed.union(&cells.writes[*node]);
+            for live in self.leaving(*node) {
+                out.union(&live);
+            }
+        }
+        if let Start::Site(_, table) = self.start {
+            self.changed.insert(cells.of(Cell::Hit(table)));
+            self.changed.insert(cells.of(Cell::Colour(table)));
+            if let Some(var) = self.c.pipeline.tables[table].meter_result
+                && let Some(index) = cells.index.get(&Cell::Var(var))
+            {
+                self.changed.insert(*index);
+            }
+        }
+        let mut kept = self.changed.clone();
+        kept.intersect(&out);
+        wanted.union(&kept);
+        let mut live = Bits::new(size);
+        for entry in entries(self.c.pipeline, &self.c.plan.flow, self.start) {
+            live.union(&cells.live[entry]);
+        }
+        wanted.intersect(&live);
+        for index in 0..size {
+            let ty = cells.ty(self.c.pipeline, index);
+            let regs = if wanted.contains(index) && self.start != Start::Begin {
+                self.load_typed(ty, self.c.layout.cells[index], !self.changed.contains(index))
+            } else {
+                let zero = self.b.ins().iconst(reg_type(ty), 0);
+                vec![zero; regs_for(ty)]
+            };
+            self.set_cell_at(index, &regs);
+        }
+    }
+
+    /// The cells that are needed where the node leaves the stage.
+    fn leaving(&self, node: Node) -> Vec<Bits> {
+        let (pipeline, flow) = (self.c.pipeline, &self.c.plan.flow);
+        let within = inside(pipeline, flow, node);
+        let all = flow.successors(pipeline, node);
+        all.into_iter().filter(|next| !within.contains(next)).map(|n| self.c.plan.cells.live[n].clone()).collect()
+    }
+
+    /// Puts into the frame what a later stage needs and this one may have changed.
+    pub(super) fn store_cells(&mut self, needed: &Bits) {
+        let stored: Vec<usize> = needed.iter().filter(|index| self.changed.contains(*index)).collect();
+        for index in stored {
+            let regs = self.cell_at(index);
+            let ty = self.c.plan.cells.ty(self.c.pipeline, index);
+            self.store_typed(ty, self.c.layout.cells[index], &regs);
+        }
+    }
+
+    fn cell_at(&mut self, index: usize) -> Regs {
+        self.cells[index].clone().into_iter().map(|var| self.b.use_var(var)).collect()
+    }
+
+    fn set_cell_at(&mut self, index: usize, regs: &[cl::Value]) {
+        for (var, reg) in self.cells[index].clone().into_iter().zip(regs) {
+            self.b.def_var(var, *reg);
+        }
+    }
+
+    /// What a cell holds.
+    pub fn cell(&mut self, cell: Cell) -> cl::Value {
+        let index = self.c.plan.cells.of(cell);
+        self.cell_at(index)[0]
+    }
+
+    /// Sets a cell of one register.
+    pub fn set_cell(&mut self, cell: Cell, value: cl::Value) {
+        let index = self.c.plan.cells.of(cell);
+        self.set_cell_at(index, &[value]);
+    }
+
+    /// What a variable holds that is no header field.
+    pub fn variable(&mut self, var: ir::VarId) -> Regs {
+        let index = self.c.plan.cells.of(Cell::Var(var));
+        self.cell_at(index)
+    }
+
+    /// Sets a variable that is no header field.
+    pub fn set_variable(&mut self, var: ir::VarId, regs: &[cl::Value]) {
+        let index = self.c.plan.cells.of(Cell::Var(var));
+        self.set_cell_at(index, regs);
+    }
+
+    // ---- memory ----
+
+    /// Reads a value of the type from the frame. What this stage does not write may be read late, where it is needed: `late`. A
+    /// cell that it does write must be read at once, as the read would give what was written otherwise.
+    pub fn load_typed(&mut self, ty: Type, at: u32, late: bool) -> Regs {
+        let (frame, at) = (self.frame, at as i32);
+        let flags = if late { steady() } else { trusted() };
+        if ty == Type::Bool {
+            return vec![self.b.ins().load(I8, flags, frame, at)];
+        }
+        match ty.width() {
+            0..=8 => vec![self.b.ins().uload8(I64, flags, frame, at)],
+            9..=16 => vec![self.b.ins().uload16(I64, flags, frame, at)],
+            17..=32 => vec![self.b.ins().uload32(flags, frame, at)],
+            _ => (0..regs_for(ty) as i32).map(|n| self.b.ins().load(I64, flags, frame, at + n * 8)).collect(),
+        }
+    }
+
+    /// Writes a value of the type to the frame.
+    pub fn store_typed(&mut self, ty: Type, at: u32, regs: &[cl::Value]) {
+        let (frame, at) = (self.frame, at as i32);
+        match (ty, ty.width()) {
+            (Type::Bool, _) => drop(self.b.ins().store(trusted(), regs[0], frame, at)),
+            (_, 0..=8) => drop(self.b.ins().istore8(trusted(), regs[0], frame, at)),
+            (_, 9..=16) => drop(self.b.ins().istore16(trusted(), regs[0], frame, at)),
+            (_, 17..=32) => drop(self.b.ins().istore32(trusted(), regs[0], frame, at)),
+            _ => {
+                for (n, reg) in regs.iter().enumerate() {
+                    self.b.ins().store(trusted(), *reg, frame, at + n as i32 * 8);
+                }
+            }
+        }
+    }
+
+    /// A number of the frame's head that no stage changes, of 4 or 8 bytes.
+    pub fn head(&mut self, at: usize, bytes: usize) -> cl::Value {
+        let (frame, at) = (self.frame, at as i32);
+        match bytes {
+            4 => self.b.ins().uload32(steady(), frame, at),
+            _ => self.b.ins().load(I64, steady(), frame, at),
+        }
+    }
+
+    /// The number of parser states so far.
+    pub fn states(&mut self) -> cl::Value {
+        let at = std::mem::offset_of!(crate::abi::Head, arrival.states) as i32;
+        self.b.ins().uload32(trusted(), self.frame, at)
+    }
+
+    /// Sets a number of the frame's head.
+    pub fn set_head(&mut self, at: usize, bytes: usize, value: cl::Value) {
+        let (frame, at) = (self.frame, at as i32);
+        match bytes {
+            1 => self.b.ins().istore8(trusted(), value, frame, at),
+            2 => self.b.ins().istore16(trusted(), value, frame, at),
+            4 => self.b.ins().istore32(trusted(), value, frame, at),
+            _ => self.b.ins().store(trusted(), value, frame, at),
+        };
+    }
+
+    /// The address of something in the frame.
+    pub fn in_frame(&mut self, at: u32) -> cl::Value {
+        self.b.ins().iadd_imm_s(self.frame, i64::from(at))
+    }
+
+    /// A pointer of the context.
+    pub fn of_context(&mut self, at: usize) -> cl::Value {
+        self.b.ins().load(I64, steady(), self.context, at as i32)
+    }
+
+    /// The area for calls.
+    pub fn area(&mut self) -> cl::Value {
+        self.of_context(std::mem::offset_of!(crate::abi::Context, area))
+    }
+
+    /// Writes words of the area.
+    pub fn store_area(&mut self, word: usize, values: &[cl::Value]) {
+        let area = self.area();
+        for (index, value) in values.iter().enumerate() {
+            self.b.ins().store(trusted(), *value, area, (word + index) as i32 * 8);
+        }
+    }
+
+    /// Reads a word of the area.
+    pub fn load_area(&mut self, word: usize) -> cl::Value {
+        let area = self.area();
+        self.b.ins().load(I64, trusted(), area, word as i32 * 8)
+    }
+
+    /// Calls a function of the engine with numbers, for a number if `result`.
+    pub fn call_helper(&mut self, address: usize, args: &[cl::Value], result: bool) -> Option<cl::Value> {
+        let mut signature = cl::Signature::new(self.c.call_conv);
+        signature.params.extend(args.iter().map(|_| cl::AbiParam::new(I64)));
+        if result {
+            signature.returns.push(cl::AbiParam::new(I64));
+        }
+        let signature = self.b.import_signature(signature);
+        let callee = self.number(address as u64);
+        let call = self.b.ins().call_indirect(signature, callee, args);
+        result.then(|| self.b.inst_results(call)[0])
+    }
+}

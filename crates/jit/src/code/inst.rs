@@ -1,0 +1,121 @@
+//! Instructions.
+
+use crate::code::stage::StageCode;
+use crate::code::value::Regs;
+use ir::{Entity, Inst, Type, Value, VarKind};
+
+impl StageCode<'_, '_> {
+    /// Translates an instruction. False if the packet's way ends here.
+    pub fn inst(&mut self, inst: &Inst, results: &[Value]) -> bool {
+        match inst {
+            Inst::SetValid(header) => self.set_valid(*header),
+            Inst::SetInvalid(header) => self.set_invalid(*header),
+            Inst::CopyHeader { dst, src } => self.copy_header(*dst, *src),
+            Inst::Extract(header) => self.extract(*header, None),
+            Inst::ExtractVarbit(header, bits) => {
+                let bits = self.low(*bits);
+                self.extract(*header, Some(bits));
+            }
+            Inst::Advance(bits) => {
+                let bits = self.low(*bits);
+                self.advance(bits);
+            }
+            Inst::Verify(cond, error) => self.verify(*cond, *error),
+            Inst::Emit(header) => self.emit(*header),
+            Inst::Store(var, value) => {
+                let regs = self.value(*value);
+                match self.c.pipeline.vars[*var].kind {
+                    VarKind::Field(header, index) => {
+                        let ty = self.value_type(*value);
+                        let regs: Regs = regs.iter().map(|reg| self.as_number(ty, *reg)).collect();
+                        self.set_field(header, index, &regs);
+                    }
+                    _ => self.set_variable(*var, &regs),
+                }
+            }
+            Inst::Extern { .. } => return self.extern_call(inst, results),
+            _ => {
+                if let Some(result) = results.first() {
+                    let regs = self.compute(inst, *result);
+                    self.set_value(*result, &regs);
+                }
+            }
+        }
+        true
+    }
+
+    fn compute(&mut self, inst: &Inst, result: Value) -> Regs {
+        match inst {
+            Inst::Const(constant) => self.constant(constant),
+            Inst::Load(var) => match self.c.pipeline.vars[*var].kind {
+                VarKind::Field(header, index) => {
+                    let regs = self.field(header, index);
+                    match self.c.pipeline.vars[*var].ty {
+                        Type::Bool => self.cast(Type::Bit(1), Type::Bool, &regs),
+                        _ => regs,
+                    }
+                }
+                _ => self.variable(*var),
+            },
+            Inst::Unary(op, a) => {
+                let (ty, a) = (self.value_type(*a), self.value(*a));
+                self.unary(*op, ty, &a)
+            }
+            Inst::Binary(op, a, b) => {
+                let (ty, other) = (self.value_type(*a), self.value_type(*b));
+                let (a, b) = (self.value(*a), self.value(*b));
+                self.binary(*op, ty, &a, &b, other)
+            }
+            Inst::Cast(to, value) => {
+                let (from, regs) = (self.value_type(*value), self.value(*value));
+                self.cast(from, *to, &regs)
+            }
+            Inst::Slice { value, hi, lo } => {
+                let regs = self.value(*value);
+                self.bits(&regs, *lo, hi.saturating_sub(*lo) + 1)
+            }
+            Inst::Concat(high, low) => {
+                let widths = (self.value_type(*high).width(), self.value_type(*low).width());
+                let (high, low) = (self.value(*high), self.value(*low));
+                self.joined(&high, widths.0, &low, widths.1)
+            }
+            Inst::Select { cond, then, els } => {
+                let cond = self.value(*cond)[0];
+                let (then, els) = (self.value(*then), self.value(*els));
+                then.iter().zip(&els).map(|(then, els)| self.select(cond, *then, *els)).collect()
+            }
+            Inst::IsValid(header) => vec![self.is_valid(*header)],
+            Inst::Lookahead(ty) => self.lookahead(*ty),
+            Inst::PacketLength => vec![self.head(std::mem::offset_of!(crate::abi::Head, arrival.len), 4)],
+            Inst::InValueSet(set, keys) => {
+                let mut word = 0;
+                for key in keys {
+                    let ty = self.value_type(*key);
+                    let regs: Regs = self.value(*key).iter().map(|reg| self.as_number(ty, *reg)).collect();
+                    self.store_area(word, &regs);
+                    word += regs.len();
+                }
+                let set = self.number(set.index() as u64);
+                let context = self.context;
+                let found = self.call_helper(self.c.helpers.value_set, &[context, set], true);
+                let found = found.unwrap_or(self.frame);
+                self.cast(Type::Bit(64), Type::Bool, &[found])
+            }
+            _ => {
+                let ty = self.value_type(result);
+                let count = crate::code::value::regs_for(ty);
+                (0..count).map(|_| self.number(0)).collect()
+            }
+        }
+    }
+
+    fn select(
+        &mut self,
+        cond: cranelift_codegen::ir::Value,
+        then: cranelift_codegen::ir::Value,
+        els: cranelift_codegen::ir::Value,
+    ) -> cranelift_codegen::ir::Value {
+        use cranelift_codegen::ir::InstBuilder;
+        self.b.ins().select(cond, then, els)
+    }
+}

@@ -1,0 +1,172 @@
+//! From a plan to native code.
+#![allow(unsafe_code)]
+
+mod apply;
+mod bytes;
+mod call;
+mod frame;
+mod glue;
+mod header;
+mod inst;
+mod stage;
+mod value;
+
+pub use call::CallSite;
+
+use crate::abi::{Helpers, StageFn};
+use crate::layout::Layout;
+use crate::plan::Plan;
+use cranelift_codegen::ir as cl;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module, default_libcall_names};
+use ir::{Inst, Pipeline, TableId, Type};
+use stage::StageCode;
+use std::cell::{Cell, RefCell};
+use tables::fast::LookupShape;
+use thiserror::Error;
+
+/// What code is made from.
+pub struct Compiling<'a> {
+    /// The program.
+    pub pipeline: &'a Pipeline,
+    /// What is known of it.
+    pub plan: &'a Plan,
+    /// Where things lie in frames.
+    pub layout: &'a Layout,
+    /// Keys and values of each table.
+    pub shapes: Vec<LookupShape>,
+    /// Functions of the engine.
+    pub helpers: Helpers,
+    /// How functions are called on this machine.
+    pub call_conv: CallConv,
+    /// For each extern object that is a counter counted in place, how many elements.
+    pub counters: Vec<Option<u64>>,
+    /// For each table, whether the interpreter's bookkeeping is told of hits.
+    pub notes_hits: Vec<bool>,
+    /// How many states the parser may enter, if it can loop.
+    pub state_limit: Option<u64>,
+    /// Whether some object keeps data while a packet is in a body.
+    pub keeps_packet_state: bool,
+    /// Whether the deparser calls externs.
+    pub deparser_calls: bool,
+    /// Whether packets may be truncated.
+    pub truncates: bool,
+    /// Calls that the interpreter's code carries out.
+    pub sites: RefCell<Vec<CallSite>>,
+    /// The stages that tell of hits, with the table.
+    pub told: RefCell<Vec<(usize, TableId)>>,
+    /// The stage that is being made.
+    pub stage: Cell<usize>,
+}
+
+impl Compiling<'_> {
+    /// Registers a call, gives its number.
+    fn site(&self, control: usize, inst: &Inst, results: Vec<Type>) -> usize {
+        let mut sites = self.sites.borrow_mut();
+        sites.push(CallSite { stage: self.stage.get(), control, inst: inst.clone(), results });
+        sites.len() - 1
+    }
+}
+
+/// Making code failed.
+#[derive(Debug, Error)]
+#[error("no native code on this machine: {0}")]
+pub struct CompileError(String);
+
+impl From<cranelift_module::ModuleError> for CompileError {
+    fn from(error: cranelift_module::ModuleError) -> CompileError {
+        CompileError(error.to_string())
+    }
+}
+
+/// The native code of a pipeline: a function for each stage, in the plan's order.
+pub struct Native {
+    stages: Vec<StageFn>,
+    bytes: usize,
+    module: Option<JITModule>,
+}
+
+// SAFETY: after it is made the code only changes when it is freed, which takes the last owner.
+unsafe impl Send for Native {}
+// SAFETY: as above; the module itself is not touched before.
+unsafe impl Sync for Native {}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: the functions are only called through `stages`, by engines that own this value.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+impl Native {
+    /// The stages' functions.
+    pub fn stages(&self) -> &[StageFn] {
+        &self.stages
+    }
+
+    /// Length of the code in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The machine's instruction set.
+fn isa() -> Result<cranelift_codegen::isa::OwnedTargetIsa, CompileError> {
+    let mut flags = settings::builder();
+    let set = [("opt_level", "speed"), ("use_colocated_libcalls", "false"), ("is_pic", "false")];
+    for (name, value) in
+        set.into_iter().chain([("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })])
+    {
+        flags.set(name, value).map_err(|error| CompileError(error.to_string()))?;
+    }
+    let builder = cranelift_native::builder().map_err(|error| CompileError(error.to_owned()))?;
+    builder.finish(settings::Flags::new(flags)).map_err(|error| CompileError(error.to_string()))
+}
+
+/// How functions are called on this machine.
+pub fn call_conv() -> Result<CallConv, CompileError> {
+    Ok(isa()?.default_call_conv())
+}
+
+/// Makes the code.
+pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
+    let mut module = JITModule::new(JITBuilder::with_isa(isa()?, default_libcall_names()));
+    let mut context = module.make_context();
+    let mut builder_context = FunctionBuilderContext::new();
+    let mut ids = Vec::new();
+    let mut bytes = 0;
+    for (index, stage) in c.plan.stages.iter().enumerate() {
+        c.stage.set(index);
+        let mut signature = module.make_signature();
+        signature.params.extend([cl::AbiParam::new(I64); 4]);
+        let id = module.declare_function(&format!("stage{index}"), Linkage::Local, &signature)?;
+        context.func.signature = signature;
+        context.func.name = cl::UserFuncName::user(0, id.as_u32());
+        let builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
+        let builder = StageCode::make(c, builder, stage.start, &stage.nodes);
+        builder.finalize(module.target_config());
+        let dump = std::env::var_os("TERRACE_JIT_DUMP").is_some();
+        context.set_disasm(dump);
+        if dump {
+            eprintln!("{:?}\n{}", stage.start, context.func.display());
+        }
+        module.define_function(id, &mut context)?;
+        if let Some(text) = context.compiled_code().and_then(|code| code.vcode.as_ref()).filter(|_| dump) {
+            eprintln!("{text}");
+        }
+        bytes += context.compiled_code().map_or(0, |code| code.code_buffer().len());
+        module.clear_context(&mut context);
+        ids.push(id);
+    }
+    module.finalize_definitions()?;
+    // SAFETY: the functions were made with this signature.
+    let stages =
+        ids.iter().map(|id| unsafe { std::mem::transmute::<*const u8, StageFn>(module.get_finalized_function(*id)) });
+    Ok(Native { stages: stages.collect(), bytes, module: Some(module) })
+}

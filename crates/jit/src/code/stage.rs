@@ -1,0 +1,510 @@
+//! One stage as one function: a loop over the packets that are at it.
+
+use crate::code::Compiling;
+use crate::code::value::{Regs, reg_type, regs_for};
+use crate::layout::imports;
+use crate::plan::cells::{Bits, Cell};
+use crate::plan::flow::{Node, Step};
+use crate::plan::stages::{Start, entries, is_cut};
+use crate::plan::validity::Known;
+use cranelift_codegen::ir as cl;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I16, I32, I64};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
+use cranelift_frontend::{FunctionBuilder, Variable};
+use ir::{Block, BlockCall, Body, Const, HeaderId, Inst, Term, Type, Value, VarKind};
+use packet::EngineReason;
+use std::collections::{BTreeSet, HashMap};
+
+/// The function that is being made.
+pub struct StageCode<'a, 'b> {
+    /// What it is made from.
+    pub c: &'a Compiling<'a>,
+    /// Instructions go here.
+    pub b: FunctionBuilder<'b>,
+    /// The address of the context.
+    pub context: cl::Value,
+    /// The address of the packet's frame, its number, and what was looked up.
+    pub frame: cl::Value,
+    item: cl::Value,
+    result: cl::Value,
+    /// The cells' registers.
+    pub(super) cells: Vec<Vec<Variable>>,
+    values: HashMap<(usize, Value), Vec<Variable>>,
+    blocks: HashMap<Node, cl::Block>,
+    /// The next packet.
+    next: cl::Block,
+    /// The cells that this stage may change.
+    pub(super) changed: Bits,
+    pub(super) start: Start,
+    /// What is known of headers at this point.
+    pub known: Known,
+    /// The control whose body is being translated.
+    pub control: usize,
+    /// What the deparser keeps in registers.
+    pub emit: Emitting,
+    /// Values of the present block that are what a field of a valid header holds now.
+    pub fresh: HashMap<Value, (HeaderId, u32)>,
+    /// What fields of valid headers hold, as far as this block has read or written them.
+    pub held: HashMap<(HeaderId, u32), Regs>,
+    /// Headers whose fields this stage has written so far.
+    pub written: BTreeSet<HeaderId>,
+    /// Headers whose bytes no instruction of this stage writes.
+    pub untouched: BTreeSet<HeaderId>,
+}
+
+/// What the deparser keeps in registers.
+#[derive(Clone, Copy)]
+pub struct Emitting {
+    /// Headers emitted.
+    pub count: Variable,
+    /// The first one's address.
+    pub front: Variable,
+    /// Where the next one would stand right behind the last.
+    pub next: Variable,
+    /// Anything but 0 if one did not.
+    pub gaps: Variable,
+}
+
+/// The memory that only this thread touches, at addresses that are valid.
+pub fn trusted() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+/// Memory that nobody writes to while a stage runs: two reads of it are one.
+pub fn steady() -> MemFlagsData {
+    MemFlagsData::new().with_notrap().with_readonly().with_can_move()
+}
+
+/// The headers whose bytes no instruction of these nodes writes.
+fn untouched(c: &Compiling<'_>, start: Start, nodes: &[Node]) -> BTreeSet<HeaderId> {
+    let mut all: BTreeSet<HeaderId> = c.pipeline.headers.keys().collect();
+    let field = |var: ir::VarId, all: &mut BTreeSet<HeaderId>| {
+        if let VarKind::Field(header, _) = c.pipeline.vars[var].kind {
+            all.remove(&header);
+        }
+    };
+    let table = |table: ir::TableId, all: &mut BTreeSet<HeaderId>| {
+        if let Some(var) = c.pipeline.tables[table].meter_result {
+            field(var, all);
+        }
+    };
+    if let Start::Site(_, id) = start {
+        table(id, &mut all);
+    }
+    for node in nodes {
+        if let Some(id) = c.plan.flow.applies(c.pipeline, *node) {
+            table(id, &mut all);
+        }
+        let Step::Block(control, block) = c.plan.flow.nodes[*node] else { continue };
+        for data in &c.pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].insts {
+            match &data.inst {
+                Inst::Store(var, _) => {
+                    if let VarKind::Field(header, _) = c.pipeline.vars[*var].kind {
+                        all.remove(&header);
+                    }
+                }
+                Inst::SetValid(header) | Inst::CopyHeader { dst: header, .. } => {
+                    all.remove(header);
+                }
+                _ => {}
+            }
+        }
+    }
+    all
+}
+
+impl<'a, 'b> StageCode<'a, 'b> {
+    /// Makes the function of a stage.
+    pub fn make(c: &'a Compiling<'a>, mut b: FunctionBuilder<'b>, start: Start, nodes: &[Node]) -> FunctionBuilder<'b> {
+        let [entry, head, body, next, end] = [(); 5].map(|()| b.create_block());
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let [context, items, count, results] = [0, 1, 2, 3].map(|index| b.block_params(entry)[index]);
+        let frames = b.ins().load(I64, steady(), context, 0);
+        let position = b.declare_var(I64);
+        let zero = b.ins().iconst(I64, 0);
+        b.def_var(position, zero);
+        b.ins().jump(head, &[]);
+        b.switch_to_block(head);
+        let at = b.use_var(position);
+        let more = b.ins().icmp(IntCC::UnsignedLessThan, at, count);
+        b.ins().brif(more, body, &[], end, &[]);
+        b.switch_to_block(end);
+        b.ins().return_(&[]);
+        b.switch_to_block(next);
+        let after = b.ins().iadd_imm_s(at, 1);
+        b.def_var(position, after);
+        b.ins().jump(head, &[]);
+        b.switch_to_block(body);
+        let offset = b.ins().ishl_imm_u(at, 2);
+        let place = b.ins().iadd(items, offset);
+        let item = b.ins().uload32(trusted(), place, 0);
+        let distance = b.ins().imul_imm_s(item, i64::from(c.layout.stride));
+        let frame = b.ins().iadd(frames, distance);
+        let result = match start {
+            Start::Site(..) => {
+                let offset = b.ins().ishl_imm_u(at, 3);
+                let place = b.ins().iadd(results, offset);
+                b.ins().load(I64, trusted(), place, 0)
+            }
+            _ => zero,
+        };
+        let size = c.plan.cells.list.len();
+        let known = Known { valid: Bits::new(0), invalid: Bits::new(0), implied: Vec::new() };
+        let [count, front, next_at, gaps] = [(); 4].map(|()| {
+            let var = b.declare_var(I64);
+            b.def_var(var, zero);
+            var
+        });
+        let emit = Emitting { count, front, next: next_at, gaps };
+        let mut code = StageCode {
+            c,
+            b,
+            context,
+            frame,
+            item,
+            result,
+            cells: Vec::new(),
+            values: HashMap::new(),
+            blocks: HashMap::new(),
+            next,
+            changed: Bits::new(size),
+            start,
+            known,
+            control: 0,
+            emit,
+            fresh: HashMap::new(),
+            held: HashMap::new(),
+            written: BTreeSet::new(),
+            untouched: untouched(c, start, nodes),
+        };
+        code.body(nodes);
+        code.b.seal_all_blocks();
+        code.b
+    }
+
+    fn body(&mut self, nodes: &[Node]) {
+        self.declare_cells();
+        self.load_cells(nodes);
+        for (control, value) in imports(self.c.pipeline, self.c.plan, nodes) {
+            let body = self.body_of(control);
+            let ty = body.value_type(value);
+            if let Some(at) = self.c.layout.values.get(&(control, value)) {
+                let regs = self.load_typed(ty, *at, true);
+                self.define(control, value, ty, &regs);
+            }
+        }
+        for node in nodes {
+            let block = self.b.create_block();
+            self.blocks.insert(*node, block);
+        }
+        self.begin();
+        for node in nodes {
+            let block = self.blocks[node];
+            self.b.switch_to_block(block);
+            if let Some(known) = &self.c.plan.known[*node] {
+                self.known = known.clone();
+                match self.c.plan.flow.nodes[*node] {
+                    Step::Glue(glue) => self.glue(*node, glue),
+                    Step::Block(control, block) => self.block(*node, control, block),
+                }
+            } else {
+                // Nothing leads here.
+                self.give_up(EngineReason::EngineFault);
+            }
+        }
+    }
+
+    /// The jump to the first node, or the choice among the actions of the table that was looked up.
+    fn begin(&mut self) {
+        match self.start {
+            Start::Begin | Start::Deparser(_) => {
+                let entry = entries(self.c.pipeline, &self.c.plan.flow, self.start);
+                let block = self.blocks[&entry[0]];
+                self.b.ins().jump(block, &[]);
+            }
+            Start::Site(node, table) => {
+                let found = self.result;
+                let zero = self.number(0);
+                let hit = self.b.ins().icmp(IntCC::NotEqual, found, zero);
+                let default = self.default_value(table);
+                let value = self.b.ins().select(hit, found, default);
+                self.choose_action(node, table, hit, value);
+            }
+        }
+    }
+
+    /// The body of a control.
+    pub fn body_of(&self, control: usize) -> &'a Body {
+        &self.c.pipeline.controls[ir::ControlId(control as u32)].body
+    }
+
+    // ---- values ----
+
+    /// A value's registers.
+    pub fn value(&mut self, value: Value) -> Regs {
+        let control = self.control;
+        match self.values.get(&(control, value)) {
+            Some(vars) => vars.clone().into_iter().map(|var| self.b.use_var(var)).collect(),
+            None => {
+                let ty = self.body_of(control).value_type(value);
+                let zero = self.b.ins().iconst(reg_type(ty), 0);
+                vec![zero; regs_for(ty)]
+            }
+        }
+    }
+
+    /// The type of a value.
+    pub fn value_type(&self, value: Value) -> Type {
+        self.body_of(self.control).value_type(value)
+    }
+
+    /// A value's first register, a bool as a number.
+    pub fn low(&mut self, value: Value) -> cl::Value {
+        let ty = self.value_type(value);
+        let regs = self.value(value);
+        self.as_number(ty, regs[0])
+    }
+
+    fn define(&mut self, control: usize, value: Value, ty: Type, regs: &[cl::Value]) {
+        let b = &mut self.b;
+        let vars = self
+            .values
+            .entry((control, value))
+            .or_insert_with(|| (0..regs_for(ty)).map(|_| b.declare_var(reg_type(ty))).collect());
+        for (var, reg) in vars.clone().into_iter().zip(regs) {
+            self.b.def_var(var, *reg);
+        }
+    }
+
+    /// Gives a value of the present body its registers, and keeps it for later stages that use it.
+    pub fn set_value(&mut self, value: Value, regs: &[cl::Value]) {
+        let (control, ty) = (self.control, self.value_type(value));
+        self.define(control, value, ty, regs);
+        if let Some(at) = self.c.layout.values.get(&(control, value)) {
+            self.store_typed(ty, *at, regs);
+        }
+    }
+
+    /// The registers of a constant.
+    pub fn constant(&mut self, constant: &Const) -> Regs {
+        if constant.ty == Type::Bool {
+            return vec![self.truth(constant.bits.bit(0))];
+        }
+        let mut digits = constant.bits.iter_u64_digits();
+        (0..regs_for(constant.ty)).map(|_| self.number(digits.next().unwrap_or(0))).collect()
+    }
+
+    // ---- control flow ----
+
+    fn block(&mut self, node: Node, control: usize, block: Block) {
+        self.control = control;
+        let body = self.body_of(control);
+        if body.entry == Some(block) {
+            self.clear_sums();
+            self.begin_deparser(node);
+        }
+        self.fresh.clear();
+        self.held.clear();
+        self.count_state(control, block);
+        for data in &body.blocks[block].insts {
+            if !self.inst(&data.inst, &data.results) {
+                return;
+            }
+            self.follow_fields(&data.inst, &data.results);
+            self.known.step(&self.c.plan.headers, &data.inst);
+        }
+        match body.blocks[block].term.as_ref().map(|t| &t.term) {
+            Some(term) => self.term(node, term),
+            None => self.give_up(EngineReason::EngineFault),
+        }
+    }
+
+    /// Keeps up which values are what a field holds.
+    fn follow_fields(&mut self, inst: &Inst, results: &[Value]) {
+        let changed = match inst {
+            Inst::Load(var) => {
+                if let (VarKind::Field(header, index), Some(result)) =
+                    (self.c.pipeline.vars[*var].kind, results.first())
+                    && self.known.valid.contains(header.0 as usize)
+                {
+                    self.fresh.insert(*result, (header, index));
+                }
+                return;
+            }
+            Inst::Store(var, _) => match self.c.pipeline.vars[*var].kind {
+                VarKind::Field(header, _) => header,
+                _ => return,
+            },
+            Inst::SetValid(header) | Inst::SetInvalid(header) | Inst::CopyHeader { dst: header, .. } => *header,
+            Inst::Extract(header) | Inst::ExtractVarbit(header, _) => {
+                self.fresh.retain(|_, (of, _)| of != header);
+                self.held.retain(|(of, _), _| of != header);
+                return;
+            }
+            _ => return,
+        };
+        self.fresh.retain(|_, (of, _)| *of != changed);
+        if !matches!(inst, Inst::Store(..)) {
+            self.held.retain(|(of, _), _| *of != changed);
+        }
+        self.written.insert(changed);
+    }
+
+    fn term(&mut self, node: Node, term: &Term) {
+        match term {
+            Term::Jump(call) => self.jump_with(call),
+            Term::Branch { cond, then, els } => {
+                let cond = self.value(*cond)[0];
+                let [on_true, on_false] = [(); 2].map(|()| self.b.create_block());
+                self.b.ins().brif(cond, on_true, &[], on_false, &[]);
+                self.b.switch_to_block(on_true);
+                self.jump_with(then);
+                self.b.switch_to_block(on_false);
+                self.jump_with(els);
+            }
+            Term::Switch { value, cases, default } => self.switch(*value, cases, default),
+            Term::Apply { table, keys, .. } => match is_cut(self.c.pipeline, *table) {
+                true => self.leave_for_lookup(node, *table, keys),
+                false => {
+                    let miss = self.truth(false);
+                    let value = self.default_value(*table);
+                    self.choose_action(node, *table, miss, value);
+                }
+            },
+            Term::Return | Term::Exit | Term::Reject => {
+                if !self.leave_at_once() {
+                    self.leave_body();
+                }
+            }
+        }
+    }
+
+    fn switch(&mut self, value: Value, cases: &[(Const, BlockCall)], default: &BlockCall) {
+        let ty = self.value_type(value);
+        let regs = self.value(value);
+        if regs.len() == 1 && cases.len() > 4 {
+            let number = self.as_number(ty, regs[0]);
+            let mut switch = cranelift_frontend::Switch::new();
+            let mut blocks = Vec::new();
+            for (constant, call) in cases {
+                let block = self.b.create_block();
+                switch.set_entry(constant.bits.iter_u64_digits().next().unwrap_or(0).into(), block);
+                blocks.push((block, call));
+            }
+            let otherwise = self.b.create_block();
+            switch.emit(&mut self.b, number, otherwise);
+            for (block, call) in blocks {
+                self.b.switch_to_block(block);
+                self.jump_with(call);
+            }
+            self.b.switch_to_block(otherwise);
+            return self.jump_with(default);
+        }
+        for (constant, call) in cases {
+            let constant = self.constant(constant);
+            let same = self.binary(ir::BinaryOp::Eq, ty, &regs, &constant, ty)[0];
+            let [yes, no] = [(); 2].map(|()| self.b.create_block());
+            self.b.ins().brif(same, yes, &[], no, &[]);
+            self.b.switch_to_block(yes);
+            self.jump_with(call);
+            self.b.switch_to_block(no);
+        }
+        self.jump_with(default);
+    }
+
+    fn jump_with(&mut self, call: &BlockCall) {
+        let (control, body) = (self.control, self.body_of(self.control));
+        // All arguments are read before a parameter is set: a loop may exchange them.
+        let args: Vec<Regs> = call.args.iter().map(|arg| self.value(*arg)).collect();
+        for (param, regs) in body.blocks[call.block].params.iter().zip(args) {
+            self.set_value(*param, &regs);
+        }
+        match self.c.plan.flow.block(control, call.block) {
+            Some(node) => self.go(node),
+            None => self.give_up(EngineReason::EngineFault),
+        }
+    }
+
+    /// Goes on behind the present body.
+    pub fn leave_body(&mut self) {
+        match self.c.plan.flow.after(self.control) {
+            Some(node) => self.go(node),
+            None => self.finish(),
+        }
+    }
+
+    /// Goes on at a node: here, or in the stage that begins with it.
+    pub fn go(&mut self, node: Node) {
+        if Some(node) == self.c.plan.flow.deparser && self.c.plan.flow.cut_deparser {
+            let needed = self.c.plan.cells.live[node].clone();
+            self.store_cells(&needed);
+            return self.enqueue(Start::Deparser(node));
+        }
+        match self.blocks.get(&node) {
+            Some(block) => {
+                let block = *block;
+                self.b.ins().jump(block, &[]);
+            }
+            None => self.give_up(EngineReason::EngineFault),
+        }
+    }
+
+    /// Stores what the actions of a site need, and puts the packet into the site's queue.
+    pub fn leave_for(&mut self, site: Start) {
+        let mut needed = Bits::new(self.c.plan.cells.list.len());
+        for entry in entries(self.c.pipeline, &self.c.plan.flow, site) {
+            needed.union(&self.c.plan.cells.live[entry]);
+        }
+        if let Start::Site(_, table) = site {
+            needed.remove(self.c.plan.cells.of(Cell::Hit(table)));
+            needed.remove(self.c.plan.cells.of(Cell::Colour(table)));
+        }
+        self.store_cells(&needed);
+        self.enqueue(site);
+    }
+
+    /// Puts the packet into a stage's queue.
+    fn enqueue(&mut self, start: Start) {
+        let queue = self.queue(start);
+        let count_at = std::mem::offset_of!(crate::abi::Queue, count) as i32;
+        let count = self.b.ins().load(I64, trusted(), queue, count_at);
+        let items = self.b.ins().load(I64, steady(), queue, std::mem::offset_of!(crate::abi::Queue, items) as i32);
+        let offset = self.b.ins().ishl_imm_u(count, 2);
+        let place = self.b.ins().iadd(items, offset);
+        self.b.ins().istore32(trusted(), self.item, place, 0);
+        let more = self.b.ins().iadd_imm_s(count, 1);
+        self.b.ins().store(trusted(), more, queue, count_at);
+        self.finish();
+    }
+
+    /// The address of a stage's queue.
+    pub fn queue(&mut self, start: Start) -> cl::Value {
+        let index = self.c.plan.stages.iter().position(|stage| stage.start == start).unwrap_or(0);
+        let queues = self.of_context(std::mem::offset_of!(crate::abi::Context, queues));
+        self.b.ins().iadd_imm_s(queues, (index * size_of::<crate::abi::Queue>()) as i64)
+    }
+
+    /// On to the next packet.
+    pub fn finish(&mut self) {
+        let next = self.next;
+        self.b.ins().jump(next, &[]);
+    }
+
+    /// The engine drops the packet.
+    pub fn give_up(&mut self, reason: EngineReason) {
+        let reason = self.number(reason as u64 + 1);
+        self.set_head(std::mem::offset_of!(crate::abi::Head, arrival.abort), 4, reason);
+        self.finish();
+    }
+
+    /// A narrower register.
+    pub fn narrowed(&mut self, value: cl::Value, bytes: u32) -> cl::Value {
+        match bytes {
+            2 => self.b.ins().ireduce(I16, value),
+            4 => self.b.ins().ireduce(I32, value),
+            _ => value,
+        }
+    }
+}

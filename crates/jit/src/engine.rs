@@ -1,0 +1,343 @@
+//! [`Jit`]: the engine as its users see it.
+
+use crate::counters::WorkerCounters;
+use crate::program::Program;
+use crate::unsupported::Unsupported;
+use crate::worker::Worker;
+use interp::host::ExternHost;
+use interp::host::architecture::reason_table;
+use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError};
+use ir::{Entity, ExternId, Pipeline};
+use num_bigint::BigUint;
+use packet::{Batch, Engine, Output, ReasonTable};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tables::fast::{Live, LiveError, Reader};
+use tables::{Change, CounterData, EntryId, KeyLayout, State, WriteBatch, WriteError};
+use thiserror::Error;
+
+/// A pipeline that can't be loaded.
+#[derive(Debug, Error)]
+pub enum JitError {
+    /// The interpreter refuses it.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Its tables can't be held.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+}
+
+/// What all workers of one engine share.
+struct Shared {
+    pipeline: Arc<Pipeline>,
+    program: Arc<Program>,
+    live: Mutex<Live>,
+    /// What is added to the sum over all workers: the control plane sets counters.
+    offsets: Mutex<HashMap<(usize, u64), [u64; 2]>>,
+    counters: Mutex<Vec<Arc<WorkerCounters>>>,
+}
+
+/// How packets are run.
+enum Way {
+    Native { shared: Arc<Shared>, reader: Reader, worker: Box<Worker> },
+    Handed { interp: Arc<Mutex<Interp>>, reason: Unsupported, packets: u64 },
+}
+
+/// The engine of the cpu tier: native code for batches.
+///
+/// A pipeline that native code is not made for runs on the interpreter as a whole; [`Jit::handed`] says why and counts.
+pub struct Jit {
+    pipeline: Arc<Pipeline>,
+    way: Way,
+    reasons: ReasonTable,
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Jit {
+    /// Loads a pipeline that the verifier has accepted.
+    pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
+        let reasons = reason_table(&pipeline);
+        let host = ExternHost::new(pipeline.clone(), config.clone())?;
+        let live = Live::new(pipeline.clone(), |table| host.tracks_entries(table))?;
+        let mut reader = live.reader();
+        let program = Program::new(pipeline.clone(), config.clone(), host, reader.enter());
+        reader.park();
+        let way = match program {
+            Ok(program) => Jit::native(pipeline.clone(), Arc::new(program), live),
+            Err(reason) => {
+                let interp = Arc::new(Mutex::new(Interp::new(pipeline.clone(), config)?));
+                Way::Handed { interp, reason, packets: 0 }
+            }
+        };
+        Ok(Jit { pipeline, way, reasons })
+    }
+
+    fn native(pipeline: Arc<Pipeline>, program: Arc<Program>, live: Live) -> Way {
+        let worker = Box::new(Worker::new(program.clone()));
+        let mut host = lock(&program.runtime.host);
+        for table in pipeline.tables.keys() {
+            for entry in live.state().entries(table) {
+                if let Some(number) = live.entry_id(table, entry) {
+                    host.entry_inserted(table, number, entry, CounterData::default());
+                }
+            }
+        }
+        drop(host);
+        let reader = live.reader();
+        let counters = Mutex::new(vec![worker.counters.clone()]);
+        let shared = Shared { pipeline, program, live: Mutex::new(live), offsets: Mutex::default(), counters };
+        Way::Native { shared: Arc::new(shared), reader, worker }
+    }
+
+    /// Another worker with the same tables and objects, for another thread. It counts for itself; [`Jit::counter`] adds up.
+    pub fn worker(&self) -> Jit {
+        let way = match &self.way {
+            Way::Native { shared, .. } => {
+                let worker = Box::new(Worker::new(shared.program.clone()));
+                lock(&shared.counters).push(worker.counters.clone());
+                let reader = lock(&shared.live).reader();
+                Way::Native { shared: shared.clone(), reader, worker }
+            }
+            Way::Handed { interp, reason, .. } => Way::Handed { interp: interp.clone(), reason: *reason, packets: 0 },
+        };
+        Jit { pipeline: self.pipeline.clone(), way, reasons: self.reasons.clone() }
+    }
+
+    /// Packets that this worker handed to the interpreter, by reason.
+    pub fn handed(&self) -> BTreeMap<&'static str, u64> {
+        match &self.way {
+            Way::Native { .. } => BTreeMap::new(),
+            Way::Handed { reason, packets, .. } => BTreeMap::from([(reason.name(), *packets)]),
+        }
+    }
+
+    /// Why the pipeline is not run by native code; `None` if it is.
+    pub fn unsupported(&self) -> Option<Unsupported> {
+        match &self.way {
+            Way::Native { .. } => None,
+            Way::Handed { reason, .. } => Some(*reason),
+        }
+    }
+
+    /// Length of the native code in bytes; 0 if there is none.
+    pub fn code_bytes(&self) -> usize {
+        match &self.way {
+            Way::Native { shared, .. } => shared.program.native.bytes(),
+            Way::Handed { .. } => 0,
+        }
+    }
+
+    /// Packets that this worker took through each stage: the stage's table (`None`: the beginning, or the deparser).
+    pub fn stages(&self) -> Vec<(Option<String>, u64)> {
+        let Way::Native { shared, worker, .. } = &self.way else { return Vec::new() };
+        let name = |table: ir::TableId| shared.pipeline.tables[table].preamble.name.clone();
+        let stages = shared.program.stages.iter().zip(&worker.passed);
+        stages.map(|(stage, packets)| (stage.table.map(name), *packets)).collect()
+    }
+
+    /// Applies a batch as a whole: packets of the next batch see it, on all workers. If one update is refused, nothing has changed.
+    pub fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        match &mut self.way {
+            Way::Native { shared, reader, .. } => {
+                // A reader of this thread must not keep the writer waiting.
+                reader.park();
+                shared.write(batch)
+            }
+            Way::Handed { interp, .. } => lock(interp).write(batch),
+        }
+    }
+
+    /// Calls `f` with what the control plane has written.
+    pub fn with_state<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+        match &self.way {
+            Way::Native { shared, .. } => f(lock(&shared.live).state()),
+            Way::Handed { interp, .. } => f(lock(interp).state()),
+        }
+    }
+
+    /// The value of an indexed counter, over all workers. Packets and bytes are both counted, whatever its unit.
+    pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        match &self.way {
+            Way::Native { shared, .. } => shared.counter(counter, index),
+            Way::Handed { interp, .. } => lock(interp).counter(counter, index),
+        }
+    }
+
+    /// The elements of an indexed counter that have counted packets, below `end`: index and value, over all workers.
+    pub fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+        let value = |index| Some((index, self.counter(counter, index).filter(|value| value.packets != 0)?));
+        match &self.way {
+            Way::Native { shared, .. } if shared.program.counters.get(counter.index()).is_some_and(Option::is_some) => {
+                let mut indices: Vec<u64> =
+                    lock(&shared.counters).iter().flat_map(|w| w.counted(counter.index(), end)).collect();
+                indices.extend(
+                    lock(&shared.offsets).keys().filter(|(o, i)| *o == counter.index() && *i < end).map(|(_, i)| *i),
+                );
+                indices.sort_unstable();
+                indices.dedup();
+                indices.into_iter().filter_map(value).collect()
+            }
+            _ => (0..end).filter_map(value).collect(),
+        }
+    }
+
+    /// The pipeline that runs.
+    pub fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// How many elements a counter, meter or register has.
+    pub fn array_len(&self, object: ExternId) -> Option<u64> {
+        match &self.way {
+            Way::Native { shared, .. } => lock(&shared.program.runtime.host).array_len(object),
+            Way::Handed { interp, .. } => lock(interp).array_len(object),
+        }
+    }
+
+    /// The leaves of a register's element.
+    pub fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        match &self.way {
+            Way::Native { shared, .. } => lock(&shared.program.runtime.host).register(register, index),
+            Way::Handed { interp, .. } => lock(interp).register(register, index),
+        }
+    }
+
+    /// The direct counter of an entry.
+    pub fn direct_counter(&self, id: &EntryId) -> Option<CounterData> {
+        match &self.way {
+            Way::Native { shared, .. } => {
+                let live = lock(&shared.live);
+                let declared = shared.pipeline.tables.get(id.table)?;
+                // An entry of a table without keys is never hit.
+                declared.match_keys().next()?;
+                let layout = KeyLayout::new(&declared.keys);
+                let mut entries = live.state().entries(id.table);
+                let entry = entries.find(|e| e.priority == id.priority && layout.unpack(&e.key) == id.keys)?;
+                let number = live.entry_id(id.table, entry)?;
+                lock(&shared.program.runtime.host).direct_counter(id.table, number)
+            }
+            Way::Handed { interp, .. } => lock(interp).direct_counter(id),
+        }
+    }
+
+    /// Takes the digest messages that wait.
+    pub fn take_digests(&mut self) -> Vec<DigestMessage> {
+        match &self.way {
+            Way::Native { shared, .. } => lock(&shared.program.runtime.host).take_digests(),
+            Way::Handed { interp, .. } => lock(interp).take_digests(),
+        }
+    }
+
+    /// How many digest messages and notifications were lost because nobody took them.
+    pub fn lost_messages(&self) -> u64 {
+        match &self.way {
+            Way::Native { shared, .. } => lock(&shared.program.runtime.host).lost_messages(),
+            Way::Handed { interp, .. } => lock(interp).lost_messages(),
+        }
+    }
+
+    /// Time passes: the entries whose idle time is over.
+    pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
+        match &self.way {
+            Way::Native { shared, .. } => {
+                lock(&shared.program.runtime.host).advance(now);
+                Vec::new()
+            }
+            Way::Handed { interp, .. } => lock(interp).advance_time(now),
+        }
+    }
+
+    /// Lets go of the tables: before the thread sleeps for long.
+    pub fn park(&mut self) {
+        if let Way::Native { reader, .. } = &mut self.way {
+            reader.park();
+        }
+    }
+}
+
+impl Shared {
+    fn write(&self, batch: &WriteBatch) -> Result<(), WriteError> {
+        let mut live = lock(&self.live);
+        let written = live.write(batch)?;
+        let mut host = lock(&self.program.runtime.host);
+        host.carry_out(written.changes(), live.state());
+        for (change, number) in written.numbered() {
+            match (change, number) {
+                (Change::Inserted(table, entry, counter), Some(number)) => {
+                    host.entry_inserted(*table, number, entry, *counter);
+                }
+                (Change::Modified(table, old, new, counter), Some(number)) => {
+                    host.entry_modified(*table, number, old, new, *counter);
+                }
+                (Change::Deleted(table, _), Some(number)) => host.entry_removed(*table, number),
+                (Change::DirectCounter(table, entry, data), number) => {
+                    if let Some(number) = number.or_else(|| live.entry_id(*table, entry)) {
+                        host.set_direct_counter(*table, number, *data);
+                    }
+                }
+                (Change::Counter(counter, index, data), _) => self.set_counter(*counter, *index, *data),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn sum(&self, object: usize, index: u64) -> Option<[u64; 2]> {
+        let mut sum = [0u64; 2];
+        for worker in lock(&self.counters).iter() {
+            let own = worker.get(object, index)?;
+            sum = [sum[0].wrapping_add(own[0]), sum[1].wrapping_add(own[1])];
+        }
+        Some(sum)
+    }
+
+    fn set_counter(&self, counter: ExternId, index: u64, data: CounterData) {
+        if let Some(sum) = self.sum(counter.index(), index) {
+            let offset = [data.packets.wrapping_sub(sum[0]), data.bytes.wrapping_sub(sum[1])];
+            lock(&self.offsets).insert((counter.index(), index), offset);
+        }
+    }
+
+    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        if self.program.counters.get(counter.index())?.is_none() {
+            return lock(&self.program.runtime.host).counter(counter, index);
+        }
+        let sum = self.sum(counter.index(), index)?;
+        let offset = lock(&self.offsets).get(&(counter.index(), index)).copied().unwrap_or_default();
+        Some(CounterData { packets: sum[0].wrapping_add(offset[0]), bytes: sum[1].wrapping_add(offset[1]) })
+    }
+}
+
+impl Engine for Jit {
+    fn name(&self) -> &str {
+        "jit"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        &self.reasons
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        match &mut self.way {
+            Way::Native { reader, worker, .. } => worker.run(batch.packets_mut(), 0, reader.enter(), out),
+            Way::Handed { interp, packets, .. } => {
+                *packets += batch.len() as u64;
+                Engine::process(&mut *lock(interp), batch, out);
+            }
+        }
+    }
+
+    fn tick(&mut self, now: u64, out: &mut Output) {
+        match &mut self.way {
+            Way::Native { shared, reader, .. } => {
+                // Whoever is idle must not keep the writer from the copy that it held last.
+                reader.enter();
+                lock(&shared.program.runtime.host).advance(now);
+            }
+            Way::Handed { interp, .. } => lock(interp).tick(now, out),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Native code for batches of packets: the cpu tier.
+//!
+//! This crate answers one question: *how does a program run at the speed of the machine's memory?* A pipeline is cut at its table
+//! applications into stages. Each stage is one function, made by Cranelift when the program is loaded, that runs over all packets
+//! of a batch that are at it: it takes up where the lookup left off, and ends by writing the keys of the next. Lookups of all packets
+//! at a table are made together ([`tables::fast`]), so the latency of memory is paid about once a batch.
+//!
+//! | what | where |
+//! |---|---|
+//! | what is known before code is made: graph, headers, cells, validity, stages | `plan/` |
+//! | where things lie in a packet's frame | `layout.rs`, `abi.rs` |
+//! | from a plan to native code | `code/` |
+//! | where the order of packets shows | `order.rs` |
+//! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs` |
+//! | what native code calls back for | `runtime.rs` |
+//! | the engine | [`Jit`] |
+//!
+//! Headers stay where they are in the packet. Fields are read from and written to packet memory; a header that the program makes
+//! has room in the packet's frame, and is put in front when the packet leaves. Values of up to 64 bits live in registers, wider
+//! ones in several. What is rare (meters, registers, digests, random numbers) is carried out by the interpreter's own code
+//! ([`interp::host`]), so that it has one meaning. Programs with something that native code has no form for run on the
+//! interpreter as a whole: [`Jit::handed`] counts their packets by reason.
+//!
+//! The oracle is [`interp::Interp`]: whatever it does with a packet, native code does.
+
+mod abi;
+mod code;
+mod counters;
+mod engine;
+mod layout;
+mod order;
+mod plan;
+mod program;
+mod runtime;
+mod unsupported;
+mod verdict;
+mod worker;
+
+pub use engine::{Jit, JitError};
+pub use unsupported::Unsupported;

@@ -1,0 +1,206 @@
+//! The blocks of all bodies as one graph, with the architecture's own steps between them.
+//!
+//! A packet's way is a chain: begin, parser, control, deparser, end. Here the ways out of one body (`return`, `exit`, `reject`) are
+//! edges to the next body, so that a stage can span the end of the parser and the beginning of the control.
+
+use crate::unsupported::Unsupported;
+use ir::{Arch, Block, ControlKind, Entity, Pipeline, TableId, Term};
+
+/// Index into [`Flow::nodes`].
+pub type Node = usize;
+
+/// What the architecture does between two bodies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Glue {
+    /// A packet enters: all variables are 0.
+    Begin,
+    /// PNA: tells a block (0 pre, 1 parser, 2 main) about the packet.
+    PnaTell(usize),
+    /// PNA: the main control is done; a packet that is dropped needs no deparser.
+    PnaVerdict,
+    /// v1model: standard metadata before the parser.
+    V1Arrive,
+    /// v1model: the parser is done.
+    V1Parsed,
+    /// v1model: checksums are verified.
+    V1Verified,
+    /// v1model: ingress is done; drops, or goes on to egress.
+    V1Traffic,
+    /// v1model: egress is done; drops, or goes on.
+    V1Leave,
+    /// The deparser is done.
+    End,
+}
+
+/// A node of the graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A block of a body: index of the control, block.
+    Block(usize, Block),
+    /// A step of the architecture.
+    Glue(Glue),
+}
+
+/// The graph.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// All nodes; the first is [`Glue::Begin`].
+    pub nodes: Vec<Step>,
+    /// For each glue node, where it goes on.
+    next: Vec<Option<Node>>,
+    /// For each control (by index), its first node and where it leads.
+    controls: Vec<Option<(Node, Node)>>,
+    /// The first node of the deparser.
+    pub deparser: Option<Node>,
+    /// Whether it begins a stage of its own, so that its code is there once.
+    pub cut_deparser: bool,
+}
+
+impl Flow {
+    /// The graph of a pipeline.
+    pub fn new(pipeline: &Pipeline) -> Result<Flow, Unsupported> {
+        use ControlKind::*;
+        let mut flow = Flow {
+            nodes: Vec::new(),
+            next: Vec::new(),
+            controls: vec![None; pipeline.controls.len()],
+            deparser: None,
+            cut_deparser: true,
+        };
+        let mut chain = Chain { flow: &mut flow, pipeline, pending: Vec::new() };
+        chain.glue(Glue::Begin);
+        match pipeline.arch {
+            Arch::Pna => {
+                chain.glue(Glue::PnaTell(0));
+                chain.body(PreControl)?;
+                chain.glue(Glue::PnaTell(1));
+                chain.body(MainParser)?;
+                chain.glue(Glue::PnaTell(2));
+                chain.body(MainControl)?;
+                chain.glue(Glue::PnaVerdict);
+                chain.body(MainDeparser)?;
+            }
+            Arch::V1Model => {
+                chain.glue(Glue::V1Arrive);
+                chain.body(Parser)?;
+                chain.glue(Glue::V1Parsed);
+                chain.body(VerifyChecksum)?;
+                chain.glue(Glue::V1Verified);
+                chain.body(Ingress)?;
+                chain.glue(Glue::V1Traffic);
+                chain.body(Egress)?;
+                chain.glue(Glue::V1Leave);
+                chain.body(ComputeChecksum)?;
+                chain.body(Deparser)?;
+            }
+        }
+        chain.glue(Glue::End);
+        Ok(flow)
+    }
+
+    /// The node of a block.
+    pub fn block(&self, control: usize, block: Block) -> Option<Node> {
+        Some(self.controls.get(control).copied().flatten()?.0 + block.index())
+    }
+
+    /// Where a body leads, by whatever way it is left.
+    pub fn after(&self, control: usize) -> Option<Node> {
+        Some(self.controls.get(control).copied().flatten()?.1)
+    }
+
+    /// Where a step of the architecture goes on.
+    pub fn next(&self, node: Node) -> Option<Node> {
+        self.next.get(node).copied().flatten()
+    }
+
+    /// The nodes that can follow, table applications included.
+    pub fn successors(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
+        match self.nodes[node] {
+            Step::Glue(_) => self.next(node).into_iter().collect(),
+            Step::Block(control, block) => {
+                let body = &pipeline.controls[ir::ControlId(control as u32)].body;
+                let Some(term) = &body.blocks[block].term else { return Vec::new() };
+                match &term.term {
+                    Term::Return | Term::Exit | Term::Reject => self.after(control).into_iter().collect(),
+                    term => {
+                        let mut nodes: Vec<Node> =
+                            term.successors().into_iter().filter_map(|b| self.block(control, b)).collect();
+                        // A parser's instruction may reject as well.
+                        if matches!(
+                            pipeline.controls[ir::ControlId(control as u32)].kind,
+                            ControlKind::Parser | ControlKind::MainParser
+                        ) {
+                            nodes.extend(self.after(control));
+                        }
+                        nodes
+                    }
+                }
+            }
+        }
+    }
+
+    /// The table that a node ends by applying.
+    pub fn applies(&self, pipeline: &Pipeline, node: Node) -> Option<TableId> {
+        let Step::Block(control, block) = self.nodes[node] else { return None };
+        let body = &pipeline.controls[ir::ControlId(control as u32)].body;
+        match body.blocks[block].term.as_ref().map(|t| &t.term) {
+            Some(Term::Apply { table, .. }) => Some(*table),
+            _ => None,
+        }
+    }
+}
+
+/// The chain that is being built: what stands at its end waits for the next node.
+struct Chain<'a> {
+    flow: &'a mut Flow,
+    pipeline: &'a Pipeline,
+    /// Glue nodes and controls whose successor is not there yet.
+    pending: Vec<Pending>,
+}
+
+enum Pending {
+    Glue(Node),
+    Control(usize),
+}
+
+impl Chain<'_> {
+    fn link(&mut self, node: Node) {
+        for pending in std::mem::take(&mut self.pending) {
+            match pending {
+                Pending::Glue(glue) => self.flow.next[glue] = Some(node),
+                Pending::Control(control) => {
+                    if let Some((_, after)) = &mut self.flow.controls[control] {
+                        *after = node;
+                    }
+                }
+            }
+        }
+    }
+
+    fn glue(&mut self, glue: Glue) {
+        let node = self.flow.nodes.len();
+        self.flow.nodes.push(Step::Glue(glue));
+        self.flow.next.push(None);
+        self.link(node);
+        self.pending.push(Pending::Glue(node));
+    }
+
+    fn body(&mut self, kind: ControlKind) -> Result<(), Unsupported> {
+        let found = self.pipeline.controls.iter().find(|(_, control)| control.kind == kind);
+        let Some((id, control)) = found else { return Ok(()) };
+        let Some(entry) = control.body.entry else { return Ok(()) };
+        let first = self.flow.nodes.len();
+        for block in control.body.blocks.keys() {
+            self.flow.nodes.push(Step::Block(id.index(), block));
+            self.flow.next.push(None);
+        }
+        let entry = first + entry.index();
+        self.link(entry);
+        self.flow.controls[id.index()] = Some((first, first));
+        self.pending.push(Pending::Control(id.index()));
+        if matches!(kind, ControlKind::Deparser | ControlKind::MainDeparser) {
+            self.flow.deparser = Some(entry);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! What is known of a pipeline before code is made: its graph, where headers lie, what packets carry, how it is cut into stages.
+
+pub mod cells;
+pub mod flow;
+pub mod headers;
+pub mod stages;
+pub mod tiling;
+pub mod validity;
+
+use crate::unsupported::Unsupported;
+use cells::Cells;
+use flow::Flow;
+use headers::Headers;
+use interp::host::architecture::{cpu_variable, drop_variable};
+use ir::{ControlKind, Inst, Pipeline, Type, VarId};
+use stages::Stage;
+use validity::Known;
+
+/// The plan of a pipeline.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The graph.
+    pub flow: Flow,
+    /// The headers.
+    pub headers: Headers,
+    /// What packets carry.
+    pub cells: Cells,
+    /// What is known of headers before each node.
+    pub known: Vec<Option<Known>>,
+    /// In which order the parser takes headers.
+    pub order: tiling::Order,
+    /// The stages, each before those that it leads to.
+    pub stages: Vec<Stage>,
+}
+
+impl Plan {
+    /// Looks a pipeline through.
+    pub fn new(pipeline: &Pipeline) -> Result<Plan, Unsupported> {
+        check(pipeline)?;
+        let mut flow = Flow::new(pipeline)?;
+        let headers = Headers::new(pipeline)?;
+        let cells = Cells::new(pipeline, &flow, &headers);
+        let known = validity::validity(pipeline, &flow, &headers);
+        let mut stages = stages::cut(pipeline, &flow)?;
+        let emits = pipeline.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|block| &block.insts);
+        let emits = emits.filter(|data| matches!(data.inst, Inst::Emit(_))).count();
+        if stages::lead_to_deparser(pipeline, &flow, &stages) * emits <= MOST_INLINE_EMITS {
+            flow.cut_deparser = false;
+            stages = stages::cut(pipeline, &flow)?;
+        }
+        let order = tiling::Order::new(pipeline, &flow, &headers, &known);
+        Ok(Plan { flow, headers, cells, known, order, stages })
+    }
+}
+
+/// The deparser's code stands in each stage that leads to it if that makes no more emissions than this.
+const MOST_INLINE_EMITS: usize = 32;
+
+/// Whether a parser may leave its body at the instruction.
+pub fn may_reject(inst: &Inst) -> bool {
+    matches!(
+        inst,
+        Inst::Extract(_) | Inst::ExtractVarbit(..) | Inst::Advance(_) | Inst::Lookahead(_) | Inst::Verify(..)
+    )
+}
+
+/// The variables in which a program keeps its own reasons: for drops, for the CPU.
+pub fn reason_vars(pipeline: &Pipeline) -> [Option<VarId>; 2] {
+    [drop_variable(pipeline), cpu_variable(pipeline)]
+}
+
+/// The widest value in bits that native code keeps in registers.
+const WIDEST: u32 = 2048;
+
+fn has_varbit(pipeline: &Pipeline, header: ir::HeaderId) -> bool {
+    pipeline.headers[header].fields.iter().any(|var| matches!(pipeline.vars[*var].ty, Type::Varbit(_)))
+}
+
+/// Values that native code has no registers for.
+fn check_values(control: &ir::Control) -> Result<(), Unsupported> {
+    for ty in control.body.values.values() {
+        match ty {
+            Type::Varbit(_) => return Err(Unsupported::Varbit),
+            ty if ty.width() > WIDEST => return Err(Unsupported::TooLarge),
+            _ => {}
+        }
+    }
+    for data in control.body.blocks.values().flat_map(|block| &block.insts) {
+        let Inst::Extern { args, .. } = &data.inst else { continue };
+        let leaves: usize = args.iter().map(|arg| if let ir::Arg::Values(v) = arg { v.len() } else { 1 }).sum();
+        if leaves * (WIDEST as usize / 64 + 1) > crate::abi::AREA_WORDS {
+            return Err(Unsupported::TooLarge);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a body jumps back.
+pub fn has_loop(body: &ir::Body) -> bool {
+    let cfg = ir::Cfg::new(body);
+    let order = cfg.reverse_postorder();
+    let position = |block: ir::Block| order.iter().position(|b| *b == block).unwrap_or(0);
+    order.iter().enumerate().any(|(at, block)| {
+        let term = body.blocks[*block].term.as_ref();
+        term.is_some_and(|term| term.term.successors().into_iter().any(|next| position(next) <= at))
+    })
+}
+
+/// What native code does not do, whatever the packet.
+fn check(pipeline: &Pipeline) -> Result<(), Unsupported> {
+    use ir::ExternFn::*;
+    let multicast = pipeline.intrinsics.get("standard_metadata.mcast_grp");
+    for control in pipeline.controls.values() {
+        for data in control.body.blocks.values().flat_map(|block| &block.insts) {
+            match &data.inst {
+                Inst::Extern { func, .. } => match func {
+                    Clone => return Err(Unsupported::Clone),
+                    Resubmit => return Err(Unsupported::Resubmit),
+                    Recirculate | PnaRecirculate => return Err(Unsupported::Recirculate),
+                    MirrorPacket => return Err(Unsupported::Mirror),
+                    AddEntry => return Err(Unsupported::AddOnMiss),
+                    SetEntryExpireTime | RestartExpireTimer => return Err(Unsupported::IdleTimeout),
+                    _ => {}
+                },
+                Inst::CopyHeader { dst, .. } if has_varbit(pipeline, *dst) => return Err(Unsupported::VarbitCopy),
+                Inst::Store(var, _) if Some(var) == multicast => return Err(Unsupported::Multicast),
+                _ => {}
+            }
+        }
+    }
+    for control in pipeline.controls.values() {
+        check_values(control)?;
+        if !matches!(control.kind, ControlKind::Parser | ControlKind::MainParser) && has_loop(&control.body) {
+            return Err(Unsupported::LoopInControl);
+        }
+    }
+    for table in pipeline.tables.values() {
+        let selector = table.keys.iter().filter(|key| key.kind == ir::MatchKind::Selector);
+        let words: usize = selector.map(|key| tables::words_for(key.ty.width())).sum();
+        if words * 8 > crate::abi::AUX_BYTES || table.keys.iter().any(|key| key.ty.width() > WIDEST) {
+            return Err(Unsupported::TooLarge);
+        }
+        if table.idle_timeout {
+            return Err(Unsupported::IdleTimeout);
+        }
+        if table.add_on_miss {
+            return Err(Unsupported::AddOnMiss);
+        }
+        let entry_state = table.direct_counter.is_some() || table.direct_meter.is_some();
+        if table.implementation.is_some() && entry_state {
+            return Err(Unsupported::ProfileWithEntryState);
+        }
+        if table.actions.len() > tables::fast::ValueLayout::MAX_ARMS {
+            return Err(Unsupported::TooLarge);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Cutting the graph into stages: the stretches between table applications.
+
+use crate::plan::flow::{Flow, Node, Step};
+use crate::unsupported::Unsupported;
+use ir::{Pipeline, TableId, Term};
+use std::collections::BTreeMap;
+
+/// Where a stage begins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Start {
+    /// A packet enters.
+    Begin,
+    /// Behind the table application that ends this node.
+    Site(Node, TableId),
+    /// At the deparser.
+    Deparser(Node),
+}
+
+/// A stage: one function of native code.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// Where it begins.
+    pub start: Start,
+    /// The nodes it runs through, the first ones first.
+    pub nodes: Vec<Node>,
+}
+
+/// Whether a table is looked up apart from the code around it; one without keys isn't.
+pub fn is_cut(pipeline: &Pipeline, table: TableId) -> bool {
+    pipeline.tables[table].match_keys().next().is_some()
+}
+
+/// The nodes that a stage begins with.
+pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
+    match start {
+        Start::Begin => vec![0],
+        Start::Deparser(node) => vec![node],
+        Start::Site(node, _) => {
+            let Step::Block(control, block) = flow.nodes[node] else { return Vec::new() };
+            let body = &pipeline.controls[ir::ControlId(control as u32)].body;
+            match body.blocks[block].term.as_ref().map(|t| &t.term) {
+                Some(Term::Apply { arms, .. }) => {
+                    arms.iter().filter_map(|arm| flow.block(control, arm.block)).collect()
+                }
+                _ => Vec::new(),
+            }
+        }
+    }
+}
+
+/// The nodes that follow within a stage.
+pub fn inside(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Node> {
+    match flow.applies(pipeline, node) {
+        Some(table) if is_cut(pipeline, table) => Vec::new(),
+        _ => flow.successors(pipeline, node).into_iter().filter(|next| !is_cut_off(flow, *next)).collect(),
+    }
+}
+
+/// Whether a node begins a stage by being the deparser.
+fn is_cut_off(flow: &Flow, node: Node) -> bool {
+    flow.cut_deparser && Some(node) == flow.deparser
+}
+
+/// The stages that a node leads to.
+fn leads_to(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Start> {
+    let mut starts = Vec::new();
+    match flow.applies(pipeline, node) {
+        Some(table) if is_cut(pipeline, table) => starts.push(Start::Site(node, table)),
+        _ => {}
+    }
+    let to_deparser = flow.successors(pipeline, node).into_iter().find(|next| is_cut_off(flow, *next));
+    starts.extend(to_deparser.map(Start::Deparser));
+    starts
+}
+
+/// Cuts the graph, and orders the stages so that each comes before those that it leads to.
+pub fn cut(pipeline: &Pipeline, flow: &Flow) -> Result<Vec<Stage>, Unsupported> {
+    let mut found: BTreeMap<Start, Stage> = BTreeMap::new();
+    let mut next: BTreeMap<Start, Vec<Start>> = BTreeMap::new();
+    let mut work = vec![Start::Begin];
+    while let Some(start) = work.pop() {
+        if found.contains_key(&start) {
+            continue;
+        }
+        let nodes = region(pipeline, flow, start);
+        let mut leads: Vec<Start> = nodes.iter().flat_map(|n| leads_to(pipeline, flow, *n)).collect();
+        leads.sort();
+        leads.dedup();
+        work.extend(leads.iter().copied());
+        next.insert(start, leads);
+        found.insert(start, Stage { start, nodes });
+        if found.len() > 512 {
+            return Err(Unsupported::TooLarge);
+        }
+    }
+    let order = topological(&next)?;
+    Ok(order.into_iter().filter_map(|start| found.remove(&start)).collect())
+}
+
+fn region(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
+    let mut seen = vec![false; flow.nodes.len()];
+    let mut nodes = Vec::new();
+    let mut work = entries(pipeline, flow, start);
+    work.reverse();
+    while let Some(node) = work.pop() {
+        if std::mem::replace(&mut seen[node], true) {
+            continue;
+        }
+        nodes.push(node);
+        work.extend(inside(pipeline, flow, node));
+    }
+    nodes
+}
+
+/// How many stages lead to the deparser's.
+pub fn lead_to_deparser(pipeline: &Pipeline, flow: &Flow, stages: &[Stage]) -> usize {
+    let leads = |stage: &&Stage| {
+        let mut starts = stage.nodes.iter().flat_map(|node| leads_to(pipeline, flow, *node));
+        starts.any(|start| matches!(start, Start::Deparser(_)))
+    };
+    stages.iter().filter(leads).count()
+}
+
+fn topological(next: &BTreeMap<Start, Vec<Start>>) -> Result<Vec<Start>, Unsupported> {
+    let mut incoming: BTreeMap<Start, usize> = next.keys().map(|start| (*start, 0)).collect();
+    for start in next.values().flatten() {
+        *incoming.entry(*start).or_default() += 1;
+    }
+    let mut order = Vec::new();
+    let mut ready: Vec<Start> = incoming.iter().filter(|(_, n)| **n == 0).map(|(s, _)| *s).collect();
+    while let Some(start) = ready.pop() {
+        order.push(start);
+        for to in &next[&start] {
+            if let Some(count) = incoming.get_mut(to) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.push(*to);
+                }
+            }
+        }
+    }
+    // Whatever is left stands in a loop.
+    if order.len() == next.len() { Ok(order) } else { Err(Unsupported::TableInLoop) }
+}

@@ -1,0 +1,75 @@
+//! Headers that lie in the packet one behind the other, whatever the packet: then what is emitted need not be looked at one by one.
+
+use crate::plan::cells::Bits;
+use crate::plan::flow::{Flow, Node, Step};
+use crate::plan::headers::{Headers, Place};
+use crate::plan::validity::Known;
+use ir::{ControlKind, Entity, HeaderId, Inst, Pipeline, Term};
+
+/// For each header, those that the parser has taken before it, always. Empty if the parser may take a header twice or skip bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    before: Vec<Bits>,
+}
+
+impl Order {
+    /// Looks the parser through.
+    pub fn new(pipeline: &Pipeline, flow: &Flow, headers: &Headers, known: &[Option<Known>]) -> Order {
+        let count = pipeline.headers.len();
+        let mut before = vec![Bits::all(count); count];
+        for (node, step) in flow.nodes.iter().enumerate() {
+            let Step::Block(control, block) = *step else { continue };
+            let control = &pipeline.controls[ir::ControlId(control as u32)];
+            if !matches!(control.kind, ControlKind::Parser | ControlKind::MainParser) {
+                continue;
+            }
+            if crate::plan::has_loop(&control.body) {
+                return Order::default();
+            }
+            let Some(mut known) = known[node].clone() else { continue };
+            for data in &control.body.blocks[block].insts {
+                match &data.inst {
+                    Inst::Advance(_) => return Order::default(),
+                    Inst::Extract(header) | Inst::ExtractVarbit(header, _) => {
+                        if !known.invalid.contains(header.index()) {
+                            // Perhaps it was taken before.
+                            return Order::default();
+                        }
+                        before[header.index()].intersect(&known.valid);
+                    }
+                    _ => {}
+                }
+                known.step(headers, &data.inst);
+            }
+        }
+        Order { before }
+    }
+
+    /// What a deparser that begins at `node` emits, if that is known and lies one behind the other if it is all that the parser
+    /// took: the sum of lengths in bytes.
+    pub fn tiles(&self, pipeline: &Pipeline, flow: &Flow, headers: &Headers, known: &Known, node: Node) -> Option<u64> {
+        let Step::Block(control, block) = flow.nodes[node] else { return None };
+        let body = &pipeline.controls[ir::ControlId(control as u32)].body;
+        let data = &body.blocks[block];
+        if self.before.is_empty() || !matches!(data.term.as_ref().map(|t| &t.term), Some(Term::Return)) {
+            return None;
+        }
+        let (mut bytes, mut last): (u64, Option<HeaderId>) = (0, None);
+        for inst in &data.insts {
+            let Inst::Emit(header) = inst.inst else { return None };
+            let index = header.index();
+            if known.invalid.contains(index) {
+                continue;
+            }
+            let stays =
+                headers.places[index] == Place::Moves && !headers.in_frame[index] && headers.varbit[index].is_none();
+            let behind = last.is_none_or(|last| self.before[index].contains(last.index()));
+            if !known.valid.contains(index) || !stays || !behind {
+                return None;
+            }
+            bytes += u64::from(headers.bytes[index]);
+            last = Some(header);
+        }
+        Some(bytes)
+    }
+}

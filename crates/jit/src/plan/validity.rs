@@ -1,0 +1,166 @@
+//! Which headers are certainly valid, or certainly not, before each node: then no code has to ask.
+
+use crate::plan::cells::Bits;
+use crate::plan::flow::{Flow, Node, Step};
+use crate::plan::headers::Headers;
+use ir::{Entity, HeaderId, Inst, Pipeline, Term, Value};
+
+/// What is certain at one point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// Headers that are valid.
+    pub valid: Bits,
+    /// Headers that are not.
+    pub invalid: Bits,
+    /// For each header, those that are valid whenever it is: a parser takes the inner header only behind the outer one.
+    pub implied: Vec<Bits>,
+}
+
+impl Known {
+    /// After something made the header valid.
+    pub fn set_valid(&mut self, headers: &Headers, id: HeaderId) {
+        self.valid.insert(id.index());
+        self.invalid.remove(id.index());
+        self.implied[id.index()] = self.valid.clone();
+        self.implied.iter_mut().for_each(|implied| implied.insert(id.index()));
+        for sibling in &headers.siblings[id.index()] {
+            self.set_invalid(*sibling);
+        }
+    }
+
+    /// After something made the header invalid.
+    pub fn set_invalid(&mut self, id: HeaderId) {
+        self.forget(id);
+        self.invalid.insert(id.index());
+        // It is never valid here, so whatever is said of that case is true.
+        self.implied[id.index()] = Bits::all(self.implied.len());
+    }
+
+    fn forget(&mut self, id: HeaderId) {
+        self.valid.remove(id.index());
+        self.invalid.remove(id.index());
+        self.implied.iter_mut().for_each(|implied| implied.remove(id.index()));
+        self.implied[id.index()] = Bits::new(self.implied.len());
+        self.implied[id.index()].insert(id.index());
+    }
+
+    /// The program has found that the header is valid.
+    fn found_valid(&mut self, id: HeaderId) {
+        let implied = self.implied[id.index()].clone();
+        self.valid.union(&implied);
+        self.valid.insert(id.index());
+        self.invalid.subtract(&implied);
+        self.invalid.remove(id.index());
+    }
+
+    /// What is true of both.
+    fn meet(&mut self, other: &Known) {
+        self.valid.intersect(&other.valid);
+        self.invalid.intersect(&other.invalid);
+        for (own, other) in self.implied.iter_mut().zip(&other.implied) {
+            own.intersect(other);
+        }
+    }
+
+    /// After an instruction.
+    pub fn step(&mut self, headers: &Headers, inst: &Inst) {
+        match inst {
+            Inst::SetValid(h) | Inst::Extract(h) | Inst::ExtractVarbit(h, _) => self.set_valid(headers, *h),
+            Inst::SetInvalid(h) => self.set_invalid(*h),
+            Inst::CopyHeader { dst, src } if dst == src => {}
+            Inst::CopyHeader { dst, src } if self.valid.contains(src.index()) => self.set_valid(headers, *dst),
+            Inst::CopyHeader { dst, src } if self.invalid.contains(src.index()) => self.set_invalid(*dst),
+            Inst::CopyHeader { dst, .. } => {
+                self.forget(*dst);
+                headers.siblings[dst.index()].iter().for_each(|sibling| self.forget(*sibling));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What is known before each node; `None` for nodes that nothing leads to.
+pub fn validity(pipeline: &Pipeline, flow: &Flow, headers: &Headers) -> Vec<Option<Known>> {
+    let count = pipeline.headers.len();
+    let mut known: Vec<Option<Known>> = vec![None; flow.nodes.len()];
+    known[0] =
+        Some(Known { valid: Bits::new(count), invalid: Bits::all(count), implied: vec![Bits::all(count); count] });
+    let mut work: Vec<Node> = vec![0];
+    while let Some(node) = work.pop() {
+        let Some(before) = known[node].clone() else { continue };
+        for (next, after) in leave(pipeline, flow, headers, node, before) {
+            let changed = match &mut known[next] {
+                Some(there) => {
+                    let old = there.clone();
+                    there.meet(&after);
+                    *there != old
+                }
+                none => {
+                    *none = Some(after);
+                    true
+                }
+            };
+            if changed {
+                work.push(next);
+            }
+        }
+    }
+    known
+}
+
+/// What is known on each way out of a node.
+fn leave(pipeline: &Pipeline, flow: &Flow, headers: &Headers, node: Node, before: Known) -> Vec<(Node, Known)> {
+    let Step::Block(control, block) = flow.nodes[node] else {
+        return flow.next(node).map(|next| (next, before)).into_iter().collect();
+    };
+    let body = &pipeline.controls[ir::ControlId(control as u32)].body;
+    let mut ways = Vec::new();
+    let mut known = before;
+    for data in &body.blocks[block].insts {
+        // The parser may give up here, with what is known so far.
+        if crate::plan::may_reject(&data.inst)
+            && let Some(after) = flow.after(control)
+        {
+            ways.push((after, known.clone()));
+        }
+        known.step(headers, &data.inst);
+    }
+    let Some(term) = &body.blocks[block].term else { return ways };
+    match &term.term {
+        Term::Return | Term::Exit | Term::Reject => ways.extend(flow.after(control).map(|after| (after, known))),
+        Term::Branch { cond, then, els } => {
+            let asked = asked_header(body, block, *cond);
+            for (call, truth) in [(then, true), (els, false)] {
+                let mut known = known.clone();
+                match asked {
+                    Some(id) if truth => known.found_valid(id),
+                    Some(id) => known.set_invalid(id),
+                    None => {}
+                }
+                ways.extend(flow.block(control, call.block).map(|next| (next, known)));
+            }
+        }
+        term => {
+            ways.extend(term.successors().iter().filter_map(|b| flow.block(control, *b)).map(|n| (n, known.clone())))
+        }
+    }
+    ways
+}
+
+/// The header whose validity a condition is, if nothing in the block changes it afterwards.
+fn asked_header(body: &ir::Body, block: ir::Block, cond: Value) -> Option<HeaderId> {
+    let insts = &body.blocks[block].insts;
+    let at = insts.iter().position(|data| data.results.first() == Some(&cond))?;
+    let Inst::IsValid(id) = insts[at].inst else { return None };
+    let changes = |inst: &Inst| {
+        matches!(
+            inst,
+            Inst::SetValid(_)
+                | Inst::SetInvalid(_)
+                | Inst::CopyHeader { .. }
+                | Inst::Extract(_)
+                | Inst::ExtractVarbit(..)
+        )
+    };
+    (!insts[at..].iter().any(|data| changes(&data.inst))).then_some(id)
+}

@@ -1,0 +1,198 @@
+//! A pipeline made ready to run: its plan, its code, and the calls that the interpreter's code carries out.
+
+use crate::code::{Compiling, Native, call_conv, compile};
+use crate::layout::Layout;
+use crate::order::Order;
+use crate::plan::stages::Start;
+use crate::plan::{Plan, has_loop, reason_vars};
+use crate::runtime::{Runtime, helpers};
+use crate::unsupported::Unsupported;
+use interp::Config;
+use interp::host::architecture::pna::CPU_PORT;
+use interp::host::{ExternHost, SelectorHash};
+use ir::{Arch, ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId};
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex};
+use tables::fast::{LookupShape, Lookups};
+
+/// Counters of more elements than this are kept by the interpreter's code, sparsely.
+const MOST_COUNTERS: u64 = 1 << 24;
+
+/// A pipeline made ready to run. Shared by all workers.
+pub struct Program {
+    /// The pipeline.
+    pub pipeline: Arc<Pipeline>,
+    /// Settings.
+    pub config: Config,
+    /// The code.
+    pub native: Native,
+    /// Bytes from frame to frame.
+    pub stride: u32,
+    /// Offset of the list of emitted headers in a frame.
+    pub emitted: u32,
+    /// The stages in the order in which they run: what a stage looks up, and the words of its keys.
+    pub stages: Vec<StageInfo>,
+    /// For each extern object that is counted in place, how many elements.
+    pub counters: Vec<Option<u64>>,
+    /// Counts that one packet can make at most.
+    pub counts: usize,
+    /// Where the order of packets shows.
+    pub order: Order,
+    /// The longest header in bytes.
+    pub longest_header: usize,
+    /// Whether all ports exist and packets are never truncated.
+    pub any_port: bool,
+    /// The port that stands for the CPU; one that no packet names if there is none.
+    pub cpu_port: u32,
+    /// Whether packets may be truncated.
+    pub truncates: bool,
+    /// Whether the program keeps reasons for drops.
+    pub drop_reason: bool,
+    /// Whether the program keeps reasons for the CPU.
+    pub cpu_reason: bool,
+    /// For each table, how its selector hashes.
+    pub selectors: Vec<SelectorHash>,
+    /// What calls need.
+    pub runtime: Runtime,
+}
+
+/// What the engine does for a stage.
+#[derive(Clone, Copy, Debug)]
+pub struct StageInfo {
+    /// Where it begins.
+    pub start: Start,
+    /// The table that is looked up before it.
+    pub table: Option<TableId>,
+    /// 64-bit words of a key.
+    pub words: usize,
+    /// Whether entries lead to members of a profile.
+    pub profile: bool,
+}
+
+impl Program {
+    /// Makes a pipeline ready. `lookups` gives the shapes of its tables.
+    pub fn new(
+        pipeline: Arc<Pipeline>,
+        config: Config,
+        mut host: ExternHost,
+        lookups: &Lookups,
+    ) -> Result<Program, Unsupported> {
+        let plan = Plan::new(&pipeline)?;
+        let layout = Layout::new(&pipeline, &plan)?;
+        if config.max_steps < 1 << 16 {
+            return Err(Unsupported::StepLimit);
+        }
+        let shapes: Vec<LookupShape> = pipeline.tables.keys().map(|id| lookups.shape(id).clone()).collect();
+        let counters = pipeline.externs.values().map(|object| match object.kind {
+            ExternKind::Counter { size, .. } if size <= MOST_COUNTERS => Some(size),
+            _ => None,
+        });
+        let compiling = Compiling {
+            pipeline: &pipeline,
+            plan: &plan,
+            layout: &layout,
+            shapes,
+            helpers: helpers(),
+            call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
+            counters: counters.collect(),
+            notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
+            state_limit: parser_limit(&pipeline, &config),
+            keeps_packet_state: calls(&pipeline, |func| {
+                matches!(func, ExternFn::ChecksumClear | ExternFn::ChecksumUpdate | ExternFn::ChecksumGet)
+            }),
+            deparser_calls: deparser_calls(&pipeline),
+            truncates: calls(&pipeline, |func| func == ExternFn::Truncate),
+            sites: RefCell::default(),
+            told: RefCell::default(),
+            stage: Cell::new(0),
+        };
+        let native = compile(&compiling).map_err(|_| Unsupported::Machine)?;
+        let stages = plan.stages.iter().map(|stage| stage_info(&pipeline, &compiling.shapes, stage.start)).collect();
+        let call_sites = compiling.sites.take();
+        let order = Order::new(&pipeline, plan.stages.len(), &call_sites, &compiling.told.take());
+        let mut sites = Vec::new();
+        for site in call_sites {
+            let body = &pipeline.controls[ir::ControlId(site.control as u32)].body;
+            let made = host.site(&site.inst, &|value| body.value_type(value), &site.results);
+            let made = made.map_err(|_| Unsupported::TooLarge)?;
+            sites.push((made.id, made.arg_words, made.result_words));
+        }
+        let counters = compiling.counters.clone();
+        let longest_header = plan.headers.most.iter().copied().max().unwrap_or(0) as usize;
+        let words = |set: &ir::ValueSet| set.keys.iter().map(|key| tables::words_for(key.ty.width())).collect();
+        let value_sets = pipeline.value_sets.values().map(words).collect();
+        let runtime = Runtime { host: Mutex::new(host), sites, value_sets };
+        let (stride, emitted) = (layout.stride, layout.emitted);
+        let truncates = compiling.truncates;
+        let any_port = config.ports.is_none() && !truncates;
+        let cpu_port = match pipeline.arch {
+            Arch::Pna => CPU_PORT,
+            // A port of v1model has 9 bits.
+            Arch::V1Model => config.cpu_port.unwrap_or(u32::MAX),
+        };
+        let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
+        let counts = count_sites(&pipeline);
+        let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
+        Ok(Program {
+            pipeline,
+            config,
+            native,
+            stride,
+            emitted,
+            stages,
+            counters,
+            counts,
+            order,
+            longest_header,
+            any_port,
+            cpu_port,
+            truncates,
+            drop_reason,
+            cpu_reason,
+            selectors,
+            runtime,
+        })
+    }
+}
+
+fn stage_info(pipeline: &Pipeline, shapes: &[LookupShape], start: Start) -> StageInfo {
+    match start {
+        Start::Site(_, table) => StageInfo {
+            start,
+            table: Some(table),
+            words: shapes[table.index()].words,
+            profile: pipeline.tables[table].implementation.is_some(),
+        },
+        _ => StageInfo { start, table: None, words: 0, profile: false },
+    }
+}
+
+fn insts(pipeline: &Pipeline) -> impl Iterator<Item = &Inst> {
+    let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
+    blocks.flat_map(|block| &block.insts).map(|data| &data.inst)
+}
+
+fn calls(pipeline: &Pipeline, wanted: impl Fn(ExternFn) -> bool) -> bool {
+    insts(pipeline).any(|inst| matches!(inst, Inst::Extern { func, .. } if wanted(*func)))
+}
+
+/// How often a packet can count: each call stands outside of loops.
+fn count_sites(pipeline: &Pipeline) -> usize {
+    insts(pipeline).filter(|i| matches!(i, Inst::Extern { func: ExternFn::CounterCount, .. })).count()
+}
+
+fn deparser_calls(pipeline: &Pipeline) -> bool {
+    let deparsers = pipeline.controls.values().filter(|c| c.kind == ControlKind::MainDeparser);
+    deparsers
+        .flat_map(|c| c.body.blocks.values())
+        .flat_map(|block| &block.insts)
+        .any(|data| matches!(data.inst, Inst::Extern { .. }))
+}
+
+/// States that a parser may enter, if it can enter more than it has.
+fn parser_limit(pipeline: &Pipeline, config: &Config) -> Option<u64> {
+    let parsers = pipeline.controls.values();
+    let mut parsers = parsers.filter(|c| matches!(c.kind, ControlKind::Parser | ControlKind::MainParser));
+    let bounded = |c: &ir::Control| !has_loop(&c.body) && (c.body.states.len() as u64) < config.max_parser_states;
+    (!parsers.all(bounded)).then_some(config.max_parser_states)
+}

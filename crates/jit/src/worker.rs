@@ -1,0 +1,296 @@
+//! One worker's memory, and how it takes packets through the stages.
+#![allow(unsafe_code)]
+
+use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Context, Counters, Head, Pending, Queue};
+use crate::counters::WorkerCounters;
+use crate::plan::stages::Start;
+use crate::program::Program;
+use crate::verdict;
+use ir::Entity;
+use packet::{Output, Packet, PacketRef, PortId};
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+use tables::fast::Lookups;
+
+/// Packets that go through the stages together. More hide memory's latency better, until their frames leave the nearest caches.
+pub const CHUNK: usize = 64;
+
+/// Packets whose first bytes are fetched ahead of the one whose frame is made.
+const AHEAD: usize = 8;
+
+/// Memory aligned to cache lines.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u64; 8]);
+
+/// What one worker owns.
+pub struct Worker {
+    program: Arc<Program>,
+    /// What it counts in place.
+    pub counters: Arc<WorkerCounters>,
+    context: Context,
+    frames: Vec<Line>,
+    queues: Vec<Queue>,
+    // What `queues` point to.
+    keys: Vec<Vec<u64>>,
+    aux: Vec<Vec<u64>>,
+    items: Vec<Vec<u32>>,
+    all: Vec<u32>,
+    results: Vec<*const u8>,
+    defaults: Vec<*const u8>,
+    arrays: Vec<Counters>,
+    pending: Vec<Pending>,
+    area: Vec<u64>,
+    zeros: Vec<u64>,
+    sink: Vec<u64>,
+    scratch: Vec<u8>,
+    /// The latest time that a packet brought, and the microseconds since the engine's start time.
+    now: u64,
+    now_us: u64,
+    /// For each stage, packets that were at it.
+    pub passed: Vec<u64>,
+}
+
+// SAFETY: the pointers are to memory that the worker owns, to the program and the counters that it shares with others by `Arc`,
+// and, while `run` runs, to packets and lookups that it is lent.
+unsafe impl Send for Worker {}
+
+impl Worker {
+    /// A worker for a program.
+    pub fn new(program: Arc<Program>) -> Worker {
+        let counters = Arc::new(WorkerCounters::new(&program.counters));
+        let stages = program.stages.len();
+        let frames = vec![Line([0; 8]); CHUNK * program.stride as usize / 64];
+        let longest = program.longest_header.div_ceil(8) + 8;
+        let mut worker = Worker {
+            context: Context {
+                frames: null_mut(),
+                zeros: null(),
+                sink: null_mut(),
+                queues: null_mut(),
+                defaults: null(),
+                counters: null(),
+                pending: null_mut(),
+                pending_count: 0,
+                area: null_mut(),
+                stride: program.stride as usize,
+                lookups: null(),
+                runtime: null_mut(),
+            },
+            frames,
+            queues: Vec::new(),
+            keys: program.stages.iter().map(|stage| vec![0; stage.words * CHUNK]).collect(),
+            aux: program.stages.iter().map(|s| vec![0; if s.profile { AUX_BYTES / 8 * CHUNK } else { 0 }]).collect(),
+            items: vec![vec![0; CHUNK]; stages],
+            all: (0..CHUNK as u32).collect(),
+            results: vec![null(); CHUNK],
+            defaults: vec![null(); program.pipeline.tables.len()],
+            arrays: counters.arrays(),
+            pending: vec![Pending { at: null_mut(), bytes: 0 }; (program.counts * CHUNK).max(1)],
+            area: vec![0; AREA_WORDS],
+            zeros: vec![0; longest],
+            sink: vec![0; longest],
+            scratch: Vec::new(),
+            now: 0,
+            now_us: 0,
+            passed: vec![0; stages],
+            counters,
+            program,
+        };
+        for stage in 0..stages {
+            let queue = Queue {
+                keys: worker.keys[stage].as_mut_ptr(),
+                aux: worker.aux[stage].as_mut_ptr().cast(),
+                items: worker.items[stage].as_mut_ptr(),
+                count: 0,
+            };
+            worker.queues.push(queue);
+        }
+        worker
+    }
+
+    /// Takes packets through the program, and says what becomes of each. The first has number `first` in its batch.
+    pub fn run(&mut self, packets: &mut [Packet], first: usize, lookups: &Lookups, out: &mut Output) {
+        let program = self.program.clone();
+        for (index, table) in program.pipeline.tables.keys().enumerate() {
+            self.defaults[index] = lookups.default_value(table);
+        }
+        self.context.frames = self.frames.as_mut_ptr().cast();
+        self.context.zeros = self.zeros.as_ptr().cast();
+        self.context.sink = self.sink.as_mut_ptr().cast();
+        self.context.queues = self.queues.as_mut_ptr();
+        self.context.defaults = self.defaults.as_ptr();
+        self.context.counters = self.arrays.as_ptr();
+        self.context.pending = self.pending.as_mut_ptr();
+        self.context.area = self.area.as_mut_ptr();
+        self.context.lookups = lookups;
+        self.context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
+        let (mut rest, mut first) = (packets, first);
+        while !rest.is_empty() {
+            let size = together(&program, rest);
+            let (chunk, others) = rest.split_at_mut(size);
+            rest = others;
+            self.chunk(&program, chunk, lookups);
+            for (offset, packet) in chunk.iter_mut().enumerate() {
+                let input = PacketRef::Input((first + offset) as u16);
+                // SAFETY: there are as many frames, and each begins with its head.
+                let frame = unsafe { self.frames.as_ptr().cast::<u8>().add(offset * program.stride as usize) };
+                // SAFETY: as above.
+                let head = unsafe { &*frame.cast::<Head>() };
+                if let Some(port) = verdict::plain(&program, head) {
+                    let gone = head.front as usize - head.arrival.data as usize;
+                    // What is emitted in place is within the packet.
+                    if gone == 0 || packet.trim_front(gone).is_ok() {
+                        out.forward(input, PortId(port));
+                        continue;
+                    }
+                }
+                // SAFETY: the layout has the list there; the frame is that of this packet, and its stages have run.
+                unsafe {
+                    let emitted = frame.add(program.emitted as usize).cast();
+                    verdict::answer(&program, head, emitted, packet, input, out, &mut self.scratch);
+                }
+            }
+            first += size;
+        }
+    }
+
+    fn chunk(&mut self, program: &Program, packets: &mut [Packet], lookups: &Lookups) {
+        let count = packets.len();
+        self.begin(program, packets);
+        for (index, stage) in program.stages.iter().enumerate() {
+            let begin = stage.start == Start::Begin;
+            let waiting = if begin { count } else { self.queues[index].count as usize };
+            if waiting == 0 {
+                continue;
+            }
+            self.passed[index] += waiting as u64;
+            self.queues[index].count = 0;
+            if program.order.stages[index] && !begin {
+                self.sort(index, stage.words, waiting);
+            }
+            if let Some(table) = stage.table {
+                let keys = &self.keys[index][..waiting * stage.words];
+                lookups.lookup_batch(table, keys, &mut self.results[..waiting]);
+                if stage.profile {
+                    self.resolve(program, index, table, waiting, lookups);
+                }
+            }
+            let items = if begin { self.all.as_ptr() } else { self.items[index].as_ptr() };
+            let counted = self.context.pending_count;
+            // SAFETY: the function was made for this program, whose frames, queues and areas these are; items are numbers of
+            // frames that `begin` has made, results what this copy of the lookups gave.
+            unsafe { program.native.stages()[index](&mut self.context, items, waiting as u64, self.results.as_ptr()) };
+            self.fetch_counters(counted);
+        }
+        self.count();
+    }
+
+    /// Brings the packets that wait for a stage into their order: several stages may have sent them.
+    fn sort(&mut self, stage: usize, words: usize, count: usize) {
+        let items = &self.items[stage][..count];
+        if items.is_sorted() {
+            return;
+        }
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by_key(|at| items[*at]);
+        let aux_words = self.aux[stage].len() / CHUNK;
+        fn permuted<T: Copy>(all: &mut [T], each: usize, order: &[usize]) {
+            let old = all[..order.len() * each].to_vec();
+            for (to, from) in order.iter().enumerate() {
+                all[to * each..(to + 1) * each].copy_from_slice(&old[from * each..(from + 1) * each]);
+            }
+        }
+        permuted(&mut self.items[stage], 1, &order);
+        permuted(&mut self.keys[stage], words, &order);
+        permuted(&mut self.aux[stage], aux_words, &order);
+    }
+
+    /// Makes the packets' frames.
+    fn begin(&mut self, program: &Program, packets: &mut [Packet]) {
+        let stride = program.stride as usize;
+        let config = &program.config;
+        let hosts = !config.host_ports.is_empty();
+        for index in 0..packets.len() {
+            if let Some(later) = packets.get(index + AHEAD) {
+                prefetch(later.bytes().as_ptr());
+            }
+            let packet = &mut packets[index];
+            if packet.received_at > self.now {
+                self.now = packet.received_at;
+                self.now_us = self.now.saturating_sub(config.start) / 1000;
+            }
+            let port = packet.ingress_port.0;
+            let bytes = packet.bytes_mut();
+            let arrival = Arrival {
+                data: bytes.as_mut_ptr(),
+                len: bytes.len() as u32,
+                port,
+                time: self.now,
+                now: self.now.saturating_sub(config.start),
+                now_us: self.now_us,
+                direction: u32::from(hosts && config.host_ports.contains(&port)),
+                pass: 0,
+                states: 0,
+                abort: 0,
+            };
+            // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
+            unsafe { self.frames.as_mut_ptr().cast::<u8>().add(index * stride).cast::<Arrival>().write(arrival) };
+        }
+    }
+
+    /// Follows entries to members of action profiles.
+    fn resolve(&mut self, program: &Program, stage: usize, table: ir::TableId, count: usize, lookups: &Lookups) {
+        let selector = &program.selectors[table.index()];
+        for index in 0..count {
+            let keys = &self.aux[stage][index * (AUX_BYTES / 8)..(index + 1) * (AUX_BYTES / 8)];
+            let hash = || selector.hash(keys);
+            // SAFETY: the value is what this copy of the lookups gave for the table just now.
+            self.results[index] = unsafe { lookups.resolve(table, self.results[index], hash) };
+        }
+    }
+
+    /// Fetches the counters that were not counted in place yet.
+    fn fetch_counters(&self, from: u64) {
+        for pending in &self.pending[from as usize..self.context.pending_count as usize] {
+            prefetch(pending.at.cast());
+        }
+    }
+
+    fn count(&mut self) {
+        let count = std::mem::take(&mut self.context.pending_count) as usize;
+        for pending in &self.pending[..count] {
+            // SAFETY: native code checked the index; only this worker writes to its counters.
+            unsafe {
+                let counter = pending.at;
+                (&raw mut (*counter)[0]).write((*counter)[0].wrapping_add(1));
+                (&raw mut (*counter)[1]).write((*counter)[1].wrapping_add(pending.bytes));
+            }
+        }
+    }
+}
+
+/// How many of the packets may run together.
+fn together(program: &Program, packets: &[Packet]) -> usize {
+    if program.order.serial {
+        return 1;
+    }
+    let most = packets.len().min(CHUNK);
+    if !program.order.timed {
+        return most;
+    }
+    let time = packets[0].received_at;
+    packets[..most].iter().position(|packet| packet.received_at != time).unwrap_or(most)
+}
+
+/// Asks for a cache line.
+#[inline(always)]
+fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address is harmless.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
