@@ -2,6 +2,7 @@
 //!
 //! Development only: nothing that ships depends on it.
 
+pub mod differ;
 pub mod frame;
 pub mod gateway;
 pub mod generate;

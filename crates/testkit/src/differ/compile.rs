@@ -1,0 +1,35 @@
+//! From a made program's text to a pipeline.
+
+use crate::gateway;
+use ir::Pipeline;
+use p4::preprocess::MemoryLoader;
+use std::sync::OnceLock;
+
+/// The include files, read once.
+fn includes() -> &'static [(String, String)] {
+    static FILES: OnceLock<Vec<(String, String)>> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let read = |name: &str| {
+            let path = gateway::root().join("programs/include").join(name);
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            (format!("include/{name}"), text)
+        };
+        ["core.p4", "v1model.p4", "pna.p4"].map(read).to_vec()
+    })
+}
+
+/// Compiles P4 text; `passes` says whether the IR's passes run.
+///
+/// # Errors
+/// The diagnostics, as one text.
+pub fn compile(text: &str, passes: bool) -> Result<Pipeline, String> {
+    let mut loader = MemoryLoader::new().with("made.p4", text);
+    for (name, text) in includes() {
+        loader = loader.with(name.clone(), text.clone());
+    }
+    let options = p4::compile::Options { include_dirs: vec!["include".into()], passes, ..Default::default() };
+    let compiled = p4::compile::compile(&loader, "made.p4".as_ref(), &options);
+    let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
+    let errors: Vec<String> = errors.map(|d| d.render(&compiled.source_map, false)).collect();
+    compiled.pipeline.ok_or_else(|| errors.join("\n"))
+}

@@ -1,0 +1,30 @@
+//! One meaning: engines are compared with the interpreter on random programs, entries and packets.
+//!
+//! This module answers one question: *does this engine do what the interpreter does?* A [`case::Case`] is made from a seed
+//! ([`plan::case`]): a program from the generator ([`make`]), writes that are valid for it ([`writes`]), packets that go deep into its
+//! parser ([`packets`]). [`run::run`] gives all of it to the oracle (the interpreter, one packet at a time) and to a
+//! [`subject::Subject`] (any engine, in batches), and compares each packet that leaves, each drop, and the state that is left behind.
+//! A difference is made small ([`shrink`]) and written down ([`report`]).
+//!
+//! What was compared is counted ([`tally`]), so that a harness that has gone blind is noticed; [`broken`] has subjects with known
+//! faults, which it must find.
+
+pub mod broken;
+pub mod case;
+pub mod compare;
+pub mod compile;
+pub mod config;
+pub mod edits;
+pub mod make;
+pub mod native;
+pub mod packets;
+pub mod plan;
+pub mod print;
+pub mod report;
+pub mod run;
+pub mod shrink;
+pub mod subject;
+pub mod subjects;
+pub mod tally;
+pub mod tree;
+pub mod writes;

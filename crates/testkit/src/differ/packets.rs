@@ -1,0 +1,187 @@
+//! Random packets that go deep into a program's parser, and then some that do not.
+
+use super::case::PacketIn;
+use super::tree::*;
+use fastrand::Rng;
+
+/// The most states that a packet is built for.
+const MAX_STATES: usize = 40;
+/// The most bits that headers of a built packet have.
+const MAX_BITS: usize = 1 << 14;
+
+/// Makes packets for one program.
+pub struct Packets<'a> {
+    rng: &'a mut Rng,
+    program: &'a Program,
+    /// Nanoseconds of the last packet.
+    pub now: u64,
+}
+
+/// Bits in order, and where which field stands.
+#[derive(Default)]
+struct Bits {
+    bits: Vec<bool>,
+    /// The latest place of each field: first bit and width.
+    fields: Vec<(String, usize, u32)>,
+    /// What must stand where in the end.
+    forced: Vec<(usize, u32, u128)>,
+}
+
+impl Bits {
+    fn push(&mut self, value: u128, width: u32) {
+        for bit in (0..width).rev() {
+            self.bits.push(bit < 128 && value >> bit & 1 == 1);
+        }
+    }
+
+    fn force(&mut self, at: usize, width: u32, value: u128) {
+        self.forced.push((at, width, value));
+    }
+
+    fn bytes(mut self) -> Vec<u8> {
+        for (at, width, value) in std::mem::take(&mut self.forced) {
+            let end = (at + width as usize).min(MAX_BITS * 2);
+            if self.bits.len() < end {
+                self.bits.resize(end, false);
+            }
+            for bit in 0..width {
+                if let Some(place) = self.bits.get_mut(at + (width - 1 - bit) as usize) {
+                    *place = bit < 128 && value >> bit & 1 == 1;
+                }
+            }
+        }
+        while !self.bits.len().is_multiple_of(8) {
+            self.bits.push(false);
+        }
+        self.bits.chunks(8).map(|byte| byte.iter().fold(0, |sum, bit| sum << 1 | u8::from(*bit))).collect()
+    }
+}
+
+impl<'a> Packets<'a> {
+    /// Packets from that time on.
+    pub fn new(rng: &'a mut Rng, program: &'a Program, now: u64) -> Packets<'a> {
+        Packets { rng, program, now }
+    }
+
+    /// The next packet.
+    pub fn next_packet(&mut self) -> PacketIn {
+        self.now += match self.rng.u8(..20) {
+            0 => self.rng.u64(..30_000_000),
+            1..4 => self.rng.u64(..100_000),
+            4..12 => self.rng.u64(..2_000),
+            _ => 0,
+        };
+        let mut bytes = self.build();
+        self.spoil(&mut bytes);
+        PacketIn { port: self.rng.u32(..6), at: self.now, bytes }
+    }
+
+    /// Walks the parser.
+    fn build(&mut self) -> Vec<u8> {
+        let row = self.rng.usize(..8).min(self.rng.usize(..8));
+        let mut bits = Bits::default();
+        let program = self.program;
+        let mut name = "start";
+        for _ in 0..MAX_STATES {
+            let Some(state) = program.states.iter().find(|state| state.name == name) else { break };
+            if bits.bits.len() > MAX_BITS {
+                break;
+            }
+            for op in &state.ops {
+                self.op(op, row, &mut bits);
+            }
+            name = self.go_on(&state.next, row, &mut bits);
+        }
+        let mut bytes = bits.bytes();
+        let payload = match self.rng.u16(..1000) {
+            0..300 => 0,
+            300..900 => self.rng.usize(..64),
+            900..990 => self.rng.usize(..1500),
+            _ => self.rng.usize(..9216),
+        };
+        let from = self.rng.u8(..);
+        bytes.extend((0..payload).map(|i| from.wrapping_add(i as u8)));
+        bytes
+    }
+
+    /// A field's value: mostly of that row of the pool.
+    fn value(&mut self, row: usize) -> u128 {
+        match self.rng.u8(..20) {
+            0..12 => self.program.pool[row],
+            12..14 => self.program.pool[self.rng.usize(..8)],
+            14..16 => self.rng.u128(..8),
+            16 => u128::MAX,
+            _ => self.rng.u128(..),
+        }
+    }
+
+    fn op(&mut self, op: &Op, row: usize, bits: &mut Bits) {
+        match op {
+            Op::Extract { place, header, .. } => {
+                let seen = place.replace(".next", ".last");
+                for field in &self.program.headers[*header].fields {
+                    let width = match field.varbit {
+                        // As its size is likely to be: few bytes.
+                        true => 8 * self.rng.u32(..=field.ty.width() / 8).min(self.rng.u32(..16)),
+                        false => field.ty.width(),
+                    };
+                    bits.fields.push((format!("{seen}.{}", field.name), bits.bits.len(), width));
+                    let value = self.value(row) & ones(width);
+                    bits.push(value, width);
+                }
+            }
+            Op::Advance(by) => {
+                let skipped =
+                    if let ExprKind::Lit(bits) = by.kind { bits.min(64) as u32 } else { 8 * self.rng.u32(..4) };
+                let value = self.rng.u128(..);
+                bits.push(value, skipped);
+            }
+            Op::Other(_) => {}
+        }
+    }
+
+    /// Takes a case of a select, and makes the packet take it.
+    fn go_on<'p>(&mut self, next: &'p Transition, row: usize, bits: &mut Bits) -> &'p str {
+        if next.cases.is_empty() {
+            return "accept";
+        }
+        let (sets, target) = &next.cases[self.rng.usize(..next.cases.len())];
+        for (key, set) in next.keys.iter().zip(sets) {
+            let width = key.ty.width();
+            let value = match set {
+                Keyset::Value(value) => *value,
+                Keyset::Mask(value, mask) => value & mask | self.rng.u128(..) & !mask,
+                Keyset::Range(lo, hi) => [*lo, *hi, lo + (hi - lo) / 2][self.rng.usize(..3)],
+                Keyset::Set(_) => self.program.pool[row],
+                Keyset::Any => continue,
+            } & ones(width);
+            let ExprKind::Place(place) = &key.kind else { continue };
+            if place.starts_with("packet.lookahead") {
+                bits.force(bits.bits.len(), width, value);
+            } else if let Some((_, at, _)) = bits.fields.iter().rev().find(|(name, ..)| name == place) {
+                let at = *at;
+                bits.force(at, width, value);
+            }
+        }
+        target
+    }
+
+    fn spoil(&mut self, bytes: &mut Vec<u8>) {
+        match self.rng.u8(..32) {
+            0..3 => bytes.truncate(self.rng.usize(..=bytes.len())),
+            3 => bytes.extend((0..self.rng.usize(..40)).map(|_| 0)),
+            4..7 if !bytes.is_empty() => {
+                for _ in 0..self.rng.usize(1..4) {
+                    let at = self.rng.usize(..bytes.len().min(120));
+                    bytes[at] = if self.rng.bool() { self.rng.u8(..) } else { bytes[at] ^ 1 << self.rng.u8(..8) };
+                }
+            }
+            7 => {
+                let length = self.rng.usize(..80);
+                *bytes = (0..length).map(|_| self.rng.u8(..)).collect();
+            }
+            _ => {}
+        }
+        bytes.truncate(9216);
+    }
+}

@@ -1,0 +1,225 @@
+//! What was compared: without it, silence would say nothing.
+
+use super::subject::Emitted;
+use ir::{Arg, ExternKind, Inst, Pipeline, Term};
+use packet::{Origin, Verdict};
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+/// Counts of everything that was compared.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Programs that ran.
+    pub programs: u64,
+    /// Programs that the front-end refused.
+    pub refused: u64,
+    /// Programs that the subject refused.
+    pub unloaded: BTreeMap<String, u64>,
+    /// Packets that came in.
+    pub packets: u64,
+    /// Packets that left on ports.
+    pub forwarded: u64,
+    /// Packets for the CPU.
+    pub to_cpu: u64,
+    /// Copies: clones, mirrored and replicated packets.
+    pub copies: u64,
+    /// Drops, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Batches.
+    pub batches: u64,
+    /// Write batches that were taken.
+    pub writes: u64,
+    /// Write batches that were refused.
+    pub refused_writes: u64,
+    /// Table hits and misses, of the packets that were looked at closely.
+    pub hits: u64,
+    /// See `hits`.
+    pub misses: u64,
+    /// Digest messages and idle entries.
+    pub messages: u64,
+    /// How often states were compared.
+    pub states: u64,
+    /// Packets that the subject gave to the interpreter, by reason.
+    pub handed: BTreeMap<String, u64>,
+    /// Programs in which each feature was.
+    pub features: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    /// Counts what became of a batch.
+    pub fn emitted(&mut self, emitted: &[Emitted]) {
+        for one in emitted {
+            match one.verdict {
+                Verdict::Forward { .. } => self.forwarded += 1,
+                Verdict::ToCpu { .. } => self.to_cpu += 1,
+                Verdict::Drop(reason) => {
+                    let name = if matches!(reason, packet::DropReason::Program(_)) {
+                        "program's own".to_owned()
+                    } else {
+                        reason.to_string()
+                    };
+                    *self.drops.entry(name).or_default() += 1;
+                }
+            }
+            if one.origin != Origin::Received {
+                self.copies += 1;
+            }
+        }
+    }
+
+    /// Packets that the subject ran itself.
+    pub fn native(&self) -> u64 {
+        self.packets.saturating_sub(self.handed.values().sum())
+    }
+
+    /// Adds another tally.
+    pub fn add(&mut self, other: &Tally) {
+        for (sum, one) in [
+            (&mut self.programs, other.programs),
+            (&mut self.refused, other.refused),
+            (&mut self.packets, other.packets),
+            (&mut self.forwarded, other.forwarded),
+            (&mut self.to_cpu, other.to_cpu),
+            (&mut self.copies, other.copies),
+            (&mut self.batches, other.batches),
+            (&mut self.writes, other.writes),
+            (&mut self.refused_writes, other.refused_writes),
+            (&mut self.hits, other.hits),
+            (&mut self.misses, other.misses),
+            (&mut self.messages, other.messages),
+            (&mut self.states, other.states),
+        ] {
+            *sum += one;
+        }
+        for (sums, ones) in [
+            (&mut self.unloaded, &other.unloaded),
+            (&mut self.drops, &other.drops),
+            (&mut self.handed, &other.handed),
+            (&mut self.features, &other.features),
+        ] {
+            for (name, count) in ones {
+                *sums.entry(name.clone()).or_default() += count;
+            }
+        }
+    }
+
+    /// Counts a program's features once each.
+    pub fn program(&mut self, pipeline: &Pipeline) {
+        self.programs += 1;
+        for feature in features(pipeline) {
+            *self.features.entry(feature).or_default() += 1;
+        }
+    }
+}
+
+/// What a pipeline uses, by name: operators by width, instructions, extern functions, kinds of keys.
+pub fn features(pipeline: &Pipeline) -> Vec<String> {
+    let mut all = vec![format!("arch {:?}", pipeline.arch)];
+    for control in pipeline.controls.values() {
+        let body = &control.body;
+        for block in body.blocks.values() {
+            all.extend(block.insts.iter().map(|inst| instruction(body, &inst.inst)));
+            if let Some(Term::Switch { .. }) = block.term.as_ref().map(|term| &term.term) {
+                all.push("switch".to_owned());
+            }
+            if let Some(Term::Exit) = block.term.as_ref().map(|term| &term.term) {
+                all.push("exit".to_owned());
+            }
+        }
+    }
+    for table in pipeline.tables.values() {
+        let mut kinds: Vec<String> = table.keys.iter().map(|key| format!("{:?}", key.kind)).collect();
+        kinds.sort();
+        kinds.dedup();
+        all.push(format!("table of {}", if kinds.is_empty() { "no keys".to_owned() } else { kinds.join("+") }));
+        let special = [
+            (table.direct_counter.is_some(), "direct counter"),
+            (table.direct_meter.is_some(), "direct meter"),
+            (table.add_on_miss, "add on miss"),
+            (table.idle_timeout, "idle timeout"),
+            (!table.entries.is_empty(), "own entries"),
+            (table.const_entries, "const entries"),
+            (table.implementation.is_some(), "action profile"),
+            (table.const_default, "const default"),
+            (table.keys.iter().any(|key| key.ty.width() > 64), "key wider than 64"),
+        ];
+        all.extend(special.iter().filter(|(has, _)| *has).map(|(_, name)| format!("table: {name}")));
+    }
+    for object in pipeline.externs.values() {
+        if let ExternKind::Hash { algorithm, .. }
+        | ExternKind::Checksum { algorithm, .. }
+        | ExternKind::ActionSelector { algorithm, .. } = object.kind
+        {
+            all.push(format!("algorithm {algorithm:?}"));
+        }
+    }
+    let shapes = [(pipeline.stacks.is_empty(), "stack"), (pipeline.unions.is_empty(), "union")];
+    all.extend(shapes.iter().filter(|(none, _)| !none).map(|(_, name)| (*name).to_owned()));
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn instruction(body: &ir::Body, inst: &Inst) -> String {
+    let ty = |value: &ir::Value| body.values.get(*value).copied().unwrap_or(ir::Type::Bool);
+    let wide = |value: &ir::Value| match ty(value) {
+        ty if ty.width() > 128 => " over 128",
+        ty if ty.width() > 64 => " over 64",
+        _ => "",
+    };
+    let sign = |value: &ir::Value| if ty(value).is_signed() { " signed" } else { "" };
+    match inst {
+        Inst::Unary(op, a) => format!("{op:?}{}{}", sign(a), wide(a)),
+        Inst::Binary(op, a, _) => format!("{op:?}{}{}", sign(a), wide(a)),
+        Inst::Cast(to, from) => {
+            let widens = to.width() > ty(from).width();
+            let (way, sign) = (if widens { "widening" } else { "narrowing" }, sign(from));
+            format!("Cast {way}{sign}{}", if to.width() > 64 { " over 64" } else { wide(from) })
+        }
+        Inst::Slice { value, .. } => format!("Slice{}", wide(value)),
+        Inst::Concat(a, b) => {
+            let width = ty(a).width() + ty(b).width();
+            format!("Concat{}", if width > 64 { " over 64" } else { "" })
+        }
+        Inst::Lookahead(ty) => format!("Lookahead{}", if ty.width() > 64 { " over 64" } else { "" }),
+        Inst::Extern { func, args, .. } => {
+            let algorithm = args.iter().find_map(|arg| match arg {
+                Arg::Str(text) if *func != ir::ExternFn::LogMsg && text.len() < 16 => Some(format!(" {text}")),
+                _ => None,
+            });
+            format!("{}{}", func.name(), algorithm.unwrap_or_default())
+        }
+        other => {
+            let text = format!("{other:?}");
+            text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
+        }
+    }
+}
+
+impl Display for Tally {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let drops: u64 = self.drops.values().sum();
+        writeln!(
+            f,
+            "{} programs ({} refused), {} packets in {} batches: {} forwarded, {} to the CPU, {drops} dropped, {} copies",
+            self.programs, self.refused, self.packets, self.batches, self.forwarded, self.to_cpu, self.copies
+        )?;
+        writeln!(
+            f,
+            "{} writes ({} refused), {} hits and {} misses looked at, {} messages, {} states compared, {} packets native",
+            self.writes,
+            self.refused_writes,
+            self.hits,
+            self.misses,
+            self.messages,
+            self.states,
+            self.native()
+        )?;
+        for (name, map) in [("dropped", &self.drops), ("handed", &self.handed), ("not loaded", &self.unloaded)] {
+            if !map.is_empty() {
+                writeln!(f, "{name}: {map:?}")?;
+            }
+        }
+        write!(f, "{} features", self.features.len())
+    }
+}

@@ -1,0 +1,104 @@
+//! The gateway program on native code and on the interpreter: the same verdicts, bytes and counters, on random regions and packets
+//! in batches of random sizes.
+
+use fastrand::Rng;
+use interp::{Config, Interp};
+use io::guarded::{self, Edge};
+use jit::Jit;
+use packet::{Batch, Engine, Output, PortId};
+use region::Numbers;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use testkit::{gateway, generate};
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+/// Runs a batch on an engine, and puts what it says into words. With an edge, each packet lies between pages that nobody may
+/// touch: who reads or writes beyond it ends the test.
+fn run(engine: &mut dyn Engine, packets: &[Vec<u8>], edge: Option<Edge>) -> Vec<String> {
+    let mut batch = Batch::new();
+    for packet in packets {
+        let slot = batch.push().expect("a batch has room");
+        slot.ingress_port = PortId(1);
+        match edge {
+            Some(edge) => guarded::fill(slot, packet, edge).expect("there is memory"),
+            None => slot.set_bytes(packet).expect("a packet is short enough"),
+        }
+    }
+    let mut out = Output::new();
+    engine.process(&mut batch, &mut out);
+    let names = engine.reasons().clone();
+    let describe = |(emission, packet): (packet::Emission, &packet::Packet)| match emission.verdict {
+        packet::Verdict::Drop(reason) => format!("{:?} dropped: {}", emission.packet, names.drop_name(reason)),
+        verdict => format!("{:?} {verdict:?} {:02x?}", emission.packet, packet.bytes()),
+    };
+    out.iter(&batch).map(describe).collect()
+}
+
+#[test]
+fn native_code_does_what_the_interpreter_does() {
+    let seed = number("SEED", fastrand::u64(..1 << 32));
+    let rounds = number("ROUNDS", 20);
+    println!("SEED={seed} ROUNDS={rounds}");
+    let pipeline = gateway::pipeline().expect("the gateway compiles");
+    let mut rng = Rng::with_seed(seed);
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for round in 0..rounds {
+        compare(&pipeline, &mut rng, round, &mut seen);
+    }
+    println!("{seen:#?}");
+    let total: usize = seen.values().sum();
+    assert!(total as u64 >= rounds * 500, "only {total} packets were compared");
+    assert!(seen.get("sent").copied().unwrap_or_default() > total / 10, "too few packets were forwarded: {seen:?}");
+    assert!(seen.len() >= 20, "only these outcomes were compared: {seen:?}");
+}
+
+fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut BTreeMap<String, usize>) {
+    let text = generate::region(rng);
+    let region = region::parse("made.yaml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut numbers = Numbers::default();
+    let entries = region::entries(&region, "region.yaml", pipeline, &mut numbers).expect("the region has entries");
+    let batch = region::diff(region::Entries::default(), entries);
+    let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
+    let mut native = Jit::new(pipeline.clone(), Config::default()).expect("native code is made");
+    assert_eq!(native.unsupported(), None, "nothing of the gateway is handed to the interpreter");
+    oracle.write(&batch).expect("entries are taken");
+    native.write(&batch).expect("entries are taken");
+    let mut left = 500;
+    while left > 0 {
+        let count = rng.usize(1..=left.min(packet::MAX_BATCH));
+        left -= count;
+        let mut packets: Vec<Vec<u8>> = (0..count).map(|_| generate::packet(rng, &region)).collect();
+        for packet in &mut packets {
+            if rng.u8(..) >= 16 {
+                continue;
+            }
+            // Any length, up to that of a jumbo frame.
+            packet.resize(rng.usize(..=9216), 0x5a);
+        }
+        let edge = rng.choice([None, Some(Edge::Front), Some(Edge::Back)]).flatten();
+        let expected = run(&mut oracle, &packets, None);
+        let found = run(&mut native, &packets, edge);
+        for (index, (expected, found)) in expected.iter().zip(&found).enumerate() {
+            if expected != found {
+                let (_, trace) = oracle.trace(&packets[index], 1, 0);
+                panic!("round {round}\nexpected {expected}\nfound    {found}\npacket {:02x?}\n{trace}", packets[index]);
+            }
+            let kind = expected.split("dropped: ").nth(1).unwrap_or(match expected.contains("ToCpu") {
+                true => "cpu",
+                false => "sent",
+            });
+            *seen.entry(kind.to_owned()).or_default() += 1;
+        }
+        assert_eq!(expected.len(), found.len());
+    }
+    for (id, object) in pipeline.externs.iter() {
+        if let ir::ExternKind::Counter { size, .. } = object.kind {
+            for index in 0..size.min(300) {
+                assert_eq!(native.counter(id, index), oracle.counter(id, index), "{} {index}", object.preamble.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The overlay: local and peer routes, the longest prefix, what is rewritten, and what is dropped.
+//
+// Packets and expected packets were made field by field outside of Terrace, by the headers' RFCs.
+
+#include "../../../programs/overlay/overlay.p4"
