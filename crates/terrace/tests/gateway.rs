@@ -102,7 +102,7 @@ impl Running<'_> {
     /// Sends a packet on s1's wire and says whether it came out on s2's.
     fn reaches_s2(&mut self, packet: &Packet) -> bool {
         let before = self.stats().received.packets;
-        assert_eq!(self.s1.send(&mut std::iter::once(packet)), 1);
+        assert_eq!(self.s1.send_all(&mut std::iter::once(packet)), 1);
         let began = Instant::now();
         while self.stats().received.packets == before {
             assert!(began.elapsed() < PATIENCE, "the gateway received nothing");

@@ -2,15 +2,19 @@
 
 use super::failure::Failure;
 use super::inputs::InputArgs;
+use super::io_args::IoArgs;
 use super::ui::{Ui, style};
 use crate::gateway::control::{Answer, ControlSocket, Request, ask};
+use crate::gateway::engine::EngineKind;
 use crate::gateway::keeper::Keeper;
 use crate::gateway::serve::{Gateway, Signals, serve};
 use crate::gateway::{default_socket, lab_socket};
 use crate::lab;
 use clap::{Args, Subcommand};
-use interp::{Config, Interp};
-use io::{Attached, Namespace, RawPort};
+use interp::Config;
+use io::dpdk::DpdkOptions;
+use io::{Attached, Namespace, PortError, open_port};
+use packet::PortId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -42,8 +46,9 @@ enum GatewayCommand {
 struct RunArgs {
     #[command(flatten)]
     inputs: InputArgs,
-    /// A port of the program and its network interface; may be repeated. Unless given, each uplink of the region file is on
-    /// the interface `portN`, N being the uplink's port.
+    /// A port of the program and its network interface or DPDK device; may be repeated. A device is a PCI address (0000:01:00.0), or a virtual
+    /// one such as net_memif0,role=client,socket=/run/x.sock,socket-abstract=no. Unless given, each uplink of the region file is on the
+    /// interface `portN`, N being the uplink's port.
     #[arg(long = "port", value_name = "NUMBER=INTERFACE")]
     ports: Vec<PortArg>,
     /// The network namespace that has the interfaces.
@@ -52,6 +57,11 @@ struct RunArgs {
     /// The lab to be the gateway of; `lab up` does this itself.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ports", "netns"])]
     lab: Option<String>,
+    #[command(flatten)]
+    io: IoArgs,
+    /// What runs the program.
+    #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
+    engine: EngineKind,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -162,12 +172,11 @@ impl RunArgs {
             _ => self.control.socket(),
         };
         let socket = ControlSocket::open(&socket).map_err(Failure::environment)?;
-        let ports = self.open_ports(&inputs)?;
+        let ports = self.open_ports(&inputs, ui)?;
         let config =
             Config { ports: Some(ports.iter().map(|port| port.id.0).collect::<BTreeSet<u32>>()), ..Config::default() };
-        let mut engine =
-            Interp::new(Arc::clone(&inputs.pipeline), config).map_err(|error| Failure::Bug(error.to_string()))?;
-        engine.write(&inputs.batch).map_err(|refused| Failure::refused(&refused.error))?;
+        let mut engine = self.engine.load(Arc::clone(&inputs.pipeline), config).map_err(Failure::Bug)?;
+        engine.write(&inputs.batch).map_err(Failure::Refused)?;
         let (mut keeper, jobs) = Keeper::new(Arc::clone(&inputs.pipeline));
         if let (Some(entries), Some(file)) = (inputs.entries.take(), &self.inputs.region) {
             let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
@@ -183,10 +192,11 @@ impl RunArgs {
         ui.result(&stats, || stats.render())
     }
 
-    fn open_ports(&self, inputs: &super::inputs::Inputs) -> Result<Vec<Attached>, Failure> {
+    fn open_ports(&self, inputs: &super::inputs::Inputs, ui: Ui) -> Result<Vec<Attached>, Failure> {
         if let Some(lab) = &self.lab {
             let state = lab::State::load(lab).map_err(Failure::system)?;
-            return lab::open_ports(&state.topology).map_err(Failure::system);
+            let mut note = |text: String| ui.note(text);
+            return lab::open_ports(&state.topology, self.io.into(), &mut note).map_err(Failure::system);
         }
         let mut ports = self.ports.clone();
         if let (true, Some(region)) = (ports.is_empty(), &inputs.region) {
@@ -198,9 +208,13 @@ impl RunArgs {
                 "the gateway has no port; give --port NUMBER=INTERFACE, or --region".to_owned(),
             ));
         }
-        let open =
-            || ports.iter().map(|port| Ok(Attached::new(port.number, RawPort::open(&port.interface)?))).collect();
-        let opened: Result<Vec<Attached>, io::PortError> = match &self.netns {
+        let open_one = |port: &PortArg| {
+            let opened = open_port(&port.interface, self.io.into(), &DpdkOptions::default())?;
+            opened.note.into_iter().for_each(|note| ui.note(note));
+            Ok(Attached { id: PortId(port.number), port: opened.port })
+        };
+        let open = || ports.iter().map(open_one).collect();
+        let opened: Result<Vec<Attached>, PortError> = match &self.netns {
             Some(name) => Namespace::open(name).and_then(|namespace| namespace.run(open)).map_err(Failure::system)?,
             None => open(),
         };

@@ -1,6 +1,7 @@
 //! `terrace lab`.
 
 use super::failure::Failure;
+use super::io_args::IoArgs;
 use super::ui::{Ui, style};
 use crate::gateway::control::{Answer, Request, ask};
 use crate::gateway::lab_socket;
@@ -55,6 +56,8 @@ struct UpArgs {
     /// Build the namespaces, but start no gateway: `terrace gateway run --lab NAME --region FILE` is one.
     #[arg(long)]
     no_gateway: bool,
+    #[command(flatten)]
+    io: IoArgs,
 }
 
 /// Ping from one end point of a lab to another, or all from all.
@@ -141,7 +144,7 @@ impl UpArgs {
         let mut gateway = None;
         if !self.no_gateway {
             let progress = ui.progress("starting the gateway");
-            let child = start_gateway(&self.name.name, &self.region, &stop)?;
+            let child = start_gateway(&self.name.name, &self.region, self.io, &stop)?;
             drop(progress);
             State::set_gateway(&self.name.name, Process::of(child.id())).map_err(failed)?;
             gateway = Some(child.id());
@@ -169,7 +172,7 @@ impl UpArgs {
 }
 
 /// Starts a gateway that outlives this process, and waits until it answers.
-fn start_gateway(lab: &str, region: &Path, stop: &AtomicBool) -> Result<Child, Failure> {
+fn start_gateway(lab: &str, region: &Path, io: IoArgs, stop: &AtomicBool) -> Result<Child, Failure> {
     let socket = lab_socket(lab);
     let log = socket.with_extension("log");
     let problem =
@@ -181,7 +184,7 @@ fn start_gateway(lab: &str, region: &Path, stop: &AtomicBool) -> Result<Child, F
     let errors = output.try_clone().map_err(|error| problem("write the gateway's log", error))?;
     let program = std::env::current_exe().map_err(|error| problem("find terrace itself", error))?;
     let mut child = Command::new(program)
-        .args(["gateway", "run", "--json", "--lab", lab, "--region"])
+        .args(["gateway", "run", "--json", "--io", &io.to_string(), "--lab", lab, "--region"])
         .arg(region)
         .stdin(Stdio::null())
         .stdout(output)

@@ -7,6 +7,7 @@ mod demo;
 pub mod failure;
 mod gateway;
 mod inputs;
+mod io_args;
 mod lab;
 mod program_args;
 mod region;

@@ -3,10 +3,11 @@
 use super::failure::Failure;
 use super::inputs::InputArgs;
 use super::ui::Ui;
+use crate::gateway::engine::EngineKind;
 use crate::gateway::serve::Writable;
 use crate::gateway::stats::Stats;
 use clap::Args;
-use interp::{Config, Interp};
+use interp::Config;
 use io::capture::{CaptureReader, CaptureWriter, Record};
 use packet::{Batch, EngineCounters, Output, Packet, PortId, Verdict};
 use std::collections::BTreeMap;
@@ -33,6 +34,9 @@ pub struct RunArgs {
     /// Where to write what leaves, a file PORT.pcap for each port; cpu.pcap is what goes to the CPU. Made if missing.
     #[arg(long, value_name = "DIR")]
     out_dir: Option<PathBuf>,
+    /// What runs the program.
+    #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
+    engine: EngineKind,
 }
 
 /// `1=in.pcap` or `in.pcap`.
@@ -120,9 +124,8 @@ impl RunArgs {
             sources.push(Source::open(&file)?);
         }
         let inputs = self.inputs.load(ui)?;
-        let mut engine = Interp::new(Arc::clone(&inputs.pipeline), Config::default())
-            .map_err(|error| Failure::Bug(error.to_string()))?;
-        engine.write(&inputs.batch).map_err(|refused| Failure::refused(&refused.error))?;
+        let mut engine = self.engine.load(Arc::clone(&inputs.pipeline), Config::default()).map_err(Failure::Bug)?;
+        engine.write(&inputs.batch).map_err(Failure::Refused)?;
         if let Some(dir) = &self.out_dir {
             let failed = |error| {
                 Failure::Environment(format!("cannot make {}: {error}; choose another directory", dir.display()))
@@ -131,14 +134,14 @@ impl RunArgs {
         }
         let mut sinks = Sinks { dir: self.out_dir.clone(), files: BTreeMap::new() };
         let progress = ui.progress("running");
-        let counters = run_all(&mut engine, &mut sources, &mut sinks)?;
+        let counters = run_all(&mut *engine, &mut sources, &mut sinks)?;
         drop(progress);
         sinks.finish()?;
         let report = io::RunReport { engine: counters, ..io::RunReport::default() };
-        let mut stats = Stats::of(&report, packet::Engine::reasons(&engine));
+        let mut stats = Stats::of(&report, engine.reasons());
         stats.program.clone_from(&inputs.pipeline.name);
         stats.region = self.inputs.region.as_ref().map(|path| path.display().to_string());
-        stats.version = Writable::version(&engine);
+        stats.version = engine.version();
         stats.counters = engine.counters();
         ui.result(&stats, || stats.render())
     }
@@ -169,7 +172,7 @@ impl RunArgs {
 }
 
 /// Runs all packets, the earliest first.
-fn run_all(engine: &mut Interp, sources: &mut [Source], sinks: &mut Sinks) -> Result<EngineCounters, Failure> {
+fn run_all(engine: &mut dyn Writable, sources: &mut [Source], sinks: &mut Sinks) -> Result<EngineCounters, Failure> {
     let (mut batch, mut out, mut counters) = (Batch::new(), Output::new(), EngineCounters::default());
     loop {
         batch.clear();
@@ -187,8 +190,8 @@ fn run_all(engine: &mut Interp, sources: &mut [Source], sinks: &mut Sinks) -> Re
             return Ok(counters);
         }
         out.clear();
-        packet::Engine::process(engine, &mut batch, &mut out);
-        packet::Engine::tick(engine, now, &mut out);
+        engine.process(&mut batch, &mut out);
+        engine.tick(now, &mut out);
         counters.record(&batch, &out);
         for (emission, packet) in out.iter(&batch) {
             match emission.verdict {

@@ -1,14 +1,69 @@
-//! The interpreter as a gateway's engine.
+//! The engines that a gateway can run on.
 
 use super::serve::Writable;
 use super::stats::{Count, CounterCell};
-use interp::Interp;
-use ir::ExternKind;
-use packet::ReasonId;
-use tables::WriteBatch;
+use interp::{Config, Interp};
+use ir::{ExternId, ExternKind, Pipeline};
+use jit::Jit;
+use packet::{Engine, ReasonId, ReasonTable};
+use std::sync::Arc;
+use tables::{CounterData, WriteBatch};
 
 /// The most cells of one counter that are looked at.
 const MAX_CELLS: u64 = 1 << 21;
+
+/// Which engine runs the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum EngineKind {
+    /// Native code for batches of packets
+    #[default]
+    Jit,
+    /// The reference engine: slow, one packet at a time
+    Interp,
+}
+
+/// As it is written on the command line.
+impl std::fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            EngineKind::Jit => "jit",
+            EngineKind::Interp => "interp",
+        })
+    }
+}
+
+impl EngineKind {
+    /// Loads a program. The engine has the program's own entries.
+    ///
+    /// # Errors
+    /// If the engine refuses the program, always a bug of what made it.
+    pub fn load(self, pipeline: Arc<Pipeline>, config: Config) -> Result<Box<dyn Writable>, String> {
+        match self {
+            EngineKind::Jit => match Jit::new(pipeline, config) {
+                Ok(engine) => Ok(Box::new(engine)),
+                Err(error) => Err(error.to_string()),
+            },
+            EngineKind::Interp => match Interp::new(pipeline, config) {
+                Ok(engine) => Ok(Box::new(engine)),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+}
+
+impl<E: Writable + ?Sized> Writable for Box<E> {
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        (**self).write(batch)
+    }
+
+    fn version(&self) -> u64 {
+        (**self).version()
+    }
+
+    fn counters(&self) -> Vec<CounterCell> {
+        (**self).counters()
+    }
+}
 
 impl Writable for Interp {
     fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
@@ -20,23 +75,49 @@ impl Writable for Interp {
     }
 
     fn counters(&self) -> Vec<CounterCell> {
-        let mut cells = Vec::new();
-        for (id, object) in self.pipeline().externs.iter() {
-            let ExternKind::Counter { size, .. } = object.kind else { continue };
-            let name = &object.preamble.name;
-            // A counter of drops or punts is indexed by the program's own reasons.
-            let by_reason = name.rsplit('.').next().is_some_and(|last| matches!(last, "drops" | "punts"));
-            for index in 0..size.min(MAX_CELLS) {
-                let Some(value) = self.counter(id, index).filter(|value| value.packets != 0) else { continue };
-                let reason = u32::try_from(index).ok().and_then(|index| self.reasons().get(ReasonId(index)));
-                cells.push(CounterCell {
-                    counter: name.clone(),
-                    index,
-                    label: reason.filter(|_| by_reason).map(str::to_owned),
-                    count: Count { packets: value.packets, bytes: value.bytes },
-                });
-            }
-        }
-        cells
+        let counted = |id, size: u64| {
+            let value = |index| Some((index, self.counter(id, index).filter(|value| value.packets != 0)?));
+            (0..size.min(MAX_CELLS)).filter_map(value).collect()
+        };
+        cells(self.pipeline(), self.reasons(), counted)
     }
+}
+
+impl Writable for Jit {
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        Jit::write(self, batch).map_err(|refused| refused.error.to_string())
+    }
+
+    fn version(&self) -> u64 {
+        self.with_state(tables::State::version)
+    }
+
+    fn counters(&self) -> Vec<CounterCell> {
+        cells(self.pipeline(), Engine::reasons(self), |id, size| self.counted(id, size.min(MAX_CELLS)))
+    }
+}
+
+/// The counters of a program that are not zero. `counted` gives those of one object.
+fn cells(
+    pipeline: &Pipeline,
+    reasons: &ReasonTable,
+    counted: impl Fn(ExternId, u64) -> Vec<(u64, CounterData)>,
+) -> Vec<CounterCell> {
+    let mut cells = Vec::new();
+    for (id, object) in pipeline.externs.iter() {
+        let ExternKind::Counter { size, .. } = object.kind else { continue };
+        let name = &object.preamble.name;
+        // A counter of drops or punts is indexed by the program's own reasons.
+        let by_reason = name.rsplit('.').next().is_some_and(|last| matches!(last, "drops" | "punts"));
+        for (index, value) in counted(id, size) {
+            let reason = u32::try_from(index).ok().and_then(|index| reasons.get(ReasonId(index)));
+            cells.push(CounterCell {
+                counter: name.clone(),
+                index,
+                label: reason.filter(|_| by_reason).map(str::to_owned),
+                count: Count { packets: value.packets, bytes: value.bytes },
+            });
+        }
+    }
+    cells
 }

@@ -6,7 +6,7 @@
 //! change does not concern lose nothing.
 
 pub mod control;
-mod engine;
+pub mod engine;
 pub mod keeper;
 pub mod serve;
 pub mod stats;

@@ -3,8 +3,8 @@
 use super::control::{Answer, Applied, ControlSocket, Request};
 use super::keeper::{Job, Keeper};
 use super::stats::{CounterCell, Stats};
-use io::{Attached, RunReport, Runner, Supervisor};
-use packet::{CpuReason, DropReason, Engine, Packet};
+use io::{Attached, RunReport, Runner, Supervisor, Trouble};
+use packet::{CpuReason, DropReason, Engine, Packet, PortId};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -135,4 +135,12 @@ impl<E: Writable> Supervisor<E> for PacketThread {
     }
 
     fn on_drop(&mut self, _: &Packet, _: DropReason) {}
+
+    /// On standard error, as whoever asks for statistics may not ask now.
+    fn on_port(&mut self, id: PortId, name: &str, trouble: Option<&Trouble>) {
+        match trouble {
+            Some(trouble) => eprintln!("{id}: {trouble}"),
+            None => eprintln!("{id}: `{name}` works again"),
+        }
+    }
 }

@@ -24,8 +24,8 @@
 //!   and has the gateway's MAC.
 //! - A **remote** (an IDC, another region) is a namespace with the tunnel end point, and one namespace per VNI that it expects, with the
 //!   hosts behind it. The tunnels' underlay stays in the first: a VXLAN device that moves keeps its sockets.
-//! - The **gateway** is a process on raw sockets on the `portN` interfaces; nothing of the kernel's network stack is involved.
-//!   [`open_ports`] opens them. Segmentation and checksum offload is off where packets enter the underlay, so that what the gateway
+//! - The **gateway** is a process with the `portN` interfaces as its ports, by DPDK or by raw sockets; nothing of the kernel's network stack is
+//!   involved. [`open_ports`] opens them. Segmentation and checksum offload is off where packets enter the underlay, so that what the gateway
 //!   sees could have been on a wire.
 //!
 //! What exists is all in namespaces whose names start with the lab's; deleting them deletes everything. [`up`] returns a guard

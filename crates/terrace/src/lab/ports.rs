@@ -2,17 +2,30 @@
 
 use super::error::LabError;
 use super::topology::Topology;
-use io::{Attached, Namespace, RawPort};
+use io::dpdk::{DpdkOptions, EalOptions, HugePages};
+use io::{Attached, Namespace, PortKind, open_port};
+use packet::PortId;
 
-/// Opens a raw socket on each of the gateway's interfaces, from whatever namespace the caller is in. The ports have the numbers that the
-/// region file gives them.
+/// Opens each of the gateway's interfaces as a port, by the means of `kind`, from whatever namespace the caller is in. The ports have the numbers that
+/// the region file gives them. `note` is told what is not as it was asked for.
 ///
 /// # Errors
 /// If the lab is not up, or this process may not.
-pub fn open_ports(topology: &Topology) -> Result<Vec<Attached>, LabError> {
+pub fn open_ports(
+    topology: &Topology,
+    kind: PortKind,
+    note: &mut (dyn FnMut(String) + Send),
+) -> Result<Vec<Attached>, LabError> {
+    // Huge pages are for those who need the speed; the kernel behind these interfaces is slower.
+    let eal = EalOptions { huge_pages: HugePages::Avoid, ..EalOptions::default() };
+    let options = DpdkOptions { eal, ..DpdkOptions::default() };
     let namespace = Namespace::open(&topology.gateway_namespace())?;
     namespace.run(|| {
-        let open = |port: u32| Ok(Attached::new(port, RawPort::open(&format!("port{port}"))?));
+        let mut open = |port: u32| {
+            let opened = open_port(&format!("port{port}"), kind, &options)?;
+            opened.note.into_iter().for_each(&mut *note);
+            Ok(Attached { id: PortId(port), port: opened.port })
+        };
         topology.gateway.uplinks.iter().map(|uplink| open(uplink.port)).collect()
     })?
 }

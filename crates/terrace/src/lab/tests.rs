@@ -199,7 +199,8 @@ struct Running {
 impl Running {
     fn start(topology: &Topology) -> Running {
         let lab = build(topology);
-        let mut runner = io::Runner::new(open_ports(topology).unwrap()).unwrap();
+        let mut runner =
+            io::Runner::new(open_ports(topology, io::PortKind::Auto, &mut |note| panic!("{note}")).unwrap()).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let mut engine = StandIn { count: 0, region: region(), topology: topology.clone() };

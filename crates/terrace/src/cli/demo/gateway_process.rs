@@ -2,6 +2,7 @@
 
 use super::work_dir::WorkDir;
 use crate::cli::failure::Failure;
+use crate::cli::io_args::IoArgs;
 use crate::gateway::control::{Answer, Applied, Request, ask};
 use crate::gateway::lab_socket;
 use crate::gateway::stats::Stats;
@@ -29,21 +30,22 @@ pub struct GatewayProcess {
 }
 
 impl GatewayProcess {
-    /// Starts the gateway of a lab that is up, with a region file, and waits until packets flow.
+    /// Starts the gateway of a lab that is up, with the work directory's region file, and waits until packets flow.
     ///
     /// # Errors
     /// If it does not start; with what it said.
     pub fn start(
         program: &Path,
         lab: &str,
-        region: &Path,
+        io: IoArgs,
         work: &WorkDir,
         stop: &AtomicBool,
     ) -> Result<GatewayProcess, Failure> {
         let log = work.file("gateway.log");
         let stderr = File::create(&log).map_err(Failure::system)?;
         let mut command = Command::new(program);
-        command.args(["gateway", "run", "--quiet", "--lab", lab, "--region"]).arg(region);
+        command.args(["gateway", "run", "--quiet", "--io", &io.to_string(), "--lab", lab, "--region"]);
+        command.arg(work.region());
         // In a process group of its own, or Ctrl-C would end it before what it serves has been removed.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
         let child = command.spawn().map_err(|error| {

@@ -10,6 +10,7 @@ use super::stopped;
 use super::stream::{self, Kind, Plan};
 use super::work_dir::WorkDir;
 use crate::cli::failure::Failure;
+use crate::cli::io_args::IoArgs;
 use crate::gateway::stats::{Count, Stats};
 use crate::lab::{self, Lab, LabError, Ping, PingOutcome, Topology, exec};
 use std::collections::BTreeMap;
@@ -36,16 +37,16 @@ impl<'a> Live<'a> {
         name: &str,
         program: &Path,
         work: &WorkDir,
+        io: IoArgs,
         stop: &'a AtomicBool,
-        progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Live<'a>, Failure> {
         let region = region::load(&work.region()).map_err(Failure::refused)?;
         let topology = Topology::from_region(name, &region).map_err(Failure::system)?;
-        let lab = lab::up(topology, stop, progress).map_err(|error| match error {
+        let lab = lab::up(topology, stop, &mut |_, _| {}).map_err(|error| match error {
             LabError::Stopped => stopped(),
             error => Failure::system(error),
         })?;
-        let gateway = GatewayProcess::start(program, name, &work.region(), work, stop)?;
+        let gateway = GatewayProcess::start(program, name, io, work, stop)?;
         let names = Some(NameService::start(lab.topology())?);
         let live = Live { names, gateway, lab, stop };
         live.let_a_stranger_in()?;

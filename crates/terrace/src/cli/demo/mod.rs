@@ -14,6 +14,7 @@ mod table;
 mod work_dir;
 
 use super::failure::Failure;
+use super::io_args::IoArgs;
 use super::ui::{Ui, print, style};
 use crate::lab;
 use clap::Args;
@@ -38,6 +39,8 @@ pub struct DemoArgs {
     /// Use capture files even where network namespaces are allowed.
     #[arg(long)]
     captures: bool,
+    #[command(flatten)]
+    io: IoArgs,
     /// The name of the lab, should another one run at the same time.
     #[arg(long, value_name = "NAME", default_value_t = format!("demo{}", std::process::id()), hide_default_value = true)]
     name: String,
@@ -69,7 +72,7 @@ impl DemoArgs {
             false => lab::permitted().map_err(|error| error.to_string()),
         };
         match permitted {
-            Ok(()) => demo.in_namespaces(&self.name, &stop)?,
+            Ok(()) => demo.in_namespaces(&self.name, self.io, &stop)?,
             Err(why) => demo.over_captures(why, &stop)?,
         }
         demo.finish(began)
@@ -86,12 +89,12 @@ impl Demo {
         self.say(&show::heading(self.headings, title))
     }
 
-    fn in_namespaces(&mut self, name: &str, stop: &AtomicBool) -> Result<(), Failure> {
+    fn in_namespaces(&mut self, name: &str, io: IoArgs, stop: &AtomicBool) -> Result<(), Failure> {
         self.report.mode = "namespaces";
         self.heading("A region on this machine")?;
         let began = Instant::now();
         let bar = self.ui.progress("building the lab");
-        let live = Live::start(name, &self.program, &self.work, stop, &mut |_, _| {})?;
+        let live = Live::start(name, &self.program, &self.work, io, stop)?;
         drop(bar);
         self.say(&introduction(live.topology(), began))?;
 
@@ -224,7 +227,7 @@ fn introduction(topology: &lab::Topology, began: Instant) -> String {
     let namespaces = topology.namespaces().len();
     table.render()
         + &format!(
-            "  {namespaces} network namespaces, the servers with the kernel's VXLAN, and between them gateway.p4 on raw sockets: {:.1} s",
+            "  {namespaces} network namespaces, the servers with the kernel's VXLAN, and between them gateway.p4: {:.1} s",
             began.elapsed().as_secs_f64()
         )
 }
