@@ -19,16 +19,28 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Criterion benchmarks: compile time, packets per second, loading a million entries.
+# All measurements side by side, in one run: docs/performance.md says how, and target/bench has the results. ONLY=overlay,lookups runs
+# some of lookups, overlay, workers, memif, switches, criterion; QUICK=1 looks whether all of it works. Best as root, for huge pages.
+ONLY ?=
+QUICK ?=
+BENCH_FLAGS ?=
 bench:
-	cargo bench --locked -p testkit
-	cargo run --release --locked -q -p testkit --example load_region -- 1000000
+	cargo build --release --locked -p terrace -p bench
+	@mkdir -p target/bench/programs
+	@for program in overlay gateway; do \
+	  target/release/terrace compile programs/$$program/$$program.p4 -o target/bench/programs/$$program.ir || exit 1; \
+	done
+	target/release/bench $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick) $(BENCH_FLAGS)
+ifneq (,$(if $(ONLY),$(findstring criterion,$(ONLY)),all))
+	cargo bench --locked -p testkit $(if $(QUICK),-- --quick)
+	cargo run --release --locked -q -p testkit --example load_region -- $(if $(QUICK),10000,1000000)
+endif
 
 # Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly toolchain.
 FUZZ_SECONDS ?= 600
 fuzz:
 	cargo run --locked -q -p testkit --example fuzz_seeds -- fuzz/seeds
-	@for target in p4_source ir_text region_file packets; do \
+	@for target in p4_source ir_text region_file packets jit_packets; do \
 	  mkdir -p fuzz/corpus/$$target; \
 	  cargo +nightly fuzz run --fuzz-dir fuzz $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -max_len=65536 || exit 1; \

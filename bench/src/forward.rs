@@ -1,0 +1,298 @@
+//! Packets from memory through our engines, beside the machine's limit and other systems, one core.
+//!
+//! What is measured of an engine: `Engine::process` on batches of a [`Ring`], and reading each verdict and the first bytes of each
+//! packet that leaves, as a port would. What is not: making the packets. An entrant "+ copy in" is measured with that, too:
+//! each packet's bytes are copied from memory into its buffer, as a port does that cannot lend buffers.
+
+use crate::check;
+use crate::engines::{self, Which, Writable};
+use crate::limit::{self, Lines};
+use crate::machine;
+use crate::program::{Kind, Program};
+use crate::report::Report;
+use crate::ring::{Ring, Template};
+use crate::run::{Clock, Contest, Options, Unit, Work, count};
+use crate::systems::xdp::Xdp;
+use crate::world::{Choice, Flows, Layout, World};
+use packet::{Output, Verdict};
+use std::cell::RefCell;
+use std::ops::DerefMut;
+use std::path::Path;
+
+/// Packets in a batch.
+pub const BATCH: usize = 256;
+
+/// Flows that are gone through round and round, at most.
+pub const FLOWS: usize = 1 << 21;
+
+/// How many bytes of memory an entry takes in an engine with its control plane's copy, to know what does not fit.
+const ENTRY_BYTES: usize = 700;
+
+/// Which programs, in which worlds.
+const WORLDS: &[(Layout, &[usize])] = &[
+    (Layout::ManyTenants, &[1, 1_000, 10_000, 100_000, 1_000_000, 16_000_000]),
+    (Layout::OneTenant, &[1, 1_000, 10_000, 100_000, 1_000_000, 16_000_000]),
+];
+
+/// The chart of a layout and a choice of VMs.
+pub fn chart(layout: Layout, choice: Choice) -> String {
+    format!("from memory, {}, {}", layout.name(), choice.name())
+}
+
+/// The name of the limit with so many lines a packet.
+pub fn limit_name(lines: usize) -> String {
+    format!("limit, {lines} lines")
+}
+
+/// All worlds, uniform and Zipf.
+///
+/// # Errors
+/// A program is missing, an engine is wrong, or memory runs out.
+pub fn run(programs: &Path, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let programs = [Program::load(Kind::Overlay, programs)?, Program::load(Kind::Gateway, programs)?];
+    for (layout, sizes) in WORLDS {
+        for vms in options.sizes(sizes) {
+            let world = World { layout: *layout, vms };
+            one_world(&programs, world, options, report)?;
+        }
+    }
+    sizes(&programs, options, report)
+}
+
+/// One world, in which each engine is filled once and then gets uniform and Zipf packets.
+fn one_world(programs: &[Program], world: World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let x = count(world.vms);
+    let mut engines = Vec::new();
+    for program in programs {
+        // The gateway is measured in the world that its bars are about.
+        if program.kind == Kind::Gateway && world.layout == Layout::OneTenant && world.vms > 1_000_000 {
+            continue;
+        }
+        let needed = (world.vms + world.routes() + world.tenants()) * ENTRY_BYTES;
+        if needed > machine::available_memory() {
+            report.note(format!("{} with {x} VMs is left out: it may need {} GiB", program.kind.name(), needed >> 30));
+            continue;
+        }
+        let loaded = engines::load(Which::MEASURED, program, world)?;
+        let rate = loaded.entries as f64 / loaded.writing.as_secs_f64().max(1e-9) / 1e6;
+        let group = format!("{}, {}: entries", program.kind.name(), world.layout.name());
+        report.fact(&group, &format!("{x} VMs: {} entries written", loaded.entries), rate, "M/s");
+        engines.push((program, loaded.engine));
+    }
+    for choice in [Choice::Uniform, Choice::Zipf] {
+        race(&mut engines, world, choice, options, report)?;
+    }
+    Ok(())
+}
+
+/// The engines of a world against the limit.
+fn race(
+    engines: &mut [(&Program, Box<dyn Writable>)],
+    world: World,
+    choice: Choice,
+    options: &Options,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let flows = Flows::new(&world, choice, flow_count(options), options.seed);
+    let template = Template::new(64);
+    for (program, engine) in engines.iter_mut() {
+        let answers = check::answers(program, world, &flows, &template)?;
+        check::engine(engine.as_mut(), &answers, BATCH)?;
+    }
+    let mut limits = limits(world, options.seed)?;
+    let xdp = xdp(overlay_of(engines), world, &flows, &template, report)?;
+    let engines: Vec<_> =
+        engines.iter_mut().map(|(program, engine)| (program.kind, RefCell::new(engine.as_mut()))).collect();
+    let mut contest = Contest::new(&chart(world.layout, choice), "VMs", count(world.vms), Unit::Mpps);
+    for (kind, engine) in &engines {
+        contest.entrant(kind.name(), entrant(engine, &flows, &template, false));
+        if *kind == Kind::Overlay {
+            contest.entrant(COPY_IN, entrant(engine, &flows_again(&world, choice, options), &template, true));
+        }
+    }
+    if let Some(xdp) = &xdp {
+        // A run that fails does no work, which shows as a rate of 0.
+        contest.entrant(XDP, || xdp.step().unwrap_or(Work { operations: 0, took: Some(options.window) }));
+    }
+    for (name, lines) in &mut limits {
+        let mut ring = Ring::new(template.clone(), BATCH);
+        let mut own = flows.clone();
+        contest.entrant(name, move || at_the_limit(lines, &mut ring, &mut own));
+    }
+    report.push(contest.run(options));
+    Ok(())
+}
+
+/// A step of an engine on its own ring of packets: as they lie there, or with the copy that a port would make.
+pub fn entrant<'e, E: DerefMut<Target: Writable> + 'e>(
+    engine: &'e RefCell<E>,
+    flows: &Flows,
+    template: &Template,
+    copy_in: bool,
+) -> impl FnMut() -> Work + use<'e, E> {
+    let mut ring = Ring::new(template.clone(), BATCH);
+    let (mut flows, mut output) = (flows.clone(), Output::new());
+    move || {
+        let mut engine = engine.borrow_mut();
+        let step = if copy_in { copy_and_process } else { process };
+        step(&mut **engine, &mut ring, &mut flows, &mut output)
+    }
+}
+
+/// The XDP program's name in results.
+pub const XDP: &str = "XDP";
+
+/// The most VMs that the kernel's maps are filled with.
+const XDP_VMS: usize = 1_000_000;
+
+fn overlay_of<'p>(engines: &[(&'p Program, Box<dyn Writable>)]) -> Option<&'p Program> {
+    engines.iter().map(|(program, _)| *program).find(|program| program.kind == Kind::Overlay)
+}
+
+/// The XDP program with this world in it, checked; `None`, noted, where it cannot be run.
+fn xdp(
+    overlay: Option<&Program>,
+    world: World,
+    flows: &Flows,
+    template: &Template,
+    report: &mut Report,
+) -> anyhow::Result<Option<Xdp>> {
+    let Some(program) = overlay.filter(|_| world.vms <= XDP_VMS) else { return Ok(None) };
+    match Xdp::load(world, flows, template) {
+        Ok(xdp) => {
+            xdp.check(&check::answers(program, world, flows, template)?)?;
+            xdp.step()?;
+            Ok(Some(xdp))
+        }
+        Err(error) => {
+            report.note(format!("XDP, {}, {} VMs: left out: {error:#}", world.layout.name(), count(world.vms)));
+            Ok(None)
+        }
+    }
+}
+
+/// The entrant whose packets are copied into buffers within the time that counts.
+const COPY_IN: &str = "overlay + copy in";
+
+fn flow_count(options: &Options) -> usize {
+    if options.quick { 1 << 17 } else { FLOWS }
+}
+
+/// Other packets than the first entrant's, so that one does not warm the caches for the other.
+fn flows_again(world: &World, choice: Choice, options: &Options) -> Flows {
+    Flows::new(world, choice, flow_count(options), options.seed ^ 0x5bd1)
+}
+
+/// The limit for the lines of the overlay (route, VM), and for those of the gateway (tenant, counter, route, VM, counter).
+fn limits(world: World, seed: u64) -> std::io::Result<Vec<(String, Lines)>> {
+    let [routes, vms] = world.table_bytes();
+    let (tenants, counters) = (world.tenants() * 48, world.tenants() * 16);
+    Ok(vec![
+        (limit_name(2), Lines::new(&[routes, vms], seed)?),
+        (limit_name(5), Lines::new(&[tenants, counters, routes, vms, counters], seed)?),
+    ])
+}
+
+/// A round of an engine: makes the packets (not counted) and processes them (counted).
+pub fn process<W: Writable + ?Sized>(engine: &mut W, ring: &mut Ring, flows: &mut Flows, output: &mut Output) -> Work {
+    ring.fill(flows);
+    let clock = Clock::start();
+    let mut sent = 0;
+    for batch in &mut ring.batches {
+        output.clear();
+        engine.process(batch, output);
+        sent += send(batch, output);
+    }
+    let took = clock.elapsed();
+    // What is not forwarded does not count.
+    Work { operations: sent, took: Some(took) }
+}
+
+/// A round in which each batch is made just before it is processed, and both count.
+fn copy_and_process<W: Writable + ?Sized>(
+    engine: &mut W,
+    ring: &mut Ring,
+    flows: &mut Flows,
+    output: &mut Output,
+) -> Work {
+    let mut sent = 0;
+    for index in 0..ring.batches.len() {
+        let batch = ring.fill_one(index, flows);
+        output.clear();
+        engine.process(batch, output);
+        sent += send(batch, output);
+    }
+    Work::from(sent)
+}
+
+/// What a port does at least with packets that leave: looks where each lies. Returns how many.
+fn send(batch: &packet::Batch, output: &Output) -> u64 {
+    let mut sent = 0;
+    for (emission, packet) in output.iter(batch) {
+        if let Verdict::Forward { port } = emission.verdict {
+            std::hint::black_box((port, packet.bytes().as_ptr(), packet.len()));
+            sent += 1;
+        }
+    }
+    sent
+}
+
+/// A round of the machine's limit.
+fn at_the_limit(lines: &Lines, ring: &mut Ring, flows: &mut Flows) -> Work {
+    ring.fill(flows);
+    let clock = Clock::start();
+    let mut operations = 0;
+    let mut keys = [0u64; limit::BATCH];
+    for batch in &mut ring.batches {
+        for packets in batch.packets_mut().chunks_mut(limit::BATCH) {
+            for (key, packet) in keys.iter_mut().zip(packets.iter()) {
+                *key = limit::key(packet.bytes());
+            }
+            lines.look(&mut keys[..packets.len()]);
+            for (packet, found) in packets.iter_mut().zip(&keys) {
+                limit::rewrite(packet.bytes_mut(), *found);
+            }
+            operations += packets.len() as u64;
+        }
+    }
+    Work { operations, took: Some(clock.elapsed()) }
+}
+
+/// Frames of 64 to 1,514 bytes through the overlay, in bits a second beside a plain copy of the same packets.
+fn sizes(programs: &[Program], options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let Some(program) = programs.iter().find(|program| program.kind == Kind::Overlay) else { return Ok(()) };
+    let world = World { layout: Layout::ManyTenants, vms: 10_000 };
+    let mut engine = engines::load(Which::MEASURED, program, world)?.engine;
+    for frame in [64, 128, 256, 512, 1024, 1514] {
+        let template = Template::new(frame);
+        let flows = Flows::new(&world, Choice::Uniform, 1 << 16, options.seed);
+        check::engine(engine.as_mut(), &check::answers(program, world, &flows, &template)?, BATCH)?;
+        let bits = (template.packet_len() * 8) as u64;
+        let in_bits = move |work: Work| Work { operations: work.operations * bits, ..work };
+        let engine = RefCell::new(engine.as_mut());
+        let mut contest = Contest::new(SIZES, "bytes of the inner frame", frame.to_string(), Unit::Gbps);
+        for (name, with_copy) in [("overlay", false), (COPY_IN, true)] {
+            let mut step = entrant(&engine, &flows, &template, with_copy);
+            contest.entrant(name, move || in_bits(step()));
+        }
+        let mut ring = Ring::new(template.clone(), BATCH);
+        let mut flows = flows.clone();
+        contest.entrant("copy alone", move || in_bits(copy_alone(&mut ring, &mut flows)));
+        report.push(contest.run(options));
+    }
+    Ok(())
+}
+
+/// The chart of packet sizes.
+pub const SIZES: &str = "from memory, by packet size, 10k VMs";
+
+/// The generator's copy without an engine: the plain copy that packet sizes are compared with.
+fn copy_alone(ring: &mut Ring, flows: &mut Flows) -> Work {
+    let mut operations = 0;
+    for index in 0..ring.batches.len() {
+        let batch = ring.fill_one(index, flows);
+        operations += batch.len() as u64;
+        std::hint::black_box(batch.packets().as_ptr());
+    }
+    Work::from(operations)
+}

@@ -1,0 +1,258 @@
+//! Longest prefix match: a full routing table, IPv4 and IPv6, beside DPDK's; routes under a million VNIs; what a change costs.
+//!
+//! Addresses are uniformly random over the routes, and random behind each route's prefix. The keys of a step are copied to where a
+//! pipeline's stage would just have written them; that is not timed, for nobody.
+#![allow(unsafe_code)] // what a lookup points to is read
+
+use crate::data;
+use crate::peers::Eal;
+use crate::peers::fib::Fib;
+use crate::peers::fib6::Fib6;
+use crate::report::Report;
+use crate::run::{Clock, Contest, Options, Unit, Work, count};
+use anyhow::ensure;
+use std::collections::HashSet;
+use std::time::Instant;
+use tables::fast::lpm::LpmTable;
+
+/// Addresses that are asked for, round and round.
+const ASKED: usize = 1 << 20;
+/// Keys of a step, hot when its time starts.
+const STEP: usize = 1024;
+/// Keys of a batch. DPDK's are in bulks of 32, its best.
+const BATCH: usize = 256;
+/// Next hops: few, as routers have them.
+const HOPS: u64 = 100;
+/// Routes that are removed and added again in a step that measures updates.
+const UPDATES: usize = 256;
+
+/// A full table of each family, where the data set is, and many tenants' routes.
+///
+/// # Errors
+/// Two structures give different answers, or memory runs out.
+pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    match data::bgp_v4() {
+        Ok(routes) => ipv4(eal, &routes, options, report)?,
+        Err(error) => report.note(format!("without IPv4 routes: {error}")),
+    }
+    match data::bgp_v6() {
+        Ok(routes) => ipv6(eal, &routes, options, report)?,
+        Err(error) => report.note(format!("without IPv6 routes: {error}")),
+    }
+    for vnis in options.sizes(&[1, 1_000, 250_000, 1_000_000]) {
+        tenants(vnis, options, report)?;
+    }
+    Ok(())
+}
+
+/// Nodes of 256 places for `rte_fib6`: its prefixes are pushed down through several levels, and it needs as many as it is given.
+const FIB6_NODES: usize = 1 << 18;
+
+fn ipv4(eal: Option<&Eal>, routes: &[(u32, u8)], options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let mut rng = fastrand::Rng::with_seed(options.seed);
+    let mut table = LpmTable::new(0, 32, 8);
+    let loaded = Instant::now();
+    for (at, &(address, len)) in routes.iter().enumerate() {
+        table.insert(&[], &[u64::from(address)], u32::from(len), &hop(at).to_le_bytes());
+    }
+    note_load("LPM, IPv4", &table, loaded, report);
+    let asked: Vec<u32> = (0..ASKED)
+        .map(|_| {
+            let (address, len) = routes[rng.usize(..routes.len())];
+            address | rng.u32(..).checked_shr(u32::from(len)).unwrap_or(0)
+        })
+        .collect();
+    let keys: Vec<u64> = asked.iter().map(|&address| u64::from(address)).collect();
+    let mut fib = eal.map(|eal| Fib::new(eal, routes.len(), long(routes))).transpose()?;
+    if let Some(fib) = &mut fib {
+        for (at, &(address, len)) in routes.iter().enumerate() {
+            fib.add(address, len, hop(at), at)?;
+        }
+        let mut out = vec![0; ASKED];
+        fib.lookup(&mut asked.clone(), &mut out);
+        ensure!(out == hops(&table, &keys), "rte_fib and ours give different next hops");
+    }
+    let mut contest = Contest::new("lpm, IPv4, one table", "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+    if let Some(fib) = &fib {
+        let (mut at, mut hot, mut out) = (0, vec![0; STEP], vec![0; STEP]);
+        contest.entrant("rte_fib", move || {
+            hot.copy_from_slice(next(&asked, STEP, &mut at));
+            let clock = Clock::start();
+            fib.lookup(&mut hot, &mut out);
+            done(clock)
+        });
+    }
+    contest.entrant("terrace", ours(&table, &keys, 1));
+    report.push(contest.run(options));
+
+    let mut contest =
+        Contest::new("updates of routes, IPv4", "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+    if let Some(mut fib) = fib {
+        let mut rng = rng.clone();
+        contest.entrant("rte_fib", move || {
+            for _ in 0..UPDATES {
+                let at = rng.usize(..routes.len());
+                let (address, len) = routes[at];
+                let there = fib.delete(address, len) && fib.add(address, len, hop(at), at).is_ok();
+                std::hint::black_box(there);
+            }
+            2 * UPDATES as u64
+        });
+    }
+    contest.entrant("terrace", || {
+        for _ in 0..UPDATES {
+            let at = rng.usize(..routes.len());
+            let (address, len) = (u64::from(routes[at].0), u32::from(routes[at].1));
+            table.remove(&[], &[address], len);
+            table.insert(&[], &[address], len, &hop(at).to_le_bytes());
+        }
+        2 * UPDATES as u64
+    });
+    report.push(contest.run(options));
+    Ok(())
+}
+
+fn ipv6(eal: Option<&Eal>, routes: &[(u128, u8)], options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let mut rng = fastrand::Rng::with_seed(options.seed);
+    let mut table = LpmTable::new(0, 128, 8);
+    let loaded = Instant::now();
+    for (at, &(address, len)) in routes.iter().enumerate() {
+        table.insert(&[], &words(address), u32::from(len), &hop(at).to_le_bytes());
+    }
+    note_load("LPM, IPv6", &table, loaded, report);
+    let asked: Vec<u128> = (0..ASKED)
+        .map(|_| {
+            let (address, len) = routes[rng.usize(..routes.len())];
+            address | rng.u128(..).checked_shr(u32::from(len)).unwrap_or(0)
+        })
+        .collect();
+    let keys: Vec<u64> = asked.iter().flat_map(|&address| words(address)).collect();
+    let asked: Vec<[u8; 16]> = asked.iter().map(|address| address.to_be_bytes()).collect();
+    let fib = match eal.map(|eal| Fib6::new(eal, routes.len(), FIB6_NODES)).transpose()? {
+        Some(mut fib) => {
+            for (at, &(address, len)) in routes.iter().enumerate() {
+                fib.add(&address.to_be_bytes(), len, hop(at), at)?;
+            }
+            let mut out = vec![0; ASKED];
+            fib.lookup(&mut asked.clone(), &mut out);
+            ensure!(out == hops(&table, &keys), "rte_fib6 and ours give different next hops");
+            Some(fib)
+        }
+        None => None,
+    };
+    let mut contest = Contest::new("lpm, IPv6, one table", "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+    if let Some(fib) = &fib {
+        let (mut at, mut hot, mut out) = (0, vec![[0; 16]; STEP], vec![0; STEP]);
+        contest.entrant("rte_fib6", move || {
+            hot.copy_from_slice(next(&asked, STEP, &mut at));
+            let clock = Clock::start();
+            fib.lookup(&mut hot, &mut out);
+            done(clock)
+        });
+    }
+    contest.entrant("terrace", ours(&table, &keys, 2));
+    report.push(contest.run(options));
+    Ok(())
+}
+
+/// Routes of tenants: a million of one, or four of each. The value is a scope and a next hop, five bytes, different for each route.
+fn tenants(vnis: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let each = if vnis == 1 { 1_000_000 } else { 4 };
+    let mut rng = fastrand::Rng::with_seed(options.seed);
+    let route = |vni: u64, index: usize, rng: &mut fastrand::Rng| {
+        let len = [24, 16, 24, 20][index % 4];
+        let net = if vnis == 1 { rng.u32(..) } else { 0x0a00_0000 | rng.u32(..) >> 8 };
+        (vni, net & u32::MAX << (32 - len), len)
+    };
+    let routes: Vec<(u64, u32, u32)> =
+        (0..vnis * each).map(|at| route((at / each) as u64 + 1, at % each, &mut rng)).collect();
+    let mut table = LpmTable::new(24, 32, 5);
+    let loaded = Instant::now();
+    for (at, &(vni, net, len)) in routes.iter().enumerate() {
+        table.insert(&[vni], &[u64::from(net)], len, &value(at));
+    }
+    note_load(&format!("LPM, {} VNIs", count(vnis)), &table, loaded, report);
+    let key = |rng: &mut fastrand::Rng| {
+        let (vni, net, len) = routes[rng.usize(..routes.len())];
+        [vni, u64::from(net | rng.u32(..).checked_shr(len).unwrap_or(0))]
+    };
+    let keys: Vec<u64> = (0..ASKED).flat_map(|_| key(&mut rng)).collect();
+    let mut out = vec![std::ptr::null(); ASKED];
+    table.lookup_batch(&keys, &mut out);
+    ensure!(out.iter().all(|value| !value.is_null()), "a lookup under a VNI misses");
+    let mut contest = Contest::new("lpm under a VNI", "VNIs", count(vnis), Unit::MillionsPerSecond);
+    contest.entrant("terrace", ours(&table, &keys, 2));
+    report.push(contest.run(options));
+
+    let mut contest = Contest::new("updates of routes under a VNI", "VNIs", count(vnis), Unit::MillionsPerSecond);
+    contest.entrant("terrace", || {
+        for _ in 0..UPDATES {
+            let at = rng.usize(..routes.len());
+            let (vni, net, len) = routes[at];
+            table.remove(&[vni], &[u64::from(net)], len);
+            table.insert(&[vni], &[u64::from(net)], len, &value(at));
+        }
+        2 * UPDATES as u64
+    });
+    report.push(contest.run(options));
+    Ok(())
+}
+
+/// Our table as an entrant; keys have `words` words each.
+fn ours<'t>(table: &'t LpmTable, keys: &'t [u64], words: usize) -> impl FnMut() -> Work + 't {
+    let (mut at, mut hot, mut out) = (0, vec![0; STEP * words], vec![std::ptr::null(); STEP]);
+    move || {
+        hot.copy_from_slice(next(keys, STEP * words, &mut at));
+        let clock = Clock::start();
+        for (keys, out) in hot.chunks(BATCH * words).zip(out.chunks_mut(BATCH)) {
+            table.lookup_batch(keys, out);
+        }
+        done(clock)
+    }
+}
+
+/// A step's work, and the time since `clock` started.
+fn done(clock: Clock) -> Work {
+    Work { operations: STEP as u64, took: Some(clock.elapsed()) }
+}
+
+/// The next `len` elements of what is asked for, round and round.
+fn next<'k, T>(asked: &'k [T], len: usize, at: &mut usize) -> &'k [T] {
+    let start = *at;
+    *at = if start + 2 * len > asked.len() { 0 } else { start + len };
+    &asked[start..start + len]
+}
+
+/// Route number `at`'s next hop.
+fn hop(at: usize) -> u64 {
+    (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % HOPS + 1
+}
+
+/// Route number `at`'s value under a VNI.
+fn value(at: usize) -> [u8; 5] {
+    let [a, b, c, d, ..] = at.to_le_bytes();
+    [1, a, b, c, d]
+}
+
+/// What our table says, 0 for a miss.
+fn hops(table: &LpmTable, keys: &[u64]) -> Vec<u64> {
+    let mut out = vec![std::ptr::null(); ASKED];
+    table.lookup_batch(keys, &mut out);
+    // SAFETY: the table is still there, and has 8 bytes for each value.
+    out.iter().map(|value| if value.is_null() { 0 } else { unsafe { value.cast::<u64>().read_unaligned() } }).collect()
+}
+
+fn words(address: u128) -> [u64; 2] {
+    [address as u64, (address >> 64) as u64]
+}
+
+fn note_load(name: &str, table: &LpmTable, since: Instant, report: &mut Report) {
+    let rate = table.len() as f64 / since.elapsed().as_secs_f64() / 1e6;
+    let bytes = table.memory_bytes() as f64 / table.len().max(1) as f64;
+    report.note(format!("{name}: {} routes loaded in order at {rate:.1} M/s; {bytes:.0} bytes a route", table.len()));
+}
+
+/// Second-level tables that DIR-24-8 needs.
+fn long(routes: &[(u32, u8)]) -> usize {
+    routes.iter().filter(|(_, len)| *len > 24).map(|(address, _)| address >> 8).collect::<HashSet<_>>().len()
+}

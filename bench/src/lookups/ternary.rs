@@ -1,0 +1,308 @@
+//! Ternary and range lookups by priority: ClassBench's rule sets beside `rte_acl`, a cloud's rules, and what a change costs.
+//!
+//! Headers are drawn as ClassBench draws them (a rule, and a corner of it in each field), without locality; and uniformly random ones,
+//! of which most hit nothing but the last rules.
+#![allow(unsafe_code)] // what a lookup points to is read
+
+use crate::data::{self, Rule};
+use crate::peers::Eal;
+use crate::peers::acl::{self, Acl, AclKey};
+use crate::report::Report;
+use crate::run::{Contest, Options, Unit};
+use anyhow::ensure;
+use ir::MatchKind;
+use std::collections::HashSet;
+use std::time::Instant;
+use tables::fast::KeyPlace;
+use tables::fast::ternary::TernaryTable;
+
+/// ClassBench's sets.
+const SETS: [&str; 3] = ["acl1_10k", "fw1_10k", "ipc1_10k"];
+
+/// Headers that are classified, round and round.
+const HEADERS: usize = 1 << 16;
+
+/// Keys of a batch, for both.
+const BATCH: usize = 256;
+
+/// A cloud's networks, and rules of each.
+const NETWORKS: (usize, usize) = (10_000, 20);
+
+/// A 5-tuple in host order, in a network.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    network: u32,
+    source: u32,
+    destination: u32,
+    source_port: u16,
+    destination_port: u16,
+    protocol: u8,
+}
+
+/// ClassBench's three sets with 10,000 rules, where they are, and a cloud's rules.
+///
+/// # Errors
+/// Two structures give different answers, or memory runs out.
+pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    for set in SETS {
+        match data::classbench(set) {
+            Ok(rules) => classbench(eal, set, rules, options, report)?,
+            Err(error) => report.note(format!("without {set}: {error}")),
+        }
+    }
+    cloud(options, report)
+}
+
+fn classbench(
+    eal: Option<&Eal>,
+    set: &str,
+    mut rules: Vec<Rule>,
+    options: &Options,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    // Without the TCP flags, which `rte_acl` is not given either, some rules are the same.
+    let mut seen = HashSet::new();
+    rules.retain(|rule| seen.insert(packed(rule)));
+    let mut rng = fastrand::Rng::with_seed(options.seed);
+    let (mut table, loading) = load(&places(None), 2, rules.iter().map(packed).collect(), &mut rng);
+    report.note(format!("ternary, {set}: {} rules, loaded one by one in random order: {loading}", rules.len()));
+    report.note(format!("ternary, {set}: {}", changes(&mut table, &rules, &mut rng)));
+    let acl = eal.map(|eal| Acl::build(eal, &rules)).transpose()?;
+    for trace in ["headers of rules", "random headers"] {
+        let headers: Vec<Header> = (0..HEADERS)
+            .map(|_| {
+                if trace == "random headers" {
+                    random(&mut rng)
+                } else {
+                    corner(&rules[rng.usize(..rules.len())], &mut rng)
+                }
+            })
+            .collect();
+        let keys: Vec<u64> = headers.iter().flat_map(|h| key(h).into_iter().take(2)).collect();
+        let found = classify(&table, &keys, 2);
+        for (header, found) in headers.iter().zip(&found).step_by(64) {
+            let first = rules.iter().position(|rule| matches(rule, header)).map_or(0, |at| at as u32 + 1);
+            ensure!(*found == first, "tables::fast::ternary: {header:?} hits rule {first} of {set}, not {found}");
+        }
+        let chart = format!("ternary, {trace}");
+        let mut contest = Contest::new(&chart, "rules", set, Unit::MillionsPerSecond);
+        contest.entrant("terrace", || batches(&table, &keys, 2));
+        let acl_keys: Vec<AclKey> = headers.iter().map(acl_key).collect();
+        if let Some(acl) = &acl {
+            let mut out = vec![0; HEADERS];
+            acl.classify(&acl_keys, &mut out)?;
+            ensure!(out == found, "rte_acl and tables::fast::ternary differ on {set}");
+            contest.entrant("rte_acl", move || match acl.classify(&acl_keys, &mut out) {
+                Ok(()) => HEADERS as u64,
+                Err(_) => 0,
+            });
+        }
+        report.push(contest.run(options));
+    }
+    Ok(())
+}
+
+/// Rules of many networks, each with few: ours alone, as `rte_acl` cannot hold them.
+fn cloud(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let mut rng = fastrand::Rng::with_seed(options.seed);
+    let networks = if options.quick { 500 } else { NETWORKS.0 };
+    let numbers: Vec<u32> = (0..networks).map(|_| rng.u32(..1 << 24)).collect();
+    let mut rules: Vec<(u32, Rule)> = Vec::new();
+    for &number in &numbers {
+        rules.extend((0..NETWORKS.1).map(|at| (number, cloud_rule(at, &mut rng))));
+    }
+    let mut seen = HashSet::new();
+    rules.retain(|(number, rule)| seen.insert((*number, packed(rule))));
+    let packed_rules = rules.iter().map(|(number, rule)| [vec![u64::from(*number)], packed(rule)].concat()).collect();
+    let (table, loading) = load(&places(Some(24)), 3, packed_rules, &mut rng);
+    let bytes = table.memory_bytes() / rules.len();
+    report.note(format!("ternary, a cloud: {} rules, {bytes} bytes each, loaded one by one: {loading}", rules.len()));
+    let headers: Vec<Header> = (0..HEADERS)
+        .map(|_| {
+            let (network, rule) = &rules[rng.usize(..rules.len())];
+            Header { network: *network, ..corner(rule, &mut rng) }
+        })
+        .collect();
+    let keys: Vec<u64> = headers
+        .iter()
+        .flat_map(|header| {
+            let [addresses, ports, network] = key(header);
+            [network, addresses, ports]
+        })
+        .collect();
+    let found = classify(&table, &keys, 3);
+    for (header, found) in headers.iter().zip(&found).step_by(512) {
+        let hit = |(network, rule): &(u32, Rule)| *network == header.network && matches(rule, header);
+        let first = rules.iter().position(hit).map_or(0, |at| at as u32 + 1);
+        ensure!(*found == first, "tables::fast::ternary: {header:?} hits rule {first}, not {found}");
+    }
+    let x = format!("{} networks of {}", networks, NETWORKS.1);
+    let mut contest = Contest::new("ternary, a cloud's rules", "rules", x, Unit::MillionsPerSecond);
+    contest.entrant("terrace", || batches(&table, &keys, 3));
+    report.push(contest.run(options));
+    Ok(())
+}
+
+/// A security group's rule: one side is a subnet of the network, the other a host, a subnet or anybody. The last allows nothing else.
+fn cloud_rule(at: usize, rng: &mut fastrand::Rng) -> Rule {
+    let mut side = |lens: &[u8]| {
+        let len = lens[rng.usize(..lens.len())];
+        let address = 0x0a00_0000 | rng.u32(..1 << 16);
+        (address & u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0), len)
+    };
+    let (source, destination) = (side(&[0, 0, 8, 16, 24, 32]), side(&[16, 24, 24, 28, 32]));
+    let port = [22, 53, 80, 443, 3306, 8080][rng.usize(..6)];
+    let ports = [(port, port), (port, port), (port, port + 10), (1024, 65_535), (0, 65_535)][rng.usize(..5)];
+    match at + 1 == NETWORKS.1 {
+        true => Rule {
+            source: (0, 0),
+            destination: (0, 0),
+            source_port: (0, 65_535),
+            destination_port: (0, 65_535),
+            protocol: (0, 0),
+        },
+        false => Rule {
+            source,
+            destination,
+            source_port: (0, 65_535),
+            destination_port: ports,
+            protocol: [(6, 0xff), (17, 0xff), (0, 0)][rng.usize(..3)],
+        },
+    }
+}
+
+/// Loads rules, the first the strongest, in random order. Says what an insert took.
+fn load(places: &[KeyPlace], words: usize, rules: Vec<Vec<u64>>, rng: &mut fastrand::Rng) -> (TernaryTable, String) {
+    let mut table = TernaryTable::new(places, words, 8);
+    let mut order: Vec<usize> = (0..rules.len()).collect();
+    rng.shuffle(&mut order);
+    let mut took = Vec::with_capacity(rules.len());
+    for at in order {
+        let start = Instant::now();
+        let value = (at as u64 + 1).to_le_bytes();
+        table.insert(&rules[at], (rules.len() - at) as i32, at as u64, &value);
+        took.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    (table, format!("insert {}", quantiles(took)))
+}
+
+/// Removes rules and adds them again, one at a time. Says what each took.
+fn changes(table: &mut TernaryTable, rules: &[Rule], rng: &mut fastrand::Rng) -> String {
+    let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
+    for _ in 0..20_000 {
+        let at = rng.usize(..rules.len());
+        let (key, priority, value) = (packed(&rules[at]), (rules.len() - at) as i32, (at as u64 + 1).to_le_bytes());
+        let start = Instant::now();
+        table.remove(&key, priority);
+        deletes.push(start.elapsed().as_secs_f64() * 1e6);
+        let start = Instant::now();
+        table.insert(&key, priority, at as u64, &value);
+        inserts.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    format!("delete {}; insert {}", quantiles(deletes), quantiles(inserts))
+}
+
+fn quantiles(mut times: Vec<f64>) -> String {
+    times.sort_by(f64::total_cmp);
+    let at = |part: f64| times.get((times.len() as f64 * part) as usize).copied().unwrap_or(0.0);
+    format!("{:.2} us in the median, {:.2} us p99, {:.1} us p99.9", at(0.5), at(0.99), at(0.999))
+}
+
+/// Classifies all keys in batches, and looks at what is found. Gives the number of keys.
+fn batches(table: &TernaryTable, keys: &[u64], words: usize) -> u64 {
+    let mut out = [std::ptr::null(); BATCH];
+    for keys in keys.chunks(BATCH * words) {
+        table.lookup_batch(keys, &mut out[..keys.len() / words]);
+        std::hint::black_box(out.iter().fold(0, |sum, &found| sum ^ number(found)));
+    }
+    (keys.len() / words) as u64
+}
+
+fn classify(table: &TernaryTable, keys: &[u64], words: usize) -> Vec<u32> {
+    let mut out = vec![std::ptr::null(); keys.len() / words];
+    table.lookup_batch(keys, &mut out);
+    out.into_iter().map(number).collect()
+}
+
+/// The number of the rule that has been found; 0 if none was.
+fn number(found: *const u8) -> u32 {
+    // SAFETY: `lookup_batch` gave it, and at least 8 bytes may be read there, as the table hasn't changed since.
+    if found.is_null() { 0 } else { unsafe { found.cast::<u32>().read_unaligned() } }
+}
+
+/// Where fields lie: perhaps a network's number, then the 5-tuple in two words.
+fn places(network: Option<u32>) -> Vec<KeyPlace> {
+    let mut places = Vec::new();
+    let mut place =
+        |kind, width, bit| places.push(KeyPlace { position: places.len(), kind, width, bit, signed: false });
+    let start = if let Some(width) = network {
+        place(MatchKind::Exact, width, 0);
+        64
+    } else {
+        0
+    };
+    place(MatchKind::Lpm, 32, start);
+    place(MatchKind::Lpm, 32, start + 32);
+    place(MatchKind::Range, 16, start + 64);
+    place(MatchKind::Range, 16, start + 80);
+    place(MatchKind::Ternary, 8, start + 96);
+    places
+}
+
+/// A rule as an entry's packed key.
+fn packed(rule: &Rule) -> Vec<u64> {
+    let prefix = |(address, len): (u32, u8)| [u64::from(address), u64::from(len)];
+    let ports = |(low, high): (u16, u16)| [u64::from(low), u64::from(high)];
+    let (protocol, mask) = rule.protocol;
+    let protocol = [u64::from(protocol & mask), u64::from(mask)];
+    [prefix(rule.source), prefix(rule.destination), ports(rule.source_port), ports(rule.destination_port), protocol]
+        .concat()
+}
+
+/// Addresses, ports and protocol, network.
+fn key(header: &Header) -> [u64; 3] {
+    let ports = u64::from(header.source_port) | u64::from(header.destination_port) << 16;
+    [
+        u64::from(header.source) | u64::from(header.destination) << 32,
+        ports | u64::from(header.protocol) << 32,
+        u64::from(header.network),
+    ]
+}
+
+fn acl_key(header: &Header) -> AclKey {
+    acl::key(header.source, header.destination, header.source_port, header.destination_port, header.protocol)
+}
+
+fn prefix_mask(len: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)
+}
+
+fn matches(rule: &Rule, header: &Header) -> bool {
+    let inside = |port: u16, (low, high): (u16, u16)| low <= port && port <= high;
+    (rule.source.0 ^ header.source) & prefix_mask(rule.source.1) == 0
+        && (rule.destination.0 ^ header.destination) & prefix_mask(rule.destination.1) == 0
+        && inside(header.source_port, rule.source_port)
+        && inside(header.destination_port, rule.destination_port)
+        && (rule.protocol.0 ^ header.protocol) & rule.protocol.1 == 0
+}
+
+/// A corner of a rule: the least or greatest value in each field.
+fn corner(rule: &Rule, rng: &mut fastrand::Rng) -> Header {
+    let mut address = |(value, len): (u32, u8)| if rng.bool() { value } else { value | !prefix_mask(len) };
+    let (source, destination) = (address(rule.source), address(rule.destination));
+    let mut port = |(low, high): (u16, u16)| if rng.bool() { low } else { high };
+    let (source_port, destination_port) = (port(rule.source_port), port(rule.destination_port));
+    let protocol = rule.protocol.0 & rule.protocol.1 | (rng.u8(..) & !rule.protocol.1);
+    Header { network: 0, source, destination, source_port, destination_port, protocol }
+}
+
+fn random(rng: &mut fastrand::Rng) -> Header {
+    Header {
+        network: 0,
+        source: rng.u32(..),
+        destination: rng.u32(..),
+        source_port: rng.u16(..),
+        destination_port: rng.u16(..),
+        protocol: rng.u8(..),
+    }
+}

@@ -1,0 +1,122 @@
+//! `make bench`: runs the parts that are asked for and writes `target/bench/`.
+
+use anyhow::bail;
+use bench::machine::{self, HugePages, Machine};
+use bench::peers::Eal;
+use bench::report::{self, Report};
+use bench::run::Options;
+use clap::Parser;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// All measurements side by side, in one run.
+#[derive(Parser)]
+struct Arguments {
+    /// Run only these parts: lookups, overlay (or gateway, forward), workers, switches, memif.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// A smoke run: short windows, small tables. Its figures mean little.
+    #[arg(long)]
+    quick: bool,
+    /// Windows for each entrant.
+    #[arg(long, default_value_t = 5)]
+    windows: usize,
+    /// Milliseconds of a window.
+    #[arg(long, default_value_t = 300)]
+    window: u64,
+    /// The core to run on.
+    #[arg(long, default_value_t = 1)]
+    core: usize,
+    /// The seed of all random numbers.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The folder with the programs' IR, as `terrace compile` writes it.
+    #[arg(long)]
+    programs: Option<PathBuf>,
+    /// GiB of huge pages to reserve while it runs.
+    #[arg(long, default_value_t = 6)]
+    huge: usize,
+}
+
+fn main() -> anyhow::Result<()> {
+    // Two of the processes that it starts are itself.
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(done) = bench::memif::role(&words) {
+        return done;
+    }
+    let arguments = Arguments::parse();
+    if let Some(part) = arguments.only.iter().find(|part| !part.is_empty() && !PARTS.contains(&part.as_str())) {
+        bail!("there is no part `{part}`; the parts are {}", PARTS.join(", "));
+    }
+    let options = Options {
+        windows: if arguments.quick { 3 } else { arguments.windows.max(1) },
+        window: Duration::from_millis(if arguments.quick { 30 } else { arguments.window.max(1) }),
+        quick: arguments.quick,
+        only: arguments.only.iter().filter(|part| !part.is_empty()).cloned().collect(),
+        seed: arguments.seed,
+    };
+    let mut report = Report { run: said(&options), ..Report::default() };
+    let preferred = machine::prefer();
+    let core = if arguments.core < machine::cores() { arguments.core } else { 0 };
+    if !machine::pin(core) {
+        report.note(format!("not pinned: core {core} is not to be had"));
+    }
+    let huge = HugePages::reserve(arguments.huge << 30);
+    if huge.reserved == 0 {
+        report.note("no huge pages (not root, or memory in pieces): tables measure the TLB, too");
+    }
+    report.machine = Some(Machine::here(&huge, preferred));
+    let eal = match Eal::start(core, huge.reserved > 0) {
+        Ok(eal) => Some(eal),
+        Err(error) => {
+            report.note(format!("without DPDK's lookups: {error}"));
+            None
+        }
+    };
+    let programs = arguments.programs.unwrap_or_else(|| machine::results().join("programs"));
+    let result = parts(eal.as_ref(), &programs, core, &options, &mut report);
+    report.bars = report::bars(&report);
+    report.write(&machine::results())?;
+    print!("{}", report.text());
+    println!("\nwritten to {}", machine::results().display());
+    drop((eal, huge));
+    result
+}
+
+/// What can be asked for by name.
+const PARTS: [&str; 8] = ["lookups", "overlay", "gateway", "forward", "workers", "memif", "switches", "criterion"];
+
+/// Runs what is asked for. A part that fails does not keep the others from running.
+fn parts(
+    eal: Option<&Eal>,
+    programs: &Path,
+    core: usize,
+    options: &Options,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut failed = Vec::new();
+    let mut part = |names: &[&str], report: &mut Report, run: &dyn Fn(&mut Report) -> anyhow::Result<()>| {
+        if names.iter().any(|name| options.wants(name))
+            && let Err(error) = run(report)
+        {
+            report.note(format!("{} FAILED: {error:#}", names[0]));
+            failed.push(names[0].to_owned());
+        }
+    };
+    part(&["lookups"], report, &|report| bench::lookups::run(eal, options, report));
+    part(&["overlay", "gateway", "forward"], report, &|report| bench::forward::run(programs, options, report));
+    part(&["workers"], report, &|report| bench::workers::run(programs, core, options, report));
+    part(&["memif"], report, &|report| bench::memif::run(programs, core, options, report));
+    part(&["switches"], report, &|report| bench::switches::run(programs, core, options, report));
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+fn said(options: &Options) -> String {
+    let quick = if options.quick { "a quick run, whose figures mean little: " } else { "" };
+    format!(
+        "{quick}{} windows of {} ms for each, in turn; seed {}",
+        options.windows,
+        options.window.as_millis(),
+        options.seed
+    )
+}

@@ -1,0 +1,283 @@
+//! Open vSwitch on DPDK, Debian's package: VXLAN in, OpenFlow tables for routes and VMs, VXLAN out; packets from a capture file.
+//!
+//! It runs with its own database and folder in its own network namespace, so that another Open vSwitch on the machine is not touched. Caches and
+//! limits are as Debian ships them. A polling thread does not share its core, and one that is stopped for a while loses its flows (Open vSwitch takes
+//! the pause for overload), so its windows come one after the other, without other entrants between. Its time is the processor time of
+//! that thread, so that other work on the core does not count against it.
+
+use crate::check::{self, Answer};
+use crate::machine;
+use crate::ring::Template;
+use crate::run::Work;
+use crate::systems::{capture, threads};
+use crate::world::{Flow, GATEWAY, OWN_MAC, ROUTER_MAC, World};
+use anyhow::{Context, bail, ensure};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Debian's build with DPDK.
+const VSWITCHD: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+
+/// The router behind which all servers are.
+const ROUTER: &str = "192.0.2.254";
+
+/// What Open vSwitch chooses by itself: the outer source port comes from its own hash.
+const OWN_CHOICE: &[(usize, usize)] = &[(34, 36)];
+
+/// A running Open vSwitch with a world's flows.
+pub struct Ovs {
+    folder: PathBuf,
+    namespace: String,
+    /// The database, then the switch.
+    children: Vec<Child>,
+    ports: u32,
+    /// The core for what is not measured.
+    beside: String,
+}
+
+impl Ovs {
+    /// Starts it on `core`, and loads a world's flows. Takes about 90 s for a million VMs.
+    ///
+    /// # Errors
+    /// It is not installed, or a step fails; the message has the last lines of its log.
+    pub fn start(world: World, core: usize) -> anyhow::Result<Ovs> {
+        ensure!(Path::new(VSWITCHD).exists(), "{VSWITCHD} is missing (Debian: openvswitch-switch-dpdk)");
+        let namespace = format!("terrace-bench-{}", std::process::id());
+        let folder = std::env::temp_dir().join(&namespace);
+        fs::create_dir_all(&folder)?;
+        let beside = (if core == 0 { machine::cores() - 1 } else { 0 }).to_string();
+        let mut ovs = Ovs { folder, namespace, children: Vec::new(), ports: 0, beside };
+        let done = ovs.set_up(core).and_then(|()| ovs.load(world));
+        match done {
+            Ok(()) => Ok(ovs),
+            Err(error) => Err(error.context(format!("its log ends with: {}", ovs.log()))),
+        }
+    }
+
+    fn set_up(&mut self, core: usize) -> anyhow::Result<()> {
+        let database = self.folder.join("conf.db");
+        done(Command::new("ovsdb-tool").arg("create").arg(&database).arg("/usr/share/openvswitch/vswitch.ovsschema"))?;
+        let mut server = self.tool("ovsdb-server");
+        server.arg(&database).arg(format!("--remote=punix:{}", self.path("db.sock")));
+        server.arg(format!("--unixctl={}", self.path("db.ctl"))).arg(format!("--log-file={}", self.path("db.log")));
+        self.children.push(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+        wait_for(&self.folder.join("db.sock"))?;
+        done(Command::new("ip").args(["netns", "add", &self.namespace]))?;
+        done(self.inside().args(["ip", "link", "set", "lo", "up"]))?;
+        self.vsctl(&["--no-wait", "init"])?;
+        let cores =
+            [format!("other_config:pmd-cpu-mask={:#x}", 1u64 << core), "other_config:dpdk-lcore-mask=0x1".to_owned()];
+        let mut words = vec!["--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true"];
+        words.extend(cores.iter().map(String::as_str));
+        words.extend(["other_config:dpdk-extra=--no-pci --in-memory --no-telemetry"]);
+        self.vsctl(&words)?;
+        let mut switch = self.inside();
+        // It chooses cores itself; what it inherits is our own core alone.
+        switch.args(["taskset", "-c", &format!("0-{}", machine::cores() - 1), VSWITCHD]);
+        switch.arg(format!("unix:{}", self.path("db.sock"))).arg(format!("--unixctl={}", self.path("vs.ctl")));
+        switch.arg(format!("--log-file={}", self.path("vs.log"))).env("OVS_RUNDIR", &self.folder);
+        self.children.push(switch.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+        self.bridges()
+    }
+
+    /// One bridge for the underlay, one for tunnels; we are the first one's address.
+    fn bridges(&self) -> anyhow::Result<()> {
+        let userspace = ["datapath_type=netdev", "fail-mode=secure"];
+        for bridge in ["br-phy", "br-int"] {
+            let mut words = vec!["add-br", bridge, "--", "set", "bridge", bridge];
+            words.extend(userspace);
+            self.vsctl(&words)?;
+        }
+        self.vsctl(&["set", "bridge", "br-phy", &format!("other-config:hwaddr=\"{}\"", mac(OWN_MAC))])?;
+        let tunnel = ["options:remote_ip=flow", "options:key=flow", "options:dst_port=4789", "options:ttl=254"];
+        let mut words = vec!["add-port", "br-int", "vx", "--", "set", "interface", "vx", "type=vxlan"];
+        words.extend(tunnel);
+        words.extend(["options:df_default=false", "ofport_request=10"]);
+        self.vsctl(&words)?;
+        let address = format!("{}/24", Ipv4Addr::from(GATEWAY));
+        done(self.inside().args(["ip", "address", "add", &address, "dev", "br-phy"]))?;
+        done(self.inside().args(["ip", "link", "set", "br-phy", "up"]))?;
+        done(self.inside().args(["ip", "route", "add", "198.18.0.0/16", "via", ROUTER]))?;
+        let router = mac(ROUTER_MAC);
+        done(self.tool("ovs-appctl").args(["-t", &self.path("vs.ctl"), "tnl/neigh/set", "br-phy", ROUTER, &router]))
+    }
+
+    /// Writes a world as flows: table 0 has the routes, table 1 the VMs.
+    fn load(&self, world: World) -> anyhow::Result<()> {
+        let path = self.folder.join("flows");
+        let mut file = BufWriter::new(File::create(&path)?);
+        for tenant in 0..world.tenants() {
+            for route in world.routes_of(tenant) {
+                let (vni, prefix) = (World::vni(tenant), Ipv4Addr::from(route.prefix));
+                let to = World::vni(route.peer.unwrap_or(tenant));
+                let len = route.len;
+                let action = format!("dec_ttl,set_field:{to}->tun_id,goto_table:1");
+                writeln!(file, "table=0,tun_id={vni},ip,nw_dst={prefix}/{len},actions={action}")?;
+            }
+        }
+        for number in 0..world.vms {
+            let vm = world.vm(number);
+            let (address, server) = (Ipv4Addr::from(vm.address), Ipv4Addr::from(vm.server));
+            let macs = format!("set_field:{}->eth_src,set_field:{}->eth_dst", mac(OWN_MAC), mac(vm.mac));
+            let action = format!("set_field:{server}->tun_dst,{macs},in_port");
+            writeln!(file, "table=1,tun_id={},ip,nw_dst={address},actions={action}", vm.to_vni)?;
+        }
+        file.flush()?;
+        let target = format!("unix:{}", self.path("br-int.mgmt"));
+        done(self.tool("ovs-ofctl").args(["-O", "OpenFlow13", "add-flows", &target]).arg(&path))?;
+        Ok(fs::remove_file(&path)?)
+    }
+
+    /// Adds the port that packets come from and go to; the port before is gone. The underlay's flows lead through it.
+    fn port(&mut self, devices: &str) -> anyhow::Result<()> {
+        if self.ports > 0 {
+            self.vsctl(&["del-port", "br-phy", &format!("in{}", self.ports)])?;
+        }
+        self.ports += 1;
+        let number = self.ports;
+        let target = format!("unix:{}", self.path("br-phy.mgmt"));
+        let flows = [format!("in_port={number},actions=LOCAL"), format!("in_port=LOCAL,actions=output:{number}")];
+        for flow in flows {
+            done(self.tool("ovs-ofctl").args(["-O", "OpenFlow13", "add-flow", &target, &flow]))?;
+        }
+        let port = format!("in{number}");
+        let device = format!("options:dpdk-devargs=\"net_pcap{number},{devices}\"");
+        let request = format!("ofport_request={number}");
+        self.vsctl(&["add-port", "br-phy", &port, "--", "set", "interface", &port, "type=dpdk", &device, &request])
+    }
+
+    /// Whether it sends these answers, but for what is its own choice (the outer source port). It reads each packet many times, as the first ones
+    /// come before it is ready for them.
+    ///
+    /// # Errors
+    /// A packet that should not be there, or one that is not.
+    pub fn check(&mut self, answers: &[Answer]) -> anyhow::Result<()> {
+        let (given, sent) = (self.folder.join("given.pcap"), self.folder.join("sent.pcap"));
+        let repeated = (0..400).flat_map(|_| answers.iter().map(|answer| answer.packet.clone()));
+        capture::write(&given, repeated)?;
+        self.port(&format!("rx_pcap={},tx_pcap={}", given.display(), sent.display()))?;
+        let total = answers.len() as u64 * 400;
+        let patience = Instant::now();
+        while self.counters()?.0 < total && patience.elapsed() < Duration::from_secs(20) {
+            sleep(Duration::from_millis(100));
+        }
+        // Taking the port away writes the file's end.
+        self.port("iface=lo")?;
+        let key = |bytes: &[u8]| (bytes.get(68..70).map(<[u8]>::to_vec), bytes.get(76..84).map(<[u8]>::to_vec));
+        let wanted: HashMap<_, &Answer> = answers.iter().map(|answer| (key(&answer.packet), answer)).collect();
+        let mut seen = HashMap::new();
+        for packet in capture::read(&sent)?.iter().filter(|packet| packet.get(12..14) == Some(&[8, 0])) {
+            let Some(answer) = wanted.get(&key(packet)) else {
+                bail!("OVS sends a packet that nobody sent: {packet:x?}")
+            };
+            check::same("OVS", answer, packet, OWN_CHOICE)?;
+            *seen.entry(key(packet)).or_insert(0) += 1;
+        }
+        for file in [given, sent] {
+            let _ = fs::remove_file(file);
+        }
+        ensure!(seen.len() == wanted.len(), "OVS sends {} of {} packets", seen.len(), wanted.len());
+        Ok(())
+    }
+
+    /// Lets these flows' packets in, over and over (`again`) or once.
+    ///
+    /// # Errors
+    /// The port cannot be made.
+    pub fn feed(&mut self, template: &Template, flows: &[Flow], again: bool) -> anyhow::Result<()> {
+        let path = self.folder.join("feed.pcap");
+        capture::write(&path, flows.iter().map(|flow| template.packet(*flow)))?;
+        let again = if again { ",infinite_rx=1" } else { "" };
+        self.port(&format!("rx_pcap={}{again}", path.display()))
+    }
+
+    /// Looks on for a while, and says how many packets left in which time of its polling thread.
+    ///
+    /// # Errors
+    /// Its counters cannot be read.
+    pub fn look(&self, length: Duration) -> anyhow::Result<Work> {
+        let thread =
+            self.children.get(1).and_then(|child| threads::find(child.id(), "pmd-")).context("no polling thread")?;
+        let (start, before) = (thread.time()?, self.counters()?.1);
+        sleep(length);
+        let (end, after) = (thread.time()?, self.counters()?.1);
+        Ok(Work { operations: after.saturating_sub(before), took: Some(end.saturating_sub(start)) })
+    }
+
+    /// Packets that came in and that left, on the last port.
+    fn counters(&self) -> anyhow::Result<(u64, u64)> {
+        let target = format!("unix:{}", self.path("br-phy.mgmt"));
+        let port = self.ports.to_string();
+        let output = self.tool("ovs-ofctl").args(["-O", "OpenFlow13", "dump-ports", &target, &port]).output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let number = |line: &str| -> Option<u64> { text.split(line).nth(1)?.split(',').next()?.trim().parse().ok() };
+        number("rx pkts=").zip(number("tx pkts=")).with_context(|| format!("no counters in {text:?}"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// A command of Open vSwitch, beside the core that is measured.
+    fn tool(&self, name: &str) -> Command {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &self.beside, name]);
+        command.env("OVS_RUNDIR", &self.folder).env("OVS_DBDIR", &self.folder).env("OVS_LOGDIR", &self.folder);
+        command
+    }
+
+    fn inside(&self) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace]);
+        command
+    }
+
+    fn vsctl(&self, words: &[&str]) -> anyhow::Result<()> {
+        let database = format!("--db=unix:{}", self.path("db.sock"));
+        done(self.tool("ovs-vsctl").arg("--timeout=30").arg(database).args(words))
+    }
+
+    fn log(&self) -> String {
+        let text = fs::read_to_string(self.folder.join("vs.log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(3).collect();
+        lines.join(" / ")
+    }
+}
+
+impl Drop for Ovs {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).stderr(Stdio::null()).status();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn mac(mac: u64) -> String {
+    mac.to_be_bytes()[2..].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+}
+
+fn wait_for(path: &Path) -> anyhow::Result<()> {
+    for _ in 0..100 {
+        if path.exists() {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(50));
+    }
+    bail!("{} does not appear", path.display())
+}
+
+/// Runs a command to its end.
+fn done(command: &mut Command) -> anyhow::Result<()> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! A world as entries of a program, in batches that do not need much memory at once.
+
+use super::{GATEWAY, OWN_MAC, PORT, ROUTER_MAC, Route, World};
+use crate::program::{Kind, Program, Table, exact, lpm};
+use ir::KeyMatch;
+use num_bigint::BigUint;
+use tables::{TableEntry, Update, WriteBatch};
+
+/// Entries in a batch.
+const CHUNK: usize = 50_000;
+
+/// Tenants of the gateway that have ACL rules and a policy route: with more, the list of 262,144 rules that it is made for would be
+/// full, and with fewer, lookups would be in an empty table.
+const FILTERED: usize = 1000;
+
+/// Makes the entries of a world for one program.
+#[derive(Debug, Clone)]
+pub struct Entries {
+    world: World,
+    tables: Tables,
+}
+
+#[derive(Debug, Clone)]
+enum Tables {
+    Overlay { route: Table<2>, vm: Table<1>, uplink: Table<1> },
+    Gateway(Box<GatewayTables>),
+}
+
+#[derive(Debug, Clone)]
+struct GatewayTables {
+    own_address: Table<1>,
+    tenant: Table<1>,
+    policy_route: Table<1>,
+    route: Table<2>,
+    acl: [Table<2>; 2],
+    vm: Table<1>,
+    underlay_route: Table<1>,
+    group: Table<1>,
+    bucket: Table<1>,
+    next_hop: Table<1>,
+    identity: Table<1>,
+}
+
+impl Entries {
+    /// Finds the program's tables.
+    ///
+    /// # Errors
+    /// A table or action is not there: the program has changed.
+    pub fn new(world: World, program: &Program) -> anyhow::Result<Entries> {
+        let tables = match program.kind {
+            Kind::Overlay => Tables::Overlay {
+                route: program.table("overlay.route", ["local", "peer"])?,
+                vm: program.table("overlay.vm", ["on_server"])?,
+                uplink: program.table("overlay.uplink", ["set_uplink"])?,
+            },
+            Kind::Gateway => Tables::Gateway(Box::new(GatewayTables {
+                own_address: program.table("own_address_v4", ["tunnel_address"])?,
+                tenant: program.table("tenancy.tenant", ["set_vpc"])?,
+                policy_route: program.table("policy_route_v4", ["use_instance"])?,
+                route: program.table("route_v4", ["local", "peer"])?,
+                acl: [
+                    program.table("acl_out.v4", ["permit", "deny"])?,
+                    program.table("acl_in.v4", ["permit", "deny"])?,
+                ],
+                vm: program.table("vm_nc_v4", ["on_server_v4"])?,
+                underlay_route: program.table("underlay_route_v4", ["via_group"])?,
+                group: program.table("ecmp_group", ["pick_bucket"])?,
+                bucket: program.table("ecmp_bucket", ["via_next_hop"])?,
+                next_hop: program.table("underlay.next_hop", ["forward"])?,
+                identity: program.table("gateway_identity", ["set_identity"])?,
+            })),
+        };
+        Ok(Entries { world, tables })
+    }
+
+    /// Calls `write` with batches that together are the whole world, and says how far it is: entries so far.
+    ///
+    /// # Errors
+    /// The first that `write` gives.
+    pub fn all<E>(&self, write: impl FnMut(&WriteBatch) -> Result<(), E>) -> Result<usize, E> {
+        self.some(0..self.world.tenants(), 0..self.world.vms, write)
+    }
+
+    /// As [`Entries::all`], with only these tenants' routes and these VMs. Enough for packets to these VMs, as no other entry matches
+    /// them: the rest of the world is other VNIs and other addresses.
+    ///
+    /// # Errors
+    /// The first that `write` gives.
+    pub fn some<E>(
+        &self,
+        tenants: impl Iterator<Item = usize>,
+        vms: impl Iterator<Item = usize>,
+        write: impl FnMut(&WriteBatch) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let mut chunks = Chunks { batch: WriteBatch::new(), written: 0, write };
+        self.basics(&mut chunks)?;
+        for tenant in tenants {
+            self.tenant(tenant, &mut chunks)?;
+        }
+        for number in vms {
+            let vm = self.world.vm(number);
+            let keys = vec![exact(vm.to_vni), exact(vm.address)];
+            let table = match &self.tables {
+                Tables::Overlay { vm, .. } => vm,
+                Tables::Gateway(tables) => &tables.vm,
+            };
+            chunks.insert(table.entry(keys, 0, &[u64::from(vm.server), vm.mac]))?;
+        }
+        chunks.finish()
+    }
+
+    /// What there is once.
+    fn basics<E>(&self, chunks: &mut Chunks<impl FnMut(&WriteBatch) -> Result<(), E>>) -> Result<(), E> {
+        match &self.tables {
+            Tables::Overlay { uplink, .. } => {
+                let call = uplink.call(0, &[u64::from(PORT), u64::from(GATEWAY), OWN_MAC, ROUTER_MAC]);
+                chunks.push(Update::DefaultAction(uplink.id, Some(call)))
+            }
+            Tables::Gateway(tables) => {
+                chunks.insert(tables.own_address.entry(vec![exact(GATEWAY)], 0, &[]))?;
+                // All servers behind one group of four next hops, and these behind one port.
+                chunks.insert(tables.underlay_route.entry(vec![lpm(0xc612_0000, 16)], 0, &[1]))?;
+                chunks.insert(tables.group.entry(vec![exact(1u32)], 0, &[3]))?;
+                for hop in 0..4u32 {
+                    let keys = vec![exact(1u32), exact(hop)];
+                    chunks.insert(tables.bucket.entry(keys, 0, &[u64::from(hop) + 1]))?;
+                    let forward = [u64::from(PORT), OWN_MAC, ROUTER_MAC, 9000];
+                    chunks.insert(tables.next_hop.entry(vec![exact(hop + 1)], 0, &forward))?;
+                }
+                let call = tables.identity.call(0, &[u64::from(GATEWAY), 0, OWN_MAC]);
+                chunks.push(Update::DefaultAction(tables.identity.id, Some(call)))
+            }
+        }
+    }
+
+    fn tenant<E>(&self, tenant: usize, chunks: &mut Chunks<impl FnMut(&WriteBatch) -> Result<(), E>>) -> Result<(), E> {
+        let (number, vni) = (tenant as u64, World::vni(tenant));
+        if let Tables::Gateway(tables) = &self.tables {
+            chunks.insert(tables.tenant.entry(vec![exact(vni)], 0, &[number, number]))?;
+            if tenant < FILTERED {
+                self.filtered(tenant, tables, chunks)?;
+            }
+        }
+        for Route { prefix, len, peer } in self.world.routes_of(tenant) {
+            let entry = match (&self.tables, peer) {
+                (Tables::Overlay { route, .. }, None) => route.entry(vec![exact(vni), lpm(prefix, len)], 0, &[]),
+                (Tables::Overlay { route, .. }, Some(peer)) => {
+                    route.entry(vec![exact(vni), lpm(prefix, len)], 1, &[u64::from(World::vni(peer))])
+                }
+                (Tables::Gateway(tables), None) => tables.route.entry(vec![exact(number), lpm(prefix, len)], 0, &[]),
+                (Tables::Gateway(tables), Some(peer)) => {
+                    let args = [peer as u64, u64::from(World::vni(peer))];
+                    tables.route.entry(vec![exact(number), lpm(prefix, len)], 1, &args)
+                }
+            };
+            chunks.insert(entry)?;
+        }
+        Ok(())
+    }
+
+    /// What a tenant with rules has: a policy route that leads where all routes lead, and four ACL rules each way that deny what
+    /// the packets are not.
+    fn filtered<E>(
+        &self,
+        tenant: usize,
+        tables: &GatewayTables,
+        chunks: &mut Chunks<impl FnMut(&WriteBatch) -> Result<(), E>>,
+    ) -> Result<(), E> {
+        let number = tenant as u64;
+        let keys = vec![exact(number), lpm(0x0a00_0000, 8)];
+        chunks.insert(tables.policy_route.entry(keys, 0, &[number]))?;
+        for (at, table) in tables.acl.iter().enumerate() {
+            for rule in 0..4u16 {
+                let port = 22 + 1000 * rule + at as u16;
+                let keys = vec![
+                    exact(number),
+                    ternary(0x0a00_0000, 0xff00_0000),
+                    ternary(0, 0),
+                    ternary(6, 0xff),
+                    range(0, 0xffff),
+                    range(port, port + 1),
+                    ternary(0, 0),
+                ];
+                chunks.insert(table.entry(keys, 1, &[]).with_priority(i32::from(rule) + 1))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ternary(value: u32, mask: u32) -> KeyMatch {
+    KeyMatch::Ternary { value: BigUint::from(value), mask: BigUint::from(mask) }
+}
+
+fn range(lo: u16, hi: u16) -> KeyMatch {
+    KeyMatch::Range { lo: BigUint::from(lo), hi: BigUint::from(hi) }
+}
+
+/// Entries on their way into batches.
+struct Chunks<W> {
+    batch: WriteBatch,
+    written: usize,
+    write: W,
+}
+
+impl<E, W: FnMut(&WriteBatch) -> Result<(), E>> Chunks<W> {
+    fn insert(&mut self, entry: TableEntry) -> Result<(), E> {
+        self.push(Update::Entry(tables::UpdateKind::Insert, entry))
+    }
+
+    fn push(&mut self, update: Update) -> Result<(), E> {
+        self.batch.push(update);
+        if self.batch.updates.len() < CHUNK { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), E> {
+        (self.write)(&self.batch)?;
+        self.written += self.batch.updates.len();
+        self.batch.updates.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<usize, E> {
+        self.flush()?;
+        Ok(self.written)
+    }
+}
