@@ -10,14 +10,13 @@
 #![allow(unsafe_code)]
 
 use super::address::Address;
-use super::directory::{self, Directory};
+use super::lines::{first_lines, prefetch, search};
 use super::matcher::{Matcher, Scalar};
 use super::node::{INNER, PREAMBLE};
 use super::pool::Ref;
-use super::set::{Formats, HEAD, Kind};
+use super::set::Formats;
 use super::table::Table;
 use super::values::NUMBER_BITS;
-use super::window::window;
 use std::hint::select_unpredictable;
 
 /// Keys in flight: what they touch fits a first-level cache, and the waits between passes are shared by many.
@@ -57,9 +56,9 @@ pub(super) struct View<'a> {
     /// Value number 0, and bytes from one to the next.
     pub values: *const u8,
     pub stride: usize,
-    numbered: bool,
+    pub numbered: bool,
     /// Of lines in the pool.
-    formats: &'a Formats,
+    pub formats: &'a Formats,
 }
 
 impl<'a> View<'a> {
@@ -143,7 +142,8 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
                 walk(lanes, &view, out.as_mut_ptr());
                 let going = lanes.sets(|key, set, rest| {
                     let line = view.pool.wrapping_add((set.line() as usize) << 6);
-                    let (to, rest) = search::<A, Avx512>(&view, view.formats, line, A::from_wide(rest), &mut out[key]);
+                    let (found, to, rest) = search::<A, Avx512>(&view, view.formats, line, A::from_wide(rest));
+                    out[key] = select_unpredictable(!found.is_null(), found, out[key]);
                     prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
                     (to, rest.wide())
                 });
@@ -223,57 +223,6 @@ unsafe fn lookup_with<A: Address, M: Matcher>(table: &Table<A>, keys: &[u64], ou
     }
 }
 
-/// Passes 1 to 3. `go_on` gets the keys that have more behind a gate: their position, where they go, the rest of the address.
-///
-/// # Safety
-/// The processor has what the matcher needs.
-#[inline(always)]
-unsafe fn first_lines<A: Address, M: Matcher>(
-    view: &View<'_>,
-    table: &Table<A>,
-    directory: &Directory,
-    keys: &[u64],
-    out: &mut [*const u8],
-    mut go_on: impl FnMut(usize, Ref, A),
-) {
-    let words = table.exact_words + A::WORDS;
-    let mut hashes = [0; CHUNK];
-    let mut slots = [0; CHUNK];
-    let count = out.len();
-    let keys = || keys.chunks_exact(words).take(count);
-    let (all, tags) = (directory.slots(), directory.tags.as_ptr());
-    for ((key, hash), slot) in keys().zip(&mut hashes).zip(&mut slots) {
-        *hash = directory.hash.words(&key[..table.exact_words]);
-        *slot = directory::home(*hash, all);
-        prefetch(tags.wrapping_add(*slot));
-    }
-    for (hash, slot) in hashes[..count].iter().zip(&mut slots) {
-        let (same, free) = window(&directory.tags, *slot, directory::tag(*hash));
-        // The first with the right tag is nearly always the one. If there is none, any line will do: its key differs.
-        let first = (same & (free & free.wrapping_neg()).wrapping_sub(1)).trailing_zeros() as usize & 31;
-        let at = *slot + first;
-        *slot = if at >= all { at - all } else { at };
-        prefetch(directory.lines.as_ptr().wrapping_add(*slot).cast());
-    }
-    for (index, (key, (&hash, &slot))) in keys().zip(hashes.iter().zip(&slots)).enumerate() {
-        let (exact, address) = key.split_at(table.exact_words);
-        let slot = if directory.is(slot, exact) {
-            slot
-        } else if let Some(slot) = directory.find_hashed(exact, hash) {
-            slot
-        } else {
-            continue;
-        };
-        let address = A::from_words(address, table.lpm_bits);
-        let line = directory.lines[slot].as_ptr();
-        // SAFETY: a line of the directory, whose formats these are.
-        let (child, rest) = unsafe { search::<A, M>(view, &table.formats, line, address, &mut out[index]) };
-        if !child.is_null() {
-            go_on(index, child, rest);
-        }
-    }
-}
-
 impl<A: Address> Way<A> {
     /// Sends a key on to what `to` names, and asks for the word or line that it will see there.
     #[inline(always)]
@@ -322,95 +271,13 @@ unsafe fn step_sets<A: Address, M: Matcher>(view: &View<'_>, way: &mut Way<A>, o
     for index in 0..count {
         let Cursor { at, rest, key, .. } = way.sets[index & (CHUNK - 1)];
         // SAFETY: a set's line in the pool, whose formats these are.
-        let (child, rest) = unsafe { search::<A, M>(view, view.formats, at, rest, &mut out[key as usize]) };
+        let (found, child, rest) = unsafe { search::<A, M>(view, view.formats, at, rest) };
+        let out = &mut out[key as usize];
+        *out = select_unpredictable(!found.is_null(), found, *out);
         if !child.is_null() {
             way.go(view, child, rest, key);
         }
     }
-}
-
-/// The longest prefix in a line goes to `out`; then what is behind its gate, if the address passes, with the rest of the address.
-///
-/// # Safety
-/// `line` is a line of a set of these formats, and the processor has what the matcher needs.
-#[inline(always)]
-unsafe fn search<A: Address, M: Matcher>(
-    view: &View<'_>,
-    formats: &Formats,
-    line: *const u8,
-    address: A,
-    out: &mut *const u8,
-) -> (Ref, A) {
-    // SAFETY: all offsets of a format lie within the line (`Format::new`), and shifts end 16 bytes before it does.
-    unsafe {
-        let head = load(line.add(HEAD));
-        let format = &formats.formats[(head >> 8 & 15) as usize];
-        let shifts = line.add(format.shifts as usize);
-        let mask = match format.width {
-            4 => M::narrow(line, shifts, address.top(32) as u32),
-            8 => M::middle(line, shifts, address.top(64)),
-            _ => matches_wide(line, shifts, address.wide()),
-        } & ((1 << (head & 15)) - 1);
-        let lane = mask.trailing_zeros() as usize & 15;
-        let cells = line.add(format.cells as usize);
-        let mut cell = cells.wrapping_add(lane * formats.cell);
-        if format.kind == Kind::Apart {
-            cell = view.pool.wrapping_add((load(cells) as u32 as usize) << 6).wrapping_add(lane * 8);
-            prefetch(cell);
-        }
-        if view.numbered {
-            let number = if mask != 0 { load(cell) as u32 as usize } else { 0 };
-            cell = view.values.wrapping_add(number * view.stride);
-        }
-        *out = select_unpredictable(mask != 0, cell, *out);
-        if format.kind != Kind::Gated {
-            return (Ref::NULL, address);
-        }
-        let gate = line.add(format.gate as usize);
-        let bits = match format.width {
-            4 => u128::from(load(gate) as u32) << 96,
-            8 => u128::from(load(gate)) << 64,
-            _ => u128::from_le(gate.cast::<u128>().read_unaligned()),
-        };
-        let len = (head >> 16 & 255) as u32;
-        let passes = address.shares(A::from_wide(bits), len);
-        let child = if passes { load(gate.add(format.width as usize)) } else { 0 };
-        (Ref(child), address.skip(len))
-    }
-}
-
-/// Prefixes of 128 bits, at most 3.
-///
-/// # Safety
-/// 48 bytes may be read at `line` and 3 at `shifts`.
-#[inline(always)]
-unsafe fn matches_wide(line: *const u8, shifts: *const u8, address: u128) -> u32 {
-    (0..3).fold(0, |mask, index| {
-        // SAFETY: the caller's promise.
-        let (prefix, shift) = unsafe { (line.cast::<u128>().add(index).read(), *shifts.add(index)) };
-        let differs = (u128::from_le(prefix) ^ address).checked_shr(u32::from(shift)).unwrap_or(0);
-        mask | u32::from(differs == 0) << index
-    })
-}
-
-/// # Safety
-/// Eight bytes may be read.
-#[inline(always)]
-unsafe fn load(from: *const u8) -> u64 {
-    // SAFETY: the caller's promise.
-    u64::from_le(unsafe { from.cast::<u64>().read_unaligned() })
-}
-
-#[inline(always)]
-fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, for any address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 /// The `len` bytes of a value that a lookup found.

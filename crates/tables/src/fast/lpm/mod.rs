@@ -8,7 +8,7 @@
 //! | which of the two, and of which stride | `build.rs` |
 //! | how prefixes come and go | `forest.rs` |
 //! | memory | `pool.rs` for lines, `values.rs` for values that many prefixes share |
-//! | lookups | `batch.rs`; through nodes, eight keys at once: `lanes.rs`; in a line: `matcher.rs` |
+//! | lookups | `batch.rs`; in lines: `lines.rs`, `matcher.rs`; through nodes, eight keys at once: `lanes.rs` |
 //! | addresses beyond 128 bits | `plain.rs` |
 //!
 //! A million tenants with a few prefixes each cost one random cache line per lookup: the line that the tenant's key hashes to has
@@ -23,6 +23,7 @@ mod forest;
 mod hash;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
+mod lines;
 mod matcher;
 mod node;
 mod plain;

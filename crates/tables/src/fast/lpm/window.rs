@@ -14,6 +14,12 @@ pub(super) fn window(tags: &[u8], at: usize, tag: u8) -> (u32, u32) {
     masks(tags, tag)
 }
 
+/// Which of these tags are `tag`, the first in the lowest bit.
+#[inline(always)]
+pub(super) fn same(tags: &[u8; WINDOW], tag: u8) -> u32 {
+    masks(tags, tag).0
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn masks(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {

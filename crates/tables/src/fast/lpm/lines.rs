@@ -1,0 +1,189 @@
+//! What all keys of a batch go through if there are exact keys: hash, tags, line. And what a line says of an address.
+//!
+//! Keys whose place is known at once take about fifty instructions in all, so those count: nothing is checked twice, and what is
+//! the same for all keys of a table is decided before the loops.
+#![allow(unsafe_code)]
+
+use super::address::Address;
+use super::batch::{CHUNK, View};
+use super::directory::{self, Directory, KeyPlace};
+use super::matcher::Matcher;
+use super::pool::Ref;
+use super::set::{Formats, HEAD, Kind};
+use super::table::Table;
+use super::window::{WINDOW, same};
+use std::hint::select_unpredictable;
+use std::mem::MaybeUninit;
+
+/// The lines of keys, and what they say. `go_on` gets the keys that have more behind a gate: their position, where they go, the rest
+/// of the address. `out` has an element for each key.
+///
+/// # Safety
+/// The processor has what the matcher needs. `directory` is that of `table`, and `keys` has that many words for each key.
+#[inline(always)]
+pub(super) unsafe fn first_lines<A: Address, M: Matcher>(
+    view: &View<'_>,
+    table: &Table<A>,
+    directory: &Directory,
+    keys: &[u64],
+    out: &mut [*const u8],
+    go_on: impl FnMut(usize, Ref, A),
+) {
+    // SAFETY: as promised to this function; only keys of one word are in their lines.
+    unsafe {
+        match directory.place {
+            KeyPlace::Apart(_) => first_lines_of::<A, M, false>(view, table, directory, keys, out, go_on),
+            _ => first_lines_of::<A, M, true>(view, table, directory, keys, out, go_on),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`first_lines`]; with `ONE`, exact keys have one word.
+#[inline(always)]
+unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool>(
+    view: &View<'_>,
+    table: &Table<A>,
+    directory: &Directory,
+    keys: &[u64],
+    out: &mut [*const u8],
+    mut go_on: impl FnMut(usize, Ref, A),
+) {
+    let exact_words = if ONE { 1 } else { table.exact_words };
+    let words = exact_words + A::WORDS;
+    let count = out.len().min(CHUNK).min(keys.len() / words);
+    let (keys, out) = (keys.as_ptr(), out.as_mut_ptr());
+    // SAFETY: asked for keys before `count` only.
+    let key = |index: usize| unsafe { std::slice::from_raw_parts(keys.add(index * words), words) };
+    let mut hashes = [MaybeUninit::<u64>::uninit(); CHUNK];
+    let mut slots = [MaybeUninit::<usize>::uninit(); CHUNK];
+    let all = directory.slots();
+    let (tags, lines) = (directory.tags.as_ptr(), directory.lines.as_ptr());
+    for index in 0..count {
+        let hash = directory.hash.words(&key(index)[..exact_words]);
+        let slot = directory::home(hash, all);
+        hashes[index].write(hash);
+        slots[index].write(slot);
+        prefetch(tags.wrapping_add(slot));
+    }
+    for index in 0..count {
+        // SAFETY: written above. A home is one of `all` slots, and `WINDOW` tags are behind the last.
+        let at = unsafe {
+            let (hash, slot) = (hashes[index].assume_init(), slots[index].assume_init());
+            let tags = &*tags.add(slot).cast::<[u8; WINDOW]>();
+            // The first with the right tag is nearly always the one. If there is none, any line will do: its key differs.
+            slot + (same(tags, directory::tag(hash)).trailing_zeros() as usize & 31)
+        };
+        let at = if at >= all { at - all } else { at };
+        slots[index].write(at);
+        prefetch(lines.wrapping_add(at).cast());
+    }
+    let narrow = directory.place == KeyPlace::Narrow;
+    let (offset, shift) = if narrow { (HEAD, 32) } else { (HEAD - 8, 0) };
+    for index in 0..count {
+        let (exact, address) = key(index).split_at(exact_words);
+        // SAFETY: written above. A slot is less than `all`, and lines are as many; a key lies within its line. `out` has `count`.
+        unsafe {
+            let out = &mut *out.add(index);
+            let slot = slots[index].assume_init();
+            let mut line: *const u8 = lines.add(slot).cast();
+            if !(if ONE { load(line.add(offset)) >> shift == exact[0] } else { directory.is(slot, exact) }) {
+                let Some(slot) = directory.find_hashed(exact, hashes[index].assume_init()) else {
+                    *out = std::ptr::null();
+                    continue;
+                };
+                line = lines.add(slot).cast();
+            }
+            let address = A::from_words(address, table.lpm_bits);
+            let (found, child, rest) = search::<A, M>(view, &table.formats, line, address);
+            *out = found;
+            if !child.is_null() {
+                go_on(index, child, rest);
+            }
+        }
+    }
+}
+
+/// The longest prefix in a line: the first byte of its value, null if the address has none; then what is behind the line's gate, if
+/// the address passes, with the rest of the address.
+///
+/// # Safety
+/// `line` is a line of a set of these formats, and the processor has what the matcher needs.
+#[inline(always)]
+pub(super) unsafe fn search<A: Address, M: Matcher>(
+    view: &View<'_>,
+    formats: &Formats,
+    line: *const u8,
+    address: A,
+) -> (*const u8, Ref, A) {
+    // SAFETY: all offsets of a format lie within the line (`Format::new`), and shifts end 16 bytes before it does.
+    unsafe {
+        let head = load(line.add(HEAD));
+        let format = &formats.formats[(head >> 8 & 15) as usize];
+        let shifts = line.add(format.shifts as usize);
+        let mask = match format.width {
+            4 => M::narrow(line, shifts, address.top(32) as u32),
+            8 => M::middle(line, shifts, address.top(64)),
+            _ => matches_wide(line, shifts, address.wide()),
+        } & ((1 << (head & 15)) - 1);
+        let lane = mask.trailing_zeros() as usize & 15;
+        let cells = line.add(format.cells as usize);
+        let mut cell = cells.wrapping_add(lane * formats.cell);
+        if format.kind == Kind::Apart {
+            cell = view.pool.wrapping_add((load(cells) as u32 as usize) << 6).wrapping_add(lane * 8);
+            prefetch(cell);
+        }
+        if view.numbered {
+            let number = if mask != 0 { load(cell) as u32 as usize } else { 0 };
+            cell = view.values.wrapping_add(number * view.stride);
+        }
+        let found = select_unpredictable(mask != 0, cell, std::ptr::null());
+        if format.kind != Kind::Gated {
+            return (found, Ref::NULL, address);
+        }
+        let gate = line.add(format.gate as usize);
+        let bits = match format.width {
+            4 => u128::from(load(gate) as u32) << 96,
+            8 => u128::from(load(gate)) << 64,
+            _ => u128::from_le(gate.cast::<u128>().read_unaligned()),
+        };
+        let len = (head >> 16 & 255) as u32;
+        let passes = address.shares(A::from_wide(bits), len);
+        let child = if passes { load(gate.add(format.width as usize)) } else { 0 };
+        (found, Ref(child), address.skip(len))
+    }
+}
+
+/// Prefixes of 128 bits, at most 3.
+///
+/// # Safety
+/// 48 bytes may be read at `line` and 3 at `shifts`.
+#[inline(always)]
+unsafe fn matches_wide(line: *const u8, shifts: *const u8, address: u128) -> u32 {
+    (0..3).fold(0, |mask, index| {
+        // SAFETY: the caller's promise.
+        let (prefix, shift) = unsafe { (line.cast::<u128>().add(index).read(), *shifts.add(index)) };
+        let differs = (u128::from_le(prefix) ^ address).checked_shr(u32::from(shift)).unwrap_or(0);
+        mask | u32::from(differs == 0) << index
+    })
+}
+
+/// # Safety
+/// Eight bytes may be read.
+#[inline(always)]
+unsafe fn load(from: *const u8) -> u64 {
+    // SAFETY: the caller's promise.
+    u64::from_le(unsafe { from.cast::<u64>().read_unaligned() })
+}
+
+#[inline(always)]
+pub(super) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, for any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
