@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::address::Address;
+use super::direct;
 use super::lines::{first_lines, prefetch, search};
 use super::matcher::{Matcher, Scalar};
 use super::node::{INNER, PREAMBLE};
@@ -23,6 +24,8 @@ use std::hint::select_unpredictable;
 pub(super) const CHUNK: usize = 256;
 /// Values of more bytes than this altogether are asked for before the caller reads them.
 const NEAR: usize = 256 << 10;
+/// So many keys or more with one exact key are looked up as in a table without.
+const SAME: usize = 24;
 /// What counts of a word read from a slot, by the logarithm of the slot's size.
 const MASKS: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, u64::MAX];
 
@@ -76,6 +79,14 @@ impl<'a> View<'a> {
 
 /// Looks up `out.len()` keys, each of `exact_words` words and then [`Address::WORDS`]. Keys that aren't there find nothing.
 pub(super) fn lookup<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
+    match &table.direct {
+        Some(direct) => direct::lookup(table, direct, keys, out, |keys, out| walk(table, keys, out)),
+        None => walk(table, keys, out),
+    }
+}
+
+/// The same without [`Direct`](super::direct::Direct).
+fn walk<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
@@ -113,13 +124,15 @@ pub(super) fn lookup_half<A: Address>(table: &Table<A>, keys: &[u64], out: &mut 
 fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
     use super::lanes::Lanes;
     use super::matcher::Avx512;
+    use super::root::Root;
     use std::mem::MaybeUninit;
 
     let view = View::new(table);
     let mut memory = MaybeUninit::uninit();
     let lanes = Lanes::new(&mut memory);
-    let root = root(table, &view);
+    let whole = table.directory.is_none().then(|| Root::at(&view, table, table.root));
     let words = table.exact_words + A::WORDS;
+    let mut addresses = [MaybeUninit::<u64>::uninit(); 2 * CHUNK];
     out.fill(std::ptr::null());
     for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
         let count = out.len().min(keys.len() / words);
@@ -127,15 +140,26 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
         // SAFETY: the features are this function's. The table's blocks are whole: each `Ref` in a line or slot names one in the
         // pool, of the form that it says. There are `count` keys and answers.
         unsafe {
-            match &table.directory {
-                Some(directory) => first_lines::<A, Avx512>(&view, table, directory, keys, out, |index, to, rest| {
-                    prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
-                    lanes.put(to, rest.wide(), index);
-                }),
-                None => {
-                    let start = if A::WORDS == 1 { Lanes::start::<false> } else { Lanes::start::<true> };
-                    start(lanes, &view, &root, (keys.as_ptr(), table.lpm_bits), out.as_mut_ptr(), count);
+            let start = if A::WORDS == 1 { Lanes::start::<false> } else { Lanes::start::<true> };
+            match (&table.directory, &whole) {
+                (_, Some(root)) => start(lanes, &view, root, (keys.as_ptr(), table.lpm_bits), out.as_mut_ptr(), count),
+                (Some(directory), _) if count >= SAME && same_exact(keys, table.exact_words, words) => {
+                    let Some(slot) = directory.find(&keys[..table.exact_words]) else { continue };
+                    let root = Root::of_line(&view, table, &table.formats, &directory.lines[slot]);
+                    for index in 0..count * A::WORDS {
+                        let (key, word) = (index / A::WORDS, index % A::WORDS);
+                        addresses[index].write(keys[key * words + table.exact_words + word]);
+                    }
+                    let addresses = addresses.as_ptr().cast();
+                    start(lanes, &view, &root, (addresses, table.lpm_bits), out.as_mut_ptr(), count);
                 }
+                (Some(directory), _) => {
+                    first_lines::<A, Avx512>(&view, table, directory, keys, out, |index, to, rest| {
+                        prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
+                        lanes.put(to, rest.wide(), index);
+                    })
+                }
+                (None, None) => {}
             }
             loop {
                 let walk = if A::WORDS == 1 { Lanes::walk::<false> } else { Lanes::walk::<true> };
@@ -158,24 +182,14 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
     }
 }
 
-/// What all keys of a table without exact keys see first.
-#[cfg(target_arch = "x86_64")]
-fn root<A: Address>(table: &Table<A>, view: &View<'_>) -> super::lanes::Root {
-    let mut root = super::lanes::Root { routes: Default::default(), gate: (0, 0), child: table.root };
-    if table.root.is_set() {
-        let (pool, formats) = (&table.forest.pool, &table.forest.formats);
-        let line = pool.line(table.root.line());
-        let set: super::set::Set<A> = formats.read(line, pool);
-        let number = |cell: u64| view.values.wrapping_add(cell as usize * view.stride);
-        let value = |(index, cell)| {
-            if view.numbered { number(cell) } else { formats.cell_at(line, pool, index) }
-        };
-        let routes = set.routes.iter().enumerate().rev();
-        root.routes = routes.map(|(index, r)| (r.addr.wide(), r.len, value((index, r.cell)))).collect();
-        root.gate = set.gate.map_or((0, 0), |gate| (gate.addr.wide(), gate.len));
-        root.child = set.gate.map_or(Ref::NULL, |gate| gate.child);
+/// Whether all keys have the exact key of the first.
+#[inline(always)]
+fn same_exact(keys: &[u64], exact_words: usize, words: usize) -> bool {
+    let first = &keys[..exact_words];
+    if exact_words == 1 {
+        return keys.iter().step_by(words).all(|&word| word == first[0]);
     }
-    root
+    keys.chunks_exact(words).all(|key| &key[..exact_words] == first)
 }
 
 #[cfg(target_arch = "x86_64")]

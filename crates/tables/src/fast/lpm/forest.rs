@@ -29,13 +29,14 @@ pub(super) struct Forest<A> {
 }
 
 impl<A: Address> Forest<A> {
-    pub(super) fn new(longest_value: usize) -> Forest<A> {
-        let numbered = longest_value > SHORT;
+    /// With values of at most `longest_value` bytes; of numbers if `numbered`, or if they are not short.
+    pub(super) fn new(longest_value: usize, numbered: bool) -> Forest<A> {
+        let numbered = numbered || longest_value > SHORT;
         Forest {
             pool: Pool::new(),
             nodes: Nodes::default(),
             values: Values::new(longest_value),
-            formats: Formats::new(ROOM, cell_bytes(longest_value)),
+            formats: Formats::new(ROOM, cell_bytes(longest_value, numbered)),
             numbered,
             address: std::marker::PhantomData,
         }
@@ -297,7 +298,7 @@ impl<A: Address> Forest<A> {
     }
 }
 
-/// Bytes of a cell, given the longest value.
-pub(super) fn cell_bytes(longest_value: usize) -> usize {
-    if longest_value > SHORT { 4 } else { longest_value.max(1) }
+/// Bytes of a cell, given the longest value and whether cells are numbers.
+fn cell_bytes(longest_value: usize, numbered: bool) -> usize {
+    if numbered { 4 } else { longest_value.max(1) }
 }

@@ -8,6 +8,7 @@
 use super::batch::{CHUNK, View};
 use super::node::PREAMBLE;
 use super::pool::Ref;
+use super::root::{Prefix, Root};
 use super::values::NUMBER_BITS;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -45,15 +46,6 @@ struct Eight {
     refs: __m512i,
     high: __m512i,
     low: __m512i,
-}
-
-/// What comes before everything in a table without exact keys: the prefixes of a line, and what is behind its gate.
-pub(super) struct Root {
-    /// Bits, length, the value's first byte; shortest first.
-    pub routes: smallvec::SmallVec<[(u128, u32, *const u8); 12]>,
-    /// Bits and length.
-    pub gate: (u128, u32),
-    pub child: Ref,
 }
 
 impl List {
@@ -225,13 +217,15 @@ impl Lanes {
             for first in (0..count).step_by(EIGHT) {
                 let (high, low) = addresses::<WIDE>(keys, bits, first, count);
                 let there = lane_mask(count - first);
-                for &(prefix, len, value) in &root.routes {
-                    let same = shares(high, low, prefix, len) & there;
-                    _mm512_mask_storeu_epi64(out.add(first).cast(), same, _mm512_set1_epi64(value as i64));
+                let mut found = _mm512_setzero_si512();
+                for (prefix, value) in &root.routes {
+                    let same = shares::<WIDE>(high, low, prefix);
+                    found = _mm512_mask_mov_epi64(found, same, _mm512_set1_epi64(*value as i64));
                 }
-                let passes = shares(high, low, root.gate.0, root.gate.1) & there;
+                _mm512_mask_storeu_epi64(out.add(first).cast(), there, found);
+                let passes = shares::<WIDE>(high, low, &root.gate) & there;
                 let refs = _mm512_maskz_set1_epi64(passes, root.child.0 as i64);
-                let (high, low) = skip::<WIDE>(high, low, _mm512_set1_epi64(i64::from(root.gate.1)));
+                let (high, low) = skip::<WIDE>(high, low, _mm512_set1_epi64(i64::from(root.gate.len)));
                 self.next.put::<WIDE>(first, &Eight { refs, high, low });
             }
             if root.child.is_null() {
@@ -246,6 +240,7 @@ impl Lanes {
                 return;
             }
             self.next.read_slots::<WIDE, false>(view, count);
+            let mut deeper = 0;
             for first in (0..count).step_by(EIGHT) {
                 let mut keys = self.next.eight::<WIDE>(first);
                 let (refs, found, values) = meaning(view, keys.refs);
@@ -254,9 +249,13 @@ impl Lanes {
                 keys.refs = refs;
                 self.sets.pack::<WIDE>(at_set, &keys, places(first));
                 keys.refs = _mm512_maskz_mov_epi64(!at_set, refs);
+                deeper |= _mm512_test_epi64_mask(keys.refs, keys.refs);
                 self.next.put::<WIDE>(first, &keys);
             }
             self.sets.ask(view, 0);
+            if deeper == 0 {
+                return;
+            }
             let sets = self.sets.len;
             self.next.read_slots::<WIDE, true>(view, count);
             for first in (0..count).step_by(EIGHT) {
@@ -362,16 +361,16 @@ fn skip<const WIDE: bool>(high: __m512i, low: __m512i, count: __m512i) -> (__m51
     (high, _mm512_sllv_epi64(low, count))
 }
 
-/// Which addresses have the first `len` bits of a prefix.
+/// Which addresses have a prefix.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn shares(high: __m512i, low: __m512i, prefix: u128, len: u32) -> __mmask8 {
-    let mask = !u128::MAX.checked_shr(len).unwrap_or(0);
-    let differs = |address: __m512i, shift: u32| {
-        let (prefix, mask) = ((prefix >> shift) as u64, (mask >> shift) as u64);
-        _mm512_and_si512(_mm512_xor_si512(address, _mm512_set1_epi64(prefix as i64)), _mm512_set1_epi64(mask as i64))
+fn shares<const WIDE: bool>(high: __m512i, low: __m512i, prefix: &Prefix) -> __mmask8 {
+    let differs = |address: __m512i, word: usize| {
+        let (bits, mask) = (prefix.bits[word] as i64, prefix.mask[word] as i64);
+        _mm512_and_si512(_mm512_xor_si512(address, _mm512_set1_epi64(bits)), _mm512_set1_epi64(mask))
     };
-    let differs = _mm512_or_si512(differs(high, 64), differs(low, 0));
+    let high = differs(high, 0);
+    let differs = if WIDE { _mm512_or_si512(high, differs(low, 1)) } else { high };
     _mm512_testn_epi64_mask(differs, differs)
 }
 

@@ -6,9 +6,10 @@
 //! | a few prefixes in a line, their values beside them | `set.rs` |
 //! | many prefixes: a multibit trie | `node.rs` |
 //! | which of the two, and of which stride | `build.rs` |
+//! | the first 24 bits of a large table without exact keys | `direct.rs` |
 //! | how prefixes come and go | `forest.rs` |
 //! | memory | `pool.rs` for lines, `values.rs` for values that many prefixes share |
-//! | lookups | `batch.rs`; in lines: `lines.rs`, `matcher.rs`; through nodes, eight keys at once: `lanes.rs` |
+//! | lookups | `batch.rs`; in lines: `lines.rs`, `matcher.rs`; through nodes, eight keys at once: `lanes.rs`, `root.rs` |
 //! | addresses beyond 128 bits | `plain.rs` |
 //!
 //! A million tenants with a few prefixes each cost one random cache line per lookup: the line that the tenant's key hashes to has
@@ -18,6 +19,7 @@
 mod address;
 mod batch;
 mod build;
+mod direct;
 mod directory;
 mod forest;
 mod hash;
@@ -28,6 +30,8 @@ mod matcher;
 mod node;
 mod plain;
 mod pool;
+#[cfg(target_arch = "x86_64")]
+mod root;
 mod set;
 mod table;
 mod values;

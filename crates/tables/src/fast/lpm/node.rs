@@ -202,10 +202,19 @@ fn record_number(pool: &Pool, node: Ref) -> usize {
 
 /// A slot as it is.
 fn read(pool: &Pool, node: Ref, slot: u64) -> u64 {
-    let width = 1 << node.size();
-    let mut word = [0; 8];
-    word[..width].copy_from_slice(&pool.bytes(node.line())[PREAMBLE + slot as usize * width..][..width]);
-    u64::from_le_bytes(word)
+    let bytes = &pool.bytes(node.line())[PREAMBLE + ((slot as usize) << node.size())..];
+    match node.size() {
+        0 => u64::from(bytes[0]),
+        1 => u64::from(u16::from_le_bytes([bytes[0], bytes[1]])),
+        2 => u64::from(u32::from_le_bytes(std::array::from_fn(|index| bytes[index]))),
+        _ => u64::from_le_bytes(std::array::from_fn(|index| bytes[index])),
+    }
+}
+
+/// The number that a slot gives, and what is behind it.
+pub(super) fn slot(pool: &Pool, node: Ref, slot: u64) -> (u32, Ref) {
+    let word = read(pool, node, slot);
+    ((word & NUMBER) as u32, if node.size() == INNER { Ref(word >> NUMBER_BITS) } else { Ref::NULL })
 }
 
 /// What is behind a slot.

@@ -2,8 +2,9 @@
 
 use super::address::Address;
 use super::batch;
+use super::direct::{self, Direct};
 use super::directory::{Directory, KeyPlace};
-use super::forest::{Forest, ROOM, cell_bytes};
+use super::forest::{Forest, ROOM};
 use super::pool::Ref;
 use super::set::{Formats, HEAD, Route};
 
@@ -15,6 +16,10 @@ pub(super) struct Table<A> {
     pub forest: Forest<A>,
     /// Everything, if there is no exact key.
     pub root: Ref,
+    /// A shorter way for most addresses, if there is no exact key and there are many prefixes.
+    pub direct: Option<Direct>,
+    /// How many prefixes are longer than those that `direct` knows.
+    longer: usize,
     /// Of the directory's lines.
     pub formats: Formats,
     pub exact_words: usize,
@@ -26,11 +31,15 @@ pub(super) struct Table<A> {
 impl<A: Address> Table<A> {
     pub(super) fn new(exact_bits: u32, lpm_bits: u32, longest_value: usize) -> Table<A> {
         let room = if exact_bits == 0 { ROOM } else { KeyPlace::new(exact_bits).room() };
+        // Values have numbers wherever entries of `direct` may have to name them.
+        let forest = Forest::new(longest_value, exact_bits == 0 && A::WORDS == 1);
         Table {
             directory: (exact_bits > 0).then(|| Directory::new(exact_bits)),
-            forest: Forest::new(longest_value),
             root: Ref::NULL,
-            formats: Formats::new(room, cell_bytes(longest_value)),
+            direct: None,
+            longer: 0,
+            formats: Formats::new(room, forest.formats.cell),
+            forest,
             exact_words: exact_bits.div_ceil(64) as usize,
             lpm_bits,
             longest_value,
@@ -54,6 +63,8 @@ impl<A: Address> Table<A> {
             }
         };
         self.len += usize::from(!replaced);
+        self.longer += usize::from(!replaced && len > direct::BITS);
+        self.keep_direct(addr, len);
         replaced
     }
 
@@ -78,7 +89,23 @@ impl<A: Address> Table<A> {
             }
         };
         self.len -= usize::from(removed);
+        self.longer -= usize::from(removed && len > direct::BITS);
+        if removed {
+            self.keep_direct(addr, len);
+        }
         removed
+    }
+
+    /// A prefix has come or gone: so do its entries in `direct`, or all.
+    fn keep_direct(&mut self, addr: A, len: u32) {
+        if self.directory.is_some() || A::WORDS > 1 || self.lpm_bits < direct::BITS {
+            return;
+        }
+        match (direct::pays(self.len, self.longer, self.direct.is_some()), &mut self.direct) {
+            (true, Some(direct)) => direct.paint(&self.forest, self.root, addr, len),
+            (true, none) => *none = Some(Direct::new(&self.forest, self.root)),
+            (false, direct) => *direct = None,
+        }
     }
 
     /// A prefix without host bits.
@@ -102,6 +129,8 @@ impl<A: Address> Table<A> {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.forest.memory_bytes() + self.directory.as_ref().map_or(0, Directory::memory_bytes)
+        self.forest.memory_bytes()
+            + self.directory.as_ref().map_or(0, Directory::memory_bytes)
+            + self.direct.as_ref().map_or(0, Direct::memory_bytes)
     }
 }

@@ -1,6 +1,6 @@
 //! Against a naive model: every form that prefixes can take, and the ways between them.
 
-use super::{LpmTable, Width, batch};
+use super::{LpmTable, Width, batch, direct};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -88,11 +88,34 @@ impl Pair {
                 assert_eq!(found, expected.map(Vec::as_slice), "kernel {kernel}, key {key}, address {address:#x}");
             }
         }
+        self.check_each_key(asked);
         for &(key, address) in asked.iter().take(3) {
             let mut one = self.exact(key);
             one.extend(words(address, self.bits));
             let expected = self.model.lookup(&self.exact(key), address, self.bits);
             assert_eq!(self.table.lookup(&one), expected.map(Vec::as_slice));
+        }
+    }
+
+    /// The same, each key's addresses in a batch of their own.
+    fn check_each_key(&self, asked: &[(u64, u128)]) {
+        let mut of_key = BTreeMap::<u64, Vec<u128>>::new();
+        asked.iter().for_each(|&(key, address)| of_key.entry(key).or_default().push(address));
+        for (key, addresses) in of_key.into_iter().filter(|(_, addresses)| addresses.len() > 16) {
+            let exact = self.exact(key);
+            let keys: Vec<u64> =
+                addresses.iter().flat_map(|&address| [exact.clone(), words(address, self.bits)].concat()).collect();
+            let mut out = vec![std::ptr::dangling(); addresses.len()];
+            self.table.lookup_batch(&keys, &mut out);
+            for (&address, &found) in addresses.iter().zip(&out) {
+                let found = match &self.table.width {
+                    Width::Narrow(table) => batch::bytes(table, found, self.longest),
+                    Width::Wide(table) => batch::bytes(table, found, self.longest),
+                    Width::Plain(_) => return,
+                };
+                let expected = self.model.lookup(&exact, address, self.bits);
+                assert_eq!(found, expected.map(Vec::as_slice), "key {key} alone, address {address:#x}");
+            }
         }
     }
 
@@ -291,7 +314,9 @@ fn one_tenant_grows_and_shrinks() {
         }
         pair.check(&pair.borders());
         assert!(pair.model.prefixes.len() <= 20);
-        assert!(full < 200 * count as usize + (1 << 20), "{full} bytes");
+        // As many values as there are here have entries of two bytes in `direct`.
+        let direct = if exact_bits == 0 { 2 << direct::BITS } else { 0 };
+        assert!(full < 200 * count as usize + (1 << 20) + direct, "{full} bytes");
     }
 }
 
@@ -319,6 +344,87 @@ fn many_tenants() {
         let asked: Vec<_> = (0..3_000).map(|key| (key, dice.address(32))).chain(pair.borders()).collect();
         pair.check(&asked);
     }
+}
+
+fn has_direct(pair: &Pair) -> bool {
+    matches!(&pair.table.width, Width::Narrow(table) if table.direct.is_some())
+}
+
+/// Entries for the first 24 bits come when there are many prefixes, follow every change, get wider with the number of values, and
+/// go again.
+#[test]
+fn entries_for_24_bits_follow() {
+    for (bits, values, size) in [(32, 100, 1), (32, 600, 2), (24, 140_000, 4), (40, 300, 1)] {
+        // Bits of an address that vary.
+        let varying = if size == 4 { 20 } else { 14 };
+        let mut dice = Dice(bits as u64 + values);
+        let mut pair = Pair::new(0, bits, 8);
+        let unit = bits - 24;
+        // A few areas, so that prefixes nest; lengths around 24 more often than others, few beyond.
+        let prefix = |dice: &mut Dice| {
+            let len = [8, 12, 15, 16, 17, 20, 22, 23, 24, 24, 24, 24, 24, 25, 32, 40][dice.roll(16) as usize].min(bits);
+            let len = if size == 4 { 24 } else { len };
+            let area = [0x0a00_0000_u128, 0x0a40_0000, 0xff00_0000, 0][dice.roll(4) as usize] >> 8 << unit;
+            (cut(area | dice.address(bits) & ((1 << (varying + unit)) - 1), len, bits), len)
+        };
+        let near = |dice: &mut Dice, count: u64| -> Vec<(u64, u128)> {
+            (0..count).map(|_| (0, prefix(dice).0 | dice.address(bits) & 0x3ff)).collect()
+        };
+        let mut most = 0;
+        let mut round = 0_u64;
+        while round < 1_500.max(values + values / 8) {
+            let (address, len) = prefix(&mut dice);
+            pair.insert(0, address, len, &round.wrapping_mul(11).rem_euclid(values).to_le_bytes());
+            if round % 3 == 0 {
+                let (address, len) = prefix(&mut dice);
+                pair.remove(0, address, len);
+            }
+            if round % 97 == 0 && (round < 2_000 || round % 1_940 == 0) {
+                pair.check(&near(&mut dice, 150));
+            }
+            most = most.max(pair.model.prefixes.len());
+            round += 1;
+        }
+        assert!(has_direct(&pair) && most > direct::MANY, "{most}");
+        assert!(pair.table.memory_bytes() > size << 24, "entries of {size} bytes");
+        for len in [0, 1, 9] {
+            pair.insert(0, 0, len, &[77, len as u8]);
+            pair.check(&near(&mut dice, 100));
+            pair.check(&[(0, 0x5500_0000 >> 8 << unit), (0, 0)]);
+        }
+        let before = pair.clone();
+        let borders = if values < 1_000 { pair.borders() } else { near(&mut dice, 3_000) };
+        pair.check(&borders);
+        let all: Vec<_> = pair.model.prefixes.keys().cloned().collect();
+        for (index, (_, len, address)) in all.into_iter().enumerate() {
+            pair.remove(0, address, len);
+            if index % 211 == 0 && index < 2_000 {
+                pair.check(&near(&mut dice, 100));
+            }
+        }
+        assert!(pair.table.is_empty() && !has_direct(&pair) && has_direct(&before));
+        before.check(&borders);
+    }
+}
+
+/// Where most prefixes are longer than 24 bits the entries would only say "ask the trie": there are none.
+#[test]
+fn no_entries_for_long_prefixes() {
+    let mut dice = Dice(8);
+    let mut pair = Pair::new(0, 32, 4);
+    for _ in 0..2_000 {
+        pair.insert(0, dice.address(32), 32, &[1]);
+    }
+    assert!(!has_direct(&pair));
+    for _ in 0..9_000 {
+        pair.insert(0, dice.address(32), 24, &[2]);
+    }
+    assert!(has_direct(&pair));
+    for _ in 0..9_000 {
+        pair.insert(0, dice.address(32), 30, &[3]);
+    }
+    assert!(!has_direct(&pair));
+    pair.check(&pair.borders()[..4_000]);
 }
 
 #[test]

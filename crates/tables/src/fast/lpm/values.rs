@@ -50,6 +50,11 @@ impl Values {
         self.uses.len() - self.free.len()
     }
 
+    /// No number is higher than this.
+    pub(super) fn last(&self) -> u32 {
+        self.uses.len() as u32 - 1
+    }
+
     /// The number of a value, for one more prefix. Of the value, at most [`Values::stride`] bytes count.
     pub(super) fn take(&mut self, value: &[u8]) -> u32 {
         let stride = self.stride;

@@ -1,0 +1,263 @@
+//! [`Direct`]: what a table says of the first 24 bits of an address, in one load.
+//!
+//! A full routing table has prefixes of up to 24 bits, nearly all of them. Once there are many, each value of the first 24 bits has
+//! an entry with the number of its value (the idea of DIR-24-8: Gupta, Lin and McKeown, "Routing Lookups in Hardware at Memory
+//! Access Speeds", 1998). What is longer stays in the trie alone: where there is something, the entry says [`Direct::ask`].
+//!
+//! The trie knows everything, so entries are only ever derived from it: a change paints the entries that its prefix covers. That is
+//! one entry for most changes and all of them for a default route, some milliseconds. Entries are as narrow as the values' numbers
+//! allow, as caches hold more of them: with 254 next hops, 16 MiB.
+#![allow(unsafe_code)]
+
+use super::address::Address;
+use super::batch::CHUNK;
+use super::forest::Forest;
+use super::lines::prefetch;
+use super::node;
+use super::pool::Ref;
+use super::set::Set;
+use super::table::Table;
+use crate::fast::memory::HugeVec;
+use std::hint::select_unpredictable;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// Bits of an address that choose an entry.
+pub(super) const BITS: u32 = 24;
+/// With fewer prefixes a table has no entries. They go when there are half as many, so that no single change moves it to and fro.
+pub(super) const MANY: usize = if cfg!(test) { 100 } else { 100_000 };
+/// A table of more values than this, in bytes, is not in the caches: they are asked for.
+const NEAR: usize = 256 << 10;
+
+/// An entry for each value of the first [`BITS`] bits.
+#[derive(Clone, Debug)]
+pub(super) struct Direct {
+    /// Each of `1 << size` bytes, least significant first: the number of a value, 0 for none.
+    entries: HugeVec<u8>,
+    size: u32,
+}
+
+/// Whether a table should have entries, given how many prefixes it has, how many of them are longer than [`BITS`], and whether it
+/// has entries now.
+pub(super) fn pays(prefixes: usize, longer: usize, now: bool) -> bool {
+    if now { prefixes >= MANY / 2 && longer < prefixes / 2 } else { prefixes >= MANY && longer < prefixes / 4 }
+}
+
+fn size_for(number: u32) -> u32 {
+    match number {
+        0..0xff => 0,
+        0xff..0xffff => 1,
+        _ => 2,
+    }
+}
+
+impl Direct {
+    /// Of everything below `root`.
+    pub(super) fn new<A: Address>(forest: &Forest<A>, root: Ref) -> Direct {
+        let size = size_for(forest.values.last());
+        let mut direct = Direct { entries: HugeVec::new(), size };
+        direct.entries.grow(1 << (BITS + size));
+        direct.paint(forest, root, A::from_wide(0), 0);
+        direct
+    }
+
+    /// The number that means: look into the trie.
+    fn ask(size: u32) -> u32 {
+        u32::MAX >> (32 - (8 << size))
+    }
+
+    /// Brings the entries of a prefix up to date, after it has come or gone.
+    pub(super) fn paint<A: Address>(&mut self, forest: &Forest<A>, root: Ref, addr: A, len: u32) {
+        self.make_wide_enough(forest.values.last());
+        let first = addr.top(BITS) as usize;
+        let range = first..first + (1 << BITS.saturating_sub(len));
+        let mut painter = Painter { forest, ask: Direct::ask(self.size), direct: self, range };
+        painter.below(root, 0, 0, 0);
+    }
+
+    fn make_wide_enough(&mut self, number: u32) {
+        let size = size_for(number);
+        if size <= self.size {
+            return;
+        }
+        let mut wider = Direct { entries: HugeVec::new(), size };
+        wider.entries.grow(1 << (BITS + size));
+        for at in 0..1 << BITS {
+            let number = self.number(at);
+            let number = if number == Direct::ask(self.size) { Direct::ask(size) } else { number };
+            wider.fill(at..at + 1, number);
+        }
+        *self = wider;
+    }
+
+    fn number(&self, at: usize) -> u32 {
+        let width = 1 << self.size;
+        let mut bytes = [0; 4];
+        bytes[..width].copy_from_slice(&self.entries[at * width..][..width]);
+        u32::from_le_bytes(bytes)
+    }
+
+    fn fill(&mut self, entries: Range<usize>, number: u32) {
+        let bytes = &mut self.entries[entries.start << self.size..entries.end << self.size];
+        match self.size {
+            0 => bytes.fill(number as u8),
+            1 => bytes.as_chunks_mut().0.fill((number as u16).to_le_bytes()),
+            _ => bytes.as_chunks_mut().0.fill(number.to_le_bytes()),
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.entries.bytes()
+    }
+}
+
+/// Derives the entries of a range from the trie.
+struct Painter<'a, A> {
+    forest: &'a Forest<A>,
+    direct: &'a mut Direct,
+    /// [`Direct::ask`].
+    ask: u32,
+    range: Range<usize>,
+}
+
+impl<A: Address> Painter<'_, A> {
+    /// Of `entries`, those in the range.
+    fn fill(&mut self, entries: Range<usize>, number: u32) {
+        let (start, end) = (entries.start.max(self.range.start), entries.end.min(self.range.end));
+        if start < end {
+            self.direct.fill(start..end, number);
+        }
+    }
+
+    /// What is at `at`, `depth` bits down, where the first entry is `first`; shorter prefixes give `above`.
+    fn below(&mut self, at: Ref, first: usize, depth: u32, above: u32) {
+        let all = first..first + (1 << (BITS - depth));
+        if all.start >= self.range.end || all.end <= self.range.start {
+            return;
+        }
+        if at.is_null() {
+            self.fill(all, above);
+        } else if depth == BITS {
+            self.fill(all, self.ask);
+        } else if at.is_set() {
+            self.fill(all, above);
+            self.set(at, first, depth, above);
+        } else if depth + at.stride() <= BITS {
+            self.node(at, first, depth, above);
+        } else {
+            self.deep_node(at, first, depth, above);
+        }
+    }
+
+    /// The entries of a prefix in a set, and how many bits more than they the prefix has.
+    fn entries(first: usize, depth: u32, addr: A, len: u32) -> Range<usize> {
+        let left = BITS - depth;
+        let start = first + addr.top(left) as usize;
+        start..start + (1 << left.saturating_sub(len))
+    }
+
+    fn set(&mut self, at: Ref, first: usize, depth: u32, above: u32) {
+        let set: Set<A> = self.forest.formats.read(self.forest.pool.line(at.line()), &self.forest.pool);
+        // Shortest first: longer ones win.
+        for route in set.routes.iter().rev() {
+            let number = if depth + route.len <= BITS { route.cell as u32 } else { self.ask };
+            self.fill(Self::entries(first, depth, route.addr, route.len), number);
+        }
+        if let Some(gate) = set.gate {
+            let entries = Self::entries(first, depth, gate.addr, gate.len);
+            if depth + gate.len >= BITS {
+                return self.fill(entries, self.ask);
+            }
+            let covers = |len: u32, addr: A| len <= gate.len && addr.shares(gate.addr, len);
+            let covering = set.routes.iter().find(|route| covers(route.len, route.addr));
+            let above = covering.map_or(above, |route| route.cell as u32);
+            self.below(gate.child, entries.start, depth + gate.len, above);
+        }
+    }
+
+    /// A node of which each slot has an entry or several.
+    fn node(&mut self, at: Ref, first: usize, depth: u32, above: u32) {
+        let left = BITS - depth - at.stride();
+        let slots = first.max(self.range.start) - first..self.range.end.min(first + (1 << (BITS - depth))) - first;
+        // Slots that say the same are painted together: from `from` on, `said`.
+        let (mut from, mut said) = (first + (slots.start >> left << left), above);
+        for slot in slots.start >> left..=(slots.end - 1) >> left {
+            let (number, child) = node::slot(&self.forest.pool, at, slot as u64);
+            let number = if number == 0 { above } else { number };
+            let start = first + (slot << left);
+            if child.is_null() && number == said {
+                continue;
+            }
+            self.fill(from..start, said);
+            (from, said) = (start, number);
+            if !child.is_null() {
+                self.below(child, start, depth + at.stride(), number);
+                from = start + (1 << left);
+            }
+        }
+        self.fill(from..first + (((slots.end - 1) >> left) + 1 << left), said);
+    }
+
+    /// A node of which each entry has several slots: they may all say the same.
+    fn deep_node(&mut self, at: Ref, first: usize, depth: u32, above: u32) {
+        let more = depth + at.stride() - BITS;
+        let all = first.max(self.range.start)..self.range.end.min(first + (1 << (BITS - depth)));
+        for entry in all {
+            let slots = (entry - first) << more..(entry - first + 1) << more;
+            let mut said = slots.map(|slot| node::slot(&self.forest.pool, at, slot as u64));
+            let one = said.next().unwrap_or((0, Ref::NULL));
+            let number = if one.0 == 0 { above } else { one.0 };
+            let same = one.1.is_null() && said.all(|other| other == one);
+            self.fill(entry..entry + 1, if same { number } else { self.ask });
+        }
+    }
+}
+
+/// Looks up the keys of a table without exact keys; `walk` looks up those that an entry doesn't answer.
+pub(super) fn lookup<A: Address>(
+    table: &Table<A>,
+    direct: &Direct,
+    keys: &[u64],
+    out: &mut [*const u8],
+    walk: impl Fn(&[u64], &mut [*const u8]),
+) {
+    let values = &table.forest.values;
+    let (start, stride) = (values.start(), values.stride());
+    let (entries, size, ask) = (direct.entries.as_ptr(), direct.size, Direct::ask(direct.size));
+    let there = out.len().min(keys.len() / A::WORDS);
+    out[there..].fill(std::ptr::null());
+    for (keys, out) in keys.chunks(CHUNK * A::WORDS).zip(out.chunks_mut(CHUNK)) {
+        let count = out.len().min(keys.len() / A::WORDS);
+        let place = |index: usize| {
+            let address = A::from_words(&keys[index * A::WORDS..][..A::WORDS], table.lpm_bits);
+            entries.wrapping_add((address.top(BITS) as usize) << size)
+        };
+        for index in 0..count {
+            prefetch(place(index));
+        }
+        let mut asking = [MaybeUninit::<u16>::uninit(); CHUNK];
+        let mut waiting = 0;
+        for (index, out) in out[..count].iter_mut().enumerate() {
+            // SAFETY: there is an entry for each value of so many bits, and 64 bytes behind the last.
+            let number = u32::from_le(unsafe { place(index).cast::<u32>().read_unaligned() }) & ask;
+            let value = start.wrapping_add(number as usize * stride);
+            *out = select_unpredictable(number == 0, std::ptr::null(), value);
+            asking[waiting].write(index as u16);
+            waiting += usize::from(number == ask);
+        }
+        if waiting > 0 {
+            // SAFETY: as many are written.
+            let asking = asking[..waiting].iter().map(|index| unsafe { index.assume_init() } as usize);
+            let mut far = [0; 2 * CHUNK];
+            let mut found = [std::ptr::null(); CHUNK];
+            for (index, far) in asking.clone().zip(far.chunks_exact_mut(A::WORDS)) {
+                far.copy_from_slice(&keys[index * A::WORDS..][..A::WORDS]);
+            }
+            walk(&far[..waiting * A::WORDS], &mut found[..waiting]);
+            asking.zip(found).for_each(|(index, found)| out[index] = found);
+        }
+        if values.len() * stride > NEAR {
+            out.iter().for_each(|&value| prefetch(value));
+        }
+    }
+}
