@@ -4,6 +4,7 @@
 fn main() {
     println!("cargo:rerun-if-changed=shims");
     println!("cargo:rustc-check-cfg=cfg(dpdk)");
+    println!("cargo:rustc-check-cfg=cfg(bpf)");
     dpdk();
     xdp();
 }
@@ -47,6 +48,7 @@ fn xdp() {
     let found = pkg_config::Config::new().cargo_metadata(false).atleast_version("1.0").probe("libbpf");
     match found {
         Ok(bpf) => {
+            println!("cargo:rustc-cfg=bpf");
             for include in &bpf.include_paths {
                 shim.include(include);
             }

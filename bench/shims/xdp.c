@@ -98,14 +98,15 @@ void tb_xdp_close(void *opened) {
 }
 
 int tb_xdp_fill(void *opened, int map, const void *keys, uint32_t key_len, const void *values, uint32_t value_len,
-                uint32_t count) {
+                uint32_t count, uint32_t *done) {
     struct xdp *xdp = opened;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = *done; i < count; i++) {
         const char *key = (const char *)keys + (uint64_t)i * key_len, *value = (const char *)values + (uint64_t)i * value_len;
         int error = bpf_map_update_elem(xdp->maps[map], key, value, BPF_ANY);
         if (error) {
             return error;
         }
+        *done = i + 1;
     }
     return 0;
 }

@@ -271,13 +271,13 @@ fn sizes(programs: &[Program], options: &Options, report: &mut Report) -> anyhow
         let in_bits = move |work: Work| Work { operations: work.operations * bits, ..work };
         let engine = RefCell::new(engine.as_mut());
         let mut contest = Contest::new(SIZES, "bytes of the inner frame", frame.to_string(), Unit::Gbps);
+        // The first, so that ratios are to it.
+        let (mut ring, mut own) = (Ring::new(template.clone(), BATCH), flows.clone());
+        contest.entrant("copy alone", move || in_bits(copy_alone(&mut ring, &mut own)));
         for (name, with_copy) in [("overlay", false), (COPY_IN, true)] {
             let mut step = entrant(&engine, &flows, &template, with_copy);
             contest.entrant(name, move || in_bits(step()));
         }
-        let mut ring = Ring::new(template.clone(), BATCH);
-        let mut flows = flows.clone();
-        contest.entrant("copy alone", move || in_bits(copy_alone(&mut ring, &mut flows)));
         report.push(contest.run(options));
     }
     Ok(())

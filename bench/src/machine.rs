@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // the thread's clock and affinity are system calls
 
+use crate::leftovers::{Leftover, What};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
@@ -49,33 +50,65 @@ pub fn prefer() -> bool {
     fs::write("/proc/self/autogroup", "-20").is_ok()
 }
 
+/// Makes this thread run whenever it can, before all that is not of this kind, so that nothing but the kernel stops it. For threads
+/// that have a core of their own and whose pauses are measured. False if the machine refuses (not root).
+pub fn never_stopped() -> bool {
+    let priority = libc::sched_param { sched_priority: 10 };
+    // SAFETY: the parameters are there; 0 is this thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) == 0 }
+}
+
+/// How long this thread has been ready to run while others had its core.
+pub fn kept_waiting() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split_whitespace().nth(1).and_then(|time| time.parse().ok()).unwrap_or(0))
+}
+
+/// Whether nothing more can come from standard input, found out without waiting.
+pub fn input_ended() -> bool {
+    let mut input = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one descriptor's events, which are there.
+    unsafe { libc::poll(&mut input, 1, 0) > 0 && input.revents & (libc::POLLHUP | libc::POLLERR) != 0 }
+}
+
+/// How long the machine under this one had these cores for others, where this is a virtual machine that is told.
+pub fn stolen(cores: &[usize]) -> Duration {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = |core: &usize| {
+        let name = format!("cpu{core}");
+        let line = text.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
+        line.split_whitespace().nth(8)?.parse::<u64>().ok()
+    };
+    // Hundredths of a second, on every machine that Linux calls by these names.
+    Duration::from_millis(cores.iter().filter_map(ticks).sum::<u64>() * 10)
+}
+
 /// Huge pages that are given back when this is dropped.
 #[derive(Debug)]
 pub struct HugePages {
-    before: Option<usize>,
     /// Pages of 2 MiB that could be had.
     pub reserved: usize,
+    _given_back: Option<Leftover>,
+}
+
+/// Gives back so many reserved huge pages. Those in use stay until their user gives them up.
+pub fn give_back_huge_pages(pages: usize) {
+    // What others have reserved meanwhile stays theirs.
+    let _ = fs::write(RESERVED, number(RESERVED).unwrap_or(0).saturating_sub(pages).to_string());
 }
 
 impl HugePages {
     /// Reserves huge pages for `bytes`, besides those that others use. It may get fewer, or none (not root, memory in pieces).
     pub fn reserve(bytes: usize) -> HugePages {
-        let Some(before) = number(RESERVED) else { return HugePages { before: None, reserved: 0 } };
         let free = number(FREE).unwrap_or(0);
-        let wanted = before - free.min(before) + bytes.div_ceil(HUGE_PAGE);
-        if wanted <= before || fs::write(RESERVED, wanted.to_string()).is_err() {
-            return HugePages { before: None, reserved: free };
-        }
-        HugePages { before: Some(before), reserved: number(FREE).unwrap_or(0) }
-    }
-}
-
-impl Drop for HugePages {
-    fn drop(&mut self) {
-        if let Some(before) = self.before {
-            // Pages that are still in use stay until their user gives them up.
-            let _ = fs::write(RESERVED, before.to_string());
-        }
+        let missing = bytes.div_ceil(HUGE_PAGE).saturating_sub(free);
+        let Some(before) = number(RESERVED).filter(|_| missing > 0) else {
+            return HugePages { reserved: free, _given_back: None };
+        };
+        let _ = fs::write(RESERVED, (before + missing).to_string());
+        let got = number(RESERVED).unwrap_or(0).saturating_sub(before);
+        let given_back = Leftover::new(What::HugePages(got));
+        HugePages { reserved: number(FREE).unwrap_or(0), _given_back: Some(given_back) }
     }
 }
 

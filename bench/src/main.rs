@@ -2,6 +2,7 @@
 
 use anyhow::bail;
 use bench::machine::{self, HugePages, Machine};
+use bench::needs;
 use bench::peers::Eal;
 use bench::report::{self, Report};
 use bench::run::Options;
@@ -12,7 +13,7 @@ use std::time::Duration;
 /// All measurements side by side, in one run.
 #[derive(Parser)]
 struct Arguments {
-    /// Run only these parts: lookups, overlay (or gateway, forward), workers, switches, memif.
+    /// Run only these parts: lookups, updates, overlay (or gateway, forward), workers, memif, switches, compile.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// A smoke run: short windows, small tables. Its figures mean little.
@@ -56,6 +57,10 @@ fn main() -> anyhow::Result<()> {
         seed: arguments.seed,
     };
     let mut report = Report { run: said(&options), ..Report::default() };
+    bench::leftovers::undo_on_signals()?;
+    if let Some(missing) = needs::missing(&options) {
+        report.note(missing);
+    }
     let preferred = machine::prefer();
     let core = if arguments.core < machine::cores() { arguments.core } else { 0 };
     if !machine::pin(core) {
@@ -84,7 +89,8 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// What can be asked for by name.
-const PARTS: [&str; 8] = ["lookups", "overlay", "gateway", "forward", "workers", "memif", "switches", "criterion"];
+const PARTS: [&str; 10] =
+    ["lookups", "updates", "overlay", "gateway", "forward", "workers", "memif", "switches", "compile", "criterion"];
 
 /// Runs what is asked for. A part that fails does not keep the others from running.
 fn parts(
@@ -104,10 +110,12 @@ fn parts(
         }
     };
     part(&["lookups"], report, &|report| bench::lookups::run(eal, options, report));
+    part(&["updates"], report, &|report| bench::updates::run(programs, core, options, report));
     part(&["overlay", "gateway", "forward"], report, &|report| bench::forward::run(programs, options, report));
     part(&["workers"], report, &|report| bench::workers::run(programs, core, options, report));
     part(&["memif"], report, &|report| bench::memif::run(programs, core, options, report));
     part(&["switches"], report, &|report| bench::switches::run(programs, core, options, report));
+    part(&["compile"], report, &|report| bench::compile::run(options, report));
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 

@@ -12,6 +12,7 @@ use crate::ring::Template;
 use crate::run::{Contest, Entry, Options, Outcome, Unit, Work, count};
 use crate::systems::{ovs::Ovs, testpmd};
 use crate::world::{Choice, Flow, Flows, Layout, World};
+use anyhow::ensure;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ pub const FLOOR: &str = "packet I/O alone";
 
 /// Packets that the driver can hold to repeat them.
 const HELD: usize = 120_000;
+
+/// Packets that are read once, where there are more flows than that: enough for a warm-up and all windows at half a million a second.
+const ONCE: usize = 5_000_000;
 
 /// One flow, 100,000 and a million.
 ///
@@ -60,16 +64,18 @@ fn beside(program: &Program, world: World, mut ovs: Ovs, options: &Options, repo
     let mut loaded = engines::load(Which::MEASURED, program, world)?;
     check::engine(loaded.engine.as_mut(), &answers, forward::BATCH)?;
     let again = world.vms <= HELD;
-    let packets = if again {
-        each_once(world, seed)
-    } else {
-        Flows::new(&world, Choice::Uniform, 3_000_000, seed).all().to_vec()
-    };
+    let packets =
+        if again { each_once(world, seed) } else { Flows::new(&world, Choice::Uniform, ONCE, seed).all().to_vec() };
     ovs.feed(&template, &packets, again)?;
-    // Until its caches hold what they will hold.
-    std::thread::sleep(Duration::from_secs(if options.quick || world.vms == 1 { 1 } else { 8 }));
+    ovs.warm_up(packets.len(), Duration::from_secs(if again { 120 } else { 6 }))?;
     let length = options.window.max(Duration::from_millis(500));
     let looks: anyhow::Result<Vec<Work>> = (0..options.windows.max(3)).map(|_| ovs.look(length)).collect();
+    let (held, allowed) = ovs.datapath_flows()?;
+    for (name, flows) in [("holds", held), ("allows itself", allowed)] {
+        let name = format!("{} flows: flows that OVS-DPDK's datapath {name}", count(world.vms));
+        report.fact(CHART, &name, flows, "flows");
+    }
+    ensure!(again || ovs.received()? < ONCE as u64, "OVS-DPDK: all packets were read before the last window was over");
     // What polls on the same core must be gone before the others run.
     drop(ovs);
     let engine = std::cell::RefCell::new(loaded.engine);

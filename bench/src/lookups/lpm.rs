@@ -15,6 +15,11 @@ use std::collections::HashSet;
 use std::time::Instant;
 use tables::fast::lpm::LpmTable;
 
+/// The chart of a full IPv4 table.
+pub const IPV4: &str = "lpm, IPv4, one table";
+/// The chart of a full IPv6 table.
+pub const IPV6: &str = "lpm, IPv6, one table";
+
 /// Addresses that are asked for, round and round.
 const ASKED: usize = 1 << 20;
 /// Keys of a step, hot when its time starts.
@@ -72,7 +77,7 @@ fn ipv4(eal: Option<&Eal>, routes: &[(u32, u8)], options: &Options, report: &mut
         fib.lookup(&mut asked.clone(), &mut out);
         ensure!(out == hops(&table, &keys), "rte_fib and ours give different next hops");
     }
-    let mut contest = Contest::new("lpm, IPv4, one table", "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+    let mut contest = Contest::new(IPV4, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
     if let Some(fib) = &fib {
         let (mut at, mut hot, mut out) = (0, vec![0; STEP], vec![0; STEP]);
         contest.entrant("rte_fib", move || {
@@ -140,7 +145,7 @@ fn ipv6(eal: Option<&Eal>, routes: &[(u128, u8)], options: &Options, report: &mu
         }
         None => None,
     };
-    let mut contest = Contest::new("lpm, IPv6, one table", "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+    let mut contest = Contest::new(IPV6, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
     if let Some(fib) = &fib {
         let (mut at, mut hot, mut out) = (0, vec![[0; 16]; STEP], vec![0; STEP]);
         contest.entrant("rte_fib6", move || {

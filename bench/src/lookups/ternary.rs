@@ -16,8 +16,24 @@ use std::time::Instant;
 use tables::fast::KeyPlace;
 use tables::fast::ternary::TernaryTable;
 
+/// Where the times of changes are in the report.
+pub const CHANGES: &str = "ternary, one rule added or removed";
+
+/// Which headers are classified.
+pub const TRACES: [&str; 2] = ["headers of rules", "random headers"];
+
+/// The chart of such headers.
+pub fn chart(trace: &str) -> String {
+    format!("ternary, {trace}")
+}
+
+/// The name of a figure of [`CHANGES`].
+pub fn change(set: &str, change: &str, quantile: &str) -> String {
+    format!("{set}: {change}, {quantile}")
+}
+
 /// ClassBench's sets.
-const SETS: [&str; 3] = ["acl1_10k", "fw1_10k", "ipc1_10k"];
+pub const SETS: [&str; 3] = ["acl1_10k", "fw1_10k", "ipc1_10k"];
 
 /// Headers that are classified, round and round.
 const HEADERS: usize = 1 << 16;
@@ -66,26 +82,26 @@ fn classbench(
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let (mut table, loading) = load(&places(None), 2, rules.iter().map(packed).collect(), &mut rng);
     report.note(format!("ternary, {set}: {} rules, loaded one by one in random order: {loading}", rules.len()));
-    report.note(format!("ternary, {set}: {}", changes(&mut table, &rules, &mut rng)));
+    changes(&mut table, &rules, &mut rng, set, report);
     let acl = eal.map(|eal| Acl::build(eal, &rules)).transpose()?;
-    for trace in ["headers of rules", "random headers"] {
-        let headers: Vec<Header> = (0..HEADERS)
-            .map(|_| {
-                if trace == "random headers" {
-                    random(&mut rng)
-                } else {
-                    corner(&rules[rng.usize(..rules.len())], &mut rng)
-                }
-            })
-            .collect();
+    for trace in TRACES {
+        let headers: Vec<Header> =
+            (0..HEADERS)
+                .map(|_| {
+                    if trace == TRACES[1] {
+                        random(&mut rng)
+                    } else {
+                        corner(&rules[rng.usize(..rules.len())], &mut rng)
+                    }
+                })
+                .collect();
         let keys: Vec<u64> = headers.iter().flat_map(|h| key(h).into_iter().take(2)).collect();
         let found = classify(&table, &keys, 2);
         for (header, found) in headers.iter().zip(&found).step_by(64) {
             let first = rules.iter().position(|rule| matches(rule, header)).map_or(0, |at| at as u32 + 1);
             ensure!(*found == first, "tables::fast::ternary: {header:?} hits rule {first} of {set}, not {found}");
         }
-        let chart = format!("ternary, {trace}");
-        let mut contest = Contest::new(&chart, "rules", set, Unit::MillionsPerSecond);
+        let mut contest = Contest::new(&chart(trace), "rules", set, Unit::MillionsPerSecond);
         contest.entrant("terrace", || batches(&table, &keys, 2));
         let acl_keys: Vec<AclKey> = headers.iter().map(acl_key).collect();
         if let Some(acl) = &acl {
@@ -186,8 +202,8 @@ fn load(places: &[KeyPlace], words: usize, rules: Vec<Vec<u64>>, rng: &mut fastr
     (table, format!("insert {}", quantiles(took)))
 }
 
-/// Removes rules and adds them again, one at a time. Says what each took.
-fn changes(table: &mut TernaryTable, rules: &[Rule], rng: &mut fastrand::Rng) -> String {
+/// Removes rules and adds them again, one at a time, and reports what each took.
+fn changes(table: &mut TernaryTable, rules: &[Rule], rng: &mut fastrand::Rng, set: &str, report: &mut Report) {
     let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
     for _ in 0..20_000 {
         let at = rng.usize(..rules.len());
@@ -199,13 +215,23 @@ fn changes(table: &mut TernaryTable, rules: &[Rule], rng: &mut fastrand::Rng) ->
         table.insert(&key, priority, at as u64, &value);
         inserts.push(start.elapsed().as_secs_f64() * 1e6);
     }
-    format!("delete {}; insert {}", quantiles(deletes), quantiles(inserts))
+    for (name, times) in [("delete", &mut deletes), ("insert", &mut inserts)] {
+        times.sort_by(f64::total_cmp);
+        for (quantile, part) in [("median", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
+            report.fact(CHANGES, &change(set, name, quantile), at(times, part), "us");
+        }
+    }
 }
 
 fn quantiles(mut times: Vec<f64>) -> String {
     times.sort_by(f64::total_cmp);
-    let at = |part: f64| times.get((times.len() as f64 * part) as usize).copied().unwrap_or(0.0);
-    format!("{:.2} us in the median, {:.2} us p99, {:.1} us p99.9", at(0.5), at(0.99), at(0.999))
+    let [median, p99, p999] = [0.5, 0.99, 0.999].map(|part| at(&times, part));
+    format!("{median:.2} us in the median, {p99:.2} us p99, {p999:.1} us p99.9")
+}
+
+/// The time within which this part of all changes was done.
+fn at(sorted: &[f64], part: f64) -> f64 {
+    sorted.get((sorted.len() as f64 * part) as usize).copied().unwrap_or(0.0)
 }
 
 /// Classifies all keys in batches, and looks at what is found. Gives the number of keys.

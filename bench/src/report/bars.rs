@@ -1,8 +1,9 @@
 //! The bars: what the project wants to reach, as ratios within one run, and whether this run reached it.
 
 use super::Report;
+use crate::lookups::{lpm, ternary};
 use crate::world::{Choice, Layout};
-use crate::{forward, memif, switches, workers};
+use crate::{compile, forward, memif, switches, updates, workers};
 use serde::{Deserialize, Serialize};
 
 /// Whether a bar was reached.
@@ -63,6 +64,8 @@ pub fn bars(report: &Report) -> Vec<Bar> {
     });
     let p999 = report.value(memif::GROUP, "half load, there and back, p99.9");
     bars.push(Bar::at_most("memif, half load: p99.9 there and back, us", 50.0, p999));
+    let median = report.value(compile::GROUP, compile::MEDIAN);
+    bars.push(Bar::at_most("terrace compile, gateway.p4, from start to end, ms", 50.0, median));
     bars
 }
 
@@ -82,21 +85,35 @@ fn lookups(report: &Report) -> Vec<Bar> {
             bars.push(against(chart, x, "rte_hash", 1.3));
         }
     }
-    // Charts of routes and rules have as many points as there are data sets.
-    for (begin, peer, wanted) in [("lpm", "rte_fib", 0.9), ("lpm", "rte_fib6", 1.5), ("ternary", "rte_acl", 0.8)] {
-        let charts = report.outcomes.iter().filter(|o| o.chart.to_lowercase().starts_with(begin));
-        let both = charts.filter(|o| o.entry(peer).is_some());
-        let found: Vec<Bar> = both.map(|o| against(&o.chart, &o.x, peer, wanted)).collect();
-        if found.is_empty() {
-            bars.push(Bar::at_least(&format!("{begin}: terrace / {peer}"), wanted, None));
+    // The point of a chart of routes is how many the data set has.
+    for (chart, peer, wanted) in [(lpm::IPV4, "rte_fib", 0.9), (lpm::IPV6, "rte_fib6", 1.5)] {
+        let x = report.outcomes.iter().find(|o| o.chart == chart).map_or("all routes", |o| &o.x);
+        bars.push(against(chart, x, peer, wanted));
+    }
+    for set in ternary::SETS {
+        for trace in ternary::TRACES {
+            bars.push(against(&ternary::chart(trace), set, "rte_acl", 0.8));
         }
-        bars.extend(found);
+        let p99 = |change| report.value(ternary::CHANGES, &ternary::change(set, change, "p99"));
+        let slower = p99("insert").zip(p99("delete")).map(|(insert, delete)| insert.max(delete));
+        bars.push(Bar::at_most(&format!("ternary, {set}: p99 of a change, us"), 50.0, slower));
     }
     let bulk = ours(report, "exact, 8-byte keys, inserts in bulk", "1M");
-    bars.push(Bar::at_least("exact, inserts in bulk, 1M entries, M/s", 2.0, bulk));
+    bars.push(Bar::at_least("exact table alone, 1M: inserts in bulk, M/s", 2.0, bulk));
     let single = ours(report, "exact, 8-byte keys, one insert and one delete", "1M");
-    bars.push(Bar::at_least("exact, inserts and deletes one at a time, 1M entries, M/s", 0.3, single));
+    bars.push(Bar::at_least("exact table alone, 1M: inserts and deletes one at a time, M/s", 0.3, single));
+    bars.extend(updates(report));
     bars
+}
+
+/// How fast entries come and go while another core looks up.
+fn updates(report: &Report) -> Vec<Bar> {
+    let group = updates::group(updates::JUDGED);
+    let wanted = [2.0, 2.0, 0.3, 0.3];
+    let bar = |(name, wanted): (&&str, f64)| {
+        Bar::at_least(&format!("{group}: {name}, M/s"), wanted, report.value(&group, name))
+    };
+    updates::RATES.iter().zip(wanted).map(bar).collect()
 }
 
 /// The best of our entrants at a point of a chart: `terrace`, with or without more words.

@@ -1,11 +1,12 @@
 //! DPDK's testpmd, which exchanges MAC addresses: the floor of pure packet I/O, without lookups. Packets from a capture file in memory.
 
+use crate::leftovers::{Leftover, Process, What};
 use crate::ring::Template;
 use crate::systems::{capture, threads};
 use crate::world::Flow;
 use anyhow::{Context, ensure};
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Runs it on `core` for so many seconds, and gives the packets that left in each.
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 /// It is not installed, or does not run.
 pub fn run(template: &Template, flows: &[Flow], core: usize, seconds: usize) -> anyhow::Result<Vec<f64>> {
     let path = std::env::temp_dir().join(format!("terrace-bench-testpmd-{}.pcap", std::process::id()));
+    let _removed = Leftover::new(What::Path(path.clone()));
     capture::write(&path, flows.iter().map(|flow| template.packet(*flow)))?;
     let other = if core == 0 { 1 } else { 0 };
     let mut command = Command::new("taskset");
@@ -22,21 +24,15 @@ pub fn run(template: &Template, flows: &[Flow], core: usize, seconds: usize) -> 
     command.arg(format!("--vdev=net_pcap0,rx_pcap={},infinite_rx=1", path.display()));
     let buffers = (flows.len() * 2).max(32_768).to_string();
     command.args(["--", "--forward-mode=macswap", "--stats-period=1", "--total-num-mbufs", &buffers]);
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut child = child.context("dpdk-testpmd (Debian: dpdk)")?;
-    let rates = read(&mut child, seconds);
-    let _ = child.kill();
-    let _ = child.wait();
-    let _ = std::fs::remove_file(&path);
-    let rates = rates?;
+    let child = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()));
+    let rates = read(&mut child.context("taskset")?, seconds)?;
     ensure!(rates.len() == seconds, "dpdk-testpmd ended early: are there enough huge pages?");
     Ok(rates)
 }
 
 /// The rates that it prints once a second, as packets a second of its worker's processor time; the first two do not count.
-fn read(child: &mut Child, seconds: usize) -> anyhow::Result<Vec<f64>> {
-    let process = child.id();
-    let output = child.stdout.take().context("its output")?;
+fn read(process: &mut Process, seconds: usize) -> anyhow::Result<Vec<f64>> {
+    let output = process.child.stdout.take().context("its output")?;
     let mut rates = Vec::new();
     let mut before: Option<(Instant, Duration)> = None;
     for line in BufReader::new(output).lines() {
@@ -44,7 +40,7 @@ fn read(child: &mut Child, seconds: usize) -> anyhow::Result<Vec<f64>> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some(at) = words.iter().position(|word| *word == "Tx-pps:") else { continue };
         let rate: f64 = words.get(at + 1).and_then(|rate| rate.parse().ok()).unwrap_or(0.0);
-        let worker = threads::find(process, "rte-worker").context("no worker")?;
+        let worker = threads::find(process.child.id(), "rte-worker").context("no worker")?;
         let now = (Instant::now(), worker.time()?);
         if let Some((instant, used)) = before.replace(now) {
             let share = (now.1 - used).as_secs_f64() / (now.0 - instant).as_secs_f64().max(1e-9);

@@ -10,11 +10,14 @@ use crate::machine;
 use crate::ring::Template;
 use crate::run::{Clock, Work};
 use crate::world::{Flows, GATEWAY, OWN_MAC, ROUTER_MAC, Route, World};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::hint::black_box;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// Packets of a step.
 const STEP: u32 = 200_000;
@@ -48,6 +51,7 @@ unsafe extern "C" {
         values: *const u8,
         value_len: u32,
         count: u32,
+        done: *mut u32,
     ) -> c_int;
     fn tb_xdp_run(
         xdp: *mut c_void,
@@ -63,7 +67,7 @@ unsafe extern "C" {
 }
 
 /// The map of a kind of entry.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum Map {
     Routes,
     Vms,
@@ -109,12 +113,15 @@ impl Xdp {
         };
         setup.template_packet.copy_from_slice(packet.get(..HEADERS).context("packets have all headers")?);
         let path = CString::new(object.as_os_str().as_bytes())?;
-        let mut error = 0;
-        // SAFETY: a string and a setup in the C layer's form, both alive during the call.
-        let loaded = unsafe { tb_xdp_open(path.as_ptr(), &setup, &mut error) };
-        if loaded.is_null() {
-            bail!("XDP: the program cannot be loaded: {} (not root?)", std::io::Error::from_raw_os_error(error));
-        }
+        let mut open = || {
+            let mut error = 0;
+            // SAFETY: a string and a setup in the C layer's form, both alive during the call.
+            let loaded = unsafe { tb_xdp_open(path.as_ptr(), &setup, &mut error) };
+            if loaded.is_null() { Err(error) } else { Ok(loaded) }
+        };
+        let loaded = patiently(&mut open)
+            .map_err(io::Error::from_raw_os_error)
+            .context("XDP: the program cannot be loaded, or its maps cannot be made (not root?)")?;
         let xdp = Xdp { loaded, packet };
         xdp.fill_world(world)?;
         xdp.fill_flows(flows, template)?;
@@ -202,7 +209,7 @@ impl Xdp {
                 &mut verdict,
             )
         };
-        ensure!(error == 0, "XDP: the test run fails: {}", std::io::Error::from_raw_os_error(-error));
+        ensure!(error == 0, "XDP: the test run fails: {}", io::Error::from_raw_os_error(-error));
         out.truncate(len as usize);
         Ok((verdict, out))
     }
@@ -241,14 +248,36 @@ impl<'x> Entries<'x> {
         let count = self.keys.len() / self.key_len;
         let (key_len, value_len) = (self.key_len as u32, self.value_len as u32);
         let (keys, values) = (self.keys.as_ptr(), self.values.as_ptr());
-        // SAFETY: the program is loaded, and both arrays have `count` elements of these lengths.
-        let error =
-            unsafe { tb_xdp_fill(self.xdp.loaded, self.map as c_int, keys, key_len, values, value_len, count as u32) };
-        ensure!(error == 0, "XDP: a map refuses an entry: {}", std::io::Error::from_raw_os_error(-error));
+        let mut done = 0;
+        let mut fill = || {
+            let (xdp, map) = (self.xdp.loaded, self.map as c_int);
+            // SAFETY: the program is loaded, and both arrays have `count` elements of these lengths.
+            match unsafe { tb_xdp_fill(xdp, map, keys, key_len, values, value_len, count as u32, &mut done) } {
+                0 => Ok(()),
+                error => Err(-error),
+            }
+        };
+        let filled = patiently(&mut fill).map_err(io::Error::from_raw_os_error);
+        filled.with_context(|| format!("XDP: the map {:?} refuses entry {} of {count}", self.map, done))?;
         self.keys.clear();
         self.values.clear();
         Ok(())
     }
+}
+
+/// Tries again for a while when memory is short. For entries of an LPM_TRIE the kernel takes only what is free at once: it does not wait
+/// for what the page cache would give up. A process that asks for memory does make it give up some.
+fn patiently<T>(attempt: &mut dyn FnMut() -> Result<T, c_int>) -> Result<T, c_int> {
+    for _ in 0..50 {
+        match attempt() {
+            Err(libc::ENOMEM) => {
+                black_box(vec![1u8; 64 << 20]);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            result => return result,
+        }
+    }
+    attempt()
 }
 
 /// A VNI as it stands in a packet.

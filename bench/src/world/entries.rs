@@ -73,6 +73,14 @@ impl Entries {
         Ok(Entries { world, tables })
     }
 
+    /// The table of VMs.
+    pub fn vm_table(&self) -> ir::TableId {
+        match &self.tables {
+            Tables::Overlay { vm, .. } => vm.id,
+            Tables::Gateway(tables) => tables.vm.id,
+        }
+    }
+
     /// Calls `write` with batches that together are the whole world, and says how far it is: entries so far.
     ///
     /// # Errors

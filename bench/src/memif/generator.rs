@@ -1,0 +1,130 @@
+//! The process that sends packets, takes them back and looks at each.
+
+use super::times::Times;
+use super::{Found, LOOK, WORLD, open, settle};
+use crate::machine;
+use crate::ring::Template;
+use crate::world::{Choice, Flows};
+use anyhow::Context;
+use io::dpdk::DpdkPort;
+use io::{Outgoing, Port};
+use packet::{Batch, Packet, PortId};
+use std::time::{Duration, Instant};
+
+/// Packets under way at full load.
+const UNDER_WAY: u64 = 1024;
+
+/// Packets that are sent together.
+const BURST: usize = 32;
+
+/// Where a packet carries the time it left at, in bytes: the payload of 64-byte frames.
+const STAMP: usize = 96;
+
+/// Until both processes have touched all their memory; what leaves before is accounted for, and measured by nobody.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// After this long without a packet, no more are expected.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// A round of the generator that takes longer than this was stopped by somebody: a full one takes a few microseconds.
+const PAUSE: Duration = Duration::from_micros(20);
+
+/// Sends for so many seconds: at `rate` packets a second, or (0) as many as come back.
+pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
+    let mut port = open("client", socket)?;
+    settle(&mut port, LOOK[1])?;
+    let mut traffic = Traffic::new()?;
+    let never_stopped = machine::never_stopped();
+    let mut found = Found { never_stopped, ..Found::default() };
+    let (start, mut batch) = (Instant::now(), Batch::new());
+    let end = start + WARM_UP + Duration::from_secs_f64(seconds);
+    let (mut now, mut quiet) = (start, start);
+    let mut measuring = None;
+    while now < end || now - quiet < QUIET {
+        let due = if rate > 0.0 { ((now - start).as_secs_f64() * rate) as u64 } else { found.back + UNDER_WAY };
+        if now < end && due >= found.sent + BURST as u64 {
+            found.sent += traffic.send(&mut port, start)?;
+        }
+        batch.clear();
+        if port.receive(PortId(1), &mut batch)? > 0 {
+            quiet = now;
+            traffic.look(&batch, start, &mut found);
+        }
+        let round = now.elapsed();
+        now += round;
+        if measuring.is_none() && now - start >= WARM_UP {
+            measuring = Some((found.back, machine::kept_waiting()));
+        } else if measuring.is_some() && now < end && round >= PAUSE {
+            found.pauses += 1;
+            found.paused += round.as_secs_f64();
+            found.longest_pause = found.longest_pause.max(round.as_secs_f64());
+        }
+        if let (Some((back, waited)), true) = (measuring, now >= end && found.rate == 0.0) {
+            found.rate = (found.back - back) as f64 / (now - start - WARM_UP).as_secs_f64();
+            found.kept_waiting = (machine::kept_waiting() - waited).as_secs_f64();
+        }
+    }
+    found.not_sent = port.counters().drops.total().packets;
+    found.times = [0.5, 0.99, 0.999].map(|part| traffic.times.percentile(part));
+    found.longest = traffic.times.longest as f64;
+    found.samples = traffic.times.total;
+    println!("{}", serde_json::to_string(&found)?);
+    Ok(())
+}
+
+/// Packets on their way out, and what is known of those that came back.
+struct Traffic {
+    packets: Vec<Packet>,
+    template: Template,
+    flows: Flows,
+    /// The server of each VM, by number.
+    servers: Vec<[u8; 4]>,
+    times: Times,
+}
+
+impl Traffic {
+    fn new() -> anyhow::Result<Traffic> {
+        let template = Template::new(64);
+        let flows = Flows::new(&WORLD, Choice::Uniform, 1 << 16, 1);
+        let packet = template.packet(*flows.all().first().context("flows")?);
+        let packets: Result<Vec<Packet>, _> = (0..BURST).map(|_| Packet::from_bytes(&packet)).collect();
+        let servers = (0..WORLD.vms).map(|number| WORLD.vm(number).server.to_be_bytes()).collect();
+        Ok(Traffic { packets: packets?, template, flows, servers, times: Times::new() })
+    }
+
+    /// Sends the next packets, all with the time now. Returns how many the port took.
+    fn send(&mut self, port: &mut DpdkPort, start: Instant) -> anyhow::Result<u64> {
+        for packet in &mut self.packets {
+            self.template.write(self.flows.next_flow(), packet.bytes_mut());
+        }
+        let now = start.elapsed().as_nanos() as u64;
+        for packet in &mut self.packets {
+            packet.bytes_mut()[STAMP..STAMP + 8].copy_from_slice(&now.to_be_bytes());
+        }
+        let packets: Vec<&Packet> = self.packets.iter().collect();
+        Ok(port.send(&mut Outgoing::copies_of(&packets)) as u64)
+    }
+
+    /// Counts what came back, and looks whether it goes to its VM's server.
+    fn look(&mut self, batch: &Batch, start: Instant, found: &mut Found) {
+        let now = start.elapsed().as_nanos() as u64;
+        for packet in batch.packets() {
+            let bytes = packet.bytes();
+            found.back += 1;
+            let (Some(server), Some(number), Some(stamp)) =
+                (bytes.get(30..34), bytes.get(68..70), bytes.get(STAMP..).and_then(<[u8]>::first_chunk::<8>))
+            else {
+                found.wrong += 1;
+                continue;
+            };
+            let number = usize::from(u16::from_be_bytes([number[0], number[1]]));
+            if self.servers.get(number).is_none_or(|right| right != server) {
+                found.wrong += 1;
+            }
+            let left = u64::from_be_bytes(*stamp);
+            if u128::from(left) >= WARM_UP.as_nanos() {
+                self.times.add(now.saturating_sub(left));
+            }
+        }
+    }
+}
