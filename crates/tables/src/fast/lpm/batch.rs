@@ -146,9 +146,9 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
                 (Some(directory), _) if count >= SAME && same_exact(keys, table.exact_words, words) => {
                     let Some(slot) = directory.find(&keys[..table.exact_words]) else { continue };
                     let root = Root::of_line(&view, table, &table.formats, &directory.lines[slot]);
-                    for index in 0..count * A::WORDS {
+                    for (index, to) in addresses[..count * A::WORDS].iter_mut().enumerate() {
                         let (key, word) = (index / A::WORDS, index % A::WORDS);
-                        addresses[index].write(keys[key * words + table.exact_words + word]);
+                        to.write(keys[key * words + table.exact_words + word]);
                     }
                     let addresses = addresses.as_ptr().cast();
                     start(lanes, &view, &root, (addresses, table.lpm_bits), out.as_mut_ptr(), count);

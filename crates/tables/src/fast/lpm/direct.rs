@@ -181,7 +181,8 @@ impl<A: Address> Painter<'_, A> {
         let slots = first.max(self.range.start) - first..self.range.end.min(first + (1 << (BITS - depth))) - first;
         // Slots that say the same are painted together: from `from` on, `said`.
         let (mut from, mut said) = (first + (slots.start >> left << left), above);
-        for slot in slots.start >> left..=(slots.end - 1) >> left {
+        let end = ((slots.end - 1) >> left) + 1;
+        for slot in slots.start >> left..end {
             let (number, child) = node::slot(&self.forest.pool, at, slot as u64);
             let number = if number == 0 { above } else { number };
             let start = first + (slot << left);
@@ -195,7 +196,7 @@ impl<A: Address> Painter<'_, A> {
                 from = start + (1 << left);
             }
         }
-        self.fill(from..first + (((slots.end - 1) >> left) + 1 << left), said);
+        self.fill(from..first + (end << left), said);
     }
 
     /// A node of which each entry has several slots: they may all say the same.

@@ -375,11 +375,11 @@ fn entries_for_24_bits_follow() {
         while round < 1_500.max(values + values / 8) {
             let (address, len) = prefix(&mut dice);
             pair.insert(0, address, len, &round.wrapping_mul(11).rem_euclid(values).to_le_bytes());
-            if round % 3 == 0 {
+            if round.is_multiple_of(3) {
                 let (address, len) = prefix(&mut dice);
                 pair.remove(0, address, len);
             }
-            if round % 97 == 0 && (round < 2_000 || round % 1_940 == 0) {
+            if round.is_multiple_of(97) && (round < 2_000 || round.is_multiple_of(1_940)) {
                 pair.check(&near(&mut dice, 150));
             }
             most = most.max(pair.model.prefixes.len());
