@@ -18,6 +18,9 @@ const MIN_VALUE: usize = 4;
 /// A value that must be cut off has at least so much room in the slot, so that short ones needn't be spilled.
 const MIN_INLINE: usize = 8;
 
+/// Bytes of a table up to which it is not filled.
+pub(super) const SMALL: usize = 256 << 10;
+
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// The highest bit of each byte that is 0. Exact for each byte, so that a slot that holds nothing is never taken for one that holds what is
@@ -85,25 +88,34 @@ impl Geometry {
     ///
     /// With two choices and displacement a table can be filled to 0.897, 0.959, 0.980 of its slots with 2, 3, 4 in a bucket
     /// (Walzer, "Load thresholds for cuckoo hashing with overlapping blocks", 2018, table for k = 2); near these, insertions take
-    /// long and fewer entries are in their first bucket.
+    /// long and fewer entries are in their first bucket. As long as memory doesn't matter, half of the slots stay free: then nearly all
+    /// entries are in their first.
     pub(super) fn limit(&self, buckets: usize) -> usize {
-        let percent = match self.slots {
-            2 => 82,
-            3 => 90,
-            _ => 90,
-        };
-        // In few buckets chance is unkind.
-        let percent = if buckets < 256 { percent * 4 / 5 } else { percent };
-        buckets * self.slots * percent / 100
+        let half = buckets.min(self.small()) * self.slots / 2;
+        half.max(if buckets > self.small() { self.full(buckets) } else { 0 })
     }
 
     /// The fewest buckets whose limit is at least `entries`.
     pub(super) fn buckets_for(&self, entries: usize) -> usize {
-        let mut buckets = entries / self.slots + 4;
-        while self.limit(buckets) < entries {
-            buckets += (buckets / 512).max(1);
+        if entries <= self.limit(self.small()) {
+            return (2 * entries).div_ceil(self.slots);
         }
-        buckets
+        let least = (entries * 100 / (self.slots * self.percent())).max(self.small() + 1);
+        (least..).find(|buckets| self.limit(*buckets) >= entries).unwrap_or(least)
+    }
+
+    /// The most buckets of a table that stays half empty: a quarter of a second-level cache of 1 MiB.
+    fn small(&self) -> usize {
+        SMALL / self.bytes()
+    }
+
+    /// Entries of a large table that is full.
+    fn full(&self, buckets: usize) -> usize {
+        buckets * self.slots * self.percent() / 100
+    }
+
+    fn percent(&self) -> usize {
+        if self.slots == 2 { 82 } else { 90 }
     }
 }
 
@@ -123,7 +135,7 @@ fn cut_values(key: usize) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Geometry, LINE};
+    use super::{Geometry, LINE, SMALL};
 
     /// Nothing overlaps, nothing leaves the bucket, and what is read in words stays inside of it too.
     #[test]
@@ -137,7 +149,11 @@ mod tests {
                 assert_eq!(g.spills, g.inline < longest);
                 assert!(g.value >= 4 && g.keys + g.key >= 8, "{key_bits} {longest} {g:?}");
                 assert_eq!(g.key * 8 + g.shift as usize, g.words * 64);
-                assert!(g.limit(g.buckets_for(1000)) >= 1000);
+                for entries in [0, 1, 1000, g.limit(SMALL / g.bytes()), g.limit(SMALL / g.bytes()) + 1, 50_000] {
+                    let buckets = g.buckets_for(entries);
+                    assert!(g.limit(buckets) >= entries, "{entries} {g:?}");
+                    assert!(buckets == 0 || g.limit(buckets - 1) < entries, "{entries} {g:?}");
+                }
             }
         }
     }

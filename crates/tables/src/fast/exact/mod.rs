@@ -3,7 +3,8 @@
 //! Entries lie in buckets of one cache line, keys and values included ([`geometry`]). A hash gives each key two buckets
 //! ([`hash`], [`split`]); two of three are in the first of theirs, so a lookup touches 1.3 lines ([`probe`]). An entry whose buckets are both
 //! full makes others move ([`displace`]). The table grows bucket by bucket, as entries come ([`growth`]): it is more than nine
-//! tenths full at any size, and no insertion takes long. Values that are too long for a slot lie elsewhere ([`spill`]).
+//! tenths full, but for small ones, which stay half empty; and no insertion takes long. Values that are too long for a slot lie elsewhere
+//! ([`spill`]). Many keys are looked up in vectors where the processor has them ([`lanes`], [`pattern`]).
 //!
 //! Keys that should find no place at all go to a plain hash map, the stash. The secrets of the hash being random, that is next to impossible
 //! for any set of keys; but were it to happen, everything would still be right, and only slower.
@@ -13,6 +14,9 @@ mod displace;
 mod geometry;
 mod growth;
 mod hash;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+mod pattern;
 mod probe;
 mod spill;
 mod split;
@@ -23,6 +27,7 @@ use bucket::{Buckets, Slot};
 use displace::Visit;
 use geometry::Geometry;
 use hash::{Seeds, tag};
+use pattern::Pattern;
 use spill::Spill;
 use split::Split;
 use std::collections::HashMap;
@@ -34,6 +39,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug)]
 pub struct ExactTable {
     buckets: Buckets,
+    pattern: Pattern,
     seeds: Seeds,
     split: Split,
     len: usize,
@@ -59,6 +65,7 @@ impl ExactTable {
         let geometry = Geometry::new(key_bits, longest_value);
         ExactTable {
             buckets: Buckets::new(geometry),
+            pattern: Pattern::new(&geometry),
             seeds: Seeds::random(),
             split: Split::default(),
             len: 0,
@@ -92,6 +99,7 @@ impl ExactTable {
         let stash = self.stash.len() * entry;
         let search = self.visits.capacity() * size_of::<Visit>();
         let all = self.buckets.memory_bytes() + self.moving.memory_bytes() + self.spill.memory_bytes();
+        let all = all + self.pattern.memory_bytes();
         size_of::<ExactTable>() + all + stash + search
     }
 

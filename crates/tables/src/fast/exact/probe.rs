@@ -1,8 +1,8 @@
 //! Lookups of many keys: memory is asked for long before it is needed, and no branch depends on what is found.
 //!
 //! For each key: hash, and ask for its first bucket ([`AHEAD`] keys ahead of the comparison). Compare tags of all slots at once, then
-//! one key. Whoever isn't in its first bucket (about one in three) goes to a list, and its second bucket is asked for. At
-//! the end the list is gone through.
+//! one key. Whoever isn't in its first bucket (about one in three of a large table) goes to a list, and its second bucket is asked for. At
+//! the end the list is gone through. This is the way for all processors; [`super::lanes`] goes it in vectors, where there are some.
 #![allow(unsafe_code)]
 
 use super::ExactTable;
@@ -16,7 +16,7 @@ const AHEAD: usize = 48;
 /// Keys after which the second buckets of those that need them are asked for.
 const BLOCK: usize = 16;
 /// Keys that are gone through together.
-const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 256;
 
 impl ExactTable {
     /// Looks up many keys, one after the other in `keys`, each of as many words as the table's keys have. `out` receives for each
@@ -33,16 +33,35 @@ impl ExactTable {
             out.len(),
             keys.len()
         );
+        self.look_up(keys, out, has_lanes());
+    }
+
+    /// As `lookup_batch`; `lanes` says whether in vectors, which the processor must have.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+    pub(super) fn look_up(&self, keys: &[u64], out: &mut [*const u8], lanes: bool) {
         if self.split.buckets() == 0 {
             return out.fill(null());
         }
-        for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
+        let words = self.buckets.geometry.words;
+        for start in (0..out.len()).step_by(CHUNK) {
+            let end = out.len().min(start + CHUNK);
+            let (keys, out) = (&keys[start * words..end * words], &mut out[start..end]);
+            #[cfg(target_arch = "x86_64")]
+            if lanes {
+                assert!(has_lanes() && keys.len() == out.len() * words);
+                // SAFETY: just checked, and there are buckets.
+                unsafe { super::lanes::lookup(self, keys, out) };
+                continue;
+            }
             match words {
                 1 => lookup::<1>(self, keys, out),
                 2 => lookup::<2>(self, keys, out),
                 3 => lookup::<3>(self, keys, out),
                 _ => lookup::<0>(self, keys, out),
             }
+        }
+        if self.buckets.geometry.spills {
+            self.resolve(out);
         }
         if !self.stash.is_empty() {
             self.look_into_stash(keys, out);
@@ -64,6 +83,23 @@ impl ExactTable {
         prefetch(start, self.buckets.geometry.lines);
     }
 
+    /// Follows values that are spilled to where they are.
+    fn resolve(&self, out: &mut [*const u8]) {
+        let inline = self.buckets.geometry.inline;
+        let (cells, cell_bytes) = self.spill.cells();
+        for value in out.iter_mut().filter(|value| !value.is_null()) {
+            // SAFETY: it is the value of a slot, behind whose `inline` bytes there is the mark; if it is set, the first four bytes
+            // are the number of a cell.
+            unsafe {
+                if *value.add(inline) != 0 {
+                    let cell = u32::from_le_bytes(value.cast::<[u8; 4]>().read());
+                    *value = cells.add(cell as usize * cell_bytes);
+                    prefetch(*value, 1);
+                }
+            }
+        }
+    }
+
     #[cold]
     fn look_into_stash(&self, keys: &[u64], out: &mut [*const u8]) {
         for (key, out) in keys.chunks(self.buckets.geometry.words).zip(out) {
@@ -72,6 +108,15 @@ impl ExactTable {
             }
         }
     }
+}
+
+/// Whether the processor can look up in vectors.
+#[inline(always)]
+pub(super) fn has_lanes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return super::lanes::available();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -127,12 +172,6 @@ fn lookup_chunk<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*co
     }
     for at in waiting[..waits].iter().map(|at| usize::from(*at)) {
         out[at] = probe.find(out[at], hashes[at], keys, at);
-    }
-    if probe.geometry.spills {
-        let (cells, cell_bytes) = table.spill.cells();
-        for out in out.iter_mut().filter(|out| !out.is_null()) {
-            *out = probe.resolve(*out, cells, cell_bytes);
-        }
     }
 }
 
@@ -211,27 +250,11 @@ impl<'a, const W: usize> Probe<'a, W> {
         }
         differ == 0
     }
-
-    /// Where a value is that may be spilled.
-    #[inline(always)]
-    fn resolve(&self, value: *const u8, cells: *const u8, cell_bytes: usize) -> *const u8 {
-        // SAFETY: `value` is the value of a slot, behind whose `inline` bytes there is the mark; if it is set, the first four
-        // bytes are the number of a cell.
-        unsafe {
-            if *value.add(self.geometry.inline) == 0 {
-                return value;
-            }
-            let cell = u32::from_le_bytes(value.cast::<[u8; 4]>().read());
-            let start = cells.add(cell as usize * cell_bytes);
-            prefetch(start, 1);
-            start
-        }
-    }
 }
 
 /// Asks for cache lines: one, or a few.
 #[inline(always)]
-fn prefetch(start: *const u8, lines: usize) {
+pub(super) fn prefetch(start: *const u8, lines: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -10,6 +10,11 @@
 //!
 //! Whatever moves goes to the new bucket, which is the last one: a table has any number of buckets, and no step takes long.
 
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+#[cfg(target_arch = "x86_64")]
+pub(super) use lanes::SplitLanes;
+
 /// Buckets of a group, when there are twice as many groups as before.
 const GROUP: usize = 8;
 /// The hash bits that choose a bucket of a group, as a number: from the lowest, three for the old bucket, one for whether it is the new one in

@@ -1,6 +1,7 @@
 //! The table against a standard map.
 
 use super::ExactTable;
+use super::geometry::SMALL;
 use super::hash::{Seeds, tag};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -57,8 +58,12 @@ impl Pair {
     }
 
     fn look_up(&self, keys: &[Vec<u64>]) {
-        let mut out = vec![std::ptr::null(); keys.len()];
-        self.table.lookup_batch(&keys.concat(), &mut out);
+        let words = keys.concat();
+        let mut out = vec![std::ptr::dangling(); keys.len()];
+        self.table.lookup_batch(&words, &mut out);
+        let mut plain = vec![std::ptr::dangling(); keys.len()];
+        self.table.look_up(&words, &mut plain, false);
+        assert_eq!(out, plain, "in vectors, and one by one");
         for (key, out) in keys.iter().zip(out) {
             let expected = self.model.get(key);
             assert_eq!(expected.is_some(), !out.is_null(), "{key:?}");
@@ -139,6 +144,31 @@ fn all_widths() {
                 pair.remove(&key);
             }
             pair.look_up(&(0..90).map(|word| pair.key(word)).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Batches of any length, in tables of a near cache and larger ones, in which a third of the keys is missing; buckets of one to
+/// four lines, keys of one word and more.
+#[test]
+fn batches_of_any_length() {
+    let shapes = [(20, 5), (56, 13), (64, 8), (56, 40), (128, 9), (160, 8), (224, 4), (320, 13), (512, 13), (512, 32)];
+    for (key_bits, longest) in shapes.into_iter().chain([(56, 100), (512, 1000)]) {
+        for entries in [20, 900, 30_000] {
+            let mut pair = Pair::new(key_bits, longest);
+            let mut words = Words(9);
+            for word in 0..entries {
+                let (key, value) = (pair.key(word), words.value(longest));
+                pair.insert(&key, &value);
+            }
+            let bytes = pair.table.split.buckets() * pair.table.buckets.geometry.bytes();
+            assert_eq!(bytes > SMALL, entries == 30_000, "{key_bits} {longest} {entries}");
+            for len in (0..40).chain([63, 64, 65, 72, 255, 256, 257, 263, 511, 600]) {
+                let keys: Vec<_> = (0..len).map(|_| pair.key(words.below(entries as usize * 3 / 2) as u64)).collect();
+                pair.look_up(&keys);
+            }
+            pair.look_up(&vec![pair.key(3); 300]);
+            pair.look_up(&vec![pair.key(entries + 3); 300]);
         }
     }
 }

@@ -1,0 +1,109 @@
+//! [`SplitLanes`]: the choices of eight hashes at once (AVX-512).
+#![allow(unsafe_code)]
+
+use super::{GROUP, MEMBER, PLACES, Split};
+use std::arch::x86_64::*;
+
+/// For each size of a group and each place: the bucket of the group in the lower half of the byte, and in the upper half the one
+/// after the next step.
+static BOTH: [[u8; PLACES]; GROUP] = both();
+
+const fn both() -> [[u8; PLACES]; GROUP] {
+    let mut both = MEMBER;
+    let mut size = 0;
+    while size < GROUP {
+        let mut place = 0;
+        while place < PLACES {
+            both[size][place] |= MEMBER[(size + 1) % GROUP][place] << 4;
+            place += 1;
+        }
+        size += 1;
+    }
+    both
+}
+
+/// A [`Split`] in vectors.
+#[derive(Clone, Copy)]
+pub(in super::super) struct SplitLanes {
+    /// The bits that choose a group, and those where a step has been done.
+    mask: __m512i,
+    next_mask: __m512i,
+    done: __m512i,
+    bits: __m512i,
+    next_bits: __m512i,
+    /// The quarters of a row of [`BOTH`].
+    members: [__m512i; 4],
+}
+
+impl SplitLanes {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(in super::super) fn new(split: &Split) -> SplitLanes {
+        let all = |word: u32| _mm512_set1_epi64(i64::from(word));
+        let [level, next] = split.levels;
+        let row = &BOTH[level.size as usize % GROUP];
+        // SAFETY: a row has four times 64 bytes.
+        let quarter = |at: usize| unsafe { _mm512_loadu_si512(row.as_ptr().add(64 * at).cast()) };
+        SplitLanes {
+            mask: all((1 << level.bits) - 1),
+            next_mask: all((1 << next.bits) - 1),
+            done: all(split.done),
+            bits: all(level.bits),
+            next_bits: all(next.bits),
+            members: [quarter(0), quarter(1), quarter(2), quarter(3)],
+        }
+    }
+
+    /// The buckets that halves of hashes choose: [`Split::bucket`]. The upper halves of the words must be 0.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    pub(in super::super) fn buckets(&self, halves: __m512i) -> __m512i {
+        let all = |word: i64| _mm512_set1_epi64(word);
+        let done = _mm512_cmplt_epu64_mask(_mm512_and_si512(halves, self.mask), self.done);
+        let bits = _mm512_mask_mov_epi64(self.bits, done, self.next_bits);
+        let rest = _mm512_srlv_epi64(halves, bits);
+        let group = _mm512_and_si512(halves, _mm512_mask_mov_epi64(self.mask, done, self.next_mask));
+        // (rest & 15) | (top & 240), where the top is what is left beside the 15: a bitwise choice.
+        const CHOOSE: i32 = 0xca;
+        let place = _mm512_ternarylogic_epi64::<CHOOSE>(all(15), rest, _mm512_srli_epi64::<24>(halves));
+        let [a, b, c, d] = self.members;
+        let (low, high) = (_mm512_permutex2var_epi8(a, place, b), _mm512_permutex2var_epi8(c, place, d));
+        let members = _mm512_mask_mov_epi64(low, _mm512_test_epi64_mask(place, all(128)), high);
+        let members = _mm512_and_si512(_mm512_mask_srli_epi64::<4>(members, done, members), all(15));
+        _mm512_or_si512(_mm512_sllv_epi64(members, bits), group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Split, SplitLanes};
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    fn eight(split: &Split, halves: [u64; 8]) -> [u64; 8] {
+        let mut buckets = [0; 8];
+        // SAFETY: both arrays have eight words.
+        unsafe {
+            let halves = _mm512_loadu_si512(halves.as_ptr().cast());
+            _mm512_storeu_si512(buckets.as_mut_ptr().cast(), SplitLanes::new(split).buckets(halves));
+        }
+        buckets
+    }
+
+    #[test]
+    fn agrees_with_one_at_a_time() {
+        if !(is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512bw")) {
+            return;
+        }
+        let large = [1 << 20, (1 << 20) + 12_345, (1 << 21) - 1, (1 << 28) - 5];
+        for buckets in (1..400).chain(large) {
+            let split = Split::new(buckets);
+            for at in 0..500u32 {
+                let halves = std::array::from_fn(|lane| (at * 8 + lane as u32).wrapping_mul(0x9e37_79b1));
+                // SAFETY: the processor has what it is compiled for.
+                let got = unsafe { eight(&split, halves.map(u64::from)) };
+                assert_eq!(got, halves.map(|half| split.bucket(half) as u64), "{halves:x?} of {buckets}");
+            }
+        }
+    }
+}
