@@ -10,6 +10,7 @@ use crate::machine;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -32,8 +33,11 @@ impl What {
     fn undo(&self) {
         match self {
             What::Process(id) => {
-                // SAFETY: the process is a child that has not been waited for, so its number is its own.
-                unsafe { libc::kill(*id as libc::pid_t, libc::SIGKILL) };
+                // SAFETY: the process is a child that has not been waited for, so its number is its own. Nobody asks how it ended.
+                unsafe {
+                    libc::kill(*id as libc::pid_t, libc::SIGKILL);
+                    libc::waitpid(*id as libc::pid_t, std::ptr::null_mut(), 0);
+                }
             }
             What::Namespace(name) => {
                 let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
@@ -161,14 +165,48 @@ pub fn undo_on_signals() -> io::Result<()> {
         let mut byte = 0u8;
         // SAFETY: a place for one byte, and a descriptor that stays open.
         while unsafe { libc::read(ends[0], std::ptr::from_mut(&mut byte).cast(), 1) } != 1 {}
-        // Kept locked: nothing new can be made while this process ends.
-        let held = held();
-        held.values().rev().for_each(What::undo);
-        eprintln!("\nbench: interrupted; what it had made is taken back");
-        // SAFETY: ends the process without its destructors, which other threads may be in the middle of.
-        unsafe { libc::_exit(130) };
+        end();
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
+}
+
+/// The argument of this program for its second life, in which it holds no memory and gives back huge pages.
+const SECOND_LIFE: &str = "give-back-huge-pages";
+
+/// Undoes all there is, and ends this process.
+fn end() -> ! {
+    // Kept locked: nothing new can be made while this process ends.
+    let held = held();
+    let mut pages = 0;
+    for what in held.values().rev() {
+        match what {
+            What::HugePages(more) => pages += more,
+            what => what.undo(),
+        }
+    }
+    eprintln!("\nbench: interrupted; what it had made is taken back");
+    // Pages in use cannot be given back, and other threads still use some.
+    if pages > 0
+        && let Ok(own) = std::env::current_exe()
+    {
+        let error = Command::new(own).args([SECOND_LIFE, &pages.to_string()]).exec();
+        eprintln!("bench: {pages} huge pages stay: {error}");
+    }
+    // SAFETY: ends the process without its destructors, which other threads may be in the middle of.
+    unsafe { libc::_exit(INTERRUPTED) }
+}
+
+/// What a shell says of a program that was interrupted.
+const INTERRUPTED: i32 = 130;
+
+/// The second life, if these are its arguments.
+pub fn second_life(arguments: &[String]) {
+    if let [name, pages] = arguments
+        && name == SECOND_LIFE
+    {
+        machine::give_back_huge_pages(pages.parse().unwrap_or(0));
+        std::process::exit(INTERRUPTED);
+    }
 }
 
 #[cfg(test)]

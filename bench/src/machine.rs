@@ -14,6 +14,9 @@ const RESERVED: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 /// Where huge pages of 2 MiB that nobody uses are counted.
 const FREE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 
+/// Where huge pages of 2 MiB that are there only until their user gives them up are counted.
+const SURPLUS: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/surplus_hugepages";
+
 /// Bytes of a huge page.
 pub const HUGE_PAGE: usize = 2 << 20;
 
@@ -91,10 +94,27 @@ pub struct HugePages {
     _given_back: Option<Leftover>,
 }
 
-/// Gives back so many reserved huge pages. Those in use stay until their user gives them up.
+/// Huge pages that are there for good, as far as the machine is concerned.
+fn lasting_huge_pages() -> usize {
+    number(RESERVED).unwrap_or(0).saturating_sub(number(SURPLUS).unwrap_or(0))
+}
+
+/// Gives back so many reserved huge pages. Those in use become surplus ones, which go when their user gives them up; it is waited for a moment
+/// that they do.
 pub fn give_back_huge_pages(pages: usize) {
     // What others have reserved meanwhile stays theirs.
-    let _ = fs::write(RESERVED, number(RESERVED).unwrap_or(0).saturating_sub(pages).to_string());
+    let wanted = lasting_huge_pages().saturating_sub(pages);
+    for _ in 0..20 {
+        let _ = fs::write(RESERVED, wanted.to_string());
+        let [all, surplus, free] = [RESERVED, SURPLUS, FREE].map(|path| number(path).unwrap_or(0));
+        if all <= wanted || surplus == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        // Pages that were given up in that very moment can be surplus and free, and would stay so. They are made lasting ones once more.
+        let _ = fs::write(RESERVED, (wanted + surplus.min(free)).to_string());
+    }
+    let _ = fs::write(RESERVED, wanted.to_string());
 }
 
 impl HugePages {
@@ -102,11 +122,12 @@ impl HugePages {
     pub fn reserve(bytes: usize) -> HugePages {
         let free = number(FREE).unwrap_or(0);
         let missing = bytes.div_ceil(HUGE_PAGE).saturating_sub(free);
-        let Some(before) = number(RESERVED).filter(|_| missing > 0) else {
+        if missing == 0 {
             return HugePages { reserved: free, _given_back: None };
-        };
+        }
+        let before = lasting_huge_pages();
         let _ = fs::write(RESERVED, (before + missing).to_string());
-        let got = number(RESERVED).unwrap_or(0).saturating_sub(before);
+        let got = lasting_huge_pages().saturating_sub(before);
         let given_back = Leftover::new(What::HugePages(got));
         HugePages { reserved: number(FREE).unwrap_or(0), _given_back: Some(given_back) }
     }

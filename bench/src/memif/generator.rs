@@ -38,26 +38,36 @@ pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
     let mut found = Found { never_stopped, ..Found::default() };
     let (start, mut batch) = (Instant::now(), Batch::new());
     let end = start + WARM_UP + Duration::from_secs_f64(seconds);
-    let (mut now, mut quiet) = (start, start);
-    let mut measuring = None;
+    let (mut now, mut quiet, mut paused) = (start, start, Duration::ZERO);
+    let (mut offered, mut measuring) = (0, None);
     while now < end || now - quiet < QUIET {
-        let due = if rate > 0.0 { ((now - start).as_secs_f64() * rate) as u64 } else { found.back + UNDER_WAY };
-        if now < end && due >= found.sent + BURST as u64 {
+        // What it did not send while it was stopped, and what found no room, it does not send later: that would be another load.
+        let (due, so_far) = match rate > 0.0 {
+            true => (((now - start - paused).as_secs_f64() * rate) as u64, offered),
+            false => (found.back + UNDER_WAY, found.sent),
+        };
+        if now < end && due >= so_far + BURST as u64 {
+            offered += BURST as u64;
             found.sent += traffic.send(&mut port, start)?;
         }
         batch.clear();
         if port.receive(PortId(1), &mut batch)? > 0 {
             quiet = now;
-            traffic.look(&batch, start, &mut found);
+            traffic.look(&batch, start, now, &mut found);
         }
         let round = now.elapsed();
         now += round;
+        if round >= PAUSE {
+            paused += round;
+            traffic.paused_until = (now - start).as_nanos() as u64;
+            if measuring.is_some() && now < end {
+                found.pauses += 1;
+                found.paused += round.as_secs_f64();
+                found.longest_pause = found.longest_pause.max(round.as_secs_f64());
+            }
+        }
         if measuring.is_none() && now - start >= WARM_UP {
             measuring = Some((found.back, machine::kept_waiting()));
-        } else if measuring.is_some() && now < end && round >= PAUSE {
-            found.pauses += 1;
-            found.paused += round.as_secs_f64();
-            found.longest_pause = found.longest_pause.max(round.as_secs_f64());
         }
         if let (Some((back, waited)), true) = (measuring, now >= end && found.rate == 0.0) {
             found.rate = (found.back - back) as f64 / (now - start - WARM_UP).as_secs_f64();
@@ -65,9 +75,8 @@ pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
         }
     }
     found.not_sent = port.counters().drops.total().packets;
-    found.times = [0.5, 0.99, 0.999].map(|part| traffic.times.percentile(part));
-    found.longest = traffic.times.longest as f64;
-    found.samples = traffic.times.total;
+    found.all = traffic.all.summary();
+    found.timed = traffic.timed.summary();
     println!("{}", serde_json::to_string(&found)?);
     Ok(())
 }
@@ -79,7 +88,13 @@ struct Traffic {
     flows: Flows,
     /// The server of each VM, by number.
     servers: Vec<[u8; 4]>,
-    times: Times,
+    /// Until when the generator was stopped last, in nanoseconds from the start. Packets that left before may have waited for it, not for the
+    /// gateway.
+    paused_until: u64,
+    /// Of all packets.
+    all: Times,
+    /// Of those that were not under way while the generator was stopped.
+    timed: Times,
 }
 
 impl Traffic {
@@ -89,7 +104,8 @@ impl Traffic {
         let packet = template.packet(*flows.all().first().context("flows")?);
         let packets: Result<Vec<Packet>, _> = (0..BURST).map(|_| Packet::from_bytes(&packet)).collect();
         let servers = (0..WORLD.vms).map(|number| WORLD.vm(number).server.to_be_bytes()).collect();
-        Ok(Traffic { packets: packets?, template, flows, servers, times: Times::new() })
+        let (all, timed) = (Times::new(), Times::new());
+        Ok(Traffic { packets: packets?, template, flows, servers, paused_until: 0, all, timed })
     }
 
     /// Sends the next packets, all with the time now. Returns how many the port took.
@@ -105,9 +121,12 @@ impl Traffic {
         Ok(port.send(&mut Outgoing::copies_of(&packets)) as u64)
     }
 
-    /// Counts what came back, and looks whether it goes to its VM's server.
-    fn look(&mut self, batch: &Batch, start: Instant, found: &mut Found) {
+    /// Counts what came back in the round that began at `round`, and looks whether it goes to its VM's server.
+    fn look(&mut self, batch: &Batch, start: Instant, round: Instant, found: &mut Found) {
         let now = start.elapsed().as_nanos() as u64;
+        if round.elapsed() >= PAUSE {
+            self.paused_until = now;
+        }
         for packet in batch.packets() {
             let bytes = packet.bytes();
             found.back += 1;
@@ -122,8 +141,12 @@ impl Traffic {
                 found.wrong += 1;
             }
             let left = u64::from_be_bytes(*stamp);
+            let took = now.saturating_sub(left);
             if u128::from(left) >= WARM_UP.as_nanos() {
-                self.times.add(now.saturating_sub(left));
+                self.all.add(took);
+                if left > self.paused_until {
+                    self.timed.add(took);
+                }
             }
         }
     }

@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use times::Summary;
 
 /// Its place in the report.
 pub const GROUP: &str = "end to end over memif, overlay, 10k VMs";
@@ -49,12 +50,9 @@ struct Found {
     wrong: u64,
     /// Packets a second that came back after the warm-up.
     rate: f64,
-    /// Nanoseconds: median, 99th percentile, 99.9th.
-    times: [f64; 3],
-    /// Nanoseconds.
-    longest: f64,
-    /// Packets whose time was measured.
-    samples: u64,
+    /// How long packets took: all of them, and those that were not under way while the generator was stopped.
+    all: Summary,
+    timed: Summary,
     /// Whether it had real-time priority.
     never_stopped: bool,
     /// Rounds in which it did not get on; their time in all, and the longest one's, in seconds.
@@ -94,18 +92,22 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
     let stolen = machine::stolen(&cores(core)).saturating_sub(before);
     report.fact(GROUP, "half load", found.rate / 1e6, "Mpps");
     account("half load", &found, &done, report)?;
+    ensure!(found.timed.samples > 0, "memif: the generator was stopped all the time");
     latencies(&found, &done, stolen, report);
     Ok(())
 }
 
-/// How long packets took, and what of that may be the harness's or the machine's.
+/// How long packets took, and what of that may be the harness's or the machine's. A packet that was under way while the generator was stopped may have
+/// waited for the generator; it counts among all packets alone.
 fn latencies(found: &Found, done: &Done, stolen: Duration, report: &mut Report) {
     let mut fact = |name: &str, value: f64, unit: &str| report.fact(GROUP, &format!("half load, {name}"), value, unit);
-    for (name, nanoseconds) in ["p50", "p99", "p99.9"].into_iter().zip(found.times) {
-        fact(&format!("there and back, {name}"), nanoseconds / 1e3, "us");
+    for (which, times) in [("", &found.timed), ("all packets, ", &found.all)] {
+        for (name, nanoseconds) in ["p50", "p99", "p99.9"].into_iter().zip(times.percentiles) {
+            fact(&format!("{which}there and back, {name}"), nanoseconds / 1e3, "us");
+        }
+        fact(&format!("{which}there and back, the longest"), times.longest / 1e3, "us");
+        fact(&format!("{which}packets timed"), times.samples as f64, "packets");
     }
-    fact("there and back, the longest", found.longest / 1e3, "us");
-    fact("packets timed", found.samples as f64, "packets");
     fact("pauses of the generator of 20 us or more", found.pauses as f64, "pauses");
     fact("pauses of the generator, all together", found.paused * 1e3, "ms");
     fact("pauses of the generator, the longest", found.longest_pause * 1e6, "us");
@@ -121,6 +123,7 @@ fn latencies(found: &Found, done: &Done, stolen: Duration, report: &mut Report) 
 fn account(load: &str, found: &Found, done: &Done, report: &mut Report) -> anyhow::Result<()> {
     report.fact(GROUP, &format!("{load}, packets sent"), found.sent as f64, "packets");
     report.fact(GROUP, &format!("{load}, packets back"), found.back as f64, "packets");
+    report.fact(GROUP, &format!("{load}, packets that found no room in the ring"), found.not_sent as f64, "packets");
     let lost = done.dropped + done.lost_at_port + (found.sent - found.sent.min(done.received));
     report.fact(GROUP, &format!("{load}, packets lost, with reason"), lost as f64, "packets");
     ensure!(found.wrong == 0, "memif, {load}: {} packets came back wrong", found.wrong);

@@ -1,11 +1,22 @@
 //! [`Times`]: how long packets took, as counts by length.
 
+use serde::{Deserialize, Serialize};
+
+/// What is said of many times; nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Summary {
+    /// 50th, 99th, 99.9th.
+    pub percentiles: [f64; 3],
+    pub longest: f64,
+    pub samples: u64,
+}
+
 /// Times in steps of 64 ns, up to 4 ms; what is longer counts as that, and the longest is known as it was.
 pub(super) struct Times {
     counts: Vec<u64>,
-    pub total: u64,
+    total: u64,
     /// Nanoseconds.
-    pub longest: u64,
+    longest: u64,
 }
 
 impl Times {
@@ -22,8 +33,16 @@ impl Times {
         self.longest = self.longest.max(nanoseconds);
     }
 
+    pub fn summary(&self) -> Summary {
+        Summary {
+            percentiles: [0.5, 0.99, 0.999].map(|part| self.percentile(part)),
+            longest: self.longest as f64,
+            samples: self.total,
+        }
+    }
+
     /// Nanoseconds within which this part of all were back.
-    pub fn percentile(&self, part: f64) -> f64 {
+    fn percentile(&self, part: f64) -> f64 {
         let wanted = (self.total as f64 * part).ceil() as u64;
         let mut seen = 0;
         for (step, count) in self.counts.iter().enumerate() {
@@ -32,7 +51,7 @@ impl Times {
                 return ((step as u64 + 1) * Times::STEP) as f64;
             }
         }
-        f64::INFINITY
+        0.0
     }
 }
 
