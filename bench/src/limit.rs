@@ -7,6 +7,7 @@
 #![allow(unsafe_code)] // prefetches
 
 use crate::memory::HugeWords;
+use std::rc::Rc;
 
 /// 64-bit words of a cache line.
 const LINE: usize = 8;
@@ -14,10 +15,11 @@ const LINE: usize = 8;
 /// Packets whose lines are fetched together.
 pub const BATCH: usize = 64;
 
-/// Tables of random words, each looked at once a packet.
-#[derive(Debug)]
+/// Tables of random words, and in which order a packet looks at them.
+#[derive(Debug, Clone)]
 pub struct Lines {
-    tables: Vec<Table>,
+    tables: Rc<Vec<Table>>,
+    order: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -27,7 +29,7 @@ struct Table {
 }
 
 impl Lines {
-    /// Tables of so many bytes each, filled with random words.
+    /// Tables of so many bytes each, filled with random words, each looked at once.
     ///
     /// # Errors
     /// Not enough memory.
@@ -43,14 +45,24 @@ impl Lines {
             }
             tables.push(Table { words, lines: lines as u64 });
         }
-        Ok(Lines { tables })
+        Ok(Lines { order: (0..tables.len()).collect(), tables: Rc::new(tables) })
     }
 
-    /// Looks at one line of each table for each of at most [`BATCH`] keys, and leaves in `keys` what it found there. All random
+    /// The same tables, looked at in this order; a table that is named twice is looked at twice.
+    ///
+    /// # Panics
+    /// There is no table with such a number.
+    pub fn in_order(&self, order: &[usize]) -> Lines {
+        assert!(order.iter().all(|&table| table < self.tables.len()), "{order:?}");
+        Lines { tables: self.tables.clone(), order: order.to_vec() }
+    }
+
+    /// Looks at one line of each table in the order for each of at most [`BATCH`] keys, and leaves in `keys` what it found there. All random
     /// bits of a key decide over each place.
     pub fn look(&self, keys: &mut [u64]) {
         let mut places = [0usize; BATCH];
-        for table in &self.tables {
+        for &table in &self.order {
+            let table = &self.tables[table];
             for (key, place) in keys.iter().zip(&mut places) {
                 *place = table.place(*key);
                 prefetch(&table.words, *place);
@@ -146,6 +158,16 @@ mod tests {
         assert_ne!(keys[0], keys[1]);
         let first = 1 ^ lines.tables[0].words[lines.tables[0].place(1)];
         assert_eq!(keys[0], first ^ lines.tables[1].words[lines.tables[1].place(first)]);
+    }
+
+    #[test]
+    fn a_table_can_be_looked_at_twice() {
+        let lines = Lines::new(&[1 << 12, 1 << 16], 7).expect("a few kilobytes");
+        let (mut once, mut twice) = ([1], [1]);
+        lines.in_order(&[0]).look(&mut once);
+        lines.in_order(&[0]).look(&mut once);
+        lines.in_order(&[0, 0]).look(&mut twice);
+        assert_eq!(once, twice);
     }
 
     #[test]
