@@ -306,9 +306,10 @@ impl Lanes {
         let count = std::mem::take(&mut self.sets.len);
         for index in 0..count.min(LANES) {
             // SAFETY: written when the list became so long. It is refilled from its start, behind this key.
-            let [set, high, low, who] = unsafe {
+            let (set, high, low, who) = unsafe {
                 let List { refs, high, low, who, .. } = &self.sets;
-                [refs, high, low, who].map(|words| words[index].assume_init())
+                let (high, low) = (high[index].assume_init(), low[index].assume_init());
+                (refs[index].assume_init(), high, low, who[index].assume_init())
             };
             let (to, rest) = at_set(who as usize, Ref(set), u128::from(high) << 64 | u128::from(low));
             if !to.is_null() {

@@ -160,12 +160,14 @@ pub(super) unsafe fn search<A: Address, M: Matcher>(
 /// 48 bytes may be read at `line` and 3 at `shifts`.
 #[inline(always)]
 unsafe fn matches_wide(line: *const u8, shifts: *const u8, address: u128) -> u32 {
-    (0..3).fold(0, |mask, index| {
+    let mut mask = 0;
+    for index in 0..3 {
         // SAFETY: the caller's promise.
         let (prefix, shift) = unsafe { (line.cast::<u128>().add(index).read(), *shifts.add(index)) };
         let differs = (u128::from_le(prefix) ^ address).checked_shr(u32::from(shift)).unwrap_or(0);
-        mask | u32::from(differs == 0) << index
-    })
+        mask |= u32::from(differs == 0) << index;
+    }
+    mask
 }
 
 /// # Safety
