@@ -25,6 +25,9 @@ struct Arguments {
     /// Milliseconds of a window.
     #[arg(long, default_value_t = 300)]
     window: u64,
+    /// The largest size to look at (entries, VMs, flows): 16 million take 20 GiB of memory and most of the time.
+    #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
+    largest: usize,
     /// The core to run on.
     #[arg(long, default_value_t = 1)]
     core: usize,
@@ -54,6 +57,7 @@ fn main() -> anyhow::Result<()> {
         windows: if arguments.quick { 3 } else { arguments.windows.max(1) },
         window: Duration::from_millis(if arguments.quick { 30 } else { arguments.window.max(1) }),
         quick: arguments.quick,
+        largest: arguments.largest,
         only: arguments.only.iter().filter(|part| !part.is_empty()).cloned().collect(),
         seed: arguments.seed,
     };

@@ -17,6 +17,8 @@ pub struct Options {
     pub window: Duration,
     /// A smoke run: fewer windows, no sizes above [`Options::QUICK_LIMIT`]. Its figures mean little.
     pub quick: bool,
+    /// The largest size that is looked at: entries, VMs, flows.
+    pub largest: usize,
     /// Parts to run; empty: all.
     pub only: Vec<String>,
     /// The seed of all random numbers.
@@ -25,7 +27,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { windows: 5, window: Duration::from_millis(300), quick: false, only: Vec::new(), seed: 1 }
+        let window = Duration::from_millis(300);
+        Options { windows: 5, window, quick: false, largest: usize::MAX, only: Vec::new(), seed: 1 }
     }
 }
 
@@ -35,7 +38,8 @@ impl Options {
 
     /// Those of `sizes` that this run looks at; always at least the smallest.
     pub fn sizes(&self, sizes: &[usize]) -> Vec<usize> {
-        let wanted = |&&size: &&usize| !self.quick || size <= Options::QUICK_LIMIT;
+        let largest = if self.quick { self.largest.min(Options::QUICK_LIMIT) } else { self.largest };
+        let wanted = |&&size: &&usize| size <= largest;
         let kept: Vec<usize> = sizes.iter().filter(wanted).copied().collect();
         if kept.is_empty() { sizes.iter().min().copied().into_iter().collect() } else { kept }
     }
@@ -283,6 +287,8 @@ mod tests {
         let quick = Options { quick: true, ..Options::default() };
         assert_eq!(quick.sizes(&[1_000, 16_000_000]), [1_000]);
         assert_eq!(quick.sizes(&[1_000_000, 16_000_000]), [1_000_000], "at least one");
+        let small = Options { largest: 1_000_000, ..Options::default() };
+        assert_eq!(small.sizes(&[1_000, 1_000_000, 16_000_000]), [1_000, 1_000_000]);
         assert_eq!(count(16_000_000), "16M");
         assert_eq!(count(4_096), "4096");
     }

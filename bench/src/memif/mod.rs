@@ -7,6 +7,7 @@
 //! Each process has its core for itself: real-time priority keeps all others off it, and what could not be kept off (the machine under this
 //! one, interrupts) is counted beside the times.
 
+mod floor;
 mod generator;
 mod times;
 
@@ -87,6 +88,9 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
     let (found, done) = both(programs, core, 0.0, seconds)?;
     report.fact(GROUP, "full load", found.rate / 1e6, "Mpps");
     account("full load", &found, &done, report)?;
+    let pauses = floor::Pauses::on(core, Duration::from_secs_f64(seconds / 2.0));
+    report.fact(GROUP, "the gateway's core alone, pauses a second", pauses.rate(), "pauses/s");
+    report.fact(GROUP, "the gateway's core alone, wait because of them, p99.9", pauses.wait(0.999) * 1e6, "us");
     let before = machine::stolen(&cores(core));
     let (found, done) = both(programs, core, found.rate / 2.0, seconds)?;
     let stolen = machine::stolen(&cores(core)).saturating_sub(before);

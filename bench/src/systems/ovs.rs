@@ -63,7 +63,10 @@ impl Ovs {
         let done = ovs.set_up(core).and_then(|()| ovs.load(world));
         match done {
             Ok(()) => Ok(ovs),
-            Err(error) => Err(error.context(format!("its log ends with: {}", ovs.log()))),
+            Err(error) => match ovs.log() {
+                log if log.is_empty() => Err(error),
+                log => Err(error.context(format!("its log ends with: {log}"))),
+            },
         }
     }
 

@@ -26,7 +26,10 @@ pub fn run(template: &Template, flows: &[Flow], core: usize, seconds: usize) -> 
     command.args(["--", "--forward-mode=macswap", "--stats-period=1", "--total-num-mbufs", &buffers]);
     let child = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()));
     let rates = read(&mut child.context("taskset")?, seconds)?;
-    ensure!(rates.len() == seconds, "dpdk-testpmd ended early: are there enough huge pages?");
+    ensure!(
+        rates.len() == seconds,
+        "dpdk-testpmd (Debian: dpdk-dev) ended early: is it installed, are there enough huge pages?"
+    );
     Ok(rates)
 }
 
