@@ -2,6 +2,7 @@
 //!
 //! Many tables of a program hold a few entries of its configuration: its own addresses, its next hops. Comparing a key with all of them is
 //! faster than hashing it.
+#![allow(unsafe_code)]
 
 use std::ptr::null;
 
@@ -48,6 +49,40 @@ impl Few {
 
     /// As [`super::exact::ExactTable::lookup_batch`].
     pub fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
+        assert_eq!(keys.len(), out.len(), "a place for each key");
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has it, and there is a place for each key.
+            return unsafe { self.lookup_lanes(keys, out) };
+        }
+        self.lookup_plain(keys, out);
+    }
+
+    /// Eight keys at once, with one entry after the other.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F, and there is a place for each key.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn lookup_lanes(&self, keys: &[u64], out: &mut [*const u8]) {
+        use std::arch::x86_64::*;
+        for start in (0..keys.len()).step_by(8) {
+            let there = (0xff_u32 >> 8_usize.saturating_sub(keys.len() - start)) as __mmask8;
+            // SAFETY: masked to the keys that are there.
+            let eight = unsafe { _mm512_maskz_loadu_epi64(there, keys.as_ptr().add(start).cast()) };
+            let mut values = _mm512_setzero_si512();
+            let mut value = self.values.as_ptr();
+            for own in &self.keys[..self.len.min(MOST)] {
+                let same = _mm512_cmpeq_epi64_mask(eight, _mm512_set1_epi64(*own as i64));
+                values = _mm512_mask_mov_epi64(values, same, _mm512_set1_epi64(value as i64));
+                value = value.wrapping_add(self.stride);
+            }
+            // SAFETY: masked to the places that are there.
+            unsafe { _mm512_mask_storeu_epi64(out.as_mut_ptr().add(start).cast(), there, values) };
+        }
+    }
+
+    fn lookup_plain(&self, keys: &[u64], out: &mut [*const u8]) {
         let present = (1u32 << self.len) - 1;
         for (key, out) in keys.iter().zip(out) {
             // No branch depends on the keys, so the comparisons are made at once.
@@ -82,8 +117,11 @@ mod tests {
                 map.remove(&key);
             }
             let keys: Vec<u64> = (0..12).collect();
-            let mut out = vec![std::ptr::null(); 12];
+            let mut out = vec![std::ptr::dangling(); 12];
             few.lookup_batch(&keys, &mut out);
+            let mut plain = vec![std::ptr::dangling(); 12];
+            few.lookup_plain(&keys, &mut plain);
+            assert_eq!(out, plain);
             for (key, found) in keys.iter().zip(out) {
                 let at = (found as usize).checked_sub(few.values.as_ptr() as usize);
                 let value = at.filter(|_| !found.is_null()).map(|at| &few.values[at..at + 5]);

@@ -18,8 +18,8 @@ const MIN_VALUE: usize = 4;
 /// A value that must be cut off has at least so much room in the slot, so that short ones needn't be spilled.
 const MIN_INLINE: usize = 8;
 
-/// Bytes of a table up to which it is not filled.
-pub(super) const SMALL: usize = 256 << 10;
+/// Bytes of a table up to which it stays half empty: a quarter of a second-level cache of 1 MiB.
+const SMALL: usize = 256 << 10;
 
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
@@ -59,6 +59,8 @@ pub(super) struct Geometry {
     pub keys: usize,
     /// The highest bits of the tags of all slots.
     pub tag_mask: u64,
+    /// The most buckets of a table that stays half empty.
+    pub small: usize,
     /// Bits to drop from a key's last word, as it is read: those of the bytes before it.
     pub shift: u32,
 }
@@ -75,8 +77,9 @@ impl Geometry {
         let slots = (lines * LINE / (1 + key + value)).min(MAX_SLOTS);
         let (values, keys) = (slots, slots * (1 + value));
         let tag_mask = HIGH >> (64 - 8 * slots);
+        let small = SMALL / (lines * LINE);
         let shift = ((words * 8 - key) * 8) as u32;
-        Geometry { words, key, inline, value, spills, slots, lines, values, keys, tag_mask, shift }
+        Geometry { words, key, inline, value, spills, slots, lines, values, keys, tag_mask, small, shift }
     }
 
     /// A bucket.
@@ -91,22 +94,17 @@ impl Geometry {
     /// long and fewer entries are in their first bucket. As long as memory doesn't matter, half of the slots stay free: then nearly all
     /// entries are in their first.
     pub(super) fn limit(&self, buckets: usize) -> usize {
-        let half = buckets.min(self.small()) * self.slots / 2;
-        half.max(if buckets > self.small() { self.full(buckets) } else { 0 })
+        let half = buckets.min(self.small) * self.slots / 2;
+        half.max(if buckets > self.small { self.full(buckets) } else { 0 })
     }
 
     /// The fewest buckets whose limit is at least `entries`.
     pub(super) fn buckets_for(&self, entries: usize) -> usize {
-        if entries <= self.limit(self.small()) {
+        if entries <= self.limit(self.small) {
             return (2 * entries).div_ceil(self.slots);
         }
-        let least = (entries * 100 / (self.slots * self.percent())).max(self.small() + 1);
+        let least = (entries * 100 / (self.slots * self.percent())).max(self.small + 1);
         (least..).find(|buckets| self.limit(*buckets) >= entries).unwrap_or(least)
-    }
-
-    /// The most buckets of a table that stays half empty: a quarter of a second-level cache of 1 MiB.
-    fn small(&self) -> usize {
-        SMALL / self.bytes()
     }
 
     /// Entries of a large table that is full.
@@ -135,7 +133,7 @@ fn cut_values(key: usize) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Geometry, LINE, SMALL};
+    use super::{Geometry, LINE};
 
     /// Nothing overlaps, nothing leaves the bucket, and what is read in words stays inside of it too.
     #[test]
@@ -149,7 +147,7 @@ mod tests {
                 assert_eq!(g.spills, g.inline < longest);
                 assert!(g.value >= 4 && g.keys + g.key >= 8, "{key_bits} {longest} {g:?}");
                 assert_eq!(g.key * 8 + g.shift as usize, g.words * 64);
-                for entries in [0, 1, 1000, g.limit(SMALL / g.bytes()), g.limit(SMALL / g.bytes()) + 1, 50_000] {
+                for entries in [0, 1, 1000, g.limit(g.small), g.limit(g.small) + 1, 50_000] {
                     let buckets = g.buckets_for(entries);
                     assert!(g.limit(buckets) >= entries, "{entries} {g:?}");
                     assert!(buckets == 0 || g.limit(buckets - 1) < entries, "{entries} {g:?}");

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::ExactTable;
-use super::geometry::{LINE, MAX_SLOTS, SMALL};
+use super::geometry::{LINE, MAX_SLOTS};
 use super::pattern::{LinePattern, Pattern};
 use super::probe::{CHUNK, prefetch};
 use super::split::SplitLanes;
@@ -160,7 +160,7 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
         let Room { hashes, tags, first, second, waiting } = room;
         let count = out.len().min(CHUNK);
         let blocks = count.div_ceil(EIGHT);
-        let near = self.table.split.buckets() * self.table.buckets.geometry.bytes() <= SMALL;
+        let near = self.table.split.buckets() <= self.table.buckets.geometry.small;
         let ahead = if near { AHEAD_NEAR } else { AHEAD };
         // A block goes from stage to stage in later rounds: what has just been written word by word cannot be read as a vector at once.
         for round in 0..blocks + ahead + 2 {
