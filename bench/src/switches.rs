@@ -25,8 +25,8 @@ pub const FLOOR: &str = "packet I/O alone";
 /// Packets that the driver can hold to repeat them.
 const HELD: usize = 120_000;
 
-/// Packets that are read once, where there are more flows than that: enough for a warm-up and all windows at half a million a second.
-const ONCE: usize = 5_000_000;
+/// Packets that are read once, where there are more flows than that: enough for a warm-up and all windows at 0.35 million a second.
+const ONCE: usize = 6_000_000;
 
 /// One flow, 100,000 and a million.
 ///
@@ -67,7 +67,7 @@ fn beside(program: &Program, world: World, mut ovs: Ovs, options: &Options, repo
     let packets =
         if again { each_once(world, seed) } else { Flows::new(&world, Choice::Uniform, ONCE, seed).all().to_vec() };
     ovs.feed(&template, &packets, again)?;
-    ovs.warm_up(packets.len(), Duration::from_secs(if again { 120 } else { 6 }))?;
+    ovs.warm_up(packets.len(), Duration::from_secs(if again { 120 } else { 12 }))?;
     let length = options.window.max(Duration::from_millis(500));
     let looks: anyhow::Result<Vec<Work>> = (0..options.windows.max(3)).map(|_| ovs.look(length)).collect();
     let (held, allowed) = ovs.datapath_flows()?;
