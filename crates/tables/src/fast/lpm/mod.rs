@@ -15,6 +15,7 @@
 //! A million tenants with a few prefixes each cost one random cache line per lookup: the line that the tenant's key hashes to has
 //! its prefixes and their (short) values. One tenant with a million prefixes costs one slot of 512 KiB and, mostly, one slot of a
 //! few hundred bytes. What is between changes form as it grows and shrinks, each part of a trie for itself.
+//! Where these million are the whole table, an entry of a byte or two answers for the first 24 bits, and the trie for what is longer.
 
 mod address;
 mod batch;
