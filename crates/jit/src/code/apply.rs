@@ -80,7 +80,7 @@ impl StageCode<'_, '_> {
         let listed = &self.c.pipeline.tables[table].actions;
         let arm_of = |position: usize| arms.iter().find(|arm| arm.action == listed[position].action);
         let [single] = listed.as_slice() else {
-            let number = self.b.ins().uload8(I64, steady(), value, 0);
+            let number = self.load_small(1, steady(), value, 0);
             if listed.len() <= FEW_ARMS {
                 return self.choose_in_turn(table, number, &|position| arm_of(position).cloned(), hit, value);
             }
@@ -160,9 +160,7 @@ impl StageCode<'_, '_> {
         let at = at as i32;
         match bytes {
             0 => self.number(0),
-            1 => self.b.ins().uload8(I64, steady(), base, at),
-            2 => self.b.ins().uload16(I64, steady(), base, at),
-            4 => self.b.ins().uload32(steady(), base, at),
+            1 | 2 | 4 => self.load_small(bytes, steady(), base, at),
             8 => self.b.ins().load(I64, steady(), base, at),
             more => {
                 let first = if more > 4 { 4 } else { 2 };
@@ -179,7 +177,7 @@ impl StageCode<'_, '_> {
         if !self.c.shapes[table.index()].value.entry_id {
             return;
         }
-        let number = self.b.ins().uload32(steady(), value, ValueLayout::ENTRY_ID as i32);
+        let number = self.load_small(4, steady(), value, ValueLayout::ENTRY_ID as i32);
         let number = self.b.ins().iadd_imm_s(number, 1);
         let zero = self.number(0);
         let number = self.b.ins().select(hit, number, zero);

@@ -64,7 +64,7 @@ impl StageCode<'_, '_> {
         let (base, offset) = (header.base, at as i32);
         let flags = if header.steady { steady() } else { trusted() };
         match bytes {
-            1 => self.b.ins().uload8(I64, flags, base, offset),
+            1 => self.load_small(1, flags, base, offset),
             2 => {
                 let half = self.b.ins().load(I16, flags, base, offset);
                 let half = self.b.ins().bswap(half);

@@ -176,7 +176,7 @@ impl StageCode<'_, '_> {
     /// The sum of the 16-bit words of values packed without gaps, added to `sum`, which is at most 0xffff; folded.
     fn add_words(&mut self, mut sum: cl::Value, values: &[Value]) -> cl::Value {
         // The greatest that the sum can be.
-        let mut most = 0xffff_u64;
+        let mut most = if self.is_zero(sum) { 0 } else { 0xffff_u64 };
         let mut bit = 0;
         let mut at = 0;
         while let Some(value) = values.get(at) {
@@ -246,13 +246,14 @@ impl StageCode<'_, '_> {
     /// The sum of 16-bit words of a header. A sum of swapped words is the swapped sum (RFC 1071, section 2 (B)).
     fn sum_of_memory(&mut self, header: HeaderId, bit: u32, bytes: u32) -> cl::Value {
         let base = self.address(header);
+        let flags = if self.untouched.contains(&header) { steady() } else { trusted() };
         let mut sum = self.number(0);
         let mut at = 0;
         while at < bytes {
             let place = (bit / 8 + at) as i32;
             let part = match bytes - at {
-                2 | 3 => self.b.ins().uload16(I64, trusted(), base, place),
-                _ => self.b.ins().uload32(trusted(), base, place),
+                2 | 3 => self.load_small(2, flags, base, place),
+                _ => self.load_small(4, flags, base, place),
             };
             at += if bytes - at < 4 { 2 } else { 4 };
             sum = self.b.ins().iadd(sum, part);
@@ -263,17 +264,29 @@ impl StageCode<'_, '_> {
         self.b.ins().uextend(I64, half)
     }
 
-    /// Folds a sum of at most `most` to 16 bits with end-around carry.
-    fn folded(&mut self, mut sum: cl::Value, mut most: u64) -> cl::Value {
-        while most > 0xffff {
-            let bits = if most >= 1 << 33 { 32 } else { 16 };
-            let low = self.cut(sum, bits);
-            let high = self.right(sum, bits);
-            sum = self.b.ins().iadd(low, high);
-            // From 0x1fffe on down the carry can't carry again.
-            most = if most <= 0x1_fffe { 0xffff } else { crate::code::value::mask(bits) + (most >> bits) };
+    /// Folds a sum of at most `most` to 16 bits with end-around carry: a number plus itself with its halves exchanged has, in the upper half, the sum of
+    /// both with the carry out of the lower one.
+    fn folded(&mut self, mut sum: cl::Value, most: u64) -> cl::Value {
+        if most <= 0xffff {
+            return sum;
         }
-        sum
+        if most > u64::from(u32::MAX) {
+            let exchanged = self.b.ins().rotl_imm_u(sum, 32);
+            let both = self.b.ins().iadd(sum, exchanged);
+            sum = self.right(both, 32);
+        }
+        let sum = self.b.ins().ireduce(cl::types::I32, sum);
+        let exchanged = self.b.ins().rotl_imm_u(sum, 16);
+        let both = self.b.ins().iadd(sum, exchanged);
+        let upper = self.b.ins().ushr_imm_u(both, 16);
+        self.b.ins().uextend(I64, upper)
+    }
+
+    /// Whether a register is certainly 0.
+    fn is_zero(&self, value: cl::Value) -> bool {
+        let inst = self.b.func.dfg.value_def(value).inst();
+        let data = inst.map(|inst| self.b.func.dfg.insts[inst]);
+        matches!(data, Some(cl::InstructionData::UnaryImm { opcode: cl::Opcode::Iconst, imm }) if imm.bits() == 0)
     }
 
     /// At the entry of a body all sums are 0.

@@ -7,8 +7,8 @@ use crate::plan::cells::{Bits, Cell};
 use crate::plan::flow::Node;
 use crate::plan::stages::{Start, entries, inside};
 use cranelift_codegen::ir as cl;
-use cranelift_codegen::ir::InstBuilder;
-use cranelift_codegen::ir::types::{I8, I64};
+use cranelift_codegen::ir::types::{I8, I16, I32, I64};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
 use ir::Type;
 
 impl StageCode<'_, '_> {
@@ -22,43 +22,105 @@ impl StageCode<'_, '_> {
         }
     }
 
-    /// Takes from the frame what the stage reads, or may leave as it is.
+    /// Takes from the frame what the stage reads, or may leave as it is. What is certain at the stage's beginning is not in the frame.
     pub(super) fn load_cells(&mut self, nodes: &[Node]) {
         let cells = &self.c.plan.cells;
         let size = cells.list.len();
-        let (mut wanted, mut out) = (Bits::new(size), Bits::new(size));
+        let at = entries(self.c.pipeline, &self.c.plan.flow, self.start);
+        let certain = self.certain(&at);
+        self.find_changed(nodes, &at, &certain);
+        let mut wanted = Bits::new(size);
         for node in nodes {
             wanted.union(&cells.reads[*node]);
-            self.changed.union(&cells.writes[*node]);
-            for live in self.leaving(*node) {
-                out.union(&live);
+            for mut kept in self.leaving(*node) {
+                kept.intersect(&self.changed[node]);
+                wanted.union(&kept);
             }
         }
-        if let Start::Site(_, table) = self.start {
-            self.changed.insert(cells.of(Cell::Hit(table)));
-            self.changed.insert(cells.of(Cell::Colour(table)));
-            if let Some(var) = self.c.pipeline.tables[table].meter_result
-                && let Some(index) = cells.index.get(&Cell::Var(var))
-            {
-                self.changed.insert(*index);
-            }
-        }
-        let mut kept = self.changed.clone();
-        kept.intersect(&out);
-        wanted.union(&kept);
         let mut live = Bits::new(size);
-        for entry in entries(self.c.pipeline, &self.c.plan.flow, self.start) {
-            live.union(&cells.live[entry]);
+        for entry in &at {
+            live.union(&cells.live[*entry]);
         }
         wanted.intersect(&live);
+        wanted.subtract(&certain);
+        let mut written = Bits::new(size);
+        for changed in self.changed.values() {
+            written.union(changed);
+        }
         for index in 0..size {
             let ty = cells.ty(self.c.pipeline, index);
             let regs = if wanted.contains(index) && self.start != Start::Begin {
-                self.load_typed(ty, self.c.layout.cells[index], !self.changed.contains(index))
+                self.load_typed(ty, self.c.layout.cells[index], !written.contains(index))
             } else {
                 let zero = self.b.ins().iconst(reg_type(ty), 0);
                 vec![zero; regs_for(ty)]
             };
+            self.set_cell_at(index, &regs);
+        }
+    }
+
+    /// What the cell holds before the node, if that is certain.
+    fn constant_cell(&self, node: Node, index: usize) -> Option<u64> {
+        let plan = self.c.plan;
+        match plan.cells.list[index] {
+            Cell::Valid(word) => plan.known[node].as_ref()?.valid_word(word, self.c.pipeline.headers.len()),
+            _ => plan.constants.before(node, index),
+        }
+    }
+
+    /// The cells that hold something certain before each of these nodes.
+    fn certain(&self, nodes: &[Node]) -> Bits {
+        let mut certain = Bits::new(self.c.plan.cells.list.len());
+        let reached: Vec<Node> = nodes.iter().copied().filter(|node| self.c.plan.known[*node].is_some()).collect();
+        for index in 0..self.c.plan.cells.list.len() {
+            if reached.iter().all(|node| self.constant_cell(*node, index).is_some()) {
+                certain.insert(index);
+            }
+        }
+        certain
+    }
+
+    /// For each node, the cells that the frame may not hold as they are behind it: changed since the stage began, or never put there.
+    fn find_changed(&mut self, nodes: &[Node], at: &[Node], certain: &Bits) {
+        let cells = &self.c.plan.cells;
+        let mut first = certain.clone();
+        match self.start {
+            Start::Begin => first = Bits::all(cells.list.len()),
+            Start::Site(_, table) => {
+                let written = cells.written_by_table(self.c.pipeline, &self.c.plan.headers, table);
+                written.into_iter().for_each(|index| first.insert(index));
+            }
+            Start::Deparser(_) => {}
+        }
+        for node in nodes {
+            let mut changed = cells.writes[*node].clone();
+            if at.contains(node) {
+                changed.union(&first);
+            }
+            self.changed.insert(*node, changed);
+        }
+        let mut work: Vec<Node> = nodes.to_vec();
+        while let Some(node) = work.pop() {
+            let changed = self.changed[&node].clone();
+            for next in inside(self.c.pipeline, &self.c.plan.flow, node) {
+                if self.changed.get_mut(&next).is_some_and(|there| there.union(&changed)) {
+                    work.push(next);
+                }
+            }
+        }
+    }
+
+    /// Sets the cells whose value is certain before the node.
+    pub(super) fn set_constants(&mut self, node: Node) {
+        let live: Vec<usize> = self.c.plan.cells.live[node].iter().collect();
+        for index in live {
+            let Some(number) = self.constant_cell(node, index) else { continue };
+            let ty = self.c.plan.cells.ty(self.c.pipeline, index);
+            let number = self.b.ins().iconst(reg_type(ty), number as i64);
+            let mut regs = vec![number; regs_for(ty).min(1)];
+            while regs.len() < regs_for(ty) {
+                regs.push(self.b.ins().iconst(I64, 0));
+            }
             self.set_cell_at(index, &regs);
         }
     }
@@ -71,10 +133,18 @@ impl StageCode<'_, '_> {
         all.into_iter().filter(|next| !within.contains(next)).map(|n| self.c.plan.cells.live[n].clone()).collect()
     }
 
-    /// Puts into the frame what a later stage needs and this one may have changed.
-    pub(super) fn store_cells(&mut self, needed: &Bits) {
-        let stored: Vec<usize> = needed.iter().filter(|index| self.changed.contains(*index)).collect();
-        for index in stored {
+    /// Puts into the frame what the stage that begins at these nodes needs, unless it is there or certain, or the stage makes it itself: `made`.
+    pub(super) fn store_cells(&mut self, targets: &[Node], made: &Bits) {
+        let mut needed = Bits::new(self.c.plan.cells.list.len());
+        for target in targets {
+            needed.union(&self.c.plan.cells.live[*target]);
+        }
+        needed.subtract(made);
+        needed.subtract(&self.certain(targets));
+        if let Some(changed) = self.changed.get(&self.node) {
+            needed.intersect(changed);
+        }
+        for index in needed.iter().collect::<Vec<_>>() {
             let regs = self.cell_at(index);
             let ty = self.c.plan.cells.ty(self.c.pipeline, index);
             self.store_typed(ty, self.c.layout.cells[index], &regs);
@@ -117,6 +187,18 @@ impl StageCode<'_, '_> {
 
     // ---- memory ----
 
+    /// Reads a number of 1, 2 or 4 bytes in host order. Two instructions, of which Cranelift moves and merges the first where the flags allow it,
+    /// as it does not with its loads that extend.
+    pub fn load_small(&mut self, bytes: u32, flags: MemFlagsData, base: cl::Value, at: i32) -> cl::Value {
+        let ty = match bytes {
+            1 => I8,
+            2 => I16,
+            _ => I32,
+        };
+        let value = self.b.ins().load(ty, flags, base, at);
+        self.b.ins().uextend(I64, value)
+    }
+
     /// Reads a value of the type from the frame. What this stage does not write may be read late, where it is needed: `late`. A
     /// cell that it does write must be read at once, as the read would give what was written otherwise.
     pub fn load_typed(&mut self, ty: Type, at: u32, late: bool) -> Regs {
@@ -126,9 +208,9 @@ impl StageCode<'_, '_> {
             return vec![self.b.ins().load(I8, flags, frame, at)];
         }
         match ty.width() {
-            0..=8 => vec![self.b.ins().uload8(I64, flags, frame, at)],
-            9..=16 => vec![self.b.ins().uload16(I64, flags, frame, at)],
-            17..=32 => vec![self.b.ins().uload32(flags, frame, at)],
+            0..=8 => vec![self.load_small(1, flags, frame, at)],
+            9..=16 => vec![self.load_small(2, flags, frame, at)],
+            17..=32 => vec![self.load_small(4, flags, frame, at)],
             _ => (0..regs_for(ty) as i32).map(|n| self.b.ins().load(I64, flags, frame, at + n * 8)).collect(),
         }
     }
@@ -153,7 +235,7 @@ impl StageCode<'_, '_> {
     pub fn head(&mut self, at: usize, bytes: usize) -> cl::Value {
         let (frame, at) = (self.frame, at as i32);
         match bytes {
-            4 => self.b.ins().uload32(steady(), frame, at),
+            4 => self.load_small(4, steady(), frame, at),
             _ => self.b.ins().load(I64, steady(), frame, at),
         }
     }
@@ -161,7 +243,7 @@ impl StageCode<'_, '_> {
     /// The number of parser states so far.
     pub fn states(&mut self) -> cl::Value {
         let at = std::mem::offset_of!(crate::abi::Head, arrival.states) as i32;
-        self.b.ins().uload32(trusted(), self.frame, at)
+        self.load_small(4, trusted(), self.frame, at)
     }
 
     /// Sets a number of the frame's head.

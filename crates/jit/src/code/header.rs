@@ -110,6 +110,10 @@ impl StageCode<'_, '_> {
     pub fn address(&mut self, id: HeaderId) -> cl::Value {
         match self.c.plan.headers.places[id.index()] {
             Place::Moves => self.cell(Cell::HeaderAt(id)),
+            Place::Fixed(at) => {
+                let data = self.head(offset_of!(Head, arrival.data), 8);
+                self.b.ins().iadd_imm_s(data, i64::from(at))
+            }
             _ => self.room(id),
         }
     }
@@ -248,8 +252,10 @@ impl StageCode<'_, '_> {
             None => self.number(0),
         };
         let after = self.need(bytes);
-        let at = self.at_cursor();
-        self.set_cell(Cell::HeaderAt(id), at);
+        if self.c.plan.headers.places[id.index()] == Place::Moves {
+            let at = self.at_cursor();
+            self.set_cell(Cell::HeaderAt(id), at);
+        }
         if most.is_some() {
             self.set_cell(Cell::VarbitLen(id), bits);
         }

@@ -34,8 +34,10 @@ pub struct StageCode<'a, 'b> {
     blocks: HashMap<Node, cl::Block>,
     /// The next packet.
     next: cl::Block,
-    /// The cells that this stage may change.
-    pub(super) changed: Bits,
+    /// The cells that the frame may not hold as they are behind each node.
+    pub(super) changed: HashMap<Node, Bits>,
+    /// The node that is being translated.
+    pub(super) node: Node,
     pub(super) start: Start,
     /// What is known of headers at this point.
     pub known: Known,
@@ -139,7 +141,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
         b.switch_to_block(body);
         let offset = b.ins().ishl_imm_u(at, 2);
         let place = b.ins().iadd(items, offset);
-        let item = b.ins().uload32(trusted(), place, 0);
+        let item = b.ins().load(I32, trusted(), place, 0);
+        let item = b.ins().uextend(I64, item);
         let distance = b.ins().imul_imm_s(item, i64::from(c.layout.stride));
         let frame = b.ins().iadd(frames, distance);
         let result = match start {
@@ -150,7 +153,6 @@ impl<'a, 'b> StageCode<'a, 'b> {
             }
             _ => zero,
         };
-        let size = c.plan.cells.list.len();
         let known = Known { valid: Bits::new(0), invalid: Bits::new(0), implied: Vec::new() };
         let [count, front, next_at, gaps] = [(); 4].map(|()| {
             let var = b.declare_var(I64);
@@ -169,7 +171,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
             values: HashMap::new(),
             blocks: HashMap::new(),
             next,
-            changed: Bits::new(size),
+            changed: HashMap::new(),
+            node: 0,
             start,
             known,
             control: 0,
@@ -205,6 +208,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
             self.b.switch_to_block(block);
             if let Some(known) = &self.c.plan.known[*node] {
                 self.known = known.clone();
+                self.node = *node;
+                self.set_constants(*node);
                 match self.c.plan.flow.nodes[*node] {
                     Step::Glue(glue) => self.glue(*node, glue),
                     Step::Block(control, block) => self.block(*node, control, block),
@@ -438,8 +443,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
     /// Goes on at a node: here, or in the stage that begins with it.
     pub fn go(&mut self, node: Node) {
         if Some(node) == self.c.plan.flow.deparser && self.c.plan.flow.cut_deparser {
-            let needed = self.c.plan.cells.live[node].clone();
-            self.store_cells(&needed);
+            self.store_cells(&[node], &Bits::new(self.c.plan.cells.list.len()));
             return self.enqueue(Start::Deparser(node));
         }
         match self.blocks.get(&node) {
@@ -453,15 +457,13 @@ impl<'a, 'b> StageCode<'a, 'b> {
 
     /// Stores what the actions of a site need, and puts the packet into the site's queue.
     pub fn leave_for(&mut self, site: Start) {
-        let mut needed = Bits::new(self.c.plan.cells.list.len());
-        for entry in entries(self.c.pipeline, &self.c.plan.flow, site) {
-            needed.union(&self.c.plan.cells.live[entry]);
-        }
+        let mut made = Bits::new(self.c.plan.cells.list.len());
         if let Start::Site(_, table) = site {
-            needed.remove(self.c.plan.cells.of(Cell::Hit(table)));
-            needed.remove(self.c.plan.cells.of(Cell::Colour(table)));
+            made.insert(self.c.plan.cells.of(Cell::Hit(table)));
+            made.insert(self.c.plan.cells.of(Cell::Colour(table)));
         }
-        self.store_cells(&needed);
+        let targets = entries(self.c.pipeline, &self.c.plan.flow, site);
+        self.store_cells(&targets, &made);
         self.enqueue(site);
     }
 

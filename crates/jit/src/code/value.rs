@@ -6,7 +6,7 @@ use crate::code::stage::StageCode;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I8, I64};
+use cranelift_codegen::ir::types::{I8, I32, I64};
 use ir::{BinaryOp, Type, UnaryOp};
 
 /// The registers of a value.
@@ -44,8 +44,14 @@ impl StageCode<'_, '_> {
 
     /// Cuts a register to its low `width` bits.
     pub fn cut(&mut self, value: cl::Value, width: u32) -> cl::Value {
-        if width >= 64 {
-            return value;
+        match width {
+            64.. => return value,
+            // Without a constant that would have to come from memory.
+            32 => {
+                let low = self.b.ins().ireduce(I32, value);
+                return self.b.ins().uextend(I64, low);
+            }
+            _ => {}
         }
         let mask = self.number(mask(width));
         self.b.ins().band(value, mask)

@@ -142,17 +142,7 @@ impl Cells {
         let index: BTreeMap<Cell, usize> = list.iter().enumerate().map(|(n, cell)| (*cell, n)).collect();
         let mut cells = Cells { index, list, reads: Vec::new(), writes: Vec::new(), live: Vec::new() };
         for node in 0..flow.nodes.len() {
-            let size = cells.list.len();
-            let new = || Bits::new(size);
-            let mut walk = Walk {
-                pipeline,
-                headers,
-                index: &cells.index,
-                reads: new(),
-                writes: new(),
-                sure: new(),
-                may_have_left: false,
-            };
+            let mut walk = Walk::new(pipeline, headers, &cells.index);
             walk.node(flow, node);
             let (reads, writes, sure) = (walk.reads, walk.writes, walk.sure);
             cells.reads.push(reads.clone());
@@ -162,6 +152,20 @@ impl Cells {
         }
         cells.find_live(pipeline, flow);
         cells
+    }
+
+    /// The cells that an instruction may write.
+    pub fn written_by(&self, pipeline: &Pipeline, headers: &Headers, inst: &Inst) -> Vec<usize> {
+        let mut walk = Walk::new(pipeline, headers, &self.index);
+        walk.inst(inst);
+        walk.writes.iter().collect()
+    }
+
+    /// The cells that applying a table may write.
+    pub fn written_by_table(&self, pipeline: &Pipeline, headers: &Headers, table: TableId) -> Vec<usize> {
+        let mut walk = Walk::new(pipeline, headers, &self.index);
+        walk.table(table);
+        walk.writes.iter().collect()
     }
 
     fn find_live(&mut self, pipeline: &Pipeline, flow: &Flow) {
@@ -200,7 +204,12 @@ impl Cells {
     }
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(pipeline: &'a Pipeline, headers: &'a Headers, index: &'a BTreeMap<Cell, usize>) -> Walk<'a> {
+        let new = || Bits::new(index.len());
+        Walk { pipeline, headers, index, reads: new(), writes: new(), sure: new(), may_have_left: false }
+    }
+
     fn read(&mut self, cell: Cell) {
         if let Some(index) = self.index.get(&cell)
             && !self.sure.contains(*index)
@@ -254,15 +263,19 @@ impl Walk<'_> {
                     self.may_have_left |= crate::plan::may_reject(&data.inst);
                 }
                 if let Some(Term::Apply { table, .. }) = control.body.blocks[block].term.as_ref().map(|t| &t.term) {
-                    self.write(Cell::Hit(*table));
-                    self.write(Cell::Colour(*table));
-                    if let Some(var) = self.pipeline.tables[*table].meter_result {
-                        match self.pipeline.vars[var].kind {
-                            VarKind::Field(header, _) => self.header(header),
-                            _ => self.maybe_write(Cell::Var(var)),
-                        }
-                    }
+                    self.table(*table);
                 }
+            }
+        }
+    }
+
+    fn table(&mut self, table: TableId) {
+        self.write(Cell::Hit(table));
+        self.write(Cell::Colour(table));
+        if let Some(var) = self.pipeline.tables[table].meter_result {
+            match self.pipeline.vars[var].kind {
+                VarKind::Field(header, _) => self.header(header),
+                _ => self.maybe_write(Cell::Var(var)),
             }
         }
     }

@@ -12,6 +12,8 @@ pub enum Place {
     Moves,
     /// Always in the frame: it is never extracted.
     Frame,
+    /// In the packet, always so many bytes behind its first.
+    Fixed(u32),
 }
 
 /// A field in its header.

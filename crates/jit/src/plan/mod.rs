@@ -1,6 +1,7 @@
 //! What is known of a pipeline before code is made: its graph, where headers lie, what packets carry, how it is cut into stages.
 
 pub mod cells;
+pub mod constants;
 pub mod flow;
 pub mod headers;
 pub mod stages;
@@ -9,6 +10,7 @@ pub mod validity;
 
 use crate::unsupported::Unsupported;
 use cells::Cells;
+use constants::Constants;
 use flow::Flow;
 use headers::Headers;
 use interp::host::architecture::{cpu_variable, drop_variable};
@@ -25,6 +27,8 @@ pub struct Plan {
     pub headers: Headers,
     /// What packets carry.
     pub cells: Cells,
+    /// What cells hold before each node, where that is certain.
+    pub constants: Constants,
     /// What is known of headers before each node.
     pub known: Vec<Option<Known>>,
     /// In which order the parser takes headers.
@@ -38,8 +42,12 @@ impl Plan {
     pub fn new(pipeline: &Pipeline) -> Result<Plan, Unsupported> {
         check(pipeline)?;
         let mut flow = Flow::new(pipeline)?;
-        let headers = Headers::new(pipeline)?;
+        let mut headers = Headers::new(pipeline)?;
         let cells = Cells::new(pipeline, &flow, &headers);
+        Constants::new(pipeline, &flow, &headers, &cells).fix_places(pipeline, &flow, &cells, &mut headers);
+        // Headers at fixed places need no cells.
+        let cells = Cells::new(pipeline, &flow, &headers);
+        let constants = Constants::new(pipeline, &flow, &headers, &cells);
         let known = validity::validity(pipeline, &flow, &headers);
         let mut stages = stages::cut(pipeline, &flow)?;
         let emits = pipeline.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|block| &block.insts);
@@ -49,7 +57,7 @@ impl Plan {
             stages = stages::cut(pipeline, &flow)?;
         }
         let order = tiling::Order::new(pipeline, &flow, &headers, &known);
-        Ok(Plan { flow, headers, cells, known, order, stages })
+        Ok(Plan { flow, headers, cells, constants, known, order, stages })
     }
 }
 

@@ -61,8 +61,8 @@ impl Order {
             if known.invalid.contains(index) {
                 continue;
             }
-            let stays =
-                headers.places[index] == Place::Moves && !headers.in_frame[index] && headers.varbit[index].is_none();
+            let in_packet = matches!(headers.places[index], Place::Moves | Place::Fixed(_));
+            let stays = in_packet && !headers.in_frame[index] && headers.varbit[index].is_none();
             let behind = last.is_none_or(|last| self.before[index].contains(last.index()));
             if !known.valid.contains(index) || !stays || !behind {
                 return None;

@@ -17,6 +17,20 @@ pub struct Known {
 }
 
 impl Known {
+    /// 64 headers' validity as a number, if it is certain of each; `headers` is the number of headers.
+    pub fn valid_word(&self, word: u32, headers: usize) -> Option<u64> {
+        let first = word as usize * 64;
+        let mut bits = 0;
+        for header in first..headers.min(first + 64) {
+            match (self.valid.contains(header), self.invalid.contains(header)) {
+                (true, _) => bits |= 1 << (header - first),
+                (false, true) => {}
+                (false, false) => return None,
+            }
+        }
+        Some(bits)
+    }
+
     /// After something made the header valid.
     pub fn set_valid(&mut self, headers: &Headers, id: HeaderId) {
         self.valid.insert(id.index());

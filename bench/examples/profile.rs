@@ -1,0 +1,37 @@
+//! One program in one world for some seconds: for `perf record` and `perf stat`.
+//!
+//!     profile overlay|gateway many|one VMS SECONDS [PACKETS]
+#![allow(missing_docs)]
+
+use bench::engines::{self, Which};
+use bench::forward::{BATCH, process};
+use bench::program::{Kind, Program};
+use bench::ring::{Ring, Template};
+use bench::world::{Choice, Flows, Layout, World};
+use std::time::{Duration, Instant};
+
+fn main() -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args().collect();
+    let kind = if words[1] == "gateway" { Kind::Gateway } else { Kind::Overlay };
+    let layout = if words[2] == "one" { Layout::OneTenant } else { Layout::ManyTenants };
+    let world = World { layout, vms: words[3].parse()? };
+    bench::machine::pin(words.get(5).map_or(1, |c| c.parse().unwrap_or(1)));
+    let _huge = bench::machine::HugePages::reserve(1 << 30);
+    let program = Program::load(kind, &bench::machine::results().join("programs"))?;
+    let mut engine = engines::load(Which::MEASURED, &program, world)?.engine;
+    let mut flows = Flows::new(&world, Choice::Uniform, 1 << 20, 1);
+    let mut ring = Ring::new(Template::new(64), BATCH);
+    let mut output = packet::Output::new();
+    let end = Instant::now() + Duration::from_secs_f64(words[4].parse()?);
+    let mut best = f64::MAX;
+    let mut all = Vec::new();
+    while Instant::now() < end {
+        let work = process(engine.as_mut(), &mut ring, &mut flows, &mut output);
+        let ns = work.took.unwrap_or_default().as_nanos() as f64 / work.operations as f64;
+        best = best.min(ns);
+        all.push(ns);
+    }
+    all.sort_by(f64::total_cmp);
+    println!("{} {} {}: best {best:.1} ns, 10 % {:.1}, median {:.1} ns a packet, {} rounds", words[1], words[2], words[3], all[all.len() / 10], all[all.len() / 2], all.len());
+    Ok(())
+}
