@@ -32,6 +32,14 @@ fn main() -> anyhow::Result<()> {
         all.push(ns);
     }
     all.sort_by(f64::total_cmp);
-    println!("{} {} {}: best {best:.1} ns, 10 % {:.1}, median {:.1} ns a packet, {} rounds", words[1], words[2], words[3], all[all.len() / 10], all[all.len() / 2], all.len());
+    println!(
+        "{} {} {}: best {best:.1} ns, 10 % {:.1}, median {:.1} ns a packet, {} rounds",
+        words[1],
+        words[2],
+        words[3],
+        all[all.len() / 10],
+        all[all.len() / 2],
+        all.len()
+    );
     Ok(())
 }

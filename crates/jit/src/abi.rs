@@ -13,37 +13,55 @@ pub struct Arrival {
     pub len: u32,
     /// Where it came in.
     pub port: u32,
-    /// When it came in, in nanoseconds; never before the packet in front of it.
+    /// PNA: 1 if the port leads to a host.
+    pub direction: u32,
+    /// States that the parser has entered, if it may loop.
+    pub states: u32,
+    /// When it came in. Only if somebody asks for it.
+    pub clock: Clock,
+}
+
+/// When a packet came in.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    /// In nanoseconds; never before the packet in front of it.
     pub time: u64,
     /// Nanoseconds since the engine's start time.
     pub now: u64,
     /// The same in microseconds.
     pub now_us: u64,
-    /// PNA: 1 if the port leads to a host.
-    pub direction: u32,
-    /// PNA: the number of the pass.
-    pub pass: u32,
-    /// States that the parser has entered, if it may loop.
-    pub states: u32,
-    /// An engine's reason to give up, plus 1; 0 if it did not.
-    pub abort: u32,
 }
 
-/// The first bytes of each frame. What is behind the arrival is there once the packet's way has ended, unless the engine gave up.
+/// What [`Head::destination`] says in its low half.
+pub mod destination {
+    /// Nowhere.
+    pub const NOWHERE: u32 = 0;
+    /// Dropped by the program.
+    pub const DROP: u32 = 1;
+    /// To the port in the high half.
+    pub const PORT: u32 = 2;
+    /// The engine gave up; the high half is the number of its reason.
+    pub const GAVE_UP: u32 = 3;
+    /// Added to the first three: the packet leaves as it lies there, with all of its bytes.
+    pub const AS_IT_LIES: u32 = 4;
+}
+
+/// The first bytes of each frame. What is behind the arrival is there once the packet's way has ended.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     /// What the engine wrote.
     pub arrival: Arrival,
-    /// Low half 0: nowhere, 1: dropped, 2: to the port in the high half.
+    /// Where it goes: [`destination`]. All that follows but the reasons is only there for packets with a way through the deparser.
     pub destination: u64,
-    /// Unless it is dropped: the first byte of the packet as it leaves, if that is in place.
+    /// The first byte of the packet as it leaves, if that is in place.
     pub front: *mut u8,
-    /// Unless it is dropped: bytes that were parsed.
+    /// Bytes that were parsed.
     pub cursor: u32,
-    /// Unless it is dropped: how many headers were emitted.
+    /// How many headers were emitted.
     pub emitted: u16,
-    /// Unless it is dropped: whether the emitted headers stand one behind the other in front of the payload.
+    /// Whether the emitted headers stand one behind the other in front of the payload.
     pub in_place: u16,
     /// The program's reason for the drop, if it has a variable for it.
     pub drop_reason: u32,

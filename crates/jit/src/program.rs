@@ -10,7 +10,7 @@ use crate::unsupported::Unsupported;
 use interp::Config;
 use interp::host::architecture::pna::CPU_PORT;
 use interp::host::{ExternHost, SelectorHash};
-use ir::{Arch, ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId};
+use ir::{Arch, ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
 use tables::fast::{LookupShape, Lookups};
@@ -46,6 +46,8 @@ pub struct Program {
     pub cpu_port: u32,
     /// Whether packets may be truncated.
     pub truncates: bool,
+    /// Whether anybody asks when a packet came in.
+    pub clock: bool,
     /// Whether the program keeps reasons for drops.
     pub drop_reason: bool,
     /// Whether the program keeps reasons for the CPU.
@@ -110,6 +112,7 @@ impl Program {
         let stages = plan.stages.iter().map(|stage| stage_info(&pipeline, &compiling.shapes, stage.start)).collect();
         let call_sites = compiling.sites.take();
         let order = Order::new(&pipeline, plan.stages.len(), &call_sites, &compiling.told.take());
+        let clock = !call_sites.is_empty() || compiling.notes_hits.contains(&true) || reads_time(&pipeline);
         let mut sites = Vec::new();
         for site in call_sites {
             let body = &pipeline.controls[ir::ControlId(site.control as u32)].body;
@@ -147,6 +150,7 @@ impl Program {
             any_port,
             cpu_port,
             truncates,
+            clock,
             drop_reason,
             cpu_reason,
             selectors,
@@ -165,6 +169,13 @@ fn stage_info(pipeline: &Pipeline, shapes: &[LookupShape], start: Start) -> Stag
         },
         _ => StageInfo { start, table: None, words: 0, profile: false },
     }
+}
+
+/// Whether the program looks at a time that the architecture tells.
+fn reads_time(pipeline: &Pipeline) -> bool {
+    let tells = |name: &str| name.ends_with("timestamp");
+    let times: Vec<VarId> = pipeline.intrinsics.iter().filter(|(name, _)| tells(name)).map(|(_, var)| *var).collect();
+    insts(pipeline).any(|inst| matches!(inst, Inst::Load(var) if times.contains(var)))
 }
 
 fn insts(pipeline: &Pipeline) -> impl Iterator<Item = &Inst> {

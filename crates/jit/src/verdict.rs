@@ -1,33 +1,17 @@
 //! What becomes of a packet: its headers are put in front of what the parser left, and the engine says where it goes.
 #![allow(unsafe_code)]
 
-use crate::abi::{Emitted, Head};
+use crate::abi::{Emitted, Head, destination};
 use crate::program::Program;
 use interp::host::architecture::pna;
 use ir::Arch;
 use packet::{CpuReason, DropReason, EngineReason, Output, Packet, PacketRef, PortId, ReasonId};
 
-/// Where a packet goes.
-enum Destination {
-    Nowhere,
-    Drop,
-    Port(u32),
-}
-
-fn destination(head: &Head) -> Destination {
-    match head.destination as u32 {
-        0 => Destination::Nowhere,
-        1 => Destination::Drop,
-        _ => Destination::Port((head.destination >> 32) as u32),
-    }
-}
-
 /// The port of a packet that leaves as it lies there, if there is nothing else to look at.
 #[inline(always)]
 pub fn plain(program: &Program, head: &Head) -> Option<u32> {
     let (kind, port) = (head.destination as u32, (head.destination >> 32) as u32);
-    let plain =
-        head.arrival.abort == 0 && kind == 2 && head.in_place != 0 && program.any_port && port != program.cpu_port;
+    let plain = kind == destination::PORT | destination::AS_IT_LIES && program.any_port && port != program.cpu_port;
     plain.then_some(port)
 }
 
@@ -44,13 +28,14 @@ pub unsafe fn answer(
     out: &mut Output,
     scratch: &mut Vec<u8>,
 ) {
-    if head.arrival.abort != 0 {
-        let reason =
-            EngineReason::ALL.get(head.arrival.abort as usize - 1).copied().unwrap_or(EngineReason::EngineFault);
-        return out.drop(input, reason.into());
-    }
-    let port = match destination(head) {
-        Destination::Drop => {
+    let (kind, high) = (head.destination as u32, (head.destination >> 32) as u32);
+    let as_it_lies = kind & destination::AS_IT_LIES != 0;
+    let port = match kind & !destination::AS_IT_LIES {
+        destination::GAVE_UP => {
+            let reason = EngineReason::ALL.get(high as usize).copied().unwrap_or(EngineReason::EngineFault);
+            return out.drop(input, reason.into());
+        }
+        destination::DROP => {
             let reason = match program.drop_reason {
                 false => 0,
                 true => head.drop_reason,
@@ -61,11 +46,11 @@ pub unsafe fn answer(
             };
             return out.drop(input, reason);
         }
-        Destination::Nowhere => None,
-        Destination::Port(port) => Some(port),
+        destination::NOWHERE => None,
+        _ => Some(high),
     };
     // SAFETY: as promised by the caller.
-    if !unsafe { assemble(head, emitted, packet, scratch) } {
+    if !as_it_lies && !unsafe { assemble(head, emitted, packet, scratch) } {
         return out.drop(input, EngineReason::PacketTooLong.into());
     }
     let Some(port) = port else { return out.drop(input, EngineReason::NoDestination.into()) };

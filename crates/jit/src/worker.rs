@@ -1,7 +1,7 @@
 //! One worker's memory, and how it takes packets through the stages.
 #![allow(unsafe_code)]
 
-use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Context, Counters, Head, Pending, Queue};
+use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Context, Counters, Head, Pending, Queue};
 use crate::counters::WorkerCounters;
 use crate::plan::stages::Start;
 use crate::program::Program;
@@ -14,9 +14,6 @@ use tables::fast::Lookups;
 
 /// Packets that go through the stages together. More hide memory's latency better, until their frames leave the nearest caches.
 pub const CHUNK: usize = 64;
-
-/// Packets whose first bytes are fetched ahead of the one whose frame is made.
-const AHEAD: usize = 8;
 
 /// Memory aligned to cache lines.
 #[repr(C, align(64))]
@@ -44,9 +41,8 @@ pub struct Worker {
     zeros: Vec<u64>,
     sink: Vec<u64>,
     scratch: Vec<u8>,
-    /// The latest time that a packet brought, and the microseconds since the engine's start time.
-    now: u64,
-    now_us: u64,
+    /// The latest time that a packet brought.
+    clock: Clock,
     /// For each stage, packets that were at it.
     pub passed: Vec<u64>,
 }
@@ -91,8 +87,7 @@ impl Worker {
             zeros: vec![0; longest],
             sink: vec![0; longest],
             scratch: Vec::new(),
-            now: 0,
-            now_us: 0,
+            clock: Clock::default(),
             passed: vec![0; stages],
             counters,
             program,
@@ -138,12 +133,8 @@ impl Worker {
                 // SAFETY: as above.
                 let head = unsafe { &*frame.cast::<Head>() };
                 if let Some(port) = verdict::plain(&program, head) {
-                    let gone = head.front as usize - head.arrival.data as usize;
-                    // What is emitted in place is within the packet.
-                    if gone == 0 || packet.trim_front(gone).is_ok() {
-                        out.forward(input, PortId(port));
-                        continue;
-                    }
+                    out.forward(input, PortId(port));
+                    continue;
                 }
                 // SAFETY: the layout has the list there; the frame is that of this packet, and its stages have run.
                 unsafe {
@@ -206,37 +197,39 @@ impl Worker {
         permuted(&mut self.aux[stage], aux_words, &order);
     }
 
-    /// Makes the packets' frames.
+    /// Makes the packets' frames, and asks for the packets' first bytes.
     fn begin(&mut self, program: &Program, packets: &mut [Packet]) {
         let stride = program.stride as usize;
-        let config = &program.config;
-        let hosts = !config.host_ports.is_empty();
-        for index in 0..packets.len() {
-            if let Some(later) = packets.get(index + AHEAD) {
-                prefetch(later.bytes().as_ptr());
-            }
-            let packet = &mut packets[index];
-            if packet.received_at > self.now {
-                self.now = packet.received_at;
-                self.now_us = self.now.saturating_sub(config.start) / 1000;
-            }
-            let port = packet.ingress_port.0;
+        let hosts = &program.config.host_ports;
+        for (index, packet) in packets.iter_mut().enumerate() {
+            let (port, received_at) = (packet.ingress_port.0, packet.received_at);
             let bytes = packet.bytes_mut();
-            let arrival = Arrival {
-                data: bytes.as_mut_ptr(),
-                len: bytes.len() as u32,
-                port,
-                time: self.now,
-                now: self.now.saturating_sub(config.start),
-                now_us: self.now_us,
-                direction: u32::from(hosts && config.host_ports.contains(&port)),
-                pass: 0,
-                states: 0,
-                abort: 0,
-            };
-            // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
-            unsafe { self.frames.as_mut_ptr().cast::<u8>().add(index * stride).cast::<Arrival>().write(arrival) };
+            let (data, len) = (bytes.as_mut_ptr(), bytes.len() as u32);
+            prefetch(data);
+            prefetch(data.wrapping_add(64));
+            let direction = u32::from(!hosts.is_empty() && hosts.contains(&port));
+            // SAFETY: there are `CHUNK` frames, and never more packets in a chunk. All fields are written before they are read.
+            unsafe {
+                let arrival = self.frames.as_mut_ptr().cast::<u8>().add(index * stride).cast::<Arrival>();
+                (&raw mut (*arrival).data).write(data);
+                (&raw mut (*arrival).len).write(len);
+                (&raw mut (*arrival).port).write(port);
+                (&raw mut (*arrival).direction).write(direction);
+                (&raw mut (*arrival).states).write(0);
+                if program.clock {
+                    (&raw mut (*arrival).clock).write(self.clock(received_at, program.config.start));
+                }
+            }
         }
+    }
+
+    /// The time of a packet that came in at `received_at`, seen from `start`: never before that of the packet in front of it.
+    fn clock(&mut self, received_at: u64, start: u64) -> Clock {
+        if received_at > self.clock.time {
+            let now = received_at.saturating_sub(start);
+            self.clock = Clock { time: received_at, now, now_us: now / 1000 };
+        }
+        self.clock
     }
 
     /// Follows entries to members of action profiles.

@@ -65,6 +65,7 @@ impl Output {
     }
 
     /// Adds an emission. Beyond [`MAX_EMISSIONS`] it is not added but counted in [`Output::overflow`].
+    #[inline]
     pub fn emit(&mut self, emission: Emission) {
         if self.emissions.len() < MAX_EMISSIONS {
             self.emissions.push(emission);
@@ -74,6 +75,7 @@ impl Output {
     }
 
     /// The received packet leaves on `port`.
+    #[inline]
     pub fn forward(&mut self, packet: PacketRef, port: PortId) {
         self.emit(Emission { packet, origin: Origin::Received, verdict: Verdict::Forward { port } });
     }

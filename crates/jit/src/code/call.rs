@@ -173,10 +173,8 @@ impl StageCode<'_, '_> {
 
     // ---- sums and hashes ----
 
-    /// The sum of the 16-bit words of values packed without gaps, added to `sum`, which is at most 0xffff; folded.
-    fn add_words(&mut self, mut sum: cl::Value, values: &[Value]) -> cl::Value {
-        // The greatest that the sum can be.
-        let mut most = if self.is_zero(sum) { 0 } else { 0xffff_u64 };
+    /// The sum of the 16-bit words of values packed without gaps, added to `sum`, which is at most `most`; folded.
+    fn add_words(&mut self, mut sum: cl::Value, mut most: u64, values: &[Value]) -> cl::Value {
         let mut bit = 0;
         let mut at = 0;
         while let Some(value) = values.get(at) {
@@ -282,13 +280,6 @@ impl StageCode<'_, '_> {
         self.b.ins().uextend(I64, upper)
     }
 
-    /// Whether a register is certainly 0.
-    fn is_zero(&self, value: cl::Value) -> bool {
-        let inst = self.b.func.dfg.value_def(value).inst();
-        let data = inst.map(|inst| self.b.func.dfg.insts[inst]);
-        matches!(data, Some(cl::InstructionData::UnaryImm { opcode: cl::Opcode::Iconst, imm }) if imm.bits() == 0)
-    }
-
     /// At the entry of a body all sums are 0.
     pub fn clear_sums(&mut self) {
         let zero = self.number(0);
@@ -303,11 +294,22 @@ impl StageCode<'_, '_> {
         }
     }
 
+    /// The greatest that a sum can be before the instruction: nothing, if it is certainly 0 before the block and no instruction of it has changed it.
+    fn most_sum(&self, object: ExternId) -> u64 {
+        let index = self.c.plan.cells.of(Cell::Sum(object));
+        let fresh = self.c.plan.constants.before(self.node, index) == Some(0) && !self.summed.contains(&object);
+        if fresh { 0 } else { 0xffff }
+    }
+
     fn internet_checksum(&mut self, object: Option<ExternId>, func: ExternFn, args: &[Arg], results: &[Value]) {
         use ExternFn::*;
         let Some(object) = object else { return };
         let cell = Cell::Sum(object);
         let zero = self.number(0);
+        let most = self.most_sum(object);
+        if !matches!(func, InternetChecksumGet | InternetChecksumGetState) {
+            self.summed.insert(object);
+        }
         match func {
             InternetChecksumClear => self.set_cell(cell, zero),
             InternetChecksumSetState => {
@@ -317,11 +319,11 @@ impl StageCode<'_, '_> {
             }
             InternetChecksumAdd => {
                 let sum = self.cell(cell);
-                let sum = self.add_words(sum, &values(args, 0));
+                let sum = self.add_words(sum, most, &values(args, 0));
                 self.set_cell(cell, sum);
             }
             InternetChecksumSubtract => {
-                let other = self.add_words(zero, &values(args, 0));
+                let other = self.add_words(zero, 0, &values(args, 0));
                 let other = self.b.ins().bxor_imm_u(other, 0xffff);
                 let sum = self.cell(cell);
                 let sum = self.b.ins().iadd(sum, other);
@@ -379,7 +381,7 @@ impl StageCode<'_, '_> {
     fn hash_of(&mut self, algorithm: HashAlgorithm, data: &[Value], payload: bool) -> cl::Value {
         if algorithm == HashAlgorithm::Csum16 && !payload {
             let zero = self.number(0);
-            let sum = self.add_words(zero, data);
+            let sum = self.add_words(zero, 0, data);
             return self.b.ins().bxor_imm_u(sum, 0xffff);
         }
         let (words, bytes) = self.packed(data);

@@ -1,6 +1,6 @@
 //! What the architectures do between the bodies.
 
-use crate::abi::Head;
+use crate::abi::{Head, destination};
 use crate::code::stage::StageCode;
 use crate::code::value::mask;
 use crate::plan::cells::Cell;
@@ -43,7 +43,7 @@ impl StageCode<'_, '_> {
                 } else {
                     self.end_without_deparser();
                 }
-                self.tell_verdict();
+                self.tell_verdict(false);
                 return self.finish();
             }
         }
@@ -88,8 +88,7 @@ impl StageCode<'_, '_> {
         let heads = [
             ("input_port", offset_of!(Head, arrival.port), 4),
             ("direction", offset_of!(Head, arrival.direction), 4),
-            ("pass", offset_of!(Head, arrival.pass), 4),
-            ("timestamp", offset_of!(Head, arrival.now), 8),
+            ("timestamp", offset_of!(Head, arrival.clock.now), 8),
         ];
         for (name, at, bytes) in heads {
             if let Some(var) = var(self, name) {
@@ -97,6 +96,9 @@ impl StageCode<'_, '_> {
                 self.set_intrinsic(Some(var), value);
             }
         }
+        // Packets that want another pass are the interpreter's.
+        let (pass, first) = (var(self, "pass"), self.number(0));
+        self.set_intrinsic(pass, first);
         let error = self.cell(Cell::ParserError);
         let parser_error = var(self, "parser_error");
         self.set_intrinsic(parser_error, error);
@@ -113,7 +115,7 @@ impl StageCode<'_, '_> {
         let [end, on] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(dropped, end, &[], on, &[]);
         self.b.switch_to_block(end);
-        self.tell_verdict();
+        self.tell_verdict(false);
         self.finish();
         self.b.switch_to_block(on);
         self.go(next);
@@ -137,9 +139,12 @@ impl StageCode<'_, '_> {
         leaves
     }
 
-    /// Writes into the frame's head where the packet goes.
-    pub fn tell_verdict(&mut self) {
-        let destination = self.cell(Cell::Destination);
+    /// Writes into the frame's head where the packet goes; `as_it_lies` if nothing about it but bytes of its headers has changed.
+    pub fn tell_verdict(&mut self, as_it_lies: bool) {
+        let mut destination = self.cell(Cell::Destination);
+        if as_it_lies {
+            destination = self.b.ins().bor_imm_u(destination, i64::from(destination::AS_IT_LIES));
+        }
         self.set_head(offset_of!(Head, destination), 8, destination);
         let [drop, cpu] = reason_vars(self.c.pipeline);
         for (var, at) in [(drop, offset_of!(Head, drop_reason)), (cpu, offset_of!(Head, cpu_reason))] {
@@ -170,7 +175,7 @@ impl StageCode<'_, '_> {
         self.set_standard_to("packet_length", len);
         let zero = self.number(0);
         self.set_standard_to("instance_type", zero);
-        let now = self.head(offset_of!(Head, arrival.now_us), 8);
+        let now = self.head(offset_of!(Head, arrival.clock.now_us), 8);
         self.set_standard_to("ingress_global_timestamp", now);
     }
 
@@ -216,7 +221,7 @@ impl StageCode<'_, '_> {
             let length = self.b.ins().select(less, zero, length);
             self.set_standard_to("packet_length", length);
         }
-        let now = self.head(offset_of!(Head, arrival.now_us), 8);
+        let now = self.head(offset_of!(Head, arrival.clock.now_us), 8);
         self.set_standard_to("enq_timestamp", now);
         self.set_standard_to("egress_global_timestamp", now);
         for table in self.c.pipeline.tables.keys() {
@@ -248,7 +253,7 @@ impl StageCode<'_, '_> {
         let one = self.number(1);
         let kept = self.cell(Cell::Destination);
         self.set_cell(Cell::Destination, one);
-        self.tell_verdict();
+        self.tell_verdict(false);
         self.finish();
         self.b.switch_to_block(on);
         self.set_cell(Cell::Destination, kept);

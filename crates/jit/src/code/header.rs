@@ -340,9 +340,7 @@ impl StageCode<'_, '_> {
         let all = self.b.ins().icmp_imm_u(IntCC::Equal, cursor, bytes as i64);
         self.b.ins().brif(all, whole, &[], other, &[]);
         self.b.switch_to_block(whole);
-        let data = self.head(offset_of!(Head, arrival.data), 8);
-        self.leave_in_place(data, cursor);
-        self.tell_verdict();
+        self.tell_verdict(true);
         self.finish();
         self.b.set_cold_block(other);
         self.b.switch_to_block(other);

@@ -1,5 +1,6 @@
 //! One stage as one function: a loop over the packets that are at it.
 
+use crate::abi::destination;
 use crate::code::Compiling;
 use crate::code::value::{Regs, reg_type, regs_for};
 use crate::layout::imports;
@@ -12,7 +13,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
 use cranelift_frontend::{FunctionBuilder, Variable};
-use ir::{Block, BlockCall, Body, Const, HeaderId, Inst, Term, Type, Value, VarKind};
+use ir::{Block, BlockCall, Body, Const, ExternId, HeaderId, Inst, Term, Type, Value, VarKind};
 use packet::EngineReason;
 use std::collections::{BTreeSet, HashMap};
 
@@ -49,6 +50,8 @@ pub struct StageCode<'a, 'b> {
     pub fresh: HashMap<Value, (HeaderId, u32)>,
     /// What fields of valid headers hold, as far as this block has read or written them.
     pub held: HashMap<(HeaderId, u32), Regs>,
+    /// Internet checksums that the present block has changed.
+    pub summed: BTreeSet<ExternId>,
     /// Headers whose fields this stage has written so far.
     pub written: BTreeSet<HeaderId>,
     /// Headers whose bytes no instruction of this stage writes.
@@ -179,6 +182,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
             emit,
             fresh: HashMap::new(),
             held: HashMap::new(),
+            summed: BTreeSet::new(),
             written: BTreeSet::new(),
             untouched: untouched(c, start, nodes),
         };
@@ -312,6 +316,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
         self.fresh.clear();
         self.held.clear();
+        self.summed.clear();
         self.count_state(control, block);
         for data in &body.blocks[block].insts {
             if !self.inst(&data.inst, &data.results) {
@@ -496,8 +501,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
 
     /// The engine drops the packet.
     pub fn give_up(&mut self, reason: EngineReason) {
-        let reason = self.number(reason as u64 + 1);
-        self.set_head(std::mem::offset_of!(crate::abi::Head, arrival.abort), 4, reason);
+        let told = self.number((reason as u64) << 32 | u64::from(destination::GAVE_UP));
+        self.set_head(std::mem::offset_of!(crate::abi::Head, destination), 8, told);
         self.finish();
     }
 
