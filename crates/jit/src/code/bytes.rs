@@ -101,7 +101,8 @@ impl StageCode<'_, '_> {
         }
     }
 
-    fn store_bits(&mut self, base: cl::Value, bit: u32, width: u32, value: cl::Value) {
+    /// Writes up to 64 bits that begin at bit `bit`.
+    pub fn store_bits(&mut self, base: cl::Value, bit: u32, width: u32, value: cl::Value) {
         let (first, last) = (bit / 8, (bit + width - 1) / 8);
         let bytes = last - first + 1;
         if bytes > 8 {

@@ -131,6 +131,7 @@ impl StageCode<'_, '_> {
         if let Some(regs) = self.held.get(&(id, index)).filter(|_| known) {
             return regs.clone();
         }
+        self.write_waiting(id);
         let mut base = self.address(id);
         if !known {
             let valid = self.is_valid(id);
@@ -151,15 +152,15 @@ impl StageCode<'_, '_> {
             return;
         }
         let place = self.c.plan.headers.fields[id.index()][index as usize];
-        let mut base = self.address(id);
-        if !self.known.valid.contains(id.index()) {
-            let valid = self.is_valid(id);
-            let sink = self.of_context(offset_of!(Context, sink));
-            base = self.b.ins().select(valid, base, sink);
-            self.held.remove(&(id, index));
-        } else {
+        if self.known.valid.contains(id.index()) {
             self.held.insert((id, index), regs.to_vec());
+            return self.wait(id, place.bit, place.width, regs);
         }
+        let base = self.address(id);
+        let valid = self.is_valid(id);
+        let sink = self.of_context(offset_of!(Context, sink));
+        let base = self.b.ins().select(valid, base, sink);
+        self.held.remove(&(id, index));
         self.store_field(base, place, regs);
     }
 

@@ -9,6 +9,7 @@ mod glue;
 mod header;
 mod inst;
 mod stage;
+mod stores;
 mod value;
 
 pub use call::CallSite;

@@ -2,6 +2,7 @@
 
 use crate::abi::destination;
 use crate::code::Compiling;
+use crate::code::stores::Waiting;
 use crate::code::value::{Regs, reg_type, regs_for};
 use crate::layout::imports;
 use crate::plan::cells::{Bits, Cell};
@@ -50,6 +51,8 @@ pub struct StageCode<'a, 'b> {
     pub fresh: HashMap<Value, (HeaderId, u32)>,
     /// What fields of valid headers hold, as far as this block has read or written them.
     pub held: HashMap<(HeaderId, u32), Regs>,
+    /// Fields of valid headers that are still to be written.
+    pub waiting: Waiting,
     /// Internet checksums that the present block has changed.
     pub summed: BTreeSet<ExternId>,
     /// Headers whose fields this stage has written so far.
@@ -182,6 +185,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
             emit,
             fresh: HashMap::new(),
             held: HashMap::new(),
+            waiting: Waiting::new(),
             summed: BTreeSet::new(),
             written: BTreeSet::new(),
             untouched: untouched(c, start, nodes),
@@ -319,12 +323,14 @@ impl<'a, 'b> StageCode<'a, 'b> {
         self.summed.clear();
         self.count_state(control, block);
         for data in &body.blocks[block].insts {
+            self.write_before(&data.inst);
             if !self.inst(&data.inst, &data.results) {
                 return;
             }
             self.follow_fields(&data.inst, &data.results);
             self.known.step(&self.c.plan.headers, &data.inst);
         }
+        self.write_all();
         match body.blocks[block].term.as_ref().map(|t| &t.term) {
             Some(term) => self.term(node, term),
             None => self.give_up(EngineReason::EngineFault),

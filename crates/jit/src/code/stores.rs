@@ -1,0 +1,117 @@
+//! Stores to header fields wait until something may look at the header's bytes: then neighbouring fields are written together.
+
+use crate::code::stage::StageCode;
+use cranelift_codegen::ir as cl;
+use cranelift_codegen::ir::InstBuilder;
+use ir::{ExternFn, HeaderId, Inst};
+use std::collections::BTreeMap;
+
+/// A stretch of bits of a header that is still to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// How many: 1 to 64.
+    width: u32,
+    /// They, in the low bits.
+    value: cl::Value,
+}
+
+/// For each header the pieces by their first bits. They don't overlap.
+pub type Waiting = BTreeMap<HeaderId, BTreeMap<u32, Piece>>;
+
+/// Whether an instruction neither looks at headers' bytes, but for fields that it names, nor leaves the block.
+fn lets_wait(inst: &Inst) -> bool {
+    use ExternFn::*;
+    match inst {
+        Inst::Const(_) | Inst::Load(_) | Inst::Store(..) | Inst::IsValid(_) | Inst::PacketLength => true,
+        Inst::Unary(..) | Inst::Binary(..) | Inst::Cast(..) | Inst::Slice { .. } | Inst::Concat(..) => true,
+        Inst::Select { .. } => true,
+        Inst::Extern { func, .. } => matches!(
+            func,
+            InternetChecksumAdd
+                | InternetChecksumSubtract
+                | InternetChecksumClear
+                | InternetChecksumGet
+                | InternetChecksumGetState
+                | InternetChecksumSetState
+        ),
+        _ => false,
+    }
+}
+
+impl StageCode<'_, '_> {
+    /// Writes what waits, unless the instruction lets it wait.
+    pub fn write_before(&mut self, inst: &Inst) {
+        if !lets_wait(inst) {
+            self.write_all();
+        }
+    }
+
+    /// Writes all that waits.
+    pub fn write_all(&mut self) {
+        for header in self.waiting.keys().copied().collect::<Vec<_>>() {
+            self.write_waiting(header);
+        }
+    }
+
+    /// Lets the bits of a field of a valid header wait to be written: `width` of them from bit `bit` on.
+    pub fn wait(&mut self, header: HeaderId, bit: u32, width: u32, regs: &[cl::Value]) {
+        let pieces = self.waiting.entry(header).or_default();
+        for (word, reg) in (0..).zip(regs) {
+            let own = width.saturating_sub(word * 64).min(64);
+            if own > 0 {
+                pieces.insert(bit + width - word * 64 - own, Piece { width: own, value: *reg });
+            }
+        }
+    }
+
+    /// Writes what waits of a header, each run of neighbouring pieces by as few stores as there are.
+    pub fn write_waiting(&mut self, header: HeaderId) {
+        let Some(pieces) = self.waiting.remove(&header) else { return };
+        let base = self.address(header);
+        let mut run: Vec<(u32, Piece)> = Vec::new();
+        for (bit, piece) in pieces {
+            if run.last().is_some_and(|(last, piece)| last + piece.width != bit) {
+                self.write_run(base, &std::mem::take(&mut run));
+            }
+            run.push((bit, piece));
+        }
+        self.write_run(base, &run);
+    }
+
+    fn write_run(&mut self, base: cl::Value, run: &[(u32, Piece)]) {
+        let (Some((first, _)), Some((last, piece))) = (run.first(), run.last()) else { return };
+        let end = last + piece.width;
+        let mut at = *first;
+        while at < end {
+            let whole = (end - at) / 8;
+            let bits = match (at % 8, whole) {
+                // What shares its byte with bits that stay.
+                (0, 0) => end - at,
+                (0, whole) => [8, 4, 2, 1].into_iter().find(|bytes| *bytes <= whole).unwrap_or(1) * 8,
+                (odd, _) => (8 - odd).min(end - at),
+            };
+            let value = self.bits_of_run(run, at, bits);
+            self.store_bits(base, at, bits, value);
+            at += bits;
+        }
+    }
+
+    /// The bits `at..at + width` of a run, at most 64.
+    fn bits_of_run(&mut self, run: &[(u32, Piece)], at: u32, width: u32) -> cl::Value {
+        let mut all = None;
+        for (bit, piece) in run {
+            let (from, to) = (at.max(*bit), (at + width).min(bit + piece.width));
+            if from >= to {
+                continue;
+            }
+            let part = self.right(piece.value, bit + piece.width - to);
+            let part = if from == *bit { part } else { self.cut(part, to - from) };
+            let part = self.left(part, at + width - to);
+            all = Some(match all {
+                Some(there) => self.b.ins().bor(there, part),
+                None => part,
+            });
+        }
+        all.unwrap_or_else(|| self.number(0))
+    }
+}
