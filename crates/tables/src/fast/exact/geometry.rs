@@ -98,15 +98,13 @@ impl Geometry {
         half.max(if buckets > self.small { self.full(buckets) } else { 0 })
     }
 
-    /// Buckets whose limit is at least `entries`: the fewest, and in a large table a little more, as the last insertions before the limit
-    /// take the longest.
+    /// The fewest buckets whose limit is at least `entries`.
     pub(super) fn buckets_for(&self, entries: usize) -> usize {
         if entries <= self.limit(self.small) {
             return (2 * entries).div_ceil(self.slots);
         }
         let least = (entries * 100 / (self.slots * self.percent())).max(self.small + 1);
-        let fewest = (least..).find(|buckets| self.limit(*buckets) >= entries).unwrap_or(least);
-        fewest + fewest / 512
+        (least..).find(|buckets| self.limit(*buckets) >= entries).unwrap_or(least)
     }
 
     /// Entries of a large table that is full.
@@ -152,7 +150,7 @@ mod tests {
                 for entries in [0, 1, 1000, g.limit(g.small), g.limit(g.small) + 1, 50_000] {
                     let buckets = g.buckets_for(entries);
                     assert!(g.limit(buckets) >= entries, "{entries} {g:?}");
-                    assert!(buckets == 0 || g.limit(buckets - buckets / 500 - 1) < entries, "{entries} {g:?}");
+                    assert!(buckets == 0 || g.limit(buckets - 1) < entries, "{entries} {g:?}");
                 }
             }
         }
