@@ -20,7 +20,7 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 # All measurements side by side, in one run: docs/performance.md says how, and target/bench has the results. ONLY=overlay,lookups runs
-# some of lookups, overlay, workers, memif, switches, criterion; QUICK=1 looks whether all of it works. Best as root, for huge pages.
+# some of lookups, updates, overlay, workers, memif, switches, compile, criterion; QUICK=1 looks whether all of it works. Best as root, for huge pages.
 ONLY ?=
 QUICK ?=
 BENCH_FLAGS ?=
@@ -32,7 +32,7 @@ bench:
 	done
 	target/release/bench $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick) $(BENCH_FLAGS)
 ifneq (,$(if $(ONLY),$(findstring criterion,$(ONLY)),all))
-	cargo bench --locked -p testkit $(if $(QUICK),-- --quick)
+	cargo bench --locked -p testkit --bench gateway $(if $(QUICK),-- --quick)
 	cargo run --release --locked -q -p testkit --example load_region -- $(if $(QUICK),10000,1000000)
 endif
 

@@ -11,9 +11,14 @@ use crate::{Outgoing, Port, PortError, Readiness, Trouble};
 use packet::{Batch, MAX_LEN, Packet, PortCounters, PortId, PortReason};
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Virtual devices whose link is that to a process at the other end.
 const WITH_PEER: [&str; 3] = ["net_memif", "net_vhost", "net_virtio_user"];
+
+/// How long a memif client is left alone after it was started. To start it again sooner would break off a handshake that has just begun, after which DPDK
+/// 22.11's server ends its process: it closes the connection's descriptor and still waits for it.
+const HANDSHAKE: Duration = Duration::from_millis(500);
 
 /// One queue of a DPDK device: what one worker needs of it.
 ///
@@ -27,8 +32,8 @@ pub struct DpdkPort {
     interface: Option<Arc<InterfaceWatch>>,
     /// The device can wake a sleeper.
     interrupts: bool,
-    /// It has to be started again when the other end was gone.
-    revives: bool,
+    /// It has to be started again when the other end was gone: not before this.
+    revives: Option<Instant>,
     /// It has been asked to.
     armed: Cell<bool>,
     /// The device takes packets although they cannot get anywhere, as found out when last asked for trouble.
@@ -67,7 +72,7 @@ impl DpdkPort {
             segments,
             interface: interface.clone(),
             interrupts: info.interrupts,
-            revives,
+            revives: revives.then(|| Instant::now() + HANDSHAKE),
             armed: Cell::new(false),
             cut_off: false,
             leaving: Vec::with_capacity(BURST),
@@ -317,8 +322,9 @@ impl Port for DpdkPort {
 
     fn trouble(&mut self) -> Option<Trouble> {
         let mut trouble = self.missing();
-        if self.revives && matches!(trouble, Some(Trouble::NoPeer { .. })) {
+        if matches!(trouble, Some(Trouble::NoPeer { .. })) && self.revives.is_some_and(|next| Instant::now() >= next) {
             self.queue.revive();
+            self.revives = Some(Instant::now() + HANDSHAKE);
             trouble = self.missing();
         }
         // A peer that is not there takes no packets, and may come at any moment.
