@@ -17,8 +17,6 @@ pub struct Arrival {
     pub direction: u32,
     /// States that the parser has entered, if it may loop.
     pub states: u32,
-    /// When it came in. Only if somebody asks for it.
-    pub clock: Clock,
 }
 
 /// When a packet came in.
@@ -55,6 +53,10 @@ pub struct Head {
     pub arrival: Arrival,
     /// Where it goes: [`destination`]. All that follows but the reasons is only there for packets with a way through the deparser.
     pub destination: u64,
+    /// The program's reason for the drop, if it has a variable for it.
+    pub drop_reason: u32,
+    /// The program's reason for the CPU, if it has a variable for it.
+    pub cpu_reason: u32,
     /// The first byte of the packet as it leaves, if that is in place.
     pub front: *mut u8,
     /// Bytes that were parsed.
@@ -63,13 +65,14 @@ pub struct Head {
     pub emitted: u16,
     /// Whether the emitted headers stand one behind the other in front of the payload.
     pub in_place: u16,
-    /// The program's reason for the drop, if it has a variable for it.
-    pub drop_reason: u32,
-    /// The program's reason for the CPU, if it has a variable for it.
-    pub cpu_reason: u32,
     /// Bytes that `truncate` leaves, plus 1; 0 if it was not called. Only if the program calls it.
     pub truncate: u64,
+    /// When it came in, written by the engine as well, if somebody asks for it.
+    pub clock: Clock,
 }
+
+// All that most packets need is in one cache line.
+const _: () = assert!(std::mem::offset_of!(Head, clock) == 64);
 
 /// An emitted header.
 #[repr(C)]

@@ -15,8 +15,8 @@ const LONGEST: u32 = 1 << 20;
 pub struct Layout {
     /// The list of emitted headers.
     pub emitted: u32,
-    /// Each cell.
-    pub cells: Vec<u32>,
+    /// Each cell that is carried from stage to stage.
+    pub cells: Vec<Option<u32>>,
     /// Values that are used in another stage than the one that makes them.
     pub values: BTreeMap<(usize, Value), u32>,
     /// Room of each header that the program makes.
@@ -50,14 +50,14 @@ impl Layout {
             at
         };
         let emits = emits(pipeline);
-        // What is used often first: cells share cache lines with the head.
-        let mut order: Vec<usize> = (0..plan.cells.list.len()).collect();
+        // Only what stages leave to each other has a place. It shares cache lines with the head.
+        let mut order: Vec<usize> = plan.carried(pipeline).iter().collect();
         let cell_size = |index: usize| size(plan.cells.ty(pipeline, index));
         order.sort_by_key(|index| std::cmp::Reverse(cell_size(*index).min(8)));
-        let mut cells = vec![0; order.len()];
+        let mut cells = vec![None; plan.cells.list.len()];
         for index in order {
             let bytes = cell_size(index);
-            cells[index] = place(bytes, bytes.min(8));
+            cells[index] = Some(place(bytes, bytes.min(8)));
         }
         let mut values = BTreeMap::new();
         for (control, value) in imported(pipeline, plan) {

@@ -89,7 +89,7 @@ unsafe extern "C" fn call(context: *mut Context, frame: *mut u8, site: u64, hit:
     let area = unsafe { std::slice::from_raw_parts_mut(context.area, arg_words + result_words) };
     let (args, results) = area.split_at_mut(arg_words);
     let packet = PacketContext {
-        now: head.arrival.clock.time,
+        now: head.clock.time,
         ingress_length: head.arrival.len,
         payload: &[],
         lane: lane(context, head, context.stride),
@@ -104,7 +104,7 @@ unsafe extern "C" fn hit(context: *mut Context, frame: *mut u8, table: u64, entr
     // SAFETY: called by native code with its own arguments.
     let (runtime, _, head) = unsafe { parts(context, frame) };
     let mut host = lock(runtime);
-    host.advance(head.arrival.clock.time);
+    host.advance(head.clock.time);
     let colour = host.hit(TableId::from_index(table as usize), entry as u32, head.arrival.len);
     colour.map_or(0, |colour| colour as u64)
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tables::fast::Lookups;
 
 /// Packets that go through the stages together. More hide memory's latency better, until their frames leave the nearest caches.
-pub const CHUNK: usize = 64;
+pub const CHUNK: usize = 128;
 
 /// Memory aligned to cache lines.
 #[repr(C, align(64))]
@@ -208,16 +208,13 @@ impl Worker {
             prefetch(data);
             prefetch(data.wrapping_add(64));
             let direction = u32::from(!hosts.is_empty() && hosts.contains(&port));
-            // SAFETY: there are `CHUNK` frames, and never more packets in a chunk. All fields are written before they are read.
+            let arrival = Arrival { data, len, port, direction, states: 0 };
+            // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
             unsafe {
-                let arrival = self.frames.as_mut_ptr().cast::<u8>().add(index * stride).cast::<Arrival>();
-                (&raw mut (*arrival).data).write(data);
-                (&raw mut (*arrival).len).write(len);
-                (&raw mut (*arrival).port).write(port);
-                (&raw mut (*arrival).direction).write(direction);
-                (&raw mut (*arrival).states).write(0);
+                let head = self.frames.as_mut_ptr().cast::<u8>().add(index * stride).cast::<Head>();
+                (&raw mut (*head).arrival).write(arrival);
                 if program.clock {
-                    (&raw mut (*arrival).clock).write(self.clock(received_at, program.config.start));
+                    (&raw mut (*head).clock).write(self.clock(received_at, program.config.start));
                 }
             }
         }

@@ -27,7 +27,7 @@ impl StageCode<'_, '_> {
         let cells = &self.c.plan.cells;
         let size = cells.list.len();
         let at = entries(self.c.pipeline, &self.c.plan.flow, self.start);
-        let certain = self.certain(&at);
+        let certain = self.c.plan.certain(self.c.pipeline, &at);
         self.find_changed(nodes, &at, &certain);
         let mut wanted = Bits::new(size);
         for node in nodes {
@@ -49,35 +49,16 @@ impl StageCode<'_, '_> {
         }
         for index in 0..size {
             let ty = cells.ty(self.c.pipeline, index);
-            let regs = if wanted.contains(index) && self.start != Start::Begin {
-                self.load_typed(ty, self.c.layout.cells[index], !written.contains(index))
-            } else {
-                let zero = self.b.ins().iconst(reg_type(ty), 0);
-                vec![zero; regs_for(ty)]
+            let wanted = wanted.contains(index) && self.start != Start::Begin;
+            let regs = match self.c.layout.cells[index].filter(|_| wanted) {
+                Some(at) => self.load_typed(ty, at, !written.contains(index)),
+                None => {
+                    let zero = self.b.ins().iconst(reg_type(ty), 0);
+                    vec![zero; regs_for(ty)]
+                }
             };
             self.set_cell_at(index, &regs);
         }
-    }
-
-    /// What the cell holds before the node, if that is certain.
-    fn constant_cell(&self, node: Node, index: usize) -> Option<u64> {
-        let plan = self.c.plan;
-        match plan.cells.list[index] {
-            Cell::Valid(word) => plan.known[node].as_ref()?.valid_word(word, self.c.pipeline.headers.len()),
-            _ => plan.constants.before(node, index),
-        }
-    }
-
-    /// The cells that hold something certain before each of these nodes.
-    fn certain(&self, nodes: &[Node]) -> Bits {
-        let mut certain = Bits::new(self.c.plan.cells.list.len());
-        let reached: Vec<Node> = nodes.iter().copied().filter(|node| self.c.plan.known[*node].is_some()).collect();
-        for index in 0..self.c.plan.cells.list.len() {
-            if reached.iter().all(|node| self.constant_cell(*node, index).is_some()) {
-                certain.insert(index);
-            }
-        }
-        certain
     }
 
     /// For each node, the cells that the frame may not hold as they are behind it: changed since the stage began, or never put there.
@@ -114,7 +95,7 @@ impl StageCode<'_, '_> {
     pub(super) fn set_constants(&mut self, node: Node) {
         let live: Vec<usize> = self.c.plan.cells.live[node].iter().collect();
         for index in live {
-            let Some(number) = self.constant_cell(node, index) else { continue };
+            let Some(number) = self.c.plan.constant(self.c.pipeline, node, index) else { continue };
             let ty = self.c.plan.cells.ty(self.c.pipeline, index);
             let number = self.b.ins().iconst(reg_type(ty), number as i64);
             let mut regs = vec![number; regs_for(ty).min(1)];
@@ -140,14 +121,16 @@ impl StageCode<'_, '_> {
             needed.union(&self.c.plan.cells.live[*target]);
         }
         needed.subtract(made);
-        needed.subtract(&self.certain(targets));
+        needed.subtract(&self.c.plan.certain(self.c.pipeline, targets));
         if let Some(changed) = self.changed.get(&self.node) {
             needed.intersect(changed);
         }
         for index in needed.iter().collect::<Vec<_>>() {
             let regs = self.cell_at(index);
             let ty = self.c.plan.cells.ty(self.c.pipeline, index);
-            self.store_typed(ty, self.c.layout.cells[index], &regs);
+            if let Some(at) = self.c.layout.cells[index] {
+                self.store_typed(ty, at, &regs);
+            }
         }
     }
 

@@ -88,7 +88,7 @@ impl StageCode<'_, '_> {
         let heads = [
             ("input_port", offset_of!(Head, arrival.port), 4),
             ("direction", offset_of!(Head, arrival.direction), 4),
-            ("timestamp", offset_of!(Head, arrival.clock.now), 8),
+            ("timestamp", offset_of!(Head, clock.now), 8),
         ];
         for (name, at, bytes) in heads {
             if let Some(var) = var(self, name) {
@@ -175,7 +175,7 @@ impl StageCode<'_, '_> {
         self.set_standard_to("packet_length", len);
         let zero = self.number(0);
         self.set_standard_to("instance_type", zero);
-        let now = self.head(offset_of!(Head, arrival.clock.now_us), 8);
+        let now = self.head(offset_of!(Head, clock.now_us), 8);
         self.set_standard_to("ingress_global_timestamp", now);
     }
 
@@ -221,7 +221,7 @@ impl StageCode<'_, '_> {
             let length = self.b.ins().select(less, zero, length);
             self.set_standard_to("packet_length", length);
         }
-        let now = self.head(offset_of!(Head, arrival.clock.now_us), 8);
+        let now = self.head(offset_of!(Head, clock.now_us), 8);
         self.set_standard_to("enq_timestamp", now);
         self.set_standard_to("egress_global_timestamp", now);
         for table in self.c.pipeline.tables.keys() {

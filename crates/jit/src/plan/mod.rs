@@ -9,13 +9,13 @@ pub mod tiling;
 pub mod validity;
 
 use crate::unsupported::Unsupported;
-use cells::Cells;
+use cells::{Bits, Cell, Cells};
 use constants::Constants;
-use flow::Flow;
+use flow::{Flow, Node};
 use headers::Headers;
 use interp::host::architecture::{cpu_variable, drop_variable};
 use ir::{ControlKind, Inst, Pipeline, Type, VarId};
-use stages::Stage;
+use stages::{Stage, Start};
 use validity::Known;
 
 /// The plan of a pipeline.
@@ -58,6 +58,43 @@ impl Plan {
         }
         let order = tiling::Order::new(pipeline, &flow, &headers, &known);
         Ok(Plan { flow, headers, cells, constants, known, order, stages })
+    }
+}
+
+impl Plan {
+    /// What the cell holds before the node, if that is certain.
+    pub fn constant(&self, pipeline: &Pipeline, node: Node, index: usize) -> Option<u64> {
+        match self.cells.list[index] {
+            Cell::Valid(word) => self.known[node].as_ref()?.valid_word(word, pipeline.headers.len()),
+            _ => self.constants.before(node, index),
+        }
+    }
+
+    /// The cells that hold something certain before each of these nodes.
+    pub fn certain(&self, pipeline: &Pipeline, nodes: &[Node]) -> Bits {
+        let mut certain = Bits::new(self.cells.list.len());
+        for index in 0..self.cells.list.len() {
+            let mut reached = nodes.iter().filter(|node| self.known[**node].is_some());
+            if reached.all(|node| self.constant(pipeline, *node, index).is_some()) {
+                certain.insert(index);
+            }
+        }
+        certain
+    }
+
+    /// The cells that packets carry from one stage to another in their frames.
+    pub fn carried(&self, pipeline: &Pipeline) -> Bits {
+        let mut carried = Bits::new(self.cells.list.len());
+        for stage in self.stages.iter().filter(|stage| stage.start != Start::Begin) {
+            let entries = stages::entries(pipeline, &self.flow, stage.start);
+            let mut live = Bits::new(self.cells.list.len());
+            for entry in &entries {
+                live.union(&self.cells.live[*entry]);
+            }
+            live.subtract(&self.certain(pipeline, &entries));
+            carried.union(&live);
+        }
+        carried
     }
 }
 
