@@ -2,6 +2,7 @@
 
 use super::case::PacketIn;
 use super::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
+use io::guarded::Edge;
 use ir::{ExternId, Pipeline};
 use jit::Jit;
 use num_bigint::BigUint;
@@ -10,12 +11,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tables::{CounterData, EntryId, State, WriteBatch};
 
+/// Of so many batches, two have their packets between forbidden pages.
+const GUARDED: u64 = 16;
+
 /// The engine of the cpu tier.
 pub struct Native {
     jit: Jit,
     pipeline: Arc<Pipeline>,
     batch: Batch,
     out: Output,
+    batches: u64,
 }
 
 impl Native {
@@ -25,7 +30,7 @@ impl Native {
     /// If it is refused: native code is never refused, but handed to the interpreter, so this is a bug.
     pub fn new(build: &Build<'_>) -> Result<Native, String> {
         let jit = Jit::new(build.pipeline.clone(), build.setup.clone()).map_err(|error| error.to_string())?;
-        Ok(Native { jit, pipeline: build.pipeline.clone(), batch: Batch::new(), out: Output::new() })
+        Ok(Native { jit, pipeline: build.pipeline.clone(), batch: Batch::new(), out: Output::new(), batches: 0 })
     }
 }
 
@@ -39,7 +44,14 @@ impl Subject for Native {
     }
 
     fn process(&mut self, packets: &[PacketIn]) -> Answer {
-        through_engine(&mut self.jit, &mut self.batch, &mut self.out, packets)
+        self.batches += 1;
+        // Memory of their own for some only, as making it takes longer than anything else.
+        let edge = match self.batches % GUARDED {
+            1 => Some(Edge::Back),
+            2 => Some(Edge::Front),
+            _ => None,
+        };
+        through_engine(&mut self.jit, &mut self.batch, &mut self.out, packets, edge)
     }
 
     fn tick(&mut self, now: u64) -> Vec<Idle> {

@@ -2,6 +2,7 @@
 
 use super::case::PacketIn;
 use interp::{Interp, Outputs};
+use io::guarded::{self, Edge};
 use ir::{ExternId, Pipeline};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Origin, Output, PacketRef, PortId, Verdict};
@@ -122,14 +123,26 @@ fn collect(input: usize, outputs: &Outputs, out: &mut Vec<Emitted>) {
     }
 }
 
-/// Gives packets as one batch to an engine, and takes apart what it says.
-pub fn through_engine(engine: &mut dyn Engine, batch: &mut Batch, out: &mut Output, packets: &[PacketIn]) -> Answer {
+/// Gives packets as one batch to an engine, and takes apart what it says. With `edge`, packets lie between forbidden pages: an engine that reads or writes
+/// beyond one ends the process.
+pub fn through_engine(
+    engine: &mut dyn Engine,
+    batch: &mut Batch,
+    out: &mut Output,
+    packets: &[PacketIn],
+    edge: Option<Edge>,
+) -> Answer {
     batch.clear();
     out.clear();
     let mut answer = Answer::default();
     for packet in packets {
         if let Err(error) = batch.push_bytes(&packet.bytes, PortId(packet.port), packet.at) {
             answer.faults.push(format!("the harness made a packet that no batch takes: {error}"));
+        }
+    }
+    for (slot, packet) in batch.packets_mut().iter_mut().zip(packets).filter(|_| edge.is_some()) {
+        if let Some(Err(error)) = edge.map(|edge| guarded::fill(slot, &packet.bytes, edge)) {
+            answer.faults.push(format!("no memory between forbidden pages: {error}"));
         }
     }
     engine.process(batch, out);
@@ -244,7 +257,7 @@ impl Subject for InBatches {
         "interp in batches".to_owned()
     }
     fn process(&mut self, packets: &[PacketIn]) -> Answer {
-        through_engine(&mut self.interp, &mut self.batch, &mut self.out, packets)
+        through_engine(&mut self.interp, &mut self.batch, &mut self.out, packets, None)
     }
     fn tick(&mut self, now: u64) -> Vec<Idle> {
         self.out.clear();
