@@ -3,49 +3,31 @@
 //!
 //! Needs root, and DPDK at build time. Otherwise each test says that it was skipped; `--nocapture` shows it.
 
+mod support;
+
 use io::dpdk::{BUILT_IN, DpdkOptions, DpdkPort, EalOptions, HugePages};
-use io::{Attached, Namespace, Port, PortError, PortKind, RawPort, RunReport, Runner, Supervisor, Trouble, open_port};
+use io::{Attached, Port, PortError, PortKind, RawPort, RunReport, Runner, Supervisor, Trouble, open_port};
 use packet::*;
 use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use support::Namespaces;
 
 fn options() -> DpdkOptions {
     DpdkOptions { eal: EalOptions { huge_pages: HugePages::Avoid, memory_mb: 384 }, ..DpdkOptions::default() }
 }
 
-fn sh(command: &str) -> bool {
-    let output = Command::new("sh").args(["-c", command]).output().unwrap();
-    if !output.status.success() {
-        eprintln!("{command}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    output.status.success()
-}
-
-/// A namespace with a veth pair `va`-`vb`; removed when the test ends, in whatever way.
-struct Lab(String);
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        sh(&format!("ip netns del {}", self.0));
-    }
-}
+/// A namespace with a veth pair `va`-`vb`.
+struct Lab(Namespaces);
 
 impl Lab {
     fn new(mtu: usize) -> Option<Lab> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         if !BUILT_IN {
             println!("SKIPPED: built without DPDK");
             return None;
         }
-        let lab = Lab(format!("io-dpdk-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-        if !sh(&format!("ip netns add {}", lab.0)) {
-            println!("SKIPPED: network namespaces cannot be made here; run as root");
-            return None;
-        }
-        let off = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
-        assert!(sh(&format!("ip netns exec {} sh -c '{off}'", lab.0)));
+        let lab = Lab(Namespaces::new(1)?);
         lab.ip(&format!("link add va mtu {mtu} type veth peer name vb mtu {mtu}"));
         lab.ip("link set va up");
         lab.ip("link set vb up");
@@ -53,11 +35,11 @@ impl Lab {
     }
 
     fn ip(&self, arguments: &str) {
-        assert!(sh(&format!("ip -n {} {arguments}", self.0)), "ip {arguments}");
+        self.0.ip(0, arguments);
     }
 
     fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        Namespace::open(&self.0).unwrap().run(work).unwrap()
+        self.0.inside(0, work)
     }
 
     fn open(&self, what: &str, kind: PortKind) -> Box<dyn Port> {
@@ -208,7 +190,7 @@ fn a_port_whose_interface_just_came_up_is_in_no_trouble() {
     // The first port starts DPDK, which takes longer than that second.
     let _first = here.open("va", PortKind::AfPacket);
     for _ in 0..3 {
-        here.ip(&format!("link add vc index 77 type veth peer name vd index 77 netns {}", there.0));
+        here.ip(&format!("link add vc index 77 type veth peer name vd index 77 netns {}", there.0.name(0)));
         here.ip("link set vc up");
         there.ip("link set vd up");
         let mut port = there.open("vd", PortKind::AfPacket);

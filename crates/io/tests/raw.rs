@@ -3,6 +3,8 @@
 //! Needs root. Otherwise each test says that it was skipped: as no test harness shows output of tests that pass, run with
 //! `--nocapture` to see it.
 
+mod support;
+
 use io::{Attached, Namespace, Port, PortError, RawPort, Readiness, RunReport, Runner};
 use packet::*;
 use std::io::{Read, Write};
@@ -10,64 +12,28 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use support::{Namespaces, sh};
 
-/// Runs a command; whether it succeeded.
-fn sh(command: &str) -> bool {
-    let output = Command::new("sh").args(["-c", command]).output().unwrap();
-    if !output.status.success() {
-        eprintln!("{command}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    output.status.success()
-}
-
-/// Namespaces that are removed when the test ends, in whatever way.
-struct Lab {
-    names: Vec<String>,
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for name in &self.names {
-            sh(&format!("ip netns del {name}"));
-        }
-    }
-}
+/// Namespaces, and raw sockets in them.
+struct Lab(Namespaces);
 
 impl Lab {
-    /// `None`, and a message, where namespaces cannot be made.
     fn new(count: usize) -> Option<Lab> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let names: Vec<String> =
-            (0..count).map(|index| format!("io-test-{}-{number}-{index}", std::process::id())).collect();
-        let lab = Lab { names: Vec::new() };
-        let made = names.iter().all(|name| sh(&format!("ip netns add {name}")));
-        let lab = Lab { names: if made { names } else { lab.names.clone() } };
-        if !made {
-            println!("SKIPPED: network namespaces cannot be made here; run as root");
-            return None;
-        }
-        for name in &lab.names {
-            // No neighbour discovery on its own account: tests count packets.
-            let off = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
-            assert!(sh(&format!("ip netns exec {name} sh -c '{off}'")));
-        }
-        Some(lab)
+        Namespaces::new(count).map(Lab)
     }
 
     fn namespace(&self, index: usize) -> Namespace {
-        Namespace::open(&self.names[index]).unwrap()
+        Namespace::open(self.0.name(index)).unwrap()
     }
 
-    /// Runs `ip` in a namespace.
     fn ip(&self, index: usize, arguments: &str) {
-        assert!(sh(&format!("ip -n {} {arguments}", self.names[index])), "ip {arguments}");
+        self.0.ip(index, arguments);
     }
 
     fn open(&self, index: usize, interface: &str) -> RawPort {
-        self.namespace(index).run(|| RawPort::open(interface)).unwrap().unwrap()
+        self.0.inside(index, || RawPort::open(interface)).unwrap()
     }
 
     /// A pair `va`-`vb` within the first namespace, up.
@@ -155,7 +121,7 @@ fn vlan_tags_survive() {
     assert_eq!(bytes, [tagged.bytes(), longest.bytes(), stacked.bytes()]);
 
     // A tag that the kernel keeps beside the packet, as sent by a VLAN device.
-    if !sh(&format!("ip -n {} link add link va name tagged type vlan id 9", lab.names[0])) {
+    if !sh(&format!("ip -n {} link add link va name tagged type vlan id 9", lab.0.name(0))) {
         println!("SKIPPED IN PART: this kernel has no VLAN devices");
         return;
     }
@@ -257,7 +223,7 @@ fn checksums_left_to_the_hardware_are_computed() {
     let (_, mut b) = lab.pair();
     lab.ip(0, "addr add 10.2.0.1/24 dev va");
     lab.ip(0, "neigh add 10.2.0.2 lladdr 02:00:00:00:00:09 dev va");
-    let features = Command::new("ip").args(["netns", "exec", &lab.names[0], "ethtool", "-k", "va"]).output().unwrap();
+    let features = Command::new("ip").args(["netns", "exec", lab.0.name(0), "ethtool", "-k", "va"]).output().unwrap();
     assert!(
         String::from_utf8_lossy(&features.stdout).contains("tx-checksumming: on"),
         "this test would show nothing without offload"
@@ -301,12 +267,12 @@ fn tcp_through_the_runner(segmentation: bool, bytes: usize) -> Option<(DropCount
     let lab = Lab::new(3)?;
     let mut ports = Vec::new();
     for host in [1, 2] {
-        lab.ip(0, &format!("link add w{host} type veth peer name e netns {}", lab.names[host]));
+        lab.ip(0, &format!("link add w{host} type veth peer name e netns {}", lab.0.name(host)));
         lab.ip(0, &format!("link set w{host} up"));
         lab.ip(host, &format!("addr add 10.3.0.{host}/24 dev e"));
         lab.ip(host, "link set e up");
         if !segmentation {
-            assert!(sh(&format!("ip netns exec {} ethtool -K e tso off gso off", lab.names[host])));
+            assert!(sh(&format!("ip netns exec {} ethtool -K e tso off gso off", lab.0.name(host))));
         }
         ports.push(Attached::new(host as u32, lab.open(0, &format!("w{host}"))));
     }
