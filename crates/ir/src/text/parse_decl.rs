@@ -56,18 +56,9 @@ impl Parser<'_> {
                 let name = self.declared_name()?;
                 p.enums.push(Enum { name, members: self.names_in_braces()? });
             }
-            "header_type" => {
-                let ty = self.header_type()?;
-                p.header_types.push(ty);
-            }
-            "var" => {
-                let var = self.var()?;
-                p.vars.push(var);
-            }
-            "header" => {
-                let header = self.header()?;
-                p.headers.push(header);
-            }
+            "header_type" => _ = p.header_types.push(self.header_type()?),
+            "var" => _ = p.vars.push(self.var()?),
+            "header" => _ = p.headers.push(self.header()?),
             "stack" => {
                 let name = self.declared_name()?;
                 self.keyword("next")?;
@@ -95,34 +86,13 @@ impl Parser<'_> {
                     return Err(self.error_at(at, "a second field list of that number", "give it another number"));
                 }
             }
-            "type" => {
-                let named = self.named_type()?;
-                p.named_types.push(named);
-            }
-            "controller_header" => {
-                let header = self.controller_header()?;
-                p.controller_headers.push(header);
-            }
-            "extern" => {
-                let object = self.extern_inst()?;
-                p.externs.push(object);
-            }
-            "value_set" => {
-                let set = self.value_set()?;
-                p.value_sets.push(set);
-            }
-            "action" => {
-                let action = self.action()?;
-                p.actions.push(action);
-            }
-            "table" => {
-                let table = self.table()?;
-                p.tables.push(table);
-            }
-            "control" => {
-                let control = self.control()?;
-                p.controls.push(control);
-            }
+            "type" => p.named_types.push(self.named_type()?),
+            "controller_header" => p.controller_headers.push(self.controller_header()?),
+            "extern" => _ = p.externs.push(self.extern_inst()?),
+            "value_set" => _ = p.value_sets.push(self.value_set()?),
+            "action" => _ = p.actions.push(self.action()?),
+            "table" => _ = p.tables.push(self.table()?),
+            "control" => _ = p.controls.push(self.control()?),
             _ => {
                 let message = format!("{} declares nothing", self.tokens[at].kind.describe());
                 return Err(self.error_at(at, message, "start the line with var, header, table, control, ..."));
