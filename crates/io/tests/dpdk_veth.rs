@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use support::Namespaces;
+use support::{Namespaces, Wire};
 
 fn options() -> DpdkOptions {
     DpdkOptions { eal: EalOptions { huge_pages: HugePages::Avoid, memory_mb: 384 }, ..DpdkOptions::default() }
@@ -121,25 +121,6 @@ fn af_xdp_carries_frames() {
     };
     cross(&mut raw, &mut dpdk, (60..=1514).step_by(29));
     cross(&mut dpdk, &mut raw, (60..=1514).step_by(29));
-}
-
-/// Forwards between ports 1 and 2.
-struct Wire;
-
-impl Engine for Wire {
-    fn name(&self) -> &str {
-        "wire"
-    }
-
-    fn reasons(&self) -> &ReasonTable {
-        &ReasonTable::EMPTY
-    }
-
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        for (reference, packet) in batch.indexed() {
-            out.forward(reference, PortId(3 - packet.ingress_port.0));
-        }
-    }
 }
 
 /// Writes down what happens to ports, and ends the run after some trouble.

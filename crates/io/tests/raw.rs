@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::{Namespaces, sh};
+use support::{Namespaces, Wire, sh};
 
 /// Namespaces, and raw sockets in them.
 struct Lab(Namespaces);
@@ -240,25 +240,6 @@ fn checksums_left_to_the_hardware_are_computed() {
     assert_eq!(received.len(), 50);
     for packet in &received {
         assert_udp_checksum(&packet.bytes()[14..]);
-    }
-}
-
-/// Forwards between ports 1 and 2.
-struct Wire;
-
-impl Engine for Wire {
-    fn name(&self) -> &str {
-        "wire"
-    }
-
-    fn reasons(&self) -> &ReasonTable {
-        &ReasonTable::EMPTY
-    }
-
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        for (reference, packet) in batch.indexed() {
-            out.forward(reference, PortId(3 - packet.ingress_port.0));
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A pipeline made ready to run: its plan, its code, and the calls that the interpreter's code carries out.
 
-use crate::code::{Compiling, Native, call_conv, compile};
+use crate::code::{CallSite, Compiling, Native, call_conv, compile};
 use crate::layout::Layout;
 use crate::order::Order;
 use crate::plan::stages::Start;
@@ -9,7 +9,7 @@ use crate::runtime::{Runtime, helpers};
 use crate::unsupported::Unsupported;
 use interp::Config;
 use interp::host::architecture::pna::CPU_PORT;
-use interp::host::{ExternHost, SelectorHash};
+use interp::host::{ExternHost, SelectorHash, SiteId};
 use ir::{Arch, ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
@@ -113,13 +113,7 @@ impl Program {
         let call_sites = compiling.sites.take();
         let order = Order::new(&pipeline, plan.stages.len(), &call_sites, &compiling.told.take());
         let clock = !call_sites.is_empty() || compiling.notes_hits.contains(&true) || reads_time(&pipeline);
-        let mut sites = Vec::new();
-        for site in call_sites {
-            let body = &pipeline.controls[ir::ControlId(site.control as u32)].body;
-            let made = host.site(&site.inst, &|value| body.value_type(value), &site.results);
-            let made = made.map_err(|_| Unsupported::TooLarge)?;
-            sites.push((made.id, made.arg_words, made.result_words));
-        }
+        let sites = register(&pipeline, &mut host, &call_sites)?;
         let counters = compiling.counters.clone();
         let longest_header = plan.headers.most.iter().copied().max().unwrap_or(0) as usize;
         let words = |set: &ir::ValueSet| set.keys.iter().map(|key| tables::words_for(key.ty.width())).collect();
@@ -157,6 +151,21 @@ impl Program {
             runtime,
         })
     }
+}
+
+/// Makes the calls known to the host: for each its number there, and the words of its arguments and results.
+fn register(
+    pipeline: &Pipeline,
+    host: &mut ExternHost,
+    calls: &[CallSite],
+) -> Result<Vec<(SiteId, usize, usize)>, Unsupported> {
+    let site = |site: &CallSite| {
+        let body = &pipeline.controls[ir::ControlId(site.control as u32)].body;
+        let made = host.site(&site.inst, &|value| body.value_type(value), &site.results);
+        let made = made.map_err(|_| Unsupported::TooLarge)?;
+        Ok((made.id, made.arg_words, made.result_words))
+    };
+    calls.iter().map(site).collect()
 }
 
 fn stage_info(pipeline: &Pipeline, shapes: &[LookupShape], start: Start) -> StageInfo {

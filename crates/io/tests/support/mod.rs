@@ -1,6 +1,7 @@
-//! Network namespaces for tests, and the commands that fill them.
+//! Network namespaces for tests, the commands that fill them, and an engine that forwards.
 
 use io::Namespace;
+use packet::{Batch, Engine, Output, PortId, ReasonTable};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -60,5 +61,24 @@ impl Namespaces {
     /// Does something within one.
     pub fn inside<T: Send>(&self, index: usize, work: impl FnOnce() -> T + Send) -> T {
         Namespace::open(&self.names[index]).unwrap().run(work).unwrap()
+    }
+}
+
+/// Forwards between ports 1 and 2.
+pub struct Wire;
+
+impl Engine for Wire {
+    fn name(&self) -> &str {
+        "wire"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        &ReasonTable::EMPTY
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        for (reference, packet) in batch.indexed() {
+            out.forward(reference, PortId(3 - packet.ingress_port.0));
+        }
     }
 }

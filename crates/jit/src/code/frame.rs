@@ -37,11 +37,7 @@ impl StageCode<'_, '_> {
                 wanted.union(&kept);
             }
         }
-        let mut live = Bits::new(size);
-        for entry in &at {
-            live.union(&cells.live[*entry]);
-        }
-        wanted.intersect(&live);
+        wanted.intersect(&self.c.plan.live(&at));
         wanted.subtract(&certain);
         let mut written = Bits::new(size);
         for changed in self.changed.values() {
@@ -116,10 +112,7 @@ impl StageCode<'_, '_> {
 
     /// Puts into the frame what the stage that begins at these nodes needs, unless it is there or certain, or the stage makes it itself: `made`.
     pub(super) fn store_cells(&mut self, targets: &[Node], made: &Bits) {
-        let mut needed = Bits::new(self.c.plan.cells.list.len());
-        for target in targets {
-            needed.union(&self.c.plan.cells.live[*target]);
-        }
+        let mut needed = self.c.plan.live(targets);
         needed.subtract(made);
         needed.subtract(&self.c.plan.certain(self.c.pipeline, targets));
         if let Some(changed) = self.changed.get(&self.node) {

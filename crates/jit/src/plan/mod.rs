@@ -59,9 +59,7 @@ impl Plan {
         let order = tiling::Order::new(pipeline, &flow, &headers, &known);
         Ok(Plan { flow, headers, cells, constants, known, order, stages })
     }
-}
 
-impl Plan {
     /// What the cell holds before the node, if that is certain.
     pub fn constant(&self, pipeline: &Pipeline, node: Node, index: usize) -> Option<u64> {
         match self.cells.list[index] {
@@ -82,15 +80,21 @@ impl Plan {
         certain
     }
 
+    /// The cells whose value is needed before some of these nodes.
+    pub fn live(&self, nodes: &[Node]) -> Bits {
+        let mut live = Bits::new(self.cells.list.len());
+        for node in nodes {
+            live.union(&self.cells.live[*node]);
+        }
+        live
+    }
+
     /// The cells that packets carry from one stage to another in their frames.
     pub fn carried(&self, pipeline: &Pipeline) -> Bits {
         let mut carried = Bits::new(self.cells.list.len());
         for stage in self.stages.iter().filter(|stage| stage.start != Start::Begin) {
             let entries = stages::entries(pipeline, &self.flow, stage.start);
-            let mut live = Bits::new(self.cells.list.len());
-            for entry in &entries {
-                live.union(&self.cells.live[*entry]);
-            }
+            let mut live = self.live(&entries);
             live.subtract(&self.certain(pipeline, &entries));
             carried.union(&live);
         }
