@@ -28,6 +28,14 @@ pub fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// The time since some moment, the same for all processes of this machine, in nanoseconds.
+pub fn monotonic() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the result.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Pins this thread, and those it starts, to a core. False: the machine refuses, or has no such core.
 pub fn pin(core: usize) -> bool {
     if core >= libc::CPU_SETSIZE as usize {

@@ -1,7 +1,7 @@
 //! The process that sends packets, takes them back and looks at each.
 
 use super::times::Times;
-use super::{Found, LOOK, WORLD, open, settle};
+use super::{Found, LOOK, WARM_UP, WORLD, open, settle};
 use crate::machine;
 use crate::ring::Template;
 use crate::world::{Choice, Flows};
@@ -17,11 +17,8 @@ const UNDER_WAY: u64 = 1024;
 /// Packets that are sent together.
 const BURST: usize = 32;
 
-/// Where a packet carries the time it left at, in bytes: the payload of 64-byte frames.
-const STAMP: usize = 96;
-
-/// Until both processes have touched all their memory; what leaves before is accounted for, and measured by nobody.
-const WARM_UP: Duration = Duration::from_millis(300);
+/// Where a packet carries the time it left at ([`machine::monotonic`]), in bytes: the payload of 64-byte frames.
+pub(super) const STAMP: usize = 96;
 
 /// After this long without a packet, no more are expected.
 const QUIET: Duration = Duration::from_millis(300);
@@ -33,7 +30,7 @@ const PAUSE: Duration = Duration::from_micros(20);
 pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
     let mut port = open("client", socket)?;
     settle(&mut port, LOOK[1])?;
-    let mut traffic = Traffic::new()?;
+    let mut traffic = Traffic::new(machine::monotonic() + WARM_UP.as_nanos() as u64)?;
     let never_stopped = machine::never_stopped();
     let mut found = Found { never_stopped, ..Found::default() };
     let (start, mut batch) = (Instant::now(), Batch::new());
@@ -48,18 +45,18 @@ pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
         };
         if now < end && due >= so_far + BURST as u64 {
             offered += BURST as u64;
-            found.sent += traffic.send(&mut port, start)?;
+            found.sent += traffic.send(&mut port)?;
         }
         batch.clear();
         if port.receive(PortId(1), &mut batch)? > 0 {
             quiet = now;
-            traffic.look(&batch, start, now, &mut found);
+            traffic.look(&batch, now, &mut found);
         }
         let round = now.elapsed();
         now += round;
         if round >= PAUSE {
             paused += round;
-            traffic.paused_until = (now - start).as_nanos() as u64;
+            traffic.paused_until = machine::monotonic();
             if measuring.is_some() && now < end {
                 found.pauses += 1;
                 found.paused += round.as_secs_f64();
@@ -88,7 +85,9 @@ struct Traffic {
     flows: Flows,
     /// The server of each VM, by number.
     servers: Vec<[u8; 4]>,
-    /// Until when the generator was stopped last, in nanoseconds from the start. Packets that left before may have waited for it, not for the
+    /// Packets that left before this belong to the warm-up.
+    from: u64,
+    /// Until when the generator was stopped last. Packets that left before may have waited for it, not for the
     /// gateway.
     paused_until: u64,
     /// Of all packets.
@@ -98,22 +97,22 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn new() -> anyhow::Result<Traffic> {
+    fn new(from: u64) -> anyhow::Result<Traffic> {
         let template = Template::new(64);
         let flows = Flows::new(&WORLD, Choice::Uniform, 1 << 16, 1);
         let packet = template.packet(*flows.all().first().context("flows")?);
         let packets: Result<Vec<Packet>, _> = (0..BURST).map(|_| Packet::from_bytes(&packet)).collect();
         let servers = (0..WORLD.vms).map(|number| WORLD.vm(number).server.to_be_bytes()).collect();
         let (all, timed) = (Times::new(), Times::new());
-        Ok(Traffic { packets: packets?, template, flows, servers, paused_until: 0, all, timed })
+        Ok(Traffic { packets: packets?, template, flows, servers, from, paused_until: 0, all, timed })
     }
 
     /// Sends the next packets, all with the time now. Returns how many the port took.
-    fn send(&mut self, port: &mut DpdkPort, start: Instant) -> anyhow::Result<u64> {
+    fn send(&mut self, port: &mut DpdkPort) -> anyhow::Result<u64> {
         for packet in &mut self.packets {
             self.template.write(self.flows.next_flow(), packet.bytes_mut());
         }
-        let now = start.elapsed().as_nanos() as u64;
+        let now = machine::monotonic();
         for packet in &mut self.packets {
             packet.bytes_mut()[STAMP..STAMP + 8].copy_from_slice(&now.to_be_bytes());
         }
@@ -122,8 +121,8 @@ impl Traffic {
     }
 
     /// Counts what came back in the round that began at `round`, and looks whether it goes to its VM's server.
-    fn look(&mut self, batch: &Batch, start: Instant, round: Instant, found: &mut Found) {
-        let now = start.elapsed().as_nanos() as u64;
+    fn look(&mut self, batch: &Batch, round: Instant, found: &mut Found) {
+        let now = machine::monotonic();
         if round.elapsed() >= PAUSE {
             self.paused_until = now;
         }
@@ -142,7 +141,7 @@ impl Traffic {
             }
             let left = u64::from_be_bytes(*stamp);
             let took = now.saturating_sub(left);
-            if u128::from(left) >= WARM_UP.as_nanos() {
+            if left >= self.from {
                 self.all.add(took);
                 if left > self.paused_until {
                     self.timed.add(took);

@@ -62,8 +62,8 @@ pub fn bars(report: &Report) -> Vec<Bar> {
         let rate = |entrant| report.median(workers::CHART, "100k", entrant);
         Bar::at_least("two workers / one", 1.8, ratio(rate("two workers"), rate("one worker")))
     });
-    let p999 = report.value(memif::GROUP, "half load, there and back, p99.9");
-    bars.push(Bar::at_most("memif, half load: p99.9 there and back, us", 50.0, p999));
+    let p999 = report.value(memif::GROUP, "half load, in the gateway, p99.9");
+    bars.push(Bar::at_most("memif, half load: p99.9 in the gateway, us", 50.0, p999));
     let median = report.value(compile::GROUP, compile::MEDIAN);
     bars.push(Bar::at_most("terrace compile, gateway.p4, from start to end, ms", 50.0, median));
     bars

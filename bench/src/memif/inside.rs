@@ -1,0 +1,100 @@
+//! How long packets are in the gateway: from the generator's clock just before it puts a packet into the ring, to the gateway's just after it has put
+//! it into the ring back. The time that a packet waits in the ring for the gateway counts, that of the way back to the generator does not.
+
+use super::WARM_UP;
+use super::generator::STAMP;
+use super::times::Times;
+use crate::machine;
+use io::{Outgoing, Port, PortError, Readiness, Trouble};
+use packet::{Batch, PortCounters, PortId};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A port that notes how long the packets it sends have been under way.
+pub(super) struct Timed<P> {
+    port: P,
+    times: Arc<Mutex<Times>>,
+    /// Times that the packets of a burst left at.
+    left: Vec<u64>,
+    /// Packets that left the generator before this are not looked at: both processes touch their memory for the first time.
+    from: Option<u64>,
+}
+
+impl<P: Port> Timed<P> {
+    /// The port, and where its times will be.
+    pub fn new(port: P) -> (Timed<P>, Arc<Mutex<Times>>) {
+        let times = Arc::new(Mutex::new(Times::new()));
+        (Timed { port, times: times.clone(), left: Vec::new(), from: None }, times)
+    }
+
+    fn note(&mut self) {
+        let now = machine::monotonic();
+        let warm_up = WARM_UP.as_nanos() as u64;
+        let Some(first) = self.left.first() else { return };
+        let from = *self.from.get_or_insert(first.saturating_add(warm_up));
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        for left in self.left.iter().filter(|left| **left >= from) {
+            times.add(now.saturating_sub(*left));
+        }
+    }
+}
+
+impl<P: Port> Port for Timed<P> {
+    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+        self.left.clear();
+        let stamps = packets.iter().filter_map(|packet| packet.bytes().get(STAMP..)?.first_chunk::<8>());
+        self.left.extend(stamps.map(|stamp| u64::from_be_bytes(*stamp)));
+        let sent = self.port.send(packets);
+        self.note();
+        sent
+    }
+
+    fn name(&self) -> &str {
+        self.port.name()
+    }
+
+    fn mtu(&self) -> usize {
+        self.port.mtu()
+    }
+
+    fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
+        self.port.receive(id, batch)
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        self.port.readiness()
+    }
+
+    fn counters(&mut self) -> &PortCounters {
+        self.port.counters()
+    }
+
+    fn trouble(&mut self) -> Option<Trouble> {
+        self.port.trouble()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::Packet;
+
+    #[test]
+    fn packets_are_timed_from_their_stamp_to_their_leaving_but_not_while_memory_is_touched() {
+        let (port, _other) = io::memory::pair("left", "right", 8).expect("a pair");
+        let (mut port, times) = Timed::new(port);
+        let mut send = |left: u64| {
+            let mut bytes = [0; 114];
+            bytes[STAMP..STAMP + 8].copy_from_slice(&left.to_be_bytes());
+            let packet = Packet::from_bytes(&bytes).expect("short enough");
+            assert_eq!(port.send(&mut Outgoing::copies_of(&[&packet])), 1);
+        };
+        let now = machine::monotonic();
+        let warm_up = WARM_UP.as_nanos() as u64;
+        send(now - 2 * warm_up);
+        send(now - 2 * warm_up + 1);
+        send(now - warm_up / 2);
+        let summary = times.lock().expect("nobody else").summary();
+        assert_eq!(summary.samples, 1, "the first two belong to the warm-up");
+        assert!(summary.longest >= warm_up as f64 / 2.0, "{summary:?}");
+    }
+}
