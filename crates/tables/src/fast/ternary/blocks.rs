@@ -1,23 +1,29 @@
-//! Blocks of up to eight rules, column by column, so that one vector instruction compares a word of all of them; and chains of
+//! Blocks of up to four rules, column by column, so that one vector instruction compares a word of all of them; and chains of
 //! blocks, strongest rule first.
 //!
-//! | lines of 64 bytes | what |
+//! | lines of 32 bytes | what |
 //! |---|---|
-//! | [`Shape::words`] | a word of all eight values |
-//! | [`Shape::words`] | a word of all eight masks |
+//! | [`Shape::words`] | a word of all four values |
+//! | [`Shape::words`] | a word of all four masks |
 //! | 1 | ranks; 0 where there is no rule |
 //! | 1 | [`Info`]: record numbers, the next block, which rules have ranges to compare |
 //! | two for each narrow range field | lower bounds, upper bounds |
+//!
+//! It is an even number of lines, so that a block starts at a cache line. Most buckets hold three rules or fewer, and with many rules
+//! a lookup waits for cache lines: blocks of eight would be twice as many, half empty.
 
 use super::records::Records;
 use super::rule::Shape;
 use crate::fast::memory::HugeVec;
 
-/// A cache line: a word of each of eight rules.
+/// Half a cache line: a word of each of four rules.
 pub type Line = [u64; LANES];
 
 /// Rules of a block.
-pub const LANES: usize = 8;
+pub const LANES: usize = 4;
+
+/// Blocks in which an addition or removal moves rules to keep a chain dense.
+const MOST_MOVED: usize = 16;
 
 /// A pool of blocks. A block is named by the number of its first line; 0 is no block.
 #[derive(Clone, Debug)]
@@ -30,13 +36,20 @@ pub struct Blocks {
     free: Vec<u32>,
 }
 
-/// What a block's info line says. Words 0 to 3: record numbers, two in each.
+/// What a block's info line says. Words 0 and 1: record numbers, two in each.
 pub struct Info;
 
 impl Info {
     /// Word of next block (lower half), ranged lanes (bits 32..40), lanes with wide ranges (bits 40..48) and count (bits 48..).
-    pub const NEXT: usize = 4;
+    pub const NEXT: usize = LANES / 2;
 
+    /// The lanes that have ranges to compare, of a word [`Info::NEXT`].
+    #[inline(always)]
+    pub fn ranged(word: u64) -> u32 {
+        (word >> 32 | word >> 40) as u32 & ((1 << LANES) - 1)
+    }
+
+    #[inline(always)]
     pub fn id(info: &Line, lane: usize) -> u32 {
         (info[lane / 2] >> (32 * (lane % 2))) as u32
     }
@@ -188,7 +201,7 @@ impl Blocks {
             blocks += 1;
         }
         let at = (0..self.count(block)).find(|&at| !self.stronger(records, block, at, rule));
-        self.put_or_split(block, at.unwrap_or(self.count(block)), &lane);
+        self.put_or_move(block, at.unwrap_or(self.count(block)), lane);
         while self.next(block) != 0 {
             block = self.next(block);
             blocks += 1;
@@ -207,33 +220,28 @@ impl Blocks {
         Lane { columns, id, ranged: shape.is_ranged(rule), wide: shape.is_wide(rule) }
     }
 
-    /// Puts a rule at `at` of a block that may be full: then the last one moves to the next block, or half of them to a new one.
-    fn put_or_split(&mut self, block: u32, at: usize, lane: &Lane) {
-        if self.count(block) < LANES {
-            return self.put(block, at, lane);
-        }
-        let next = self.next(block);
-        if next != 0 && self.count(next) < LANES {
-            if at == LANES {
-                return self.put(next, 0, lane);
+    /// Puts a rule at `at` of a block that may be full: then the last one moves to the next block, and so on, and what is left over
+    /// after some blocks gets a new one. So chains are dense, and lookups read fewer blocks.
+    fn put_or_move(&mut self, mut block: u32, mut at: usize, mut lane: Lane) {
+        for moved in 1.. {
+            if self.count(block) < LANES {
+                return self.put(block, at, &lane);
             }
-            let last = self.read(block, LANES - 1);
-            self.put(next, 0, &last);
-            self.cut(block, LANES - 1);
-            return self.put(block, at, lane);
+            if at < LANES {
+                let last = self.read(block, LANES - 1);
+                self.cut(block, LANES - 1);
+                self.put(block, at, &lane);
+                lane = last;
+            }
+            if self.next(block) == 0 || moved == MOST_MOVED {
+                break;
+            }
+            (block, at) = (self.next(block), 0);
         }
         let new = self.take();
-        self.set_next(new, next);
+        self.set_next(new, self.next(block));
         self.set_next(block, new);
-        // Rules often come strongest first: then the full block stays full.
-        let keep = if at == LANES { LANES } else { LANES / 2 };
-        for from in keep..LANES {
-            let moved = self.read(block, from);
-            self.write(new, from - keep, &moved);
-        }
-        self.set_count(new, LANES - keep);
-        self.set_count(block, keep);
-        if at <= keep && keep < LANES { self.put(block, at, lane) } else { self.put(new, at - keep, lane) }
+        self.put(new, 0, &lane);
     }
 
     /// The rule of a chain that is equal to this one but for its sequence: its record.
@@ -245,7 +253,11 @@ impl Blocks {
     pub fn remove(&mut self, records: &Records, first: u32, rule: &[u64]) -> Option<(u32, u32)> {
         let (before, block, lane) = self.place(records, first, rule)?;
         let id = self.id(block, lane);
-        Some((self.remove_at(first, before, block, lane), id))
+        let start = self.remove_at(first, before, block, lane);
+        if self.count(block) > 0 {
+            self.close_up(block);
+        }
+        Some((start, id))
     }
 
     /// Removes the weakest rule of the chain's first block. Gives the new first block and the rule's record.
@@ -284,23 +296,28 @@ impl Blocks {
             self.set_next(before, next);
             return first;
         }
-        // Not before there is room to spare, so that adding and removing in turn doesn't split and merge each time.
-        if next != 0 && self.count(block) + self.count(next) <= LANES - 2 {
-            self.merge(block, next);
-        }
         first
     }
 
-    fn merge(&mut self, block: u32, next: u32) {
-        let start = self.count(block);
-        for lane in 0..self.count(next) {
-            let moved = self.read(next, lane);
-            self.write(block, start + lane, &moved);
+    /// Fills a block from the next ones, each from the one behind it, as far as some blocks.
+    fn close_up(&mut self, mut block: u32) {
+        for _ in 0..MOST_MOVED {
+            let next = self.next(block);
+            if next == 0 {
+                return;
+            }
+            while self.count(block) < LANES && self.count(next) > 0 {
+                let moved = self.read(next, 0);
+                self.put(block, self.count(block), &moved);
+                self.cut(next, 0);
+            }
+            if self.count(next) == 0 {
+                self.set_next(block, self.next(next));
+                self.free.push(next);
+            } else {
+                block = next;
+            }
         }
-        let count = start + self.count(next);
-        self.set_count(block, count);
-        self.set_next(block, self.next(next));
-        self.free.push(next);
     }
 
     /// Calls `each` with the records of a chain until it says `false`.

@@ -1,12 +1,16 @@
-//! Comparing a key with the eight rules of a block, by whatever vectors the machine has.
+//! Comparing a key with the rules of a block, by whatever vectors the machine has.
 #![allow(unsafe_code)]
 
-use super::blocks::{LANES, Line};
+use super::blocks::{Info, LANES, Line};
 use super::rule::Narrow;
-use super::tree::{Head, NODE, factor};
+use super::tree::{Head, NODE, factor, least_for};
+use std::mem::MaybeUninit;
 
 /// Keys that go through the tree together.
-pub const GROUP: usize = 64;
+pub const GROUP: usize = 128;
+
+/// Keys of a vector; a group is a multiple of it.
+pub const KEYS: usize = 8;
 
 /// A table as a search sees it.
 #[derive(Clone, Copy)]
@@ -20,17 +24,64 @@ pub struct Buckets {
     pub top: Head,
 }
 
-/// Keys of a group, each with the head that it has in a table.
+/// No record.
+pub const NONE: u32 = u32::MAX;
+
+/// The strongest rule of each key so far.
+pub struct Best {
+    /// Its rank; 1 if there is none.
+    pub rank: [u64; GROUP],
+    /// Its record, or [`NONE`].
+    pub id: [u32; GROUP],
+}
+
+/// What to look at for the keys of a group.
+pub struct Picks {
+    pub chains: Picked,
+    pub nodes: Picked,
+    /// Blocks of which a rule matches, perhaps but for its ranges.
+    pub hits: Picked,
+}
+
+impl Picks {
+    pub fn new() -> Picks {
+        Picks { chains: Picked::new(), nodes: Picked::new(), hits: Picked::new() }
+    }
+}
+
+/// A block or node for each of some keys of a group.
 pub struct Picked {
-    pub keys: [u64; GROUP + LANES],
-    pub heads: [Head; GROUP + LANES],
+    /// The lower half: what a head says. Above it the key's number, of 8 bits, and lanes of the block.
+    pub items: [MaybeUninit<u64>; GROUP + KEYS],
     pub count: usize,
 }
 
 impl Picked {
     pub fn new() -> Picked {
-        Picked { keys: [0; GROUP + LANES], heads: [0; GROUP + LANES], count: 0 }
+        Picked { items: [MaybeUninit::uninit(); GROUP + KEYS], count: 0 }
     }
+
+    pub fn items(&self) -> &[u64] {
+        // SAFETY: the first `count` have been written.
+        unsafe { std::slice::from_raw_parts(self.items.as_ptr().cast(), self.count) }
+    }
+
+    /// Adds an item if `really`; without a branch that could be mispredicted.
+    ///
+    /// # Safety
+    /// There are fewer than GROUP items.
+    #[inline(always)]
+    pub unsafe fn add(&mut self, item: u64, really: bool) {
+        // SAFETY: as promised.
+        unsafe { self.items.get_unchecked_mut(self.count).write(item) };
+        self.count += usize::from(really);
+    }
+}
+
+/// The key of an item.
+#[inline(always)]
+pub fn key_of(item: u64) -> usize {
+    (item >> 32) as u8 as usize % GROUP
 }
 
 /// A machine's way to compare. Results have a bit for each lane.
@@ -42,22 +93,34 @@ pub trait Lanes {
     /// Lanes whose value equals the key under their mask and whose rank is at least `rank`, which is not 0.
     unsafe fn equal(block: *const Line, key: *const u64, words: usize, rank: u64) -> u32;
 
-    /// Finds each key's head in a table, and picks those that may hold something stronger than what the key has: heads not below
-    /// `least`. Chains go to `chains`, nodes to `nodes`.
+    /// Compares the [`KEYS`] keys from `start` on that `open` names with all rules of a chain, and gives each the first that matches, if
+    /// that is stronger than what it has. `columns` has the keys as for `pick`; `lines` is the first of all. `false`: nothing is changed,
+    /// and one key after the other is to be looked up, because there are ties or wide ranges, or because it would not be faster.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn try_rules(
+        _lines: *const Line,
+        _block: u32,
+        _columns: &[u64],
+        _start: usize,
+        _words: usize,
+        _narrow: &[Narrow],
+        _open: u8,
+        _best: &mut Best,
+    ) -> bool {
+        false
+    }
+
+    /// Finds each key's head in a table, and picks those that may hold something stronger than what the key has: heads that may
+    /// hold a rule of at least its rank.
     ///
     /// `columns` has the keys word by word, [`GROUP`] of each.
     #[inline(always)]
-    unsafe fn pick(
-        table: Buckets,
-        columns: &[u64],
-        words: usize,
-        least: &[Head; GROUP],
-        chains: &mut Picked,
-        nodes: &mut Picked,
-    ) {
-        (chains.count, nodes.count) = (0, 0);
-        for key in 0..GROUP {
-            if least[key] > table.top {
+    unsafe fn pick(table: Buckets, columns: &[u64], words: usize, ranks: &[u64], picks: &mut Picks) {
+        (picks.chains.count, picks.nodes.count) = (0, 0);
+        for (key, &rank) in ranks.iter().enumerate() {
+            let least = least_for(rank);
+            if least > table.top {
                 continue;
             }
             let mut hash = 0_u64;
@@ -68,12 +131,14 @@ pub trait Lanes {
             }
             // SAFETY: the shift leaves as many bits as the number of heads has.
             let head = unsafe { *table.heads.add((hash >> table.shift) as usize) };
-            let (wanted, node) = (head >= least[key], head & NODE != 0);
-            // Both are written, and one of them, or none, becomes longer: no branch to mispredict.
-            (chains.keys[chains.count], chains.heads[chains.count]) = (key as u64, head);
-            (nodes.keys[nodes.count], nodes.heads[nodes.count]) = (key as u64, head);
-            chains.count += usize::from(wanted && !node);
-            nodes.count += usize::from(wanted && node);
+            let wanted = head >= least;
+            let node = head & NODE != 0;
+            let item = head << 32 >> 32 | (key as u64) << 32;
+            // SAFETY: at most one for each key before.
+            unsafe {
+                picks.chains.add(item, wanted & !node);
+                picks.nodes.add(item, wanted & node);
+            }
         }
     }
 
@@ -144,27 +209,19 @@ impl Lanes for Avx2 {
     #[inline(always)]
     unsafe fn equal(block: *const Line, key: *const u64, words: usize, rank: u64) -> u32 {
         use std::arch::x86_64::*;
-        // SAFETY: values, masks and ranks are the first 2 * words + 1 lines, aligned to 64; the key has `words` words; the machine has AVX2.
+        // SAFETY: values, masks and ranks are the first 2 * words + 1 lines, aligned to 32; the key has `words` words; the machine has AVX2.
         unsafe {
-            let half = |line: *const Line, half: usize| _mm256_load_si256(line.cast::<__m256i>().add(half));
-            let mut differ = [_mm256_setzero_si256(); 2];
+            let load = |line: *const Line| _mm256_load_si256(line.cast());
+            let mut differ = _mm256_setzero_si256();
             for word in 0..words {
                 let key = _mm256_set1_epi64x(*key.add(word) as i64);
-                for (at, differ) in differ.iter_mut().enumerate() {
-                    let (values, masks) = (half(block.add(word), at), half(block.add(words + word), at));
-                    *differ = _mm256_or_si256(*differ, _mm256_and_si256(_mm256_xor_si256(key, values), masks));
-                }
+                let (values, masks) = (load(block.add(word)), load(block.add(words + word)));
+                differ = _mm256_or_si256(differ, _mm256_and_si256(_mm256_xor_si256(key, values), masks));
             }
+            let equal = _mm256_cmpeq_epi64(differ, _mm256_setzero_si256());
             // Ranks are below 2^63, so that signed comparison does.
-            let below = _mm256_set1_epi64x(rank as i64 - 1);
-            let mut lanes = 0;
-            for (at, differ) in differ.iter().enumerate() {
-                let equal = _mm256_cmpeq_epi64(*differ, _mm256_setzero_si256());
-                let strong = _mm256_cmpgt_epi64(half(block.add(2 * words), at), below);
-                let both = _mm256_castsi256_pd(_mm256_and_si256(equal, strong));
-                lanes |= (_mm256_movemask_pd(both) as u32) << (4 * at);
-            }
-            lanes
+            let strong = _mm256_cmpgt_epi64(load(block.add(2 * words)), _mm256_set1_epi64x(rank as i64 - 1));
+            _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_and_si256(equal, strong))) as u32
         }
     }
 }
@@ -178,45 +235,106 @@ impl Lanes for Avx512 {
     #[inline(always)]
     unsafe fn equal(block: *const Line, key: *const u64, words: usize, rank: u64) -> u32 {
         use std::arch::x86_64::*;
-        // SAFETY: values, masks and ranks are the first 2 * words + 1 lines, aligned to 64; the key has `words` words; the machine has AVX-512.
+        // SAFETY: values, masks and ranks are the first 2 * words + 1 lines, aligned to 32; the key has `words` words; the machine has AVX-512.
         unsafe {
-            let load = |line: *const Line| _mm512_load_si512(line.cast());
-            let mut differ = _mm512_setzero_si512();
+            let load = |line: *const Line| _mm256_load_si256(line.cast());
+            let mut differ = _mm256_setzero_si256();
             for word in 0..words {
-                let key = _mm512_set1_epi64(*key.add(word) as i64);
+                let key = _mm256_set1_epi64x(*key.add(word) as i64);
                 let (values, masks) = (load(block.add(word)), load(block.add(words + word)));
-                differ = _mm512_or_si512(differ, _mm512_and_si512(_mm512_xor_si512(key, values), masks));
+                differ = _mm256_or_si256(differ, _mm256_and_si256(_mm256_xor_si256(key, values), masks));
             }
-            let equal = _mm512_testn_epi64_mask(differ, differ);
-            let strong = _mm512_set1_epi64(rank as i64);
-            u32::from(_mm512_mask_cmpge_epu64_mask(equal, load(block.add(2 * words)), strong))
+            let equal = _mm256_testn_epi64_mask(differ, differ);
+            let strong = _mm256_set1_epi64x(rank as i64);
+            u32::from(_mm256_mask_cmpge_epu64_mask(equal, load(block.add(2 * words)), strong))
         }
     }
 
     #[inline(always)]
-    unsafe fn pick(
-        table: Buckets,
+    unsafe fn try_rules(
+        lines: *const Line,
+        mut block: u32,
         columns: &[u64],
+        start: usize,
         words: usize,
-        least: &[Head; GROUP],
-        chains: &mut Picked,
-        nodes: &mut Picked,
-    ) {
+        narrow: &[Narrow],
+        open: u8,
+        best: &mut Best,
+    ) -> bool {
         use std::arch::x86_64::*;
-        (chains.count, nodes.count) = (0, 0);
+        // SAFETY: blocks of the pool, of which values and masks are the first 2 * words lines and bounds those behind the info line;
+        // columns have GROUP keys each, and `best` has KEYS places from `start` on; the machine has AVX-512.
+        unsafe {
+            let (to_ranks, to_ids) = (best.rank.as_mut_ptr().add(start), best.id.as_mut_ptr().add(start));
+            let (old, mut ids) = (_mm512_loadu_si512(to_ranks.cast()), _mm256_loadu_si256(to_ids.cast()));
+            let column = |word: usize| _mm512_loadu_si512(columns.as_ptr().add(word * GROUP + start).cast());
+            let (mut ranks, mut missed, mut unclear) = (old, open, 0);
+            while block != 0 {
+                let lines = lines.wrapping_add(block as usize);
+                let info = &*lines.add(2 * words + 1);
+                let state = info[Info::NEXT];
+                let word_at = |line: usize, lane: usize| _mm512_set1_epi64((&*lines.add(line))[lane] as i64);
+                for lane in 0..((state >> 48) as usize).min(LANES) {
+                    let mut differ = _mm512_setzero_si512();
+                    for word in 0..words {
+                        let changed = _mm512_xor_si512(column(word), word_at(word, lane));
+                        differ = _mm512_or_si512(differ, _mm512_and_si512(changed, word_at(words + word, lane)));
+                    }
+                    let mut hits = _mm512_mask_testn_epi64_mask(open, differ, differ);
+                    if Info::ranged(state) >> lane & 1 == 1 {
+                        for (at, field) in narrow.iter().enumerate() {
+                            let shifted = _mm512_srl_epi64(column(field.word), _mm_cvtsi32_si128(field.shift as i32));
+                            let number = _mm512_and_si512(shifted, _mm512_set1_epi64(field.mask as i64));
+                            let number = _mm512_xor_si512(number, _mm512_set1_epi64(field.flip as i64));
+                            let low = 2 * words + 2 + 2 * at;
+                            hits = _mm512_mask_cmple_epu64_mask(hits, word_at(low, lane), number);
+                            hits = _mm512_mask_cmpge_epu64_mask(hits, word_at(low + 1, lane), number);
+                        }
+                        unclear |= if state >> (40 + lane) & 1 == 1 { hits } else { 0 };
+                    }
+                    // What has been hit is not closed for the next rules: none of them is stronger.
+                    missed &= !hits;
+                    let (rank, id) = (word_at(2 * words, lane), Info::id(info, lane));
+                    unclear |= _mm512_mask_cmpeq_epi64_mask(hits, old, rank);
+                    let stronger = _mm512_mask_cmplt_epu64_mask(hits, ranks, rank);
+                    ranks = _mm512_mask_mov_epi64(ranks, stronger, rank);
+                    ids = _mm256_mask_mov_epi32(ids, stronger, _mm256_set1_epi32(id as i32));
+                }
+                block = if missed == 0 { 0 } else { state as u32 };
+            }
+            if unclear == 0 {
+                _mm512_storeu_si512(to_ranks.cast(), ranks);
+                _mm256_storeu_si256(to_ids.cast(), ids);
+            }
+            unclear == 0
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pick(table: Buckets, columns: &[u64], words: usize, ranks: &[u64], picks: &mut Picks) {
+        use std::arch::x86_64::*;
+        (picks.chains.count, picks.nodes.count) = (0, 0);
         // SAFETY: numbers made of numbers; the caller's machine has the instructions.
-        let first = unsafe { _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0) };
-        for start in (0..GROUP).step_by(LANES) {
-            // SAFETY: groups are a multiple of LANES keys, `columns` has `words` columns of GROUP, the mask has `words` words, the shift
-            // leaves as many bits as the number of heads has, and what is picked has LANES places to spare.
+        let first = unsafe { _mm512_slli_epi64::<32>(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0)) };
+        let (mut chains, mut nodes) = (0, 0);
+        for start in (0..ranks.len()).step_by(KEYS) {
+            // SAFETY: groups are a multiple of KEYS keys, `columns` has `words` columns of GROUP, the mask has `words` words, the shift
+            // leaves as many bits as the number of heads has, and what is picked has KEYS places to spare.
             unsafe {
-                let least = _mm512_loadu_si512(least.as_ptr().add(start).cast());
-                let able = _mm512_cmple_epu64_mask(least, _mm512_set1_epi64(table.top as i64));
+                let there = 0xff_u8 >> (KEYS - (ranks.len() - start).min(KEYS));
+                let ranks = _mm512_maskz_loadu_epi64(there, ranks.as_ptr().add(start).cast());
+                let priorities = _mm512_slli_epi64(_mm512_srli_epi64(ranks, 31), 32);
+                let least = _mm512_or_si512(priorities, _mm512_set1_epi64(1));
+                let able = _mm512_mask_cmple_epu64_mask(there, least, _mm512_set1_epi64(table.top as i64));
                 if able == 0 {
                     continue;
                 }
                 let mut hash = _mm512_setzero_si512();
                 for word in 0..words {
+                    // Many tables have bits of few words.
+                    if *table.mask.add(word) == 0 {
+                        continue;
+                    }
                     let keys = _mm512_loadu_si512(columns.as_ptr().add(word * GROUP + start).cast());
                     let masked = _mm512_and_si512(keys, _mm512_set1_epi64(*table.mask.add(word) as i64));
                     hash = _mm512_add_epi64(hash, _mm512_mullo_epi64(masked, _mm512_set1_epi64(factor(word) as i64)));
@@ -226,13 +344,17 @@ impl Lanes for Avx512 {
                     _mm512_mask_i64gather_epi64::<8>(_mm512_setzero_si512(), able, position, table.heads.cast());
                 let wanted = _mm512_mask_cmpge_epu64_mask(able, heads, least);
                 let node = _mm512_mask_test_epi64_mask(wanted, heads, _mm512_set1_epi64(NODE as i64));
-                let keys = _mm512_add_epi64(first, _mm512_set1_epi64(start as i64));
-                put(chains, wanted & !node, keys, heads);
+                let keys = _mm512_add_epi64(first, _mm512_set1_epi64((start as i64) << 32));
+                let low = _mm512_set1_epi64(i64::from(u32::MAX));
+                // Of each bit: where `low` has it the head, otherwise the key.
+                let items = _mm512_ternarylogic_epi64::<0xca>(low, heads, keys);
+                chains = put(&mut picks.chains, chains, wanted & !node, items);
                 if node != 0 {
-                    put(nodes, node, keys, heads);
+                    nodes = put(&mut picks.nodes, nodes, node, items);
                 }
             }
         }
+        (picks.chains.count, picks.nodes.count) = (chains, nodes);
     }
 
     #[inline(always)]
@@ -242,28 +364,27 @@ impl Lanes for Avx512 {
         for (at, field) in narrow.iter().enumerate() {
             // SAFETY: the block has two lines of bounds for each narrow field behind its info line; the key has the field's word.
             unsafe {
-                let number = _mm512_set1_epi64(field.number(key) as i64);
+                let number = _mm256_set1_epi64x(field.number(key) as i64);
                 let low = block.add(2 * words + 2 + 2 * at);
-                inside = _mm512_mask_cmple_epu64_mask(inside, _mm512_load_si512(low.cast()), number);
-                inside = _mm512_mask_cmpge_epu64_mask(inside, _mm512_load_si512(low.add(1).cast()), number);
+                inside = _mm256_mask_cmple_epu64_mask(inside, _mm256_load_si256(low.cast()), number);
+                inside = _mm256_mask_cmpge_epu64_mask(inside, _mm256_load_si256(low.add(1).cast()), number);
             }
         }
         u32::from(inside)
     }
 }
 
-/// Adds the lanes of a mask.
+/// Writes the items of a mask behind `count` others; gives how many there are then.
 ///
 /// # Safety
-/// The machine has AVX-512, and there are `LANES` places to spare.
+/// The machine has AVX-512, and there are `KEYS` places to spare.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn put(to: &mut Picked, lanes: u8, keys: std::arch::x86_64::__m512i, heads: std::arch::x86_64::__m512i) {
+unsafe fn put(to: &mut Picked, count: usize, mask: u8, items: std::arch::x86_64::__m512i) -> usize {
     use std::arch::x86_64::*;
     // SAFETY: as promised.
     unsafe {
-        _mm512_storeu_si512(to.keys.as_mut_ptr().add(to.count).cast(), _mm512_maskz_compress_epi64(lanes, keys));
-        _mm512_storeu_si512(to.heads.as_mut_ptr().add(to.count).cast(), _mm512_maskz_compress_epi64(lanes, heads));
+        _mm512_storeu_si512(to.items.as_mut_ptr().add(count).cast(), _mm512_maskz_compress_epi64(mask, items));
     }
-    to.count += lanes.count_ones() as usize;
+    count + mask.count_ones() as usize
 }

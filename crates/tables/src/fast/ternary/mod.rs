@@ -6,7 +6,7 @@
 //! |---|---|
 //! | an entry as value, mask and ranges | `rule.rs` |
 //! | entries and their values by number | `records.rs` |
-//! | eight rules side by side, chains of them | `blocks.rs` |
+//! | four rules side by side, chains of them | `blocks.rs` |
 //! | hash tables over common bits, nested | `tree.rs` |
 //! | which bits | `plan.rs` |
 //! | rearranging, a little with each change | `work.rs` |

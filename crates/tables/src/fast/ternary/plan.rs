@@ -1,7 +1,7 @@
 //! Which masks the tables of a node have, found from a sample of its rules in many small steps.
 //!
 //! A mask is good if many rules include it and few of them meet in a bucket. Its *gain* is the sum over the rules that include it of
-//! log2(all rules / rules in the same bucket), where a bucket as full as a block counts as free. Masks are built field by field: of
+//! log2(all rules / rules in the same bucket), where a bucket of up to two blocks counts as free. Masks are built field by field: of
 //! all fields and all masks that rules have in that field, take the one that raises the gain most, until none does. Rules that don't
 //! include the mask are left for the next table.
 
@@ -177,7 +177,8 @@ impl Planner {
             return false;
         }
         self.left = left;
-        self.tables.push((mask, (distinct * 1.5) as usize + 4));
+        // So many heads that a key which is in no rule's bucket mostly meets an empty one.
+        self.tables.push((mask, (distinct * 3.0) as usize + 4));
         self.start_table();
         true
     }

@@ -4,12 +4,15 @@ use super::rule::Shape;
 use crate::fast::memory::HugeVec;
 
 /// A slab of records: a rule and its value bytes each. Numbers of removed ones are used again.
+///
+/// Values lie apart from the rules: changes read rules, lookups read values, and of these alone many more fit into a cache.
 #[derive(Clone, Debug)]
 pub struct Records {
-    words: HugeVec<u64>,
+    rules: HugeVec<u64>,
+    values: HugeVec<u64>,
+    /// Words of a rule, and of a value.
     rule_words: usize,
-    /// Words of a record.
-    stride: usize,
+    value_words: usize,
     /// How many numbers were ever given.
     next: u32,
     free: Vec<u32>,
@@ -17,8 +20,14 @@ pub struct Records {
 
 impl Records {
     pub fn new(shape: &Shape, longest_value: usize) -> Records {
-        let stride = shape.rule_words + longest_value.div_ceil(8).max(1);
-        Records { words: HugeVec::new(), rule_words: shape.rule_words, stride, next: 0, free: Vec::new() }
+        Records {
+            rules: HugeVec::new(),
+            values: HugeVec::new(),
+            rule_words: shape.rule_words,
+            value_words: longest_value.div_ceil(8).max(1),
+            next: 0,
+            free: Vec::new(),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -31,16 +40,17 @@ impl Records {
     }
 
     pub fn rule(&self, id: u32) -> &[u64] {
-        &self.words[id as usize * self.stride..][..self.rule_words]
+        &self.rules[id as usize * self.rule_words..][..self.rule_words]
     }
 
     pub fn add(&mut self, rule: &[u64], value: &[u8]) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| {
             self.next += 1;
-            self.words.grow(self.next as usize * self.stride);
+            self.rules.grow(self.next as usize * self.rule_words);
+            self.values.grow(self.next as usize * self.value_words);
             self.next - 1
         });
-        self.words[id as usize * self.stride..][..self.rule_words].copy_from_slice(rule);
+        self.rules[id as usize * self.rule_words..][..self.rule_words].copy_from_slice(rule);
         self.set_value(id, value);
         id
     }
@@ -48,8 +58,7 @@ impl Records {
     /// # Panics
     /// The value is longer than the longest that was announced.
     pub fn set_value(&mut self, id: u32, value: &[u8]) {
-        let start = id as usize * self.stride;
-        let words = &mut self.words[start + self.rule_words..start + self.stride];
+        let words = &mut self.values[id as usize * self.value_words..][..self.value_words];
         assert!(value.len() <= 8 * words.len(), "a value of {} bytes is longer than announced", value.len());
         words.fill(0);
         for (word, bytes) in words.iter_mut().zip(value.chunks(8)) {
@@ -60,16 +69,16 @@ impl Records {
     }
 
     pub fn remove(&mut self, id: u32) {
-        self.words[id as usize * self.stride] = 0;
+        self.rules[id as usize * self.rule_words] = 0;
         self.free.push(id);
     }
 
-    /// All records' words, the words of one, and of those the words before the value: for lookups.
-    pub fn raw(&self) -> (*const u64, usize, usize) {
-        (self.words.as_ptr(), self.stride, self.rule_words)
+    /// All values' words, and the words of one: for lookups.
+    pub fn values(&self) -> (*const u64, usize) {
+        (self.values.as_ptr(), self.value_words)
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.words.bytes() + self.free.capacity() * 4
+        self.rules.bytes() + self.values.bytes() + self.free.capacity() * 4
     }
 }

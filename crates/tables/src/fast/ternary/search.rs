@@ -5,10 +5,10 @@
 //! rules, decide most keys, and for the others a comparison of priorities is all that is left to do.
 #![allow(unsafe_code)]
 
-use super::blocks::{Info, Line};
-use super::lanes::{GROUP, Lanes, Picked, Plain};
-use super::rule::{Shape, Wide, between, priority_of};
-use super::tree::{Head, MAX_DEPTH, NODE, NUMBER, Node, ROOT, Tree, factor};
+use super::blocks::{Info, LANES, Line};
+use super::lanes::{Best, GROUP, KEYS, Lanes, NONE, Picks, Plain, key_of};
+use super::rule::{Shape, Wide, between};
+use super::tree::{Head, MAX_DEPTH, NODE, NUMBER, Node, ROOT, Tree, factor, least_for};
 use smallvec::SmallVec;
 
 /// A kernel for a machine and a number of words.
@@ -76,21 +76,14 @@ struct View<'t> {
     tree: &'t Tree,
 }
 
-/// The strongest rule of each key so far.
-struct Best {
-    /// Its rank; 1 if there is none.
-    rank: [u64; GROUP],
-    /// Its record, if there is one.
-    id: [u32; GROUP],
-    /// The least head that may hold a stronger one.
-    least: [Head; GROUP],
-}
-
 /// Lines of a block that are fetched ahead; of keys of more words the processor sees the rest coming.
-const MOST_LINES: usize = 8;
+const MOST_LINES: usize = 16;
 
-/// No record.
-const NONE: u32 = u32::MAX;
+/// Where an item has lanes.
+const LANES_SHIFT: u32 = 40;
+
+/// Fewer keys are looked up in the rest one by one.
+const FEW: u32 = 12;
 
 /// Prefetches a line.
 #[inline(always)]
@@ -112,21 +105,23 @@ unsafe fn search<L: Lanes, const W: usize>(tree: &Tree, keys: &[u64], out: &mut 
     let view = View { lines: tree.blocks.raw(), nodes: &tree.nodes, shape: &tree.shape, tree };
     // Room for the keys of a group, word by word.
     let mut columns: SmallVec<[u64; 4 * GROUP]> = smallvec::smallvec![0; words * GROUP];
+    let columns = columns.as_mut_slice();
+    let (values, stride) = tree.records.values();
     for (keys, out) in keys.chunks(GROUP * words).zip(out.chunks_mut(GROUP)) {
-        for (at, key) in keys.chunks_exact(words).enumerate() {
-            for word in 0..words {
-                columns[word * GROUP + at] = key[word];
+        assert!(keys.len() == out.len() * words && columns.len() == GROUP * words, "whole keys");
+        for word in 0..words {
+            for at in 0..out.len() {
+                // SAFETY: as asserted; a chunk has at most GROUP keys.
+                unsafe { *columns.get_unchecked_mut(word * GROUP + at) = *keys.get_unchecked(at * words + word) };
             }
         }
-        let mut best = Best { rank: [1; GROUP], id: [NONE; GROUP], least: [1; GROUP] };
-        // Nothing is looked up for keys that are not there.
-        best.least[out.len()..].fill(Head::MAX);
+        let mut best = Best { rank: [1; GROUP], id: [NONE; GROUP] };
         // SAFETY: a group of keys, as many as `out` has places.
-        unsafe { view.group::<L, W>(keys, &columns, out.len(), &mut best) };
-        let (records, stride, value) = tree.records.raw();
-        for (out, &id) in out.iter_mut().zip(&best.id) {
+        unsafe { view.group::<L, W>(keys, columns, out.len(), &mut best) };
+        for (at, out) in out.iter_mut().enumerate() {
+            let id = best.id[at % GROUP];
             // Not followed if there is no such record.
-            let found = records.wrapping_add((id as usize).wrapping_mul(stride) + value).cast::<u8>();
+            let found = values.wrapping_add((id as usize).wrapping_mul(stride)).cast::<u8>();
             *out = if id == NONE { std::ptr::null() } else { found };
             prefetch(*out);
         }
@@ -139,70 +134,152 @@ impl View<'_> {
         if W == 0 { self.shape.words } else { W }
     }
 
+    /// Prefetches the block of an item.
+    #[inline(always)]
+    fn prefetch_block<const W: usize>(&self, item: u64) {
+        let start = (item & NUMBER) as usize;
+        for line in (0..(2 * self.words::<W>() + 2).min(MOST_LINES)).step_by(2) {
+            prefetch(self.lines.wrapping_add(start + line));
+        }
+    }
+
     /// # Safety
     /// As for [`Kernel`]; `count` keys, at most [`GROUP`].
     #[inline(always)]
     unsafe fn group<L: Lanes, const W: usize>(&self, keys: &[u64], columns: &[u64], count: usize, best: &mut Best) {
         let words = self.words::<W>();
         let root = &self.nodes[ROOT as usize];
-        let (mut chains, mut nodes) = (Picked::new(), Picked::new());
+        let mut picks = Picks::new();
         for table in root.tables.iter().filter(|table| table.count > 0) {
             // SAFETY: the table has a mask of `words` words and the heads behind it; columns are of the same words.
-            unsafe { L::pick(table.buckets(words), columns, words, &best.least, &mut chains, &mut nodes) };
-            for head in &chains.heads[..chains.count] {
-                for line in 0..(2 * words + 2).min(MOST_LINES) {
-                    prefetch(self.lines.wrapping_add((*head as u32) as usize + line));
+            unsafe { L::pick(table.buckets(words), columns, words, &best.rank[..count], &mut picks) };
+            for &item in picks.nodes.items() {
+                prefetch(self.nodes.as_ptr().wrapping_add((item & NUMBER) as usize));
+            }
+            // SAFETY: blocks, nodes, and keys of the group.
+            unsafe {
+                self.chains::<L, W>(&mut picks, keys.as_ptr(), best);
+                for &item in picks.nodes.items() {
+                    let (node, key) = ((item & NUMBER) as u32, key_of(item));
+                    self.node::<L, W>(node, keys.as_ptr().add(key * words), key, best);
                 }
-            }
-            for head in &nodes.heads[..nodes.count] {
-                prefetch(self.nodes.as_ptr().wrapping_add((*head & NUMBER) as usize));
-            }
-            // SAFETY: heads of chains, and keys of the group.
-            unsafe { self.chains::<L, W>(&mut chains, keys.as_ptr(), best) };
-            for (&key, &head) in nodes.keys.iter().zip(&nodes.heads).take(nodes.count) {
-                let node = (head & NUMBER) as u32;
-                // SAFETY: a head of a node, and a key of the group.
-                unsafe { self.node::<L, W>(node, keys.as_ptr().add(key as usize * words), key as usize, best) };
             }
         }
         for rest in [root.rest, root.old_rest] {
-            for key in 0..count {
-                if rest >= best.least[key] {
-                    // SAFETY: as above.
-                    unsafe { self.chain::<L, W>(rest as u32, keys.as_ptr().add(key * words), key, best) };
+            // SAFETY: a head of a chain, and as many keys as said.
+            unsafe { self.rest::<L, W>(rest, keys.as_ptr(), columns, count, best) };
+        }
+    }
+
+    /// Looks through a chain for all keys for which it may hold something stronger. Where these are many, they are compared with one
+    /// rule after the other, a vector of keys at once.
+    ///
+    /// # Safety
+    /// A head of a chain; `count` keys, at most [`GROUP`], in `keys` one behind the other and in `columns` word by word.
+    #[inline(always)]
+    unsafe fn rest<L: Lanes, const W: usize>(
+        &self,
+        rest: Head,
+        keys: *const u64,
+        columns: &[u64],
+        count: usize,
+        best: &mut Best,
+    ) {
+        if rest == 0 {
+            return;
+        }
+        let words = self.words::<W>();
+        // Ranks below have a priority not greater than the chain's.
+        let end = ((rest >> 32) + 1) << 31;
+        let mut open = [0_u8; GROUP / KEYS];
+        let mut many = 0;
+        for (ranks, open) in best.rank[..count].chunks(KEYS).zip(&mut open) {
+            *open = ranks.iter().rev().fold(0, |open, &rank| open << 1 | u8::from(rank < end));
+            many += open.count_ones();
+        }
+        let (first, narrow) = ((rest & NUMBER) as u32, &self.shape.narrow);
+        for (vector, &open) in open.iter().enumerate() {
+            let start = vector * KEYS;
+            // SAFETY: a chain's first block, and columns of all keys.
+            if many >= FEW
+                && open != 0
+                && unsafe { L::try_rules(self.lines, first, columns, start, words, narrow, open, best) }
+            {
+                continue;
+            }
+            let mut open = open;
+            while open != 0 {
+                let key = start + open.trailing_zeros() as usize;
+                open &= open - 1;
+                // SAFETY: as promised.
+                unsafe { self.chain::<L, W>(first, keys.add(key * words), key, best) };
+            }
+        }
+    }
+
+    /// Looks through the chains, all first blocks before all second ones and so on. What a comparison finds decides values, not
+    /// branches: blocks with a rule that matches are put aside.
+    ///
+    /// # Safety
+    /// Blocks, and numbers of keys in `keys`, which have the tree's number of words.
+    #[inline(always)]
+    unsafe fn chains<L: Lanes, const W: usize>(&self, picks: &mut Picks, keys: *const u64, best: &mut Best) {
+        let words = self.words::<W>();
+        let Picks { chains, hits, .. } = picks;
+        while chains.count > 0 {
+            for &item in chains.items() {
+                self.prefetch_block::<W>(item);
+            }
+            // Numbers that are kept in registers.
+            let (mut left, mut hit) = (0, 0);
+            for at in 0..chains.count {
+                // SAFETY: `count` items are there, and not more than have been read are written; a block of the pool and a key.
+                unsafe {
+                    let item = chains.items.get_unchecked(at).assume_init();
+                    let (key, lines) = (key_of(item), self.lines.wrapping_add((item & NUMBER) as usize));
+                    let lanes = L::equal(lines, keys.add(key * words), words, best.rank[key]);
+                    let next = (&*lines.add(2 * words + 1))[Info::NEXT] as u32;
+                    hits.items.get_unchecked_mut(hit).write(item | u64::from(lanes) << LANES_SHIFT);
+                    hit += usize::from(lanes != 0);
+                    chains.items.get_unchecked_mut(left).write(item >> 32 << 32 | u64::from(next));
+                    left += usize::from((lanes == 0) & (next != 0));
+                }
+            }
+            (chains.count, hits.count) = (left, hit);
+            for &item in hits.items() {
+                let (key, lines) = (key_of(item), self.lines.wrapping_add((item & NUMBER) as usize));
+                let mut lanes = (item >> LANES_SHIFT) as u32;
+                // SAFETY: as above; not more chains than keys go on.
+                unsafe {
+                    let state = (&*lines.add(2 * words + 1))[Info::NEXT];
+                    // Only ranges of the strongest that may match need a look.
+                    if lanes & lanes.wrapping_neg() & Info::ranged(state) != 0 {
+                        lanes = self.narrowed::<L, W>(lines, keys.add(key * words), state, lanes);
+                        if lanes == 0 {
+                            chains.add((key as u64) << 32 | u64::from(state as u32), state as u32 != 0);
+                            continue;
+                        }
+                    }
+                    self.settle::<W>(item, lanes, best);
                 }
             }
         }
     }
 
-    /// Looks through chains, all first blocks before all second ones and so on: what a comparison finds decides values, not branches.
+    /// Takes the first of the lanes of an item's block, which match, if it is stronger. None is weaker than what there was.
     ///
     /// # Safety
-    /// Heads of chains, and numbers of keys in `keys`, which have the tree's number of words.
+    /// A block; `lanes` has one.
     #[inline(always)]
-    unsafe fn chains<L: Lanes, const W: usize>(&self, chains: &mut Picked, keys: *const u64, best: &mut Best) {
-        let words = self.words::<W>();
-        while chains.count > 0 {
-            let mut left = 0;
-            for at in 0..chains.count {
-                let (key, block) = (chains.keys[at] as usize % GROUP, chains.heads[at] as u32);
-                let lines = self.lines.wrapping_add(block as usize);
-                // SAFETY: a block of the pool and a key.
-                let (lanes, ranks, info) = unsafe {
-                    let lanes = self.matching::<L, W>(lines, keys.add(key * words), best.rank[key]);
-                    (lanes, &*lines.add(2 * words), &*lines.add(2 * words + 1))
-                };
-                let lane = (lanes | 1 << 7).trailing_zeros() as usize & 7;
-                let hit = lanes != 0;
-                let (rank, id, next) = (ranks[lane], Info::id(info, lane), info[Info::NEXT] as u32);
-                let stronger = hit && (rank != best.rank[key] || self.wins_tie(id, best.id[key]));
-                best.rank[key] = if stronger { rank } else { best.rank[key] };
-                best.id[key] = if stronger { id } else { best.id[key] };
-                best.least[key] = u64::from(priority_of(best.rank[key])) << 32 | 1;
-                (chains.keys[left], chains.heads[left]) = (key as u64, u64::from(next));
-                left += usize::from(!hit & (next != 0));
-            }
-            chains.count = left;
+    unsafe fn settle<const W: usize>(&self, item: u64, lanes: u32, best: &mut Best) {
+        let (key, words) = (key_of(item), self.words::<W>());
+        let lines = self.lines.wrapping_add((item & NUMBER) as usize);
+        let lane = lanes.trailing_zeros() as usize % LANES;
+        // SAFETY: a block.
+        let (ranks, info) = unsafe { (&*lines.add(2 * words), &*lines.add(2 * words + 1)) };
+        let (rank, id) = (ranks[lane], Info::id(info, lane));
+        if rank != best.rank[key] || self.wins_tie(id, best.id[key]) {
+            (best.rank[key], best.id[key]) = (rank, id);
         }
     }
 
@@ -217,7 +294,7 @@ impl View<'_> {
         unsafe {
             let lanes = L::equal(lines, key, words, rank);
             let flags = (&*lines.add(2 * words + 1))[Info::NEXT];
-            if u64::from(lanes) & (flags >> 32 | flags >> 40) & 0xff != 0 {
+            if lanes & Info::ranged(flags) != 0 {
                 return self.narrowed::<L, W>(lines, key, flags, lanes);
             }
             lanes
@@ -244,11 +321,10 @@ impl View<'_> {
                 (lanes, &*lines.add(2 * words), &*lines.add(2 * words + 1))
             };
             if lanes != 0 {
-                let lane = lanes.trailing_zeros() as usize & 7;
+                let lane = lanes.trailing_zeros() as usize % LANES;
                 let (rank, id) = (ranks[lane], Info::id(info, lane));
                 if rank != best.rank[at] || self.wins_tie(id, best.id[at]) {
                     (best.rank[at], best.id[at]) = (rank, id);
-                    best.least[at] = u64::from(priority_of(rank)) << 32 | 1;
                 }
                 return;
             }
@@ -274,12 +350,13 @@ impl View<'_> {
         let words = self.words::<W>();
         // SAFETY: as promised.
         let mut lanes = unsafe { L::in_ranges(lines, key, words, &self.shape.narrow, lanes) };
-        let mut wide = lanes & (flags >> 40) as u32 & 0xff;
+        let mut wide = lanes & (flags >> 40) as u32 & 0xf;
         while wide != 0 {
             let lane = wide.trailing_zeros();
             wide &= wide - 1;
             // SAFETY: the info line is one of the block's; the key is one of this tree.
-            let inside = unsafe { self.in_wide_ranges(Info::id(&*lines.add(2 * words + 1), lane as usize & 7), key) };
+            let inside =
+                unsafe { self.in_wide_ranges(Info::id(&*lines.add(2 * words + 1), lane as usize % LANES), key) };
             lanes &= !(u32::from(!inside) << lane);
         }
         lanes
@@ -325,10 +402,10 @@ impl View<'_> {
                     let position = hash::<W>(words, |at| *key.add(at) & *data.add(at)) >> table.shift;
                     *data.add(words + position as usize)
                 };
-                if head < best.least[at] {
+                if head < least_for(best.rank[at]) {
                 } else if head & NODE == 0 {
                     // SAFETY: a head of a chain.
-                    unsafe { self.chain::<L, W>(head as u32, key, at, best) };
+                    unsafe { self.chain::<L, W>((head & NUMBER) as u32, key, at, best) };
                 } else {
                     depth += 1;
                     path[depth] = ((head & NUMBER) as u32, 0);
@@ -336,9 +413,9 @@ impl View<'_> {
                 continue;
             }
             for rest in [node.rest, node.old_rest] {
-                if rest >= best.least[at] {
+                if rest >= least_for(best.rank[at]) {
                     // SAFETY: a head of a chain.
-                    unsafe { self.chain::<L, W>(rest as u32, key, at, best) };
+                    unsafe { self.chain::<L, W>((rest & NUMBER) as u32, key, at, best) };
                 }
             }
             if depth == 0 {

@@ -21,6 +21,12 @@ use std::collections::VecDeque;
 /// the one found so far.
 pub type Head = u64;
 
+/// The least head that may hold a rule as strong as one of this rank.
+#[inline(always)]
+pub fn least_for(rank: u64) -> Head {
+    u64::from(priority_of(rank)) << 32 | 1
+}
+
 /// Set in a head that names a node.
 pub const NODE: u64 = 1 << 31;
 
@@ -28,7 +34,7 @@ pub const NODE: u64 = 1 << 31;
 pub const NUMBER: u64 = NODE - 1;
 
 /// Longest chain of a bucket, in blocks; a longer one becomes a node.
-const MAX_CHAIN: usize = 3;
+const MAX_CHAIN: usize = 6;
 /// Nodes below this depth stay chains.
 pub const MAX_DEPTH: u32 = 12;
 /// A node with fewer rules becomes a chain again.

@@ -1,5 +1,6 @@
 //! Against a naive model: a list of entries, of which all are looked at for each key.
 
+mod chains;
 mod five_tuples;
 mod model;
 mod operations;

@@ -45,7 +45,8 @@ proptest! {
             }
         }
         while pair.table.tidy() {}
-        pair.check(&mut random, 35);
+        // More than a group of keys.
+        pair.check(&mut random, 150);
     }
 }
 
