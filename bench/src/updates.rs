@@ -1,5 +1,6 @@
 //! Entries that come and go while another core looks up without a pause: the overlay's tables in [`tables::fast::Live`], which the control
-//! plane's checks, its own state, and both copies of the lookups are part of.
+//! plane's checks, its own state, and both copies of the lookups are part of. Entries are packed before ([`tables::PackedEntry`]), as a
+//! server makes them of the bytes that it gets.
 
 #![allow(unsafe_code)] // what a lookup points to is read
 
@@ -84,15 +85,14 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
 /// Each kind of change: all inserts, then all deletes, so that the table is what it was.
 fn write(live: &mut Live, entries: &[TableEntry], vms: usize, report: &mut Report) -> anyhow::Result<()> {
     let group = group(vms);
-    let batches = |kind: UpdateKind, size: usize| -> Vec<WriteBatch> {
-        let batch = |entries: &[TableEntry]| WriteBatch {
-            updates: entries.iter().map(|entry| Update::Entry(kind, entry.clone())).collect(),
-        };
-        entries.chunks(size).map(batch).collect()
+    let state = live.state();
+    let batches = |kind: UpdateKind, size: usize| -> anyhow::Result<Vec<WriteBatch>> {
+        let packed = |entry: &TableEntry| Ok(Update::Packed(kind, state.pack(kind, entry)?));
+        entries.chunks(size).map(|entries| entries.iter().map(packed).collect()).collect()
     };
-    let kinds = [UpdateKind::Insert, UpdateKind::Delete];
-    let bulk = kinds.map(|kind| batches(kind, BULK));
-    let single = kinds.map(|kind| batches(kind, 1));
+    let (insert, delete) = (UpdateKind::Insert, UpdateKind::Delete);
+    let bulk = [batches(insert, BULK)?, batches(delete, BULK)?];
+    let single = [batches(insert, 1)?, batches(delete, 1)?];
     let mut rates: [Vec<f64>; 4] = Default::default();
     for _ in 0..ROUNDS {
         for (batches, rates) in bulk.iter().chain(&single).zip(&mut rates) {

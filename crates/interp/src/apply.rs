@@ -73,7 +73,7 @@ impl<const T: bool> Machine<'_, T> {
                 _ => (None, 0, None),
             };
         };
-        match table.target(action).0 {
+        match table.target(action.packed()).0 {
             Target::Arm(arm) => (slot, arm, Some(member)),
             _ => (None, 0, None),
         }

@@ -16,7 +16,7 @@ use num_bigint::BigUint;
 use packet::ReasonTable;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tables::{CounterData, EntryId, State, WriteBatch, WriteError};
+use tables::{CounterData, Entry, EntryId, State, WriteBatch, WriteError};
 
 /// The reference engine. One packet at a time; the definition of what a program means.
 pub struct Interp {
@@ -195,13 +195,28 @@ impl Interp {
         self.entry_slot(id).map(|slot| self.memory.now.saturating_sub(slot.active))
     }
 
+    /// As [`Interp::direct_counter`], of an entry that is in the table.
+    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+        self.slot_of(table, entry).map(|slot| slot.counter)
+    }
+
+    /// As [`Interp::idle_for`], of an entry that is in the table.
+    pub fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
+        self.slot_of(table, entry).map(|slot| self.memory.now.saturating_sub(slot.active))
+    }
+
+    fn slot_of(&self, table: TableId, entry: &Entry) -> Option<&crate::lookup::Slot> {
+        let table = self.memory.tables.get(table.index())?;
+        table.slots.get(table.find(entry)? as usize)
+    }
+
     fn entry_slot(&self, id: &EntryId) -> Option<&crate::lookup::Slot> {
         let declared = self.pipeline.tables.get(id.table)?;
         let mut entries = self.memory.state.entries(id.table);
-        let entry = entries
-            .find(|e| e.priority == id.priority && tables::KeyLayout::new(&declared.keys).unpack(&e.key) == id.keys)?;
-        let table = self.memory.tables.get(id.table.index())?;
-        table.slots.get(table.find(entry)? as usize)
+        let entry = entries.find(|e| {
+            e.priority() == id.priority && tables::KeyLayout::new(&declared.keys).unpack(e.key()) == id.keys
+        })?;
+        self.slot_of(id.table, entry)
     }
 
     /// The table of that name, full or the end of it after a dot, if only one has it.

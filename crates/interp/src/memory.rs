@@ -6,7 +6,6 @@ use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
-use std::sync::Arc;
 use tables::{Action, Change, CloneSession, CounterData, Entry, MulticastGroup, State, words_for};
 
 /// Arrays of up to this many words are allocated as a whole, larger ones element by element when written.
@@ -124,7 +123,7 @@ pub struct IdleEntry {
     /// Its table.
     pub table: TableId,
     /// The entry.
-    pub entry: Arc<Entry>,
+    pub entry: Entry,
     /// Whether it was deleted.
     pub deleted: bool,
 }
@@ -180,7 +179,7 @@ impl Memory {
             now: 0,
         };
         for id in pipeline.tables.keys() {
-            let entries: Vec<Arc<Entry>> = memory.state.entries(id).cloned().collect();
+            let entries: Vec<Entry> = memory.state.entries(id).cloned().collect();
             for entry in entries {
                 memory.tables[id.index()].insert(&entry, CounterData::default(), 0);
             }
@@ -192,7 +191,7 @@ impl Memory {
 
     fn set_default(&mut self, id: TableId) {
         let table = &mut self.tables[id.index()];
-        let (target, args) = table.target(self.state.default_action(id));
+        let (target, args) = table.target(self.state.default_action(id).packed());
         let args = args.into();
         (table.default, table.default_args) = (target, args);
     }
@@ -340,7 +339,7 @@ impl Memory {
     }
 
     /// An entry whose idle time has passed, with its table and slot. Either it is removed or [`Memory::tell_again`] is called.
-    pub fn next_idle(&mut self, now: u64) -> Option<(u32, u32, Arc<Entry>)> {
+    pub fn next_idle(&mut self, now: u64) -> Option<(u32, u32, Entry)> {
         while let Some(Reverse((deadline, table, slot, generation))) = self.deadlines.peek().copied() {
             if deadline > now {
                 return None;

@@ -118,8 +118,8 @@ impl<const T: bool> Machine<'_, T> {
             let entry_text = entry_text.split(" -> ").next().unwrap_or_default();
             Hit {
                 entry: format!("({entry_text})"),
-                priority: (entry.priority != 0).then_some(entry.priority),
-                provenance: entry.provenance.as_deref().map(str::to_owned),
+                priority: (entry.priority() != 0).then_some(entry.priority()),
+                provenance: entry.provenance().map(|from| from.to_string()),
                 through: match through {
                     Target::Arm(_) => None,
                     Target::Member(member) => Some(format!("member {member}")),

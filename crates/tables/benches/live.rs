@@ -20,6 +20,7 @@ use tables::fast::{Live, Reader};
 use tables::*;
 
 fn main() {
+    memory();
     state_alone();
     bulk();
     writes_under_lookups();
@@ -59,6 +60,66 @@ fn many(o: &Overlay, kind: UpdateKind, range: std::ops::Range<u64>) -> WriteBatc
     range.map(one).collect()
 }
 
+/// The same, packed, as a server does it: from the shortest bytes.
+fn many_packed(o: &Overlay, kind: UpdateKind, range: std::ops::Range<u64>) -> WriteBatch {
+    let layout = KeyLayout::new(&o.pipeline.tables[o.hosts].keys);
+    let bytes = |number: u64| {
+        let mut out = Vec::new();
+        push_bytes(&[number], &mut out);
+        out
+    };
+    let one = |n: u64| {
+        let (vni, address) = spread(n);
+        let mut packer = EntryPacker::new(&o.pipeline, &layout, o.hosts)?;
+        packer.exact(0, &bytes(vni)[..])?.exact(1, &bytes(address)[..])?.call(o.forward)?;
+        packer.arg(0, &bytes(n & 0xffff)[..])?.arg(1, &bytes(n & 0xffff_ffff)[..])?;
+        Ok::<_, Box<EntryError>>(Update::Packed(kind, packer.finish()?))
+    };
+    range.map(one).collect::<Result<_, _>>().unwrap()
+}
+
+/// Resident bytes of this process.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+/// What a state takes for each of a million entries of the gateway's VM tables, and a state with both copies of lookups for the
+/// overlay's.
+fn memory() {
+    let chunks = || (0..MANY / 10_000).map(|chunk| chunk * 10_000..(chunk + 1) * 10_000);
+    for width in [32, 128] {
+        let mut p = ir::Pipeline::new("vms", ir::Arch::Pna);
+        let on_server = action(&mut p, &[width, 48]);
+        let keys = [24, width].map(|width| key(ir::Type::Bit(width), ir::MatchKind::Exact));
+        let vms = table(&mut p, keys.to_vec(), &[on_server]);
+        let mut state = State::new(Arc::new(p)).unwrap();
+        let write = |state: &mut State, range: std::ops::Range<u64>| {
+            let one = |n| {
+                let (vni, address) = spread(n);
+                let mut packer = state.packer(vms)?;
+                packer.exact(0, vni)?.exact(1, address)?.call(on_server)?.arg(0, n)?.arg(1, n)?;
+                Ok::<_, Box<EntryError>>(Update::Packed(UpdateKind::Insert, packer.finish()?))
+            };
+            let batch: WriteBatch = range.map(one).collect::<Result<_, _>>().unwrap();
+            state.apply(&batch).unwrap();
+        };
+        // What a batch takes on its way is there from the beginning.
+        write(&mut state, 0..1);
+        let before = resident();
+        chunks().for_each(|range| write(&mut state, range.start.max(1)..range.end));
+        println!("State, VMs of {width} bits: {} resident bytes an entry", (resident() - before) / MANY);
+        std::mem::forget(state);
+    }
+    let o = overlay();
+    let mut live = Live::new(Arc::new(o.pipeline.clone()), |_| false).unwrap();
+    let before = resident();
+    chunks().for_each(|range| drop(live.write(&many_packed(&o, UpdateKind::Insert, range)).unwrap()));
+    assert!(live.settle());
+    let (all, lookups) = ((resident() - before) / MANY, live.memory_bytes() as u64 / MANY);
+    println!("State and lookups of the overlay's VMs: {all}, of which both copies of lookups {lookups}");
+}
+
 /// Nanoseconds that this thread has been on a core: on a machine that others use too, what counts.
 fn on_core() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -77,21 +138,27 @@ fn timed<T>(what: &str, count: u64, work: impl FnOnce() -> T) -> T {
 
 fn state_alone() {
     let o = overlay();
-    for _ in 0..3 {
+    for (form, many) in FORMS.into_iter().cycle().take(4) {
         let mut state = State::new(Arc::new(o.pipeline.clone())).unwrap();
         let batch = many(&o, UpdateKind::Insert, 0..MANY);
-        let changes = timed("State::apply, one batch of inserts", MANY, || state.apply(&batch).unwrap());
+        let changes =
+            timed(&format!("State::apply, one batch of inserts, {form}"), MANY, || state.apply(&batch).unwrap());
         timed("  dropping its changes", MANY, || drop(changes));
         let batch = many(&o, UpdateKind::Delete, 0..MANY);
-        timed("State::apply, one batch of deletes", MANY, || state.apply(&batch).unwrap());
+        timed(&format!("State::apply, one batch of deletes, {form}"), MANY, || state.apply(&batch).unwrap());
         let singles: Vec<WriteBatch> = (0..MANY).map(|n| many(&o, UpdateKind::Insert, n..n + 1)).collect();
-        timed("State::apply, inserts one by one", MANY, || {
+        timed(&format!("State::apply, inserts one by one, {form}"), MANY, || {
             for single in &singles {
                 state.apply(single).unwrap();
             }
         });
     }
 }
+
+type Many = fn(&Overlay, UpdateKind, std::ops::Range<u64>) -> WriteBatch;
+
+/// Both forms of an entry.
+const FORMS: [(&str, Many); 2] = [("numbers", many), ("packed", many_packed)];
 
 fn writes_under_lookups() {
     let o = overlay();
@@ -104,17 +171,29 @@ fn writes_under_lookups() {
     }
 }
 
-/// Large batches alone, for a profile.
+/// Large batches alone, for a profile: into an empty table, and chunks of what comes and goes in one with a million entries.
 fn bulk() {
     let o = overlay();
-    let insert = many(&o, UpdateKind::Insert, 0..MANY);
-    let delete = many(&o, UpdateKind::Delete, 0..MANY);
-    for numbers in [false, false, true] {
-        let mut live = Live::new(Arc::new(o.pipeline.clone()), |_| numbers).unwrap();
-        for (what, batch) in [("insert", &insert), ("delete", &delete), ("insert again", &insert)] {
-            timed(&format!("bulk {what}, both copies"), MANY, || {
-                live.write(batch).map(drop).unwrap();
+    for (form, many) in FORMS.into_iter().cycle().take(4) {
+        let mut live = Live::new(Arc::new(o.pipeline.clone()), |_| false).unwrap();
+        for (what, kind) in
+            [("insert", UpdateKind::Insert), ("delete", UpdateKind::Delete), ("again", UpdateKind::Insert)]
+        {
+            let batch = many(&o, kind, 0..MANY);
+            timed(&format!("bulk {what}, both copies, {form}"), MANY, || {
+                live.write(&batch).map(drop).unwrap();
                 assert!(live.settle());
+            });
+        }
+        let more = MANY..MANY + 200_000;
+        // The first time, tables grow.
+        for kind in [UpdateKind::Insert, UpdateKind::Delete].into_iter().cycle().take(6) {
+            let chunks: Vec<_> = more.clone().step_by(50_000).map(|n| many(&o, kind, n..n + 50_000)).collect();
+            timed(&format!("chunks of 50000, {kind:?}, {form}"), 200_000, || {
+                for batch in &chunks {
+                    live.write_soon(batch).unwrap();
+                }
+                live.publish();
             });
         }
     }

@@ -1,9 +1,10 @@
 //! What a control plane writes, and what an engine is told of it.
 
-use crate::entry::{ActionSpec, Entry, TableEntry};
+use crate::entry::{ActionSpec, TableEntry};
+use crate::kept::Entry;
+use crate::packed::PackedEntry;
 use ir::{ActionCall, ExternId, KeyMatch, TableId, ValueSetId};
 use num_bigint::BigUint;
-use std::sync::Arc;
 
 /// What a counter holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -118,6 +119,8 @@ pub enum UpdateKind {
 pub enum Update {
     /// A table entry.
     Entry(UpdateKind, TableEntry),
+    /// The same as words: for writers of many entries.
+    Packed(UpdateKind, PackedEntry),
     /// The default action of a table; `None` brings back the program's.
     DefaultAction(TableId, Option<ActionSpec>),
     /// A member of a profile or selector.
@@ -166,6 +169,10 @@ impl WriteBatch {
     pub fn insert(&mut self, entry: TableEntry) -> &mut WriteBatch {
         self.push(Update::Entry(UpdateKind::Insert, entry))
     }
+    /// Adds a change of an entry whose numbers are words already.
+    pub fn packed(&mut self, kind: UpdateKind, entry: PackedEntry) -> &mut WriteBatch {
+        self.push(Update::Packed(kind, entry))
+    }
     /// Adds the modification of an entry.
     pub fn modify(&mut self, entry: TableEntry) -> &mut WriteBatch {
         self.push(Update::Entry(UpdateKind::Modify, entry))
@@ -187,11 +194,11 @@ impl FromIterator<Update> for WriteBatch {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
     /// An entry is new.
-    Inserted(TableId, Arc<Entry>, CounterData),
+    Inserted(TableId, Entry, CounterData),
     /// An entry was replaced (same key and priority). The counter is set if given.
-    Modified(TableId, Arc<Entry>, Arc<Entry>, Option<CounterData>),
+    Modified(TableId, Entry, Entry, Option<CounterData>),
     /// An entry is gone.
-    Deleted(TableId, Arc<Entry>),
+    Deleted(TableId, Entry),
     /// A table's default action.
     DefaultAction(TableId),
     /// A member.
@@ -205,7 +212,7 @@ pub enum Change {
     /// A counter's value.
     Counter(ExternId, u64, CounterData),
     /// An entry's direct counter.
-    DirectCounter(TableId, Arc<Entry>, CounterData),
+    DirectCounter(TableId, Entry, CounterData),
     /// A register's value, or that of all.
     Register(ExternId, Option<u64>, Vec<BigUint>),
     /// A multicast group.

@@ -25,3 +25,66 @@ pub fn big_from_words(words: &[u64]) -> BigUint {
         }
     }
 }
+
+/// Whether words hold no more than `width` bits.
+pub fn fits(words: &[u64], width: u32) -> bool {
+    let (whole, rest) = ((width / 64) as usize, width % 64);
+    let beyond = |(index, word): (usize, &u64)| match index {
+        _ if index < whole => 0,
+        _ if index == whole && rest != 0 => word >> rest,
+        _ => *word,
+    };
+    match words {
+        [one] if width < 64 => one >> width == 0,
+        _ => words.iter().enumerate().map(beyond).all(|bits| bits == 0),
+    }
+}
+
+/// Fills words with a number given as bytes, the most significant first (network order), as P4Runtime writes numbers. Zeros in front
+/// don't matter. `false` if it has more than `width` bits, for which there must be [`words_for`] words; what they hold then means
+/// nothing.
+pub fn words_from_bytes(bytes: &[u8], width: u32, words: &mut [u64]) -> bool {
+    let mut rest = 0;
+    let mut chunks = bytes.rchunks(8).map(|chunk| chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+    words.iter_mut().for_each(|word| *word = chunks.next().unwrap_or(0));
+    chunks.for_each(|word| rest |= word);
+    rest == 0 && fits(words, width)
+}
+
+/// Appends the number in words as bytes, the most significant first, and no more than it needs; 0 is one byte. (P4Runtime
+/// specification 1.4, section 8.4: the canonical form of unsigned numbers.)
+pub fn push_bytes(words: &[u64], out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut bytes = words.iter().rev().flat_map(|word| word.to_be_bytes()).skip_while(|byte| *byte == 0);
+    out.extend(&mut bytes);
+    if out.len() == start {
+        out.push(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Bytes become the number that they are, if it fits, and the shortest bytes again.
+        #[test]
+        fn bytes(given in proptest::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..40), width in 0..300u32) {
+            let value = BigUint::from_bytes_be(&given);
+            let mut words = vec![u64::MAX; words_for(width)];
+            prop_assert_eq!(words_from_bytes(&given, width, &mut words), value.bits() <= u64::from(width));
+            if value.bits() <= u64::from(width) {
+                prop_assert_eq!(big_from_words(&words), value.clone());
+                let mut back = vec![7];
+                push_bytes(&words, &mut back);
+                prop_assert_eq!(back.split_off(1), value.to_bytes_be());
+            }
+        }
+
+        #[test]
+        fn widths(given in proptest::collection::vec(prop_oneof![Just(0), any::<u64>(), 0..4u64], 0..4), width in 0..300u32) {
+            prop_assert_eq!(fits(&given, width), big_from_words(&given).bits() <= u64::from(width));
+        }
+    }
+}

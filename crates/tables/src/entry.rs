@@ -1,7 +1,7 @@
-//! Entries: as the control plane writes them ([`TableEntry`]) and as they are kept ([`Entry`]).
+//! Entries as the control plane writes them ([`TableEntry`]), and what actions and keys are as words.
 
 use crate::batch::{CounterData, MeterConfig};
-use crate::layout::{KeyLayout, unpack_args};
+use crate::layout::unpack_args;
 use ir::{ActionCall, ActionId, KeyMatch, Pipeline, TableId};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl TableEntry {
 /// The keys of an entry as words, laid out by the table's [`KeyLayout`].
 pub type PackedKey = SmallVec<[u64; 3]>;
 
-/// [`ActionSpec`] with the arguments as words, in the order of the action's parameters.
+/// [`ActionSpec`] with the arguments as words, in the order of the action's parameters, laid out by [`action_layout`].
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub enum Action {
     /// Runs the action with these arguments.
@@ -89,54 +89,48 @@ pub enum Action {
 impl Action {
     /// In the control plane's form. `pipeline` must be the one that it was validated against.
     pub fn to_spec(&self, pipeline: &Pipeline) -> ActionSpec {
+        self.packed().to_spec(pipeline)
+    }
+
+    /// The same, borrowed.
+    pub fn packed(&self) -> PackedAction<'_> {
         match self {
-            Action::Call(action, words) => {
-                ActionSpec::Call(ActionCall { action: *action, args: unpack_args(pipeline, *action, words) })
-            }
-            Action::Member(id) => ActionSpec::Member(*id),
-            Action::Group(id) => ActionSpec::Group(*id),
+            Action::Call(action, words) => PackedAction::Call(*action, words),
+            Action::Member(id) => PackedAction::Member(*id),
+            Action::Group(id) => PackedAction::Group(*id),
         }
     }
 }
 
-/// An entry as it is kept.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Entry {
-    /// The keys.
-    pub key: PackedKey,
-    /// As in [`TableEntry::priority`].
-    pub priority: i32,
-    /// Declared by the program as `const`.
-    pub is_const: bool,
-    /// What to do.
-    pub action: Action,
-    /// Order of insertion: of two entries that match with one priority, the one inserted first wins. A modified entry keeps
-    /// its place.
-    pub sequence: u64,
-    /// Idle time in nanoseconds; 0 is none.
-    pub idle_timeout_ns: u64,
-    /// Configuration of the direct meter.
-    pub meter: Option<Box<MeterConfig>>,
-    /// As in [`TableEntry::provenance`].
-    pub provenance: Option<Arc<str>>,
-    /// As in [`TableEntry::metadata`].
-    pub metadata: Box<[u8]>,
+/// [`Action`] with its arguments elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum PackedAction<'a> {
+    /// Runs the action with these arguments.
+    Call(ActionId, &'a [u64]),
+    /// A member of the table's profile.
+    Member(u32),
+    /// A group of the table's selector.
+    Group(u32),
 }
 
-impl Entry {
-    /// In the control plane's form. `pipeline` and `table` must be those that it was validated against.
-    pub fn to_table_entry(&self, pipeline: &Pipeline, table: TableId) -> TableEntry {
-        TableEntry {
-            table,
-            keys: KeyLayout::new(&pipeline.tables[table].keys).unpack(&self.key),
-            priority: self.priority,
-            action: self.action.to_spec(pipeline),
-            counter: None,
-            meter: self.meter.as_deref().copied(),
-            idle_timeout_ns: self.idle_timeout_ns,
-            provenance: self.provenance.clone(),
-            metadata: self.metadata.to_vec(),
-            is_const: self.is_const,
+impl PackedAction<'_> {
+    /// In the control plane's form. `pipeline` must be the one that it was validated against.
+    pub fn to_spec(&self, pipeline: &Pipeline) -> ActionSpec {
+        match self {
+            PackedAction::Call(action, words) => {
+                ActionSpec::Call(ActionCall { action: *action, args: unpack_args(pipeline, *action, words) })
+            }
+            PackedAction::Member(id) => ActionSpec::Member(*id),
+            PackedAction::Group(id) => ActionSpec::Group(*id),
+        }
+    }
+
+    /// The same with its own arguments.
+    pub fn to_action(&self) -> Action {
+        match self {
+            PackedAction::Call(action, words) => Action::Call(*action, (*words).into()),
+            PackedAction::Member(id) => Action::Member(*id),
+            PackedAction::Group(id) => Action::Group(*id),
         }
     }
 }

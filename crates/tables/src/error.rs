@@ -36,6 +36,24 @@ pub enum EntryError {
     /// A range that ends before it starts.
     #[error("table {table}, key {key}: the range {lo:#x}..{hi:#x} is empty; the lower bound comes first")]
     EmptyRange { table: String, key: String, lo: BigUint, hi: BigUint },
+    /// A packed key without the words of an exact key.
+    #[error("table {table}, key {key}: it is exact and has no value; give one")]
+    KeyMissing { table: String, key: String },
+    /// A packed key of another length than the table's keys have.
+    #[error(
+        "table {table}: the packed key has {got} words, the table's keys take {expected}; lay it out for this table"
+    )]
+    KeyWords { table: String, expected: usize, got: usize },
+    /// Packed as absent, but with a value, or neither present nor absent.
+    #[error(
+        "table {table}, key {key}: packed as {presence} with value {value:#x}; presence is 0 with value 0, or 1 with any value"
+    )]
+    Presence { table: String, key: String, presence: u64, value: BigUint },
+    /// Packed arguments of another length than the action's parameters have.
+    #[error(
+        "table {table}, action {action}: the packed arguments have {got} words, its parameters take {expected}; lay them out for this action"
+    )]
+    ArgWords { table: String, action: String, expected: usize, got: usize },
     /// No priority where one is needed.
     #[error(
         "table {table}: priority {got} given; it has ternary, range or optional keys, so give a priority from 1 up, the greatest wins"

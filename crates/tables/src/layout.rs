@@ -1,7 +1,6 @@
 //! How keys and arguments lie in words.
 
 use crate::bits::{big_from_words, push_words, words_for};
-use crate::entry::PackedKey;
 use ir::{ActionId, Key, KeyMatch, MatchKind, Pipeline};
 use num_bigint::BigUint;
 
@@ -42,6 +41,16 @@ impl KeyField {
     pub fn second<'a>(&self, key: &'a [u64]) -> &'a [u64] {
         &key[self.offset + self.words..self.offset + self.total_words()]
     }
+
+    /// As [`KeyField::value`].
+    pub fn value_mut<'a>(&self, key: &'a mut [u64]) -> &'a mut [u64] {
+        &mut key[self.offset..self.offset + self.words]
+    }
+
+    /// As [`KeyField::second`].
+    pub fn second_mut<'a>(&self, key: &'a mut [u64]) -> &'a mut [u64] {
+        &mut key[self.offset + self.words..self.offset + self.total_words()]
+    }
 }
 
 /// The fields of a table's or value set's keys, without selector keys.
@@ -74,31 +83,10 @@ impl KeyLayout {
     }
 
     /// Packs keys that are valid for this layout.
-    pub(crate) fn pack(&self, keys: &[KeyMatch]) -> PackedKey {
-        let mut out = PackedKey::with_capacity(self.len);
-        for (field, key) in self.fields.iter().zip(keys) {
-            let n = field.words;
-            match key {
-                KeyMatch::Exact(value) => push_words(value, n, &mut out),
-                KeyMatch::Ternary { value, mask } => {
-                    push_words(value, n, &mut out);
-                    push_words(mask, n, &mut out);
-                }
-                KeyMatch::Lpm { value, prefix_len } => {
-                    push_words(value, n, &mut out);
-                    out.push(u64::from(*prefix_len));
-                }
-                KeyMatch::Range { lo, hi } => {
-                    push_words(lo, n, &mut out);
-                    push_words(hi, n, &mut out);
-                }
-                KeyMatch::Optional(value) => {
-                    push_words(value.as_ref().unwrap_or(&BigUint::ZERO), n, &mut out);
-                    out.push(u64::from(value.is_some()));
-                }
-            }
-        }
-        out
+    #[cfg(test)]
+    pub(crate) fn pack(&self, keys: &[KeyMatch]) -> crate::entry::PackedKey {
+        let packer = crate::packer::KeyPacker { owner: "", declared: &[], layout: self };
+        packer.pack(keys).expect("keys are valid")
     }
 
     /// The keys again.

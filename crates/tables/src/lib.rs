@@ -6,8 +6,9 @@
 //! snapshot that later writes don't touch. Values of counters, meters and registers belong to the engines; they
 //! pass through here to be validated and arrive at an engine as [`Change`]s.
 //!
-//! At the edge, values are [`num_bigint::BigUint`]s in [`ir::KeyMatch`]es ([`TableEntry`]); inside, an entry is a
-//! few machine words ([`Entry`]), so that a million of them fit in a few hundred megabytes.
+//! At the edge, values are [`num_bigint::BigUint`]s in [`ir::KeyMatch`]es ([`TableEntry`]), or for writers of many entries
+//! machine words ([`PackedEntry`]); inside, an entry is a few words in one piece of memory ([`Entry`]), so that a million of them
+//! with short keys fit in a hundred megabytes.
 //!
 //! Deliberately absent: P4Runtime's protobuf (crate `p4runtime`) and names of the region (crate `region`). Lookups
 //! here ([`State::lookup`]) are plain and correct, for the control plane and as a model for tests; the interpreter
@@ -19,8 +20,12 @@ mod bits;
 mod entry;
 mod error;
 pub mod fast;
+mod index;
+mod kept;
 mod layout;
 mod lookup;
+mod packed;
+mod packer;
 mod profile;
 mod state;
 mod text;
@@ -30,10 +35,13 @@ pub use batch::{
     ActionProfileGroup, ActionProfileMember, Change, CloneSession, CounterData, EntryId, GroupMember, MeterConfig,
     MulticastGroup, Replica, Update, UpdateKind, WriteBatch,
 };
-pub use bits::{big_from_words, push_words, words_for};
-pub use entry::{Action, ActionSpec, Entry, PackedKey, TableEntry};
+pub use bits::{big_from_words, fits, push_bytes, push_words, words_for, words_from_bytes};
+pub use entry::{Action, ActionSpec, PackedAction, PackedKey, TableEntry};
 pub use error::{EntryError, UpdateError, WriteError};
+pub use kept::Entry;
 pub use layout::{ArgField, KeyField, KeyLayout, action_layout, pack_args, unpack_args};
+pub use packed::PackedEntry;
+pub use packer::{EntryPacker, Number};
 pub use profile::{Group, Member, Profile};
 pub use state::{State, StateError};
 pub use text::{EntryTextError, format_entry, parse_entry};

@@ -1,7 +1,8 @@
 //! Plain lookups: which entry of a table matches. For the control plane, and a model for tests; engines have their own.
 
 use crate::bits::big_from_words;
-use crate::entry::{Entry, PackedKey};
+use crate::entry::PackedKey;
+use crate::kept::Entry;
 use crate::layout::{KeyField, KeyLayout};
 use crate::state::{State, TableState};
 use ir::{MatchKind, TableId};
@@ -14,7 +15,7 @@ impl State {
     ///
     /// Exact keys are equal. Without priorities, the longest prefix wins. With priorities, the greatest; of equal ones the
     /// entry that was inserted first. `None` on a miss, and if there are too few or too many values, or one is too wide.
-    pub fn lookup(&self, table: TableId, values: &[BigUint]) -> Option<Arc<Entry>> {
+    pub fn lookup(&self, table: TableId, values: &[BigUint]) -> Option<Entry> {
         let layout = self.layouts.get(table.0 as usize)?;
         let state = &self.tables[table.0 as usize];
         let wide = |(field, value): (&KeyField, &BigUint)| value.bits() > u64::from(field.width);
@@ -29,7 +30,7 @@ impl State {
                 let lens = state.prefix_lens.keys().rev();
                 lens.filter_map(|len| state.find(&packed(layout, values, *len), 0)).next().cloned()
             }
-            _ => ranked(state, layout).iter().find(|entry| matches(layout, &entry.key, values)).cloned(),
+            _ => ranked(state, layout).iter().find(|entry| matches(layout, entry.key(), values)).cloned(),
         }
     }
 }
@@ -50,14 +51,14 @@ fn packed(layout: &KeyLayout, values: &[BigUint], prefix_len: u32) -> PackedKey 
 }
 
 /// All entries, strongest first.
-fn ranked(state: &TableState, layout: &KeyLayout) -> Arc<Vec<Arc<Entry>>> {
+fn ranked(state: &TableState, layout: &KeyLayout) -> Arc<Vec<Entry>> {
     let make = || {
-        let mut all: Vec<Arc<Entry>> = state.entries.iter().cloned().collect();
+        let mut all: Vec<Entry> = state.entries.iter().cloned().collect();
         let prefix = |entry: &Entry| {
             let lens = layout.fields.iter().filter(|f| f.kind == MatchKind::Lpm);
-            lens.map(|f| f.second(&entry.key)[0]).sum::<u64>()
+            lens.map(|f| f.second(entry.key())[0]).sum::<u64>()
         };
-        all.sort_by_key(|e| (std::cmp::Reverse(e.priority), std::cmp::Reverse(prefix(e)), e.sequence));
+        all.sort_by_key(|e| (std::cmp::Reverse(e.priority()), std::cmp::Reverse(prefix(e)), e.sequence()));
         Arc::new(all)
     };
     state.ranked.get_or_init(make).clone()

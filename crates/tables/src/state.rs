@@ -1,15 +1,18 @@
 //! [`State`]: what the control plane has said, as of one version.
 
-use crate::batch::{CloneSession, MeterConfig, MulticastGroup};
-use crate::entry::{Action, Entry, PackedKey};
+use crate::batch::{CloneSession, MeterConfig, MulticastGroup, UpdateKind};
+use crate::entry::{Action, PackedKey, TableEntry};
 use crate::error::EntryError;
+use crate::index::Index;
+use crate::kept::{Entry, Parts, Rare};
 use crate::layout::KeyLayout;
+use crate::packed::PackedEntry;
+use crate::packer::EntryPacker;
 use crate::profile::Profile;
 use crate::{text, validate};
-use hashbrown::{DefaultHashBuilder, HashTable};
 use ir::{ExternId, ExternKind, MatchKind, Pipeline, TableId, ValueSetId};
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
 
@@ -27,54 +30,85 @@ impl From<EntryError> for StateError {
 /// Entries of one table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableState {
-    pub entries: HashTable<Arc<Entry>>,
-    pub hasher: DefaultHashBuilder,
+    pub entries: Index,
     pub default: Action,
     /// How many entries have each prefix length of the (first) lpm key.
     pub prefix_lens: BTreeMap<u32, usize>,
     /// All entries, strongest first; made on demand.
-    pub ranked: OnceLock<Arc<Vec<Arc<Entry>>>>,
+    pub ranked: OnceLock<Arc<Vec<Entry>>>,
+}
+
+/// Why there is no room for an entry.
+pub(crate) enum NoRoom {
+    /// There is one with the same key and priority.
+    Duplicate,
+    /// There are as many as there may be.
+    Full(u64),
 }
 
 impl TableState {
     fn new(default: Action) -> TableState {
-        TableState {
-            entries: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
-            default,
-            prefix_lens: BTreeMap::new(),
-            ranked: OnceLock::new(),
+        TableState { entries: Index::new(), default, prefix_lens: BTreeMap::new(), ranked: OnceLock::new() }
+    }
+
+    pub fn find(&self, key: &[u64], priority: i32) -> Option<&Entry> {
+        self.entries.find(self.entries.place(key, priority), key, priority)
+    }
+
+    /// Asks for the memory of the place where an entry with this key and priority is, or might be, and of the entry.
+    pub fn expect(&self, key: &[u64], priority: i32) {
+        // Nothing waits for the first place that could be it, so that many searches are under way at a time.
+        if let Some(entry) = self.entries.near(self.entries.place(key, priority)) {
+            entry.expect();
         }
     }
 
-    pub fn hash(&self, key: &[u64], priority: i32) -> u64 {
-        self.hasher.hash_one((key, priority))
-    }
-
-    pub fn find(&self, key: &[u64], priority: i32) -> Option<&Arc<Entry>> {
-        self.entries.find(self.hash(key, priority), |e| e.priority == priority && e.key.as_slice() == key)
-    }
-
-    pub fn insert(&mut self, layout: &KeyLayout, entry: Arc<Entry>) {
-        if let Some(len) = prefix_len(layout, &entry.key) {
+    /// Adds the entry that `make` makes, if there is none with this key and priority yet, and fewer than `size` in all.
+    pub fn insert(
+        &mut self,
+        layout: &KeyLayout,
+        key: &[u64],
+        priority: i32,
+        size: Option<u64>,
+        make: impl FnOnce() -> Entry,
+    ) -> Result<Entry, NoRoom> {
+        let full = size.filter(|size| self.entries.len() as u64 >= *size);
+        let place = self.entries.place(key, priority);
+        if let Some(size) = full {
+            let there = self.entries.find(place, key, priority).is_some();
+            return Err(if there { NoRoom::Duplicate } else { NoRoom::Full(size) });
+        }
+        let entry = self.entries.insert(place, key, priority, make).ok_or(NoRoom::Duplicate)?.clone();
+        self.ranked.take();
+        if let Some(len) = prefix_len(layout, key) {
             *self.prefix_lens.entry(len).or_default() += 1;
         }
+        Ok(entry)
+    }
+
+    /// Puts an entry in the place of the one with its key and priority, which is given back.
+    pub fn replace(&mut self, entry: Entry) -> Option<Entry> {
+        let place = self.entries.place(entry.key(), entry.priority());
+        let place = self.entries.find_mut(place, entry.key(), entry.priority())?;
         self.ranked.take();
-        let hash = self.hash(&entry.key, entry.priority);
-        let hasher = self.hasher.clone();
-        self.entries.insert_unique(hash, entry, |e| hasher.hash_one((e.key.as_slice(), e.priority)));
+        Some(std::mem::replace(place, entry))
     }
 
     /// Makes room for so many more entries.
     pub fn reserve(&mut self, more: usize) {
-        let hasher = self.hasher.clone();
-        self.entries.reserve(more, |e| hasher.hash_one((e.key.as_slice(), e.priority)));
+        self.entries.reserve(more);
     }
 
-    pub fn remove(&mut self, layout: &KeyLayout, key: &[u64], priority: i32) -> Option<Arc<Entry>> {
-        let hash = self.hash(key, priority);
-        let found = self.entries.find_entry(hash, |e| e.priority == priority && e.key.as_slice() == key).ok()?;
-        let (entry, _) = found.remove();
+    /// Takes out the entry with this key and priority, if `may` allows it.
+    pub fn remove_if<E>(
+        &mut self,
+        layout: &KeyLayout,
+        key: &[u64],
+        priority: i32,
+        may: impl FnOnce(&Entry) -> Result<(), E>,
+    ) -> Result<Option<Entry>, E> {
+        let place = self.entries.place(key, priority);
+        let Some(entry) = self.entries.remove_if(place, key, priority, may)? else { return Ok(None) };
         self.ranked.take();
         if let Some(len) = prefix_len(layout, key)
             && let Some(count) = self.prefix_lens.get_mut(&len)
@@ -84,7 +118,12 @@ impl TableState {
                 self.prefix_lens.remove(&len);
             }
         }
-        Some(entry)
+        Ok(Some(entry))
+    }
+
+    /// Takes out the entry with this key and priority.
+    pub fn remove(&mut self, layout: &KeyLayout, key: &[u64], priority: i32) -> Option<Entry> {
+        self.remove_if(layout, key, priority, |_| Ok::<(), Infallible>(())).unwrap_or(None)
     }
 }
 
@@ -94,8 +133,8 @@ fn prefix_len(layout: &KeyLayout, key: &[u64]) -> Option<u32> {
 }
 
 /// Everything that the control plane has written, as of one version. Cloning it makes a snapshot: cheap, and later
-/// writes to the original don't touch it. (The first write to a table after a snapshot copies that table's
-/// index, 8 bytes an entry.)
+/// writes to the original don't touch it. (A write after a snapshot copies a piece of that table's index, at most a thousandth of a large
+/// table's.)
 #[derive(Clone, Debug)]
 pub struct State {
     pub(crate) pipeline: Arc<Pipeline>,
@@ -165,8 +204,26 @@ impl State {
         &self.set_layouts[set.0 as usize]
     }
 
+    /// Makes a packed entry for one of the pipeline's tables.
+    ///
+    /// # Errors
+    /// There is no such table.
+    pub fn packer(&self, table: TableId) -> Result<EntryPacker<'_>, EntryError> {
+        validate::table(&self.pipeline, table)?;
+        EntryPacker::new(&self.pipeline, self.layout(table), table)
+    }
+
+    /// As [`PackedEntry::pack`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pack(&self, kind: UpdateKind, entry: &TableEntry) -> Result<PackedEntry, EntryError> {
+        validate::table(&self.pipeline, entry.table)?;
+        PackedEntry::pack(&self.pipeline, self.layout(entry.table), kind, entry)
+    }
+
     /// The entries of a table in no particular order.
-    pub fn entries(&self, table: TableId) -> impl Iterator<Item = &Arc<Entry>> {
+    pub fn entries(&self, table: TableId) -> impl Iterator<Item = &Entry> {
         self.tables.get(table.0 as usize).into_iter().flat_map(|t| t.entries.iter())
     }
 
@@ -181,7 +238,7 @@ impl State {
     }
 
     /// The entry with that packed key and priority.
-    pub fn find(&self, table: TableId, key: &[u64], priority: i32) -> Option<&Arc<Entry>> {
+    pub fn find(&self, table: TableId, key: &[u64], priority: i32) -> Option<&Entry> {
         self.tables.get(table.0 as usize)?.find(key, priority)
     }
 
@@ -198,6 +255,11 @@ impl State {
     /// The configuration of an indexed meter.
     pub fn meter(&self, meter: ExternId, index: u64) -> Option<&MeterConfig> {
         self.meters.get(&(meter, index))
+    }
+
+    /// All indexed meters that are configured: object, index, configuration.
+    pub fn meters(&self) -> impl Iterator<Item = (ExternId, u64, &MeterConfig)> {
+        self.meters.iter().map(|((meter, index), config)| (*meter, *index, config))
     }
 
     /// All multicast groups by number.
@@ -232,27 +294,23 @@ fn initial_table(
     let mut state = TableState::new(validate::call(pipeline, table, &table.default_action, true)?);
     for declared in &table.entries {
         let name = &table.preamble.name;
-        let key = validate::keys(name, &table.keys, layout, &declared.keys)?;
-        // A second entry with the same key is never reached: the first one wins.
-        if state.find(&key, declared.priority).is_some() {
-            continue;
-        }
-        let action = validate::call(pipeline, table, &declared.action, false)?;
-        *sequence += 1;
+        let key = validate::packed_keys(name, &table.keys, layout, &declared.keys)?;
+        let call = validate::call(pipeline, table, &declared.action, false)?;
         let file = pipeline.files.get(usize::from(declared.loc.file));
         let provenance = file.map(|file| Arc::from(format!("{file}:{}", declared.loc.line)));
-        let entry = Entry {
-            key,
+        let made = Entry::new(Parts {
+            key: &key,
             priority: declared.priority,
             is_const: declared.is_const || table.const_entries,
-            action,
-            sequence: *sequence,
+            action: call.packed(),
+            sequence: *sequence + 1,
             idle_timeout_ns: 0,
-            meter: None,
-            provenance,
-            metadata: Box::default(),
-        };
-        state.insert(layout, Arc::new(entry));
+            rare: Rare::boxed(None, provenance.as_ref(), &[]),
+        });
+        // A second entry with the same key is never reached: the first one wins.
+        if state.insert(layout, &key, declared.priority, None, || made).is_ok() {
+            *sequence += 1;
+        }
     }
     Ok(state)
 }

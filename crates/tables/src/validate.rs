@@ -1,12 +1,16 @@
-//! Whether an entry is one for its table, and its packed form.
+//! Whether an entry is one for its table: everything is looked at here, in the packed form, whoever packed it.
 
 use crate::batch::{MeterConfig, UpdateKind};
-use crate::entry::{Action, ActionSpec, PackedKey, TableEntry};
+use crate::bits::{big_from_words, fits, words_for};
+use crate::entry::{Action, PackedAction, PackedKey};
 use crate::error::{EntryError, MeterError};
-use crate::layout::{KeyLayout, pack_args};
-use ir::{ActionCall, ExternKind, Key, KeyMatch, MatchKind, Pipeline, Table, TableId};
+use crate::layout::{KeyField, KeyLayout};
+use crate::packed::PackedEntry;
+use crate::packer::{KeyPacker, pack_args};
+use ir::{ActionCall, ActionId, ExternId, ExternKind, Key, KeyMatch, MatchKind, Param, Pipeline, Table, TableId};
 use num_bigint::BigUint;
 use num_traits::One;
+use std::cmp::Ordering;
 
 /// The table of that number.
 pub fn table(pipeline: &Pipeline, table: TableId) -> Result<&Table, EntryError> {
@@ -14,93 +18,93 @@ pub fn table(pipeline: &Pipeline, table: TableId) -> Result<&Table, EntryError> 
     pipeline.tables.get(table).ok_or(EntryError::UnknownTable { index: table.0, count })
 }
 
-/// Checks keys against their declaration and packs them. `owner` is the table's or value set's name.
-pub fn keys(owner: &str, declared: &[Key], layout: &KeyLayout, given: &[KeyMatch]) -> Result<PackedKey, EntryError> {
-    if given.len() != layout.fields.len() {
-        let names: Vec<&str> = layout.fields.iter().map(|f| declared[f.position].name.as_str()).collect();
-        return Err(EntryError::KeyCount {
-            table: owner.to_owned(),
-            expected: names.len(),
-            got: given.len(),
-            names: names.join(", "),
-        });
-    }
-    for (field, given) in layout.fields.iter().zip(given) {
-        key(owner, &declared[field.position], given)?;
-    }
-    Ok(layout.pack(given))
+/// Packs keys and checks them against their declaration. `owner` is the table's or value set's name.
+pub fn packed_keys(
+    owner: &str,
+    declared: &[Key],
+    layout: &KeyLayout,
+    given: &[KeyMatch],
+) -> Result<PackedKey, EntryError> {
+    let packed = KeyPacker { owner, declared, layout }.pack(given)?;
+    keys(owner, declared, layout, &packed)?;
+    Ok(packed)
 }
 
-fn key(owner: &str, key: &Key, given: &KeyMatch) -> Result<(), EntryError> {
-    let width = key.ty.width();
-    let (table, name) = (|| owner.to_owned(), || key.name.clone());
-    let fits = |value: &BigUint| match value.bits() > u64::from(width) {
-        false => Ok(()),
-        true => Err(EntryError::ValueTooWide {
-            table: table(),
-            key: name(),
-            value: value.clone(),
-            width,
-            largest: ones(width),
-        }),
+/// Checks packed keys against their declaration.
+pub fn keys(owner: &str, declared: &[Key], layout: &KeyLayout, key: &[u64]) -> Result<(), EntryError> {
+    if key.len() != layout.len {
+        return Err(EntryError::KeyWords { table: owner.to_owned(), expected: layout.len, got: key.len() });
+    }
+    match layout.fields.iter().find(|field| !valid(field, key)) {
+        None => Ok(()),
+        Some(field) => Err(fault(owner, &declared[field.position].name, field, key)),
+    }
+}
+
+/// Whether a field of a key can be what its words say.
+fn valid(field: &KeyField, key: &[u64]) -> bool {
+    let (value, second) = (field.value(key), field.second(key));
+    fits(value, field.width)
+        && match field.kind {
+            MatchKind::Exact | MatchKind::Selector => true,
+            MatchKind::Ternary => fits(second, field.width) && value.iter().zip(second).all(|(v, m)| v & !m == 0),
+            MatchKind::Lpm => second[0] <= u64::from(field.width) && no_host_bits(field, value, second[0] as u32),
+            MatchKind::Range => fits(second, field.width) && order(field, value, second) != Ordering::Greater,
+            MatchKind::Optional => second[0] == 1 || (second[0] == 0 && value.iter().all(|word| *word == 0)),
+        }
+}
+
+fn no_host_bits(field: &KeyField, value: &[u64], prefix_len: u32) -> bool {
+    let host = field.width - prefix_len;
+    let (whole, rest) = ((host / 64) as usize, host % 64);
+    value.iter().take(whole).all(|word| *word == 0) && value.get(whole).is_none_or(|word| word & ((1 << rest) - 1) == 0)
+}
+
+/// Compares two values of a field.
+fn order(field: &KeyField, one: &[u64], other: &[u64]) -> Ordering {
+    // Flipping the sign bit maps the order of two's complement to that of unsigned numbers.
+    let sign = field.width.saturating_sub(1);
+    let flip = |index: usize, word: u64| match field.signed && field.width > 0 && index == (sign / 64) as usize {
+        true => word ^ 1 << (sign % 64),
+        false => word,
     };
-    match (key.kind, given) {
-        (MatchKind::Exact, KeyMatch::Exact(value)) => fits(value),
-        (MatchKind::Ternary, KeyMatch::Ternary { value, mask }) => {
-            fits(value)?;
-            fits(mask)?;
-            let mend = value & mask;
-            if mend == *value {
-                return Ok(());
+    let compare = |index: usize| flip(index, one[index]).cmp(&flip(index, other[index]));
+    (0..one.len()).rev().map(compare).find(|found| found.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// What is wrong with a field that is not valid.
+fn fault(owner: &str, name: &str, field: &KeyField, key: &[u64]) -> EntryError {
+    let (table, width) = (owner.to_owned(), field.width);
+    let (value, second) = (big_from_words(field.value(key)), big_from_words(field.second(key)));
+    let wide = |value: &BigUint| value.bits() > u64::from(width);
+    let key = name.to_owned();
+    if field.kind == MatchKind::Optional && second != BigUint::one() {
+        let presence = second.try_into().unwrap_or(u64::MAX);
+        return EntryError::Presence { table, key, presence, value };
+    }
+    if wide(&value) {
+        return too_wide(owner, name, value, width);
+    }
+    match field.kind {
+        MatchKind::Ternary | MatchKind::Range if wide(&second) => too_wide(owner, name, second, width),
+        MatchKind::Range => EntryError::EmptyRange { table, key, lo: value, hi: second },
+        MatchKind::Lpm => match u32::try_from(second).unwrap_or(u32::MAX) {
+            prefix_len if prefix_len > width => EntryError::PrefixTooLong { table, key, prefix_len, width },
+            prefix_len => {
+                let mend = (&value >> (width - prefix_len)) << (width - prefix_len);
+                EntryError::HostBits { table, key, value, prefix_len, mend }
             }
-            let (value, mask) = (value.clone(), mask.clone());
-            Err(EntryError::BitsOutsideMask { table: table(), key: name(), value, mask, mend })
-        }
-        (MatchKind::Lpm, KeyMatch::Lpm { value, prefix_len }) => {
-            fits(value)?;
-            let prefix_len = *prefix_len;
-            if prefix_len > width {
-                return Err(EntryError::PrefixTooLong { table: table(), key: name(), prefix_len, width });
-            }
-            let host = width - prefix_len;
-            let mend = (value >> host) << host;
-            if mend == *value {
-                return Ok(());
-            }
-            Err(EntryError::HostBits { table: table(), key: name(), value: value.clone(), prefix_len, mend })
-        }
-        (MatchKind::Range, KeyMatch::Range { lo, hi }) => {
-            fits(lo)?;
-            fits(hi)?;
-            // Flipping the sign bit maps the order of two's complement to that of unsigned numbers.
-            let order = |value: &BigUint| match key.ty.is_signed() && width > 0 {
-                true => value ^ (BigUint::one() << (width - 1)),
-                false => value.clone(),
-            };
-            if order(lo) <= order(hi) {
-                return Ok(());
-            }
-            Err(EntryError::EmptyRange { table: table(), key: name(), lo: lo.clone(), hi: hi.clone() })
-        }
-        (MatchKind::Optional, KeyMatch::Optional(value)) => value.as_ref().map_or(Ok(()), fits),
-        (declared, given) => {
-            let (expected, example) = match declared {
-                MatchKind::Exact | MatchKind::Selector => ("exact", "10"),
-                MatchKind::Ternary => ("ternary", "10 &&& 0xff"),
-                MatchKind::Lpm => ("lpm", "10.0.0.0/8"),
-                MatchKind::Range => ("range", "1..9"),
-                MatchKind::Optional => ("optional", "10 or *"),
-            };
-            let got = match given {
-                KeyMatch::Exact(_) => "exact",
-                KeyMatch::Ternary { .. } => "ternary",
-                KeyMatch::Lpm { .. } => "lpm",
-                KeyMatch::Range { .. } => "range",
-                KeyMatch::Optional(_) => "optional",
-            };
-            Err(EntryError::WrongMatchKind { table: table(), key: name(), expected, got, example })
+        },
+        MatchKind::Ternary | MatchKind::Exact | MatchKind::Optional | MatchKind::Selector => {
+            let mend = &value & &second;
+            EntryError::BitsOutsideMask { table, key, value, mask: second, mend }
         }
     }
+}
+
+pub fn too_wide(owner: &str, name: &str, value: BigUint, width: u32) -> EntryError {
+    let largest = ones(width);
+    EntryError::ValueTooWide { table: owner.to_owned(), key: name.to_owned(), value, width, largest }
 }
 
 /// The greatest value of a width.
@@ -108,19 +112,24 @@ fn ones(width: u32) -> BigUint {
     (BigUint::one() << width) - BigUint::one()
 }
 
-/// Checks an action and its arguments for a table, as an entry's (`default` false) or the default action.
-pub fn call(pipeline: &Pipeline, table: &Table, call: &ActionCall, default: bool) -> Result<Action, EntryError> {
+/// The action, if the table has it, for an entry (`default` false) or as the default action.
+pub fn listed<'a>(
+    pipeline: &'a Pipeline,
+    table: &Table,
+    id: ActionId,
+    default: bool,
+) -> Result<&'a ir::Action, EntryError> {
     let name = || table.preamble.name.clone();
-    let Some(listed) = table.actions.iter().find(|listed| listed.action == call.action) else {
+    let found = table.actions.iter().find(|listed| listed.action == id);
+    let (Some(listed), Some(action)) = (found, pipeline.actions.get(id)) else {
         let known = table.actions.iter().filter_map(|a| pipeline.actions.get(a.action));
         let known: Vec<&str> = known.map(|a| a.preamble.name.as_str()).collect();
-        let action = match pipeline.actions.get(call.action) {
+        let action = match pipeline.actions.get(id) {
             Some(action) => action.preamble.name.clone(),
-            None => format!("number {}", call.action.0),
+            None => format!("number {}", id.0),
         };
         return Err(EntryError::UnknownAction { table: name(), action, known: known.join(", ") });
     };
-    let action = &pipeline.actions[call.action];
     let action_name = || action.preamble.name.clone();
     if listed.default_only && !default {
         return Err(EntryError::DefaultOnly { table: name(), action: action_name() });
@@ -128,54 +137,91 @@ pub fn call(pipeline: &Pipeline, table: &Table, call: &ActionCall, default: bool
     if listed.table_only && default {
         return Err(EntryError::TableOnly { table: name(), action: action_name() });
     }
-    if action.params.len() != call.args.len() {
-        let names: Vec<&str> = action.params.iter().map(|p| p.name.as_str()).collect();
-        return Err(EntryError::Arity {
-            table: name(),
-            action: action_name(),
-            expected: names.len(),
-            got: call.args.len(),
-            names: names.join(", "),
-        });
+    Ok(action)
+}
+
+/// `got` arguments are not as many as the action has parameters.
+pub fn arity(table: &Table, action: &ir::Action, got: usize) -> EntryError {
+    let names: Vec<&str> = action.params.iter().map(|p| p.name.as_str()).collect();
+    EntryError::Arity {
+        table: table.preamble.name.clone(),
+        action: action.preamble.name.clone(),
+        expected: names.len(),
+        got,
+        names: names.join(", "),
     }
-    for (param, value) in action.params.iter().zip(&call.args) {
+}
+
+pub fn arg_too_wide(table: &Table, action: &ir::Action, param: &Param, value: BigUint) -> EntryError {
+    let width = param.ty.width();
+    EntryError::ArgTooWide {
+        table: table.preamble.name.clone(),
+        action: action.preamble.name.clone(),
+        param: param.name.clone(),
+        value,
+        width,
+        largest: ones(width),
+    }
+}
+
+pub fn needs_member(pipeline: &Pipeline, table: &Table, profile: ExternId) -> EntryError {
+    let profile = pipeline.externs.get(profile).map_or_else(String::new, |object| object.preamble.name.clone());
+    EntryError::NeedsMember { table: table.preamble.name.clone(), profile }
+}
+
+/// Checks an action and its packed arguments for a table, as an entry's (`default` false) or the default action.
+fn args(pipeline: &Pipeline, table: &Table, id: ActionId, words: &[u64], default: bool) -> Result<(), EntryError> {
+    let action = listed(pipeline, table, id, default)?;
+    let mut rest = words;
+    for param in &action.params {
         let width = param.ty.width();
-        if value.bits() > u64::from(width) {
-            return Err(EntryError::ArgTooWide {
-                table: name(),
-                action: action_name(),
-                param: param.name.clone(),
-                value: value.clone(),
-                width,
-                largest: ones(width),
-            });
+        let Some((value, behind)) = rest.split_at_checked(words_for(width)) else {
+            return Err(arg_words(table, action, words.len()));
+        };
+        if !fits(value, width) {
+            return Err(arg_too_wide(table, action, param, big_from_words(value)));
         }
+        rest = behind;
     }
-    Ok(Action::Call(call.action, pack_args(pipeline, call.action, &call.args)))
+    match rest {
+        [] => Ok(()),
+        _ => Err(arg_words(table, action, words.len())),
+    }
+}
+
+fn arg_words(table: &Table, action: &ir::Action, got: usize) -> EntryError {
+    let expected = action.params.iter().map(|param| words_for(param.ty.width())).sum();
+    let (table, action) = (table.preamble.name.clone(), action.preamble.name.clone());
+    EntryError::ArgWords { table, action, expected, got }
+}
+
+/// Packs an action with its arguments and checks it for a table.
+pub fn call(pipeline: &Pipeline, table: &Table, call: &ActionCall, default: bool) -> Result<Action, EntryError> {
+    let words = pack_args(pipeline, table, call, default)?;
+    args(pipeline, table, call.action, &words, default)?;
+    Ok(Action::Call(call.action, words.as_slice().into()))
 }
 
 /// Checks what an entry or default action does; whether members and groups exist is the state's to check.
-pub fn action(pipeline: &Pipeline, table: &Table, spec: &ActionSpec, default: bool) -> Result<Action, EntryError> {
+pub fn action(pipeline: &Pipeline, table: &Table, action: PackedAction<'_>, default: bool) -> Result<(), EntryError> {
     let name = || table.preamble.name.clone();
-    let profile = table.implementation.and_then(|id| pipeline.externs.get(id));
-    match (spec, profile) {
-        (ActionSpec::Call(given), None) => call(pipeline, table, given, default),
+    let profile = table.implementation.and_then(|id| Some((id, pipeline.externs.get(id)?)));
+    match (action, profile) {
+        (PackedAction::Call(id, words), None) => args(pipeline, table, id, words, default),
         // The default of a table with a profile is the program's own action, which is in no profile.
-        (ActionSpec::Call(given), Some(_)) if default => call(pipeline, table, given, default),
-        (ActionSpec::Call(_), Some(profile)) => {
-            Err(EntryError::NeedsMember { table: name(), profile: profile.preamble.name.clone() })
-        }
-        (ActionSpec::Member(_) | ActionSpec::Group(_), None) => Err(EntryError::NoProfile { table: name() }),
-        (ActionSpec::Member(id), Some(_)) => Ok(Action::Member(*id)),
-        (ActionSpec::Group(id), Some(profile)) => match profile.kind {
-            ExternKind::ActionSelector { .. } => Ok(Action::Group(*id)),
+        (PackedAction::Call(id, words), Some(_)) if default => args(pipeline, table, id, words, default),
+        (PackedAction::Call(..), Some((id, _))) => Err(needs_member(pipeline, table, id)),
+        (PackedAction::Member(_) | PackedAction::Group(_), None) => Err(EntryError::NoProfile { table: name() }),
+        (PackedAction::Member(_), Some(_)) => Ok(()),
+        (PackedAction::Group(_), Some((_, profile))) => match profile.kind {
+            ExternKind::ActionSelector { .. } => Ok(()),
             _ => Err(EntryError::NoGroups { table: name(), profile: profile.preamble.name.clone() }),
         },
     }
 }
 
 /// Checks everything about an entry that does not depend on what else is there, but key and action.
-pub fn attributes(table: &Table, entry: &TableEntry, kind: UpdateKind) -> Result<(), EntryError> {
+pub fn attributes(table: &Table, entry: &PackedEntry, kind: UpdateKind) -> Result<(), EntryError> {
     let name = || table.preamble.name.clone();
     let got = entry.priority;
     if table.has_priority() && got < 1 {
@@ -193,7 +239,7 @@ pub fn attributes(table: &Table, entry: &TableEntry, kind: UpdateKind) -> Result
     if entry.counter.is_some() && table.direct_counter.is_none() {
         return Err(EntryError::NoDirectCounter { table: name() });
     }
-    if let Some(config) = &entry.meter {
+    if let Some(config) = entry.meter() {
         if table.direct_meter.is_none() {
             return Err(EntryError::NoDirectMeter { table: name() });
         }

@@ -26,7 +26,7 @@ impl ExternHost {
     pub fn member(&self, table: TableId, member: u32) -> Option<MemberAction<'_>> {
         let members = self.memory.members(&self.pipeline, table.index())?;
         let action = members.actions.get(&member)?;
-        match (self.memory.tables.get(table.index())?.target(action).0, action) {
+        match (self.memory.tables.get(table.index())?.target(action.packed()).0, action) {
             (Target::Arm(arm), Action::Call(_, args)) => Some(MemberAction { member, arm, args }),
             _ => None,
         }

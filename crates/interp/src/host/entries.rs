@@ -8,7 +8,6 @@ use crate::lookup::Slot;
 use crate::memory::{IdleEntry, MAX_WAITING};
 use crate::meter::Colour;
 use ir::{Entity, ExternFn, TableId};
-use std::sync::Arc;
 use tables::{CounterData, Entry, PackedKey, State};
 
 /// What [`ExternHost::expire`] found.
@@ -17,7 +16,7 @@ pub struct Expired {
     /// For the control plane, as [`crate::Interp::advance_time`] has it: at most 65,536, what is beyond counts as lost.
     pub idle: Vec<IdleEntry>,
     /// Entries that are gone from the state and from the host, with their numbers: the engine takes them out of its tables.
-    pub deleted: Vec<(TableId, u32, Arc<Entry>)>,
+    pub deleted: Vec<(TableId, u32, Entry)>,
 }
 
 impl ExternHost {
@@ -39,7 +38,7 @@ impl ExternHost {
     }
 
     /// An entry is in the table. Also for the program's own entries, at load.
-    pub fn entry_inserted(&mut self, table: TableId, number: u32, entry: &Arc<Entry>, counter: CounterData) {
+    pub fn entry_inserted(&mut self, table: TableId, number: u32, entry: &Entry, counter: CounterData) {
         let now = self.memory.now;
         let Some(kept) = self.memory.tables.get_mut(table.index()) else { return };
         let place = number as usize;
@@ -56,7 +55,7 @@ impl ExternHost {
         table: TableId,
         number: u32,
         old: &Entry,
-        new: &Arc<Entry>,
+        new: &Entry,
         counter: Option<CounterData>,
     ) {
         let now = self.memory.now;
@@ -126,7 +125,7 @@ impl ExternHost {
         args: &[u64],
         key: &[u64],
         state: &mut State,
-    ) -> Option<Arc<Entry>> {
+    ) -> Option<Entry> {
         let known = &self.sites[site.0 as usize];
         let table = known.table.filter(|_| known.call.func == ExternFn::AddEntry && packet.hit.is_none())?;
         let new = self.run(site, packet, args, |machine, frame, call| machine.new_entry(frame, call, table));

@@ -12,8 +12,7 @@ use ir::{Arch, Entity, MatchKind, Pipeline, TableId};
 use prefix::Prefixes;
 use scan::Scan;
 use shape::Shape;
-use std::sync::Arc;
-use tables::{Action, CounterData, Entry, KeyLayout, PackedKey};
+use tables::{CounterData, Entry, KeyLayout, PackedAction, PackedKey};
 
 /// What is done on a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +29,7 @@ pub enum Target {
 #[derive(Clone, Debug)]
 pub struct Slot {
     /// The entry; `None` for a slot that is free.
-    pub entry: Option<Arc<Entry>>,
+    pub entry: Option<Entry>,
     /// What it does.
     pub target: Target,
     /// Its direct counter.
@@ -63,24 +62,24 @@ impl Slot {
     }
 
     /// An entry moves in. `now` begins its idle time.
-    pub fn begin(&mut self, entry: &Arc<Entry>, counter: CounterData, now: u64) {
+    pub fn begin(&mut self, entry: &Entry, counter: CounterData, now: u64) {
         self.entry = Some(entry.clone());
-        (self.counter, self.active, self.timeout) = (counter, now, entry.idle_timeout_ns);
-        self.meter = entry.meter.as_ref().map(|config| Box::new(Meter::new(**config, now)));
+        (self.counter, self.active, self.timeout) = (counter, now, entry.idle_timeout_ns());
+        self.meter = entry.meter().map(|config| Box::new(Meter::new(*config, now)));
         self.generation = self.generation.wrapping_add(1);
         self.queued = None;
     }
 
     /// The entry is replaced by one with the same key. Its counter goes on unless it is given; its meter does if the
     /// configuration is the same.
-    pub fn replace(&mut self, old: &Entry, new: &Arc<Entry>, counter: Option<CounterData>, now: u64) {
+    pub fn replace(&mut self, old: &Entry, new: &Entry, counter: Option<CounterData>, now: u64) {
         self.entry = Some(new.clone());
         self.counter = counter.unwrap_or(self.counter);
-        if old.idle_timeout_ns != new.idle_timeout_ns {
-            (self.timeout, self.active) = (new.idle_timeout_ns, now);
+        if old.idle_timeout_ns() != new.idle_timeout_ns() {
+            (self.timeout, self.active) = (new.idle_timeout_ns(), now);
         }
-        if old.meter != new.meter {
-            self.meter = new.meter.as_ref().map(|config| Box::new(Meter::new(**config, now)));
+        if old.meter() != new.meter() {
+            self.meter = new.meter().map(|config| Box::new(Meter::new(*config, now)));
         }
     }
 
@@ -206,16 +205,16 @@ impl Table {
     }
 
     /// What an action leads to, and its arguments.
-    pub fn target<'a>(&self, action: &'a Action) -> (Target, &'a [u64]) {
+    pub fn target<'a>(&self, action: PackedAction<'a>) -> (Target, &'a [u64]) {
         match action {
-            Action::Call(id, args) => (Target::Arm(self.position(*id).unwrap_or(0)), args),
-            Action::Member(id) => (Target::Member(*id), &[]),
-            Action::Group(id) => (Target::Group(*id), &[]),
+            PackedAction::Call(id, args) => (Target::Arm(self.position(id).unwrap_or(0)), args),
+            PackedAction::Member(id) => (Target::Member(id), &[]),
+            PackedAction::Group(id) => (Target::Group(id), &[]),
         }
     }
 
     /// Adds an entry. `now` begins its idle time.
-    pub fn insert(&mut self, entry: &Arc<Entry>, counter: CounterData, now: u64) -> u32 {
+    pub fn insert(&mut self, entry: &Entry, counter: CounterData, now: u64) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::free());
             self.args.resize(self.slots.len() * self.stride, 0);
@@ -235,8 +234,8 @@ impl Table {
     }
 
     /// The action of a slot.
-    fn set(&mut self, number: u32, entry: &Arc<Entry>) {
-        let (target, args) = self.target(&entry.action);
+    fn set(&mut self, number: u32, entry: &Entry) {
+        let (target, args) = self.target(entry.action());
         let first = number as usize * self.stride;
         let room = &mut self.args[first..first + self.stride];
         room.fill(0);
@@ -245,7 +244,7 @@ impl Table {
     }
 
     /// Replaces an entry by one with the same key. Its counter goes on; its meter does if the configuration is the same.
-    pub fn modify(&mut self, old: &Entry, new: &Arc<Entry>, counter: Option<CounterData>, now: u64) -> Option<u32> {
+    pub fn modify(&mut self, old: &Entry, new: &Entry, counter: Option<CounterData>, now: u64) -> Option<u32> {
         let number = self.find(old)?;
         self.set(number, new);
         if let Strategy::Scan(scan) = &mut self.strategy {

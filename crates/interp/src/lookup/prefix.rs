@@ -60,7 +60,7 @@ impl Prefixes {
 
     fn full_key(&self, shape: &Shape, layout: &KeyLayout, entry: &Entry) -> (Vec<u64>, u32) {
         let mut key = shape.pack_entry(layout, entry);
-        let len = layout.fields[self.field].second(&entry.key)[0] as u32;
+        let len = layout.fields[self.field].second(entry.key())[0] as u32;
         key.push(u64::from(len.min(self.width)));
         (key, len.min(self.width))
     }

@@ -5,14 +5,13 @@ use super::shape::{Place, Shape, prefix_mask};
 use ir::MatchKind;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use tables::{Entry, KeyLayout};
 
 /// Entries with the same exact keys.
 #[derive(Clone, Debug, Default)]
 struct Group {
     /// Strongest first, once it is sorted.
-    entries: Vec<(u32, Arc<Entry>)>,
+    entries: Vec<(u32, Entry)>,
     /// What each entry asks, one after the other: (mask, value) for each masked word, then bounds of ranges.
     rules: Vec<u64>,
 }
@@ -82,7 +81,7 @@ impl Scan {
     }
 
     /// Adds an entry; [`Scan::settle`] makes it count.
-    pub fn insert(&mut self, shape: &Shape, layout: &KeyLayout, entry: &Arc<Entry>, slot: u32) {
+    pub fn insert(&mut self, shape: &Shape, layout: &KeyLayout, entry: &Entry, slot: u32) {
         let key = shape.pack_entry(layout, entry);
         let exact = &key[..self.exact];
         let group = self.groups.get(exact).unwrap_or_else(|| {
@@ -92,20 +91,20 @@ impl Scan {
             group
         });
         self.members[group as usize].entries.push((slot, entry.clone()));
-        self.by_sequence.insert(entry.sequence, (group, slot));
+        self.by_sequence.insert(entry.sequence(), (group, slot));
         self.dirty.insert(group);
     }
 
     /// Takes an entry out and returns its number; [`Scan::settle`] makes it count.
     pub fn remove(&mut self, entry: &Entry) -> Option<u32> {
-        let (group, slot) = self.by_sequence.remove(&entry.sequence)?;
+        let (group, slot) = self.by_sequence.remove(&entry.sequence())?;
         self.dirty.insert(group);
         Some(slot)
     }
 
     /// The number of an entry.
     pub fn find(&self, entry: &Entry) -> Option<u32> {
-        self.by_sequence.get(&entry.sequence).map(|(_, slot)| *slot)
+        self.by_sequence.get(&entry.sequence()).map(|(_, slot)| *slot)
     }
 
     /// Sorts what has changed. Call it after the changes of a batch.
@@ -117,13 +116,14 @@ impl Scan {
             let mut seen = BTreeSet::new();
             group.entries.reverse();
             group.entries.retain(|(slot, entry)| {
-                alive.get(&entry.sequence).is_some_and(|(_, current)| current == slot) && seen.insert(entry.sequence)
+                alive.get(&entry.sequence()).is_some_and(|(_, current)| current == slot)
+                    && seen.insert(entry.sequence())
             });
             let prefix = |entry: &Entry| {
                 let lpm = layout.fields.iter().filter(|f| f.kind == MatchKind::Lpm);
-                lpm.map(|f| f.second(&entry.key)[0]).sum::<u64>()
+                lpm.map(|f| f.second(entry.key())[0]).sum::<u64>()
             };
-            group.entries.sort_by_key(|(_, e)| (Reverse(e.priority), Reverse(prefix(e)), e.sequence));
+            group.entries.sort_by_key(|(_, e)| (Reverse(e.priority()), Reverse(prefix(e)), e.sequence()));
             group.rules.clear();
             for (_, entry) in &group.entries {
                 push_rule(shape, layout, entry, &mut group.rules);
@@ -149,7 +149,7 @@ fn ordered(place: &Place, a: &[u64], b: &[u64]) -> bool {
 fn push_rule(shape: &Shape, layout: &KeyLayout, entry: &Entry, out: &mut Vec<u64>) {
     for place in shape.places.iter().filter(|p| p.kind != MatchKind::Exact) {
         let field = &layout.fields[place.field];
-        let (value, second) = (field.value(&entry.key), field.second(&entry.key));
+        let (value, second) = (field.value(entry.key()), field.second(entry.key()));
         let mask = match place.kind {
             MatchKind::Ternary => second.to_vec(),
             MatchKind::Lpm => prefix_mask(place.width, second[0] as u32, place.words),

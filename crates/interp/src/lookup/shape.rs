@@ -101,7 +101,7 @@ impl Shape {
     pub fn pack_entry(&self, layout: &KeyLayout, entry: &Entry) -> Vec<u64> {
         let mut out = vec![0; self.total];
         for place in &self.places {
-            let value = layout.fields[place.field].value(&entry.key);
+            let value = layout.fields[place.field].value(entry.key());
             for (word, value) in out[place.word..].iter_mut().zip(value) {
                 *word |= value << place.shift;
             }

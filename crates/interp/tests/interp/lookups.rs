@@ -207,8 +207,8 @@ proptest! {
             let got = sent(&interp.process(&packet, 0, 0));
             prop_assert_eq!(&got, &vec![(0u32, expected.unwrap_or(0).to_be_bytes().to_vec())], "values {:?}", values);
             let plain = interp.state().lookup(table, &values);
-            let plain = plain.map(|e| match &e.action {
-                tables::Action::Call(_, args) => args[0] as u32,
+            let plain = plain.map(|e| match e.action() {
+                tables::PackedAction::Call(_, args) => args[0] as u32,
                 _ => 0,
             });
             prop_assert_eq!(plain, expected);

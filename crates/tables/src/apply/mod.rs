@@ -4,8 +4,9 @@ mod entries;
 mod objects;
 
 use crate::batch::*;
-use crate::entry::{Action, Entry, PackedKey};
+use crate::entry::{Action, PackedAction, PackedKey};
 use crate::error::{EntryError, UpdateError, WriteError};
+use crate::kept::{Entry, Parts};
 use crate::profile::Profile;
 use crate::state::State;
 use crate::validate;
@@ -19,11 +20,12 @@ pub const MAX_REPLICAS: usize = 1024;
 /// From so many updates on it pays to look at the batch as a whole first.
 const BULK: usize = 256;
 
-/// How to take a step back.
+/// For so many updates of a large batch memory is asked for before they are looked at one by one: as many as a processor waits for at a
+/// time.
+const SOON: usize = 16;
+
+/// How to take a step back, but for entries: what was done to them is in the changes.
 enum Undo {
-    /// Takes out again what the change at this position put in.
-    Remove(TableId, usize),
-    Put(TableId, Arc<Entry>),
     Default(TableId, Action),
     Users((ExternId, bool, u32), u64),
     Profile(ExternId, Arc<Profile>),
@@ -45,17 +47,25 @@ struct Transaction<'a> {
 impl State {
     /// Applies a batch and returns what has changed, in order. If one update is refused, nothing has changed.
     pub fn apply(&mut self, batch: &WriteBatch) -> Result<Vec<Change>, WriteError> {
+        self.apply_into(Vec::new(), batch)
+    }
+
+    /// As [`State::apply`], with the changes in a vector that is there and empty.
+    pub(crate) fn apply_into(
+        &mut self,
+        mut changes: Vec<Change>,
+        batch: &WriteBatch,
+    ) -> Result<Vec<Change>, WriteError> {
         let pipeline = self.pipeline.clone();
         let sequence = self.sequence;
         let capacity = batch.updates.len();
         self.make_room(batch);
-        let mut transaction = Transaction {
-            state: self,
-            pipeline: &pipeline,
-            undo: Vec::with_capacity(capacity),
-            changes: Vec::with_capacity(capacity),
-        };
+        changes.reserve(capacity);
+        let mut transaction = Transaction { state: self, pipeline: &pipeline, undo: Vec::new(), changes };
         for (index, update) in batch.updates.iter().enumerate() {
+            if index % SOON == 0 && capacity >= BULK {
+                batch.updates[index..capacity.min(index + SOON)].iter().for_each(|update| transaction.expect(update));
+            }
             if let Err(error) = transaction.update(update) {
                 transaction.roll_back();
                 self.sequence = sequence;
@@ -74,10 +84,16 @@ impl State {
         }
         let mut counts = vec![0usize; self.tables.len()];
         for update in &batch.updates {
-            if let Update::Entry(kind @ (UpdateKind::Insert | UpdateKind::Delete), entry) = update
-                && let Some(count) = counts.get_mut(entry.table.0 as usize)
-            {
-                *count = if *kind == UpdateKind::Insert { *count + 1 } else { count.saturating_sub(1) };
+            let (kind, table) = match update {
+                Update::Entry(kind, entry) => (kind, entry.table),
+                Update::Packed(kind, entry) => (kind, entry.table),
+                _ => continue,
+            };
+            let Some(count) = counts.get_mut(table.0 as usize) else { continue };
+            match kind {
+                UpdateKind::Insert => *count += 1,
+                UpdateKind::Modify => {}
+                UpdateKind::Delete => *count = count.saturating_sub(1),
             }
         }
         for ((table, count), declared) in self.tables.iter_mut().zip(counts).zip(self.pipeline.tables.values()) {
@@ -103,7 +119,7 @@ impl State {
         key: PackedKey,
         action: Action,
         idle_timeout_ns: u64,
-    ) -> Option<Arc<Entry>> {
+    ) -> Option<Entry> {
         let declared = self.pipeline.tables.get(table)?;
         let full = declared.size.is_some_and(|size| self.entry_count(table) as u64 >= size);
         if full || declared.const_entries || self.find(table, &key, 0).is_some() {
@@ -111,33 +127,30 @@ impl State {
         }
         self.sequence += 1;
         self.version += 1;
-        let entry = Arc::new(Entry {
-            key,
+        let entry = Entry::new(Parts {
+            key: &key,
             priority: 0,
             is_const: false,
-            action,
+            action: action.packed(),
             sequence: self.sequence,
             idle_timeout_ns,
-            meter: None,
-            provenance: None,
-            metadata: Box::default(),
+            rare: None,
         });
-        let layouts = self.layouts.clone();
-        Arc::make_mut(&mut self.tables[table.0 as usize]).insert(&layouts[table.0 as usize], entry.clone());
-        Some(entry)
+        let index = table.0 as usize;
+        Arc::make_mut(&mut self.tables[index]).insert(&self.layouts[index], &key, 0, None, || entry).ok()
     }
 
     /// Takes out an entry whose idle time has passed in a table that deletes such entries.
     pub fn remove_idle(&mut self, table: TableId, entry: &Entry) {
         let Some(declared) = self.pipeline.tables.get(table) else { return };
-        let layouts = self.layouts.clone();
         let index = table.0 as usize;
-        let removed = Arc::make_mut(&mut self.tables[index]).remove(&layouts[index], &entry.key, entry.priority);
+        let state = Arc::make_mut(&mut self.tables[index]);
+        let removed = state.remove(&self.layouts[index], entry.key(), entry.priority());
         if removed.is_none() {
             return;
         }
         self.version += 1;
-        let (Some(profile), Some((group, id))) = (declared.implementation, member_of(&entry.action)) else { return };
+        let (Some(profile), Some((group, id))) = (declared.implementation, member_of(entry.action())) else { return };
         if let Some(users) = Arc::make_mut(&mut self.users).get_mut(&(profile, group, id)) {
             *users = users.saturating_sub(1);
         }
@@ -145,20 +158,28 @@ impl State {
 }
 
 /// The member (`false`) or group (`true`) that an action names.
-fn member_of(action: &Action) -> Option<(bool, u32)> {
+fn member_of(action: PackedAction<'_>) -> Option<(bool, u32)> {
     match action {
-        Action::Call(..) => None,
-        Action::Member(id) => Some((false, *id)),
-        Action::Group(id) => Some((true, *id)),
+        PackedAction::Call(..) => None,
+        PackedAction::Member(id) => Some((false, id)),
+        PackedAction::Group(id) => Some((true, id)),
     }
 }
 
 impl Transaction<'_> {
+    /// Asks for the memory that an update will touch. What it says is not looked at yet.
+    fn expect(&self, update: &Update) {
+        if let Update::Packed(_, entry) = update
+            && let Some(table) = self.state.tables.get(entry.table.0 as usize)
+        {
+            table.expect(entry.key(), entry.priority);
+        }
+    }
+
     fn update(&mut self, update: &Update) -> Result<(), UpdateError> {
         match update {
-            Update::Entry(UpdateKind::Insert, entry) => self.insert(entry)?,
-            Update::Entry(UpdateKind::Modify, entry) => self.modify(entry)?,
-            Update::Entry(UpdateKind::Delete, entry) => self.delete(entry)?,
+            Update::Packed(kind, entry) => self.packed(*kind, entry)?,
+            Update::Entry(kind, entry) => self.entry(*kind, entry)?,
             Update::DefaultAction(table, spec) => self.default_action(*table, spec.as_ref())?,
             Update::Member(kind, member) => self.member(*kind, member)?,
             Update::Group(kind, group) => self.group(*kind, group)?,
@@ -178,7 +199,7 @@ impl Transaction<'_> {
                 if table.direct_counter.is_none() {
                     return Err(EntryError::NoDirectCounter { table: table.preamble.name.clone() }.into());
                 }
-                let entry = self.existing(id.table, &id.keys, id.priority)?;
+                let entry = self.existing(id)?;
                 self.changes.push(Change::DirectCounter(id.table, entry, *data));
             }
             Update::Register(register, index, values) => self.register(*register, *index, values)?,
@@ -195,21 +216,24 @@ impl Transaction<'_> {
 
     fn roll_back(self) {
         let state = self.state;
+        for change in self.changes.into_iter().rev() {
+            let (Change::Inserted(table, ..) | Change::Modified(table, ..) | Change::Deleted(table, ..)) = &change
+            else {
+                continue;
+            };
+            let index = table.0 as usize;
+            let (layout, place) = (&state.layouts[index], Arc::make_mut(&mut state.tables[index]));
+            match change {
+                Change::Inserted(_, entry, _) => drop(place.remove(layout, entry.key(), entry.priority())),
+                Change::Modified(_, old, ..) => drop(place.replace(old)),
+                Change::Deleted(_, entry) => {
+                    drop(place.insert(layout, entry.key(), entry.priority(), None, || entry.clone()));
+                }
+                _ => {}
+            }
+        }
         for step in self.undo.into_iter().rev() {
             match step {
-                Undo::Remove(table, change) => {
-                    let change = self.changes.get(change);
-                    let Some(Change::Inserted(_, entry, _) | Change::Modified(_, _, entry, _)) = change else {
-                        continue;
-                    };
-                    let index = table.0 as usize;
-                    let layouts = &state.layouts[index];
-                    Arc::make_mut(&mut state.tables[index]).remove(layouts, &entry.key, entry.priority);
-                }
-                Undo::Put(table, entry) => {
-                    let index = table.0 as usize;
-                    Arc::make_mut(&mut state.tables[index]).insert(&state.layouts[index], entry);
-                }
                 Undo::Default(table, action) => Arc::make_mut(&mut state.tables[table.0 as usize]).default = action,
                 Undo::Users(key, count) => {
                     Arc::make_mut(&mut state.users).insert(key, count);

@@ -184,7 +184,7 @@ impl Transaction<'_> {
         }
         let layout = self.state.value_set_layout(id);
         let packed: Result<Vec<_>, _> =
-            members.iter().map(|member| validate::keys(name, &set.keys, layout, member)).collect();
+            members.iter().map(|member| validate::packed_keys(name, &set.keys, layout, member)).collect();
         let old = std::mem::replace(&mut self.state.value_sets[id.0 as usize], Arc::new(packed?));
         self.undo.push(Undo::ValueSet(id, old));
         self.changes.push(Change::ValueSet(id));

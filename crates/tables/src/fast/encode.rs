@@ -1,7 +1,7 @@
 //! [`Encoder`]: an entry of one table as the key and the value bytes that lookups use, by [`LookupShape`].
 
 use super::shape::{LookupKind, LookupShape, ValueLayout};
-use crate::entry::Action;
+use crate::entry::{Action, PackedAction};
 use crate::layout::{KeyLayout, action_layout};
 use ir::{ActionId, Entity, MatchKind, Pipeline, TableId};
 use smallvec::SmallVec;
@@ -116,13 +116,13 @@ impl Encoder {
     }
 
     /// The bytes of what an action says; `number` is the entry's, if values carry it.
-    pub fn value<'a>(&self, action: &Action, number: u32, room: &'a mut ValueRoom) -> &'a [u8] {
+    pub fn value<'a>(&self, action: PackedAction<'_>, number: u32, room: &'a mut ValueRoom) -> &'a [u8] {
         room.clear();
         let (arm, id) = match action {
             // The state has only actions that the table lists.
-            Action::Call(action, _) => (self.arms.get(action.index()).copied().flatten().unwrap_or(0), None),
-            Action::Member(id) => (ValueLayout::MEMBER, Some(*id)),
-            Action::Group(id) => (ValueLayout::GROUP, Some(*id)),
+            PackedAction::Call(action, _) => (self.arms.get(action.index()).copied().flatten().unwrap_or(0), None),
+            PackedAction::Member(id) => (ValueLayout::MEMBER, Some(id)),
+            PackedAction::Group(id) => (ValueLayout::GROUP, Some(id)),
         };
         room.push(arm);
         if self.shape.value.entry_id {
@@ -131,7 +131,7 @@ impl Encoder {
         if let Some(id) = id {
             room.extend_from_slice(&id.to_le_bytes());
         }
-        if let (Action::Call(_, words), Some(params)) = (action, self.shape.value.arms.get(usize::from(arm))) {
+        if let (PackedAction::Call(_, words), Some(params)) = (action, self.shape.value.arms.get(usize::from(arm))) {
             for (param, first) in params.iter().zip(&self.args[usize::from(arm)]) {
                 let mut left = param.width.div_ceil(8) as usize;
                 for word in words.iter().skip(*first) {
@@ -151,7 +151,7 @@ impl Encoder {
     /// A value on its own, with the zeros behind it that let readers load whole words anywhere in it.
     pub fn padded_value(&self, action: &Action) -> Box<[u8]> {
         let mut room = ValueRoom::new();
-        let mut bytes = self.value(action, 0, &mut room).to_vec();
+        let mut bytes = self.value(action.packed(), 0, &mut room).to_vec();
         bytes.resize(bytes.len().next_multiple_of(8) + 8, 0);
         bytes.into_boxed_slice()
     }

@@ -12,8 +12,9 @@ use super::encode::LookupError;
 use super::lookups::{Lookups, NumberedChanges};
 use super::numbers::Numbers;
 use crate::batch::{Change, CounterData, WriteBatch};
-use crate::entry::{Action, Entry, PackedKey};
+use crate::entry::{Action, PackedKey};
 use crate::error::WriteError;
+use crate::kept::Entry;
 use crate::state::{State, StateError};
 use ir::{Entity, Pipeline, TableId};
 use std::collections::VecDeque;
@@ -76,6 +77,24 @@ pub struct Live {
     freed: Vec<(TableId, u32)>,
     retired: VecDeque<(u64, Vec<(TableId, u32)>)>,
     patience: Duration,
+    /// Room for the changes of the next batch: that of an earlier one, which has memory already.
+    spare: Vec<Change>,
+}
+
+/// So much room for changes is kept: some megabytes.
+const SPARE: usize = 1 << 16;
+
+/// How many entries of a state are brought into lookups at a time.
+const LOADED: usize = 1 << 12;
+
+/// Keeps the room of changes that nobody needs any more.
+fn keep(spare: &mut Vec<Change>, batch: Arc<NumberedChanges>) {
+    if let Some(NumberedChanges { mut changes, .. }) = Arc::into_inner(batch)
+        && (spare.capacity() + 1..=SPARE).contains(&changes.capacity())
+    {
+        changes.clear();
+        *spare = changes;
+    }
 }
 
 impl Live {
@@ -86,13 +105,27 @@ impl Live {
     /// The state of a pipeline that nobody has written to, published. `entry_ids` says for which tables values carry the number
     /// of their entry ([`super::ValueLayout::entry_id`]).
     pub fn new(pipeline: Arc<Pipeline>, entry_ids: impl Fn(TableId) -> bool) -> Result<Live, LiveError> {
-        let state = State::new(pipeline.clone())?;
+        Live::with_state(State::new(pipeline)?, entry_ids)
+    }
+
+    /// As [`Live::new`], with what was written to the state before. That takes half as long as to write it here, and less memory meanwhile.
+    pub fn with_state(state: State, entry_ids: impl Fn(TableId) -> bool) -> Result<Live, LiveError> {
         let mut lookups = Lookups::new(&state, &entry_ids)?;
-        let mut numbers: Vec<_> = pipeline.tables.keys().map(|table| entry_ids(table).then(Numbers::default)).collect();
-        let declared = pipeline.tables.keys().flat_map(|table| state.entries(table).map(move |e| (table, e.clone())));
-        let changes = declared.map(|(table, entry)| Change::Inserted(table, entry, CounterData::default())).collect();
-        let batch = number(&mut numbers, &mut Vec::new(), changes);
-        lookups.apply(&state, &batch);
+        lookups.make_room(&state);
+        let tables = || state.pipeline().tables.keys();
+        let mut numbers: Vec<_> = tables().map(|table| entry_ids(table).then(Numbers::default)).collect();
+        let entries = tables().flat_map(|table| state.entries(table).map(move |e| (table, e.clone())));
+        let entries = entries.map(|(table, entry)| Change::Inserted(table, entry, CounterData::default()));
+        let mut changes = objects(&state).chain(entries);
+        loop {
+            let some: Vec<Change> = changes.by_ref().take(LOADED).collect();
+            if some.is_empty() {
+                break;
+            }
+            let batch = number(&mut numbers, &mut Vec::new(), some);
+            lookups.apply(&state, &batch);
+        }
+        drop(changes);
         Ok(Live {
             state,
             copies: Copies::new(lookups),
@@ -103,6 +136,7 @@ impl Live {
             freed: Vec::new(),
             retired: VecDeque::new(),
             patience: Live::PATIENCE,
+            spare: Vec::new(),
         })
     }
 
@@ -123,6 +157,11 @@ impl Live {
     /// What the control plane has said, with what is staged. A clone of it makes the next write to a table copy that table's index.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// The state, at the end of the lookups.
+    pub fn into_state(self) -> State {
+        self.state
     }
 
     /// Applies a batch and publishes it. If it is refused, nothing has changed.
@@ -194,9 +233,11 @@ impl Live {
         }
         let Some(standby) = self.copies.standby() else { return false };
         self.staged.iter().take(EXPECTED).for_each(|batch| standby.expect(batch));
-        for batch in self.behind.drain(..).chain(self.staged.iter().cloned()) {
+        for batch in self.behind.drain(..) {
             standby.apply(&self.state, &batch);
+            keep(&mut self.spare, batch);
         }
+        self.staged.iter().for_each(|batch| standby.apply(&self.state, batch));
         self.copies.publish();
         std::mem::swap(&mut self.behind, &mut self.staged);
         self.staged_since = None;
@@ -216,6 +257,7 @@ impl Live {
             // again before the copy is published.
             for batch in self.behind.drain(..) {
                 standby.apply(&self.state, &batch);
+                keep(&mut self.spare, batch);
             }
         }
         self.copies.oldest_seen();
@@ -225,7 +267,7 @@ impl Live {
 
     /// The number of an entry, if entries of its table have numbers.
     pub fn entry_id(&self, table: TableId, entry: &Entry) -> Option<u32> {
-        self.numbers.get(table.index())?.as_ref()?.get(entry.sequence)
+        self.numbers.get(table.index())?.as_ref()?.get(entry.sequence())
     }
 
     /// Bytes of memory that the lookups take: all copies and the entries' numbers, without the state.
@@ -241,7 +283,7 @@ impl Live {
             let standby = self.copies.standby_as_it_is();
             self.behind.iter().take(EXPECTED).for_each(|batch| standby.expect(batch));
         }
-        let changes = self.state.apply(batch)?;
+        let changes = self.state.apply_into(std::mem::take(&mut self.spare), batch)?;
         Ok(self.stage_changes(changes))
     }
 
@@ -271,6 +313,18 @@ impl Live {
     }
 }
 
+/// All that lookups take from a state by its name, as changes.
+fn objects(state: &State) -> impl Iterator<Item = Change> {
+    let pipeline = state.pipeline();
+    let profiles = || pipeline.externs.keys().filter_map(|id| Some((id, state.profile(id)?)));
+    let members =
+        profiles().flat_map(|(id, profile)| profile.members.keys().map(move |member| Change::Member(id, *member)));
+    let groups = profiles().flat_map(|(id, profile)| profile.groups.keys().map(move |group| Change::Group(id, *group)));
+    let sets = pipeline.value_sets.keys().map(Change::ValueSet);
+    let defaults = pipeline.tables.keys().map(Change::DefaultAction);
+    members.chain(groups).chain(sets).chain(defaults).collect::<Vec<_>>().into_iter()
+}
+
 /// Gives numbers to the entries of changes. Those of deleted entries go to `freed`.
 fn number(numbers: &mut [Option<Numbers>], freed: &mut Vec<(TableId, u32)>, changes: Vec<Change>) -> NumberedChanges {
     let any = numbers.iter().any(Option::is_some);
@@ -284,13 +338,13 @@ fn number(numbers: &mut [Option<Numbers>], freed: &mut Vec<(TableId, u32)>, chan
         };
         let numbers = numbers.get_mut(table.index())?.as_mut()?;
         match change {
-            Change::Inserted(..) => Some(numbers.give(entry.sequence)),
+            Change::Inserted(..) => Some(numbers.give(entry.sequence())),
             Change::Deleted(..) => {
-                let number = numbers.take(entry.sequence)?;
+                let number = numbers.take(entry.sequence())?;
                 freed.push((*table, number));
                 Some(number)
             }
-            _ => numbers.get(entry.sequence),
+            _ => numbers.get(entry.sequence()),
         }
     };
     let given = if any { changes.iter().map(&mut one).collect() } else { Vec::new() };
@@ -320,8 +374,8 @@ impl Group<'_> {
 
     /// As [`Live::remove_idle`].
     pub fn remove_idle(&mut self, table: TableId, entry: &Entry) -> Option<Written> {
-        let there = self.0.state.find(table, &entry.key, entry.priority);
-        let there = there.filter(|there| there.sequence == entry.sequence)?.clone();
+        let there = self.0.state.find(table, entry.key(), entry.priority());
+        let there = there.filter(|there| there.sequence() == entry.sequence())?.clone();
         self.0.state.remove_idle(table, &there);
         Some(self.0.stage_changes(vec![Change::Deleted(table, there)]))
     }

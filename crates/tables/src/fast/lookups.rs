@@ -13,7 +13,8 @@ use super::ternary::TernaryTable;
 use super::value_set::ValueSet;
 use super::wide::WideTable;
 use crate::batch::{Change, CloneSession, MeterConfig, MulticastGroup};
-use crate::entry::{Action, Entry};
+use crate::entry::Action;
+use crate::kept::Entry;
 use crate::state::State;
 use ir::{Entity, ExternId, ExternKind, TableId, ValueSetId};
 use std::collections::BTreeMap;
@@ -203,13 +204,18 @@ impl Lookups {
             self.expect(batch);
         }
         for (index, change) in batch.changes.iter().enumerate() {
+            if let Some(Change::Inserted(_, entry, _) | Change::Modified(_, _, entry, _) | Change::Deleted(_, entry)) =
+                batch.changes.get(index + 2 * AHEAD)
+            {
+                entry.expect();
+            }
             if let Some(soon) = batch.changes.get(index + AHEAD) {
                 self.prefetch(soon, &mut room.key);
             }
             let number = batch.number(index);
             match change {
                 Change::Inserted(table, entry, _) => self.tables[table.index()].put(&mut room, entry, number),
-                Change::Modified(table, old, new, _) if old.action != new.action => {
+                Change::Modified(table, old, new, _) if old.action() != new.action() => {
                     self.tables[table.index()].put(&mut room, new, number);
                 }
                 Change::Deleted(table, entry) => self.tables[table.index()].remove(&mut room, entry),
@@ -272,7 +278,16 @@ impl Lookups {
         };
         let table = &self.tables[table.index()];
         if let Structure::Exact(exact) = &table.structure {
-            exact.prefetch(table.encoder.key(&entry.key, room));
+            exact.prefetch(table.encoder.key(entry.key(), room));
+        }
+    }
+
+    /// Makes room for all entries of a state.
+    pub(super) fn make_room(&mut self, state: &State) {
+        for (table, id) in self.tables.iter_mut().zip(state.pipeline().tables.keys()) {
+            if let Structure::Exact(exact) = &mut table.structure {
+                exact.reserve(state.entry_count(id));
+            }
         }
     }
 
@@ -337,24 +352,24 @@ impl TableLookups {
             self.entry_ids = self.entry_ids.max(number.saturating_add(1));
         }
         let encoder = &*self.encoder;
-        let value = encoder.value(&entry.action, number.unwrap_or(0), value);
+        let value = encoder.value(entry.action(), number.unwrap_or(0), value);
         match &mut self.structure {
             // Nothing is ever hit.
             Structure::Keyless => {}
             Structure::Exact(exact) => {
-                let key = encoder.key(&entry.key, key);
+                let key = encoder.key(entry.key(), key);
                 exact.insert(key, value);
                 if self.few.as_mut().is_some_and(|few| !few.insert(key[0], value)) {
                     self.few = None;
                 }
             }
-            Structure::Wide(wide) => wide.insert(encoder.key(&entry.key, key), value),
+            Structure::Wide(wide) => wide.insert(encoder.key(entry.key(), key), value),
             Structure::Lpm(lpm, exact_words) => {
-                let (exact, prefix) = encoder.key(&entry.key, key).split_at(*exact_words);
-                lpm.insert(exact, prefix, encoder.prefix_len(&entry.key), value);
+                let (exact, prefix) = encoder.key(entry.key(), key).split_at(*exact_words);
+                lpm.insert(exact, prefix, encoder.prefix_len(entry.key()), value);
             }
             Structure::Ternary(ternary) => {
-                ternary.insert(&entry.key, entry.priority, entry.sequence, value);
+                ternary.insert(entry.key(), entry.priority(), entry.sequence(), value);
             }
         }
     }
@@ -364,19 +379,19 @@ impl TableLookups {
         match &mut self.structure {
             Structure::Keyless => {}
             Structure::Exact(exact) => {
-                let key = self.encoder.key(&entry.key, key);
+                let key = self.encoder.key(entry.key(), key);
                 exact.remove(key);
                 if let Some(few) = &mut self.few {
                     few.remove(key[0]);
                 }
             }
-            Structure::Wide(wide) => wide.remove(self.encoder.key(&entry.key, key)),
+            Structure::Wide(wide) => wide.remove(self.encoder.key(entry.key(), key)),
             Structure::Lpm(lpm, exact_words) => {
-                let (exact, prefix) = self.encoder.key(&entry.key, key).split_at(*exact_words);
-                lpm.remove(exact, prefix, self.encoder.prefix_len(&entry.key));
+                let (exact, prefix) = self.encoder.key(entry.key(), key).split_at(*exact_words);
+                lpm.remove(exact, prefix, self.encoder.prefix_len(entry.key()));
             }
             Structure::Ternary(ternary) => {
-                ternary.remove(&entry.key, entry.priority);
+                ternary.remove(entry.key(), entry.priority());
             }
         }
     }

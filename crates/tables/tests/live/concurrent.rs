@@ -24,7 +24,7 @@ fn both(o: &Overlay, lookups: &Lookups, index: u64) -> (u64, u64) {
 
 /// Makes host and route of an index lead to the same place, or takes both away.
 fn batch(o: &Overlay, live: &Live, index: u64, to: u64, delete: bool) -> WriteBatch {
-    let there = live.state().entries(o.hosts).any(|e| e.key[1] == index);
+    let there = live.state().entries(o.hosts).any(|e| e.key()[1] == index);
     let kind = match (there, delete) {
         (true, true) => UpdateKind::Delete,
         (true, false) => UpdateKind::Modify,

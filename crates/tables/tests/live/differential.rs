@@ -7,7 +7,7 @@ use ir::{ActionId, KeyMatch, MatchKind, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::sync::Arc;
 use tables::fast::{Live, LookupShape, Lookups, Reader, ValueLayout};
-use tables::{Action, ActionSpec, Entry, State, TableEntry, Update, UpdateKind, WriteBatch};
+use tables::{ActionSpec, Entry, PackedAction, State, TableEntry, Update, UpdateKind, WriteBatch};
 
 /// A packet's values as a lookup key, straight from what [`LookupShape`] says.
 fn lookup_key(shape: &LookupShape, values: &[(usize, BigUint)]) -> Vec<u64> {
@@ -44,14 +44,14 @@ fn expected(p: &Pipeline, table: TableId, layout: &ValueLayout, action: &ActionS
 }
 
 /// The call that an action comes to: of a group, the place that the hash picks. `None` counts as a miss.
-fn resolved(state: &State, table: TableId, action: &Action, hash: u64) -> Option<ActionSpec> {
+fn resolved(state: &State, table: TableId, action: PackedAction<'_>, hash: u64) -> Option<ActionSpec> {
     let p = state.pipeline();
     let profile = p.tables[table].implementation.and_then(|id| state.profile(id));
     let member = match action {
-        Action::Call(..) => return Some(action.to_spec(p)),
-        Action::Member(id) => *id,
-        Action::Group(id) => {
-            let places: Vec<u32> = profile?.groups.get(id)?.places().collect();
+        PackedAction::Call(..) => return Some(action.to_spec(p)),
+        PackedAction::Member(id) => id,
+        PackedAction::Group(id) => {
+            let places: Vec<u32> = profile?.groups.get(&id)?.places().collect();
             *places.get((hash % places.len().max(1) as u64) as usize)?
         }
     };
@@ -82,8 +82,8 @@ impl Check<'_> {
             // A table without keys is never hit, though the state takes an entry without keys.
             let entry = if values.is_empty() { None } else { state.lookup(table, &values) };
             let (action, number) = match &entry {
-                Some(entry) => (&entry.action, self.live.entry_id(table, entry)),
-                None => (state.default_action(table), Some(0)),
+                Some(entry) => (entry.action(), self.live.entry_id(table, entry)),
+                None => (state.default_action(table).packed(), Some(0)),
             };
             assert_eq!(entry.is_none(), got.is_null(), "seed {}, {table}, {values:x?}: {entry:?}", self.seed);
             self.hits += usize::from(entry.is_some());
@@ -97,9 +97,9 @@ impl Check<'_> {
             }
             let hash = self.random.next();
             let want = resolved(state, table, action, hash);
-            let number = if matches!(action, Action::Call(..)) { number } else { 0 };
+            let number = if matches!(action, PackedAction::Call(..)) { number } else { 0 };
             let want = want.map(|spec| expected(&p, table, &shape.value, &spec, number));
-            self.members += usize::from(want.is_some() && !matches!(action, Action::Call(..)));
+            self.members += usize::from(want.is_some() && !matches!(action, PackedAction::Call(..)));
             let got = value::resolve(lookups, table, value, hash);
             let got = value::bytes(lookups, got, want.as_ref().map_or(0, Vec::len));
             assert_eq!(got, want, "seed {}, {table}: {action:?}", self.seed);
@@ -109,9 +109,9 @@ impl Check<'_> {
     /// Values for the match keys: often those of an entry.
     fn packet(&mut self, table: TableId) -> Vec<(usize, BigUint)> {
         let state = self.live.state();
-        let entries: Vec<&Arc<Entry>> = state.entries(table).collect();
+        let entries: Vec<&Entry> = state.entries(table).collect();
         let near = (!entries.is_empty() && !self.random.one_in(4)).then(|| self.random.of(&entries));
-        let near = near.map(|entry| state.layout(table).unpack(&entry.key));
+        let near = near.map(|entry| state.layout(table).unpack(entry.key()));
         let keys = &state.pipeline().tables[table].keys;
         let matched = keys.iter().enumerate().filter(|(_, key)| key.kind != MatchKind::Selector);
         let mut values = Vec::new();
@@ -148,10 +148,10 @@ fn everything(live: &Live, reader: &mut Reader, random: &mut Random, seed: u64) 
 }
 
 /// Everything about the entries, in one order.
-fn contents(state: &State) -> Vec<(TableId, Arc<Entry>)> {
+fn contents(state: &State) -> Vec<(TableId, Entry)> {
     let tables = state.pipeline().tables.keys();
     let mut all: Vec<_> = tables.flat_map(|table| state.entries(table).map(move |e| (table, e.clone()))).collect();
-    all.sort_by(|(a, x), (b, y)| (a, &x.key, x.priority).cmp(&(b, &y.key, y.priority)));
+    all.sort_by(|(a, x), (b, y)| (a, x.key(), x.priority()).cmp(&(b, y.key(), y.priority())));
     all
 }
 

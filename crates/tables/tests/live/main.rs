@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod differential;
+mod packed;
 mod pipeline;
 mod random;
 mod resources;

@@ -28,6 +28,10 @@ impl Random {
     pub fn of<T: Clone>(&mut self, items: &[T]) -> T {
         items[self.below(items.len() as u64) as usize].clone()
     }
+    pub fn of_mut<'a, T>(&mut self, items: &'a mut [T]) -> &'a mut T {
+        let at = self.below(items.len() as u64) as usize;
+        &mut items[at]
+    }
     pub fn bits(&mut self, width: u32) -> BigUint {
         let words: Vec<u32> = (0..width.div_ceil(32)).map(|_| self.next() as u32).collect();
         BigUint::new(words) % (big(1) << width)

@@ -25,7 +25,7 @@ fn a_million_routes() {
     drop(batch);
     assert_eq!(s.state.entry_count(s.routes), 1_000_000);
     let found = s.state.lookup(s.routes, &[big(999), big(999 << 12 | 5)]).unwrap();
-    assert_eq!(found.action, Action::Call(s.forward, Box::new([999_999 % 512, 0])));
+    assert_eq!(found.action(), PackedAction::Call(s.forward, &[999_999 % 512, 0]));
     // Generous bounds: the build may be unoptimised, the machine busy. What they catch is quadratic time and waste.
     assert!(took < Duration::from_secs(30), "{took:?}");
     let used = resident().saturating_sub(before);

@@ -26,7 +26,7 @@ fn order_within_a_batch() {
     let changes = s.state.apply(&batch).unwrap();
     assert!(matches!(changes[..], [Change::Deleted(..), Change::Inserted(..), Change::Modified(..)]));
     let found = s.state.lookup(s.host, &[big(1)]).unwrap();
-    assert_eq!(found.action, Action::Call(s.forward, Box::new([3, 0])));
+    assert_eq!(found.action(), PackedAction::Call(s.forward, &[3, 0]));
     assert_eq!(s.state.version(), 2);
 }
 
@@ -48,7 +48,7 @@ fn snapshots_stand_still() {
 fn program_entries() {
     let s = sample();
     let entry = s.state.lookup(s.fixed, &[big(7)]).unwrap();
-    assert_eq!((entry.is_const, entry.provenance.as_deref()), (true, Some("sample.p4:33")));
+    assert_eq!((entry.is_const(), entry.provenance().map(|p| &**p)), (true, Some("sample.p4:33")));
     assert!(s.state.lookup(s.fixed, &[big(8)]).is_none());
 }
 

@@ -103,9 +103,9 @@ fn count(file: &Path, batch: &WriteBatch) -> Applied {
     let mut applied = Applied { region: file.to_owned(), ..Applied::default() };
     for update in &batch.updates {
         match update {
-            Update::Entry(UpdateKind::Insert, _) => applied.inserted += 1,
-            Update::Entry(UpdateKind::Modify, _) => applied.modified += 1,
-            Update::Entry(UpdateKind::Delete, _) => applied.deleted += 1,
+            Update::Entry(UpdateKind::Insert, _) | Update::Packed(UpdateKind::Insert, _) => applied.inserted += 1,
+            Update::Entry(UpdateKind::Modify, _) | Update::Packed(UpdateKind::Modify, _) => applied.modified += 1,
+            Update::Entry(UpdateKind::Delete, _) | Update::Packed(UpdateKind::Delete, _) => applied.deleted += 1,
             _ => applied.others += 1,
         }
     }

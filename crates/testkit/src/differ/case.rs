@@ -147,6 +147,7 @@ impl Moving<'_> {
     fn update(&self, update: &Update) -> Option<Update> {
         Some(match update {
             Update::Entry(kind, entry) => Update::Entry(*kind, self.entry(entry)?),
+            Update::Packed(kind, entry) => Update::Entry(*kind, self.entry(&entry.to_table_entry(self.from)?)?),
             Update::DefaultAction(table, spec) => {
                 let spec = match spec {
                     Some(spec) => Some(self.spec(spec)?),

@@ -148,8 +148,8 @@ impl<'a> Writer<'a> {
         let count = self.model.entry_count(table);
         let existing = |writer: &mut Self| {
             // In an order that does not depend on how the state is kept.
-            let mut all: Vec<Arc<Entry>> = writer.model.entries(table).cloned().collect();
-            all.sort_by_key(|entry| entry.sequence);
+            let mut all: Vec<Entry> = writer.model.entries(table).cloned().collect();
+            all.sort_by_key(|entry| entry.sequence());
             let entry = all.get(writer.rng.usize(..all.len().max(1)))?;
             Some(entry.to_table_entry(&writer.pipeline, table))
         };

@@ -8,13 +8,19 @@ use ir::*;
 use num_bigint::BigUint;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use tables::{Action, Change, CounterData, Entry, EntryId, KeyLayout, PackedKey, State, WriteBatch, words_for};
+use tables::{
+    Action, Change, CounterData, Entry, EntryId, KeyLayout, PackedAction, PackedKey, State, WriteBatch, words_for,
+};
 
 /// Port and bytes, or the name of the reason for the drop.
 pub type Verdict = Result<(u32, Vec<u8>), &'static str>;
 
 /// An entry of a table by its key and priority.
 type Identity = (TableId, PackedKey, i32);
+
+fn identity(table: TableId, entry: &Entry) -> Identity {
+    (table, PackedKey::from_slice(entry.key()), entry.priority())
+}
 
 pub struct Mini {
     pipeline: Arc<Pipeline>,
@@ -79,7 +85,7 @@ impl Mini {
             called: HashSet::new(),
         };
         for table in mini.pipeline.clone().tables.keys() {
-            let own: Vec<Arc<Entry>> = mini.state.entries(table).cloned().collect();
+            let own: Vec<Entry> = mini.state.entries(table).cloned().collect();
             own.iter().for_each(|entry| mini.insert(table, entry, CounterData::default()));
         }
         mini
@@ -108,33 +114,33 @@ impl Mini {
         true
     }
 
-    fn insert(&mut self, table: TableId, entry: &Arc<Entry>, counter: CounterData) {
+    fn insert(&mut self, table: TableId, entry: &Entry, counter: CounterData) {
         let number = self.free.pop_front().unwrap_or_else(|| {
             self.next_number += 1;
             self.next_number
         });
-        self.numbers.insert((table, entry.key.clone(), entry.priority), number);
+        self.numbers.insert(identity(table, entry), number);
         if self.host.tracks_entries(table) {
             self.host.entry_inserted(table, number, entry, counter);
         }
     }
 
     fn remove(&mut self, table: TableId, entry: &Entry) {
-        if let Some(number) = self.numbers.remove(&(table, entry.key.clone(), entry.priority)) {
+        if let Some(number) = self.numbers.remove(&identity(table, entry)) {
             self.host.entry_removed(table, number);
             self.free.push_back(number);
         }
     }
 
     fn number(&self, table: TableId, entry: &Entry) -> Option<u32> {
-        self.numbers.get(&(table, entry.key.clone(), entry.priority)).copied()
+        self.numbers.get(&identity(table, entry)).copied()
     }
 
     /// The number of the entry that the control plane names.
     pub fn number_of(&self, id: &EntryId) -> Option<u32> {
         let layout = KeyLayout::new(&self.pipeline.tables[id.table].keys);
         let mut entries = self.state.entries(id.table);
-        let entry = entries.find(|e| e.priority == id.priority && layout.unpack(&e.key) == id.keys)?;
+        let entry = entries.find(|e| e.priority() == id.priority && layout.unpack(e.key()) == id.keys)?;
         self.number(id.table, entry)
     }
 
@@ -142,7 +148,7 @@ impl Mini {
         let expired = self.host.expire(now, &mut self.state);
         for (table, number, entry) in expired.deleted {
             // The host need not be told.
-            let known = self.numbers.remove(&(table, entry.key.clone(), entry.priority));
+            let known = self.numbers.remove(&identity(table, &entry));
             assert_eq!(known, Some(number));
             self.free.push_back(number);
         }
@@ -369,16 +375,16 @@ impl Mini {
         let length = flight.bytes.len() as u32;
         let entry = self.state.lookup(table, &matched);
         let found = entry.and_then(|entry| {
-            let (action, args) = match &entry.action {
-                Action::Call(action, args) => (*action, args.to_vec()),
-                Action::Member(member) => self.member(table, *member)?,
-                Action::Group(group) => {
+            let (action, args) = match entry.action() {
+                PackedAction::Call(action, args) => (action, args.to_vec()),
+                PackedAction::Member(member) => self.member(table, member)?,
+                PackedAction::Group(group) => {
                     let places = self.host.selector(table).places();
                     let selectors = declared.keys.iter().zip(keys).filter(|(key, _)| key.kind == MatchKind::Selector);
                     let mut area = Vec::new();
                     places.iter().zip(selectors).for_each(|(place, (_, words))| fill(&mut area, *place, words));
                     let hash = self.host.selector_hash(table, &area);
-                    let member = self.host.group_member(table, *group, hash)?.member;
+                    let member = self.host.group_member(table, group, hash)?.member;
                     self.member(table, member)?
                 }
             };

@@ -153,8 +153,8 @@ impl Twin {
         let mut wanted = self.interp.advance_time(self.now);
         let mut got = self.mini.expire(self.now);
         // Of entries that are due at one time, the order is that of numbers.
-        wanted.sort_by(|a, b| (a.table, &a.entry.key).cmp(&(b.table, &b.entry.key)));
-        got.sort_by(|a, b| (a.table, &a.entry.key).cmp(&(b.table, &b.entry.key)));
+        wanted.sort_by(|a, b| (a.table, a.entry.key()).cmp(&(b.table, b.entry.key())));
+        got.sort_by(|a, b| (a.table, a.entry.key()).cmp(&(b.table, b.entry.key())));
         assert_eq!(got, wanted, "seed {}", self.random.seed);
         let digests = self.interp.take_digests();
         assert_eq!(self.mini.host.take_digests(), digests, "seed {}", self.random.seed);

@@ -28,6 +28,7 @@ use displace::Visit;
 use geometry::Geometry;
 use hash::{Seeds, tag};
 use pattern::Pattern;
+pub(crate) use probe::prefetch;
 use spill::Spill;
 use split::Split;
 use std::collections::HashMap;

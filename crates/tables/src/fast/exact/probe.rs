@@ -254,7 +254,7 @@ impl<'a, const W: usize> Probe<'a, W> {
 
 /// Asks for cache lines: one, or a few.
 #[inline(always)]
-pub(super) fn prefetch(start: *const u8, lines: usize) {
+pub(crate) fn prefetch(start: *const u8, lines: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
