@@ -55,8 +55,15 @@ impl Waiter {
         self.nap = SHORTEST_NAP;
     }
 
-    /// Nothing arrived in a round that ended at `now`: comes back at once, or waits for packets until `deadline` at the latest.
-    pub(crate) fn wait(&mut self, ports: &[Attached], now: Instant, deadline: Instant) -> io::Result<()> {
+    /// Nothing arrived in a round that ended at `now`: comes back at once, or waits for packets until `deadline` at the latest. Before it
+    /// sleeps it calls `rest`.
+    pub(crate) fn wait(
+        &mut self,
+        ports: &[Attached],
+        now: Instant,
+        deadline: Instant,
+        rest: impl FnOnce(),
+    ) -> io::Result<()> {
         let since = *self.since.get_or_insert(now);
         if now.saturating_duration_since(since) < self.idle.poll {
             std::hint::spin_loop();
@@ -84,6 +91,7 @@ impl Waiter {
             Readiness::Wait(descriptor) => Some(descriptor),
             _ => None,
         });
+        rest();
         self.poller.wait(descriptors, timeout)
     }
 }

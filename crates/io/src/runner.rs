@@ -9,6 +9,7 @@ use packet::{
 };
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -107,6 +108,8 @@ pub struct Runner {
     first: usize,
     waiter: Waiter,
     report: RunReport,
+    /// Set by others to be asked soon.
+    call: Option<Arc<AtomicBool>>,
 }
 
 /// What one round over all ports found.
@@ -140,6 +143,7 @@ impl Runner {
             first: 0,
             waiter: Waiter::new(Idle::default()),
             report: RunReport::default(),
+            call: None,
         })
     }
 
@@ -147,6 +151,19 @@ impl Runner {
     pub fn with_tick(mut self, tick: Duration) -> Runner {
         self.tick = tick.clamp(Duration::from_millis(1), Duration::from_secs(3600));
         self
+    }
+
+    /// Ticks also after the batch during which this became true, and makes it false. A runner that sleeps sees it when it wakes, at the
+    /// latest with the next tick.
+    pub fn with_call(mut self, call: Arc<AtomicBool>) -> Runner {
+        self.call = Some(call);
+        self
+    }
+
+    /// Whether somebody wants a tick now.
+    fn called(&self) -> bool {
+        let call = self.call.as_ref().filter(|call| call.load(Ordering::Relaxed));
+        call.is_some_and(|call| call.swap(false, Ordering::Acquire))
     }
 
     /// Does this when nothing arrives.
@@ -176,7 +193,7 @@ impl Runner {
                 Err(error) => break Err(error),
             };
             let time = Instant::now();
-            if time >= next_tick {
+            if time >= next_tick || self.called() {
                 next_tick = time + self.tick;
                 self.report.run_time = before + began.elapsed();
                 self.tick(engine, supervisor);
@@ -185,7 +202,7 @@ impl Runner {
                 }
             } else if let Round::Busy = round {
                 self.waiter.busy();
-            } else if let Err(error) = self.waiter.wait(&self.ports, time, next_tick) {
+            } else if let Err(error) = self.waiter.wait(&self.ports, time, next_tick, || engine.rest()) {
                 break Err(RunError::Wait(error));
             }
         };

@@ -7,13 +7,13 @@ use crate::worker::Worker;
 use interp::host::ExternHost;
 use interp::host::architecture::reason_table;
 use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError};
-use ir::{Entity, ExternId, Pipeline};
+use ir::{Entity, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Output, ReasonTable};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tables::fast::{Live, LiveError, Reader};
-use tables::{Change, CounterData, EntryId, KeyLayout, State, WriteBatch, WriteError};
+use tables::fast::{Live, LiveError, Reader, Written};
+use tables::{Change, CounterData, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
 use thiserror::Error;
 
 /// A pipeline that can't be loaded.
@@ -72,6 +72,14 @@ impl Jit {
                 Way::Handed { interp, reason, packets: 0 }
             }
         };
+        Ok(Jit { pipeline, way, reasons })
+    }
+
+    /// The same, but run by the interpreter: to see whether both do the same, or while something is in doubt.
+    pub fn interpreted(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
+        let reasons = reason_table(&pipeline);
+        let interp = Arc::new(Mutex::new(Interp::new(pipeline.clone(), config)?));
+        let way = Way::Handed { interp, reason: Unsupported::Asked, packets: 0 };
         Ok(Jit { pipeline, way, reasons })
     }
 
@@ -150,6 +158,65 @@ impl Jit {
         }
     }
 
+    /// Applies batches in order, each as a whole or not at all, and shows all of them to packets together.
+    pub fn write_many(&mut self, batches: &[WriteBatch]) -> Vec<Result<(), WriteError>> {
+        match &mut self.way {
+            Way::Native { shared, reader, .. } => {
+                reader.park();
+                shared.write_many(batches)
+            }
+            Way::Handed { interp, .. } => {
+                let mut interp = lock(interp);
+                batches.iter().map(|batch| interp.write(batch)).collect()
+            }
+        }
+    }
+
+    /// Applies many batches to an engine that has no other workers yet, as [`Jit::write`] does one by one, but makes the lookups once, of what they
+    /// amount to. Of a batch that is refused, what can be applied is: of its updates, those that are not refused one by one.
+    ///
+    /// # Errors
+    /// The error of `batches`: what came before it is applied.
+    pub fn load<E>(&mut self, mut batches: impl Iterator<Item = Result<WriteBatch, E>>) -> Result<(), E> {
+        match &mut self.way {
+            Way::Native { shared, reader, .. } => {
+                reader.park();
+                let outcome = shared.load(&mut batches);
+                *reader = lock(&shared.live).reader();
+                outcome
+            }
+            Way::Handed { interp, .. } => {
+                let mut interp = lock(interp);
+                batches.try_for_each(|batch| {
+                    each_that_can(&batch?, |batch| interp.write(batch).map(drop));
+                    Ok(())
+                })
+            }
+        }
+    }
+
+    /// The direct counter of an entry that is in the table.
+    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+        match &self.way {
+            Way::Native { shared, .. } => {
+                // An entry of a table without keys is never hit.
+                shared.pipeline.tables.get(table)?.match_keys().next()?;
+                let number = lock(&shared.live).entry_id(table, entry)?;
+                lock(&shared.program.runtime.host).direct_counter(table, number)
+            }
+            Way::Handed { interp, .. } => lock(interp).entry_counter(table, entry),
+        }
+    }
+
+    /// Nanoseconds since a packet hit an entry that is in the table, or since it was inserted.
+    pub fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
+        match &self.way {
+            // Programs with idle times are handed over.
+            Way::Native { .. } => None,
+            Way::Handed { interp, .. } => lock(interp).entry_idle_for(table, entry),
+        }
+    }
+
     /// Calls `f` with what the control plane has written.
     pub fn with_state<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         match &self.way {
@@ -215,7 +282,7 @@ impl Jit {
                 declared.match_keys().next()?;
                 let layout = KeyLayout::new(&declared.keys);
                 let mut entries = live.state().entries(id.table);
-                let entry = entries.find(|e| e.priority == id.priority && layout.unpack(&e.key) == id.keys)?;
+                let entry = entries.find(|e| e.priority() == id.priority && layout.unpack(e.key()) == id.keys)?;
                 let number = live.entry_id(id.table, entry)?;
                 lock(&shared.program.runtime.host).direct_counter(id.table, number)
             }
@@ -250,6 +317,14 @@ impl Jit {
         }
     }
 
+    /// Takes the idle entries that [`Engine::tick`] found.
+    pub fn take_idle(&mut self) -> Vec<IdleEntry> {
+        match &self.way {
+            Way::Native { .. } => Vec::new(),
+            Way::Handed { interp, .. } => lock(interp).take_idle(),
+        }
+    }
+
     /// Lets go of the tables: before the thread sleeps for long.
     pub fn park(&mut self) {
         if let Way::Native { reader, .. } = &mut self.way {
@@ -258,10 +333,70 @@ impl Jit {
     }
 }
 
+/// Applies a batch, or, if it is refused, those of its updates that are not.
+fn each_that_can(batch: &WriteBatch, mut apply: impl FnMut(&WriteBatch) -> Result<(), WriteError>) {
+    if apply(batch).is_err() {
+        for update in &batch.updates {
+            let _ = apply(&WriteBatch { updates: vec![update.clone()] });
+        }
+    }
+}
+
 impl Shared {
     fn write(&self, batch: &WriteBatch) -> Result<(), WriteError> {
         let mut live = lock(&self.live);
         let written = live.write(batch)?;
+        self.carry_out(&live, &written);
+        Ok(())
+    }
+
+    fn write_many(&self, batches: &[WriteBatch]) -> Vec<Result<(), WriteError>> {
+        let mut live = lock(&self.live);
+        let outcomes = live.write_many(batches);
+        let done = |outcome: Result<Written, WriteError>| outcome.map(|written| self.carry_out(&live, &written));
+        outcomes.into_iter().map(done).collect()
+    }
+
+    fn load<E>(&self, mut batches: &mut dyn Iterator<Item = Result<WriteBatch, E>>) -> Result<(), E> {
+        let mut live = lock(&self.live);
+        let mut host = lock(&self.program.runtime.host);
+        let mut state = live.state().clone();
+        let mut counted: HashMap<(TableId, u64), CounterData> = HashMap::new();
+        let outcome = Iterator::try_for_each(&mut batches, |batch| {
+            each_that_can(&batch?, |batch| {
+                let changes = state.apply(batch)?;
+                host.carry_out(&changes, &state);
+                for change in &changes {
+                    match change {
+                        Change::Inserted(table, entry, data)
+                        | Change::Modified(table, _, entry, Some(data))
+                        | Change::DirectCounter(table, entry, data)
+                            if *data != CounterData::default() =>
+                        {
+                            counted.insert((*table, entry.sequence()), *data);
+                        }
+                        Change::Counter(counter, index, data) => self.set_counter(*counter, *index, *data),
+                        _ => {}
+                    }
+                }
+                Ok(())
+            });
+            Ok(())
+        });
+        // A state that a pipeline's lookups could not hold was refused when the engine was made.
+        let Ok(loaded) = Live::with_state(state, |table| host.tracks_entries(table)) else { return outcome };
+        *live = loaded;
+        for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
+            if let Some(number) = live.entry_id(table, entry) {
+                let data = counted.get(&(table, entry.sequence())).copied().unwrap_or_default();
+                host.entry_inserted(table, number, entry, data);
+            }
+        }
+        outcome
+    }
+
+    /// Does to counters, meters and the like what was written.
+    fn carry_out(&self, live: &Live, written: &Written) {
         let mut host = lock(&self.program.runtime.host);
         host.carry_out(written.changes(), live.state());
         for (change, number) in written.numbered() {
@@ -282,7 +417,6 @@ impl Shared {
                 _ => {}
             }
         }
-        Ok(())
     }
 
     fn sum(&self, object: usize, index: u64) -> Option<[u64; 2]> {
@@ -339,5 +473,9 @@ impl Engine for Jit {
             }
             Way::Handed { interp, .. } => lock(interp).tick(now, out),
         }
+    }
+
+    fn rest(&mut self) {
+        self.park();
     }
 }

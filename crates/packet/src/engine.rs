@@ -30,6 +30,10 @@ pub trait Engine: Send {
     fn tick(&mut self, now: u64, out: &mut Output) {
         let _ = (now, out);
     }
+
+    /// No packet has arrived for a while, and the caller is about to sleep until one does: the engine lets go of what others may wait
+    /// for, such as the version of its tables. The next call of any other function takes it up again.
+    fn rest(&mut self) {}
 }
 
 impl<E: Engine + ?Sized> Engine for Box<E> {
@@ -47,5 +51,9 @@ impl<E: Engine + ?Sized> Engine for Box<E> {
 
     fn tick(&mut self, now: u64, out: &mut Output) {
         (**self).tick(now, out);
+    }
+
+    fn rest(&mut self) {
+        (**self).rest();
     }
 }

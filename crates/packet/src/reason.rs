@@ -91,6 +91,8 @@ reasons! {
         Runt = "runt",
         /// An `assert` of the program failed.
         AssertFailed = "assert_failed",
+        /// The node has no program yet.
+        NoProgram = "no_program",
         /// The engine contradicted itself: always a bug.
         EngineFault = "engine_fault",
     }
