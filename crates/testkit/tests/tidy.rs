@@ -13,6 +13,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("interp", &["ir", "packet", "tables"]),
     ("jit", &["ir", "packet", "tables", "interp"]),
     ("io", &["packet"]),
+    ("p4runtime", &["ir", "tables"]),
+    ("node", &["ir", "packet", "tables", "interp", "jit", "io", "p4runtime"]),
     ("region", &["ir", "tables"]),
     ("terrace", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "region"]),
     ("testkit", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "region", "terrace"]),

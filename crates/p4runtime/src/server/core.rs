@@ -1,0 +1,221 @@
+//! [`Core`]: what all requests share: clients, the program, the order of writes.
+
+use super::access::Access;
+use super::arbitration::{Advice, Arbitration, Bounds, StreamId};
+use super::digests::Digests;
+use super::limits::{Counters, Limits};
+use super::outbox::Outbox;
+use super::program::{DigestConfigs, Program};
+use super::role::Scope;
+use super::saved::Saved;
+use crate::proto::v1::{StreamMessageResponse, Uint128, stream_message_response};
+use crate::{Code, Device, Refusal};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tables::State;
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
+
+/// Streams, and which of them are primary. Under one lock, so that messages are queued in the order of what they tell.
+pub struct Clients {
+    pub arbitration: Arbitration,
+    pub outboxes: BTreeMap<StreamId, Arc<Outbox>>,
+}
+
+impl Clients {
+    /// Queues advice. A client that doesn't read it is no client any more, which is news for others.
+    pub fn tell(&mut self, advice: Vec<Advice>) {
+        let mut queue = VecDeque::from(advice);
+        while let Some(Advice { stream, message }) = queue.pop_front() {
+            let Some(outbox) = self.outboxes.get(&stream) else { continue };
+            let update = Some(stream_message_response::Update::Arbitration(message));
+            if !outbox.insist(StreamMessageResponse { update }) {
+                self.outboxes.remove(&stream);
+                queue.extend(self.arbitration.leave(stream));
+            }
+        }
+    }
+}
+
+/// Who holds it is the only one that changes what the device runs.
+pub type WriteTurn = OwnedMutexGuard<()>;
+
+/// What reads and writes are of, at one moment.
+pub struct Target {
+    pub program: Arc<Program>,
+    pub state: State,
+    pub digests: DigestConfigs,
+    /// It is not what runs, but waits for `COMMIT`.
+    pub waits: bool,
+}
+
+/// What all requests share.
+pub struct Core {
+    pub device: Arc<dyn Device>,
+    pub access: Access,
+    pub limits: Limits,
+    pub counters: Arc<Counters>,
+    pub reads: Arc<Semaphore>,
+    /// Something in `digests` has changed that may be due earlier.
+    pub digest_news: Notify,
+    clients: Mutex<Clients>,
+    digests: Mutex<Digests>,
+    program: Mutex<Option<Arc<Program>>>,
+    saved: Mutex<Option<Saved>>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+    next_stream: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    /// For a device, without clients.
+    pub fn new(device: Arc<dyn Device>, access: Access, limits: Limits, counters: Arc<Counters>) -> Core {
+        let bounds = Bounds { roles: limits.roles, clients: limits.clients_per_role };
+        let arbitration = Arbitration::new(device.id(), bounds);
+        Core {
+            reads: Arc::new(Semaphore::new(limits.reads)),
+            digest_news: Notify::new(),
+            clients: Mutex::new(Clients { arbitration, outboxes: BTreeMap::new() }),
+            digests: Mutex::default(),
+            program: Mutex::default(),
+            saved: Mutex::default(),
+            turn: Arc::default(),
+            next_stream: AtomicU64::new(1),
+            counters,
+            device,
+            access,
+            limits,
+        }
+    }
+
+    pub fn clients(&self) -> MutexGuard<'_, Clients> {
+        lock(&self.clients)
+    }
+
+    pub fn digests(&self) -> MutexGuard<'_, Digests> {
+        lock(&self.digests)
+    }
+
+    /// The program that runs. If the device was given another one by other means, digests start anew.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` if there is none.
+    pub fn program(&self) -> Result<Arc<Program>, Refusal> {
+        let Some(running) = self.device.running() else {
+            return Err(Refusal::new(
+                Code::FailedPrecondition,
+                "no forwarding pipeline is set; set one with SetForwardingPipelineConfig",
+            ));
+        };
+        let mut program = lock(&self.program);
+        if let Some(program) = program.as_ref().filter(|p| Arc::ptr_eq(&p.forwarding.pipeline, &running.pipeline)) {
+            return Ok(program.clone());
+        }
+        let new = Arc::new(Program::new(running));
+        let mut digests = self.digests();
+        let configs =
+            digests.configs().into_iter().filter(|(id, _)| program.is_some() && new.has_digest(*id)).collect();
+        digests.configure(&configs);
+        *program = Some(new.clone());
+        Ok(new)
+    }
+
+    /// The config that waits for `COMMIT`, if one does: reads and writes are of it.
+    ///
+    /// # Errors
+    /// `INTERNAL` if it can't be used.
+    pub fn saved(&self) -> Result<MutexGuard<'_, Option<Saved>>, Refusal> {
+        let kept = self.device.saved();
+        let mut saved = lock(&self.saved);
+        match kept {
+            None => *saved = None,
+            Some(kept) => {
+                let is_it = |saved: &Saved| Arc::ptr_eq(&saved.program.forwarding.pipeline, &kept.pipeline);
+                if !saved.as_ref().is_some_and(is_it) {
+                    *saved = Some(Saved::new(kept)?);
+                }
+            }
+        }
+        Ok(saved)
+    }
+
+    /// What reads and writes are of: program, state, digests, and whether it waits for `COMMIT`.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` if no pipeline is set.
+    pub fn target(&self) -> Result<Target, Refusal> {
+        if let Some(saved) = &*self.saved()? {
+            let (program, state) = (saved.program.clone(), saved.state().clone());
+            return Ok(Target { program, state, digests: saved.digests.clone(), waits: true });
+        }
+        let gone = || Refusal::new(Code::FailedPrecondition, "the device runs no pipeline any more; set one");
+        let program = self.program()?;
+        let state = self.device.state().ok_or_else(gone)?;
+        Ok(Target { program, state, digests: self.digests().configs(), waits: false })
+    }
+
+    /// Waits for all writes before to have ended.
+    pub async fn turn(&self) -> WriteTurn {
+        self.turn.clone().lock_owned().await
+    }
+
+    /// What the sender of a write may do.
+    ///
+    /// # Errors
+    /// As [`Arbitration::check`].
+    pub fn primary(
+        &self,
+        device: u64,
+        role_id: u64,
+        role: &str,
+        election: Option<Uint128>,
+    ) -> Result<Arc<Scope>, Refusal> {
+        let clients = self.clients();
+        clients.arbitration.check_device(device)?;
+        if role_id != 0 {
+            return Err(Refusal::not_found(format!(
+                "role id {role_id}: roles have names since P4Runtime 1.4; set `role`"
+            )));
+        }
+        clients.arbitration.check(device, role, election)
+    }
+
+    /// Takes in a new stream.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` if there are too many.
+    pub fn enter(&self) -> Result<(StreamId, Arc<Outbox>), Refusal> {
+        let mut clients = self.clients();
+        if clients.outboxes.len() >= self.limits.streams {
+            let why = format!("there are {} streams already; close one that is not needed", self.limits.streams);
+            return Err(Refusal::new(Code::ResourceExhausted, why));
+        }
+        let id = self.next_stream.fetch_add(1, Ordering::Relaxed);
+        let outbox = Outbox::new(self.limits.outbox);
+        clients.outboxes.insert(id, outbox.clone());
+        Ok((id, outbox))
+    }
+
+    /// A stream has ended, or is to end.
+    pub fn leave(&self, stream: StreamId) {
+        let mut clients = self.clients();
+        clients.outboxes.remove(&stream);
+        let advice = clients.arbitration.leave(stream);
+        clients.tell(advice);
+    }
+
+    /// Ends all streams.
+    pub fn end(&self) {
+        for outbox in self.clients().outboxes.values() {
+            outbox.end(Some(tonic::Status::unavailable("the server ends; connect again later")));
+        }
+    }
+
+    /// Counts packets and notifications that no client got.
+    pub fn count_lost(&self, messages: u64) {
+        self.counters.lost_messages.fetch_add(messages, Ordering::Relaxed);
+    }
+}

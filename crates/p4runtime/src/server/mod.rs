@@ -1,0 +1,174 @@
+//! The P4Runtime service: clients and their roles, requests in their order, notifications, over any [`Device`].
+//!
+//! This module answers one question: *who may do what, and in which order does it happen?* What messages mean for a program is for
+//! [`crate::translate`], what a device does with it for [`Device`].
+//!
+//! - [`arbitration`]: which client is primary (a state machine), [`role`]: what its role may do, [`access`]: what its token allows.
+//! - `stream`: what a client sends on its stream, `events`: what the device tells it, [`outbox`]: what waits to be sent,
+//!   [`digests`]: digest messages into lists.
+//! - `write`, `read`, `pipeline`, `saved`: the requests; one that changes something at a time, reads of snapshots between them.
+//! - `admission`, [`tls`], [`limits`]: connections.
+//!
+//! Deliberately absent: several devices behind one server; role configs other than our own; a log.
+
+pub mod access;
+mod admission;
+pub mod arbitration;
+mod batch_status;
+mod core;
+pub mod digests;
+mod events;
+pub mod limits;
+pub mod outbox;
+mod pipeline;
+mod program;
+mod read;
+pub mod role;
+mod saved;
+mod service;
+mod stream;
+pub mod tls;
+mod write;
+
+pub use access::{Access, Power, TokenHash};
+pub use batch_status::parts_of;
+pub use limits::{Counters, Limits};
+pub use outbox::OutboxBounds;
+pub use role::ROLE_CONFIG_URL;
+pub use service::API_VERSION;
+pub use tls::{Tls, TlsWhere};
+
+use crate::proto::v1::p4_runtime_server::P4RuntimeServer;
+use crate::{Device, proto};
+use admission::Door;
+use core::Core;
+use service::Service;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tonic::transport::Server;
+use tower::limit::GlobalConcurrencyLimitLayer;
+
+/// How a server is reached, by whom, and how much they may ask for.
+#[derive(Clone, Debug, Default)]
+pub struct ServeOptions {
+    /// Needed as soon as one listener's clients have to use TLS.
+    pub tls: Option<Tls>,
+    /// Which listeners' clients have to.
+    pub tls_where: TlsWhere,
+    /// Tokens.
+    pub access: Access,
+    /// Bounds.
+    pub limits: Limits,
+    /// Counts go there, for whoever shows them.
+    pub counters: Arc<Counters>,
+}
+
+/// The server can't begin, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Strangers could get in.
+    #[error("{address}: without TLS anybody could control the device; give certificates, or listen on loopback")]
+    Unprotected {
+        /// The listener's.
+        address: SocketAddr,
+    },
+    /// A listener that can't be used.
+    #[error("a listener cannot be used: {0}")]
+    Listener(#[from] std::io::Error),
+    /// Certificates that can't be used, most likely.
+    #[error("the server cannot begin: {}", with_sources(.0))]
+    Transport(#[from] tonic::transport::Error),
+    /// The service's descriptors are wrong: a bug.
+    #[error("reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+}
+
+/// Serves a device on listeners until `shutdown` ends, with the services for health and reflection, which take no token. Clients then have
+/// [`Limits::shutdown_time`]. Needs tokio's time and network.
+///
+/// # Errors
+/// See [`ServeError`]; nothing is served then.
+pub async fn serve(
+    listeners: Vec<TcpListener>,
+    device: Arc<dyn Device>,
+    options: ServeOptions,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let limits = options.limits.clone();
+    let at_a_time = GlobalConcurrencyLimitLayer::new(limits.requests);
+    let mut prepared = Vec::new();
+    for listener in listeners {
+        prepared.push((transport(&options, listener.local_addr()?, &at_a_time)?, listener));
+    }
+    let core = Arc::new(Core::new(device, options.access, limits.clone(), options.counters.clone()));
+    let (sink, events) = events::queue(limits.events);
+    core.device.subscribe(sink);
+    let delivery = tokio::spawn(events::deliver(core.clone(), events));
+
+    let (close, closed) = watch::channel(false);
+    let (drain, draining) = watch::channel(false);
+    let door = Door {
+        places: Arc::new(Semaphore::new(limits.connections)),
+        handshake: limits.handshake_time,
+        closed,
+        counters: options.counters,
+    };
+    let (health_reporter, health) = tonic_health::server::health_reporter();
+    health_reporter.set_serving::<P4RuntimeServer<Service>>().await;
+    let p4runtime =
+        P4RuntimeServer::new(Service(core.clone())).max_decoding_message_size(limits.message_bytes.max(4 << 20));
+    let mut servers = tokio::task::JoinSet::new();
+    for (mut transport, listener) in prepared {
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
+            .build_v1()?;
+        let router = transport.add_service(p4runtime.clone()).add_service(health.clone()).add_service(reflection);
+        let mut draining = draining.clone();
+        let end = async move { drop(draining.wait_for(|draining| *draining).await) };
+        servers.spawn(router.serve_with_incoming_shutdown(door.clone().guests(listener), end));
+    }
+    drop((door, draining));
+
+    let ended = tokio::select! {
+        () = shutdown => Ok(()),
+        Some(ended) = servers.join_next() => ended.unwrap_or(Ok(())),
+    };
+    health_reporter.set_not_serving::<P4RuntimeServer<Service>>().await;
+    drain.send_replace(true);
+    core.end();
+    let all = async { while servers.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.shutdown_time, all).await.is_err() {
+        close.send_replace(true);
+    }
+    delivery.abort();
+    Ok(ended?)
+}
+
+type Layered = Server<tower::layer::util::Stack<GlobalConcurrencyLimitLayer, tower::layer::util::Identity>>;
+
+fn transport(
+    options: &ServeOptions,
+    address: SocketAddr,
+    at_a_time: &GlobalConcurrencyLimitLayer,
+) -> Result<Layered, ServeError> {
+    let limits = &options.limits;
+    let mut server = Server::builder()
+        .max_concurrent_streams(limits.streams_per_connection)
+        .timeout(limits.request_time)
+        .http2_keepalive_interval(Some(limits.keep_alive))
+        .http2_keepalive_timeout(Some(limits.keep_alive_time))
+        .http2_max_header_list_size(64 * 1024);
+    if options.tls_where.is_at(address) {
+        let tls = options.tls.as_ref().ok_or(ServeError::Unprotected { address })?;
+        server = server.tls_config(tls.config(limits.handshake_time))?;
+    }
+    Ok(server.layer(at_a_time.clone()))
+}

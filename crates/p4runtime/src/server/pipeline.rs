@@ -1,0 +1,129 @@
+//! `SetForwardingPipelineConfig` and `GetForwardingPipelineConfig` (P4Runtime specification, sections of these names).
+
+use super::core::Core;
+use crate::proto::config::P4Info;
+use crate::proto::v1::forwarding_pipeline_config::Cookie;
+use crate::proto::v1::get_forwarding_pipeline_config_request::ResponseType;
+use crate::proto::v1::set_forwarding_pipeline_config_request::Action;
+use crate::proto::v1::{
+    ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, SetForwardingPipelineConfigRequest,
+};
+use crate::{Code, Forwarding, Keep, Refusal, p4info};
+use prost::Message;
+
+/// Differences that a refusal lists.
+const SHOWN: usize = 5;
+
+impl Core {
+    /// Works on a request whose sender is primary and has full access; the caller holds the turn. May take its time.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`: no action, no config (or one where none is wanted), one that contradicts itself. `NOT_FOUND`: nothing was
+    /// saved that could be committed. What the device refuses.
+    pub fn set_pipeline(&self, request: SetForwardingPipelineConfigRequest) -> Result<(), Refusal> {
+        let action = match Action::try_from(request.action) {
+            Ok(Action::Unspecified) | Err(_) => {
+                return Err(Refusal::invalid("the action is missing or not known; give VERIFY, VERIFY_AND_SAVE, ..."));
+            }
+            Ok(action) => action,
+        };
+        if action == Action::Commit {
+            return self.commit_saved(request.config);
+        }
+        let Some(config) = request.config else {
+            return Err(Refusal::invalid(format!("{} takes a config, and there is none", action.as_str_name())));
+        };
+        let forwarding = self.verify(config)?;
+        match action {
+            Action::VerifyAndSave => self.device.save(&forwarding),
+            Action::VerifyAndCommit => self.commit(&forwarding, Keep::Nothing),
+            Action::ReconcileAndCommit => self.commit(&forwarding, Keep::WhatFits),
+            Action::Verify | Action::Commit | Action::Unspecified => Ok(()),
+        }
+    }
+
+    fn commit_saved(&self, config: Option<ForwardingPipelineConfig>) -> Result<(), Refusal> {
+        if config.is_some() {
+            return Err(Refusal::invalid("COMMIT takes the config that was saved; leave the config out"));
+        }
+        // Taken out, so that nobody waits for the lock while the device works; the turn keeps writes away.
+        let Some(waiting) = self.saved()?.take() else {
+            return Err(Refusal::not_found("no config is saved; save one with VERIFY_AND_SAVE"));
+        };
+        if let Err(refusal) = waiting.commit(&*self.device) {
+            if let Ok(mut saved) = self.saved()
+                && saved.is_some()
+            {
+                // The device has not taken it: it still waits, with its writes.
+                *saved = Some(waiting);
+            }
+            return Err(refusal);
+        }
+        let digests = waiting.digests;
+        self.digests().configure(&Default::default());
+        // Looks at what runs now.
+        self.program()?;
+        self.digests().configure(&digests);
+        Ok(())
+    }
+
+    fn verify(&self, config: ForwardingPipelineConfig) -> Result<Forwarding, Refusal> {
+        let Some(theirs) = &config.p4info else {
+            return Err(Refusal::invalid("the config has no P4Info; give the one made with the device config"));
+        };
+        let pipeline = self.device.verify(&config.p4_device_config)?;
+        let differences = p4info::differences(&ir::p4info::generate(&pipeline), theirs)
+            .map_err(|unreadable| Refusal::invalid(format!("P4Info: {unreadable}")))?;
+        if !differences.is_empty() {
+            let shown: Vec<String> = differences.iter().take(SHOWN).map(ToString::to_string).collect();
+            return Err(Refusal::invalid(format!(
+                "the P4Info is not that of the device config, in {} places; give the one made with it: {}",
+                differences.len(),
+                shown.join("; ")
+            )));
+        }
+        Ok(Forwarding {
+            pipeline,
+            p4info: theirs.encode_to_vec().into(),
+            device_config: config.p4_device_config,
+            cookie: config.cookie.map(|cookie| cookie.cookie),
+        })
+    }
+
+    fn commit(&self, forwarding: &Forwarding, keep: Keep) -> Result<(), Refusal> {
+        self.device.commit(forwarding, keep)?;
+        if keep == Keep::Nothing {
+            self.digests().configure(&Default::default());
+        }
+        // Looks at what runs now.
+        self.program().map(drop)
+    }
+
+    /// What runs, as far as it is asked for; `None` if nothing does.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`: another device. `INVALID_ARGUMENT`: an unknown type of response.
+    pub fn get_pipeline(
+        &self,
+        request: &GetForwardingPipelineConfigRequest,
+    ) -> Result<Option<ForwardingPipelineConfig>, Refusal> {
+        self.clients().arbitration.check_device(request.device_id)?;
+        let wanted = ResponseType::try_from(request.response_type)
+            .map_err(|_| Refusal::invalid(format!("response type {} is not known", request.response_type)))?;
+        let Some(running) = self.device.running() else { return Ok(None) };
+        let mut config = ForwardingPipelineConfig {
+            cookie: running.cookie.map(|cookie| Cookie { cookie }),
+            ..ForwardingPipelineConfig::default()
+        };
+        if matches!(wanted, ResponseType::All | ResponseType::P4infoAndCookie) {
+            let info = P4Info::decode(running.p4info).map_err(|error| {
+                Refusal::new(Code::DataLoss, format!("the P4Info that was kept is damaged: {error}"))
+            })?;
+            config.p4info = Some(info);
+        }
+        if matches!(wanted, ResponseType::All | ResponseType::DeviceConfigAndCookie) {
+            config.p4_device_config = running.device_config;
+        }
+        Ok(Some(config))
+    }
+}

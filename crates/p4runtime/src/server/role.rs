@@ -1,0 +1,132 @@
+//! [`Scope`]: what the clients of a role may do. Roles are configured by the client that is primary, with a
+//! [`RoleConfig`] in `Role.config` (P4Runtime specification, section "Role Config").
+
+use crate::Refusal;
+use crate::proto::terrace::v1::RoleConfig;
+use crate::proto::v1;
+use crate::proto::v1::entity::Entity as E;
+use prost::Message;
+use std::collections::BTreeSet;
+
+/// The type URL of a [`RoleConfig`] in an `Any`.
+pub const ROLE_CONFIG_URL: &str = "type.googleapis.com/terrace.v1.RoleConfig";
+
+/// What a role may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything: the default role, and named ones without a config.
+    Full,
+    /// What the config lists.
+    Limited {
+        /// P4Info ids of the objects.
+        ids: BTreeSet<u32>,
+        /// Whether it receives packets.
+        packet_in: bool,
+        /// Whether it may send packets.
+        packet_out: bool,
+        /// Whether it may write and read multicast groups and clone sessions.
+        packet_replication: bool,
+    },
+}
+
+impl Scope {
+    /// The scope that a role's config describes.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if it is of another type than [`RoleConfig`], or can't be read.
+    pub fn read(config: Option<&prost_types::Any>) -> Result<Scope, Refusal> {
+        let Some(config) = config else { return Ok(Scope::Full) };
+        if config.type_url.rsplit('/').next() != Some("terrace.v1.RoleConfig") {
+            return Err(Refusal::invalid(format!(
+                "role config: `{}` is not understood; send {ROLE_CONFIG_URL}, or no config for full access",
+                config.type_url
+            )));
+        }
+        let config = RoleConfig::decode(config.value.as_slice())
+            .map_err(|error| Refusal::invalid(format!("role config: not a terrace.v1.RoleConfig: {error}")))?;
+        let RoleConfig { ids, packet_in, packet_out, packet_replication } = config;
+        Ok(Scope::Limited { ids: ids.into_iter().collect(), packet_in, packet_out, packet_replication })
+    }
+
+    /// Whether an object with that P4Info id is in scope.
+    pub fn has(&self, id: u32) -> bool {
+        match self {
+            Scope::Full => true,
+            Scope::Limited { ids, .. } => ids.contains(&id),
+        }
+    }
+
+    /// Whether the role receives packets.
+    pub fn packet_in(&self) -> bool {
+        matches!(self, Scope::Full | Scope::Limited { packet_in: true, .. })
+    }
+
+    /// Whether the role may send packets.
+    pub fn packet_out(&self) -> bool {
+        matches!(self, Scope::Full | Scope::Limited { packet_out: true, .. })
+    }
+
+    /// Whether an entity is in scope.
+    pub fn covers(&self, entity: &v1::Entity) -> bool {
+        if *self == Scope::Full {
+            return true;
+        }
+        let table = |entry: &Option<v1::TableEntry>| entry.as_ref().is_some_and(|entry| self.has(entry.table_id));
+        match &entity.entity {
+            Some(E::TableEntry(entry)) => self.has(entry.table_id),
+            Some(E::DirectCounterEntry(entry)) => table(&entry.table_entry),
+            Some(E::DirectMeterEntry(entry)) => table(&entry.table_entry),
+            Some(E::ActionProfileMember(member)) => self.has(member.action_profile_id),
+            Some(E::ActionProfileGroup(group)) => self.has(group.action_profile_id),
+            Some(E::MeterEntry(entry)) => self.has(entry.meter_id),
+            Some(E::CounterEntry(entry)) => self.has(entry.counter_id),
+            Some(E::RegisterEntry(entry)) => self.has(entry.register_id),
+            Some(E::ValueSetEntry(entry)) => self.has(entry.value_set_id),
+            Some(E::DigestEntry(entry)) => self.has(entry.digest_id),
+            Some(E::ExternEntry(entry)) => self.has(entry.extern_id),
+            Some(E::PacketReplicationEngineEntry(_)) => {
+                matches!(self, Scope::Limited { packet_replication: true, .. })
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn any(config: &RoleConfig) -> prost_types::Any {
+        prost_types::Any { type_url: ROLE_CONFIG_URL.into(), value: config.encode_to_vec() }
+    }
+
+    fn table(table_id: u32) -> v1::Entity {
+        v1::Entity { entity: Some(E::TableEntry(v1::TableEntry { table_id, ..Default::default() })) }
+    }
+
+    #[test]
+    fn no_config_is_full_access() {
+        assert_eq!(Scope::read(None), Ok(Scope::Full));
+        assert!(Scope::Full.covers(&table(7)) && Scope::Full.packet_in() && Scope::Full.packet_out());
+    }
+
+    #[test]
+    fn a_config_lists_what_is_allowed() {
+        let scope =
+            Scope::read(Some(&any(&RoleConfig { ids: vec![7], packet_in: true, ..Default::default() }))).unwrap();
+        assert!(scope.covers(&table(7)) && !scope.covers(&table(8)));
+        assert!(scope.packet_in() && !scope.packet_out());
+        let direct = v1::DirectCounterEntry { table_entry: Some(v1::TableEntry::default()), data: None };
+        assert!(!scope.covers(&v1::Entity { entity: Some(E::DirectCounterEntry(direct)) }));
+        let replication = E::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry::default());
+        assert!(!scope.covers(&v1::Entity { entity: Some(replication) }));
+    }
+
+    #[test]
+    fn other_configs_are_refused() {
+        let other = prost_types::Any { type_url: "type.googleapis.com/p4.v1.Index".into(), value: vec![] };
+        assert_eq!(Scope::read(Some(&other)).unwrap_err().code, crate::Code::InvalidArgument);
+        let broken = prost_types::Any { type_url: ROLE_CONFIG_URL.into(), value: vec![0xff] };
+        assert_eq!(Scope::read(Some(&broken)).unwrap_err().code, crate::Code::InvalidArgument);
+    }
+}

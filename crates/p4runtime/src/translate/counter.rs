@@ -1,0 +1,203 @@
+//! `CounterEntry` and `DirectCounterEntry`; indices of counters, meters and registers.
+
+use super::oneshot::Oneshots;
+use super::schema::{ObjectSchema, Schema, TableSchema, find};
+use super::update::only_modify;
+use super::{Flow, Sink, entity};
+use crate::proto::v1;
+use crate::{Code, Device, Refusal};
+use std::ops::ControlFlow;
+use tables::{CounterData, Entry, State, Update, UpdateKind};
+
+/// The most elements that are written at once by leaving out the index.
+const MAX_ALL: u64 = 1 << 20;
+
+/// What a counter shall hold.
+pub(super) fn data(given: &v1::CounterData, place: &dyn Fn() -> String) -> Result<CounterData, Refusal> {
+    let number = |value: i64, what: &str| {
+        u64::try_from(value).map_err(|_| Refusal::invalid(format!("{}: {what} {value} is negative", place())))
+    };
+    Ok(CounterData {
+        packets: number(given.packet_count, "packet count")?,
+        bytes: number(given.byte_count, "byte count")?,
+    })
+}
+
+/// What a counter holds. Counts that no message can hold are shown as the greatest that it can.
+pub(super) fn message(data: CounterData) -> v1::CounterData {
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    v1::CounterData { byte_count: number(data.bytes), packet_count: number(data.packets) }
+}
+
+/// The index that is meant; `None` for all.
+pub(super) fn index(object: &ObjectSchema, given: Option<&v1::Index>) -> Result<Option<u64>, Refusal> {
+    let Some(v1::Index { index }) = given else { return Ok(None) };
+    let (name, size) = (&object.name, object.size);
+    match u64::try_from(*index) {
+        Err(_) => Err(Refusal::invalid(format!("{name}: index {index} is negative; the first one is 0"))),
+        Ok(index) if index >= size => Err(Refusal::new(
+            Code::OutOfRange,
+            format!("{name}: index {index} is out of range; the last one is {}", size.saturating_sub(1)),
+        )),
+        Ok(index) => Ok(Some(index)),
+    }
+}
+
+/// The same update for one element or for all.
+pub(super) fn for_each(
+    object: &ObjectSchema,
+    index: Option<u64>,
+    update: impl Fn(u64) -> Update,
+) -> Result<Vec<Update>, Refusal> {
+    match index {
+        Some(index) => Ok(vec![update(index)]),
+        None if object.size > MAX_ALL => Err(Refusal::new(
+            Code::ResourceExhausted,
+            format!(
+                "{}: its {} elements are too many to be written at once; write them one by one",
+                object.name, object.size
+            ),
+        )),
+        None => Ok((0..object.size).map(update).collect()),
+    }
+}
+
+/// The objects that a read is about.
+pub(super) fn wanted<'a>(
+    objects: &'a std::collections::BTreeMap<u32, ObjectSchema>,
+    number: u32,
+    given: Option<&v1::Index>,
+    what: &str,
+) -> Result<Vec<(&'a ObjectSchema, Option<u64>)>, Refusal> {
+    match number {
+        0 if given.is_some() => Err(Refusal::invalid(format!(
+            "an index of no {what} is asked for; give its id too, or neither to read all"
+        ))),
+        0 => Ok(objects.values().map(|object| (object, None)).collect()),
+        _ => {
+            let object = find(objects, number, what)?;
+            Ok(vec![(object, index(object, given)?)])
+        }
+    }
+}
+
+/// The elements of a read.
+pub(super) fn elements(object: &ObjectSchema, index: Option<u64>) -> std::ops::Range<u64> {
+    index.map_or(0..object.size, |index| index..index + 1)
+}
+
+pub(super) fn index_message(index: u64) -> Option<v1::Index> {
+    Some(v1::Index { index: i64::try_from(index).unwrap_or(i64::MAX) })
+}
+
+impl Schema {
+    pub(super) fn counter_write(&self, kind: UpdateKind, given: &v1::CounterEntry) -> Result<Vec<Update>, Refusal> {
+        only_modify(kind, "a counter")?;
+        let counter = find(&self.counters, given.counter_id, "counter")?;
+        let index = index(counter, given.index.as_ref())?;
+        // Without data nothing changes.
+        let Some(given) = &given.data else { return Ok(Vec::new()) };
+        let data = data(given, &|| counter.name.clone())?;
+        for_each(counter, index, |index| Update::Counter(counter.id, index, data))
+    }
+
+    pub(super) fn direct_counter_write(
+        &self,
+        oneshots: &Oneshots,
+        kind: UpdateKind,
+        given: &v1::DirectCounterEntry,
+    ) -> Result<Vec<Update>, Refusal> {
+        only_modify(kind, "a direct counter")?;
+        let (table, declared, id) = self.entry_id(table_entry(given.table_entry.as_ref())?)?;
+        if declared.direct_counter.is_none() {
+            return Err(no_counter(table));
+        }
+        let place = || format!("table {}", table.name);
+        match &given.data {
+            Some(given) => Ok(vec![Update::DirectCounter(id, data(given, &place)?)]),
+            // Nothing changes, but the entry has to be there.
+            None if oneshots.entry(table, &id.keys, id.priority).is_some() => Ok(Vec::new()),
+            None => Err(self.no_entry(table, &id.keys, id.priority)),
+        }
+    }
+
+    pub(super) fn read_counters(&self, device: &dyn Device, wanted: &v1::CounterEntry, sink: Sink<'_>) -> Flow {
+        for (counter, index) in self::wanted(&self.counters, wanted.counter_id, wanted.index.as_ref(), "counter")? {
+            for index in elements(counter, index) {
+                let Some(data) = device.counter(counter.id, index) else { break };
+                let message = v1::CounterEntry {
+                    counter_id: counter.number,
+                    index: index_message(index),
+                    data: Some(message(data)),
+                };
+                if sink(entity(v1::entity::Entity::CounterEntry(message))).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    pub(super) fn read_direct_counters(
+        &self,
+        device: &dyn Device,
+        state: &State,
+        wanted: &v1::DirectCounterEntry,
+        sink: Sink<'_>,
+    ) -> Flow {
+        let has = |table: &ir::Table| table.direct_counter.is_some();
+        let show = |table: &TableSchema, entry: &Entry, key: v1::TableEntry| {
+            let data = device.direct_counter(table.id, entry).map(message);
+            v1::entity::Entity::DirectCounterEntry(v1::DirectCounterEntry { table_entry: Some(key), data })
+        };
+        self.read_direct(state, wanted.table_entry.as_ref(), &has, &no_counter, &show, sink)
+    }
+
+    /// Reads what belongs to entries: of all tables that have it, of all entries of a table, or of one entry, which must be there.
+    pub(super) fn read_direct(
+        &self,
+        state: &State,
+        wanted: Option<&v1::TableEntry>,
+        has: &dyn Fn(&ir::Table) -> bool,
+        refuse: &dyn Fn(&TableSchema) -> Refusal,
+        show: &dyn Fn(&TableSchema, &Entry, v1::TableEntry) -> v1::entity::Entity,
+        sink: Sink<'_>,
+    ) -> Flow {
+        let mut all = |table: &TableSchema| {
+            for entry in state.entries(table.id) {
+                sink(entity(show(table, entry, self.entry_key(table, entry))))?;
+            }
+            ControlFlow::Continue(())
+        };
+        let Some(wanted) = wanted.filter(|wanted| wanted.table_id != 0) else {
+            for table in self.tables.values().filter(|table| has(&self.pipeline.tables[table.id])) {
+                if all(table).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            return Ok(ControlFlow::Continue(()));
+        };
+        let (table, declared) = self.table(wanted.table_id)?;
+        if !has(declared) {
+            return Err(refuse(table));
+        }
+        if wanted.r#match.is_empty() && wanted.priority == 0 && !wanted.is_default_action {
+            return Ok(all(table));
+        }
+        let (table, _, id) = self.entry_id(wanted)?;
+        let key = super::keys::pack(&table.layout, &id.keys);
+        let Some(entry) = state.find(table.id, &key, id.priority) else {
+            return Err(self.no_entry(table, &id.keys, id.priority));
+        };
+        Ok(sink(entity(show(table, entry, self.entry_key(table, entry)))))
+    }
+}
+
+/// The entry that a direct counter or meter is of.
+pub(super) fn table_entry(given: Option<&v1::TableEntry>) -> Result<&v1::TableEntry, Refusal> {
+    given.ok_or_else(|| Refusal::invalid("table_entry is missing; give the table's id and the entry's keys"))
+}
+
+pub(super) fn no_counter(table: &TableSchema) -> Refusal {
+    Refusal::invalid(format!("table {}: it has no direct counter", table.name))
+}

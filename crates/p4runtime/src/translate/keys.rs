@@ -1,0 +1,240 @@
+//! Keys of a table or value set: `FieldMatch` to [`KeyMatch`], and back.
+
+use super::scalar::{Scalar, ones, words};
+use crate::proto::v1::{FieldMatch, field_match as f};
+use crate::{Refusal, values};
+use ir::{KeyMatch, MatchKind};
+use num_bigint::BigUint;
+use num_traits::{One, Zero};
+use tables::{KeyLayout, PackedKey};
+
+/// A key, by its number in P4Info.
+pub(super) struct Field {
+    pub id: u32,
+    pub name: String,
+    pub scalar: Scalar,
+    pub kind: MatchKind,
+}
+
+/// The keys of a table or value set but selector keys, in order.
+pub(super) struct Fields {
+    /// `table ingress.routes`, for messages.
+    pub owner: String,
+    pub list: Vec<Field>,
+}
+
+impl Fields {
+    fn place(&self, field: &Field) -> String {
+        match field.name.is_empty() {
+            true => self.owner.clone(),
+            false => format!("{}, key {}", self.owner, field.name),
+        }
+    }
+
+    /// One match for each key: what is left out matches everything (section "Match Format").
+    pub fn decode(&self, given: &[FieldMatch]) -> Result<Vec<KeyMatch>, Refusal> {
+        let mut keys: Vec<Option<KeyMatch>> = vec![None; self.list.len()];
+        for one in given {
+            let position = self.position(one.field_id)?;
+            let field = &self.list[position];
+            if keys[position].is_some() {
+                return Err(Refusal::invalid(format!("{}: it is given twice; give it once", self.place(field))));
+            }
+            keys[position] = Some(self.one(field, one)?);
+        }
+        let pairs = keys.into_iter().zip(&self.list);
+        pairs.map(|(key, field)| key.or_else(|| anything(field)).ok_or_else(|| self.missing(field))).collect()
+    }
+
+    fn position(&self, id: u32) -> Result<usize, Refusal> {
+        // Mostly they are numbered from 1.
+        let guess = (id as usize).wrapping_sub(1);
+        if self.list.get(guess).is_some_and(|field| field.id == id) {
+            return Ok(guess);
+        }
+        self.list.iter().position(|field| field.id == id).ok_or_else(|| {
+            let known: Vec<String> = self.list.iter().map(|field| format!("{} {}", field.id, field.name)).collect();
+            Refusal::invalid(format!("{}: it has no key with id {id}; it has {}", self.owner, known.join(", ")))
+        })
+    }
+
+    fn missing(&self, field: &Field) -> Refusal {
+        Refusal::invalid(format!("{}: it is exact and cannot be left out; give field {}", self.place(field), field.id))
+    }
+
+    fn one(&self, field: &Field, given: &FieldMatch) -> Result<KeyMatch, Refusal> {
+        use f::FieldMatchType as T;
+        let place = &|| self.place(field);
+        let scalar = &field.scalar;
+        match (field.kind, &given.field_match_type) {
+            (MatchKind::Exact, Some(T::Exact(exact))) => Ok(KeyMatch::Exact(scalar.decode(&exact.value, place)?)),
+            (MatchKind::Ternary, Some(T::Ternary(ternary))) => self.ternary(field, ternary),
+            (MatchKind::Lpm, Some(T::Lpm(lpm))) => self.lpm(field, lpm),
+            (MatchKind::Range, Some(T::Range(range))) => self.range(field, range),
+            (MatchKind::Optional, Some(T::Optional(optional))) => {
+                Ok(KeyMatch::Optional(Some(scalar.decode(&optional.value, place)?)))
+            }
+            (kind, given) => {
+                let got = match given {
+                    Some(T::Exact(_)) => "an exact match",
+                    Some(T::Ternary(_)) => "a ternary match",
+                    Some(T::Lpm(_)) => "an lpm match",
+                    Some(T::Range(_)) => "a range match",
+                    Some(T::Optional(_)) => "an optional match",
+                    Some(T::Other(_)) => "a match of another kind",
+                    None => "a match without a kind",
+                };
+                Err(Refusal::invalid(format!("{}: {got} is given, but the key is {}", place(), kind_name(kind))))
+            }
+        }
+    }
+
+    fn ternary(&self, field: &Field, given: &f::Ternary) -> Result<KeyMatch, Refusal> {
+        let place = &|| self.place(field);
+        let value = field.scalar.decode_bits(&given.value, place)?;
+        let mask = field.scalar.decode_mask(&given.mask, place)?;
+        if mask.is_zero() {
+            return Err(Refusal::invalid(format!(
+                "{}: the mask is 0; leave the match out to match everything",
+                place()
+            )));
+        }
+        let mend = &value & &mask;
+        match mend == value {
+            true => Ok(KeyMatch::Ternary { value, mask }),
+            false => Err(Refusal::invalid(format!(
+                "{}: value {value:#x} has bits where mask {mask:#x} has none; write {mend:#x}",
+                place()
+            ))),
+        }
+    }
+
+    fn lpm(&self, field: &Field, given: &f::Lpm) -> Result<KeyMatch, Refusal> {
+        let place = &|| self.place(field);
+        let prefix_len = field.scalar.decode_prefix(given.prefix_len, place)?;
+        let value = field.scalar.decode_bits(&given.value, place)?;
+        let host = field.scalar.width() - prefix_len;
+        let mend = (&value >> host) << host;
+        match mend == value {
+            true => Ok(KeyMatch::Lpm { value, prefix_len }),
+            false => Err(Refusal::invalid(format!(
+                "{}: {value:#x}/{prefix_len} has bits set behind the prefix; write {mend:#x}/{prefix_len}",
+                place()
+            ))),
+        }
+    }
+
+    fn range(&self, field: &Field, given: &f::Range) -> Result<KeyMatch, Refusal> {
+        let place = &|| self.place(field);
+        let lo = field.scalar.decode(&given.low, place)?;
+        let hi = field.scalar.decode(&given.high, place)?;
+        if anything(field) == Some(KeyMatch::Range { lo: lo.clone(), hi: hi.clone() }) {
+            return Err(Refusal::invalid(format!(
+                "{}: the range has all values; leave the match out to match everything",
+                place()
+            )));
+        }
+        // Flipping the sign makes the order of two's complement that of unsigned numbers.
+        let sign = match field.scalar.ty.is_signed() {
+            true => BigUint::one() << field.scalar.width().saturating_sub(1),
+            false => BigUint::ZERO,
+        };
+        match (&lo ^ &sign) <= (&hi ^ &sign) {
+            true => Ok(KeyMatch::Range { lo, hi }),
+            false => Err(Refusal::invalid(format!(
+                "{}: the range {lo:#x}..{hi:#x} is empty; the lower bound comes first",
+                place()
+            ))),
+        }
+    }
+
+    /// The keys of an entry, without those that match everything.
+    pub fn encode(&self, layout: &KeyLayout, key: &[u64]) -> Vec<FieldMatch> {
+        let fields = self.list.iter().zip(&layout.fields);
+        fields.filter_map(|(field, at)| encode_one(field, at.value(key), at.second(key))).collect()
+    }
+
+    /// The same of matches.
+    pub fn encode_matches(&self, keys: &[KeyMatch]) -> Vec<FieldMatch> {
+        let one = |(field, key): (&Field, &KeyMatch)| {
+            let (value, second) = split(key, field.scalar.width());
+            encode_one(field, &value, &second)
+        };
+        self.list.iter().zip(keys).filter_map(one).collect()
+    }
+}
+
+/// The keys as [`tables::Entry`] has them. They are valid for the layout.
+pub(super) fn pack(layout: &KeyLayout, keys: &[KeyMatch]) -> PackedKey {
+    let mut out = PackedKey::new();
+    for (field, key) in layout.fields.iter().zip(keys) {
+        let (value, second) = split(key, field.width);
+        out.extend(value);
+        out.extend(second.into_iter().take(field.total_words() - field.words));
+    }
+    out
+}
+
+/// A match as words, as [`tables::KeyField`] lays them out.
+fn split(key: &KeyMatch, width: u32) -> (Vec<u64>, Vec<u64>) {
+    match key {
+        KeyMatch::Exact(value) => (words(value, width), Vec::new()),
+        KeyMatch::Ternary { value, mask } => (words(value, width), words(mask, width)),
+        KeyMatch::Lpm { value, prefix_len } => (words(value, width), vec![u64::from(*prefix_len)]),
+        KeyMatch::Range { lo, hi } => (words(lo, width), words(hi, width)),
+        KeyMatch::Optional(value) => {
+            (words(value.as_ref().unwrap_or(&BigUint::ZERO), width), vec![u64::from(value.is_some())])
+        }
+    }
+}
+
+fn kind_name(kind: MatchKind) -> &'static str {
+    match kind {
+        MatchKind::Exact | MatchKind::Selector => "exact",
+        MatchKind::Ternary => "ternary",
+        MatchKind::Lpm => "lpm",
+        MatchKind::Range => "range",
+        MatchKind::Optional => "optional",
+    }
+}
+
+/// The match that takes anything, where the kind has one.
+fn anything(field: &Field) -> Option<KeyMatch> {
+    let width = field.scalar.width();
+    match field.kind {
+        MatchKind::Exact | MatchKind::Selector => None,
+        MatchKind::Ternary => Some(KeyMatch::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO }),
+        MatchKind::Lpm => Some(KeyMatch::Lpm { value: BigUint::ZERO, prefix_len: 0 }),
+        MatchKind::Range if field.scalar.ty.is_signed() && width > 0 => {
+            let lo = BigUint::one() << (width - 1);
+            Some(KeyMatch::Range { hi: &lo - BigUint::one(), lo })
+        }
+        MatchKind::Range => Some(KeyMatch::Range { lo: BigUint::ZERO, hi: ones(width) }),
+        MatchKind::Optional => Some(KeyMatch::Optional(None)),
+    }
+}
+
+/// A key's match; `None` if it matches everything.
+fn encode_one(field: &Field, value: &[u64], second: &[u64]) -> Option<FieldMatch> {
+    use f::FieldMatchType as T;
+    let scalar = &field.scalar;
+    let is_zero = |words: &[u64]| words.iter().all(|word| *word == 0);
+    let given = match field.kind {
+        MatchKind::Exact | MatchKind::Selector => T::Exact(f::Exact { value: scalar.encode(value) }),
+        MatchKind::Ternary | MatchKind::Optional | MatchKind::Lpm if is_zero(second) => return None,
+        MatchKind::Ternary => T::Ternary(f::Ternary { value: values::encode(value), mask: scalar.encode_mask(second) }),
+        MatchKind::Lpm => {
+            let len = second.first().map_or(0, |len| *len as u32);
+            T::Lpm(f::Lpm { value: values::encode(value), prefix_len: scalar.encode_prefix(len) })
+        }
+        MatchKind::Range => {
+            let Some(KeyMatch::Range { lo, hi }) = anything(field) else { return None };
+            if value == words(&lo, scalar.width()) && second == words(&hi, scalar.width()) {
+                return None;
+            }
+            T::Range(f::Range { low: scalar.encode(value), high: scalar.encode(second) })
+        }
+        MatchKind::Optional => T::Optional(f::Optional { value: scalar.encode(value) }),
+    };
+    Some(FieldMatch { field_id: field.id, field_match_type: Some(given) })
+}

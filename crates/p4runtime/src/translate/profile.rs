@@ -1,0 +1,199 @@
+//! `ActionProfileMember` and `ActionProfileGroup`.
+
+use super::entry::numbered;
+use super::oneshot::{FIRST_HIDDEN, Oneshots};
+use super::schema::{ProfileSchema, Schema, find};
+use super::{Flow, Sink, entity};
+use crate::proto::v1;
+use crate::proto::v1::action_profile_group::member::WatchKind;
+use crate::{Code, Refusal};
+use ir::p4info::SizeSemantics;
+use ir::{ActionCall, ActionId};
+use std::ops::ControlFlow;
+use tables::{Action, ActionProfileGroup, ActionProfileMember, Group, GroupMember, State, Update, UpdateKind};
+
+/// A weight that a member can have.
+pub(super) fn check_weight(profile: &ProfileSchema, weight: i32) -> Result<(), Refusal> {
+    let most = match profile.semantics {
+        SizeSemantics::SumOfMembers { max_member_weight } if max_member_weight > 0 => max_member_weight,
+        _ => i64::from(i32::MAX),
+    };
+    match weight > 0 && i64::from(weight) <= most {
+        true => Ok(()),
+        false => Err(Refusal::invalid(format!("{}: weight {weight} is not possible; give 1 to {most}", profile.name))),
+    }
+}
+
+pub(super) fn no_watch(profile: &str) -> Refusal {
+    Refusal::unimplemented(format!(
+        "{profile}: watch ports are not supported: members are chosen whether their port is up or not; leave watch_port out, and change \
+         the group when a port goes down"
+    ))
+}
+
+impl Schema {
+    pub(super) fn member(
+        &self,
+        oneshots: &Oneshots,
+        kind: UpdateKind,
+        given: &v1::ActionProfileMember,
+    ) -> Result<Vec<Update>, Refusal> {
+        let profile = find(&self.profiles, given.action_profile_id, "action profile")?;
+        let id = given.member_id;
+        numbered(&profile.name, "member", id)?;
+        let write = |action| vec![Update::Member(kind, ActionProfileMember { profile: profile.id, id, action })];
+        if kind == UpdateKind::Delete {
+            // Only the number is looked at.
+            return Ok(write(ActionCall { action: ActionId(0), args: Vec::new() }));
+        }
+        self.not_mixed(oneshots, profile, false)?;
+        let Some(action) = &given.action else {
+            return Err(Refusal::invalid(format!("{}: member {id} has no action; give one", profile.name)));
+        };
+        let Some(table) = profile.table.and_then(|table| self.shown_table(table)) else {
+            return Err(Refusal::invalid(format!("{}: no table uses it, so it has no actions", profile.name)));
+        };
+        Ok(write(self.call(table, action)?))
+    }
+
+    pub(super) fn group(
+        &self,
+        oneshots: &Oneshots,
+        kind: UpdateKind,
+        given: &v1::ActionProfileGroup,
+    ) -> Result<Vec<Update>, Refusal> {
+        let profile = find(&self.profiles, given.action_profile_id, "action profile")?;
+        if !profile.with_selector {
+            return Err(Refusal::invalid(format!(
+                "{}: it is an action profile and has no groups; write members",
+                profile.name
+            )));
+        }
+        let id = given.group_id;
+        numbered(&profile.name, "group", id)?;
+        let write = |members| vec![Update::Group(kind, ActionProfileGroup { profile: profile.id, id, members })];
+        if kind == UpdateKind::Delete {
+            return Ok(write(Vec::new()));
+        }
+        self.not_mixed(oneshots, profile, false)?;
+        max_size(profile, id, given.max_size)?;
+        let mut members = Vec::new();
+        for member in &given.members {
+            check_weight(profile, member.weight)?;
+            let watched = match &member.watch_kind {
+                Some(WatchKind::WatchPort(port)) => !port.is_empty(),
+                Some(WatchKind::Watch(port)) => *port != 0,
+                None => false,
+            };
+            if watched {
+                return Err(no_watch(&profile.name));
+            }
+            members.push(GroupMember { member: member.member_id, weight: member.weight as u32 });
+        }
+        let size = match profile.semantics {
+            SizeSemantics::SumOfWeights => members.iter().map(|member| i64::from(member.weight)).sum(),
+            SizeSemantics::SumOfMembers { .. } => members.len() as i64,
+        };
+        if profile.max_group_size > 0 && size > profile.max_group_size {
+            return Err(Refusal::new(
+                Code::ResourceExhausted,
+                format!(
+                    "{}: group {id} has size {size}, more than its max_group_size {}; leave some members out",
+                    profile.name, profile.max_group_size
+                ),
+            ));
+        }
+        Ok(write(members))
+    }
+
+    /// The message of a member's write.
+    pub(super) fn member_message(
+        &self,
+        profile: &ProfileSchema,
+        id: u32,
+        action: v1::Action,
+    ) -> v1::ActionProfileMember {
+        v1::ActionProfileMember { action_profile_id: profile.number, member_id: id, action: Some(action) }
+    }
+
+    /// The message of a group's write.
+    pub(super) fn group_message(profile: &ProfileSchema, id: u32, members: &[GroupMember]) -> v1::ActionProfileGroup {
+        let member = |member: &GroupMember| v1::action_profile_group::Member {
+            member_id: member.member,
+            weight: i32::try_from(member.weight).unwrap_or(i32::MAX),
+            watch_kind: None,
+        };
+        v1::ActionProfileGroup {
+            action_profile_id: profile.number,
+            group_id: id,
+            members: members.iter().map(member).collect(),
+            max_size: i32::try_from(profile.max_group_size).unwrap_or(i32::MAX),
+        }
+    }
+
+    /// The profiles that a read is about, and the number asked for.
+    fn wanted_profiles(&self, profile: u32, id: u32, what: &str) -> Result<Vec<&ProfileSchema>, Refusal> {
+        match (profile, id) {
+            (0, 0) => Ok(self.profiles.values().collect()),
+            (0, id) => Err(Refusal::invalid(format!(
+                "{what} {id} of no action profile is asked for; give action_profile_id, or neither to read all"
+            ))),
+            _ => Ok(vec![find(&self.profiles, profile, "action profile")?]),
+        }
+    }
+
+    pub(super) fn read_members(&self, state: &State, wanted: &v1::ActionProfileMember, sink: Sink<'_>) -> Flow {
+        for profile in self.wanted_profiles(wanted.action_profile_id, wanted.member_id, "member")? {
+            let kept = state.profile(profile.id).into_iter().flat_map(|kept| kept.members.range(..FIRST_HIDDEN));
+            let mut found = false;
+            for (id, member) in kept.filter(|(id, _)| wanted.member_id == 0 || **id == wanted.member_id) {
+                found = true;
+                let Action::Call(action, words) = &member.action else { continue };
+                let message = self.member_message(profile, *id, self.action_message(*action, words));
+                if sink(entity(v1::entity::Entity::ActionProfileMember(message))).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            was_found(found, profile, "member", wanted.member_id)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    pub(super) fn read_groups(&self, state: &State, wanted: &v1::ActionProfileGroup, sink: Sink<'_>) -> Flow {
+        for profile in self.wanted_profiles(wanted.action_profile_id, wanted.group_id, "group")? {
+            let kept = state.profile(profile.id).into_iter().flat_map(|kept| kept.groups.range(..FIRST_HIDDEN));
+            let mut found = false;
+            for (id, Group { members }) in kept.filter(|(id, _)| wanted.group_id == 0 || **id == wanted.group_id) {
+                found = true;
+                let message = Schema::group_message(profile, *id, members);
+                if sink(entity(v1::entity::Entity::ActionProfileGroup(message))).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            was_found(found, profile, "group", wanted.group_id)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+fn was_found(found: bool, profile: &ProfileSchema, what: &str, id: u32) -> Result<(), Refusal> {
+    match found || id == 0 {
+        true => Ok(()),
+        false => Err(Refusal::not_found(format!("{} has no {what} {id}", profile.name))),
+    }
+}
+
+/// Section "Rules on Setting max_size". A group's own size is not kept, so it has to be what the program says.
+fn max_size(profile: &ProfileSchema, group: u32, given: i32) -> Result<(), Refusal> {
+    let (name, most, given) = (&profile.name, profile.max_group_size, i64::from(given));
+    if given == most {
+        return Ok(());
+    }
+    let what = format!("{name}: group {group} has max_size {given}");
+    if given < 0 || (most > 0 && (given == 0 || given > most)) {
+        let range = if most > 0 { format!("1 to {most}") } else { "0".to_owned() };
+        return Err(Refusal::invalid(format!("{what}, which is not from {range}")));
+    }
+    let code = if most > 0 { Code::Unimplemented } else { Code::ResourceExhausted };
+    Err(Refusal::new(code, format!("{what}; a size of a single group cannot be set, give {most}")))
+}

@@ -1,0 +1,245 @@
+//! Reading of table entries: filters, and what is shown (sections "Wildcard Reads", "Direct Resources", "Idle-timeout").
+
+use super::entry::is_default;
+use super::keys::pack;
+use super::remark::Remark;
+use super::schema::{Schema, TableSchema};
+use super::{Flow, Sink, entity};
+use crate::proto::v1;
+use crate::{Device, Refusal};
+use ir::{ActionId, TableId};
+use std::ops::ControlFlow;
+use tables::{Action, Entry, PackedAction, PackedKey, State};
+
+/// What is read along with an entry.
+#[derive(Clone, Copy, Default)]
+struct Along {
+    counter: bool,
+    meter: bool,
+    hit: bool,
+}
+
+/// Which entries of a table.
+struct Filter {
+    key: Option<PackedKey>,
+    priority: i32,
+    action: Option<ActionId>,
+    metadata: bytes::Bytes,
+    cookie: u64,
+}
+
+impl Filter {
+    fn takes(&self, entry: &Entry) -> bool {
+        let remark = || Remark::unpack(entry.metadata());
+        self.key.as_ref().is_none_or(|key| key.as_slice() == entry.key())
+            && (self.priority == 0 || self.priority == entry.priority())
+            && self.action.is_none_or(|action| matches!(entry.action(), PackedAction::Call(id, _) if id == action))
+            && (self.metadata.is_empty() || remark().metadata == self.metadata)
+            && (self.cookie == 0 || remark().cookie == self.cookie)
+    }
+}
+
+impl Schema {
+    pub(super) fn read_entries(
+        &self,
+        device: &dyn Device,
+        state: &State,
+        wanted: &v1::TableEntry,
+        sink: Sink<'_>,
+    ) -> Flow {
+        if wanted.table_id == 0 {
+            return self.read_all(device, state, wanted, sink);
+        }
+        let (table, declared) = self.table(wanted.table_id)?;
+        let along = along(table, declared, wanted)?;
+        if wanted.is_default_action {
+            is_default(table, wanted)?;
+            if along.hit {
+                let name = &table.name;
+                return Err(Refusal::invalid(format!(
+                    "table {name}: a default entry has no idle time; leave time_since_last_hit out"
+                )));
+            }
+            return Ok(sink(self.default_message(state, table, declared)));
+        }
+        let filter = self.filter(table, declared, wanted)?;
+        let mut show = |entry: &Entry| {
+            let message = self.entry_message(device, state, table, declared, entry, along);
+            sink(entity(v1::entity::Entity::TableEntry(message)))
+        };
+        // An entry that is named as a whole is found at once, of however many.
+        if let Some(key) = filter.key.as_ref().filter(|_| declared.has_priority() == (filter.priority != 0)) {
+            let found = state.find(table.id, key, filter.priority).filter(|entry| filter.takes(entry));
+            return Ok(found.map_or(ControlFlow::Continue(()), show));
+        }
+        for entry in state.entries(table.id).filter(|entry| filter.takes(entry)) {
+            if show(entry).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn read_all(&self, device: &dyn Device, state: &State, wanted: &v1::TableEntry, sink: Sink<'_>) -> Flow {
+        let filtered = !wanted.r#match.is_empty()
+            || wanted.action.is_some()
+            || wanted.priority != 0
+            || wanted.is_default_action
+            || !wanted.metadata.is_empty()
+            || wanted.controller_metadata != 0;
+        if filtered {
+            return Err(Refusal::invalid(
+                "entries of all tables are asked for (table_id 0) with a filter; give table_id, or no filter",
+            ));
+        }
+        if wanted.meter_counter_data.is_some() {
+            return Err(super::meter::no_colours("table entries"));
+        }
+        for table in self.tables.values() {
+            let declared = &self.pipeline.tables[table.id];
+            // Of each table what it has.
+            let along = Along {
+                counter: wanted.counter_data.is_some() && declared.direct_counter.is_some(),
+                meter: wanted.meter_config.is_some() && declared.direct_meter.is_some(),
+                hit: wanted.time_since_last_hit.is_some() && declared.idle_timeout,
+            };
+            for entry in state.entries(table.id) {
+                let message = self.entry_message(device, state, table, declared, entry, along);
+                if sink(entity(v1::entity::Entity::TableEntry(message))).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn filter(&self, table: &TableSchema, declared: &ir::Table, wanted: &v1::TableEntry) -> Result<Filter, Refusal> {
+        let key = match wanted.r#match.is_empty() {
+            true => None,
+            false => Some(pack(&table.layout, &table.fields.decode(&wanted.r#match)?)),
+        };
+        let invalid = |what: &str| Err(Refusal::invalid(format!("table {}: {what}", table.name)));
+        let action = match wanted.action.as_ref().map(|action| &action.r#type) {
+            None => None,
+            Some(_) if declared.implementation.is_some() => {
+                return invalid("entries cannot be filtered by their member or group; leave the action out");
+            }
+            Some(Some(v1::table_action::Type::Action(action))) if action.params.is_empty() => {
+                let known = table.actions.iter().find(|(number, _)| *number == action.action_id);
+                let Some((_, id)) = known else {
+                    return invalid(&format!("it has no action with id {:#x}", action.action_id));
+                };
+                Some(*id)
+            }
+            Some(Some(v1::table_action::Type::Action(_))) => {
+                return invalid("entries cannot be filtered by an action's arguments; give the action_id alone");
+            }
+            Some(_) => return invalid("entries can be filtered by an action_id only"),
+        };
+        let (metadata, cookie) = (wanted.metadata.clone(), wanted.controller_metadata);
+        Ok(Filter { key, priority: wanted.priority, action, metadata, cookie })
+    }
+
+    /// Table, keys and priority.
+    pub(super) fn entry_key(&self, table: &TableSchema, entry: &Entry) -> v1::TableEntry {
+        v1::TableEntry {
+            table_id: table.number,
+            r#match: table.fields.encode(&table.layout, entry.key()),
+            priority: entry.priority(),
+            ..v1::TableEntry::default()
+        }
+    }
+
+    fn entry_message(
+        &self,
+        device: &dyn Device,
+        state: &State,
+        table: &TableSchema,
+        declared: &ir::Table,
+        entry: &Entry,
+        along: Along,
+    ) -> v1::TableEntry {
+        use v1::table_action::Type as T;
+        let remark = Remark::unpack(entry.metadata());
+        let action = match entry.action() {
+            PackedAction::Call(id, words) => T::Action(self.action_message(id, words)),
+            PackedAction::Member(id) => T::ActionProfileMemberId(id),
+            PackedAction::Group(id) => match self.action_set_message(state, declared, id) {
+                None => T::ActionProfileGroupId(id),
+                Some(set) => T::ActionProfileActionSet(v1::ActionProfileActionSet {
+                    action_selection_mode: remark.selection.into(),
+                    size_semantics: remark.semantics.into(),
+                    ..set
+                }),
+            },
+        };
+        let counter = along.counter.then(|| device.direct_counter(table.id, entry).unwrap_or_default());
+        let hit = along.hit.then(|| device.idle_for(table.id, entry).unwrap_or(0));
+        v1::TableEntry {
+            action: Some(v1::TableAction { r#type: Some(action) }),
+            controller_metadata: remark.cookie,
+            metadata: remark.metadata,
+            meter_config: entry.meter().filter(|_| along.meter).map(super::meter::message),
+            counter_data: counter.map(super::counter::message),
+            idle_timeout_ns: i64::try_from(entry.idle_timeout_ns()).unwrap_or(i64::MAX),
+            time_since_last_hit: hit.map(idle_time),
+            is_const: entry.is_const() || declared.const_entries,
+            ..self.entry_key(table, entry)
+        }
+    }
+
+    fn default_message(&self, state: &State, table: &TableSchema, declared: &ir::Table) -> v1::Entity {
+        use v1::table_action::Type as T;
+        let action = match state.default_action(table.id) {
+            Action::Call(id, words) => T::Action(self.action_message(*id, words)),
+            Action::Member(id) => T::ActionProfileMemberId(*id),
+            Action::Group(id) => T::ActionProfileGroupId(*id),
+        };
+        entity(v1::entity::Entity::TableEntry(v1::TableEntry {
+            table_id: table.number,
+            action: Some(v1::TableAction { r#type: Some(action) }),
+            is_default_action: true,
+            is_const: declared.const_default,
+            ..v1::TableEntry::default()
+        }))
+    }
+
+    /// An entry that was idle, for `IdleTimeoutNotification.table_entry`: what identifies it, what the controller wants back, and its
+    /// idle time. `None` if P4Info does not show the table.
+    pub fn idle(&self, table: TableId, entry: &Entry, idle_ns: u64) -> Option<v1::TableEntry> {
+        let table = self.shown_table(table)?;
+        let remark = Remark::unpack(entry.metadata());
+        Some(v1::TableEntry {
+            controller_metadata: remark.cookie,
+            metadata: remark.metadata,
+            idle_timeout_ns: i64::try_from(entry.idle_timeout_ns()).unwrap_or(i64::MAX),
+            time_since_last_hit: Some(idle_time(idle_ns)),
+            ..self.entry_key(table, entry)
+        })
+    }
+}
+
+fn idle_time(ns: u64) -> v1::table_entry::IdleTimeout {
+    v1::table_entry::IdleTimeout { elapsed_ns: i64::try_from(ns).unwrap_or(i64::MAX) }
+}
+
+fn along(table: &TableSchema, declared: &ir::Table, wanted: &v1::TableEntry) -> Result<Along, Refusal> {
+    let name = &table.name;
+    if wanted.meter_counter_data.is_some() {
+        return Err(super::meter::no_colours(&format!("table {name}")));
+    }
+    let along = Along {
+        counter: wanted.counter_data.is_some(),
+        meter: wanted.meter_config.is_some(),
+        hit: wanted.time_since_last_hit.is_some(),
+    };
+    let lacking = match along {
+        Along { counter: true, .. } if declared.direct_counter.is_none() => {
+            "has no direct counter; leave counter_data out"
+        }
+        Along { meter: true, .. } if declared.direct_meter.is_none() => "has no direct meter; leave meter_config out",
+        Along { hit: true, .. } if !declared.idle_timeout => "has no idle timeouts; leave time_since_last_hit out",
+        _ => return Ok(along),
+    };
+    Err(Refusal::invalid(format!("table {name}: it {lacking}")))
+}

@@ -1,0 +1,276 @@
+//! [`Schema`]: numbers of P4Info to the pipeline's tables, keys, actions and objects, and back.
+
+use super::keys::{Field, Fields};
+use super::packet::PacketHeader;
+use super::scalar::Scalar;
+use crate::proto::config;
+use crate::{Refusal, p4info};
+use ir::p4info::{MatchField, P4Info, SizeSemantics, TypeInfo, TypeSpec};
+use ir::{ActionId, ExternId, ExternKind, Key, Pipeline, TableId, ValueSetId};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use tables::KeyLayout;
+
+/// A table.
+pub(super) struct TableSchema {
+    pub id: TableId,
+    /// In P4Info.
+    pub number: u32,
+    pub name: String,
+    pub fields: Fields,
+    pub layout: KeyLayout,
+    /// Its actions with their numbers in P4Info.
+    pub actions: Vec<(u32, ActionId)>,
+}
+
+/// A parameter.
+pub(super) struct Param {
+    pub id: u32,
+    pub name: String,
+    pub scalar: Scalar,
+}
+
+/// An action.
+#[derive(Default)]
+pub(super) struct ActionSchema {
+    /// In P4Info.
+    pub number: u32,
+    pub name: String,
+    pub params: Vec<Param>,
+}
+
+/// What P4Info says of an action profile or selector.
+pub(super) struct ProfileSchema {
+    pub id: ExternId,
+    pub number: u32,
+    pub name: String,
+    /// One of the tables that it is of: they list the same actions.
+    pub table: Option<TableId>,
+    pub with_selector: bool,
+    /// 0: not given.
+    pub max_group_size: i64,
+    pub semantics: SizeSemantics,
+}
+
+/// A parser value set.
+pub(super) struct SetSchema {
+    pub id: ValueSetId,
+    pub number: u32,
+    pub fields: Fields,
+    pub layout: KeyLayout,
+}
+
+/// An object with a number and a size or type.
+pub(super) struct ObjectSchema {
+    pub id: ExternId,
+    pub number: u32,
+    pub name: String,
+    /// Elements; 0 for digests.
+    pub size: u64,
+}
+
+/// A pipeline as its control plane sees it: everything that is needed to translate between protobuf and [`tables`]. Made once for each
+/// pipeline; all functions are pure.
+pub struct Schema {
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) info: P4Info,
+    message: config::P4Info,
+    pub(super) tables: BTreeMap<u32, TableSchema>,
+    pub(super) table_numbers: HashMap<TableId, u32>,
+    pub(super) actions: Vec<ActionSchema>,
+    pub(super) profiles: BTreeMap<u32, ProfileSchema>,
+    pub(super) counters: BTreeMap<u32, ObjectSchema>,
+    pub(super) meters: BTreeMap<u32, ObjectSchema>,
+    pub(super) registers: BTreeMap<u32, (ObjectSchema, TypeSpec)>,
+    pub(super) digests: BTreeMap<u32, (ObjectSchema, TypeSpec)>,
+    pub(super) sets: BTreeMap<u32, SetSchema>,
+    pub(super) packet_in: Option<PacketHeader>,
+    pub(super) packet_out: Option<PacketHeader>,
+}
+
+impl Schema {
+    /// The schema of a pipeline.
+    pub fn new(pipeline: Arc<Pipeline>) -> Schema {
+        let info = ir::p4info::generate(&pipeline);
+        let message = p4info::to_message(&info);
+        let mut schema = Schema {
+            message,
+            tables: BTreeMap::new(),
+            table_numbers: HashMap::new(),
+            actions: actions(&pipeline, &info),
+            profiles: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            registers: BTreeMap::new(),
+            digests: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            packet_in: PacketHeader::find(&pipeline, &info, "packet_in"),
+            packet_out: PacketHeader::find(&pipeline, &info, "packet_out"),
+            info,
+            pipeline,
+        };
+        schema.add_tables();
+        schema.add_sets();
+        schema.add_profiles();
+        schema.add_objects();
+        schema
+    }
+
+    /// The pipeline that it is for.
+    pub fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// What the control plane sees of it, as a message.
+    pub fn p4info(&self) -> &config::P4Info {
+        &self.message
+    }
+
+    /// The same as structs.
+    pub fn info(&self) -> &P4Info {
+        &self.info
+    }
+
+    fn add_tables(&mut self) {
+        let (pipeline, info) = (self.pipeline.clone(), &self.info);
+        let shown = pipeline.tables.iter().filter(|(_, table)| !table.preamble.hidden).zip(&info.tables);
+        for ((id, table), shown) in shown {
+            let (number, name) = (shown.preamble.id, table.preamble.name.clone());
+            let keys = table.match_keys().map(|(_, key)| key);
+            let fields = fields(&pipeline, format!("table {name}"), keys, &shown.match_fields);
+            let actions: Vec<(u32, ActionId)> =
+                shown.action_refs.iter().map(|a| a.id).zip(table.actions.iter().map(|a| a.action)).collect();
+            for (number, action) in &actions {
+                // Also of actions that P4Info doesn't show.
+                if let Some(action) = self.actions.get_mut(action.0 as usize) {
+                    action.number = *number;
+                }
+            }
+            let layout = KeyLayout::new(&table.keys);
+            self.table_numbers.insert(id, number);
+            self.tables.insert(number, TableSchema { id, number, name, fields, layout, actions });
+        }
+    }
+
+    fn add_sets(&mut self) {
+        for ((id, set), shown) in self.pipeline.value_sets.iter().zip(&self.info.value_sets) {
+            let owner = format!("value set {}", set.preamble.name);
+            let fields = fields(&self.pipeline, owner, set.keys.iter(), &shown.matches);
+            let (number, layout) = (shown.preamble.id, KeyLayout::new(&set.keys));
+            self.sets.insert(number, SetSchema { id, number, fields, layout });
+        }
+    }
+
+    fn add_profiles(&mut self) {
+        for shown in &self.info.action_profiles {
+            let is_it = |kind: &ExternKind| {
+                matches!(kind, ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. })
+            };
+            let Some(id) = object(&self.pipeline, &shown.preamble.name, is_it) else { continue };
+            let table = self.pipeline.tables.iter().find(|(_, t)| t.implementation == Some(id)).map(|(id, _)| id);
+            let profile = ProfileSchema {
+                id,
+                number: shown.preamble.id,
+                name: shown.preamble.name.clone(),
+                table,
+                with_selector: shown.with_selector,
+                max_group_size: shown.max_group_size,
+                semantics: shown.size_semantics.unwrap_or(SizeSemantics::SumOfWeights),
+            };
+            self.profiles.insert(shown.preamble.id, profile);
+        }
+    }
+
+    fn add_objects(&mut self) {
+        let pipeline = &self.pipeline;
+        let make = |preamble: &ir::p4info::Preamble, size: i64, is_it: &dyn Fn(&ExternKind) -> bool| {
+            let (number, name) = (preamble.id, preamble.name.clone());
+            let id = object(pipeline, &name, is_it)?;
+            Some((number, ObjectSchema { id, number, name, size: u64::try_from(size).unwrap_or(0) }))
+        };
+        let counters = self.info.counters.iter();
+        let is_counter = |kind: &ExternKind| matches!(kind, ExternKind::Counter { .. });
+        self.counters = counters.filter_map(|c| make(&c.preamble, c.size, &is_counter)).collect();
+        let meters = self.info.meters.iter();
+        let is_meter = |kind: &ExternKind| matches!(kind, ExternKind::Meter { .. });
+        self.meters = meters.filter_map(|m| make(&m.preamble, m.size, &is_meter)).collect();
+        let is_register = |kind: &ExternKind| matches!(kind, ExternKind::Register { .. });
+        for register in &self.info.registers {
+            if let Some((number, object)) = make(&register.preamble, register.size, &is_register) {
+                self.registers.insert(number, (object, register.type_spec.clone()));
+            }
+        }
+        let is_digest = |kind: &ExternKind| matches!(kind, ExternKind::Digest { .. });
+        for digest in &self.info.digests {
+            if let Some((number, object)) = make(&digest.preamble, 0, &is_digest) {
+                self.digests.insert(number, (object, digest.type_spec.clone()));
+            }
+        }
+    }
+
+    pub(super) fn types(&self) -> &TypeInfo {
+        &self.info.type_info
+    }
+
+    /// The table of a number, and its declaration.
+    pub(super) fn table(&self, number: u32) -> Result<(&TableSchema, &ir::Table), Refusal> {
+        let schema = find(&self.tables, number, "table")?;
+        Ok((schema, &self.pipeline.tables[schema.id]))
+    }
+
+    /// A table that P4Info shows.
+    pub(super) fn shown_table(&self, id: TableId) -> Option<&TableSchema> {
+        self.tables.get(self.table_numbers.get(&id)?)
+    }
+
+    /// The profile or selector of a table.
+    pub(super) fn profile_of(&self, table: &ir::Table) -> Option<&ProfileSchema> {
+        let id = table.implementation?;
+        self.profiles.values().find(|profile| profile.id == id)
+    }
+}
+
+/// The thing of that number.
+pub(super) fn find<'a, T>(map: &'a BTreeMap<u32, T>, number: u32, what: &str) -> Result<&'a T, Refusal> {
+    match map.get(&number) {
+        Some(found) => Ok(found),
+        None if number == 0 => Err(Refusal::invalid(format!("the {what}'s id is missing; take it from the P4Info"))),
+        None => Err(Refusal::not_found(format!(
+            "there is no {what} with id {number:#x}; the program has {} of them, with the ids of its P4Info",
+            map.len()
+        ))),
+    }
+}
+
+fn object(pipeline: &Pipeline, name: &str, is_it: impl Fn(&ExternKind) -> bool) -> Option<ExternId> {
+    pipeline.externs.iter().find(|(_, e)| e.preamble.name == name && is_it(&e.kind)).map(|(id, _)| id)
+}
+
+fn fields<'a>(pipeline: &Pipeline, owner: String, keys: impl Iterator<Item = &'a Key>, shown: &[MatchField]) -> Fields {
+    let field = |(key, shown): (&Key, &MatchField)| Field {
+        id: shown.id,
+        name: key.name.clone(),
+        scalar: Scalar::new(pipeline, key.ty, key.type_name.as_deref()),
+        kind: key.kind,
+    };
+    Fields { owner, list: keys.zip(shown).map(field).collect() }
+}
+
+/// All actions by their place in the pipeline.
+fn actions(pipeline: &Pipeline, info: &P4Info) -> Vec<ActionSchema> {
+    let mut shown = info.actions.iter();
+    let one = |action: &ir::Action| {
+        let shown = if action.preamble.hidden { None } else { shown.next() };
+        let param = |(at, param): (usize, &ir::Param)| {
+            let at_place = || if param.id == 0 { at as u32 + 1 } else { param.id };
+            let id = shown.and_then(|shown| shown.params.get(at)).map_or_else(at_place, |shown| shown.id);
+            Param { id, name: param.name.clone(), scalar: Scalar::new(pipeline, param.ty, param.type_name.as_deref()) }
+        };
+        ActionSchema {
+            number: shown.map_or(0, |shown| shown.preamble.id),
+            name: action.preamble.name.clone(),
+            params: action.params.iter().enumerate().map(param).collect(),
+        }
+    };
+    pipeline.actions.values().map(one).collect()
+}

@@ -1,0 +1,72 @@
+//! `Update` to writes of [`tables`], by entity.
+
+use super::oneshot::Oneshots;
+use super::schema::Schema;
+use crate::Refusal;
+use crate::proto::v1;
+use crate::proto::v1::entity::Entity as E;
+use tables::{Update, UpdateKind};
+
+/// What `Update.type` says.
+pub(super) fn kind(update: &v1::Update) -> Result<UpdateKind, Refusal> {
+    match update.r#type() {
+        v1::update::Type::Insert => Ok(UpdateKind::Insert),
+        v1::update::Type::Modify => Ok(UpdateKind::Modify),
+        v1::update::Type::Delete => Ok(UpdateKind::Delete),
+        v1::update::Type::Unspecified => {
+            Err(Refusal::invalid("the update has no type; give INSERT, MODIFY or DELETE".to_owned()))
+        }
+    }
+}
+
+/// Refuses all but MODIFY, for what is always there.
+pub(super) fn only_modify(kind: UpdateKind, what: &str) -> Result<(), Refusal> {
+    match kind {
+        UpdateKind::Modify => Ok(()),
+        _ => Err(Refusal::invalid(format!("{what} is always there, it can only be modified; send MODIFY"))),
+    }
+}
+
+impl Schema {
+    /// What an update writes: one or more writes that belong together, in this order, or none if it changes nothing. Digests are not
+    /// of [`tables`]: see [`Schema::digest_write`].
+    ///
+    /// # Errors
+    /// With the canonical code of the specification's section on the entity. What the state decides (whether an entry is there already,
+    /// whether there is room) is refused when it is applied; updates that `oneshots` follows are refused here.
+    pub fn update(&self, oneshots: &mut Oneshots, update: &v1::Update) -> Result<Vec<Update>, Refusal> {
+        let kind = kind(update)?;
+        let entity = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
+        let Some(entity) = entity else {
+            return Err(Refusal::invalid("the update has no entity; set one of its fields".to_owned()));
+        };
+        let updates = match entity {
+            E::TableEntry(entry) => self.table_entry(oneshots, kind, entry),
+            E::ActionProfileMember(member) => self.member(oneshots, kind, member),
+            E::ActionProfileGroup(group) => self.group(oneshots, kind, group),
+            E::CounterEntry(entry) => self.counter_write(kind, entry),
+            E::DirectCounterEntry(entry) => self.direct_counter_write(oneshots, kind, entry),
+            E::MeterEntry(entry) => self.meter_write(kind, entry),
+            E::DirectMeterEntry(entry) => self.direct_meter_write(kind, entry),
+            E::RegisterEntry(entry) => self.register_write(kind, entry),
+            E::ValueSetEntry(entry) => self.value_set_write(kind, entry),
+            E::PacketReplicationEngineEntry(entry) => replication_write(kind, entry),
+            E::DigestEntry(_) => Err(Refusal::new(crate::Code::Internal, "a digest's configuration is not of tables")),
+            E::ExternEntry(entry) => Err(no_extern(entry.extern_type_id)),
+        }?;
+        oneshots.follow(&updates)?;
+        Ok(updates)
+    }
+}
+
+fn replication_write(kind: UpdateKind, entry: &v1::PacketReplicationEngineEntry) -> Result<Vec<Update>, Refusal> {
+    super::replication::write(kind, entry)
+}
+
+/// No program of ours has externs with an entity of their own.
+pub(super) fn no_extern(number: u32) -> Refusal {
+    Refusal::unimplemented(format!(
+        "there is no extern type with id {number:#x} that has entries of its own; use the entity of the object's kind (counter, meter, \
+         register, ...)"
+    ))
+}

@@ -1,0 +1,111 @@
+//! P4Info of the repository's programs as messages.
+
+use crate::{all_kinds, python, root};
+use p4runtime::p4info::{Unreadable, differences, from_message, to_message};
+use p4runtime::proto::config;
+use prost::Message;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Programs, and objects in their P4Info. Fewer mean that they were not found, not that all is well.
+const PROGRAMS: usize = 100;
+const OBJECTS: usize = 1200;
+
+fn programs(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            programs(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "p4") {
+            found.push(path);
+        }
+    }
+}
+
+/// P4Info of a program; none for a file that other programs include.
+fn p4info_of(path: &Path) -> Option<ir::p4info::P4Info> {
+    let options = p4::compile::Options { include_dirs: vec![root().join("programs/include")], ..Default::default() };
+    let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, path, &options);
+    Some(ir::p4info::generate(&compiled.pipeline?))
+}
+
+fn all() -> Vec<(String, ir::p4info::P4Info)> {
+    let mut paths = Vec::new();
+    programs(&root().join("tests/corpus"), &mut paths);
+    paths.push(root().join("programs/gateway/gateway.p4"));
+    paths.sort();
+    let name =
+        |path: &Path| path.strip_prefix(root()).unwrap().with_extension("").display().to_string().replace('/', ".");
+    let all: Vec<_> = paths.iter().filter_map(|path| Some((name(path), p4info_of(path)?))).collect();
+    assert!(all.len() >= PROGRAMS, "only {} of {} programs compile", all.len(), paths.len());
+    all
+}
+
+#[test]
+fn the_message_says_what_the_text_says() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("p4info");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let mut all = all();
+    all.push(("all_kinds".into(), all_kinds::p4info()));
+    for (name, info) in &all {
+        fs::write(folder.join(format!("{name}.txtpb")), ir::p4info::to_txtpb(info)).unwrap();
+        fs::write(folder.join(format!("{name}.bin")), to_message(info).encode_to_vec()).unwrap();
+    }
+    let said = python("p4info.py", &[&folder]);
+    let counts: Vec<usize> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert_eq!(counts[0], all.len());
+    assert!(counts[1] >= OBJECTS, "only {} objects", counts[1]);
+}
+
+#[test]
+fn a_message_can_be_read_again() {
+    let mut all = all();
+    all.push(("all_kinds".into(), all_kinds::p4info()));
+    for (name, info) in all {
+        let message = to_message(&info);
+        let decoded = config::P4Info::decode(message.encode_to_vec().as_slice()).unwrap();
+        assert_eq!(decoded, message, "{name}");
+        let read = from_message(&decoded).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(ir::p4info::to_txtpb(&read), ir::p4info::to_txtpb(&info), "{name}");
+        assert_eq!(to_message(&read), message, "{name}");
+        assert_eq!(differences(&info, &decoded), Ok(Vec::new()), "{name}");
+    }
+}
+
+#[test]
+fn differences_name_their_place_and_order_does_not_count() {
+    let ours = all_kinds::p4info();
+    let mut theirs = to_message(&ours);
+    theirs.tables.reverse();
+    theirs.actions.reverse();
+    assert_eq!(differences(&ours, &theirs), Ok(Vec::new()));
+    theirs.tables[0].match_fields[0].bitwidth += 1;
+    let found = differences(&ours, &theirs).unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].path.ends_with("bitwidth"), "{}", found[0]);
+    theirs = to_message(&ours);
+    theirs.tables.pop();
+    assert_eq!(differences(&ours, &theirs).unwrap().len(), 1);
+}
+
+#[test]
+fn what_no_pipeline_has_is_refused_by_name() {
+    let check = |change: fn(&mut config::P4Info), expected: &str| {
+        let mut message = to_message(&all_kinds::p4info());
+        change(&mut message);
+        let error = from_message(&message).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        error
+    };
+    check(|m| m.tables[0].preamble = None, "tables: `preamble` is missing");
+    check(|m| m.externs.push(Default::default()), "P4Info: `externs` is not supported");
+    check(|m| m.registers[0].type_spec = None, "in.reg: `type_spec` is missing");
+    check(|m| m.meters[0].spec.as_mut().unwrap().unit = 9, "in.meter1: `spec.unit` cannot be 9");
+    check(|m| m.meters[0].spec.as_mut().unwrap().r#type = 1, "in.meter1: `spec.type` is not supported");
+    let error = check(|m| m.tables[0].match_fields[0].bitwidth = -1, "in.t: `bitwidth` cannot be -1");
+    assert!(matches!(error, Unreadable::Number { value: -1, .. }));
+    let other = |m: &mut config::P4Info| {
+        m.tables[0].match_fields[0].r#match = Some(config::match_field::Match::OtherMatchType("fuzzy".into()));
+    };
+    check(other, "in.t: `other_match_type` is not supported");
+}

@@ -1,0 +1,11 @@
+//! The service end to end, over loopback, with a device that keeps what it is told. Sections are those of the P4Runtime specification, 1.5.
+
+mod access;
+mod arbitration;
+mod device;
+mod limits;
+mod notifications;
+mod pipelines;
+mod reads;
+mod support;
+mod writes;
