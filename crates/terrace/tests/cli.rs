@@ -332,3 +332,15 @@ fn completions_for_every_shell() {
         assert!(out.contains("terrace") && out.contains("region"), "{shell}");
     }
 }
+
+#[test]
+fn a_pipeline_is_written_together_with_its_p4info() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = file(&folder, "reflector.p4", REFLECTOR);
+    let [pipeline, p4info] = ["reflector.ir", "reflector.txtpb"].map(|name| file(&folder, name, ""));
+    assert_eq!(run(&["compile", &program, "-o", &pipeline, "--p4info", &p4info]).0, 0);
+    let [pipeline, p4info] = [pipeline, p4info].map(|path| fs::read_to_string(path).unwrap());
+    let read = ir::text::parse(&pipeline).expect("a node can read it");
+    assert_eq!(ir::p4info::to_txtpb(&ir::p4info::generate(&read)), p4info);
+    assert_eq!(run(&["compile", &program, "--p4info", "x"]).0, 2, "a P4Info alone is a dump");
+}

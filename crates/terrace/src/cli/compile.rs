@@ -8,7 +8,7 @@ use clap::Args;
 use ir::passes::{Moment, PASSES};
 use ir::text::print as print_ir;
 use p4::compile::Stage;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Compile a P4-16 program, and print what it looks like at some stage.
@@ -26,6 +26,10 @@ pub struct CompileArgs {
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write the control-plane API of the same pipeline, too, as P4Info text: what a controller gives to a node together with the pipeline
+    /// (the device config).
+    #[arg(long, value_name = "FILE", conflicts_with = "dump", requires = "output")]
+    p4info: Option<PathBuf>,
     #[command(flatten)]
     sources: SourceArgs,
 }
@@ -66,13 +70,23 @@ impl FromStr for Dump {
     }
 }
 
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::environment(format!("cannot write {}: {error}; check the path", path.display()));
+    std::fs::write(path, text).map_err(failed)
+}
+
 impl CompileArgs {
     pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+        if let (Some(output), Some(p4info)) = (&self.output, &self.p4info) {
+            let pipeline = self.sources.pipeline(&self.file, ui)?;
+            let texts = [print_ir(&pipeline), ir::p4info::to_txtpb(&ir::p4info::generate(&pipeline))];
+            write(output, &texts[0])?;
+            write(p4info, &texts[1])?;
+            return ui.result(&serde_json::json!({ "written": output, "p4info": p4info }), String::new);
+        }
         let text = self.text(ui)?;
         if let Some(path) = &self.output {
-            let failed =
-                |error| Failure::environment(format!("cannot write {}: {error}; check the path", path.display()));
-            std::fs::write(path, &text).map_err(failed)?;
+            write(path, &text)?;
             return ui.result(&serde_json::json!({ "written": path, "bytes": text.len() }), String::new);
         }
         match ui.json {

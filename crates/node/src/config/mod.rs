@@ -1,0 +1,229 @@
+//! The configuration file: TOML, checked as a whole before anything of it is used. `docs/node.schema.json` is its schema.
+
+mod model;
+
+pub use model::{ConfigFile, Engine, IdleSetting, Means, PortSetting, Service, TokenSetting};
+
+use p4runtime::server::{Access, Power, ServeOptions, Tls, TlsWhere, TokenHash};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A configuration that was checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What the file says.
+    pub file: ConfigFile,
+    /// Where to listen.
+    pub listen: Vec<SocketAddr>,
+    /// How to serve.
+    pub serve: ServeOptions,
+}
+
+/// Something wrong with a configuration, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Line and column, from 1; none if it is about the whole file.
+    pub place: Option<(usize, usize)>,
+    /// What is wrong, and the mend.
+    pub message: String,
+}
+
+/// A configuration that cannot be used. Displayed with a line for each mistake, `FILE:LINE:COLUMN: MESSAGE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadConfig {
+    /// The file.
+    pub path: PathBuf,
+    /// At least one.
+    pub mistakes: Vec<Mistake>,
+}
+
+impl std::fmt::Display for BadConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = String::new();
+        for Mistake { place, message } in &self.mistakes {
+            let _ = write!(text, "{}{}", if text.is_empty() { "" } else { "\n" }, self.path.display());
+            if let Some((line, column)) = place {
+                let _ = write!(text, ":{line}:{column}");
+            }
+            let _ = write!(text, ": {message}");
+        }
+        f.write_str(&text)
+    }
+}
+
+impl std::error::Error for BadConfig {}
+
+/// Reads and checks a file.
+///
+/// # Errors
+/// All mistakes that were found.
+pub fn load(path: &Path) -> Result<Config, BadConfig> {
+    let bad = |mistakes| BadConfig { path: path.to_owned(), mistakes };
+    let whole = |message: String| bad(vec![Mistake { place: None, message }]);
+    let text =
+        std::fs::read_to_string(path).map_err(|error| whole(format!("cannot be read: {error}; check the path")))?;
+    check(&text).map_err(bad)
+}
+
+/// The schema of the file (JSON Schema).
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(ConfigFile).to_value()
+}
+
+/// Checks a configuration.
+///
+/// # Errors
+/// All mistakes that were found.
+pub fn check(text: &str) -> Result<Config, Vec<Mistake>> {
+    let file: ConfigFile = toml::from_str(text).map_err(|error| {
+        let place = error.span().map(|span| place(text, span));
+        vec![Mistake { place, message: format!("{}; docs/node.md has all keys", error.message().trim_end()) }]
+    })?;
+    let mut checker = Checker { text, mistakes: Vec::new() };
+    let listen = checker.addresses(&file.p4runtime);
+    checker.ports(&file);
+    let serve = checker.serve(&file.p4runtime, &listen);
+    match checker.mistakes.is_empty() {
+        true => Ok(Config { file, listen, serve }),
+        false => Err(checker.mistakes),
+    }
+}
+
+fn place(text: &str, span: Range<usize>) -> (usize, usize) {
+    let before = &text[..span.start.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    (line, before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) + 1)
+}
+
+struct Checker<'a> {
+    text: &'a str,
+    mistakes: Vec<Mistake>,
+}
+
+impl Checker<'_> {
+    /// `near` is text of the file by which its place is found.
+    fn wrong(&mut self, near: &str, message: String) {
+        let start = self.text.find(near);
+        let place = start.map(|start| place(self.text, start..start));
+        self.mistakes.push(Mistake { place, message });
+    }
+
+    fn addresses(&mut self, service: &Service) -> Vec<SocketAddr> {
+        let mut addresses = Vec::new();
+        for address in &service.listen {
+            match address.to_socket_addrs() {
+                Ok(found) => addresses.extend(found),
+                Err(error) => self.wrong(
+                    address,
+                    format!(
+                        "`{address}` is no address to listen on ({error}); write ADDRESS:PORT, as in 127.0.0.1:9559"
+                    ),
+                ),
+            }
+        }
+        addresses
+    }
+
+    fn ports(&mut self, file: &ConfigFile) {
+        let mut numbers: BTreeMap<u32, &str> = BTreeMap::new();
+        for port in &file.ports {
+            if port.number == file.cpu_port {
+                let message = format!(
+                    "port {} is the CPU port; give `{}` another number, or `cpu_port`",
+                    port.number, port.device
+                );
+                self.wrong(&port.device, message);
+            }
+            if let Some(first) = numbers.insert(port.number, &port.device) {
+                let message =
+                    format!("port {} is both `{first}` and `{}`; give each its own number", port.number, port.device);
+                self.wrong(&port.device, message);
+            }
+            if port.device.is_empty() {
+                self.wrong("device", format!("port {} has no device; name a network interface", port.number));
+            }
+        }
+        let mut cores = file.cores.clone();
+        cores.sort_unstable();
+        if let Some(pair) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
+            self.wrong("cores", format!("processor {} is named twice; each worker needs its own", pair[0]));
+        }
+    }
+
+    fn file(&mut self, key: &str, path: Option<&PathBuf>) -> Option<String> {
+        let path = path?;
+        match std::fs::read_to_string(path) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                let message = format!("`{key}`: {} cannot be read: {error}; check the path", path.display());
+                self.wrong(key, message);
+                None
+            }
+        }
+    }
+
+    fn serve(&mut self, service: &Service, listen: &[SocketAddr]) -> ServeOptions {
+        let certificate = self.file("certificate", service.certificate.as_ref());
+        let key = self.file("key", service.key.as_ref());
+        let authority = self.file("client_authority", service.client_authority.as_ref());
+        let tls_where = if service.tls_on_loopback { TlsWhere::Everywhere } else { TlsWhere::BeyondLoopback };
+        let tls = match (certificate, key, authority) {
+            (Some(certificate), Some(key), Some(client_authority)) => Some(Tls { certificate, key, client_authority }),
+            _ => None,
+        };
+        if let (None, Some(address)) = (&tls, listen.iter().find(|address| tls_where.is_at(**address))) {
+            let message = format!(
+                "on {address}, clients need TLS: give `certificate`, `key` and `client_authority`, or listen on loopback alone"
+            );
+            self.wrong("listen", message);
+        }
+        let mut tokens = Vec::new();
+        for token in &service.tokens {
+            match (token.sha256.parse::<TokenHash>(), token.power.parse::<Power>()) {
+                (Ok(hash), Ok(power)) => tokens.push((hash, power)),
+                (hash, power) => {
+                    hash.err().into_iter().for_each(|message| self.wrong(&token.sha256, message));
+                    power.err().into_iter().for_each(|message| self.wrong(&token.power, message));
+                }
+            }
+        }
+        ServeOptions { tls, tls_where, access: Access { tokens }, ..ServeOptions::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistakes(text: &str) -> Vec<String> {
+        let found = check(text).err().unwrap_or_default();
+        let line = |mistake: Mistake| format!("{:?} {}", mistake.place.unwrap_or_default(), mistake.message);
+        found.into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn an_empty_file_is_a_node_on_loopback() {
+        let config = check("").expect("good");
+        assert_eq!(config.listen, ["127.0.0.1:9559".parse().expect("an address")]);
+        assert_eq!((config.file.device_id, config.file.cpu_port, config.file.ports.len()), (1, 510, 0));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place_and_a_mend() {
+        let text = "device_id = 1\n[[port]]\nnumber = 1\ndevice = \"eth0\"\n[[port]]\nnumber = 1\ndevice = \"eth1\"\n";
+        assert_eq!(mistakes(text), ["(7, 11) port 1 is both `eth0` and `eth1`; give each its own number"]);
+        let found = mistakes("devise_id = 1\n");
+        assert!(found[0].starts_with("(1, 1) unknown field `devise_id`"), "{found:?}");
+        let found = mistakes("[p4runtime]\nlisten = [\"0.0.0.0:9559\"]\n");
+        assert!(found[0].starts_with("(2, 1) on 0.0.0.0:9559, clients need TLS"), "{found:?}");
+        let found = mistakes("[p4runtime]\nlisten = [\"somewhere\"]\n");
+        assert!(found[0].starts_with("(2, 12) `somewhere` is no address"), "{found:?}");
+        let found = mistakes("[p4runtime]\n[[p4runtime.token]]\nsha256 = \"ab\"\npower = \"root\"\n");
+        assert_eq!(found.len(), 2, "{found:?}");
+        let found = mistakes("cores = [1, 2, 1]\n[[port]]\nnumber = 510\ndevice = \"x\"\n");
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+}

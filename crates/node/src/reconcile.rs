@@ -1,0 +1,261 @@
+//! What another pipeline takes over of a state: all that fits, by name. A table fits if it has the same keys (name, kind and type, in any order), an
+//! entry if its action has the same parameters, an object if it is of the same kind.
+
+use ir::{ActionId, ExternId, Pipeline, TableId, ValueSetId};
+use std::collections::HashMap;
+use tables::{
+    ActionProfileGroup, ActionProfileMember, ActionSpec, CounterData, Entry, KeyLayout, PackedAction, PackedEntry,
+    State, Update, UpdateKind, WriteBatch, action_layout,
+};
+
+/// From words of the old layout to words of the new one: first old word, first new word, how many.
+type Moves = Vec<(usize, usize, usize)>;
+
+/// How the parts of one pipeline are found in another.
+pub(crate) struct Matching<'a> {
+    old: &'a Pipeline,
+    new: &'a Pipeline,
+    tables: HashMap<TableId, (TableId, Moves, usize)>,
+    actions: HashMap<ActionId, (ActionId, Moves, usize)>,
+    externs: HashMap<ExternId, ExternId>,
+    value_sets: HashMap<ValueSetId, ValueSetId>,
+}
+
+impl<'a> Matching<'a> {
+    /// Between two pipelines.
+    pub fn new(old: &'a Pipeline, new: &'a Pipeline) -> Matching<'a> {
+        let mut matching = Matching {
+            old,
+            new,
+            tables: HashMap::new(),
+            actions: HashMap::new(),
+            externs: HashMap::new(),
+            value_sets: HashMap::new(),
+        };
+        let actions: HashMap<&str, ActionId> = new.actions.iter().map(|(id, a)| (&*a.preamble.name, id)).collect();
+        for (id, action) in old.actions.iter() {
+            if let Some(to) = actions.get(&*action.preamble.name)
+                && let Some((moves, len)) = matching.params(id, *to)
+            {
+                matching.actions.insert(id, (*to, moves, len));
+            }
+        }
+        let tables: HashMap<&str, TableId> = new.tables.iter().map(|(id, t)| (&*t.preamble.name, id)).collect();
+        for (id, table) in old.tables.iter() {
+            if let Some(to) = tables.get(&*table.preamble.name)
+                && let Some((moves, len)) = keys(&table.keys, &new.tables[*to].keys)
+            {
+                matching.tables.insert(id, (*to, moves, len));
+            }
+        }
+        let sets: HashMap<&str, ValueSetId> = new.value_sets.iter().map(|(id, s)| (&*s.preamble.name, id)).collect();
+        for (id, set) in old.value_sets.iter() {
+            if let Some(to) = sets.get(&*set.preamble.name)
+                && let Some((moves, _)) = keys(&set.keys, &new.value_sets[*to].keys)
+                && moves.iter().all(|(from, to, _)| from == to)
+            {
+                matching.value_sets.insert(id, *to);
+            }
+        }
+        let externs: HashMap<&str, ExternId> = new.externs.iter().map(|(id, e)| (&*e.preamble.name, id)).collect();
+        for (id, object) in old.externs.iter() {
+            if let Some(to) = externs.get(&*object.preamble.name)
+                && std::mem::discriminant(&new.externs[*to].kind) == std::mem::discriminant(&object.kind)
+            {
+                matching.externs.insert(id, *to);
+            }
+        }
+        matching
+    }
+
+    fn params(&self, old: ActionId, new: ActionId) -> Option<(Moves, usize)> {
+        let (before, after) = (&self.old.actions[old].params, &self.new.actions[new].params);
+        if before.len() != after.len() {
+            return None;
+        }
+        let (from, to) = (action_layout(self.old, old), action_layout(self.new, new));
+        let one = |(param, place): (&ir::Param, &tables::ArgField)| {
+            let position = before.iter().position(|other| other.name == param.name && other.ty == param.ty)?;
+            Some((from[position].offset, place.offset, place.words))
+        };
+        let moves = after.iter().zip(&to).map(one).collect::<Option<Moves>>()?;
+        Some((moves, to.last().map_or(0, |place| place.offset + place.words)))
+    }
+
+    /// What the new pipeline has instead of an object.
+    pub fn object(&self, old: ExternId) -> Option<ExternId> {
+        self.externs.get(&old).copied()
+    }
+
+    fn action(&self, action: PackedAction<'_>) -> Option<Moved> {
+        Some(match action {
+            PackedAction::Call(id, args) => {
+                let (to, moves, len) = self.actions.get(&id)?;
+                Moved::Call(*to, moved(args, moves, *len))
+            }
+            PackedAction::Member(id) => Moved::Member(id),
+            PackedAction::Group(id) => Moved::Group(id),
+        })
+    }
+
+    fn spec(&self, action: PackedAction<'_>) -> Option<ActionSpec> {
+        self.action(action).map(|moved| moved.packed().to_spec(self.new))
+    }
+
+    /// An entry as one of the new pipeline.
+    pub fn entry(&self, table: TableId, entry: &Entry) -> Option<PackedEntry> {
+        let (to, moves, len) = self.tables.get(&table)?;
+        let action = self.action(entry.action())?;
+        let key = moved(entry.key(), moves, *len);
+        let mut packed = PackedEntry::new(*to, &key, action.packed()).with_priority(entry.priority());
+        packed.idle_timeout_ns = entry.idle_timeout_ns();
+        Some(match (entry.meter(), entry.provenance(), entry.metadata()) {
+            (None, None, []) => packed,
+            (meter, provenance, metadata) => packed.with_rare(meter.copied(), provenance, metadata),
+        })
+    }
+
+    /// The updates that bring over what fits of everything but entries and values of counters and registers.
+    pub fn objects(&self, state: &State) -> Vec<Update> {
+        let mut updates = Vec::new();
+        for (old, new) in &self.externs {
+            let Some(contents) = state.profile(*old) else { continue };
+            let profile = *new;
+            for (id, member) in &contents.members {
+                if let Some(ActionSpec::Call(action)) = self.spec(member.action.packed()) {
+                    let member = ActionProfileMember { profile, id: *id, action };
+                    updates.push(Update::Member(UpdateKind::Insert, member));
+                }
+            }
+            for (id, group) in &contents.groups {
+                let group = ActionProfileGroup { profile, id: *id, members: group.members.clone() };
+                updates.push(Update::Group(UpdateKind::Insert, group));
+            }
+        }
+        for (old, new) in &self.value_sets {
+            let layout = state.value_set_layout(*old);
+            let members: Vec<_> = state.value_set(*old).iter().map(|key| layout.unpack(key)).collect();
+            if !members.is_empty() {
+                updates.push(Update::ValueSet(*new, members));
+            }
+        }
+        updates.extend(state.multicast_groups().values().cloned().map(|g| Update::Multicast(UpdateKind::Insert, g)));
+        updates.extend(state.clone_sessions().values().cloned().map(|s| Update::Clone(UpdateKind::Insert, s)));
+        updates.extend(state.expire_times().iter().map(|(profile, time)| Update::ExpireTime(*profile, *time)));
+        for (meter, index, config) in state.meters() {
+            if let Some(new) = self.externs.get(&meter) {
+                updates.push(Update::Meter(*new, index, Some(*config)));
+            }
+        }
+        updates
+    }
+
+    /// The default actions that were set and fit.
+    pub fn defaults(&self, state: &State) -> Vec<Update> {
+        let of = |(old, table): (TableId, &ir::Table)| {
+            let own = ActionSpec::Call(table.default_action.clone());
+            let set = state.default_action(old);
+            (set.to_spec(self.old) != own).then_some(())?;
+            let (new, ..) = self.tables.get(&old)?;
+            Some(Update::DefaultAction(*new, Some(self.spec(set.packed())?)))
+        };
+        self.old.tables.iter().filter_map(of).collect()
+    }
+
+    /// The updates that make the new pipeline's own state hold the entries of the old one that fit. `fresh` is the new state as nobody has
+    /// written to it; `counter` gives an entry's direct counter, which goes on if the new table has one.
+    pub fn entries(
+        &self,
+        state: &State,
+        fresh: &State,
+        counter: impl Fn(TableId, &Entry) -> Option<CounterData>,
+    ) -> Vec<Update> {
+        let mut updates = Vec::new();
+        for old in self.old.tables.keys() {
+            let mut entries: Vec<&Entry> = state.entries(old).filter(|entry| !entry.is_const()).collect();
+            entries.sort_by_key(|entry| entry.sequence());
+            for entry in entries {
+                let Some(mut packed) = self.entry(old, entry) else { continue };
+                if self.old.tables[old].direct_counter.is_some()
+                    && self.new.tables[packed.table].direct_counter.is_some()
+                {
+                    packed.counter = counter(old, entry);
+                }
+                let there = fresh.find(packed.table, packed.key(), packed.priority);
+                let kind = match there {
+                    None => UpdateKind::Insert,
+                    Some(own) if own.is_const() => continue,
+                    Some(_) => UpdateKind::Modify,
+                };
+                updates.push(Update::Packed(kind, packed));
+            }
+        }
+        updates
+    }
+}
+
+enum Moved {
+    Call(ActionId, Vec<u64>),
+    Member(u32),
+    Group(u32),
+}
+
+impl Moved {
+    fn packed(&self) -> PackedAction<'_> {
+        match self {
+            Moved::Call(action, args) => PackedAction::Call(*action, args),
+            Moved::Member(id) => PackedAction::Member(*id),
+            Moved::Group(id) => PackedAction::Group(*id),
+        }
+    }
+}
+
+fn moved(words: &[u64], moves: &Moves, len: usize) -> Vec<u64> {
+    let mut out = vec![0; len];
+    for (from, to, count) in moves {
+        out[*to..to + count].copy_from_slice(&words[*from..from + count]);
+    }
+    out
+}
+
+/// How the words of keys move, if they are the same keys.
+fn keys(old: &[ir::Key], new: &[ir::Key]) -> Option<(Moves, usize)> {
+    let (from, to) = (KeyLayout::new(old), KeyLayout::new(new));
+    if from.fields.len() != to.fields.len() {
+        return None;
+    }
+    let one = |place: &tables::KeyField| {
+        let key = &new[place.position];
+        let source = from.fields.iter().find(|field| {
+            let other = &old[field.position];
+            other.name == key.name && other.kind == key.kind && other.ty == key.ty
+        })?;
+        Some((source.offset, place.offset, place.total_words()))
+    };
+    Some((to.fields.iter().map(one).collect::<Option<Moves>>()?, to.len))
+}
+
+/// Applies updates that are independent of each other, in batches; those that are refused are left out and given back with the reason.
+pub(crate) fn apply_what_fits(
+    updates: Vec<Update>,
+    mut write: impl FnMut(&WriteBatch) -> Result<(), tables::WriteError>,
+) -> Vec<(Update, tables::UpdateError)> {
+    let mut refused = Vec::new();
+    let mut rest = WriteBatch { updates };
+    while !rest.updates.is_empty() {
+        match write(&rest) {
+            Ok(()) => break,
+            Err(error) => {
+                let behind = rest.updates.split_off((error.index + 1).min(rest.updates.len()));
+                let bad = rest.updates.pop();
+                if !rest.updates.is_empty() && write(&rest).is_err() {
+                    // What came before the refused one was good a moment ago; it is no use to go on.
+                    break;
+                }
+                refused.extend(bad.map(|update| (update, error.error)));
+                rest.updates = behind;
+            }
+        }
+    }
+    refused
+}

@@ -1,0 +1,57 @@
+//! [`Running`]: the engine of a worker, which may be without a program.
+
+use jit::Jit;
+use packet::{Batch, DropReason, Engine, EngineReason, Output, ReasonTable};
+
+/// What a worker runs.
+pub enum Running {
+    /// Nothing yet: each packet is dropped as [`EngineReason::NoProgram`].
+    Nothing(ReasonTable),
+    /// A program.
+    Program(Box<Jit>),
+}
+
+impl Default for Running {
+    fn default() -> Running {
+        Running::Nothing(ReasonTable::default())
+    }
+}
+
+impl Engine for Running {
+    fn name(&self) -> &str {
+        match self {
+            Running::Nothing(_) => "none",
+            Running::Program(engine) => engine.name(),
+        }
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        match self {
+            Running::Nothing(reasons) => reasons,
+            Running::Program(engine) => engine.reasons(),
+        }
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        match self {
+            Running::Nothing(_) => {
+                for (packet, _) in batch.indexed() {
+                    out.drop(packet, DropReason::Engine(EngineReason::NoProgram));
+                }
+            }
+            Running::Program(engine) => engine.process(batch, out),
+        }
+    }
+
+    fn tick(&mut self, now: u64, out: &mut Output) {
+        if let Running::Program(engine) = self {
+            engine.tick(now, out);
+        }
+    }
+
+    fn rest(&mut self) {
+        if let Running::Program(engine) = self {
+            engine.rest();
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The log: what is appended comes back, in order; a rewrite can be broken off at any moment.
+
+use node::{KeptConfig, Store, StoreError};
+use tables::{Update, WriteBatch};
+
+fn batch(number: u64) -> WriteBatch {
+    [Update::ExpireTime(number as u8, number)].into_iter().collect()
+}
+
+fn all(store: &mut Store) -> Vec<u64> {
+    let read = store.replay(|batches| {
+        let time = |batch: Result<WriteBatch, StoreError>| {
+            let [Update::ExpireTime(_, time)] = batch?.updates[..] else { panic!("not one time") };
+            Ok(time)
+        };
+        batches.map(time).collect::<Result<Vec<u64>, _>>()
+    });
+    read.expect("a good log")
+}
+
+fn config(cookie: u64) -> KeptConfig {
+    KeptConfig { p4info: vec![1, 2], device_config: vec![3; 100], cookie: Some(cookie) }
+}
+
+#[test]
+fn appends_come_back_after_a_rewrite_that_was_broken_off_or_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    let mut store = Store::open(&path).expect("a new store");
+    store.replace(&config(1), [batch(1), batch(2)].into_iter()).expect("written");
+    store.append([batch(3)].iter()).expect("written");
+    store.begin_rewrite();
+    store.rewrite(0, &batch(100)).expect("written");
+    store.append([batch(4)].iter()).expect("written");
+    drop(store);
+    let mut store = Store::open(&path).expect("it is there");
+    assert_eq!(all(&mut store), [1, 2, 3, 4], "broken off");
+    store.begin_rewrite();
+    store.append([batch(5), batch(6)].iter()).expect("written");
+    for number in 0..10 {
+        store.rewrite(number, &batch(100 + number)).expect("written");
+    }
+    store.append([batch(7)].iter()).expect("written");
+    store.end_rewrite().expect("written");
+    store.append([batch(8)].iter()).expect("written");
+    let expected: Vec<u64> = (100..110).chain([5, 6, 7, 8]).collect();
+    assert_eq!(all(&mut store), expected);
+    assert_eq!(store.updates(), 14);
+    drop(store);
+    let mut store = Store::open(&path).expect("it is there");
+    assert_eq!(all(&mut store), expected);
+    store.append([batch(9)].iter()).expect("written");
+    assert_eq!(all(&mut store).last(), Some(&9));
+    assert_eq!(store.running().expect("readable"), Some(config(1)));
+}
+
+#[test]
+fn another_config_takes_the_log_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    let mut store = Store::open(&path).expect("a new store");
+    store.save(&config(9)).expect("written");
+    store.replace(&config(1), [batch(1)].into_iter()).expect("written");
+    assert_eq!(store.saved().expect("readable"), None);
+    store.begin_rewrite();
+    store.replace(&config(2), [batch(20)].into_iter()).expect("written");
+    assert!(!store.rewrite(0, &batch(1)).expect("nothing to write"), "the rewrite belonged to the other config");
+    assert_eq!(all(&mut store), [20]);
+    assert_eq!(store.running().expect("readable").and_then(|config| config.cookie), Some(2));
+}
+
+#[test]
+fn what_is_no_store_is_refused_with_its_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    std::fs::write(&path, vec![7; 10_000]).expect("written");
+    let Err(error) = Store::open(&path) else { panic!("it was opened") };
+    assert!(error.to_string().contains("store"), "{error}");
+}

@@ -1,0 +1,5 @@
+//! The process `terraced` as others see it.
+
+mod daemon;
+mod forward;
+mod killed;
