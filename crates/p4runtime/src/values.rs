@@ -5,6 +5,7 @@
 //! bits above the width are 0, also of negative numbers.
 
 use bytes::Bytes;
+pub use tables::words_for;
 
 /// Why a byte string is not a number of that type. The status to answer with is `OUT_OF_RANGE`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -28,11 +29,6 @@ pub enum ValueError {
         /// Bits of the type.
         width: u32,
     },
-}
-
-/// Words of 64 bits that a type has: one for width 0 too.
-pub const fn words_for(width: u32) -> usize {
-    if width == 0 { 1 } else { width.div_ceil(64) as usize }
 }
 
 /// Writes an unsigned number of `bit<width>` to `words`, the least significant first; words that are left over become 0.
@@ -105,9 +101,9 @@ pub fn decode_signed(bytes: &[u8], width: u32) -> Result<Vec<u64>, ValueError> {
 /// assert_eq!(&p4runtime::values::encode(&[0])[..], [0]);
 /// ```
 pub fn encode(words: &[u64]) -> Bytes {
-    let bytes: Vec<u8> = words.iter().rev().flat_map(|word| word.to_be_bytes()).collect();
-    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-    if zeros == bytes.len() { Bytes::from_static(&[0]) } else { Bytes::from(bytes).slice(zeros..) }
+    let mut bytes = Vec::new();
+    tables::push_bytes(words, &mut bytes);
+    bytes.into()
 }
 
 /// The shortest string for a number of `int<width>`, given as two's complement of `width` bits. Bits above `width` don't count.
