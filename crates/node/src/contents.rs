@@ -18,8 +18,8 @@ pub fn writes(state: &State) -> Result<impl Iterator<Item = WriteBatch> + '_, St
     Ok(batched(updates.chain(defaults(state))))
 }
 
-/// The same in batches.
-pub fn batched(mut updates: impl Iterator<Item = Update>) -> impl Iterator<Item = WriteBatch> {
+/// Updates in batches.
+fn batched(mut updates: impl Iterator<Item = Update>) -> impl Iterator<Item = WriteBatch> {
     std::iter::from_fn(move || {
         let batch: WriteBatch = updates.by_ref().take(BATCH).collect();
         (!batch.updates.is_empty()).then_some(batch)
@@ -85,12 +85,7 @@ fn entries<'a>(state: &'a State, fresh: &State, table: TableId) -> impl Iterator
 }
 
 fn packed(table: TableId, entry: &Entry) -> PackedEntry {
-    let mut packed = PackedEntry::new(table, entry.key(), entry.action()).with_priority(entry.priority());
-    packed.idle_timeout_ns = entry.idle_timeout_ns();
-    match (entry.meter(), entry.provenance(), entry.metadata()) {
-        (None, None, []) => packed,
-        (meter, provenance, metadata) => packed.with_rare(meter.copied(), provenance, metadata),
-    }
+    PackedEntry::new(table, entry.key(), entry.action()).with_attributes_of(entry)
 }
 
 fn defaults(state: &State) -> impl Iterator<Item = Update> + '_ {

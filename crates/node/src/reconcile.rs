@@ -107,12 +107,7 @@ impl<'a> Matching<'a> {
         let (to, moves, len) = self.tables.get(&table)?;
         let action = self.action(entry.action())?;
         let key = moved(entry.key(), moves, *len);
-        let mut packed = PackedEntry::new(*to, &key, action.packed()).with_priority(entry.priority());
-        packed.idle_timeout_ns = entry.idle_timeout_ns();
-        Some(match (entry.meter(), entry.provenance(), entry.metadata()) {
-            (None, None, []) => packed,
-            (meter, provenance, metadata) => packed.with_rare(meter.copied(), provenance, metadata),
-        })
+        Some(PackedEntry::new(*to, &key, action.packed()).with_attributes_of(entry))
     }
 
     /// The updates that bring over what fits of everything but entries and values of counters and registers.

@@ -109,6 +109,14 @@ impl PackedEntry {
         self
     }
 
+    /// The same with all that a kept entry has besides key and action: priority, idle time, meter, provenance, metadata.
+    #[must_use]
+    pub fn with_attributes_of(mut self, entry: &Entry) -> PackedEntry {
+        (self.priority, self.idle_timeout_ns) = (entry.priority(), entry.idle_timeout_ns());
+        self.set_rare(entry.meter().copied(), entry.provenance(), entry.metadata());
+        self
+    }
+
     /// The words of the keys.
     pub fn key(&self) -> &[u64] {
         &self.words[..self.key_len as usize]
