@@ -109,7 +109,7 @@ impl Node {
     fn restore(&self, mut store: Store) -> Result<(), StartError> {
         let mut inner = lock(&self.inner);
         let forwarding = |kept: KeptConfig| {
-            let pipeline = self.verify(&kept.device_config)?;
+            let pipeline = parse(&kept.device_config)?;
             let (p4info, device_config) = (kept.p4info.into(), kept.device_config.into());
             Ok(Forwarding { pipeline, p4info, device_config, cookie: kept.cookie })
         };
@@ -280,6 +280,22 @@ fn give(sink: &RwLock<Option<EventSink>>, event: Event) -> bool {
     sink.as_ref().is_some_and(|sink| sink(event))
 }
 
+/// The pipeline of a device config, verified; whether an engine can run it is not looked at.
+fn parse(device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
+    let form = "write it with `terrace compile PROGRAM.p4`";
+    let text = std::str::from_utf8(device_config)
+        .map_err(|_| Refusal::invalid(format!("the device config is not a pipeline in text form; {form}")))?;
+    let pipeline = ir::text::parse(text).map_err(|errors| {
+        let first = errors.first().map(ToString::to_string).unwrap_or_default();
+        Refusal::invalid(format!("the device config is no pipeline: {first}; {form}"))
+    })?;
+    if let Err(errors) = ir::verify::verify(&pipeline) {
+        let first = errors.first().map(ToString::to_string).unwrap_or_default();
+        return Err(Refusal::invalid(format!("the device config contradicts itself: {first}; {form}")));
+    }
+    Ok(Arc::new(pipeline))
+}
+
 fn nothing_runs() -> Refusal {
     Refusal::new(Code::FailedPrecondition, "no pipeline runs on this device; set one with SetForwardingPipelineConfig")
 }
@@ -298,18 +314,7 @@ impl Device for Node {
     }
 
     fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
-        let form = "write it with `terrace compile PROGRAM.p4`";
-        let text = std::str::from_utf8(device_config)
-            .map_err(|_| Refusal::invalid(format!("the device config is not a pipeline in text form; {form}")))?;
-        let pipeline = ir::text::parse(text).map_err(|errors| {
-            let first = errors.first().map(ToString::to_string).unwrap_or_default();
-            Refusal::invalid(format!("the device config is no pipeline: {first}; {form}"))
-        })?;
-        if let Err(errors) = ir::verify::verify(&pipeline) {
-            let first = errors.first().map(ToString::to_string).unwrap_or_default();
-            return Err(Refusal::invalid(format!("the device config contradicts itself: {first}; {form}")));
-        }
-        let pipeline = Arc::new(pipeline);
+        let pipeline = parse(device_config)?;
         self.load(&pipeline)?;
         Ok(pipeline)
     }

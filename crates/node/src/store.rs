@@ -5,9 +5,7 @@
 //! broken off at any moment.
 
 use crate::record::{self, RecordError};
-use redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableHandle,
-};
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tables::WriteBatch;
@@ -331,24 +329,6 @@ impl Store {
     /// How many updates the log has.
     pub fn updates(&self) -> u64 {
         self.updates
-    }
-
-    /// Bytes of the file.
-    pub fn bytes(&self) -> u64 {
-        std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len())
-    }
-
-    /// Batches in the log.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn batches(&self) -> Result<u64, StoreError> {
-        let name = log_name(self.generation);
-        let count = || -> Outcome<u64> {
-            let read = self.database.begin_read().map_err(boxed)?;
-            read.open_table(log(&name)).map_err(boxed)?.len().map_err(boxed)
-        };
-        count().map_err(|source| self.database_error(source))
     }
 
     /// Begins a new log, which [`Store::rewrite`] fills with what the present one amounts to at this moment.
