@@ -12,7 +12,7 @@ use ir::{ExternKind, HashAlgorithm, Loc, Pipeline, TableId};
 impl<const T: bool> Machine<'_, T> {
     /// Looks up, notes the hit, and moves the action's data to where its body expects them. A miss is green to a direct meter.
     pub(crate) fn apply(&mut self, frame: &mut Frame, site: &ApplySite, loc: Loc) -> Pc {
-        let slot = self.memory.tables[site.table].lookup(&frame.slots, &site.keys);
+        let slot = self.memory.lookup(site.table, &frame.slots, &site.keys);
         let target = match slot {
             Some(slot) => self.memory.tables[site.table].slots[slot as usize].target,
             None => self.memory.tables[site.table].default,
@@ -26,6 +26,11 @@ impl<const T: bool> Machine<'_, T> {
             self.hit(frame, site.table, slot);
         } else {
             frame.colours[site.table] = Colour::Green as u8;
+        }
+        if let Some(applied) = self.memory.tables[site.table].applied.get_mut(arm as usize) {
+            let counter = &mut applied[usize::from(slot.is_some())];
+            counter.packets = counter.packets.wrapping_add(1);
+            counter.bytes = counter.bytes.wrapping_add(u64::from(frame.ingress_length));
         }
         let place = site.arms[arm as usize];
         let memory = &*self.memory;
@@ -57,16 +62,18 @@ impl<const T: bool> Machine<'_, T> {
         target: Target,
     ) -> (Option<u32>, u32, Option<u32>) {
         let table = &self.memory.tables[site.table];
-        let Some(members) = self.memory.members(self.pipeline, site.table) else { return (None, 0, None) };
+        if !self.memory.has_profile(self.pipeline, site.table) {
+            return (None, 0, None);
+        }
         let member = match target {
             Target::Member(member) => Some(member),
-            Target::Group(group) => members.groups.get(&group).filter(|places| !places.is_empty()).map(|places| {
-                let hash = self.selector_hash(frame, site);
-                places[(hash % places.len() as u64) as usize]
-            }),
+            Target::Group(group) => {
+                self.memory.pick(self.pipeline, site.table, group, || self.selector_hash(frame, site))
+            }
             Target::Arm(_) => None,
         };
-        let action = member.and_then(|member| Some((member, members.actions.get(&member)?)));
+        let action =
+            member.and_then(|member| Some((member, self.memory.member_action(self.pipeline, site.table, member)?)));
         let Some((member, action)) = action else {
             return match table.default {
                 Target::Arm(arm) => (None, arm, None),

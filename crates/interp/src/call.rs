@@ -113,6 +113,9 @@ impl<const T: bool> Machine<'_, T> {
         let index = u64::try_from(scalar(frame, call, 0)).unwrap_or(u64::MAX);
         let Some(object) = call.object else { return };
         let place = object.0 as usize;
+        if matches!(call.func, ExternFn::RegisterRead | ExternFn::RegisterWrite) {
+            self.memory.fetch(place, index);
+        }
         let size = match (call.args.get(1), call.func) {
             (Some(CallArg::Value(reg)), ExternFn::CounterCount | ExternFn::DirectCounterCount) => frame.words(*reg)[0],
             _ => u64::from(frame.ingress_length),

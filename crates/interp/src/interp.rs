@@ -11,7 +11,7 @@ use crate::program::{CallArg, Program};
 use crate::reasons;
 use crate::trace::Trace;
 use crate::wire::BitBuffer;
-use ir::{Arch, Entity, ExternFn, ExternId, Pipeline, TableId};
+use ir::{ActionId, Arch, Entity, ExternFn, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::ReasonTable;
 use std::collections::VecDeque;
@@ -39,7 +39,12 @@ impl Interp {
         let state = State::new(pipeline.clone())?;
         let mut memory = Memory::new(&pipeline, state, config.seed);
         restart_by_call(&program, &mut memory);
-        Ok(Interp {
+        Ok(Interp::with(pipeline, program, memory, config))
+    }
+
+    /// An engine of these parts, which belong together.
+    pub(crate) fn with(pipeline: Arc<Pipeline>, program: Program, memory: Memory, config: Config) -> Interp {
+        Interp {
             reasons: reasons::table(&pipeline),
             pipeline,
             program: Arc::new(program),
@@ -50,7 +55,7 @@ impl Interp {
             bits: BitBuffer::default(),
             scratch: Outputs::new(),
             idle: Vec::new(),
-        })
+        }
     }
 
     /// The pipeline that runs.
@@ -193,6 +198,13 @@ impl Interp {
     /// The time in nanoseconds since the idle time of an entry began, as of the last packet or [`Interp::advance_time`].
     pub fn idle_for(&self, id: &EntryId) -> Option<u64> {
         self.entry_slot(id).map(|slot| self.memory.now.saturating_sub(slot.active))
+    }
+
+    /// For each action of a table, in the order of its list: packets for which it was the default action of a miss, and those whose entry has it.
+    pub fn applied(&self, table: TableId) -> impl Iterator<Item = (ActionId, [CounterData; 2])> + '_ {
+        let listed = self.pipeline.tables.get(table).map(|table| table.actions.as_slice()).unwrap_or_default();
+        let counted = self.memory.tables.get(table.index()).map(|table| table.applied.as_slice()).unwrap_or_default();
+        listed.iter().map(|listed| listed.action).zip(counted.iter().copied())
     }
 
     /// As [`Interp::direct_counter`], of an entry that is in the table.

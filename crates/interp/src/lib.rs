@@ -6,6 +6,9 @@
 //! It shares no lookup code with `tables`, so that one can check the other: of that crate it uses what an entry is, the
 //! validation of writes, and the control plane's [`tables::State`].
 //!
+//! [`Explainer`] answers the same question for tables that another engine runs on: it takes a snapshot of the control plane's state and
+//! looks entries up there, so it costs nothing to make. It is not the oracle, which has lookups of its own, but is compared with it.
+//!
 //! Another engine need not write the externs again: [`host`] lends them.
 //!
 //! # Choices where specifications leave one
@@ -25,12 +28,15 @@
 
 mod algorithm;
 mod apply;
+mod array;
+mod asked_memory;
 mod call;
 mod config;
 mod crc;
 mod decode;
 mod engine;
 mod explain_call;
+mod explainer;
 mod frame;
 pub mod host;
 mod interp;
@@ -53,6 +59,7 @@ mod words;
 
 pub use config::Config;
 pub use decode::LoadError;
+pub use explainer::{Explainer, Registers};
 pub use interp::Interp;
 pub use memory::{DigestMessage, IdleEntry};
 pub use meter::{Colour, Meter};

@@ -1,5 +1,7 @@
 //! What lives longer than a packet: tables, counters, meters, registers, digests, groups and sessions.
 
+use crate::array::Array;
+use crate::explainer::Registers;
 use crate::lookup::Table;
 use crate::meter::{Colour, Meter};
 use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
@@ -8,78 +10,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use tables::{Action, Change, CloneSession, CounterData, Entry, MulticastGroup, State, words_for};
 
-/// Arrays of up to this many words are allocated as a whole, larger ones element by element when written.
-const DENSE: u64 = 1 << 23;
 /// The most digest messages and notifications that wait for the control plane.
 pub const MAX_WAITING: usize = 1 << 16;
-
-/// An array of elements of some words, all 0 or `initial` at first.
-#[derive(Clone, Debug)]
-pub struct Array {
-    stride: usize,
-    size: u64,
-    initial: Box<[u64]>,
-    dense: Vec<u64>,
-    sparse: HashMap<u64, Box<[u64]>>,
-}
-
-impl Array {
-    fn new(size: u64, initial: Box<[u64]>) -> Array {
-        let stride = initial.len();
-        let words = size.saturating_mul(stride as u64);
-        let zero = initial.iter().all(|word| *word == 0);
-        let dense = match words <= DENSE {
-            true if zero => vec![0; words as usize],
-            true => initial.repeat(size as usize),
-            false => Vec::new(),
-        };
-        Array { stride, size, initial, dense, sparse: HashMap::new() }
-    }
-
-    /// The words of an element; `None` beyond the end.
-    pub fn get(&self, index: u64) -> Option<&[u64]> {
-        if index >= self.size {
-            return None;
-        }
-        if self.dense.is_empty() {
-            return Some(self.sparse.get(&index).unwrap_or(&self.initial));
-        }
-        let first = index as usize * self.stride;
-        Some(&self.dense[first..first + self.stride])
-    }
-
-    /// The words of an element, to be written.
-    pub fn get_mut(&mut self, index: u64) -> Option<&mut [u64]> {
-        if index >= self.size {
-            return None;
-        }
-        if self.dense.is_empty() {
-            let initial = &self.initial;
-            return Some(self.sparse.entry(index).or_insert_with(|| initial.clone()));
-        }
-        let first = index as usize * self.stride;
-        Some(&mut self.dense[first..first + self.stride])
-    }
-
-    /// Gives all elements one value. What is allocated as a whole stays where it is in memory.
-    pub fn fill(&mut self, value: &[u64]) {
-        if self.dense.is_empty() {
-            *self = Array::new(self.size, value.into());
-        } else {
-            self.dense.chunks_exact_mut(self.stride.max(1)).for_each(|element| element.copy_from_slice(value));
-        }
-    }
-
-    /// All elements, one after the other, if they are allocated as a whole.
-    pub fn dense_mut(&mut self) -> Option<&mut [u64]> {
-        (!self.dense.is_empty()).then_some(&mut self.dense)
-    }
-
-    /// How many elements there are.
-    pub fn len(&self) -> u64 {
-        self.size
-    }
-}
 
 /// Of keys that only the control plane adds.
 type FastHash = foldhash::fast::RandomState;
@@ -146,7 +78,7 @@ pub struct Memory {
     /// Digest messages and notifications that were lost because too many waited.
     pub lost: u64,
     /// Deadlines of entries: time, table, slot, generation.
-    deadlines: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
+    pub(crate) deadlines: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
     /// State of the random numbers.
     pub random: u64,
     /// What `allocate_flow_id` gave last.
@@ -157,6 +89,8 @@ pub struct Memory {
     pub expire_times: BTreeMap<u8, u64>,
     /// Nanoseconds, as given with the last packet or `advance_time`.
     pub now: u64,
+    /// An explainer's: nothing is held of what `state` has, and registers are read here.
+    pub(crate) present: Option<Registers>,
 }
 
 impl Memory {
@@ -165,7 +99,7 @@ impl Memory {
         let set = |(id, _): (ir::ValueSetId, &ir::ValueSet)| (state.value_set_layout(id).clone(), Vec::new());
         let mut memory = Memory {
             tables: pipeline.tables.keys().map(|id| Table::new(pipeline, id)).collect(),
-            objects: pipeline.externs.values().map(|object| new_object(&object.kind)).collect(),
+            objects: pipeline.externs.values().map(|object| new_object(&object.kind, Array::new)).collect(),
             multicast: BTreeMap::new(),
             clones: BTreeMap::new(),
             value_sets: pipeline.value_sets.iter().map(set).collect(),
@@ -177,6 +111,7 @@ impl Memory {
             expire_times: state.expire_times().clone(),
             state,
             now: 0,
+            present: None,
         };
         for id in pipeline.tables.keys() {
             let entries: Vec<Entry> = memory.state.entries(id).cloned().collect();
@@ -189,7 +124,7 @@ impl Memory {
         memory
     }
 
-    fn set_default(&mut self, id: TableId) {
+    pub(crate) fn set_default(&mut self, id: TableId) {
         let table = &mut self.tables[id.index()];
         let (target, args) = table.target(self.state.default_action(id).packed());
         let args = args.into();
@@ -381,7 +316,7 @@ impl Memory {
 
     /// The arguments of a member's action, of the profile that a table uses.
     pub fn member_args(&self, pipeline: &Pipeline, table: usize, member: u32) -> &[u64] {
-        match self.members(pipeline, table).and_then(|members| members.actions.get(&member)) {
+        match self.member_action(pipeline, table, member) {
             Some(Action::Call(_, args)) => args,
             _ => &[],
         }
@@ -410,7 +345,12 @@ impl Memory {
             Some(ExternKind::Meter { unit: MeterUnit::Packets, .. }) => 1,
             _ => bytes,
         };
+        let config = self.present.as_ref().and_then(|_| self.state.meter(meter, index));
         match self.objects.get_mut(meter.index()) {
+            Some(Object::Meter(_, meters)) if let Some(config) = config => {
+                let meter = meters.entry(index).or_insert_with(|| Meter::new(*config, self.now));
+                meter.mark(size, before, self.now)
+            }
             Some(Object::Meter(_, meters)) => meters.get_mut(&index).map_or(before, |m| m.mark(size, before, self.now)),
             _ => before,
         }
@@ -475,9 +415,9 @@ impl Memory {
     }
 }
 
-fn new_object(kind: &ExternKind) -> Object {
+pub(crate) fn new_object(kind: &ExternKind, array: fn(u64, Box<[u64]>) -> Array) -> Object {
     match kind {
-        ExternKind::Counter { size, .. } => Object::Counter(Array::new(*size, Box::new([0, 0]))),
+        ExternKind::Counter { size, .. } => Object::Counter(array(*size, Box::new([0, 0]))),
         ExternKind::Meter { size, .. } => Object::Meter(*size, HashMap::default()),
         ExternKind::Register { size, elem, initial, .. } => {
             let mut words = Vec::new();
@@ -485,7 +425,7 @@ fn new_object(kind: &ExternKind) -> Object {
                 let value = initial.get(index).map(|c| c.bits.clone()).unwrap_or_default();
                 tables::push_words(&value, words_for(ty.width()), &mut words);
             }
-            Object::Register(Array::new(*size, words.into()), elem.clone())
+            Object::Register(array(*size, words.into()), elem.clone())
         }
         ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => Object::Members(Members::default()),
         _ => Object::None,

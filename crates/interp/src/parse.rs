@@ -70,7 +70,7 @@ impl<const T: bool> Machine<'_, T> {
             Op::PacketLength { d } => frame.slots[*d as usize] = frame.len as u64,
             Op::InValueSet { index } => {
                 let (d, set, keys) = &code.value_sets[*index as usize];
-                let (layout, members) = &self.memory.value_sets[*set];
+                let (layout, members) = self.memory.value_set(*set);
                 let found = members.iter().any(|m| member_matches(layout, m, |key| frame.words(keys[key])));
                 frame.slots[*d as usize] = u64::from(found);
                 if T {

@@ -100,12 +100,12 @@ impl<const T: bool> Pass<'_, T> {
                 continue;
             }
             let Some(CloneSession { replicas, multicast_group, packet_length, .. }) =
-                self.machine.memory.clones.get(&session).cloned()
+                self.machine.memory.clone_session(session).cloned()
             else {
                 self.machine.note_architecture(|| format!("no mirrored copy: there is no session {session}"));
                 continue;
             };
-            let group = multicast_group.and_then(|group| self.machine.memory.multicast.get(&group));
+            let group = multicast_group.and_then(|group| self.machine.memory.multicast_group(group));
             let members = group.map(|group| group.replicas.clone()).unwrap_or_default();
             let kept = std::mem::replace(&mut frame.cut, packet_length);
             for replica in replicas.iter().chain(&members) {

@@ -1,10 +1,10 @@
 //! What happened to a packet, step by step.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A named value. Text is decimal up to 16 bits, hexadecimal beyond; `true` and `false`; names of errors and of enumeration members.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NamedValue {
     /// Name of the key, field, parameter or variable.
     pub name: String,
@@ -13,7 +13,7 @@ pub struct NamedValue {
 }
 
 /// One thing that happened.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // the fields are what `Display` says of them
 pub enum Event {
@@ -48,7 +48,7 @@ pub enum Event {
 }
 
 /// The entry that was hit.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hit {
     /// Its keys, as the control plane wrote them.
     pub entry: String,
@@ -61,18 +61,18 @@ pub struct Hit {
 }
 
 /// An event with its place in the program.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Step {
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
     /// `file:line` of the program, if it comes from there.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
 
 /// All steps of one packet and its copies, in order.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Trace {
     /// The steps.
     pub steps: Vec<Step>,

@@ -136,7 +136,7 @@ impl<const T: bool> Pass<'_, T> {
     }
 
     fn session(&mut self, id: u32) -> Option<CloneSession> {
-        let session = self.machine.memory.clones.get(&id).cloned();
+        let session = self.machine.memory.clone_session(id).cloned();
         self.machine.note_architecture(|| match &session {
             Some(_) => format!("clone to session {id}"),
             None => format!("no clone: there is no session {id}"),
@@ -163,7 +163,7 @@ impl<const T: bool> Pass<'_, T> {
 
     /// Makes the copies of a group; how many there are.
     fn multicast(&mut self, frame: &Frame, group: u32) -> usize {
-        let replicas = self.machine.memory.multicast.get(&group).map(|g| g.replicas.clone()).unwrap_or_default();
+        let replicas = self.machine.memory.multicast_group(group).map(|g| g.replicas.clone()).unwrap_or_default();
         self.machine.note_architecture(|| match replicas.len() {
             0 => format!("multicast group {group} has no members"),
             count => format!("multicast group {group}: {count} copies"),

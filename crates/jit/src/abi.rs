@@ -141,6 +141,8 @@ pub struct Context {
     pub pending: *mut Pending,
     /// How many.
     pub pending_count: u64,
+    /// What the worker counts of itself: [`crate::tally::Places`].
+    pub tally: *mut [u64; 2],
     /// Arguments and results of calls.
     pub area: *mut u64,
     /// Bytes from frame to frame.

@@ -33,12 +33,6 @@ impl WorkerCounters {
         self.arrays.iter().map(one).collect()
     }
 
-    /// The indices below `end` of a counter's elements that have counted something.
-    pub fn counted(&self, object: usize, end: u64) -> Vec<u64> {
-        let Some(len) = self.array(object).map(|array| array.len() as u64) else { return Vec::new() };
-        (0..end.min(len)).filter(|index| self.get(object, *index).is_some_and(|value| value != [0, 0])).collect()
-    }
-
     fn array(&self, object: usize) -> Option<&[[u64; 2]]> {
         // SAFETY: the box itself never changes after it is made; of its words only whole ones are read (see `get`).
         self.arrays.get(object).map(|array| unsafe { &**array.get() })

@@ -2,11 +2,12 @@
 
 use crate::counters::WorkerCounters;
 use crate::program::Program;
+use crate::tally::{ActionTally, TableTally, Tallies, Tally, add_up};
 use crate::unsupported::Unsupported;
 use crate::worker::Worker;
 use interp::host::ExternHost;
 use interp::host::architecture::reason_table;
-use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError};
+use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError, Registers};
 use ir::{Entity, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Output, ReasonTable};
@@ -35,6 +36,8 @@ struct Shared {
     /// What is added to the sum over all workers: the control plane sets counters.
     offsets: Mutex<HashMap<(usize, u64), [u64; 2]>>,
     counters: Mutex<Vec<Arc<WorkerCounters>>>,
+    /// In the order in which workers were made; the first one is that of the engine which others were made from.
+    tallies: Mutex<Vec<Arc<Tally>>>,
 }
 
 /// How packets are run.
@@ -96,7 +99,8 @@ impl Jit {
         drop(host);
         let reader = live.reader();
         let counters = Mutex::new(vec![worker.counters.clone()]);
-        let shared = Shared { pipeline, program, live: Mutex::new(live), offsets: Mutex::default(), counters };
+        let tallies = Mutex::new(vec![worker.tally.clone()]);
+        let shared = Shared { pipeline, program, live: Mutex::new(live), offsets: Mutex::default(), counters, tallies };
         Way::Native { shared: Arc::new(shared), reader, worker }
     }
 
@@ -106,6 +110,7 @@ impl Jit {
             Way::Native { shared, .. } => {
                 let worker = Box::new(Worker::new(shared.program.clone()));
                 lock(&shared.counters).push(worker.counters.clone());
+                lock(&shared.tallies).push(worker.tally.clone());
                 let reader = lock(&shared.live).reader();
                 Way::Native { shared: shared.clone(), reader, worker }
             }
@@ -138,12 +143,49 @@ impl Jit {
         }
     }
 
-    /// Packets that this worker took through each stage: the stage's table (`None`: the beginning, or the deparser).
-    pub fn stages(&self) -> Vec<(Option<String>, u64)> {
-        let Way::Native { shared, worker, .. } = &self.way else { return Vec::new() };
-        let name = |table: ir::TableId| shared.pipeline.tables[table].preamble.name.clone();
-        let stages = shared.program.stages.iter().zip(&worker.passed);
-        stages.map(|(stage, packets)| (stage.table.map(name), *packets)).collect()
+    /// What went through each stage, table and action, over all workers.
+    pub fn tallies(&self) -> Tallies {
+        match &self.way {
+            Way::Native { shared, .. } => {
+                let workers = lock(&shared.tallies);
+                let program = &shared.program;
+                add_up(&self.pipeline, &program.places, &program.stages, workers.iter().map(Arc::as_ref))
+            }
+            Way::Handed { interp, .. } => {
+                let interp = lock(interp);
+                let at = |table: TableId| {
+                    let actions =
+                        interp.applied(table).map(|(action, [misses, hits])| ActionTally { action, hits, misses });
+                    TableTally { table, actions: actions.collect() }
+                };
+                Tallies { stages: Vec::new(), tables: self.pipeline.tables.keys().map(at).collect() }
+            }
+        }
+    }
+
+    /// How many writes the tables have seen: the version that packets see from their next batch on.
+    pub fn tables_version(&self) -> u64 {
+        self.with_state(State::version)
+    }
+
+    /// For each worker that was made from this engine, in that order: the version of the tables that it used for its last batch; `None` while it
+    /// rests, or if the interpreter runs its packets.
+    pub fn worker_versions(&self) -> Vec<Option<u64>> {
+        match &self.way {
+            Way::Native { shared, .. } => lock(&shared.tallies).iter().skip(1).map(|tally| tally.version()).collect(),
+            Way::Handed { .. } => Vec::new(),
+        }
+    }
+
+    /// Bytes of memory that a table takes: its lookups (two copies, if native code runs) and its entries.
+    pub fn table_memory(&self, table: TableId) -> usize {
+        match &self.way {
+            Way::Native { shared, .. } => {
+                let live = lock(&shared.live);
+                live.table_memory(table) + live.state().table_memory(table)
+            }
+            Way::Handed { interp, .. } => lock(interp).state().table_memory(table),
+        }
     }
 
     /// Applies a batch as a whole: packets of the next batch see it, on all workers. If one update is refused, nothing has changed.
@@ -235,19 +277,14 @@ impl Jit {
 
     /// The elements of an indexed counter that have counted packets, below `end`: index and value, over all workers.
     pub fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
-        let value = |index| Some((index, self.counter(counter, index).filter(|value| value.packets != 0)?));
         match &self.way {
             Way::Native { shared, .. } if shared.program.counters.get(counter.index()).is_some_and(Option::is_some) => {
-                let mut indices: Vec<u64> =
-                    lock(&shared.counters).iter().flat_map(|w| w.counted(counter.index(), end)).collect();
-                indices.extend(
-                    lock(&shared.offsets).keys().filter(|(o, i)| *o == counter.index() && *i < end).map(|(_, i)| *i),
-                );
-                indices.sort_unstable();
-                indices.dedup();
-                indices.into_iter().filter_map(value).collect()
+                shared.counted(counter, end)
             }
-            _ => (0..end).filter_map(value).collect(),
+            _ => {
+                let value = |index| Some((index, self.counter(counter, index).filter(|value| value.packets != 0)?));
+                (0..end).filter_map(value).collect()
+            }
         }
     }
 
@@ -269,6 +306,20 @@ impl Jit {
         match &self.way {
             Way::Native { shared, .. } => lock(&shared.program.runtime.host).register(register, index),
             Way::Handed { interp, .. } => lock(interp).register(register, index),
+        }
+    }
+
+    /// The registers, for an explainer: it reads them as they are when it asks.
+    pub fn registers(&self) -> Registers {
+        match &self.way {
+            Way::Native { shared, .. } => {
+                let shared = shared.clone();
+                Registers::new(move |register, index| lock(&shared.program.runtime.host).register(register, index))
+            }
+            Way::Handed { interp, .. } => {
+                let interp = interp.clone();
+                Registers::new(move |register, index| lock(&interp).register(register, index))
+            }
         }
     }
 
@@ -327,8 +378,9 @@ impl Jit {
 
     /// Lets go of the tables: before the thread sleeps for long.
     pub fn park(&mut self) {
-        if let Way::Native { reader, .. } = &mut self.way {
+        if let Way::Native { reader, worker, .. } = &mut self.way {
             reader.park();
+            worker.tally.rests();
         }
     }
 }
@@ -435,6 +487,28 @@ impl Shared {
         }
     }
 
+    /// The elements of a counter that is counted in place, in one pass: there may be a million of them.
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+        let object = counter.index();
+        let mut sums: BTreeMap<u64, [u64; 2]> = lock(&self.offsets)
+            .iter()
+            .filter(|((of, index), _)| *of == object && *index < end)
+            .map(|((_, index), offset)| (*index, *offset))
+            .collect();
+        let mut all = Vec::new();
+        let workers = lock(&self.counters);
+        for index in 0..end.min(self.program.counters[object].unwrap_or(0)) {
+            let mut sum = if sums.is_empty() { [0, 0] } else { sums.remove(&index).unwrap_or_default() };
+            for own in workers.iter().filter_map(|worker| worker.get(object, index)) {
+                sum = [sum[0].wrapping_add(own[0]), sum[1].wrapping_add(own[1])];
+            }
+            if sum[0] != 0 {
+                all.push((index, CounterData { packets: sum[0], bytes: sum[1] }));
+            }
+        }
+        all
+    }
+
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
         if self.program.counters.get(counter.index())?.is_none() {
             return lock(&self.program.runtime.host).counter(counter, index);
@@ -466,9 +540,9 @@ impl Engine for Jit {
 
     fn tick(&mut self, now: u64, out: &mut Output) {
         match &mut self.way {
-            Way::Native { shared, reader, .. } => {
+            Way::Native { shared, reader, worker } => {
                 // Whoever is idle must not keep the writer from the copy that it held last.
-                reader.enter();
+                worker.tally.entered(reader.enter().version());
                 lock(&shared.program.runtime.host).advance(now);
             }
             Way::Handed { interp, .. } => lock(interp).tick(now, out),

@@ -12,6 +12,7 @@
 //! | from a plan to native code | `code/` |
 //! | where the order of packets shows | `order.rs` |
 //! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs` |
+//! | what it counts of itself: stages, tables, actions | `tally.rs` |
 //! | what native code calls back for | `runtime.rs` |
 //! | the engine | [`Jit`] |
 //!
@@ -32,9 +33,11 @@ mod order;
 mod plan;
 mod program;
 mod runtime;
+mod tally;
 mod unsupported;
 mod verdict;
 mod worker;
 
 pub use engine::{Jit, JitError};
+pub use tally::{ActionTally, StageTally, TableTally, Tallies};
 pub use unsupported::Unsupported;

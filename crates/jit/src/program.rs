@@ -6,6 +6,7 @@ use crate::order::Order;
 use crate::plan::stages::Start;
 use crate::plan::{Plan, has_loop, reason_vars};
 use crate::runtime::{Runtime, helpers};
+use crate::tally::Places;
 use crate::unsupported::Unsupported;
 use interp::Config;
 use interp::host::architecture::pna::CPU_PORT;
@@ -34,6 +35,8 @@ pub struct Program {
     pub stages: Vec<StageInfo>,
     /// For each extern object that is counted in place, how many elements.
     pub counters: Vec<Option<u64>>,
+    /// Where workers count what they do.
+    pub places: Places,
     /// Counts that one packet can make at most.
     pub counts: usize,
     /// Where the order of packets shows.
@@ -97,6 +100,7 @@ impl Program {
             helpers: helpers(),
             call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
             counters: counters.collect(),
+            places: Places::new(&pipeline, &plan.stages),
             notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
             state_limit: parser_limit(&pipeline, &config),
             keeps_packet_state: calls(&pipeline, |func| {
@@ -114,7 +118,7 @@ impl Program {
         let order = Order::new(&pipeline, plan.stages.len(), &call_sites, &compiling.told.take());
         let clock = !call_sites.is_empty() || compiling.notes_hits.contains(&true) || reads_time(&pipeline);
         let sites = register(&pipeline, &mut host, &call_sites)?;
-        let counters = compiling.counters.clone();
+        let (counters, places) = (compiling.counters.clone(), compiling.places.clone());
         let longest_header = plan.headers.most.iter().copied().max().unwrap_or(0) as usize;
         let words = |set: &ir::ValueSet| set.keys.iter().map(|key| tables::words_for(key.ty.width())).collect();
         let value_sets = pipeline.value_sets.values().map(words).collect();
@@ -138,6 +142,7 @@ impl Program {
             emitted,
             stages,
             counters,
+            places,
             counts,
             order,
             longest_header,

@@ -5,6 +5,7 @@ use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Context, Counters, Head,
 use crate::counters::WorkerCounters;
 use crate::plan::stages::Start;
 use crate::program::Program;
+use crate::tally::{Tally, ticks};
 use crate::verdict;
 use ir::Entity;
 use packet::{Output, Packet, PacketRef, PortId};
@@ -25,6 +26,8 @@ pub struct Worker {
     program: Arc<Program>,
     /// What it counts in place.
     pub counters: Arc<WorkerCounters>,
+    /// What it counts of itself.
+    pub tally: Arc<Tally>,
     context: Context,
     frames: Vec<Line>,
     queues: Vec<Queue>,
@@ -43,19 +46,25 @@ pub struct Worker {
     scratch: Vec<u8>,
     /// The latest time that a packet brought.
     clock: Clock,
-    /// For each stage, packets that were at it.
-    pub passed: Vec<u64>,
 }
 
 // SAFETY: the pointers are to memory that the worker owns, to the program and the counters that it shares with others by `Arc`,
 // and, while `run` runs, to packets and lookups that it is lent.
 unsafe impl Send for Worker {}
 
+impl Drop for Worker {
+    /// What it has counted stays; it is behind nobody any more.
+    fn drop(&mut self) {
+        self.tally.rests();
+    }
+}
+
 impl Worker {
     /// A worker for a program.
     pub fn new(program: Arc<Program>) -> Worker {
         let counters = Arc::new(WorkerCounters::new(&program.counters));
         let stages = program.stages.len();
+        let tally = Arc::new(Tally::new(&program.places, stages));
         let frames = vec![Line([0; 8]); CHUNK * program.stride as usize / 64];
         let longest = program.longest_header.div_ceil(8) + 8;
         let mut worker = Worker {
@@ -68,6 +77,7 @@ impl Worker {
                 counters: null(),
                 pending: null_mut(),
                 pending_count: 0,
+                tally: null_mut(),
                 area: null_mut(),
                 stride: program.stride as usize,
                 lookups: null(),
@@ -88,8 +98,8 @@ impl Worker {
             sink: vec![0; longest],
             scratch: Vec::new(),
             clock: Clock::default(),
-            passed: vec![0; stages],
             counters,
+            tally,
             program,
         };
         for stage in 0..stages {
@@ -117,9 +127,11 @@ impl Worker {
         self.context.defaults = self.defaults.as_ptr();
         self.context.counters = self.arrays.as_ptr();
         self.context.pending = self.pending.as_mut_ptr();
+        self.context.tally = self.tally.first();
         self.context.area = self.area.as_mut_ptr();
         self.context.lookups = lookups;
         self.context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
+        self.tally.entered(lookups.version());
         let (mut rest, mut first) = (packets, first);
         while !rest.is_empty() {
             let size = together(&program, rest);
@@ -148,6 +160,7 @@ impl Worker {
 
     fn chunk(&mut self, program: &Program, packets: &mut [Packet], lookups: &Lookups) {
         let count = packets.len();
+        let mut began = ticks();
         self.begin(program, packets);
         for (index, stage) in program.stages.iter().enumerate() {
             let begin = stage.start == Start::Begin;
@@ -155,7 +168,6 @@ impl Worker {
             if waiting == 0 {
                 continue;
             }
-            self.passed[index] += waiting as u64;
             self.queues[index].count = 0;
             if program.order.stages[index] && !begin {
                 self.sort(index, stage.words, waiting);
@@ -173,6 +185,9 @@ impl Worker {
             // frames that `begin` has made, results what this copy of the lookups gave.
             unsafe { program.native.stages()[index](&mut self.context, items, waiting as u64, self.results.as_ptr()) };
             self.fetch_counters(counted);
+            let ended = ticks();
+            self.tally.passed(index, waiting as u64, ended.wrapping_sub(began));
+            began = ended;
         }
         self.count();
     }

@@ -20,6 +20,12 @@ impl Counter {
         self.bytes += len as u64;
     }
 
+    /// What was counted since `earlier`, which is of the same counter.
+    pub fn since(self, earlier: Counter) -> Counter {
+        let (packets, bytes) = (self.packets.saturating_sub(earlier.packets), self.bytes.saturating_sub(earlier.bytes));
+        Counter { packets, bytes }
+    }
+
     /// Whether nothing was counted.
     pub fn is_zero(&self) -> bool {
         self.packets == 0
@@ -52,6 +58,20 @@ impl DropCounters {
         if packets > 0 {
             self.slot(reason.into()).packets += packets;
         }
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn add_counter(&mut self, reason: impl Into<DropReason>, counter: Counter) {
+        if counter != Counter::default() {
+            *self.slot(reason.into()) += counter;
+        }
+    }
+
+    /// What was counted since `earlier`, which is of the same counters.
+    pub fn since(&self, earlier: &DropCounters) -> DropCounters {
+        let mut since = DropCounters::default();
+        self.iter().for_each(|(reason, counter)| since.add_counter(reason, counter.since(earlier.get(reason))));
+        since
     }
 
     /// What was counted for `reason`.
@@ -110,6 +130,19 @@ pub struct PortCounters {
     pub copied: Counter,
     /// Lost at the port, either way.
     pub drops: DropCounters,
+}
+
+impl PortCounters {
+    /// What was counted since `earlier`, which is of the same port.
+    pub fn since(&self, earlier: &PortCounters) -> PortCounters {
+        PortCounters {
+            received: self.received.since(earlier.received),
+            sent: self.sent.since(earlier.sent),
+            linearised: self.linearised.since(earlier.linearised),
+            copied: self.copied.since(earlier.copied),
+            drops: self.drops.since(&earlier.drops),
+        }
+    }
 }
 
 impl AddAssign<&PortCounters> for PortCounters {

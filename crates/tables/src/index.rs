@@ -53,6 +53,11 @@ impl Index {
         self.len
     }
 
+    /// Bytes of memory of the index alone.
+    pub fn memory_bytes(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.allocation_size() + size_of::<HashTable<Entry>>()).sum()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.pieces.iter().flat_map(|piece| piece.iter())
     }

@@ -180,6 +180,12 @@ impl Entry {
         ThinArc::strong_count(&self.0)
     }
 
+    /// Bytes of memory that it takes, without what few entries have.
+    pub fn memory_bytes(&self) -> usize {
+        // The count, the number of words, and what is there.
+        2 * size_of::<usize>() + size_of::<Head>() + size_of_val(&self.0.slice)
+    }
+
     /// Asks for its memory.
     #[inline]
     pub(crate) fn expect(&self) {

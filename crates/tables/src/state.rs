@@ -10,7 +10,7 @@ use crate::packed::PackedEntry;
 use crate::packer::EntryPacker;
 use crate::profile::Profile;
 use crate::{text, validate};
-use ir::{ExternId, ExternKind, MatchKind, Pipeline, TableId, ValueSetId};
+use ir::{Entity, ExternId, ExternKind, MatchKind, Pipeline, TableId, ValueSetId};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -32,6 +32,8 @@ impl From<EntryError> for StateError {
 pub(crate) struct TableState {
     pub entries: Index,
     pub default: Action,
+    /// The most entries that there ever were.
+    pub most: usize,
     /// How many entries have each prefix length of the (first) lpm key.
     pub prefix_lens: BTreeMap<u32, usize>,
     /// All entries, strongest first; made on demand.
@@ -48,7 +50,7 @@ pub(crate) enum NoRoom {
 
 impl TableState {
     fn new(default: Action) -> TableState {
-        TableState { entries: Index::new(), default, prefix_lens: BTreeMap::new(), ranked: OnceLock::new() }
+        TableState { entries: Index::new(), default, most: 0, prefix_lens: BTreeMap::new(), ranked: OnceLock::new() }
     }
 
     pub fn find(&self, key: &[u64], priority: i32) -> Option<&Entry> {
@@ -80,6 +82,7 @@ impl TableState {
         }
         let entry = self.entries.insert(place, key, priority, make).ok_or(NoRoom::Duplicate)?.clone();
         self.ranked.take();
+        self.most = self.most.max(self.entries.len());
         if let Some(len) = prefix_len(layout, key) {
             *self.prefix_lens.entry(len).or_default() += 1;
         }
@@ -232,6 +235,22 @@ impl State {
         self.tables.get(table.0 as usize).map_or(0, |t| t.entries.len())
     }
 
+    /// The most entries that a table has had since the program was loaded.
+    pub fn entry_high_water(&self, table: TableId) -> usize {
+        self.tables.get(table.index()).map_or(0, |table| table.most)
+    }
+
+    /// Bytes of memory that the entries of a table take, about: the lookups of an engine come on top, and what few entries have (metadata, meters).
+    pub fn table_memory(&self, table: TableId) -> usize {
+        let Some(table) = self.tables.get(table.index()) else { return 0 };
+        // Entries of one table differ by little.
+        let (mut some, mut bytes) = (0, 0);
+        for entry in table.entries.iter().take(64) {
+            (some, bytes) = (some + 1, bytes + entry.memory_bytes());
+        }
+        table.entries.memory_bytes() + bytes * table.entries.len() / some.max(1)
+    }
+
     /// The default action of a table. `table` must be the pipeline's.
     pub fn default_action(&self, table: TableId) -> &Action {
         &self.tables[table.0 as usize].default
@@ -240,6 +259,11 @@ impl State {
     /// The entry with that packed key and priority.
     pub fn find(&self, table: TableId, key: &[u64], priority: i32) -> Option<&Entry> {
         self.tables.get(table.0 as usize)?.find(key, priority)
+    }
+
+    /// The prefix lengths that the entries of a table with an lpm key have (with several: of the first one), longest first.
+    pub fn prefix_lens(&self, table: TableId) -> impl Iterator<Item = u32> + '_ {
+        self.tables.get(table.0 as usize).into_iter().flat_map(|t| t.prefix_lens.keys().rev().copied())
     }
 
     /// Members and groups of a profile or selector.

@@ -16,7 +16,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("p4runtime", &["ir", "tables"]),
     ("node", &["ir", "packet", "tables", "interp", "jit", "io", "p4runtime"]),
     ("region", &["ir", "tables"]),
-    ("terrace", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "region"]),
+    ("terrace", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "node", "region"]),
     ("testkit", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "region", "terrace"]),
     ("bench", &["ir", "packet", "tables", "interp", "jit", "io"]),
     ("xtask", &["ir", "p4", "packet", "tables", "interp", "terrace"]),

@@ -1,5 +1,6 @@
 //! Tables as the engine keeps them: std maps and linear scans, on purpose nothing of the crate `tables`.
 
+mod asked;
 mod exact;
 mod prefix;
 mod scan;
@@ -7,12 +8,13 @@ mod shape;
 
 use crate::meter::Meter;
 use crate::program::Reg;
+use asked::Asked;
 use exact::WordMap;
 use ir::{Arch, Entity, MatchKind, Pipeline, TableId};
 use prefix::Prefixes;
 use scan::Scan;
 use shape::Shape;
-use tables::{CounterData, Entry, KeyLayout, PackedAction, PackedKey};
+use tables::{CounterData, Entry, KeyLayout, PackedAction, PackedKey, State};
 
 /// What is done on a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +99,8 @@ enum Strategy {
     Exact(WordMap),
     Prefixes(Prefixes),
     Scan(Scan),
+    /// An explainer's: no entry is held but those that packets have hit.
+    Asked(Asked),
 }
 
 /// A table.
@@ -118,6 +122,8 @@ pub struct Table {
     pub default: Target,
     /// Its arguments.
     pub default_args: Box<[u64]>,
+    /// For each action of the table's list: packets without a hit, packets with one.
+    pub applied: Vec<[CounterData; 2]>,
     /// The last key that was looked up.
     pub key: Vec<u64>,
     /// Whether a hit restarts the idle time.
@@ -168,6 +174,7 @@ impl Table {
             args: Vec::new(),
             stride,
             positions,
+            applied: vec![[CounterData::default(); 2]; declared.actions.len()],
             default: Target::Arm(0),
             default_args: Box::default(),
             restart_on_hit: true,
@@ -175,6 +182,37 @@ impl Table {
             meter_on_hit: v1model && declared.direct_meter.is_some(),
             auto_delete: property("pna_idle_timeout", "AUTO_DELETE")
                 || property("idle_timeout_with_auto_delete", "true"),
+        }
+    }
+
+    /// A table that holds no entries: [`Table::ask`] looks them up in the control plane's state.
+    pub fn asking(pipeline: &Pipeline, id: TableId) -> Table {
+        let table = Table::new(pipeline, id);
+        let strategy = match table.shape.places.is_empty() {
+            true => Strategy::Never,
+            false => Strategy::Asked(Asked::new(&table.shape, &table.layout)),
+        };
+        Table { strategy, ..table }
+    }
+
+    /// Forgets the entries that [`Table::ask`] has found.
+    pub fn forget(&mut self) {
+        if let Strategy::Asked(asked) = &mut self.strategy {
+            asked.forget();
+        }
+        self.slots.clear();
+        self.args.clear();
+        self.free.clear();
+    }
+
+    /// As [`Table::lookup`], among the entries of `state`, of which `id` is this table.
+    pub fn ask(&mut self, state: &State, id: TableId, slots: &[u64], keys: &[Reg], now: u64) -> Option<u32> {
+        let Strategy::Asked(asked) = &self.strategy else { return None };
+        self.shape.pack(slots, keys, &mut self.key);
+        let entry = asked.find(state, id, &self.shape, &self.layout, &self.key)?;
+        match self.find(entry) {
+            Some(number) => Some(number),
+            None => Some(self.insert(entry, CounterData::default(), now)),
         }
     }
 
@@ -189,6 +227,7 @@ impl Table {
             Strategy::Exact(map) => map.get(&self.key),
             Strategy::Prefixes(prefixes) => prefixes.get(&self.key),
             Strategy::Scan(scan) => scan.get(&self.key),
+            Strategy::Asked(_) => None,
         }
     }
 
@@ -229,6 +268,7 @@ impl Table {
             }
             Strategy::Prefixes(prefixes) => prefixes.insert(&self.shape, &self.layout, entry, number),
             Strategy::Scan(scan) => scan.insert(&self.shape, &self.layout, entry, number),
+            Strategy::Asked(asked) => asked.insert(entry, number),
         }
         number
     }
@@ -262,6 +302,7 @@ impl Table {
             Strategy::Exact(map) => map.remove(&self.shape.pack_entry(&self.layout, entry)),
             Strategy::Prefixes(prefixes) => prefixes.remove(&self.shape, &self.layout, entry),
             Strategy::Scan(scan) => scan.remove(entry),
+            Strategy::Asked(asked) => asked.remove(entry),
         }?;
         self.slots[number as usize].end();
         self.free.push(number);
@@ -275,6 +316,7 @@ impl Table {
             Strategy::Exact(map) => map.get(&self.shape.pack_entry(&self.layout, entry)),
             Strategy::Prefixes(prefixes) => prefixes.find(&self.shape, &self.layout, entry),
             Strategy::Scan(scan) => scan.find(entry),
+            Strategy::Asked(asked) => asked.number(entry),
         }
     }
 
@@ -287,14 +329,6 @@ impl Table {
 
     /// The key that was looked up last, in the form of an entry of a table whose keys are all exact.
     pub fn missed_key(&self) -> PackedKey {
-        let mut key = PackedKey::from_elem(0, self.layout.len);
-        for place in &self.shape.places {
-            let offset = self.layout.fields[place.field].offset;
-            for index in 0..place.words {
-                let word = self.key[place.word + index] >> place.shift;
-                key[offset + index] = if place.words == 1 { word & crate::words::mask64(place.width) } else { word };
-            }
-        }
-        key
+        self.shape.unpack(&self.layout, &self.key)
     }
 }

@@ -133,7 +133,7 @@ impl Scan {
 }
 
 /// Whether `a <= b` in the order of the key's type; most significant word last.
-fn ordered(place: &Place, a: &[u64], b: &[u64]) -> bool {
+pub fn ordered(place: &Place, a: &[u64], b: &[u64]) -> bool {
     let flip = if place.signed && place.width > 0 { 1 << ((place.width - 1) % 64) } else { 0 };
     for index in (0..a.len()).rev() {
         let sign = if index + 1 == a.len() { flip } else { 0 };

@@ -3,7 +3,7 @@
 
 use crate::program::Reg;
 use ir::{Key, MatchKind};
-use tables::{Entry, KeyField, KeyLayout, words_for};
+use tables::{Entry, KeyField, KeyLayout, PackedKey, words_for};
 
 /// Where a key goes.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +95,19 @@ impl Shape {
                 out[place.word..place.word + place.words].copy_from_slice(&slots[slot..slot + place.words]);
             }
         }
+    }
+
+    /// A packet's key in the form of an entry's: of each key the value, the words behind it 0.
+    pub fn unpack(&self, layout: &KeyLayout, words: &[u64]) -> PackedKey {
+        let mut key = PackedKey::from_elem(0, layout.len);
+        for place in &self.places {
+            let offset = layout.fields[place.field].offset;
+            for index in 0..place.words {
+                let word = words[place.word + index] >> place.shift;
+                key[offset + index] = if place.words == 1 { word & crate::words::mask64(place.width) } else { word };
+            }
+        }
+        key
     }
 
     /// The words of an entry's values (of ranges: of the lower bounds).

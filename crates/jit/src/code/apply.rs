@@ -1,11 +1,11 @@
 //! Table applications: the keys in front, the choice of the action behind.
 
-use crate::abi::{AUX_BYTES, Context, Queue};
+use crate::abi::{AUX_BYTES, Context, Head, Queue};
 use crate::code::stage::{StageCode, steady, trusted};
 use crate::code::value::Regs;
 use crate::plan::cells::Cell;
 use crate::plan::flow::{Node, Step};
-use crate::plan::stages::Start;
+use crate::plan::stages::{Start, is_cut};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::types::I64;
@@ -127,6 +127,7 @@ impl StageCode<'_, '_> {
 
     fn enter_action(&mut self, table: TableId, position: usize, arm: Option<&Arm>, hit: cl::Value, value: cl::Value) {
         let Some(arm) = arm else { return self.give_up(EngineReason::EngineFault) };
+        self.count_action(table, position, hit);
         let shape = &self.c.shapes[table.index()];
         let params = &self.body_of(self.control).blocks[arm.block].params;
         self.set_value(params[0], &[hit]);
@@ -138,6 +139,26 @@ impl StageCode<'_, '_> {
         match self.c.plan.flow.block(self.control, arm.block) {
             Some(node) => self.go(node),
             None => self.give_up(EngineReason::EngineFault),
+        }
+    }
+
+    /// Counts the action for whoever asks what the program does with its traffic.
+    fn count_action(&mut self, table: TableId, position: usize, hit: cl::Value) {
+        let stage = is_cut(self.c.pipeline, table).then(|| self.c.stage.get());
+        let cell = self.c.places.cell(stage, table, position);
+        let tally = self.of_context(offset_of!(Context, tally));
+        let hit = self.b.ins().uextend(I64, hit);
+        let hit = self.b.ins().ishl_imm_u(hit, 4);
+        let at = self.b.ins().iadd(tally, hit);
+        let offset = (cell * size_of::<[u64; 2]>()) as i32;
+        let len = self.head(offset_of!(Head, arrival.len), 4);
+        for (half, more) in [(0, None), (8, Some(len))] {
+            let before = self.b.ins().load(I64, trusted(), at, offset + half);
+            let after = match more {
+                Some(more) => self.b.ins().iadd(before, more),
+                None => self.b.ins().iadd_imm_s(before, 1),
+            };
+            self.b.ins().store(trusted(), after, at, offset + half);
         }
     }
 

@@ -17,6 +17,7 @@ pub use call::CallSite;
 use crate::abi::{Helpers, StageFn};
 use crate::layout::Layout;
 use crate::plan::Plan;
+use crate::tally::Places;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::isa::CallConv;
@@ -46,6 +47,8 @@ pub struct Compiling<'a> {
     pub call_conv: CallConv,
     /// For each extern object that is a counter counted in place, how many elements.
     pub counters: Vec<Option<u64>>,
+    /// Where a worker counts what it does.
+    pub places: Places,
     /// For each table, whether the interpreter's bookkeeping is told of hits.
     pub notes_hits: Vec<bool>,
     /// How many states the parser may enter, if it can loop.

@@ -276,6 +276,12 @@ impl Live {
         copies + self.numbers.iter().flatten().map(Numbers::memory_bytes).sum::<usize>()
     }
 
+    /// Bytes of memory of the lookups of one table: all copies, and the entries' numbers.
+    pub fn table_memory(&self, table: TableId) -> usize {
+        let numbers = self.numbers.get(table.index()).and_then(Option::as_ref).map_or(0, Numbers::memory_bytes);
+        self.copies.all().map(|copy| copy.table_memory(table)).sum::<usize>() + numbers
+    }
+
     /// Applies a batch to the state; [`Live::publish`] shows it.
     fn stage(&mut self, batch: &WriteBatch) -> Result<Written, WriteError> {
         if self.staged.is_empty() {

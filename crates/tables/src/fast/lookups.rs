@@ -192,6 +192,11 @@ impl Lookups {
         tables + self.profiles.iter().map(Members::memory_bytes).sum::<usize>()
     }
 
+    /// Bytes of memory of one table in this copy.
+    pub fn table_memory(&self, table: TableId) -> usize {
+        self.tables.get(table.index()).map_or(0, TableLookups::memory_bytes)
+    }
+
     /// Carries out changes that the state has accepted; `state` is as they, and perhaps later ones, have left it.
     ///
     /// What is named only by its number is brought in line with that state, so that this copy is right again when all

@@ -2,7 +2,7 @@
 
 use super::case::PacketIn;
 use super::subject::{Answer, Build, Idle, InBatches, Subject};
-use ir::{BinaryOp, ExternId, Inst, Pipeline};
+use ir::{BinaryOp, ExternId, Inst, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{DropReason, EngineReason, Verdict};
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub enum Fault {
     Counter,
     /// Direct counters are read as 0.
     DirectCounter,
+    /// Hits are counted as misses.
+    Applied,
     /// Bit 0 of registers is always 0.
     Register,
     /// Every third digest message is lost.
@@ -43,7 +45,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 14] = [
+    pub const ALL: [Fault; 15] = [
         Fault::Operator,
         Fault::Sign,
         Fault::Bit,
@@ -52,6 +54,7 @@ impl Fault {
         Fault::Reason,
         Fault::Counter,
         Fault::DirectCounter,
+        Fault::Applied,
         Fault::Register,
         Fault::Digest,
         Fault::LostWrite,
@@ -197,6 +200,14 @@ impl Subject for Broken {
             Fault::DirectCounter => Some(CounterData::default()),
             _ => self.inner.direct_counter(entry),
         }
+    }
+
+    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+        let mut applied = self.inner.applied(table)?;
+        if self.fault == Fault::Applied {
+            applied.iter_mut().for_each(|counts| counts.reverse());
+        }
+        Some(applied)
     }
 
     fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {

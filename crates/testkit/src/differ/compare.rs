@@ -99,6 +99,7 @@ pub fn hex(bytes: &[u8]) -> String {
 pub fn states(pipeline: &Pipeline, expected: &mut dyn Subject, found: &mut dyn Subject) -> Option<String> {
     digests(pipeline, expected, found)
         .or_else(|| entries(pipeline, expected, found))
+        .or_else(|| applied(pipeline, expected, found))
         .or_else(|| objects(pipeline, expected, found))
 }
 
@@ -146,6 +147,19 @@ fn entries(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> 
         }
     }
     None
+}
+
+/// Which actions the packets took.
+fn applied(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> Option<String> {
+    pipeline.tables.iter().find_map(|(id, table)| {
+        let (left, right) = (expected.applied(id)?, found.applied(id)?);
+        // A table that is applied nowhere has no place to count.
+        let none = |counts: &[[tables::CounterData; 2]]| counts.iter().flatten().all(|count| count.packets == 0);
+        if none(&left) && none(&right) {
+            return None;
+        }
+        differs(&format!("packets by action of table {}", table.preamble.name), &left, &right)
+    })
 }
 
 fn objects(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> Option<String> {

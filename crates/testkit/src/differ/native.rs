@@ -3,7 +3,7 @@
 use super::case::PacketIn;
 use super::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
 use io::guarded::Edge;
-use ir::{ExternId, Pipeline};
+use ir::{ExternId, Pipeline, TableId};
 use jit::Jit;
 use num_bigint::BigUint;
 use packet::{Batch, Output};
@@ -73,6 +73,20 @@ impl Subject for Native {
 
     fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
         self.jit.direct_counter(entry)
+    }
+
+    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+        let places = self.jit.tallies().tables;
+        let mut sums: Vec<[CounterData; 2]> = Vec::new();
+        for place in places.iter().filter(|place| place.table == table) {
+            sums.resize(place.actions.len(), Default::default());
+            for (sum, action) in sums.iter_mut().zip(&place.actions) {
+                for (sum, more) in sum.iter_mut().zip([action.misses, action.hits]) {
+                    (sum.packets, sum.bytes) = (sum.packets + more.packets, sum.bytes + more.bytes);
+                }
+            }
+        }
+        Some(sums)
     }
 
     fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {

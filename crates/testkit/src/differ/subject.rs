@@ -3,7 +3,7 @@
 use super::case::PacketIn;
 use interp::{Interp, Outputs};
 use io::guarded::{self, Edge};
-use ir::{ExternId, Pipeline};
+use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Origin, Output, PacketRef, PortId, Verdict};
 use std::collections::BTreeMap;
@@ -62,6 +62,12 @@ pub trait Subject {
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>>;
     /// The counter of an entry.
     fn direct_counter(&self, entry: &EntryId) -> Option<CounterData>;
+    /// For each action of a table: packets and bytes without a hit, and with one; over all places where the table is applied. `None` if it does not
+    /// count that.
+    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+        let _ = table;
+        None
+    }
     /// Takes the digest messages that wait.
     fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)>;
     /// How many packets it gave to the interpreter, by reason; empty for one that is no compiler.
@@ -227,6 +233,9 @@ macro_rules! interp_accessors {
         }
         fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
             self.interp.direct_counter(entry)
+        }
+        fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+            Some(self.interp.applied(table).map(|(_, counts)| counts).collect())
         }
         fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
             self.interp.take_digests().into_iter().map(|message| (message.digest, message.values)).collect()

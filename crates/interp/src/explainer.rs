@@ -1,0 +1,96 @@
+//! [`Explainer`]: what becomes of a packet, and why, on tables that another engine runs on.
+
+use crate::config::Config;
+use crate::decode::{LoadError, decode};
+use crate::interp::{Interp, restart_by_call};
+use crate::memory::Memory;
+use crate::output::Outputs;
+use crate::trace::Trace;
+use ir::{ExternId, Pipeline};
+use num_bigint::BigUint;
+use packet::ReasonTable;
+use std::fmt;
+use std::sync::Arc;
+use tables::State;
+
+type Read = dyn Fn(ExternId, u64) -> Option<Vec<BigUint>> + Send + Sync;
+
+/// Where an explainer reads registers: object and index give the leaves of the element, as [`Interp::register`] does; `None` is what
+/// the program has there at first.
+#[derive(Clone)]
+pub struct Registers(Arc<Read>);
+
+impl Registers {
+    /// Reads by that function. It is called while a packet is explained, once for each element that the program looks at.
+    pub fn new(read: impl Fn(ExternId, u64) -> Option<Vec<BigUint>> + Send + Sync + 'static) -> Registers {
+        Registers(Arc::new(read))
+    }
+
+    /// All registers are as the program has them at first.
+    pub fn initial() -> Registers {
+        Registers::new(|_, _| None)
+    }
+
+    /// The leaves of an element.
+    pub(crate) fn get(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        (self.0)(register, index)
+    }
+}
+
+impl fmt::Debug for Registers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Registers")
+    }
+}
+
+/// Explains packets on a snapshot of what the control plane has written.
+///
+/// It holds no entries: a packet's lookups ask the snapshot, so a question costs the same on ten entries as on a million. (Not so in tables with
+/// ternary, range, optional or several lpm keys: there each entry is looked at.) Nothing that an explained packet does outlives it, and
+/// nothing of it reaches those whose state it is.
+///
+/// What is not in the snapshot is as at first: meters are full, random numbers begin at the seed, flow ids at 1.
+pub struct Explainer {
+    interp: Interp,
+    seed: u64,
+}
+
+impl Explainer {
+    /// For a pipeline that the verifier has accepted.
+    ///
+    /// # Errors
+    /// Those of [`Interp::new`].
+    pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Explainer, LoadError> {
+        let program = decode(&pipeline)?;
+        let seed = config.seed;
+        let mut memory = Memory::over(&pipeline, State::new(pipeline.clone())?, seed);
+        restart_by_call(&program, &mut memory);
+        Ok(Explainer { interp: Interp::with(pipeline, program, memory, config), seed })
+    }
+
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Arc<Pipeline> {
+        self.interp.pipeline()
+    }
+
+    /// Names of the reasons that the program declares.
+    pub fn reasons(&self) -> &ReasonTable {
+        self.interp.reasons()
+    }
+
+    /// What becomes of a packet that arrives on a port at `now` nanoseconds, and why. `None` if `state` is not one of this very pipeline.
+    pub fn explain(
+        &mut self,
+        state: &State,
+        registers: &Registers,
+        bytes: &[u8],
+        port: u32,
+        now: u64,
+    ) -> Option<(Outputs, Trace)> {
+        if !Arc::ptr_eq(state.pipeline(), self.interp.pipeline()) {
+            return None;
+        }
+        self.interp.memory.look_at(state, registers.clone(), self.seed, now);
+        Some(self.interp.trace(bytes, port, now))
+    }
+}

@@ -1,0 +1,199 @@
+//! What a worker did, by stage, table and action: counted as packets pass, for whoever asks what a program does with its traffic.
+//!
+//! A cell for each action of each place where a table is applied, once for hits and once for misses: packets and bytes. Only the worker writes;
+//! others add up all workers' cells ([`WorkerCounters`]).
+
+use crate::counters::WorkerCounters;
+use crate::plan::stages::{Stage, Start, is_cut};
+use crate::program::StageInfo;
+use ir::{ActionId, Entity, Pipeline, TableId};
+use std::sync::atomic::{AtomicU64, Ordering};
+use tables::CounterData;
+
+/// Where the cells of each place are, as numbers of cells.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// For each stage that begins with a lookup.
+    stages: Vec<usize>,
+    /// For each table that is applied without a lookup.
+    inline: Vec<usize>,
+    /// How many cells there are.
+    pub cells: usize,
+}
+
+impl Places {
+    /// The places of a pipeline with these stages.
+    pub fn new(pipeline: &Pipeline, stages: &[Stage]) -> Places {
+        let mut cells = 0;
+        let mut room = |table: TableId| {
+            let first = cells;
+            cells += 2 * pipeline.tables[table].actions.len();
+            first
+        };
+        let stages = stages.iter().map(|stage| match stage.start {
+            Start::Site(_, table) => room(table),
+            _ => 0,
+        });
+        let stages = stages.collect();
+        let inline =
+            pipeline.tables.keys().map(|table| if is_cut(pipeline, table) { 0 } else { room(table) }).collect();
+        Places { stages, inline, cells }
+    }
+
+    /// The cell for misses of the action at `position`; the next one is for hits. `stage` is where the table is looked up, `None` if it is not.
+    pub fn cell(&self, stage: Option<usize>, table: TableId, position: usize) -> usize {
+        let first = match stage {
+            Some(stage) => self.stages.get(stage),
+            None => self.inline.get(table.index()),
+        };
+        first.copied().unwrap_or(0) + 2 * position
+    }
+}
+
+/// What one worker counts of itself beside the program's own counters.
+pub struct Tally {
+    cells: WorkerCounters,
+    stages: Box<[[AtomicU64; 2]]>,
+    /// The version of the tables that it used last; [`u64::MAX`] while it rests.
+    version: AtomicU64,
+}
+
+/// What [`Tally::version`] says of a worker that holds no tables.
+const RESTS: u64 = u64::MAX;
+
+impl Tally {
+    /// All 0.
+    pub fn new(places: &Places, stages: usize) -> Tally {
+        let stages = (0..stages).map(|_| [const { AtomicU64::new(0) }; 2]).collect();
+        Tally { cells: WorkerCounters::new(&[Some(places.cells as u64)]), stages, version: AtomicU64::new(RESTS) }
+    }
+
+    /// The first cell, for native code.
+    pub fn first(&self) -> *mut [u64; 2] {
+        self.cells.arrays().first().map_or(std::ptr::null_mut(), |cells| cells.at)
+    }
+
+    /// So many packets went through a stage, in so many ticks of the processor's clock. Only the worker itself may call this.
+    pub fn passed(&self, stage: usize, packets: u64, ticks: u64) {
+        // One thread writes: no need for an atomic addition.
+        let [sum, time] = &self.stages[stage];
+        sum.store(sum.load(Ordering::Relaxed).wrapping_add(packets), Ordering::Relaxed);
+        time.store(time.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
+    }
+
+    /// The worker begins a batch with tables of this version.
+    pub fn entered(&self, version: u64) {
+        self.version.store(version, Ordering::Relaxed);
+    }
+
+    /// The worker holds no tables any more.
+    pub fn rests(&self) {
+        self.version.store(RESTS, Ordering::Relaxed);
+    }
+
+    /// The version of the tables that the worker uses; `None` while it rests.
+    pub fn version(&self) -> Option<u64> {
+        Some(self.version.load(Ordering::Relaxed)).filter(|version| *version != RESTS)
+    }
+
+    fn cell(&self, cell: usize) -> CounterData {
+        let [packets, bytes] = self.cells.get(0, cell as u64).unwrap_or_default();
+        CounterData { packets, bytes }
+    }
+}
+
+/// What an action did at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActionTally {
+    /// The action.
+    pub action: ActionId,
+    /// Packets for which an entry was hit that has this action.
+    pub hits: CounterData,
+    /// Packets for which no entry was hit, and this was the default action.
+    pub misses: CounterData,
+}
+
+/// What a table did at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableTally {
+    /// The table.
+    pub table: TableId,
+    /// In the order of the table's list.
+    pub actions: Vec<ActionTally>,
+}
+
+/// What went through one stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageTally {
+    /// The table that it begins with; `None`: the beginning of the program, or its deparser.
+    pub table: Option<TableId>,
+    /// Whether it is where packets begin.
+    pub begins: bool,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of these packets as they arrived; `None` if that is not known of this stage alone.
+    pub bytes: Option<u64>,
+    /// Ticks of the processor's clock (constant rate), lookups included; 0 on machines without one.
+    pub ticks: u64,
+}
+
+/// What a program did, over all workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tallies {
+    /// The stages of native code, in their order; none if the interpreter runs the program.
+    pub stages: Vec<StageTally>,
+    /// All places where tables are applied; a table can have several.
+    pub tables: Vec<TableTally>,
+}
+
+/// Adds up.
+pub fn add_up<'a>(
+    pipeline: &Pipeline,
+    places: &Places,
+    stages: &[StageInfo],
+    workers: impl Iterator<Item = &'a Tally> + Clone,
+) -> Tallies {
+    let sum = |cell: usize| {
+        workers.clone().fold(CounterData::default(), |mut sum, worker| {
+            let one = worker.cell(cell);
+            (sum.packets, sum.bytes) = (sum.packets.wrapping_add(one.packets), sum.bytes.wrapping_add(one.bytes));
+            sum
+        })
+    };
+    let at = |stage: Option<usize>, table: TableId| {
+        let action = |(position, listed): (usize, &ir::ActionRef)| {
+            let misses = places.cell(stage, table, position);
+            ActionTally { action: listed.action, hits: sum(misses + 1), misses: sum(misses) }
+        };
+        TableTally { table, actions: pipeline.tables[table].actions.iter().enumerate().map(action).collect() }
+    };
+    let mut all = Tallies::default();
+    for (number, stage) in stages.iter().enumerate() {
+        let total = |half: usize| {
+            workers.clone().map(|w| w.stages[number][half].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+        };
+        let table = stage.table.map(|table| at(Some(number), table));
+        let bytes = table.as_ref().map(|table| table.actions.iter().map(|a| a.hits.bytes + a.misses.bytes).sum());
+        let begins = stage.start == Start::Begin;
+        all.stages.push(StageTally { table: stage.table, begins, packets: total(0), bytes, ticks: total(1) });
+        all.tables.extend(table);
+    }
+    let inline = pipeline.tables.keys().filter(|table| !is_cut(pipeline, *table));
+    all.tables.extend(inline.map(|table| at(None, table)));
+    all
+}
+
+/// The processor's clock, which goes on at a constant rate; 0 on machines without one.
+#[inline(always)]
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: reads a counter that every x86-64 processor has.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::arch::x86_64::_rdtsc()
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}
