@@ -58,10 +58,28 @@ pub enum PortError {
     /// A DPDK port cannot be opened.
     #[error(transparent)]
     Dpdk(#[from] DpdkError),
+    /// Not the name of a memif port.
+    #[error(
+        "`{device}` is no memif port: {why}; write memif:socket=PATH,role=server (or client), with id=N and ring=LOG2 if need be"
+    )]
+    BadMemif {
+        /// What was given, or the beginning of it.
+        device: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A port that another process gave cannot be had.
+    #[error("`{port}` cannot be taken over: {why}")]
+    TakeOver {
+        /// The port's name.
+        port: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The network namespace cannot be entered.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// The operating system refused to make the descriptor on which a memory port waits.
+    /// The operating system refused to make the descriptor on which a port waits.
     #[error("cannot make an event descriptor; is the limit of open files (ulimit -n) reached?")]
     Event(#[source] io::Error),
 }

@@ -3,6 +3,7 @@
 use crate::sys::Poller;
 use crate::{Attached, Readiness};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// The shortest sleep of a runner with a port that cannot wake it.
@@ -55,11 +56,12 @@ impl Waiter {
         self.nap = SHORTEST_NAP;
     }
 
-    /// Nothing arrived in a round that ended at `now`: comes back at once, or waits for packets until `deadline` at the latest. Before it
-    /// sleeps it calls `rest`.
+    /// Nothing arrived in a round that ended at `now`: comes back at once, or waits for packets until `deadline` at the latest, or until
+    /// `call` is readable. Before it sleeps it calls `rest`.
     pub(crate) fn wait(
         &mut self,
         ports: &[Attached],
+        call: Option<BorrowedFd<'_>>,
         now: Instant,
         deadline: Instant,
         rest: impl FnOnce(),
@@ -92,6 +94,6 @@ impl Waiter {
             _ => None,
         });
         rest();
-        self.poller.wait(descriptors, timeout)
+        self.poller.wait(descriptors.chain(call), timeout)
     }
 }

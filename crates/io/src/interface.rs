@@ -1,6 +1,7 @@
-//! From what a user calls a port to the port: a network interface, or a DPDK device.
+//! From what a user calls a port to the port: a network interface, a memif, or a DPDK device.
 
 use crate::dpdk::{BUILT_IN, DpdkDevice, DpdkOptions, DpdkPort};
+use crate::memif::{self, MemifPort};
 use crate::{Port, PortError, RawPort};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,12 +45,15 @@ impl OpenedPort {
     }
 }
 
-/// Opens `what`: a DPDK device if it is one by its name ([`DpdkDevice::recognise`]), else the network interface of this name in the network namespace
+/// Opens `what`: a memif if it begins with [`memif::PREFIX`], a DPDK device if it is one by its name ([`DpdkDevice::recognise`]), else the network interface of this name in the network namespace
 /// of the calling thread, by the means of `kind`.
 ///
 /// # Errors
 /// If it does not exist or cannot be opened.
 pub fn open_port(what: &str, kind: PortKind, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
+    if what.starts_with(memif::PREFIX) {
+        return MemifPort::open(what).map(OpenedPort::new);
+    }
     if DpdkDevice::recognise(what) {
         return DpdkPort::open(what, options).map(OpenedPort::new);
     }

@@ -1,6 +1,6 @@
 //! What every port can do.
 
-use crate::{Outgoing, PortError};
+use crate::{HandOver, Outgoing, PortError};
 use packet::{Batch, Packet, PortCounters, PortId};
 use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -89,6 +89,16 @@ pub trait Port: Send {
     fn trouble(&mut self) -> Option<Trouble> {
         None
     }
+
+    /// What another process needs to go on with this port ([`crate::take_over`]), where this one stopped after the last packets it received or
+    /// sent. From then on the port is not to be used any more, unless by [`Port::take_back`]; to drop it disturbs nothing. `None`: it cannot be
+    /// handed over.
+    fn hand_over(&mut self) -> Option<HandOver> {
+        None
+    }
+
+    /// The port is used on here after all: whoever was to take it over has not used it, or has ended.
+    fn take_back(&mut self) {}
 }
 
 impl<P: Port + ?Sized> Port for Box<P> {
@@ -118,6 +128,14 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn counters(&mut self) -> &PortCounters {
         (**self).counters()
+    }
+
+    fn hand_over(&mut self) -> Option<HandOver> {
+        (**self).hand_over()
+    }
+
+    fn take_back(&mut self) {
+        (**self).take_back();
     }
 }
 

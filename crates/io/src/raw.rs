@@ -1,11 +1,14 @@
 //! A network interface as a port, by a raw AF_PACKET socket.
 
+use crate::hand_over::{CountersForm, HandOver, Kind};
 use crate::offload::{undo_offloads, unsendable};
 use crate::port::now;
 use crate::sys::{PacketSocket, Received, VECTOR};
 use crate::{Outgoing, Port, PortError, Readiness};
 use packet::{Batch, MAX_LEN, Packet, PortCounters, PortId, PortReason};
+use serde::{Deserialize, Serialize};
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// Added to the MTU for the receive buffer: Ethernet header and one VLAN tag that stays in the packet, rounded up.
 const LINK_HEADERS: usize = 64;
@@ -27,7 +30,30 @@ pub struct RawPort {
     received: Vec<Received>,
 }
 
+/// What another process needs to know of a port, beside its socket, which keeps what arrives meanwhile.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Described {
+    interface: String,
+    index: i32,
+    mtu: u64,
+    counters: CountersForm,
+}
+
 impl RawPort {
+    /// Takes over what [`Port::hand_over`] gave.
+    ///
+    /// # Errors
+    /// The descriptor is missing.
+    pub(crate) fn take_over(described: Described, descriptors: Vec<OwnedFd>) -> Result<RawPort, PortError> {
+        let Described { interface, index, mtu, counters } = described;
+        let Some(socket) = descriptors.into_iter().next() else {
+            return Err(PortError::TakeOver { port: interface, why: "its socket is missing".to_owned() });
+        };
+        let mtu = usize::try_from(mtu).unwrap_or(MAX_LEN).min(MAX_LEN - LINK_HEADERS);
+        let socket = PacketSocket::from_descriptor(socket, index);
+        Ok(RawPort { interface, socket, mtu, counters: counters.counters(), received: Vec::with_capacity(VECTOR) })
+    }
+
     /// Opens the interface of this name in the network namespace of the calling thread (see [`crate::Namespace::run`] for another).
     pub fn open(interface: &str) -> Result<RawPort, PortError> {
         let failed = |step: &'static str, source: io::Error| {
@@ -186,5 +212,11 @@ impl Port for RawPort {
     fn counters(&mut self) -> &PortCounters {
         self.counters.drops.add_packets(PortReason::RxQueueFull, self.socket.take_drops());
         &self.counters
+    }
+
+    fn hand_over(&mut self) -> Option<HandOver> {
+        let counters = CountersForm::of(self.counters());
+        let (interface, index, mtu) = (self.interface.clone(), self.socket.index(), self.mtu as u64);
+        HandOver::new(Kind::Raw, &Described { interface, index, mtu, counters }, &[self.socket.as_fd()])
     }
 }

@@ -1,5 +1,6 @@
 //! [`RunReport`]: what happened in a run.
 
+use crate::Latency;
 use packet::{Counter, DropCounters, EngineCounters, PortCounters, PortId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +19,10 @@ pub struct RunReport {
     pub unsent: DropCounters,
     /// Time spent in the engine.
     pub engine_time: Duration,
+    /// Time in rounds that found packets: receiving, the engine, sending.
+    pub busy_time: Duration,
+    /// How long packets were with the worker, from received to handed to a port; packets of one batch alike.
+    pub residence: Latency,
     /// Time since the run began.
     pub run_time: Duration,
 }
@@ -54,6 +59,8 @@ impl RunReport {
         }
         self.unsent += &other.unsent;
         self.engine_time += other.engine_time;
+        self.busy_time += other.busy_time;
+        self.residence.merge(&other.residence);
         self.run_time = self.run_time.max(other.run_time);
     }
 }

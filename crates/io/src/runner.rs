@@ -3,10 +3,12 @@
 use crate::idle::Waiter;
 use crate::outgoing::Departure;
 use crate::port::now;
-use crate::{Idle, Outgoing, Port, PortError, Readiness, RunReport, Trouble};
+use crate::{Call, Idle, Outgoing, Port, PortError, Readiness, RunReport, Trouble};
 use packet::{
-    Batch, CpuReason, DropReason, Engine, EngineReason, Output, Packet, PacketRef, PortId, PortReason, Verdict,
+    Batch, CpuReason, DropReason, Engine, EngineReason, Output, Packet, PacketRef, PortCounters, PortId, PortReason,
+    Verdict,
 };
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -29,6 +31,21 @@ impl Attached {
     /// `port` as number `id`.
     pub fn new(id: u32, port: impl Port + 'static) -> Attached {
         Attached { id: PortId(id), port: Box::new(port) }
+    }
+}
+
+/// A port that a runner has given up. Nothing that it had received is under way any more.
+pub struct Detached {
+    /// The port.
+    pub attached: Attached,
+    /// What the runner's report says of it already.
+    counted: PortCounters,
+}
+
+impl From<Attached> for Detached {
+    /// A port that no runner of this process has had: all that it has counted is news.
+    fn from(attached: Attached) -> Detached {
+        Detached { attached, counted: PortCounters::default() }
     }
 }
 
@@ -78,6 +95,11 @@ pub trait Supervisor<E: ?Sized> {
         let _ = (id, name, trouble);
     }
 
+    /// Called after [`Supervisor::on_tick`]: the time to attach and detach ports.
+    fn on_ports(&mut self, runner: &mut Runner) {
+        let _ = runner;
+    }
+
     /// The engine dropped a packet, which is shown as it was at its end.
     fn on_drop(&mut self, packet: &Packet, reason: DropReason) {
         let _ = (packet, reason);
@@ -108,13 +130,20 @@ pub struct Runner {
     first: usize,
     waiter: Waiter,
     report: RunReport,
-    /// Set by others to be asked soon.
-    call: Option<Arc<AtomicBool>>,
+    /// By which others ask it to tick soon.
+    call: Option<Arc<Call>>,
+    /// Goes on without ports.
+    stays: bool,
+    /// Per port, what it had counted when it was attached that is in `before`, here or with another runner.
+    counted: Vec<PortCounters>,
+    /// What ports of each number had counted before those that are attached now.
+    before: BTreeMap<PortId, PortCounters>,
 }
 
 /// What one round over all ports found.
 enum Round {
-    Busy,
+    /// Packets were received, so many, and handed on; since when they had been there.
+    Busy(u64, Instant),
     Idle,
     /// All ports have ended.
     Ended,
@@ -132,6 +161,7 @@ impl Runner {
         }
         let queues = ports.iter().map(|_| Vec::new()).collect();
         let troubles = ports.iter().map(|_| None).collect();
+        let counted = ports.iter().map(|_| PortCounters::default()).collect();
         Ok(Runner {
             ports,
             tick: TICK,
@@ -144,6 +174,9 @@ impl Runner {
             waiter: Waiter::new(Idle::default()),
             report: RunReport::default(),
             call: None,
+            stays: false,
+            counted,
+            before: BTreeMap::new(),
         })
     }
 
@@ -153,17 +186,63 @@ impl Runner {
         self
     }
 
-    /// Ticks also after the batch during which this became true, and makes it false. A runner that sleeps sees it when it wakes, at the
-    /// latest with the next tick.
-    pub fn with_call(mut self, call: Arc<AtomicBool>) -> Runner {
+    /// Ticks also after the batch during which this was rung; a runner that sleeps wakes.
+    pub fn with_call(mut self, call: Arc<Call>) -> Runner {
         self.call = Some(call);
         self
     }
 
     /// Whether somebody wants a tick now.
     fn called(&self) -> bool {
-        let call = self.call.as_ref().filter(|call| call.load(Ordering::Relaxed));
-        call.is_some_and(|call| call.swap(false, Ordering::Acquire))
+        self.call.as_ref().is_some_and(|call| call.answered())
+    }
+
+    /// A run does not end because all ports have ended, or because there is none: others may come.
+    pub fn staying(mut self) -> Runner {
+        self.stays = true;
+        self
+    }
+
+    /// Receives from this port, too, and sends to it, from the next batch on. Its counters go on in the report where those of the port before it, of the
+    /// same number, ended.
+    ///
+    /// # Errors
+    /// There is a port of this number; this one is given back.
+    pub fn attach(&mut self, port: impl Into<Detached>) -> Result<(), Box<(Detached, RunError)>> {
+        let port = port.into();
+        let id = port.attached.id;
+        match self.ports.binary_search_by_key(&id, |attached| attached.id) {
+            Ok(index) => {
+                let [first, second] = [&self.ports[index], &port.attached].map(|other| other.port.name().to_owned());
+                Err(Box::new((port, RunError::DuplicatePort { id, first, second })))
+            }
+            Err(index) => {
+                self.ports.insert(index, port.attached);
+                self.queues.insert(index, Vec::new());
+                self.troubles.insert(index, None);
+                self.counted.insert(index, port.counted);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives up a port. All that was received from it has been sent on; what arrives from now on waits in it. The report keeps what it counted.
+    pub fn detach(&mut self, id: PortId) -> Option<Detached> {
+        let index = self.ports.binary_search_by_key(&id, |attached| attached.id).ok()?;
+        self.queues.remove(index);
+        self.troubles.remove(index);
+        self.report.troubles.remove(&id);
+        let mut attached = self.ports.remove(index);
+        let counted = attached.port.counters().clone();
+        let here = self.before.entry(id).or_default();
+        *here += &counted.since(&self.counted.remove(index));
+        self.report.ports.insert(id, (attached.port.name().to_owned(), here.clone()));
+        Some(Detached { attached, counted })
+    }
+
+    /// The ports that are attached, in the order of their numbers.
+    pub fn ports(&self) -> impl Iterator<Item = &Attached> {
+        self.ports.iter()
     }
 
     /// Does this when nothing arrives.
@@ -183,6 +262,7 @@ impl Runner {
         let began = Instant::now();
         let before = self.report.run_time;
         let mut next_tick = began + self.tick;
+        let mut last = began;
         let outcome = loop {
             if stop.load(Ordering::Relaxed) {
                 break Ok(());
@@ -193,6 +273,11 @@ impl Runner {
                 Err(error) => break Err(error),
             };
             let time = Instant::now();
+            if let Round::Busy(packets, since) = round {
+                self.report.busy_time += time - last;
+                self.report.residence.record(time - since, packets);
+            }
+            last = time;
             if time >= next_tick || self.called() {
                 next_tick = time + self.tick;
                 self.report.run_time = before + began.elapsed();
@@ -200,10 +285,15 @@ impl Runner {
                 if supervisor.on_tick(engine, &self.report).is_break() {
                     break Ok(());
                 }
-            } else if let Round::Busy = round {
+                supervisor.on_ports(self);
+            } else if let Round::Busy(..) = round {
                 self.waiter.busy();
-            } else if let Err(error) = self.waiter.wait(&self.ports, time, next_tick, || engine.rest()) {
-                break Err(RunError::Wait(error));
+            } else {
+                let call = self.call.as_ref().map(|call| call.as_fd());
+                if let Err(error) = self.waiter.wait(&self.ports, call, time, next_tick, || engine.rest()) {
+                    break Err(RunError::Wait(error));
+                }
+                last = Instant::now();
             }
         };
         self.report.run_time = before + began.elapsed();
@@ -242,21 +332,24 @@ impl Runner {
             }
         }
         self.first = (self.first + 1) % count.max(1);
-        let idle = self.batch.is_empty();
-        if !idle {
+        let mut found = Round::Idle;
+        if !self.batch.is_empty() {
             self.out.clear();
             let began = Instant::now();
+            found = Round::Busy(self.batch.len() as u64, began);
             engine.process(&mut self.batch, &mut self.out);
             self.report.engine_time += began.elapsed();
             self.dispatch(supervisor);
         }
         match failure {
             Some(error) => Err(error),
-            None if !idle => Ok(Round::Busy),
-            None if self.ports.iter().all(|attached| matches!(attached.port.readiness(), Readiness::Ended)) => {
+            None if matches!(found, Round::Busy(..)) => Ok(found),
+            None if !self.stays
+                && self.ports.iter().all(|attached| matches!(attached.port.readiness(), Readiness::Ended)) =>
+            {
                 Ok(Round::Ended)
             }
-            None => Ok(Round::Idle),
+            None => Ok(found),
         }
     }
 
@@ -316,9 +409,13 @@ impl Runner {
     }
 
     fn update_port_counters(&mut self) {
-        for attached in &mut self.ports {
+        for (attached, counted) in self.ports.iter_mut().zip(&self.counted) {
             let name = attached.port.name().to_owned();
-            self.report.ports.insert(attached.id, (name, attached.port.counters().clone()));
+            let mut counters = attached.port.counters().since(counted);
+            if let Some(before) = self.before.get(&attached.id) {
+                counters += before;
+            }
+            self.report.ports.insert(attached.id, (name, counters));
         }
     }
 }

@@ -158,6 +158,16 @@ impl PacketSocket {
         Ok(PacketSocket { fd, index })
     }
 
+    /// One that another process has bound.
+    pub(crate) fn from_descriptor(fd: OwnedFd, index: c_int) -> PacketSocket {
+        PacketSocket { fd, index }
+    }
+
+    /// The number of its interface.
+    pub(crate) fn index(&self) -> c_int {
+        self.index
+    }
+
     /// Sets all options, then binds to the interface, so that no packet is received in another form.
     pub(crate) fn bind(&self) -> Result<(), OpenFailure> {
         let failed = |step| move |source| OpenFailure { step, source };

@@ -195,6 +195,10 @@ impl<E> Supervisor<E> for Publisher<E> {
         self.inner.on_port(id, name, trouble);
     }
 
+    fn on_ports(&mut self, runner: &mut Runner) {
+        self.inner.on_ports(runner);
+    }
+
     fn on_drop(&mut self, packet: &Packet, reason: DropReason) {
         self.inner.on_drop(packet, reason);
     }

@@ -1,0 +1,145 @@
+//! How a memif is named: `memif:socket=PATH,role=server|client[,id=N][,ring=LOG2]`.
+
+use crate::PortError;
+use std::fmt;
+use std::path::PathBuf;
+
+/// What names of memif ports begin with.
+pub const PREFIX: &str = "memif:";
+/// The ring sizes that there are, as logarithms to base 2.
+const RINGS: std::ops::RangeInclusive<u8> = 4..=14;
+/// The longest path of a Unix socket, in bytes (`sun_path` of unix(7), with its zero).
+const MAX_PATH: usize = 107;
+
+/// Which end of a memif a port is. Either can be there first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Role {
+    /// Listens on the socket ("master").
+    Server,
+    /// Connects to it, and gives the memory ("slave").
+    Client,
+}
+
+/// Where the two ends find each other.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Address {
+    /// A socket file.
+    File(PathBuf),
+    /// A name without a file (`@NAME`; unix(7), abstract sockets).
+    Abstract(String),
+}
+
+/// What a memif port is to be.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Options {
+    /// Where the other end is.
+    pub address: Address,
+    /// Which end this is.
+    pub role: Role,
+    /// The number of the interface at this socket, which both ends name.
+    pub id: u32,
+    /// Logarithm to base 2 of the number of descriptors of each ring: what the client wants, what the server allows at most. Together with a
+    /// peer that has smaller rings, the smaller.
+    pub ring: u8,
+}
+
+impl fmt::Display for Options {
+    /// The device string, shortened to what is not the default.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = if self.role == Role::Server { "server" } else { "client" };
+        match &self.address {
+            Address::File(path) => write!(f, "{PREFIX}socket={},role={role}", path.display())?,
+            Address::Abstract(name) => write!(f, "{PREFIX}socket=@{name},role={role}")?,
+        }
+        if self.id != 0 {
+            write!(f, ",id={}", self.id)?;
+        }
+        if self.ring != Options::RING {
+            write!(f, ",ring={}", self.ring)?;
+        }
+        Ok(())
+    }
+}
+
+impl Options {
+    /// 1024 descriptors, as elsewhere.
+    pub const RING: u8 = 10;
+
+    /// Reads a device string.
+    ///
+    /// # Errors
+    /// What is wrong with it, and how it should look.
+    pub fn parse(text: &str) -> Result<Options, PortError> {
+        let bad = |why: String| PortError::BadMemif { device: text.chars().take(120).collect(), why };
+        let rest = text.strip_prefix(PREFIX).ok_or_else(|| bad(format!("it does not begin with `{PREFIX}`")))?;
+        let (mut address, mut role, mut id, mut ring) = (None, None, 0, Options::RING);
+        for part in rest.split(',') {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| bad(format!("`{part}` is not of the form KEY=VALUE")))?;
+            match key {
+                "socket" if value.is_empty() || value == "@" => return Err(bad("the socket has no name".into())),
+                "socket" if value.len() > MAX_PATH => {
+                    return Err(bad(format!("the socket's name has more than {MAX_PATH} bytes")));
+                }
+                "socket" if value.contains('\0') => return Err(bad("the socket's name has a zero".into())),
+                "socket" => {
+                    address = Some(match value.strip_prefix('@') {
+                        Some(name) => Address::Abstract(name.to_owned()),
+                        None => Address::File(value.into()),
+                    });
+                }
+                "role" if value == "server" => role = Some(Role::Server),
+                "role" if value == "client" => role = Some(Role::Client),
+                "role" => return Err(bad(format!("the role is server or client, not `{value}`"))),
+                "id" => id = value.parse().map_err(|_| bad(format!("`{value}` is not a number from 0 to 2^32-1")))?,
+                "ring" => {
+                    let size = value.parse().ok().filter(|size| RINGS.contains(size));
+                    let range = format!("{} to {}", RINGS.start(), RINGS.end());
+                    ring =
+                        size.ok_or_else(|| bad(format!("`ring` is the size's logarithm, {range}, not `{value}`")))?;
+                }
+                other => return Err(bad(format!("`{other}` is not known; there are socket, role, id and ring"))),
+            }
+        }
+        match (address, role) {
+            (Some(address), Some(role)) => Ok(Options { address, role, id, ring }),
+            (None, _) => Err(bad("it has no `socket=`".into())),
+            (_, None) => Err(bad("it has no `role=`".into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_written() {
+        for text in [
+            "memif:socket=/run/a.sock,role=server",
+            "memif:socket=@a,role=client,id=7",
+            "memif:socket=/run/a.sock,role=client,ring=14",
+        ] {
+            assert_eq!(Options::parse(text).expect("good").to_string(), text);
+        }
+    }
+
+    #[test]
+    fn mistakes_say_how_it_should_look() {
+        let long = format!("memif:role=server,socket=/{}", "x".repeat(107));
+        for (text, why) in [
+            ("memif:", "KEY=VALUE"),
+            ("memif:role=server", "no `socket=`"),
+            ("memif:socket=/a", "no `role=`"),
+            ("memif:socket=/a,role=master", "server or client"),
+            ("memif:socket=/a,role=server,ring=15", "4 to 14"),
+            ("memif:socket=/a,role=server,id=-1", "not a number"),
+            ("memif:socket=/a,role=server,colour=red", "not known"),
+            ("memif:socket=@,role=server", "no name"),
+            (&long, "more than 107"),
+        ] {
+            let error = Options::parse(text).expect_err("a mistake").to_string();
+            assert!(error.contains(why) && error.contains("memif:socket=PATH"), "{text}: {error}");
+        }
+    }
+}
