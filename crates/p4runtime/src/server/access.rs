@@ -109,15 +109,21 @@ impl Access {
         if self.tokens.is_empty() {
             return Ok(Power::PipelineOwner);
         }
-        let refuse = |why| Err(Refusal::new(Code::Unauthenticated, why));
         let Some(value) = metadata.get("authorization").and_then(|value| value.to_str().ok()) else {
-            return refuse("send a token: `authorization: Bearer TOKEN`");
+            return unauthenticated("send a token: `authorization: Bearer TOKEN`");
         };
-        let token = match value.split_once(' ') {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
-            _ => return refuse("only bearer tokens are understood: `authorization: Bearer TOKEN`"),
-        };
-        let given = TokenHash::of(token);
+        match bearer(value) {
+            Some(token) => self.power_of(Some(TokenHash::of(token))),
+            None => unauthenticated("only bearer tokens are understood: `authorization: Bearer TOKEN`"),
+        }
+    }
+
+    /// The power of who has shown a token, or none.
+    pub(super) fn power_of(&self, given: Option<TokenHash>) -> Result<Power, Refusal> {
+        if self.tokens.is_empty() {
+            return Ok(Power::PipelineOwner);
+        }
+        let Some(given) = given else { return unauthenticated("send a token: `authorization: Bearer TOKEN`") };
         // All are looked at, whichever it is: the time says nothing.
         let mut found = 0u8;
         for (hash, power) in &self.tokens {
@@ -126,9 +132,23 @@ impl Access {
         }
         match Power::ALL.get(usize::from(found).wrapping_sub(1)) {
             Some(power) => Ok(*power),
-            None => refuse("the token is not known"),
+            None => unauthenticated("the token is not known"),
         }
     }
+}
+
+fn unauthenticated(why: &str) -> Result<Power, Refusal> {
+    Err(Refusal::new(Code::Unauthenticated, why))
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The token that the sender of a request shows, if it does.
+pub(super) fn shown(metadata: &MetadataMap) -> Option<TokenHash> {
+    bearer(metadata.get("authorization")?.to_str().ok()?).map(TokenHash::of)
 }
 
 #[cfg(test)]

@@ -225,6 +225,19 @@ impl Arbitration {
         (role.primary() == Some(stream)).then(|| role.scope())
     }
 
+    /// A stream's role, its election id, and whether it is primary; `None` before it has said who it is.
+    pub fn standing(&self, stream: StreamId) -> Option<(&str, Option<u128>, bool)> {
+        let name = self.streams.get(&stream)?;
+        let role = self.roles.get(name)?;
+        Some((name, role.live.get(&stream).copied().flatten(), role.primary() == Some(stream)))
+    }
+
+    /// The role whose primary the stream is.
+    pub fn role_of_primary(&self, stream: StreamId) -> Option<&str> {
+        let name = self.streams.get(&stream)?;
+        (self.roles.get(name)?.primary() == Some(stream)).then_some(name)
+    }
+
     fn advise(&self, name: &str, to: impl Fn(StreamId) -> bool) -> Vec<Advice> {
         let Some(role) = self.roles.get(name) else { return Vec::new() };
         let primary = role.primary();

@@ -1,20 +1,22 @@
 //! [`Core`]: what all requests share: clients, the program, the order of writes.
 
-use super::access::Access;
 use super::arbitration::{Advice, Arbitration, Bounds, StreamId};
+use super::credentials::Credentials;
 use super::digests::Digests;
 use super::limits::{Counters, Limits};
 use super::outbox::Outbox;
+use super::peer::Peer;
 use super::program::{DigestConfigs, Program};
 use super::role::Scope;
 use super::saved::Saved;
 use crate::proto::v1::{StreamMessageResponse, Uint128, stream_message_response};
 use crate::{Code, Device, Refusal};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tables::State;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
+use tracing::warn;
 
 /// Streams, and which of them are primary. Under one lock, so that messages are queued in the order of what they tell.
 pub struct Clients {
@@ -52,10 +54,12 @@ pub struct Target {
 /// What all requests share.
 pub struct Core {
     pub device: Arc<dyn Device>,
-    pub access: Access,
+    pub credentials: Credentials,
     pub limits: Limits,
     pub counters: Arc<Counters>,
     pub reads: Arc<Semaphore>,
+    /// Reads that wait for a place among them.
+    pub reads_waiting: Arc<AtomicUsize>,
     /// Something in `digests` has changed that may be due earlier.
     pub digest_news: Notify,
     clients: Mutex<Clients>,
@@ -72,11 +76,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Core {
     /// For a device, without clients.
-    pub fn new(device: Arc<dyn Device>, access: Access, limits: Limits, counters: Arc<Counters>) -> Core {
+    pub fn new(device: Arc<dyn Device>, credentials: Credentials, limits: Limits, counters: Arc<Counters>) -> Core {
         let bounds = Bounds { roles: limits.roles, clients: limits.clients_per_role };
         let arbitration = Arbitration::new(device.id(), bounds);
         Core {
             reads: Arc::new(Semaphore::new(limits.reads)),
+            reads_waiting: Arc::default(),
             digest_news: Notify::new(),
             clients: Mutex::new(Clients { arbitration, outboxes: BTreeMap::new() }),
             digests: Mutex::default(),
@@ -86,7 +91,7 @@ impl Core {
             next_stream: AtomicU64::new(1),
             counters,
             device,
-            access,
+            credentials,
             limits,
         }
     }
@@ -183,18 +188,18 @@ impl Core {
         clients.arbitration.check(device, role, election)
     }
 
-    /// Takes in a new stream.
+    /// Takes in a new stream of a client.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` if there are too many.
-    pub fn enter(&self) -> Result<(StreamId, Arc<Outbox>), Refusal> {
+    pub fn enter(&self, peer: Peer) -> Result<(StreamId, Arc<Outbox>), Refusal> {
         let mut clients = self.clients();
         if clients.outboxes.len() >= self.limits.streams {
             let why = format!("there are {} streams already; close one that is not needed", self.limits.streams);
             return Err(Refusal::new(Code::ResourceExhausted, why));
         }
         let id = self.next_stream.fetch_add(1, Ordering::Relaxed);
-        let outbox = Outbox::new(self.limits.outbox);
+        let outbox = Outbox::new(self.limits.outbox, peer);
         clients.outboxes.insert(id, outbox.clone());
         Ok((id, outbox))
     }
@@ -203,6 +208,9 @@ impl Core {
     pub fn leave(&self, stream: StreamId) {
         let mut clients = self.clients();
         clients.outboxes.remove(&stream);
+        if let Some(role) = clients.arbitration.role_of_primary(stream) {
+            warn!(role, stream, "the primary has left");
+        }
         let advice = clients.arbitration.leave(stream);
         clients.tell(advice);
     }

@@ -38,7 +38,7 @@ pub struct Limits {
     pub events: usize,
     /// How long a request may take until its answer begins.
     pub request_time: Duration,
-    /// How long a client may take to read the next part of an answer.
+    /// How long a client may take to read the next part of an answer; a second at most while other reads wait for a place.
     pub stall_time: Duration,
     /// How long a new connection may take until its first request can be read.
     pub handshake_time: Duration,

@@ -6,20 +6,24 @@
 //! - [`arbitration`]: which client is primary (a state machine), [`role`]: what its role may do, [`access`]: what its token allows.
 //! - `stream`: what a client sends on its stream, `events`: what the device tells it, [`outbox`]: what waits to be sent,
 //!   [`digests`]: digest messages into lists.
-//! - `write`, `read`, `pipeline`, `saved`: the requests; one that changes something at a time, reads of snapshots between them.
-//! - `admission`, [`tls`], [`limits`]: connections.
+//! - `write`, `read`, `pipeline`, `saved`: the requests, [`direct`]: without a network; one that changes something at a time, reads of snapshots between them.
+//! - `admission`, [`tls`], [`limits`], `peer`: connections; [`credentials`]: who gets in, which may change meanwhile.
 //!
-//! Deliberately absent: several devices behind one server; role configs other than our own; a log.
+//! Deliberately absent: several devices behind one server; role configs other than our own. What happens is told as events of the crate
+//! `tracing`; no token or key is in them.
 
 pub mod access;
 mod admission;
 pub mod arbitration;
 mod batch_status;
 mod core;
+pub mod credentials;
 pub mod digests;
+pub mod direct;
 mod events;
 pub mod limits;
 pub mod outbox;
+mod peer;
 mod pipeline;
 mod program;
 mod read;
@@ -28,15 +32,18 @@ mod saved;
 mod service;
 mod stream;
 pub mod tls;
+pub mod watching;
 mod write;
 
 pub use access::{Access, Power, TokenHash};
 pub use batch_status::parts_of;
+pub use credentials::Credentials;
 pub use limits::{Counters, Limits};
 pub use outbox::OutboxBounds;
 pub use role::ROLE_CONFIG_URL;
 pub use service::API_VERSION;
-pub use tls::{Tls, TlsWhere};
+pub use tls::{Tls, TlsError, TlsWhere};
+pub use watching::{Client, Observer, Observing, RequestKind, Watch};
 
 use crate::proto::v1::p4_runtime_server::P4RuntimeServer;
 use crate::{Device, proto};
@@ -60,10 +67,16 @@ pub struct ServeOptions {
     pub tls_where: TlsWhere,
     /// Tokens.
     pub access: Access,
+    /// A copy of it changes certificates and tokens while the server serves. [`serve`] puts those above in force when it begins.
+    pub credentials: Credentials,
     /// Bounds.
     pub limits: Limits,
     /// Counts go there, for whoever shows them.
     pub counters: Arc<Counters>,
+    /// Shows who is there.
+    pub watch: Arc<Watch>,
+    /// Is told of requests.
+    pub observer: Option<Observing>,
 }
 
 /// The server can't begin, or could not go on.
@@ -78,7 +91,10 @@ pub enum ServeError {
     /// A listener that can't be used.
     #[error("a listener cannot be used: {0}")]
     Listener(#[from] std::io::Error),
-    /// Certificates that can't be used, most likely.
+    /// Certificates that can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The server cannot begin or go on for another reason.
     #[error("the server cannot begin: {}", with_sources(.0))]
     Transport(#[from] tonic::transport::Error),
     /// The service's descriptors are wrong: a bug.
@@ -106,34 +122,37 @@ pub async fn serve(
     let at_a_time = GlobalConcurrencyLimitLayer::new(limits.requests);
     let mut prepared = Vec::new();
     for listener in listeners {
-        prepared.push((transport(&options, listener.local_addr()?, &at_a_time)?, listener));
+        let address = listener.local_addr()?;
+        let tls = options.tls_where.is_at(address);
+        if tls && options.tls.is_none() {
+            return Err(ServeError::Unprotected { address });
+        }
+        prepared.push((transport(&limits, &at_a_time), listener, tls.then(|| options.credentials.clone())));
     }
-    let core = Arc::new(Core::new(device, options.access, limits.clone(), options.counters.clone()));
+    options.credentials.replace(options.tls.as_ref(), options.access)?;
+    let core = Arc::new(Core::new(device, options.credentials, limits.clone(), options.counters.clone()));
     let (sink, events) = events::queue(limits.events);
     core.device.subscribe(sink);
     let delivery = tokio::spawn(events::deliver(core.clone(), events));
 
     let (close, closed) = watch::channel(false);
     let (drain, draining) = watch::channel(false);
-    let door = Door {
-        places: Arc::new(Semaphore::new(limits.connections)),
-        handshake: limits.handshake_time,
-        closed,
-        counters: options.counters,
-    };
+    let places = Arc::new(Semaphore::new(limits.connections));
+    options.watch.begin(&core, &places, limits.connections);
+    let door = Door { places, handshake: limits.handshake_time, closed, counters: options.counters };
     let (health_reporter, health) = tonic_health::server::health_reporter();
     health_reporter.set_serving::<P4RuntimeServer<Service>>().await;
-    let p4runtime =
-        P4RuntimeServer::new(Service(core.clone())).max_decoding_message_size(limits.message_bytes.max(4 << 20));
+    let p4runtime = P4RuntimeServer::new(Service(core.clone(), options.observer.clone()))
+        .max_decoding_message_size(limits.message_bytes.max(4 << 20));
     let mut servers = tokio::task::JoinSet::new();
-    for (mut transport, listener) in prepared {
+    for (mut transport, listener, credentials) in prepared {
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
             .build_v1()?;
         let router = transport.add_service(p4runtime.clone()).add_service(health.clone()).add_service(reflection);
         let mut draining = draining.clone();
         let end = async move { drop(draining.wait_for(|draining| *draining).await) };
-        servers.spawn(router.serve_with_incoming_shutdown(door.clone().guests(listener), end));
+        servers.spawn(router.serve_with_incoming_shutdown(door.clone().guests(listener, credentials), end));
     }
     drop((door, draining));
 
@@ -154,21 +173,12 @@ pub async fn serve(
 
 type Layered = Server<tower::layer::util::Stack<GlobalConcurrencyLimitLayer, tower::layer::util::Identity>>;
 
-fn transport(
-    options: &ServeOptions,
-    address: SocketAddr,
-    at_a_time: &GlobalConcurrencyLimitLayer,
-) -> Result<Layered, ServeError> {
-    let limits = &options.limits;
-    let mut server = Server::builder()
+fn transport(limits: &Limits, at_a_time: &GlobalConcurrencyLimitLayer) -> Layered {
+    Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
         .timeout(limits.request_time)
         .http2_keepalive_interval(Some(limits.keep_alive))
         .http2_keepalive_timeout(Some(limits.keep_alive_time))
-        .http2_max_header_list_size(64 * 1024);
-    if options.tls_where.is_at(address) {
-        let tls = options.tls.as_ref().ok_or(ServeError::Unprotected { address })?;
-        server = server.tls_config(tls.config(limits.handshake_time))?;
-    }
-    Ok(server.layer(at_a_time.clone()))
+        .http2_max_header_list_size(64 * 1024)
+        .layer(at_a_time.clone())
 }

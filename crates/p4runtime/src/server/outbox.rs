@@ -1,6 +1,7 @@
 //! [`Outbox`]: what waits to be sent on one stream, bounded in messages and bytes. A client that reads slowly loses packets and
 //! notifications, which are counted; if it doesn't even read who is primary, it loses its stream. Other clients don't notice.
 
+use super::peer::Peer;
 use crate::proto::v1::StreamMessageResponse;
 use prost::Message;
 use std::collections::VecDeque;
@@ -8,6 +9,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 use tokio::sync::Notify;
 use tonic::Status;
 
@@ -39,13 +41,25 @@ pub struct Outbox {
     bounds: OutboxBounds,
     inner: Mutex<Inner>,
     lost: AtomicU64,
+    origin: (Peer, Instant),
     ended: Notify,
 }
 
 impl Outbox {
-    /// An empty one.
-    pub fn new(bounds: OutboxBounds) -> Arc<Outbox> {
-        Arc::new(Outbox { bounds, inner: Mutex::default(), lost: AtomicU64::new(0), ended: Notify::new() })
+    /// An empty one, for a client.
+    pub fn new(bounds: OutboxBounds, peer: Peer) -> Arc<Outbox> {
+        let origin = (peer, Instant::now());
+        Arc::new(Outbox { bounds, inner: Mutex::default(), lost: AtomicU64::new(0), origin, ended: Notify::new() })
+    }
+
+    /// Whom it is for, and since when.
+    pub fn origin(&self) -> &(Peer, Instant) {
+        &self.origin
+    }
+
+    /// Messages that wait.
+    pub fn waiting(&self) -> usize {
+        self.lock().queue.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -187,7 +201,7 @@ mod tests {
     }
 
     fn outbox() -> Arc<Outbox> {
-        Outbox::new(OutboxBounds { messages: 3, bytes: 1000 })
+        Outbox::new(OutboxBounds { messages: 3, bytes: 1000 }, Peer::default())
     }
 
     #[tokio::test]

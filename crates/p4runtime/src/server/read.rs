@@ -11,8 +11,9 @@ use prost::Message;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -23,6 +24,12 @@ const PART: usize = 64 * 1024;
 
 /// Parts that wait to be sent.
 const WAITING: usize = 4;
+
+/// How often a read that cannot go on looks whether others wait for its place.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a client may take to read the next part while others wait for a place.
+const BESIDE_OTHERS: Duration = Duration::from_secs(1);
 
 /// The parts of an answer. `Ok(None)` is the proper end.
 type Item = Result<Option<ReadResponse>, Status>;
@@ -65,9 +72,27 @@ struct Feed {
     parts: Sender<Item>,
     runtime: Handle,
     stall: Duration,
+    /// Reads that have no place yet.
+    waiting: Arc<AtomicUsize>,
     entities: Vec<Entity>,
     bytes: usize,
     _permit: OwnedSemaphorePermit,
+}
+
+/// One that waits for a place, until it is dropped.
+struct Waits(Arc<AtomicUsize>);
+
+impl Waits {
+    fn new(count: &Arc<AtomicUsize>) -> Waits {
+        count.fetch_add(1, Ordering::Relaxed);
+        Waits(count.clone())
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Core {
@@ -79,15 +104,13 @@ impl Core {
         let scope = self.clients().arbitration.reader(request.device_id, &request.role)?;
         self.target()?;
         let closed = |_| Refusal::new(crate::Code::Unavailable, "the server ends");
-        let permit = self.reads.clone().acquire_owned().await.map_err(closed)?;
+        let permit = {
+            let _waits = Waits::new(&self.reads_waiting);
+            self.reads.clone().acquire_owned().await.map_err(closed)?
+        };
         // Between writes, so that each is seen as a whole.
         let turn = self.turn().await;
-        let target = self.target()?;
-        let device: Arc<dyn Device> = match target.waits {
-            true => Arc::new(Untouched(target.program.forwarding.pipeline.clone())),
-            false => self.device.clone(),
-        };
-        let snapshot = Snapshot { device, target, scope };
+        let snapshot = self.snapshot(scope)?;
         drop(turn);
         let (sender, parts) = channel(WAITING);
         let runtime = Handle::current();
@@ -95,12 +118,37 @@ impl Core {
             parts: sender,
             runtime,
             stall: self.limits.stall_time,
+            waiting: self.reads_waiting.clone(),
             entities: Vec::new(),
             bytes: 0,
             _permit: permit,
         };
         tokio::task::spawn_blocking(move || snapshot.send(&request, feed));
         Ok(Answer { parts, over: false })
+    }
+
+    fn snapshot(&self, scope: Arc<Scope>) -> Result<Snapshot, Refusal> {
+        let target = self.target()?;
+        let device: Arc<dyn Device> = match target.waits {
+            true => Arc::new(Untouched(target.program.forwarding.pipeline.clone())),
+            false => self.device.clone(),
+        };
+        Ok(Snapshot { device, target, scope })
+    }
+
+    /// All of an answer, whoever asks.
+    ///
+    /// # Errors
+    /// As a client is told.
+    pub fn read_at_once(&self, request: &ReadRequest) -> Result<Vec<Entity>, Status> {
+        let snapshot = self.snapshot(Arc::new(Scope::Full)).map_err(|refusal| refusal.status())?;
+        let mut found = Vec::new();
+        let mut sink = |entity| {
+            found.push(entity);
+            ControlFlow::Continue(())
+        };
+        let parts: Vec<_> = request.entities.iter().map(|wanted| snapshot.one(wanted, &mut sink)).collect();
+        of_parts("requests", &parts).map(|()| found)
     }
 }
 
@@ -156,12 +204,23 @@ impl Feed {
         self.send(Ok(Some(ReadResponse { entities })))
     }
 
-    /// Waits until there is room. `Break`: nobody reads.
+    /// Waits until there is room: for long, unless others wait for a place to read. `Break`: nobody reads.
     fn send(&self, item: Item) -> ControlFlow<()> {
-        let sent = self.runtime.block_on(async { tokio::time::timeout(self.stall, self.parts.send(item)).await });
-        match sent {
-            Ok(Ok(())) => ControlFlow::Continue(()),
-            Ok(Err(_)) | Err(_) => ControlFlow::Break(()),
+        let began = Instant::now();
+        loop {
+            let room = self.runtime.block_on(async { tokio::time::timeout(LOOK, self.parts.reserve()).await });
+            match room {
+                Ok(Ok(room)) => {
+                    room.send(item);
+                    return ControlFlow::Continue(());
+                }
+                Ok(Err(_)) => return ControlFlow::Break(()),
+                Err(_) => {}
+            }
+            let others_wait = self.waiting.load(Ordering::Relaxed) > 0;
+            if began.elapsed() >= if others_wait { self.stall.min(BESIDE_OTHERS) } else { self.stall } {
+                return ControlFlow::Break(());
+            }
         }
     }
 }

@@ -1,9 +1,10 @@
 //! One `StreamChannel` (P4Runtime specification, section "P4Runtime Stream Messages"): what its client sends.
 
-use super::access::Power;
-use super::arbitration::{Step, StreamId};
+use super::access::{Power, TokenHash};
+use super::arbitration::{Step, StreamId, election_of};
 use super::core::Core;
 use super::outbox::{Outbox, OutboxReader};
+use super::peer::Peer;
 use crate::proto::v1::stream_error::Details;
 use crate::proto::v1::stream_message_request::Update as In;
 use crate::proto::v1::stream_message_response::Update as Out;
@@ -14,13 +15,25 @@ use crate::proto::v1::{
 use crate::{Code, Refusal};
 use std::sync::Arc;
 use tonic::{Status, Streaming};
+use tracing::info;
+
+/// How long a stream that floods waits.
+const FLOODED: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// Who opened a stream.
+pub struct Client {
+    pub peer: Peer,
+    /// The token it has shown.
+    pub shown: Option<TokenHash>,
+    pub power: Power,
+}
 
 /// A stream whose client sends.
 struct Session {
     core: Arc<Core>,
     id: StreamId,
     outbox: Arc<Outbox>,
-    power: Power,
+    client: Client,
 }
 
 impl Core {
@@ -30,13 +43,14 @@ impl Core {
     /// `RESOURCE_EXHAUSTED` if there are too many.
     pub fn stream(
         self: &Arc<Self>,
-        power: Power,
+        client: Client,
         inbound: Streaming<StreamMessageRequest>,
     ) -> Result<OutboxReader, Refusal> {
-        let (id, outbox) = self.enter()?;
+        let (id, outbox) = self.enter(client.peer.clone())?;
+        info!(who = %client.peer, power = %client.power, stream = id, "a controller has connected");
         let core = self.clone();
         let reader = OutboxReader::new(outbox.clone(), move || core.leave(id));
-        let session = Session { core: self.clone(), id, outbox, power };
+        let session = Session { core: self.clone(), id, outbox, client };
         tokio::spawn(session.run(inbound));
         Ok(reader)
     }
@@ -44,10 +58,14 @@ impl Core {
 
 impl Session {
     async fn run(self, mut inbound: Streaming<StreamMessageRequest>) {
+        let credentials = self.core.credentials.clone();
+        let revoked = credentials.revoked(self.client.shown, self.client.power);
+        tokio::pin!(revoked);
         let end = loop {
             let message = tokio::select! {
                 message = inbound.message() => message,
                 () = self.outbox.ended() => break None,
+                refusal = &mut revoked => break Some(refusal.status()),
             };
             match message {
                 Ok(Some(message)) => {
@@ -60,6 +78,8 @@ impl Session {
                 Err(status) => break Some(Status::new(status.code(), status.message())),
             }
         };
+        let why = end.as_ref().map_or("", |status| status.message());
+        info!(who = %self.client.peer, stream = self.id, why, "a controller has left");
         self.core.leave(self.id);
         self.outbox.end(end);
     }
@@ -71,6 +91,10 @@ impl Session {
             Some(In::Arbitration(update)) => self.arbitrate(&update).await?,
             Some(In::Packet(packet)) => {
                 if let Err(refusal) = self.packet_out(&packet).await {
+                    // Who sends faster than packets are taken waits: others are to be served meanwhile.
+                    if refusal.code == Code::ResourceExhausted {
+                        tokio::time::sleep(FLOODED).await;
+                    }
                     // Without the payload: the client has it.
                     let packet_out = Some(PacketOut { payload: Default::default(), metadata: packet.metadata });
                     self.error(refusal, Details::PacketOut(PacketOutError { packet_out }));
@@ -100,8 +124,11 @@ impl Session {
     }
 
     async fn arbitrate(&self, update: &MasterArbitrationUpdate) -> Result<(), Refusal> {
-        if update.election_id.is_some() && self.power < Power::TableWriter {
-            let why = format!("the token is {}: leave the election id out, or send a table-writer's token", self.power);
+        if update.election_id.is_some() && self.client.power < Power::TableWriter {
+            let why = format!(
+                "the token is {}: leave the election id out, or send a table-writer's token",
+                self.client.power
+            );
             return Err(Refusal::new(Code::PermissionDenied, why));
         }
         let waits = {
@@ -118,8 +145,13 @@ impl Session {
             let turn = self.core.turn().await;
             let mut clients = self.core.clients();
             let advice = clients.arbitration.settle(self.id);
+            let role = clients.arbitration.role_of_primary(self.id).map(str::to_owned);
             clients.tell(advice.into_iter().collect());
             drop(clients);
+            if let (Some(role), Some(election)) = (role, update.election_id) {
+                let election = election_of(election);
+                info!(who = %self.client.peer, stream = self.id, role, %election, "a controller is primary");
+            }
             drop(turn);
         }
         Ok(())

@@ -1,9 +1,14 @@
 //! [`Tls`]: the server's certificate, and whose clients' it accepts.
 
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Duration;
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use std::sync::Arc;
+use thiserror::Error;
+use tokio_rustls::TlsAcceptor;
 
 /// Certificates and keys, each as the text of a PEM file. TLS 1.2 and 1.3; clients without a certificate of `client_authority` are refused.
 #[derive(Clone)]
@@ -46,13 +51,69 @@ impl TlsWhere {
     }
 }
 
+/// Certificates or keys that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TlsError {
+    /// Not what it should be.
+    #[error("the {what} cannot be read: {why}; give a PEM file")]
+    Pem {
+        /// Which one.
+        what: &'static str,
+        /// What was found.
+        why: String,
+    },
+    /// Not of each other, or of a kind that is not known.
+    #[error("{what} cannot be used: {why}")]
+    Unusable {
+        /// Which ones.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+}
+
 impl Tls {
-    pub(super) fn config(&self, handshake: Duration) -> ServerTlsConfig {
-        ServerTlsConfig::new()
-            .identity(Identity::from_pem(&self.certificate, &self.key))
-            .client_ca_root(Certificate::from_pem(&self.client_authority))
-            .timeout(handshake)
+    /// Whether certificates and key can be used, and belong to each other.
+    ///
+    /// # Errors
+    /// See [`TlsError`].
+    pub fn check(&self) -> Result<(), TlsError> {
+        self.acceptor().map(drop)
     }
+
+    /// What does the handshakes.
+    pub(super) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
+        let unusable = |what| move |error: &dyn fmt::Display| TlsError::Unusable { what, why: error.to_string() };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        for root in certificates("client authority's certificate", &self.client_authority)? {
+            roots.add(root).map_err(|error| unusable("the client authority's certificate")(&error))?;
+        }
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .build()
+            .map_err(|error| unusable("the client authority's certificate")(&error))?;
+        let chain = certificates("certificate", &self.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|error| pem("key", &error))?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable("TLS")(&error))?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(chain, key)
+            .map_err(|error| unusable("the certificate with this key")(&error))?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+fn pem(what: &'static str, error: &dyn fmt::Display) -> TlsError {
+    TlsError::Pem { what, why: error.to_string() }
+}
+
+/// At least one.
+fn certificates(what: &'static str, text: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    let found = found.map_err(|error| pem(what, &error))?;
+    if found.is_empty() { Err(pem(what, &"it has no certificate")) } else { Ok(found) }
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ async fn beyond_loopback_there_is_no_service_without_tls() {
     begin(ServeOptions { tls: Some(tls.clone()), ..ServeOptions::default() }).await.unwrap();
     for broken in [Tls { key: "no key".into(), ..tls.clone() }, Tls { certificate: String::new(), ..tls.clone() }] {
         let refused = begin(ServeOptions { tls: Some(broken), ..ServeOptions::default() }).await;
-        assert!(matches!(refused, Err(ServeError::Transport(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ServeError::Tls(_))), "{refused:?}");
     }
 }
 

@@ -1,0 +1,49 @@
+//! [`Peer`]: who is at the other end of a connection, for a person to read.
+
+use rustls::pki_types::CertificateDer;
+use std::fmt;
+use std::net::SocketAddr;
+use tonic::Extensions;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+
+/// The address of a client, and the name in its certificate. Displayed as `ADDRESS` or `NAME at ADDRESS`; the name is the client's own text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    address: Option<SocketAddr>,
+    name: Option<String>,
+}
+
+impl Peer {
+    /// Without a certificate.
+    pub fn at(address: Option<SocketAddr>) -> Peer {
+        Peer { address, name: None }
+    }
+
+    /// With a certificate that was checked: its common name or, without one, all of its subject.
+    pub fn with(self, certificate: Option<&CertificateDer<'_>>) -> Peer {
+        let name = certificate.and_then(|certificate| {
+            let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+            let common = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+            Some(common.map_or_else(|| certificate.subject().to_string(), str::to_owned))
+        });
+        Peer { name, ..self }
+    }
+
+    /// Of a request.
+    pub fn of(extensions: &Extensions) -> Peer {
+        extensions.get::<Peer>().cloned().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name} at ")?;
+        }
+        match self.address {
+            Some(address) => write!(f, "{address}"),
+            None => f.write_str("an unknown address"),
+        }
+    }
+}
