@@ -1,7 +1,7 @@
 //! [`Counts`]: what a worker did, by name, over all programs that it ran. A program's reasons are numbers that mean something only beside its own
 //! table of names; what outlives a program has the names.
 
-use io::RunReport;
+use io::{Latency, RunReport};
 use packet::{Counter, EngineCounters, ReasonTable};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -24,8 +24,12 @@ pub struct Counts {
     pub batches: u64,
     /// Time in the engine, and since the start. Their ratio is a worker's busy share; of several workers the first adds up.
     pub engine_time: Duration,
+    /// Time in which there were packets: receiving, the engine, sending.
+    pub busy_time: Duration,
     /// Since the start.
     pub run_time: Duration,
+    /// How long packets were with the worker, from received to handed to a port.
+    pub residence: Latency,
 }
 
 /// One port, or a worker's queue of it.
@@ -59,6 +63,8 @@ impl AddAssign<&Counts> for Counts {
         }
         self.batches += other.batches;
         self.engine_time += other.engine_time;
+        self.busy_time += other.busy_time;
+        self.residence.merge(&other.residence);
         self.run_time = self.run_time.max(other.run_time);
     }
 }
@@ -89,7 +95,9 @@ impl Ledger {
             drops,
             batches: report.engine.batches,
             engine_time: report.engine_time,
+            busy_time: report.busy_time,
             run_time: report.run_time,
+            residence: report.residence.clone(),
             ..Counts::default()
         };
         for (reason, counter) in report.unsent.iter() {

@@ -5,28 +5,39 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | all of it as one device that P4Runtime controls | `device.rs`, `reconcile.rs` |
+//! | all of it as one device that P4Runtime controls | `device/`, `reconcile.rs` |
 //! | the workers, and how they go over to another program | `plane.rs`, `running.rs` |
 //! | the port between them and the controller | `cpu_port.rs` |
-//! | the process, and its configuration file | `daemon.rs`, `config/` |
-//! | what they did, by name | `counts.rs` |
-//! | what outlives a restart | `store.rs`, `record.rs`, `contents.rs` |
+//! | the process, and its configuration file | `daemon/`, `config/` |
+//! | how a new process takes over, while packets flow | `takeover/` |
+//! | what they did, by name | `counts.rs`, `observe/`; as it is shown: `status.rs` |
+//! | who may ask, and how | `admin/`: the control socket; `metrics/`: Prometheus |
+//! | why a packet went where it did | `explain/` |
+//! | what outlives a restart | `store.rs`, `record.rs` |
+//! | a state as writes, for the same pipeline or another | `reconcile.rs` |
 
+pub mod admin;
 pub mod config;
-pub mod contents;
 mod counts;
 mod cpu_port;
 pub mod daemon;
 mod device;
+pub mod explain;
+pub mod log;
+pub mod metrics;
+pub mod observe;
 mod plane;
 mod reconcile;
 pub mod record;
 mod running;
+pub mod status;
 mod store;
+pub mod takeover;
 
 pub use counts::{Counts, PortCounts};
 pub use cpu_port::{PuntSink, Punted};
 pub use device::{Node, Parts, StartError};
-pub use plane::{Plane, PlaneError, Seat};
+pub use plane::{Parked, Plane, PlaneError, Seat};
+pub use reconcile::writes;
 pub use running::Running;
 pub use store::{KeptConfig, Store, StoreError};

@@ -2,14 +2,18 @@
 
 use crate::counts::{Counts, Ledger};
 use crate::cpu_port::{CpuPort, PuntSink, Punted};
+use crate::explain::{Tapped, Taps};
 use crate::running::Running;
 use bytes::Bytes;
 use io::memory::MemoryPort;
-use io::{Attached, Idle, RunError, RunReport, Runner, Supervisor, Worker, WorkerError, Workers};
+use io::{
+    Attached, Call, Detached, Idle, RunError, RunReport, Runner, Supervisor, Trouble, Worker, WorkerError, Workers,
+};
 use jit::Jit;
-use packet::{CpuReason, Engine, Packet, PacketTooLong, ReasonTable};
+use packet::{CpuReason, Engine, Packet, PacketTooLong, PortId, ReasonTable};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -41,21 +45,42 @@ pub enum PlaneError {
     /// No memory or descriptors for the controller's port.
     #[error("the controller's port cannot be made: {0}; raise the limit of open files (ulimit -n)")]
     CpuPort(#[from] io::PortError),
-    /// A worker does not change its program.
-    #[error("worker {worker} has not changed its program within {} s: it is stuck, or its processor is taken by others", PATIENCE.as_secs())]
+    /// A worker does not follow its orders.
+    #[error("worker {worker} has not followed an order within {} s: it is stuck, or its processor is taken by others", PATIENCE.as_secs())]
     Stuck {
         /// Its number.
         worker: usize,
     },
+    /// A worker has ended, as one of its ports has failed for good.
+    #[error("worker {worker} has ended, as a port of its has failed; start the node again")]
+    Ended {
+        /// Its number.
+        worker: usize,
+    },
+    /// There is no such worker.
+    #[error("there is no worker {worker}; there are {workers}")]
+    NoWorker {
+        /// The number asked for.
+        worker: usize,
+        /// How many there are.
+        workers: usize,
+    },
+    /// The ports are another process's.
+    #[error("another process has taken over this node, with its ports")]
+    Gone,
+    /// No descriptor to call a worker by.
+    #[error("a worker cannot be called: {0}; raise the limit of open files (ulimit -n)")]
+    Call(#[source] std::io::Error),
 }
 
 /// What a worker and its owner leave for each other.
-#[derive(Default)]
 struct Desk {
-    call: Arc<AtomicBool>,
+    call: Arc<Call>,
     orders: Mutex<Orders>,
     followed: Condvar,
     counts: Mutex<Counts>,
+    /// Grows with each tick.
+    beat: AtomicU64,
 }
 
 #[derive(Default)]
@@ -64,14 +89,46 @@ struct Orders {
     /// What ran before: its end can take long, which is not for a worker to wait for.
     former: Option<Running>,
     done: u64,
+    /// Ports that come.
+    arrivals: Vec<Detached>,
+    departures: Departures,
+    /// Ports that were given up.
+    departed: Vec<Detached>,
+    /// Ports that could not come, and why.
+    refused: Vec<(Detached, RunError)>,
+    /// Orders about ports that were given, and followed.
+    moves: [u64; 2],
+}
+
+/// Ports that a worker is to give up.
+#[derive(Default)]
+enum Departures {
+    #[default]
+    None,
+    One(PortId),
+    All,
+}
+
+/// A port that was taken from its worker: see [`Plane::pause`].
+pub struct Parked {
+    /// The worker that had it.
+    pub worker: usize,
+    /// The port.
+    pub port: Detached,
 }
 
 /// The workers of a node.
 pub struct Plane {
-    workers: Workers<Running>,
+    workers: Workers<Tapped>,
     desks: Vec<Arc<Desk>>,
+    cores: Vec<Option<usize>>,
     cpu_port: Option<Mutex<MemoryPort>>,
     punts_lost: Arc<AtomicU64>,
+    /// The number of the controller's port.
+    cpu_id: Option<PortId>,
+    /// Which worker has which port: its name. Not the controller's.
+    places: Mutex<BTreeMap<PortId, (usize, String)>>,
+    taps: Arc<Taps>,
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -86,12 +143,17 @@ impl Plane {
     /// # Errors
     /// See [`PlaneError`]; nothing runs then.
     pub fn start(seats: Vec<Seat>, idle: Idle, cpu_port: Option<u32>, punts: PuntSink) -> Result<Plane, PlaneError> {
-        let desks: Vec<Arc<Desk>> = seats.iter().map(|_| Arc::default()).collect();
+        let desks: Result<Vec<Arc<Desk>>, std::io::Error> = seats.iter().map(|_| Desk::new().map(Arc::new)).collect();
+        let desks = desks.map_err(PlaneError::Call)?;
+        let cores = seats.iter().map(|seat| seat.core).collect();
+        let mut places = BTreeMap::new();
         let punts_lost = Arc::new(AtomicU64::new(0));
+        let taps = Arc::new(Taps::default());
         let mut controller = None;
         let mut workers = Vec::new();
         for (number, seat) in seats.into_iter().enumerate() {
             let mut ports = seat.ports;
+            places.extend(ports.iter().map(|port| (port.id, (number, port.port.name().to_owned()))));
             if let Some(id) = cpu_port {
                 let mut port = CpuPort::new(punts.clone(), punts_lost.clone());
                 if number == 0 {
@@ -102,21 +164,28 @@ impl Plane {
                 ports.push(Attached::new(id, port));
             }
             let call = desks[number].call.clone();
-            let runner = Runner::new(ports)?.with_tick(TICK).with_idle(idle).with_call(call);
-            workers.push(Worker { core: seat.core, runner, engine: Running::default() });
+            let runner = Runner::new(ports)?.with_tick(TICK).with_idle(idle).with_call(call).staying();
+            let engine = Tapped::new(Running::default(), number, taps.clone());
+            workers.push(Worker { core: seat.core, runner, engine });
         }
-        let supervise = |number: usize| -> Box<dyn Supervisor<Running> + Send> {
+        let supervise = |number: usize| -> Box<dyn Supervisor<Tapped> + Send> {
             let desk = desks[number].clone();
             let (punts, lost) = (punts.clone(), punts_lost.clone());
             Box::new(Clerk { desk, ledger: Ledger::default(), reasons: ReasonTable::default(), punts, lost })
         };
         let workers = Workers::start(workers, supervise)?;
-        Ok(Plane { workers, desks, cpu_port: controller, punts_lost })
+        let (cpu_id, places) = (cpu_port.map(PortId), Mutex::new(places));
+        Ok(Plane { workers, desks, cores, cpu_port: controller, punts_lost, cpu_id, places, taps })
     }
 
     /// How many workers there are.
     pub fn len(&self) -> usize {
         self.desks.len()
+    }
+
+    /// The processor on which a worker stays.
+    pub fn core_of(&self, worker: usize) -> Option<usize> {
+        self.cores.get(worker).copied().flatten()
     }
 
     /// Whether there are none.
@@ -138,7 +207,7 @@ impl Plane {
             orders.next = Some(Running::Program(Box::new(engine())));
             aims.push(orders.done + 1);
             drop(orders);
-            desk.call.store(true, Ordering::Release);
+            desk.call.ring();
         }
         let deadline = Instant::now() + PATIENCE;
         for (worker, (desk, aim)) in self.desks.iter().zip(aims).enumerate() {
@@ -160,6 +229,113 @@ impl Plane {
         Ok(())
     }
 
+    /// Gives a worker orders about ports, and waits until it has followed them.
+    fn order<T>(
+        &self,
+        worker: usize,
+        give: impl FnOnce(&mut Orders),
+        take: impl FnOnce(&mut Orders) -> T,
+    ) -> Result<T, PlaneError> {
+        let workers = self.desks.len();
+        let desk = self.desks.get(worker).ok_or(PlaneError::NoWorker { worker, workers })?;
+        let mut orders = lock(&desk.orders);
+        give(&mut orders);
+        orders.moves[0] += 1;
+        let aim = orders.moves[0];
+        desk.call.ring();
+        let deadline = Instant::now() + PATIENCE;
+        while orders.moves[1] < aim {
+            if self.workers.have_ended() {
+                return Err(PlaneError::Ended { worker });
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(PlaneError::Stuck { worker });
+            }
+            let wait = desk.followed.wait_timeout(orders, left.min(TICK));
+            (orders, _) = wait.unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(take(&mut orders))
+    }
+
+    /// A worker gets a port, between two batches. One that comes back to the worker that had it counts on in its report.
+    ///
+    /// # Errors
+    /// There is a port of its number, or the worker does not follow: the port is closed then.
+    pub fn attach(&self, worker: usize, port: impl Into<Detached>) -> Result<(), PlaneError> {
+        let port = port.into();
+        let (id, name) = (port.attached.id, port.attached.port.name().to_owned());
+        let mut places = lock(&self.places);
+        if let Some((_, first)) = places.get(&id) {
+            return Err(PlaneError::Ports(RunError::DuplicatePort { id, first: first.clone(), second: name }));
+        }
+        let refused = self.order(worker, |orders| orders.arrivals.push(port), |orders| orders.refused.pop())?;
+        match refused {
+            Some((_, error)) => Err(PlaneError::Ports(error)),
+            None => {
+                places.insert(id, (worker, name));
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a port from its worker, between two batches: what it had received was sent on, what arrives from now on waits in the port. `None`: no worker
+    /// has such a port.
+    ///
+    /// # Errors
+    /// The worker does not follow.
+    pub fn detach(&self, id: PortId) -> Result<Option<Detached>, PlaneError> {
+        let mut places = lock(&self.places);
+        let Some((worker, _)) = places.get(&id) else { return Ok(None) };
+        let port =
+            self.order(*worker, |orders| orders.departures = Departures::One(id), |orders| orders.departed.pop())?;
+        places.remove(&id);
+        Ok(port)
+    }
+
+    /// Takes all ports from all workers, also the controller's, each between two batches: nothing is in flight any more. [`Plane::resume`] gives them back.
+    ///
+    /// # Errors
+    /// A worker does not follow; the others have their ports again.
+    pub fn pause(&self) -> Result<Vec<Parked>, PlaneError> {
+        let mut parked = Vec::new();
+        for worker in 0..self.desks.len() {
+            let taken = self.order(
+                worker,
+                |orders| orders.departures = Departures::All,
+                |orders| std::mem::take(&mut orders.departed),
+            );
+            match taken {
+                Ok(ports) => parked.extend(ports.into_iter().map(|port| Parked { worker, port })),
+                Err(error) => {
+                    self.resume(parked);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(parked)
+    }
+
+    /// Gives the workers the ports that [`Plane::pause`] took from them.
+    pub fn resume(&self, parked: Vec<Parked>) {
+        // Nothing can have come in their place. A worker that does not follow now will have them when it does.
+        let mut seats: BTreeMap<usize, Vec<Detached>> = BTreeMap::new();
+        parked.into_iter().for_each(|parked| seats.entry(parked.worker).or_default().push(parked.port));
+        for (worker, ports) in seats {
+            let _ = self.order(worker, |orders| orders.arrivals.extend(ports), |orders| orders.refused.clear());
+        }
+    }
+
+    /// The ports: number, name, and worker. Not the controller's.
+    pub fn ports(&self) -> Vec<(PortId, String, usize)> {
+        lock(&self.places).iter().map(|(id, (worker, name))| (*id, name.clone(), *worker)).collect()
+    }
+
+    /// The number by which programs know the controller.
+    pub fn cpu_port(&self) -> Option<PortId> {
+        self.cpu_id
+    }
+
     /// Gives the first worker a packet, as if it had come in on the CPU port. Whether there was room for it.
     ///
     /// # Errors
@@ -174,6 +350,16 @@ impl Plane {
     /// What each worker has done, at most a tick ago.
     pub fn counts(&self) -> Vec<Counts> {
         self.desks.iter().map(|desk| lock(&desk.counts).clone()).collect()
+    }
+
+    /// How many ticks each worker has had: one that hangs has no more.
+    pub fn beats(&self) -> Vec<u64> {
+        self.desks.iter().map(|desk| desk.beat.load(Ordering::Relaxed)).collect()
+    }
+
+    /// The traces of the packets that pass.
+    pub(crate) fn taps(&self) -> &Taps {
+        &self.taps
     }
 
     /// Packets for the controller that nobody took.
@@ -192,6 +378,19 @@ impl Plane {
     }
 }
 
+impl Desk {
+    fn new() -> std::io::Result<Desk> {
+        let call = Arc::new(Call::new()?);
+        Ok(Desk {
+            call,
+            orders: Mutex::default(),
+            followed: Condvar::new(),
+            counts: Mutex::default(),
+            beat: AtomicU64::new(0),
+        })
+    }
+}
+
 /// A worker's part between two batches.
 struct Clerk {
     desk: Arc<Desk>,
@@ -202,19 +401,49 @@ struct Clerk {
     lost: Arc<AtomicU64>,
 }
 
-impl Supervisor<Running> for Clerk {
-    fn on_tick(&mut self, engine: &mut Running, report: &RunReport) -> ControlFlow<()> {
+impl Supervisor<Tapped> for Clerk {
+    fn on_tick(&mut self, engine: &mut Tapped, report: &RunReport) -> ControlFlow<()> {
         let mut orders = lock(&self.desk.orders);
         if let Some(next) = orders.next.take() {
             self.ledger.turn(report, &self.reasons);
-            orders.former = Some(std::mem::replace(engine, next));
+            orders.former = Some(engine.exchange(next));
             self.reasons = engine.reasons().clone();
             orders.done += 1;
             self.desk.followed.notify_all();
         }
         drop(orders);
+        self.desk.beat.fetch_add(1, Ordering::Relaxed);
         *lock(&self.desk.counts) = self.ledger.counts(report, &self.reasons);
         ControlFlow::Continue(())
+    }
+
+    fn on_port(&mut self, id: PortId, name: &str, trouble: Option<&Trouble>) {
+        match trouble {
+            Some(trouble) => tracing::warn!(port = id.0, name, why = %trouble, "a port has trouble"),
+            None => tracing::info!(port = id.0, name, "a port works again"),
+        }
+    }
+
+    fn on_ports(&mut self, runner: &mut Runner) {
+        let mut orders = lock(&self.desk.orders);
+        if orders.moves[0] == orders.moves[1] {
+            return;
+        }
+        for port in std::mem::take(&mut orders.arrivals) {
+            if let Err(refused) = runner.attach(port) {
+                orders.refused.push(*refused);
+            }
+        }
+        let leaving: Vec<PortId> = match std::mem::take(&mut orders.departures) {
+            Departures::None => Vec::new(),
+            Departures::One(id) => vec![id],
+            Departures::All => runner.ports().map(|attached| attached.id).collect(),
+        };
+        orders.departed.extend(leaving.into_iter().filter_map(|id| runner.detach(id)));
+        orders.moves[1] = orders.moves[0];
+        self.desk.followed.notify_all();
+        drop(orders);
+        *lock(&self.desk.counts) = self.ledger.counts(runner.report(), &self.reasons);
     }
 
     fn on_cpu(&mut self, packet: &Packet, reason: CpuReason) -> bool {

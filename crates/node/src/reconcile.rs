@@ -1,12 +1,17 @@
-//! What another pipeline takes over of a state: all that fits, by name. A table fits if it has the same keys (name, kind and type, in any order), an
+//! A state as the writes that lead to it: for a store's new log and another process, which have the same pipeline, and for another pipeline, which takes
+//! over all that fits, by name. A table fits if it has the same keys (name, kind and type, in any order), an
 //! entry if its action has the same parameters, an object if it is of the same kind.
 
 use ir::{ActionId, ExternId, Pipeline, TableId, ValueSetId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use tables::{
     ActionProfileGroup, ActionProfileMember, ActionSpec, CounterData, Entry, KeyLayout, PackedAction, PackedEntry,
-    State, Update, UpdateKind, WriteBatch, action_layout,
+    State, StateError, Update, UpdateKind, WriteBatch, action_layout,
 };
+
+/// Updates in one batch: what a store holds in memory at once.
+const BATCH: usize = 4096;
 
 /// From words of the old layout to words of the new one: first old word, first new word, how many.
 type Moves = Vec<(usize, usize, usize)>;
@@ -157,36 +162,85 @@ impl<'a> Matching<'a> {
         self.old.tables.iter().filter_map(of).collect()
     }
 
-    /// The updates that make the new pipeline's own state hold the entries of the old one that fit. `fresh` is the new state as nobody has
-    /// written to it; `counter` gives an entry's direct counter, which goes on if the new table has one.
-    pub fn entries(
-        &self,
-        state: &State,
-        fresh: &State,
-        counter: impl Fn(TableId, &Entry) -> Option<CounterData>,
-    ) -> Vec<Update> {
+    /// The updates that make a table of the new pipeline hold the entries of the old one's that fit: those that the programs have themselves are
+    /// changed or deleted as a controller has done with the old program's, the others are inserted. `owns` are the states of the old and of the new
+    /// pipeline as nobody has written to them; `counter` gives what an entry's direct counter is to go on with.
+    pub fn entries<'s, F: Fn(TableId, &Entry) -> Option<CounterData> + 's>(
+        self: &Rc<Self>,
+        old: TableId,
+        state: &'s State,
+        owns: [&State; 2],
+        counter: F,
+    ) -> impl Iterator<Item = Update> + use<'s, 'a, F> {
+        let [own, fresh] = owns;
         let mut updates = Vec::new();
-        for old in self.old.tables.keys() {
-            let mut entries: Vec<&Entry> = state.entries(old).filter(|entry| !entry.is_const()).collect();
-            entries.sort_by_key(|entry| entry.sequence());
-            for entry in entries {
-                let Some(mut packed) = self.entry(old, entry) else { continue };
-                if self.old.tables[old].direct_counter.is_some()
-                    && self.new.tables[packed.table].direct_counter.is_some()
-                {
-                    packed.counter = counter(old, entry);
+        // In the new program, and to be changed or left as it is.
+        let mut known: HashSet<u64> = HashSet::new();
+        let counts = self.tables.get(&old).is_some_and(|(new, ..)| {
+            self.old.tables[old].direct_counter.is_some() && self.new.tables[*new].direct_counter.is_some()
+        });
+        let brought = |matching: &Self, entry: &Entry| {
+            let mut packed = matching.entry(old, entry)?;
+            packed.counter = if counts { counter(old, entry) } else { None };
+            Some(packed)
+        };
+        for entry in ordered(own.entries(old)) {
+            let Some(packed) = self.entry(old, entry) else { continue };
+            let there = fresh.find(packed.table, packed.key(), packed.priority);
+            match (state.find(old, entry.key(), entry.priority()), there) {
+                (None, Some(there)) if !there.is_const() => updates.push(Update::Packed(UpdateKind::Delete, packed)),
+                (Some(now), Some(there)) if there.is_const() && now.meter() != there.meter() => {
+                    let keys = fresh.layout(packed.table).unpack(packed.key());
+                    let id = tables::EntryId { table: packed.table, keys, priority: packed.priority };
+                    updates.push(Update::DirectMeter(id, now.meter().copied()));
                 }
-                let there = fresh.find(packed.table, packed.key(), packed.priority);
-                let kind = match there {
-                    None => UpdateKind::Insert,
-                    Some(own) if own.is_const() => continue,
-                    Some(_) => UpdateKind::Modify,
-                };
-                updates.push(Update::Packed(kind, packed));
+                _ => {}
             }
         }
-        updates
+        for entry in ordered(state.entries(old)) {
+            let Some(packed) = brought(self, entry) else { continue };
+            let Some(there) = fresh.find(packed.table, packed.key(), packed.priority) else { continue };
+            known.insert(entry.sequence());
+            let same = PackedEntry::new(packed.table, there.key(), there.action()).with_attributes_of(there);
+            if !there.is_const() && packed != same {
+                updates.push(Update::Packed(UpdateKind::Modify, packed));
+            }
+        }
+        // The old program's own that cannot be changed are the program's affair.
+        let others = state.entries(old).filter(|entry| !entry.is_const() && !known.contains(&entry.sequence()));
+        let (others, matching) = (ordered(others), self.clone());
+        let others = others.into_iter().filter_map(move |entry| {
+            let mut packed = matching.entry(old, entry)?;
+            packed.counter = if counts { counter(old, entry) } else { None };
+            Some(Update::Packed(UpdateKind::Insert, packed))
+        });
+        updates.into_iter().chain(others)
     }
+}
+
+/// In the order in which they came: of two entries that match, the older one wins.
+fn ordered<'s>(entries: impl Iterator<Item = &'s Entry>) -> Vec<&'s Entry> {
+    let mut all: Vec<&Entry> = entries.collect();
+    all.sort_by_key(|entry| entry.sequence());
+    all
+}
+
+/// The writes that make a new state of the same pipeline equal to `state`, in batches that can be applied one after the other.
+///
+/// # Errors
+/// If the pipeline contradicts itself, which a state of it rules out.
+pub fn writes(state: &State) -> Result<impl Iterator<Item = WriteBatch> + '_, StateError> {
+    let fresh = State::new(state.pipeline().clone())?;
+    let matching = Rc::new(Matching::new(state.pipeline(), state.pipeline()));
+    let (objects, defaults) = (matching.objects(state), matching.defaults(state));
+    let tables: Vec<TableId> = state.pipeline().tables.keys().collect();
+    let entries =
+        tables.into_iter().flat_map(move |table| matching.entries(table, state, [&fresh, &fresh], |_, _| None));
+    let mut updates = objects.into_iter().chain(entries).chain(defaults);
+    Ok(std::iter::from_fn(move || {
+        let batch: WriteBatch = updates.by_ref().take(BATCH).collect();
+        (!batch.updates.is_empty()).then_some(batch)
+    }))
 }
 
 enum Moved {

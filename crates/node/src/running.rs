@@ -1,7 +1,9 @@
 //! [`Running`]: the engine of a worker, which may be without a program.
 
+use ir::Pipeline;
 use jit::Jit;
 use packet::{Batch, DropReason, Engine, EngineReason, Output, ReasonTable};
+use std::sync::Arc;
 
 /// What a worker runs.
 pub enum Running {
@@ -9,6 +11,16 @@ pub enum Running {
     Nothing(ReasonTable),
     /// A program.
     Program(Box<Jit>),
+}
+
+impl Running {
+    /// The program that runs.
+    pub(crate) fn pipeline(&self) -> Option<&Arc<Pipeline>> {
+        match self {
+            Running::Nothing(_) => None,
+            Running::Program(engine) => Some(engine.pipeline()),
+        }
+    }
 }
 
 impl Default for Running {

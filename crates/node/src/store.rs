@@ -8,6 +8,7 @@ use crate::record::{self, RecordError};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 use tables::WriteBatch;
 use thiserror::Error;
 
@@ -15,6 +16,8 @@ use thiserror::Error;
 const CACHE: usize = 8 << 20;
 /// The first number of an append to a log that is being rewritten; the batches of the rewrite come before.
 const APPENDS: u64 = 1 << 40;
+/// Batches that are decoded ahead of those that are applied, at most.
+const DECODED_AHEAD: usize = 64;
 /// What the bytes mean. Another number: written by another version.
 const FORMAT: &[u8] = &[1];
 
@@ -312,16 +315,29 @@ impl Store {
             table.range::<u64>(..).map_err(boxed)
         };
         let rows = begin().map_err(|source| self.database_error(source))?;
-        let mut updates = 0;
-        let mut batches = rows.map(|row| {
-            let (_, bytes) = row.map_err(|error| self.database_error(boxed(error)))?;
+        let decode = |row: Result<_, redb::StorageError>| {
+            let (_, bytes): (_, redb::AccessGuard<'_, &[u8]>) =
+                row.map_err(|error| self.database_error(boxed(error)))?;
             let damaged = |source| StoreError::Record { path: self.path.clone(), source };
-            let batch = record::decode(bytes.value()).map_err(damaged)?;
-            updates += batch.updates.len() as u64;
-            Ok(batch)
+            record::decode(bytes.value()).map_err(damaged)
+        };
+        // One thread decodes while the other applies.
+        let (outcome, updates) = std::thread::scope(|scope| {
+            let (ahead, batches) = sync_channel(DECODED_AHEAD);
+            let decoding = scope.spawn(move || {
+                let mut updates = 0;
+                for batch in rows.map(decode) {
+                    updates += batch.as_ref().map_or(0, |batch| batch.updates.len() as u64);
+                    if ahead.send(batch).is_err() {
+                        break;
+                    }
+                }
+                updates
+            });
+            let outcome = take(&mut batches.iter());
+            drop(batches);
+            (outcome, decoding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
-        let outcome = take(&mut batches);
-        drop(batches);
         self.updates = updates;
         outcome
     }
@@ -329,6 +345,16 @@ impl Store {
     /// How many updates the log has.
     pub fn updates(&self) -> u64 {
         self.updates
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Says how many updates its log has, which only who replays it knows else.
+    pub fn with_updates(self, updates: u64) -> Store {
+        Store { updates, ..self }
     }
 
     /// Begins a new log, which [`Store::rewrite`] fills with what the present one amounts to at this moment.

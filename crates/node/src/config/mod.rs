@@ -2,7 +2,9 @@
 
 mod model;
 
-pub use model::{ConfigFile, Engine, IdleSetting, Means, PortSetting, Service, TokenSetting};
+pub use model::{
+    ConfigFile, Control, CounterSetting, Engine, IdleSetting, Means, MetricsSetting, PortSetting, Service, TokenSetting,
+};
 
 use p4runtime::server::{Access, Power, ServeOptions, Tls, TlsWhere, TokenHash};
 use std::collections::BTreeMap;
@@ -16,8 +18,10 @@ use std::path::{Path, PathBuf};
 pub struct Config {
     /// What the file says.
     pub file: ConfigFile,
-    /// Where to listen.
+    /// Where to listen for controllers.
     pub listen: Vec<SocketAddr>,
+    /// Where to listen for Prometheus.
+    pub metrics: Vec<SocketAddr>,
     /// How to serve.
     pub serve: ServeOptions,
 }
@@ -56,6 +60,15 @@ impl std::fmt::Display for BadConfig {
 
 impl std::error::Error for BadConfig {}
 
+impl BadConfig {
+    /// `FILE:LINE:COLUMN: MESSAGE` for each mistake.
+    pub fn lines(&self) -> Vec<String> {
+        let one =
+            |mistake: &Mistake| BadConfig { path: self.path.clone(), mistakes: vec![mistake.clone()] }.to_string();
+        self.mistakes.iter().map(one).collect()
+    }
+}
+
 /// Reads and checks a file.
 ///
 /// # Errors
@@ -83,11 +96,13 @@ pub fn check(text: &str) -> Result<Config, Vec<Mistake>> {
         vec![Mistake { place, message: format!("{}; docs/node.md has all keys", error.message().trim_end()) }]
     })?;
     let mut checker = Checker { text, mistakes: Vec::new() };
-    let listen = checker.addresses(&file.p4runtime);
+    let listen = checker.addresses(&file.p4runtime.listen, "127.0.0.1:9559");
+    let metrics = checker.addresses(&file.metrics.listen, "127.0.0.1:9560");
+    checker.counters(&file.metrics.counters);
     checker.ports(&file);
-    let serve = checker.serve(&file.p4runtime, &listen);
+    let serve = checker.serve(&file.p4runtime, &listen, &metrics);
     match checker.mistakes.is_empty() {
-        true => Ok(Config { file, listen, serve }),
+        true => Ok(Config { file, listen, metrics, serve }),
         false => Err(checker.mistakes),
     }
 }
@@ -111,20 +126,35 @@ impl Checker<'_> {
         self.mistakes.push(Mistake { place, message });
     }
 
-    fn addresses(&mut self, service: &Service) -> Vec<SocketAddr> {
+    fn addresses(&mut self, listen: &[String], example: &str) -> Vec<SocketAddr> {
         let mut addresses = Vec::new();
-        for address in &service.listen {
+        for address in listen {
             match address.to_socket_addrs() {
                 Ok(found) => addresses.extend(found),
                 Err(error) => self.wrong(
                     address,
-                    format!(
-                        "`{address}` is no address to listen on ({error}); write ADDRESS:PORT, as in 127.0.0.1:9559"
-                    ),
+                    format!("`{address}` is no address to listen on ({error}); write ADDRESS:PORT, as in {example}"),
                 ),
             }
         }
         addresses
+    }
+
+    fn counters(&mut self, counters: &[CounterSetting]) {
+        for counter in counters {
+            let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if counter.label.is_empty() || !counter.label.chars().all(good) {
+                let message = format!("`{}` is no label; use letters, digits and _, as in \"vpc\"", counter.label);
+                self.wrong(&counter.label, message);
+            }
+            if counter.top > 1000 {
+                let message = format!(
+                    "`top` of {} is {}: each element is a time series for who scrapes; 1000 at most",
+                    counter.counter, counter.top
+                );
+                self.wrong(&counter.counter, message);
+            }
+        }
     }
 
     fn ports(&mut self, file: &ConfigFile) {
@@ -165,7 +195,7 @@ impl Checker<'_> {
         }
     }
 
-    fn serve(&mut self, service: &Service, listen: &[SocketAddr]) -> ServeOptions {
+    fn serve(&mut self, service: &Service, listen: &[SocketAddr], metrics: &[SocketAddr]) -> ServeOptions {
         let certificate = self.file("certificate", service.certificate.as_ref());
         let key = self.file("key", service.key.as_ref());
         let authority = self.file("client_authority", service.client_authority.as_ref());
@@ -174,11 +204,14 @@ impl Checker<'_> {
             (Some(certificate), Some(key), Some(client_authority)) => Some(Tls { certificate, key, client_authority }),
             _ => None,
         };
-        if let (None, Some(address)) = (&tls, listen.iter().find(|address| tls_where.is_at(**address))) {
+        if let (None, Some(address)) = (&tls, listen.iter().chain(metrics).find(|address| tls_where.is_at(**address))) {
             let message = format!(
                 "on {address}, clients need TLS: give `certificate`, `key` and `client_authority`, or listen on loopback alone"
             );
             self.wrong("listen", message);
+        }
+        if let Some(error) = tls.as_ref().and_then(|tls: &Tls| tls.check().err()) {
+            self.wrong("certificate", error.to_string());
         }
         let mut tokens = Vec::new();
         for token in &service.tokens {

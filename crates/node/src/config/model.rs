@@ -1,11 +1,12 @@
 //! The configuration file, as it is written.
 
+use crate::log::LogSettings;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// A node's configuration.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
     /// The number by which controllers call this device. 1 unless given.
@@ -16,6 +17,8 @@ pub struct ConfigFile {
     pub p4runtime: Service,
     /// Where tables and pipeline are kept over a restart: a file. Without it, a node begins with nothing.
     pub store: Option<PathBuf>,
+    /// The Unix socket on which the node waits to be taken over by a new process of this configuration (`terraced --takeover`). Without it, it cannot be.
+    pub takeover: Option<PathBuf>,
     /// What runs programs.
     #[serde(default)]
     pub engine: Engine,
@@ -28,13 +31,22 @@ pub struct ConfigFile {
     /// The processors of the workers, one worker each. Without it there is one worker, wherever the system puts it.
     #[serde(default)]
     pub cores: Vec<usize>,
+    /// How tools on this machine ask the node about itself.
+    #[serde(default)]
+    pub control: Control,
+    /// What the node tells Prometheus.
+    #[serde(default)]
+    pub metrics: MetricsSetting,
+    /// What the node says while it runs.
+    #[serde(default)]
+    pub log: LogSettings,
     /// The ports.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortSetting>,
 }
 
 /// Where controllers reach the node, and who may.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
     /// Addresses with ports. `127.0.0.1:9559` unless given.
@@ -61,8 +73,42 @@ impl Default for Service {
     }
 }
 
+/// How tools on this machine (`terrace show`, `terrace trace`) ask the node about itself.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Control {
+    /// A Unix socket, which only the node's own user may use. Without it nobody can ask.
+    pub socket: Option<PathBuf>,
+}
+
+/// What the node tells Prometheus.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MetricsSetting {
+    /// Addresses with ports, for `GET /metrics`. None unless given. On any address but loopback, clients need certificates as controllers do.
+    #[serde(default)]
+    pub listen: Vec<String>,
+    /// How indexed counters of the program are shown; 16 elements of each unless said otherwise.
+    #[serde(default, rename = "counter")]
+    pub counters: Vec<CounterSetting>,
+}
+
+/// How an indexed counter of the program is shown.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CounterSetting {
+    /// Its name, or the end of it after a dot.
+    pub counter: String,
+    /// What its index is: `vpc`, for example.
+    #[serde(default = "index")]
+    pub label: String,
+    /// So many elements with most traffic are shown each by itself, the rest together. 16 unless given, 1000 at most.
+    #[serde(default = "sixteen")]
+    pub top: usize,
+}
+
 /// A token.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSetting {
     /// The SHA-256 of the token: `printf %s TOKEN | sha256sum`.
@@ -72,7 +118,7 @@ pub struct TokenSetting {
 }
 
 /// What runs programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
     /// Native code for batches of packets.
@@ -83,7 +129,7 @@ pub enum Engine {
 }
 
 /// What workers do while no packet comes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdleSetting {
     /// They go on asking for a moment, then sleep.
@@ -94,12 +140,12 @@ pub enum IdleSetting {
 }
 
 /// A port.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortSetting {
     /// The number by which the program knows it.
     pub number: u32,
-    /// A network interface, or a DPDK device: a PCI address, or a virtual one such as `net_memif0,role=client,socket=/run/x.sock,socket-abstract=no`.
+    /// A network interface; a memif, such as `memif:socket=/run/x.sock,role=server`; or a DPDK device: a PCI address, or a virtual one such as `net_memif0,role=client,socket=/run/x.sock,socket-abstract=no`.
     pub device: String,
     /// By which means a network interface is a port.
     #[serde(default)]
@@ -109,7 +155,7 @@ pub struct PortSetting {
 }
 
 /// By which means a network interface is a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Means {
     /// DPDK's AF_PACKET driver if there is DPDK, else a raw socket.
@@ -121,6 +167,14 @@ pub enum Means {
     AfXdp,
     /// A raw socket.
     Raw,
+}
+
+fn index() -> String {
+    "index".to_owned()
+}
+
+fn sixteen() -> usize {
+    16
 }
 
 fn one() -> u64 {

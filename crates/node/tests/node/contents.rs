@@ -24,7 +24,7 @@ fn random_states_come_back_from_their_writes_and_their_bytes() {
             let _ = state.apply(&back);
         }
         let mut again = State::new(pipeline).expect("a good pipeline");
-        for batch in node::contents::writes(&state).expect("a good pipeline") {
+        for batch in node::writes(&state).expect("a good pipeline") {
             again.apply(&batch).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         }
         assert_eq!(contents(&again), contents(&state), "seed {seed}");

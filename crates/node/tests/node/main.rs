@@ -1,7 +1,12 @@
 //! A node with its workers, on wired ports.
 
 mod contents;
+mod explain;
+mod observed;
 mod restart;
 mod store;
 mod support;
+mod takeover;
 mod traffic;
+#[path = "../wire/mod.rs"]
+mod wire;

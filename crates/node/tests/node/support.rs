@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tables::{ActionSpec, TableEntry, UpdateKind, WriteBatch};
 
-/// The kind of frames that carry marks.
-pub const KIND: u16 = 0x88b5;
+pub use crate::wire::{KIND, frame, read};
+
 /// The CPU port of the programs.
 pub const CPU: u32 = 510;
 
@@ -95,19 +95,4 @@ pub fn mark(node: &impl Device, kind: UpdateKind, mark: u64) -> WriteBatch {
         batch.push(tables::Update::Entry(kind, entry(node, table, u64::from(KIND), action, &[mark])));
     }
     batch
-}
-
-/// A frame with marks, to destination 1.
-pub fn frame(number: u32) -> Vec<u8> {
-    let mut bytes = vec![0; 64];
-    bytes[5] = 1;
-    bytes[12..14].copy_from_slice(&KIND.to_be_bytes());
-    bytes[14..18].copy_from_slice(&number.to_be_bytes());
-    bytes
-}
-
-/// Number, both marks and program of a frame that came back.
-pub fn read(bytes: &[u8]) -> (u32, u16, u16, u8) {
-    let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    (u32::from(word(14)) << 16 | u32::from(word(16)), word(18), word(20), bytes[22])
 }

@@ -2,34 +2,71 @@
 
 use p4runtime::client::{Client, ConnectOptions, Stream};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A process; killed when dropped.
 pub struct Daemon {
     pub child: Child,
+    /// Where it serves.
+    pub address: String,
+    /// `http://` before it.
     pub uri: String,
+    /// What it has said.
+    said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Daemon {
     /// Starts it with a store, on a port of the system's choice, and waits until it serves. Returns how long that took, too.
     pub fn start(store: &Path) -> (Daemon, Duration) {
         let folder = store.parent().expect("a folder");
-        let config = folder.join("node.toml");
-        let text = format!("store = {store:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n");
-        std::fs::write(&config, text).expect("the folder can be written");
+        let control = Daemon::control(store);
+        let text =
+            format!("store = {store:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n");
         let began = Instant::now();
+        let daemon = Daemon::with(&config_in(folder, &text), &[]);
+        (daemon, began.elapsed())
+    }
+
+    /// Starts it with a configuration file and variables of the environment, and waits until it serves. It logs as text or JSON.
+    pub fn with(config: &Path, environment: &[(&str, &str)]) -> Daemon {
+        Daemon::run(config, environment, &[])
+    }
+
+    /// The same, with further options.
+    pub fn run(config: &Path, environment: &[(&str, &str)], options: &[&str]) -> Daemon {
         let mut command = Command::new(env!("CARGO_BIN_EXE_terraced"));
-        let child = command.arg("--config").arg(&config).stderr(Stdio::piped()).spawn();
-        let mut child = child.expect("terraced was built");
+        command.arg("--config").arg(config).args(options).envs(environment.iter().copied());
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("terraced was built");
         let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-        let line = lines.next().expect("it says where it listens").expect("it is text");
-        let took = began.elapsed();
-        // Whatever else it says belongs to the test's output.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("terraced: {line}")));
-        let address = line.rsplit(' ').next().expect("an address");
-        (Daemon { child, uri: format!("http://{address}") }, took)
+        let said: Arc<Mutex<Vec<String>>> = Arc::default();
+        let mut address = None;
+        for line in lines.by_ref().map_while(Result::ok) {
+            address =
+                ["listen=", "\"listen\":\""].iter().find_map(|before| Some(line.split_once(before)?.1.to_owned()));
+            said.lock().expect("nobody fails").push(line);
+            if address.is_some() {
+                break;
+            }
+        }
+        let Some(address) = address else { panic!("it does not serve: {:?}", said.lock()) };
+        let address = address.trim_end_matches(['"', '}']).to_owned();
+        let hears = said.clone();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                // Belongs to the test's output, too.
+                eprintln!("terraced: {line}");
+                hears.lock().expect("nobody fails").push(line);
+            }
+        });
+        Daemon { child, uri: format!("http://{address}"), address, said }
+    }
+
+    /// Its control socket.
+    pub fn control(store: &Path) -> PathBuf {
+        store.with_file_name("control.sock")
     }
 
     /// Its only client.
@@ -38,6 +75,46 @@ impl Daemon {
         let (stream, _) = client.arbitrate(Some(1)).await.expect("it arbitrates");
         (client, stream)
     }
+
+    /// Where its metrics are.
+    pub fn metrics(&self) -> String {
+        let line = self.says(&["metrics="]);
+        let address = line.split_once("metrics=").and_then(|(_, rest)| rest.split(' ').next());
+        address.expect("an address").trim_matches('"').to_owned()
+    }
+
+    /// Sends it a signal, by name.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status().expect("there is kill");
+        assert!(sent.success());
+    }
+
+    /// The first line with all of these words that it has said; it is not found a second time.
+    pub fn heard(&self, words: &[&str]) -> Option<String> {
+        let mut said = self.said.lock().expect("nobody fails");
+        let at = said.iter().position(|line| words.iter().all(|word| line.contains(word)))?;
+        Some(said.remove(at))
+    }
+
+    /// The same, when it has said it.
+    pub fn says(&self, words: &[&str]) -> String {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(line) = self.heard(words) {
+                return line;
+            }
+            assert!(Instant::now() < deadline, "it does not say {words:?}, but {:#?}", self.said.lock());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// A configuration file in a folder.
+pub fn config_in(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("node.toml");
+    std::fs::write(&path, text).expect("the folder can be written");
+    path
 }
 
 impl Drop for Daemon {

@@ -6,6 +6,7 @@ use p4runtime::proto::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime::proto::v1::{
     self, Entity, FieldMatch, TableAction, TableEntry, Update, entity, field_match, table_action, update,
 };
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// `marks.p4`.
@@ -62,7 +63,12 @@ impl Forward {
     }
 
     /// All entries: destination and port.
-    pub async fn read(&self, client: &mut Client) -> std::collections::BTreeMap<u64, u64> {
+    pub async fn read(&self, client: &mut Client) -> BTreeMap<u64, u64> {
+        self.try_read(client).await.unwrap_or_else(|(code, message)| panic!("code {code}: {message}"))
+    }
+
+    /// The same; or the canonical code of what went wrong, and a sentence.
+    pub async fn try_read(&self, client: &mut Client) -> Result<BTreeMap<u64, u64>, (i32, String)> {
         let all = TableEntry { table_id: self.table, ..TableEntry::default() };
         let entities = vec![Entity { entity: Some(entity::Entity::TableEntry(all)) }];
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
@@ -76,6 +82,9 @@ impl Forward {
             };
             (number(&exact.value), number(&action.params[0].value))
         };
-        client.read_all(entities).await.expect("it can be read").into_iter().map(one).collect()
+        match client.read_all(entities).await {
+            Ok(entities) => Ok(entities.into_iter().map(one).collect()),
+            Err(status) => Err((status.code() as i32, status.message().to_owned())),
+        }
     }
 }

@@ -1,5 +1,17 @@
 //! The process `terraced` as others see it.
 
+#[path = "../../examples/hostile/attacks.rs"]
+mod attacks;
 mod daemon;
+mod explained;
 mod forward;
+mod hostile;
 mod killed;
+#[allow(dead_code)]
+#[path = "../../../io/tests/support/mod.rs"]
+mod namespaces;
+mod scraped;
+mod signals;
+mod takeover;
+#[path = "../wire/mod.rs"]
+mod wire;

@@ -63,7 +63,7 @@ impl Terraced {
         let mut address = None;
         for line in lines.by_ref().map_while(Result::ok) {
             said.lock().expect("said").push_str(&format!("{line}\n"));
-            address = line.split_once("P4Runtime on ").map(|(_, address)| address.to_owned());
+            address = line.split_once(" listen=").map(|(_, address)| address.to_owned());
             if address.is_some() {
                 break;
             }

@@ -1,19 +1,29 @@
 //! [`Node`]: the workers, the tables and the store as one device that P4Runtime controls.
 
+mod requests;
+
+use requests::unavailable;
+pub(crate) use requests::{forwarding, kept};
+
 use crate::cpu_port::Punted;
+use crate::observe::tallied::Tallied;
+use crate::observe::{Observation, Service};
 use crate::plane::{Plane, PlaneError, Seat};
 use crate::reconcile::{Matching, apply_what_fits};
-use crate::store::{KeptConfig, Store, StoreError};
-use crate::{Counts, contents};
-use bytes::Bytes;
-use io::Idle;
-use ir::{ExternId, ExternKind, Pipeline, TableId};
+use crate::store::{Store, StoreError};
+use crate::{Counts, reconcile};
+use io::{Attached, Idle, Port};
+use ir::{ExternKind, Pipeline};
 use jit::Jit;
 use num_bigint::BigUint;
-use p4runtime::{Code, Device, Event, EventSink, Forwarding, Keep, Refusal};
+use p4runtime::{Code, Event, EventSink, Forwarding, Refusal};
+use packet::PortId;
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use tables::{CounterData, Entry, State, Update, WriteBatch, WriteError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
+use tables::{Entry, State, Update, WriteBatch};
 use thiserror::Error;
 
 /// A log this many times as long as what it amounts to is written anew.
@@ -54,30 +64,56 @@ pub enum StartError {
 }
 
 /// The program that runs.
-struct Current {
-    config: Forwarding,
+pub(crate) struct Current {
+    pub config: Forwarding,
     /// Runs no packets: by it tables are written and counters read.
-    engine: Jit,
+    pub engine: Jit,
 }
 
 #[derive(Default)]
-struct Inner {
-    current: Option<Current>,
-    saved: Option<Forwarding>,
-    store: Option<Store>,
+pub(crate) struct Inner {
+    pub current: Option<Current>,
+    pub saved: Option<Forwarding>,
+    pub store: Option<Store>,
+    /// What programs before this one did, as far as it has the same names.
+    pub past: Tallied,
     /// Why nothing can be written any more: the store and the tables differ.
     stuck: Option<String>,
+    /// Whether another process is taking over.
+    pub hold: Hold,
+    /// The store that was closed for another process, which has not taken over after all: it has not been opened again yet.
+    pub closed_store: Option<(PathBuf, u64)>,
+}
+
+/// What a take-over does to writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Nothing.
+    #[default]
+    Free,
+    /// They wait.
+    Waits,
+    /// They are refused: another process has everything.
+    Gone,
 }
 
 /// A node.
 pub struct Node {
-    device_id: u64,
-    plane: Plane,
-    settings: interp::Config,
+    pub(crate) device_id: u64,
+    pub(crate) plane: Plane,
+    pub(crate) settings: interp::Config,
     interpreted: bool,
     inner: Mutex<Inner>,
+    service: Service,
+    /// What had been counted when the node was told to show counts from 0.
+    cleared: Mutex<Observation>,
+    began: Instant,
+    /// The hold is another one.
+    released: Condvar,
     sink: Arc<RwLock<Option<EventSink>>>,
     events_lost: Arc<AtomicU64>,
+    /// What processes before this one counted.
+    before: Mutex<Counts>,
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -98,7 +134,22 @@ impl Node {
             Arc::new(move |punted: Punted| give(&sink, Event::PacketIn(punted.bytes)))
         };
         let plane = Plane::start(seats, idle, settings.cpu_port, punts)?;
-        let node = Node { device_id, plane, settings, interpreted, inner: Mutex::default(), sink, events_lost };
+        let (inner, released, before) = (Mutex::default(), Condvar::new(), Mutex::default());
+        let (service, cleared, began) = (Service::default(), Mutex::default(), Instant::now());
+        let node = Node {
+            device_id,
+            plane,
+            settings,
+            interpreted,
+            inner,
+            service,
+            cleared,
+            began,
+            released,
+            sink,
+            events_lost,
+            before,
+        };
         if let Some(store) = store {
             node.restore(store)?;
         }
@@ -108,16 +159,15 @@ impl Node {
     /// Runs what the store has, with its tables.
     fn restore(&self, mut store: Store) -> Result<(), StartError> {
         let mut inner = lock(&self.inner);
-        let forwarding = |kept: KeptConfig| {
-            let pipeline = parse(&kept.device_config)?;
-            let (p4info, device_config) = (kept.p4info.into(), kept.device_config.into());
-            Ok(Forwarding { pipeline, p4info, device_config, cookie: kept.cookie })
-        };
         inner.saved = store.saved()?.map(forwarding).transpose().map_err(StartError::Pipeline)?;
         if let Some(kept) = store.running()? {
             let config = forwarding(kept).map_err(StartError::Pipeline)?;
             let mut engine = self.load(&config.pipeline).map_err(StartError::Pipeline)?;
+            let began = std::time::Instant::now();
             store.replay(|batches| engine.load(batches))?;
+            let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let (program, updates) = (&config.pipeline.name, store.updates());
+            tracing::info!(program, updates, cookie = config.cookie, ms, "the store was read");
             self.plane.exchange(|| engine.worker())?;
             inner.current = Some(Current { config, engine });
         }
@@ -125,7 +175,8 @@ impl Node {
         Ok(())
     }
 
-    fn load(&self, pipeline: &Arc<Pipeline>) -> Result<Jit, Refusal> {
+    /// An engine for a pipeline, which runs nothing yet.
+    pub(crate) fn load(&self, pipeline: &Arc<Pipeline>) -> Result<Jit, Refusal> {
         let make = if self.interpreted { Jit::interpreted } else { Jit::new };
         let refused = |error: jit::JitError| Refusal::unimplemented(error.to_string());
         let mut engine = make(pipeline.clone(), self.settings.clone()).map_err(refused)?;
@@ -134,14 +185,117 @@ impl Node {
         Ok(engine)
     }
 
-    /// What each worker has done.
+    /// What each worker has done. What processes before this one counted is with the first.
     pub fn counts(&self) -> Vec<Counts> {
-        self.plane.counts()
+        let mut counts = self.plane.counts();
+        counts.iter_mut().take(1).for_each(|first| *first += &lock(&self.before));
+        counts
+    }
+
+    /// What processes before this one counted.
+    pub(crate) fn set_before(&self, before: Counts) {
+        *lock(&self.before) = before;
+    }
+
+    /// A port from now on, also while packets flow: the worker with the fewest gets it. One of a number that was there before counts on.
+    ///
+    /// # Errors
+    /// There is one of this number, or the worker does not follow: the port is closed then.
+    pub fn attach_port(&self, number: u32, port: Box<dyn Port>) -> Result<(), PlaneError> {
+        // Not while another process takes the ports.
+        let _inner = self.to_change().map_err(|_| PlaneError::Gone)?;
+        let mut ports = vec![0; self.plane.len()];
+        self.plane.ports().into_iter().for_each(|(_, _, worker)| ports[worker] += 1);
+        let worker = (0..ports.len()).min_by_key(|worker| ports[*worker]).unwrap_or(0);
+        self.plane.attach(worker, Attached { id: PortId(number), port })
+    }
+
+    /// Takes a port away, also while packets flow. What it had received is sent on first; what the program sends there from now on is counted as
+    /// `unknown_port`. `None`: there is no such port.
+    ///
+    /// # Errors
+    /// Its worker does not follow.
+    pub fn detach_port(&self, number: u32) -> Result<Option<Box<dyn Port>>, PlaneError> {
+        let _inner = self.to_change().map_err(|_| PlaneError::Gone)?;
+        Ok(self.plane.detach(PortId(number))?.map(|detached| detached.attached.port))
+    }
+
+    /// The ports: number, name, and the number of its worker.
+    pub fn ports(&self) -> Vec<(u32, String, usize)> {
+        self.plane.ports().into_iter().map(|(id, name, worker)| (id.0, name, worker)).collect()
+    }
+
+    /// What it has, for a take-over.
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+
+    /// Writes wait, or go on, or are refused.
+    pub(crate) fn set_hold(&self, hold: Hold) {
+        lock(&self.inner).hold = hold;
+        self.released.notify_all();
+    }
+
+    /// Waits until something may be changed.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE`: another process does this now, or the store cannot be had.
+    fn to_change(&self) -> Result<MutexGuard<'_, Inner>, Refusal> {
+        let mut inner = lock(&self.inner);
+        while inner.hold == Hold::Waits {
+            inner = self.released.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        if inner.hold == Hold::Gone {
+            return Err(Refusal::new(Code::Unavailable, "another process has taken over this node; connect again"));
+        }
+        if let Some((path, updates)) = inner.closed_store.clone() {
+            inner.store = Some(Store::open(&path).map_err(|error| unavailable(&error))?.with_updates(updates));
+            inner.closed_store = None;
+        }
+        Ok(inner)
+    }
+
+    /// What tables, actions and stages did, over all programs.
+    pub fn tallied(&self) -> Tallied {
+        let inner = lock(&self.inner);
+        let mut all = inner.past.clone();
+        if let Some(current) = &inner.current {
+            all.add(&current.config.pipeline, &current.engine.tallies());
+        }
+        all
+    }
+
+    /// What the server of this node is to be given, so that the node can show its clients.
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    pub(crate) fn cleared(&self) -> MutexGuard<'_, Observation> {
+        lock(&self.cleared)
+    }
+
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// The processor of a worker.
+    pub(crate) fn core_of(&self, worker: usize) -> Option<usize> {
+        self.plane.core_of(worker)
+    }
+
+    /// Asks the engine by which tables are written, if a program runs.
+    pub(crate) fn with_engine<T>(&self, ask: impl FnOnce(&Jit, &Forwarding) -> T) -> Option<T> {
+        self.with(|current| Some(ask(&current.engine, &current.config)))
     }
 
     /// Events that nobody took: packets for the controller, digests, notifications.
     pub fn events_lost(&self) -> u64 {
         self.events_lost.load(Ordering::Relaxed) + self.plane.punts_lost()
+    }
+
+    /// How many ticks each worker has had: one that hangs has no more.
+    pub fn beats(&self) -> Vec<u64> {
+        self.plane.beats()
     }
 
     /// Whether all workers have ended, their ports having failed.
@@ -153,7 +307,7 @@ impl Node {
     /// hundred times a second.
     pub fn tick(&self) {
         let mut inner = lock(&self.inner);
-        let Inner { current: Some(current), store, .. } = &mut *inner else { return };
+        let Inner { current: Some(current), store, hold: Hold::Free, .. } = &mut *inner else { return };
         for message in current.engine.take_digests() {
             self.tell(Event::Digest { digest: message.digest, values: message.values });
         }
@@ -173,11 +327,12 @@ impl Node {
         if let Some(store) = store.as_mut().filter(|_| !gone.updates.is_empty())
             && let Err(error) = store.append(std::iter::once(&gone))
         {
+            tracing::error!(%error, "the store cannot be written; nothing is taken until the pipeline is set again");
             inner.stuck = Some(error.to_string());
         }
     }
 
-    fn tell(&self, event: Event) {
+    pub(crate) fn tell(&self, event: Event) {
         if !give(&self.sink, event) {
             self.events_lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -191,7 +346,9 @@ impl Node {
     pub fn tidy_store(&self) -> Result<bool, StoreError> {
         let state = {
             let mut inner = lock(&self.inner);
-            let Inner { current: Some(current), store: Some(store), .. } = &mut *inner else { return Ok(false) };
+            let Inner { current: Some(current), store: Some(store), hold: Hold::Free, .. } = &mut *inner else {
+                return Ok(false);
+            };
             let state = current.engine.with_state(State::clone);
             let entries: u64 = state.pipeline().tables.keys().map(|table| state.entry_count(table) as u64).sum();
             if store.updates() < LOG_LEAST || store.updates() < entries * LOG_FACTOR {
@@ -201,7 +358,7 @@ impl Node {
             state
         };
         // A state that was there has a form.
-        let Ok(batches) = contents::writes(&state) else { return Ok(false) };
+        let Ok(batches) = reconcile::writes(&state) else { return Ok(false) };
         for (number, batch) in (0..).zip(batches) {
             let mut inner = lock(&self.inner);
             let Some(store) = &mut inner.store else { return Ok(false) };
@@ -223,15 +380,20 @@ impl Node {
     fn take_over(&self, from: &Current, engine: &mut Jit, pipeline: &Pipeline) -> usize {
         let state = from.engine.with_state(State::clone);
         let fresh = engine.with_state(State::clone);
-        let matching = Matching::new(state.pipeline(), pipeline);
+        let matching = Rc::new(Matching::new(state.pipeline(), pipeline));
         let mut refused = 0;
         let mut write = |updates: Vec<Update>| {
             let not = apply_what_fits(updates, |batch| engine.write(batch));
             refused += not.len();
         };
         write(matching.objects(&state));
-        let entries = matching.entries(&state, &fresh, |table, entry| from.engine.entry_counter(table, entry));
-        write(entries);
+        // A pipeline that runs has a state.
+        if let Ok(own) = State::new(state.pipeline().clone()) {
+            for table in state.pipeline().tables.keys() {
+                let counter = |table, entry: &Entry| from.engine.entry_counter(table, entry);
+                write(matching.entries(table, &state, [&own, &fresh], counter).collect());
+            }
+        }
         write(matching.defaults(&state));
         write(values(&from.engine, &matching));
         refused
@@ -239,7 +401,7 @@ impl Node {
 }
 
 /// What counters and registers hold, for the objects that the other pipeline has, too.
-fn values(engine: &Jit, matching: &Matching<'_>) -> Vec<Update> {
+pub(crate) fn values(engine: &Jit, matching: &Matching<'_>) -> Vec<Update> {
     let mut updates = Vec::new();
     for (old, object) in engine.pipeline().externs.iter() {
         let Some(new) = matching.object(old) else { continue };
@@ -262,162 +424,7 @@ fn values(engine: &Jit, matching: &Matching<'_>) -> Vec<Update> {
     updates
 }
 
-/// The same batch with its entries in words, which take less time and room in tables and store. Those that cannot be packed stay as they are: to apply
-/// them says why.
-fn packed(state: &State, batch: &WriteBatch) -> WriteBatch {
-    let one = |update: &Update| match update {
-        Update::Entry(kind, entry) => match state.pack(*kind, entry) {
-            Ok(entry) => Update::Packed(*kind, entry),
-            Err(_) => update.clone(),
-        },
-        other => other.clone(),
-    };
-    batch.updates.iter().map(one).collect()
-}
-
 fn give(sink: &RwLock<Option<EventSink>>, event: Event) -> bool {
     let sink = sink.read().unwrap_or_else(PoisonError::into_inner);
     sink.as_ref().is_some_and(|sink| sink(event))
-}
-
-/// The pipeline of a device config, verified; whether an engine can run it is not looked at.
-fn parse(device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
-    let form = "write it with `terrace compile PROGRAM.p4`";
-    let text = std::str::from_utf8(device_config)
-        .map_err(|_| Refusal::invalid(format!("the device config is not a pipeline in text form; {form}")))?;
-    let pipeline = ir::text::parse(text).map_err(|errors| {
-        let first = errors.first().map(ToString::to_string).unwrap_or_default();
-        Refusal::invalid(format!("the device config is no pipeline: {first}; {form}"))
-    })?;
-    if let Err(errors) = ir::verify::verify(&pipeline) {
-        let first = errors.first().map(ToString::to_string).unwrap_or_default();
-        return Err(Refusal::invalid(format!("the device config contradicts itself: {first}; {form}")));
-    }
-    Ok(Arc::new(pipeline))
-}
-
-fn nothing_runs() -> Refusal {
-    Refusal::new(Code::FailedPrecondition, "no pipeline runs on this device; set one with SetForwardingPipelineConfig")
-}
-
-fn kept(config: &Forwarding) -> KeptConfig {
-    KeptConfig { p4info: config.p4info.to_vec(), device_config: config.device_config.to_vec(), cookie: config.cookie }
-}
-
-fn unavailable(error: &StoreError) -> Refusal {
-    Refusal::new(Code::Unavailable, error.to_string())
-}
-
-impl Device for Node {
-    fn id(&self) -> u64 {
-        self.device_id
-    }
-
-    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
-        let pipeline = parse(device_config)?;
-        self.load(&pipeline)?;
-        Ok(pipeline)
-    }
-
-    fn save(&self, config: &Forwarding) -> Result<(), Refusal> {
-        let mut inner = lock(&self.inner);
-        if let Some(store) = &mut inner.store {
-            store.save(&kept(config)).map_err(|error| unavailable(&error))?;
-        }
-        inner.saved = Some(config.clone());
-        Ok(())
-    }
-
-    fn commit(&self, config: &Forwarding, keep: Keep) -> Result<(), Refusal> {
-        let mut engine = self.load(&config.pipeline)?;
-        let mut inner = lock(&self.inner);
-        if let (Keep::WhatFits, Some(current)) = (keep, &inner.current) {
-            self.take_over(current, &mut engine, &config.pipeline);
-        }
-        if let Some(store) = &mut inner.store {
-            let state = engine.with_state(State::clone);
-            let batches = contents::writes(&state).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
-            store.replace(&kept(config), batches).map_err(|error| unavailable(&error))?;
-        }
-        let outcome = self.plane.exchange(|| engine.worker());
-        inner.current = Some(Current { config: config.clone(), engine });
-        (inner.saved, inner.stuck) = (None, None);
-        outcome.map_err(|error| Refusal::new(Code::DeadlineExceeded, error.to_string()))
-    }
-
-    fn saved(&self) -> Option<Forwarding> {
-        lock(&self.inner).saved.clone()
-    }
-
-    fn running(&self) -> Option<Forwarding> {
-        self.with(|current| Some(current.config.clone()))
-    }
-
-    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal> {
-        let mut inner = lock(&self.inner);
-        let Inner { current, store, stuck, .. } = &mut *inner;
-        let current = current.as_mut().ok_or_else(nothing_runs)?;
-        if let Some(why) = stuck {
-            let message = format!(
-                "nothing can be written until the pipeline is set again: what was written last is not kept ({why})"
-            );
-            return Err(Refusal::new(Code::Unavailable, message));
-        }
-        let batches: Vec<WriteBatch> = current.engine.with_state(|s| batches.iter().map(|b| packed(s, b)).collect());
-        let outcomes = current.engine.write_many(&batches);
-        if let Some(store) = store {
-            let applied = batches.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(batch, _)| batch);
-            if let Err(error) = store.append(applied) {
-                *stuck = Some(error.to_string());
-                return Err(unavailable(&error));
-            }
-        }
-        Ok(outcomes)
-    }
-
-    fn state(&self) -> Option<State> {
-        self.with(|current| Some(current.engine.with_state(State::clone)))
-    }
-
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        self.with(|current| current.engine.counter(counter, index))
-    }
-
-    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
-        self.with(|current| current.engine.entry_counter(table, entry))
-    }
-
-    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        self.with(|current| current.engine.register(register, index))
-    }
-
-    fn array_len(&self, object: ExternId) -> Option<u64> {
-        self.with(|current| current.engine.array_len(object))
-    }
-
-    fn idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
-        self.with(|current| current.engine.entry_idle_for(table, entry))
-    }
-
-    fn packet_out(&self, bytes: Bytes) -> Result<(), Refusal> {
-        if self.with(|_| Some(())).is_none() {
-            return Err(nothing_runs());
-        }
-        if self.settings.cpu_port.is_none() {
-            let message = "this node has no CPU port; give it one (`cpu_port` in its configuration)";
-            return Err(Refusal::new(Code::FailedPrecondition, message));
-        }
-        match self.plane.packet_out(&bytes) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Refusal::new(
-                Code::ResourceExhausted,
-                "no room for the packet: packets come faster than the worker takes them",
-            )),
-            Err(error) => Err(Refusal::invalid(error.to_string())),
-        }
-    }
-
-    fn subscribe(&self, sink: EventSink) {
-        *self.sink.write().unwrap_or_else(PoisonError::into_inner) = Some(sink);
-    }
 }

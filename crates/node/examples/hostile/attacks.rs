@@ -1,0 +1,199 @@
+//! What clients may do to a node that they should not.
+
+use bytes::Bytes;
+use p4runtime::client::{Client, ClientTls, ConnectOptions};
+use p4runtime::proto::v1::stream_message_request::Update as Out;
+use p4runtime::proto::v1::write_request::Atomicity;
+use p4runtime::proto::v1::{
+    CapabilitiesRequest, Entity, PacketMetadata, PacketOut, Role, TableEntry, Update, WriteResponse, entity,
+};
+use rcgen::{CertificateParams, KeyPair};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+
+/// All attacks, by name.
+pub const ATTACKS: [&str; 9] = [
+    "malformed protobuf",
+    "noise instead of HTTP/2",
+    "oversized messages",
+    "large messages",
+    "slow readers",
+    "1000 connections",
+    "PacketOut flood",
+    "wrong certificates",
+    "bad tokens",
+];
+
+/// Who is attacked.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Without TLS.
+    pub plain: SocketAddr,
+    /// With TLS, if it serves that.
+    pub tls: Option<SocketAddr>,
+    /// A token that may write, if tokens are asked for.
+    pub token: Option<String>,
+}
+
+impl Target {
+    /// A client with the token.
+    pub async fn client(&self) -> Option<Client> {
+        let options = ConnectOptions { token: self.token.clone(), ..ConnectOptions::default() };
+        Client::connect(&format!("http://{}", self.plain), 1, &options).await.ok()
+    }
+}
+
+/// A `WriteRequest` whose updates are no messages.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Malformed {
+    #[prost(bytes = "bytes", tag = "4")]
+    updates: Bytes,
+}
+
+/// Attacks until then, with some tasks at a time. How many times.
+pub async fn attack(name: &str, target: Target, until: Instant) -> u64 {
+    let tasks = match name {
+        "1000 connections" => 1_000,
+        "slow readers" => 64,
+        "large messages" | "oversized messages" => 4,
+        _ => 16,
+    };
+    let mut all = JoinSet::new();
+    for _ in 0..tasks {
+        let (name, target) = (name.to_owned(), target.clone());
+        all.spawn(async move {
+            let mut times = 0;
+            while Instant::now() < until {
+                times += once(&name, &target, until).await;
+                // Who is closed out at once comes back, but others have to be run as well.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            times
+        });
+    }
+    let mut times = 0;
+    while let Some(done) = all.join_next().await {
+        times += done.unwrap_or(0);
+    }
+    times
+}
+
+async fn once(name: &str, target: &Target, until: Instant) -> u64 {
+    let attempt = async {
+        match name {
+            "malformed protobuf" => malformed(target, until).await,
+            "noise instead of HTTP/2" => noise(target).await,
+            "oversized messages" => large(target, 80 << 20).await,
+            "large messages" => large(target, 16 << 20).await,
+            "slow readers" => slow_reader(target, until).await,
+            "1000 connections" => connection(target, until).await,
+            "PacketOut flood" => packet_out(target, until).await,
+            "wrong certificates" => wrong_certificate(target).await,
+            _ => bad_token(target, until).await,
+        }
+    };
+    let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
+    match tokio::time::timeout(left, attempt).await {
+        Ok(times) => times.unwrap_or(0),
+        // Under way when time was over.
+        Err(_) => 1,
+    }
+}
+
+async fn malformed(target: &Target, until: Instant) -> Option<u64> {
+    let channel = Channel::from_shared(format!("http://{}", target.plain)).ok()?.connect().await.ok()?;
+    let mut raw = tonic::client::Grpc::new(channel);
+    let mut times = 0;
+    while Instant::now() < until {
+        raw.ready().await.ok()?;
+        let codec = tonic_prost::ProstCodec::<Malformed, WriteResponse>::default();
+        let mut request =
+            tonic::Request::new(Malformed { updates: Bytes::from(vec![0xff; 1 + times as usize % 4_000]) });
+        if let Some(token) = &target.token {
+            request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().ok()?);
+        }
+        let _ = raw.unary(request, PathAndQuery::from_static("/p4.v1.P4Runtime/Write"), codec).await;
+        times += 1;
+    }
+    Some(times)
+}
+
+async fn noise(target: &Target) -> Option<u64> {
+    let mut connection = TcpStream::connect(target.plain).await.ok()?;
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend((0..4_096).map(|_| fastrand::u8(..)));
+    connection.write_all(&bytes).await.ok()?;
+    Some(1)
+}
+
+async fn large(target: &Target, bytes: usize) -> Option<u64> {
+    let mut client = target.client().await?;
+    let entry = TableEntry { metadata: vec![1; bytes].into(), ..TableEntry::default() };
+    let entity = Some(Entity { entity: Some(entity::Entity::TableEntry(entry)) });
+    let _ = client.write(vec![Update { r#type: 1, entity }], Atomicity::ContinueOnError).await;
+    Some(1)
+}
+
+/// Asks for all entries, and reads nothing of the answer.
+async fn slow_reader(target: &Target, until: Instant) -> Option<u64> {
+    let mut client = target.client().await?;
+    let mut unread = Vec::new();
+    for _ in 0..32 {
+        let all = Entity { entity: Some(entity::Entity::TableEntry(TableEntry::default())) };
+        unread.push(tokio::time::timeout(Duration::from_secs(1), client.read(vec![all])).await);
+    }
+    tokio::time::sleep(until.saturating_duration_since(Instant::now())).await;
+    Some(unread.len() as u64)
+}
+
+/// Says as much as keeps it open for a while, then nothing.
+async fn connection(target: &Target, until: Instant) -> Option<u64> {
+    let mut connection = TcpStream::connect(target.plain).await.ok()?;
+    connection.write_all(b"PRI * HTTP/2.0\r\n").await.ok()?;
+    let left = until.saturating_duration_since(Instant::now());
+    let _ = tokio::time::timeout(left, connection.readable()).await;
+    Some(1)
+}
+
+async fn packet_out(target: &Target, until: Instant) -> Option<u64> {
+    let mut client = target.client().await?;
+    client.role = Role { name: format!("flood {}", fastrand::u32(..)), ..Role::default() };
+    let (stream, _) = client.arbitrate(Some(1)).await.ok()?;
+    let metadata = vec![PacketMetadata { metadata_id: 1, value: Bytes::from_static(&[1]) }];
+    let mut times = 0;
+    while Instant::now() < until {
+        let packet = PacketOut { payload: vec![0x55; 1_000].into(), metadata: metadata.clone() };
+        stream.send(Out::Packet(packet)).await.ok()?;
+        times += 1;
+    }
+    Some(times)
+}
+
+async fn wrong_certificate(target: &Target) -> Option<u64> {
+    let address = target.tls?;
+    let key = KeyPair::generate().ok()?;
+    let own = CertificateParams::new(vec!["stranger.test".to_owned()]).ok()?.self_signed(&key).ok()?;
+    let identity = Some((own.pem(), key.serialize_pem()));
+    let tls = Some(ClientTls { authority: own.pem(), identity, server_name: Some("node.test".to_owned()) });
+    let options = ConnectOptions { tls, ..ConnectOptions::default() };
+    let got_in = Client::connect(&format!("https://127.0.0.1:{}", address.port()), 1, &options).await.is_ok();
+    assert!(!got_in, "a stranger's certificate is good enough");
+    Some(1)
+}
+
+async fn bad_token(target: &Target, until: Instant) -> Option<u64> {
+    let options = ConnectOptions { token: Some("guessed".to_owned()), ..ConnectOptions::default() };
+    let mut client = Client::connect(&format!("http://{}", target.plain), 1, &options).await.ok()?;
+    let mut times = 0;
+    while Instant::now() < until {
+        let answer = client.rpc.capabilities(CapabilitiesRequest::default()).await;
+        assert!(target.token.is_none() || answer.is_err(), "a wrong token is good enough");
+        times += 1;
+    }
+    Some(times)
+}

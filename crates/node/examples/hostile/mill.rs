@@ -1,0 +1,51 @@
+//! [`Mill`]: a port that always has packets, and takes all: what a worker forwards then is what it can.
+
+use io::{Outgoing, Port, PortError, Readiness};
+use packet::{Batch, PortCounters, PortId};
+
+/// Packets that arrive at once.
+const AT_ONCE: usize = 64;
+
+/// The port.
+pub struct Mill {
+    frame: Vec<u8>,
+    counters: PortCounters,
+}
+
+impl Mill {
+    /// Frames of this one arrive.
+    pub fn new(frame: Vec<u8>) -> Mill {
+        Mill { frame, counters: PortCounters::default() }
+    }
+}
+
+impl Port for Mill {
+    fn name(&self) -> &str {
+        "mill"
+    }
+
+    fn mtu(&self) -> usize {
+        1_500
+    }
+
+    fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
+        let now = io::now();
+        let count = (0..AT_ONCE).take_while(|_| batch.push_bytes(&self.frame, id, now).is_ok()).count();
+        self.counters.received.packets += count as u64;
+        self.counters.received.bytes += (count * self.frame.len()) as u64;
+        Ok(count)
+    }
+
+    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+        packets.iter().for_each(|packet| self.counters.sent.add(packet.len()));
+        packets.len()
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Now
+    }
+
+    fn counters(&mut self) -> &PortCounters {
+        &self.counters
+    }
+}

@@ -1,0 +1,110 @@
+//! Requests and answers.
+
+use crate::explain::{TraceAnswer, TraceOf, WhatIf};
+use crate::status::{Dropped, EntryRow, Port, Sessions, Stage, Table, Version, Worker};
+use serde::{Deserialize, Serialize};
+
+/// The version of this protocol: a client and a node of different versions say so instead of misunderstanding each other.
+pub const VERSION: u32 = 1;
+
+/// What a client asks for. The answer is one line, unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Request {
+    /// Which node this is, and which program it runs.
+    Version,
+    /// The tables of the program.
+    Tables,
+    /// The entries of a table: as many [`Answer::Entries`] as it takes, then [`Answer::End`].
+    Entries(EntriesOf),
+    /// The ports.
+    Ports,
+    /// The stages of the native code.
+    Stages,
+    /// What was dropped, and what went to the controller, by reason.
+    Drops,
+    /// The workers.
+    Workers,
+    /// Controllers.
+    Sessions,
+    /// What is counted for the other requests begins at 0; metrics go on.
+    Clear,
+    /// Packets that pass, each with what became of it and why: [`Answer::Trace`] until it has ended. A client that closes its end ends it.
+    Trace(TraceOf),
+    /// What would become of a packet, and why.
+    Explain {
+        /// The port on which it would come in.
+        port: u32,
+        /// Its bytes as hex digits.
+        hex: String,
+    },
+}
+
+/// Which entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntriesOf {
+    /// The table: its name, or the end of it after a dot where only one ends like this.
+    pub table: String,
+    /// Only entries whose text has this in it.
+    pub containing: Option<String>,
+    /// So many at most.
+    pub limit: u64,
+}
+
+/// What a node answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// To [`Request::Version`].
+    Version(Version),
+    /// To [`Request::Tables`].
+    Tables {
+        /// In the program's order.
+        tables: Vec<Table>,
+    },
+    /// Some of the entries that were asked for.
+    Entries {
+        /// At most some hundreds.
+        entries: Vec<EntryRow>,
+    },
+    /// To [`Request::Ports`].
+    Ports {
+        /// By number.
+        ports: Vec<Port>,
+    },
+    /// To [`Request::Stages`].
+    Stages {
+        /// In their order.
+        stages: Vec<Stage>,
+        /// Why there are none: the program runs on the reference engine.
+        interpreted: Option<String>,
+    },
+    /// To [`Request::Drops`].
+    Drops {
+        /// By reason.
+        drops: Vec<Dropped>,
+    },
+    /// To [`Request::Workers`].
+    Workers {
+        /// By number.
+        workers: Vec<Worker>,
+    },
+    /// To [`Request::Sessions`].
+    Sessions(Sessions),
+    /// To [`Request::Clear`].
+    Cleared,
+    /// To [`Request::Trace`]: one after the other.
+    Trace(TraceAnswer),
+    /// To [`Request::Explain`].
+    Explained(Box<WhatIf>),
+    /// Nothing more comes.
+    End {
+        /// How many there were in all, of those that were asked for.
+        matching: u64,
+    },
+    /// It was refused.
+    Refused {
+        /// Why, and the mend.
+        message: String,
+    },
+}

@@ -1,0 +1,93 @@
+//! The process `terraced`: configuration, ports, service, signals.
+//!
+//! `start.rs` makes the node, `serving.rs` lets it serve, `reload.rs` reads its configuration again, `succession.rs` goes from a process
+//! to the next, `notify.rs` talks to the service manager.
+
+mod notify;
+mod reload;
+mod serving;
+mod start;
+mod succession;
+
+use crate::config::{self, Config};
+use crate::log::{Log, LogSettings};
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Run a node: forward packets with the program that a controller sets by P4Runtime.
+#[derive(Debug, Parser)]
+#[command(name = "terraced", version)]
+struct Arguments {
+    /// The configuration file (TOML). Without one: no ports, on 127.0.0.1:9559.
+    #[arg(short, long, value_name = "FILE.toml")]
+    config: Option<PathBuf>,
+    /// Check the configuration, and end.
+    #[arg(long)]
+    check: bool,
+    /// Print the JSON Schema of the configuration, and end.
+    #[arg(long)]
+    schema: bool,
+    /// Take over the ports and the state of the node that runs with this configuration (`takeover`), while packets flow.
+    #[arg(long)]
+    takeover: bool,
+}
+
+/// Runs the process. Exit codes: 0 it was told to end, or another has taken over, 1 the configuration is refused, 2 it cannot start or go on.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.schema {
+        println!("{:#}", config::schema());
+        return ExitCode::SUCCESS;
+    }
+    let config = match &arguments.config {
+        Some(path) => config::load(path),
+        None => config::check("").map_err(|mistakes| config::BadConfig { path: "(none)".into(), mistakes }),
+    };
+    let config = match config {
+        Ok(config) => config,
+        Err(error) => {
+            if arguments.check {
+                eprintln!("{error}");
+            } else {
+                let (_, _end) = Log::install(LogSettings::default());
+                reload::refuse(&error);
+            }
+            return ExitCode::from(1);
+        }
+    };
+    if arguments.check {
+        let path = arguments.config.unwrap_or_default();
+        println!(
+            "{}: accepted ({} ports, {} workers)",
+            path.display(),
+            config.file.ports.len(),
+            config.file.cores.len().max(1)
+        );
+        return ExitCode::SUCCESS;
+    }
+    let (log, _end) = Log::install(config.file.log);
+    match run(config, arguments.config, arguments.takeover, log.clone()) {
+        Ok(()) => {
+            tracing::info!("ended");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tracing::error!("terraced cannot run: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(config: Config, path: Option<PathBuf>, takes_over: bool, log: Arc<Log>) -> anyhow::Result<()> {
+    let (node, taken) = match takes_over {
+        true => succession::take_over(&config)?,
+        false => (Arc::new(start::start(&config)?), Vec::new()),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let outcome = runtime.block_on(serving::control(node.clone(), config, path, taken, log));
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    outcome
+}

@@ -1,0 +1,58 @@
+//! From a configuration to a node: its store, its workers, its ports.
+
+use crate::config::{Config, Engine, IdleSetting, Means, PortSetting};
+use crate::device::{Node, Parts};
+use crate::plane::Seat;
+use crate::store::Store;
+use io::dpdk::DpdkOptions;
+use io::{Attached, Idle, Namespace, OpenedPort, PortKind, open_port};
+use packet::PortId;
+
+/// The node with its ports and what its store has.
+pub(super) fn start(config: &Config) -> anyhow::Result<Node> {
+    let file = &config.file;
+    let store = file.store.as_deref().map(Store::open).transpose()?;
+    let mut parts = parts(config);
+    let workers = parts.seats.len();
+    for (index, setting) in file.ports.iter().enumerate() {
+        let opened = open(setting)?;
+        opened
+            .note
+            .into_iter()
+            .for_each(|note| tracing::warn!(port = setting.number, note, "a port is not as good as it could be"));
+        // A port with one queue belongs to one worker; the ports are shared out.
+        parts.seats[index % workers].ports.push(Attached { id: PortId(setting.number), port: opened.port });
+    }
+    Ok(Node::start(Parts { store, ..parts })?)
+}
+
+/// What a node is made of, but for ports and store.
+pub(super) fn parts(config: &Config) -> Parts {
+    let file = &config.file;
+    let seats: Vec<Seat> = match file.cores.is_empty() {
+        true => vec![Seat { core: None, ports: Vec::new() }],
+        false => file.cores.iter().map(|core| Seat { core: Some(*core), ports: Vec::new() }).collect(),
+    };
+    let idle = match file.idle {
+        IdleSetting::Sleep => Idle::default(),
+        IdleSetting::Busy => Idle::BUSY,
+    };
+    let settings = interp::Config { cpu_port: Some(file.cpu_port), ..interp::Config::default() };
+    let interpreted = file.engine == Engine::Interp;
+    Parts { device_id: file.device_id, seats, idle, settings, interpreted, store: None }
+}
+
+/// The port that a setting names, in the namespace that has it.
+pub(super) fn open(setting: &PortSetting) -> anyhow::Result<OpenedPort> {
+    let kind = match setting.by {
+        Means::Auto => PortKind::Auto,
+        Means::AfPacket => PortKind::AfPacket,
+        Means::AfXdp => PortKind::AfXdp,
+        Means::Raw => PortKind::Raw,
+    };
+    let open = || open_port(&setting.device, kind, &DpdkOptions::default());
+    Ok(match &setting.netns {
+        Some(name) => Namespace::open(name)?.run(open)?,
+        None => open(),
+    }?)
+}

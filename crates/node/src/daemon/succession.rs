@@ -1,0 +1,74 @@
+//! From a process to the next: `terraced --takeover`, and being taken over.
+
+use super::start::{open, parts};
+use crate::config::{Config, PortSetting};
+use crate::device::Node;
+use crate::takeover::{self, Giver, Listening, Taken, TakeoverError};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+/// How long after a take-over a port may be in use by the process before.
+const FREED: Duration = Duration::from_secs(30);
+/// How often it is tried.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// The node that another process was until now. Ports that could not be handed over are opened when that one has ended.
+pub(super) fn take_over(config: &Config) -> anyhow::Result<(Arc<Node>, Vec<Listening>)> {
+    let file = &config.file;
+    let socket = file.takeover.as_deref().ok_or(TakeoverError::NoSocket)?;
+    let expected: Vec<(u32, String)> = file.ports.iter().map(|port| (port.number, port.device.clone())).collect();
+    let taken = takeover::take(socket, parts(config), file.store.as_deref(), &expected)?;
+    let Taken { node, listening, missing, line } = taken;
+    info!(ports = node.ports().len(), "took over from the process before");
+    let node = Arc::new(node);
+    if !missing.is_empty() {
+        let settings: Vec<PortSetting> =
+            file.ports.iter().filter(|port| missing.contains(&port.number)).cloned().collect();
+        let node = node.clone();
+        std::thread::Builder::new().name("ports".into()).spawn(move || {
+            line.wait();
+            settings.iter().for_each(|setting| attach_when_free(&node, setting));
+        })?;
+    }
+    Ok((node, listening))
+}
+
+/// Opens a port that the process before had, as soon as that one has let go of it.
+fn attach_when_free(node: &Node, setting: &PortSetting) {
+    let deadline = Instant::now() + FREED;
+    let failed = loop {
+        match open(setting) {
+            Ok(opened) => match node.attach_port(setting.number, opened.port) {
+                Ok(()) => return,
+                Err(error) => break error.to_string(),
+            },
+            Err(error) if Instant::now() > deadline => break format!("{error:#}"),
+            Err(_) => std::thread::sleep(AGAIN),
+        }
+    };
+    error!(port = setting.number, device = setting.device, why = failed, "a port is not there; restart the node");
+}
+
+/// Waits to be taken over, if there is a socket for it; a message comes when that has happened.
+pub(super) fn give(
+    node: &Arc<Node>,
+    socket: Option<&Path>,
+    listening: Vec<Listening>,
+) -> anyhow::Result<mpsc::Receiver<()>> {
+    let (sender, receiver) = mpsc::channel(1);
+    let Some(path) = socket else { return Ok(receiver) };
+    let failed = |error| anyhow::anyhow!("cannot listen on {} (`takeover`): {error}", path.display());
+    let giver = Giver::listen(path).map_err(failed)?;
+    let node = Arc::downgrade(node);
+    std::thread::Builder::new().name("takeover".into()).spawn(move || {
+        let mut say = |line: String| info!(what = line, "take-over");
+        match takeover::serve(&giver, &node, &listening, &mut say) {
+            Ok(()) => drop(sender.blocking_send(())),
+            Err(error) => warn!(%error, "this node cannot be taken over any more"),
+        }
+    })?;
+    Ok(receiver)
+}

@@ -1,0 +1,180 @@
+//! What controllers' requests do to a node: [`Device`] for [`Node`].
+
+use super::{Current, Inner, Node, lock};
+use crate::reconcile;
+use crate::store::{KeptConfig, StoreError};
+use bytes::Bytes;
+use ir::{ExternId, Pipeline, TableId};
+use num_bigint::BigUint;
+use p4runtime::{Code, Device, EventSink, Forwarding, Keep, Refusal};
+use std::sync::{Arc, PoisonError};
+use tables::{CounterData, Entry, State, Update, WriteBatch, WriteError};
+
+/// The same batch with its entries in words, which take less time and room in tables and store. Those that cannot be packed stay as they are: to apply
+/// them says why.
+fn packed(state: &State, batch: &WriteBatch) -> WriteBatch {
+    let one = |update: &Update| match update {
+        Update::Entry(kind, entry) => match state.pack(*kind, entry) {
+            Ok(entry) => Update::Packed(*kind, entry),
+            Err(_) => update.clone(),
+        },
+        other => other.clone(),
+    };
+    batch.updates.iter().map(one).collect()
+}
+
+/// The pipeline of a device config, verified; whether an engine can run it is not looked at.
+fn parse(device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
+    let form = "write it with `terrace compile PROGRAM.p4`";
+    let text = std::str::from_utf8(device_config)
+        .map_err(|_| Refusal::invalid(format!("the device config is not a pipeline in text form; {form}")))?;
+    let pipeline = ir::text::parse(text).map_err(|errors| {
+        let first = errors.first().map(ToString::to_string).unwrap_or_default();
+        Refusal::invalid(format!("the device config is no pipeline: {first}; {form}"))
+    })?;
+    if let Err(errors) = ir::verify::verify(&pipeline) {
+        let first = errors.first().map(ToString::to_string).unwrap_or_default();
+        return Err(Refusal::invalid(format!("the device config contradicts itself: {first}; {form}")));
+    }
+    Ok(Arc::new(pipeline))
+}
+
+fn nothing_runs() -> Refusal {
+    Refusal::new(Code::FailedPrecondition, "no pipeline runs on this device; set one with SetForwardingPipelineConfig")
+}
+
+/// A config that was kept, ready to be run.
+pub(crate) fn forwarding(kept: KeptConfig) -> Result<Forwarding, Refusal> {
+    let pipeline = parse(&kept.device_config)?;
+    let (p4info, device_config) = (kept.p4info.into(), kept.device_config.into());
+    Ok(Forwarding { pipeline, p4info, device_config, cookie: kept.cookie })
+}
+
+pub(crate) fn kept(config: &Forwarding) -> KeptConfig {
+    KeptConfig { p4info: config.p4info.to_vec(), device_config: config.device_config.to_vec(), cookie: config.cookie }
+}
+
+pub(super) fn unavailable(error: &StoreError) -> Refusal {
+    Refusal::new(Code::Unavailable, error.to_string())
+}
+
+impl Device for Node {
+    fn id(&self) -> u64 {
+        self.device_id
+    }
+
+    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
+        let pipeline = parse(device_config)?;
+        self.load(&pipeline)?;
+        Ok(pipeline)
+    }
+
+    fn save(&self, config: &Forwarding) -> Result<(), Refusal> {
+        let mut inner = self.to_change()?;
+        if let Some(store) = &mut inner.store {
+            store.save(&kept(config)).map_err(|error| unavailable(&error))?;
+        }
+        inner.saved = Some(config.clone());
+        Ok(())
+    }
+
+    fn commit(&self, config: &Forwarding, keep: Keep) -> Result<(), Refusal> {
+        let mut engine = self.load(&config.pipeline)?;
+        let mut inner = self.to_change()?;
+        if let (Keep::WhatFits, Some(current)) = (keep, &inner.current) {
+            self.take_over(current, &mut engine, &config.pipeline);
+        }
+        if let Some(store) = &mut inner.store {
+            let state = engine.with_state(State::clone);
+            let batches = reconcile::writes(&state).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
+            store.replace(&kept(config), batches).map_err(|error| unavailable(&error))?;
+        }
+        let outcome = self.plane.exchange(|| engine.worker());
+        let Inner { current, past, .. } = &mut *inner;
+        if let Some(former) = current.replace(Current { config: config.clone(), engine }) {
+            past.add(&former.config.pipeline, &former.engine.tallies());
+        }
+        if let Some(current) = current {
+            past.keep(&current.config.pipeline, &current.engine.tallies().stages);
+        }
+        (inner.saved, inner.stuck) = (None, None);
+        outcome.map_err(|error| Refusal::new(Code::DeadlineExceeded, error.to_string()))
+    }
+
+    fn saved(&self) -> Option<Forwarding> {
+        lock(&self.inner).saved.clone()
+    }
+
+    fn running(&self) -> Option<Forwarding> {
+        self.with(|current| Some(current.config.clone()))
+    }
+
+    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal> {
+        let mut inner = self.to_change()?;
+        let Inner { current, store, stuck, .. } = &mut *inner;
+        let current = current.as_mut().ok_or_else(nothing_runs)?;
+        if let Some(why) = stuck {
+            let message = format!(
+                "nothing can be written until the pipeline is set again: what was written last is not kept ({why})"
+            );
+            return Err(Refusal::new(Code::Unavailable, message));
+        }
+        let batches: Vec<WriteBatch> = current.engine.with_state(|s| batches.iter().map(|b| packed(s, b)).collect());
+        let outcomes = current.engine.write_many(&batches);
+        if let Some(store) = store {
+            let applied = batches.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(batch, _)| batch);
+            if let Err(error) = store.append(applied) {
+                tracing::error!(%error, "the store cannot be written; nothing is taken until the pipeline is set again");
+                *stuck = Some(error.to_string());
+                return Err(unavailable(&error));
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn state(&self) -> Option<State> {
+        self.with(|current| Some(current.engine.with_state(State::clone)))
+    }
+
+    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        self.with(|current| current.engine.counter(counter, index))
+    }
+
+    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+        self.with(|current| current.engine.entry_counter(table, entry))
+    }
+
+    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        self.with(|current| current.engine.register(register, index))
+    }
+
+    fn array_len(&self, object: ExternId) -> Option<u64> {
+        self.with(|current| current.engine.array_len(object))
+    }
+
+    fn idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
+        self.with(|current| current.engine.entry_idle_for(table, entry))
+    }
+
+    fn packet_out(&self, bytes: Bytes) -> Result<(), Refusal> {
+        if self.to_change()?.current.is_none() {
+            return Err(nothing_runs());
+        }
+        if self.settings.cpu_port.is_none() {
+            let message = "this node has no CPU port; give it one (`cpu_port` in its configuration)";
+            return Err(Refusal::new(Code::FailedPrecondition, message));
+        }
+        match self.plane.packet_out(&bytes) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Refusal::new(
+                Code::ResourceExhausted,
+                "no room for the packet: packets come faster than the worker takes them",
+            )),
+            Err(error) => Err(Refusal::invalid(error.to_string())),
+        }
+    }
+
+    fn subscribe(&self, sink: EventSink) {
+        *self.sink.write().unwrap_or_else(PoisonError::into_inner) = Some(sink);
+    }
+}

@@ -1,0 +1,112 @@
+//! Why a packet went where it did.
+//!
+//! This module answers two questions on a running node: *what would become of this packet* ([`Node::explain`]), and *what became of the packets
+//! that pass, and why* ([`Node::trace`]). The program is run by [`interp::Explainer`] on a snapshot of the node's tables, on the thread of
+//! whoever asks. Workers only copy packets, while somebody traces.
+//!
+//! | what | where |
+//! |---|---|
+//! | which packets | `filter.rs` |
+//! | the copies, around a worker's engine | `tap.rs` |
+//! | a trace | `live.rs` |
+//! | what is said of a packet | `answer.rs` |
+//! | a trace as a client asks for it | `serve.rs` |
+
+pub mod answer;
+pub mod filter;
+mod live;
+mod serve;
+mod tap;
+
+pub use live::{LiveTrace, MAX_PACKETS, MAX_TIME, Next};
+pub use serve::{PortName, TraceAnswer, TraceOf};
+pub use tap::{MAX_SESSIONS, Wanted};
+pub(crate) use tap::{Tapped, Taps};
+
+use crate::device::Node;
+use answer::{Arrived, Explanation};
+use interp::{Explainer, Registers};
+use ir::Pipeline;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+use tables::State;
+use thiserror::Error;
+
+/// What a node is like at one moment.
+pub(crate) struct Present {
+    /// The program.
+    pub pipeline: Arc<Pipeline>,
+    /// What controllers have written, and packets added.
+    pub state: State,
+    /// The registers; they are read when asked for.
+    pub registers: Registers,
+}
+
+/// Why there is no explanation.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum CannotExplain {
+    /// Nothing runs.
+    #[error("no program runs on this node; a controller sets one (SetForwardingPipelineConfig)")]
+    NoProgram,
+    /// The packet is longer than packets are.
+    #[error("the packet has {0} bytes; the longest has {most}", most = packet::MAX_LEN)]
+    TooLong(usize),
+    /// As many as there may be.
+    #[error("there are {MAX_SESSIONS} traces on this node already; end one")]
+    TooMany,
+    /// A bug.
+    #[error("the explainer does not take this program, which is a bug of terrace")]
+    Bug,
+}
+
+/// An answer to what would become of a packet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WhatIf {
+    /// The packet.
+    pub packet: Arrived,
+    /// What would become of it.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+}
+
+impl Node {
+    /// What would become of a packet that arrives on a port now, and why. Nothing of the node changes: no counter counts it. Meters are
+    /// taken to be full.
+    ///
+    /// # Errors
+    /// See [`CannotExplain`].
+    pub fn explain(&self, bytes: &[u8], port: u32) -> Result<WhatIf, CannotExplain> {
+        if bytes.len() > packet::MAX_LEN {
+            return Err(CannotExplain::TooLong(bytes.len()));
+        }
+        let Present { pipeline, state, registers } = self.present().ok_or(CannotExplain::NoProgram)?;
+        let mut explainer = self.explainer(&pipeline).ok_or(CannotExplain::Bug)?;
+        let now = io::now();
+        let explained = explainer.explain(&state, &registers, bytes, port, now);
+        let (outputs, trace) = explained.ok_or(CannotExplain::Bug)?;
+        let explanation = Explanation::new(&outputs, trace, explainer.reasons(), state.version());
+        Ok(WhatIf { packet: Arrived::new(bytes, port, now), explanation })
+    }
+
+    /// Begins to trace packets that pass: at most so many (up to [`MAX_PACKETS`]), for at most so long (up to [`MAX_TIME`]).
+    ///
+    /// # Errors
+    /// [`CannotExplain::TooMany`].
+    pub fn trace(&self, wanted: Wanted, packets: u64, time: Duration) -> Result<LiveTrace<'_>, CannotExplain> {
+        LiveTrace::begin(self, wanted, packets, time).ok_or(CannotExplain::TooMany)
+    }
+
+    /// What is to be explained by; `None`: nothing runs.
+    pub(crate) fn present(&self) -> Option<Present> {
+        let inner = self.inner();
+        let engine = &inner.current.as_ref()?.engine;
+        let state = engine.with_state(State::clone);
+        Some(Present { pipeline: engine.pipeline().clone(), state, registers: engine.registers() })
+    }
+
+    /// Who explains packets of a program; `None` never for one that runs.
+    pub(crate) fn explainer(&self, pipeline: &Arc<Pipeline>) -> Option<Explainer> {
+        Explainer::new(pipeline.clone(), self.settings.clone()).ok()
+    }
+}

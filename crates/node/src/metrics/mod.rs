@@ -1,0 +1,65 @@
+//! What a node tells Prometheus: each value that [`crate::observe`] has, under a name that stays. docs/metrics.md lists them.
+//!
+//! | what | where |
+//! |---|---|
+//! | ports, tables, stages, drops, workers, controllers | `families.rs` |
+//! | a program's own counters: the greatest, and the rest together | [`top`] |
+//! | who may ask, over HTTP | [`http`] |
+//!
+//! Deliberately absent: rates and averages (who scrapes makes them), and a value for each entry of a table (`terrace show table` has them).
+
+mod families;
+pub mod http;
+pub mod top;
+
+use crate::Node;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Registry;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use top::{Followed, Tops};
+
+/// The metrics of a node. They outlive it: without it there are none.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+}
+
+struct Collecting {
+    node: Weak<Node>,
+    tops: Mutex<Tops>,
+}
+
+impl fmt::Debug for Collecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Collecting")
+    }
+}
+
+impl Collector for Collecting {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(node) = self.node.upgrade() else { return Ok(()) };
+        families::encode(&node, &mut encoder)?;
+        let mut tops = self.tops.lock().unwrap_or_else(PoisonError::into_inner);
+        tops.encode(&node, &mut encoder)
+    }
+}
+
+impl Metrics {
+    /// Those of `node`, with the greatest elements of its program's counters as `followed` says.
+    pub fn new(node: &Arc<Node>, followed: Vec<Followed>) -> Metrics {
+        let mut registry = Registry::with_prefix("terrace");
+        let tops = Mutex::new(Tops::new(followed));
+        registry.register_collector(Box::new(Collecting { node: Arc::downgrade(node), tops }));
+        Metrics { registry: Arc::new(registry) }
+    }
+
+    /// As text in the format OpenMetrics 1.0.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}

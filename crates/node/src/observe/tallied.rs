@@ -1,0 +1,89 @@
+//! [`Tallied`]: what tables, actions and stages did, by name, over all programs that ran. A number means something only beside its own program; what
+//! outlives a program has names.
+
+use crate::status::Count;
+use ir::Pipeline;
+use jit::{StageTally, Tallies};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a table did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableCounts {
+    /// Packets that hit an entry.
+    pub hits: Count,
+    /// Packets that did not.
+    pub misses: Count,
+    /// For each action, by name: the same.
+    pub actions: BTreeMap<String, [Count; 2]>,
+}
+
+/// What a stage did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageCounts {
+    /// What went through.
+    pub count: Count,
+    /// Ticks of the processor's clock.
+    pub ticks: u64,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tallied {
+    /// By the table's name.
+    pub tables: BTreeMap<String, TableCounts>,
+    /// By the stage's name ([`stage_names`]).
+    pub stages: BTreeMap<String, StageCounts>,
+}
+
+/// The names of a program's stages: `parser`, the table that is looked up (`#2` and so on, where a table has several), `deparser`.
+pub fn stage_names(pipeline: &Pipeline, stages: &[StageTally]) -> Vec<String> {
+    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut name = |stage: &StageTally| {
+        let name = match stage.table {
+            Some(table) => pipeline.tables[table].preamble.name.as_str(),
+            None if stage.begins => "parser",
+            None => "deparser",
+        };
+        let number = seen.entry(name).or_default();
+        *number += 1;
+        if *number == 1 { name.to_owned() } else { format!("{name}#{number}") }
+    };
+    stages.iter().map(&mut name).collect()
+}
+
+impl Tallied {
+    /// Adds what a program did.
+    pub fn add(&mut self, pipeline: &Pipeline, tallies: &Tallies) {
+        for place in &tallies.tables {
+            let Some(table) = pipeline.tables.get(place.table) else { continue };
+            let sum = self.tables.entry(table.preamble.name.clone()).or_default();
+            for tally in &place.actions {
+                let name = pipeline.actions.get(tally.action).map_or("", |action| action.preamble.name.as_str());
+                let (hits, misses) = (Count::from(tally.hits), Count::from(tally.misses));
+                sum.hits += hits;
+                sum.misses += misses;
+                let [action_hits, action_misses] = sum.actions.entry(name.to_owned()).or_default();
+                *action_hits += hits;
+                *action_misses += misses;
+            }
+        }
+        // Bytes are known where a table counts them.
+        for (name, stage) in stage_names(pipeline, &tallies.stages).into_iter().zip(&tallies.stages) {
+            let sum = self.stages.entry(name).or_default();
+            sum.count += Count { packets: stage.packets, bytes: stage.bytes.unwrap_or(0) };
+            sum.ticks = sum.ticks.wrapping_add(stage.ticks);
+        }
+    }
+
+    /// Forgets what the program does not have: a controller that sets ever new programs must not fill the memory.
+    pub fn keep(&mut self, pipeline: &Pipeline, stages: &[StageTally]) {
+        let tables: Vec<&str> = pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
+        self.tables.retain(|name, _| tables.contains(&name.as_str()));
+        let names = stage_names(pipeline, stages);
+        self.stages.retain(|name, _| names.contains(name));
+        for counts in self.tables.values_mut() {
+            counts.actions.retain(|name, _| pipeline.actions.values().any(|action| action.preamble.name == *name));
+        }
+    }
+}
