@@ -1,6 +1,6 @@
 # Terrace. The two commands of the README are `make demo` and `make test`.
 
-.PHONY: demo test lint bench fuzz conformance clean
+.PHONY: demo test lint bench fuzz deb conformance clean
 
 # The lab: tenants' machines talk through the gateway; prints who reached whom, and ends by itself.
 demo:
@@ -40,11 +40,17 @@ endif
 FUZZ_SECONDS ?= 600
 fuzz:
 	cargo run --locked -q -p testkit --example fuzz_seeds -- fuzz/seeds
-	@for target in p4_source ir_text region_file packets jit_packets; do \
+	TERRACE_FUZZ_SEEDS=$(CURDIR)/fuzz/seeds/p4runtime_write cargo test --locked -q -p p4runtime --test write_path seeds
+	@for target in p4_source ir_text region_file packets jit_packets p4runtime_write; do \
 	  mkdir -p fuzz/corpus/$$target; \
 	  cargo +nightly fuzz run --fuzz-dir fuzz $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -max_len=65536 || exit 1; \
 	done
+
+# The Debian package, in target/deb: docs/install.md says what is in it. Needs dpkg-dev; with libdpdk-dev ports can be DPDK's.
+deb:
+	cargo build --release --locked -p node -p terrace
+	packaging/deb $(or $(CARGO_TARGET_DIR),target)/release target/deb
 
 # p4c's own tests; P4C is a checkout of p4lang/p4c.
 conformance:
