@@ -30,7 +30,7 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
     table vm_nc_v4 {
         key = {
             meta.to_vni:                exact @name("vni");
-            hdr.inner_ipv4.destination: exact @name("vm");
+            hdr.inner_ipv4.destination: exact @name("vm") @format(IPV4_ADDRESS);
         }
         actions = { on_server_v4; on_server_v6; @defaultonly unknown_vm; }
         const default_action = unknown_vm();
@@ -40,7 +40,7 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
     table vm_nc_v6 {
         key = {
             meta.to_vni:                exact @name("vni");
-            hdr.inner_ipv6.destination: exact @name("vm");
+            hdr.inner_ipv6.destination: exact @name("vm") @format(IPV6_ADDRESS);
         }
         actions = { on_server_v4; on_server_v6; @defaultonly unknown_vm; }
         const default_action = unknown_vm();

@@ -12,6 +12,7 @@ mod lab;
 mod program_args;
 mod region;
 mod run;
+mod show;
 mod stf;
 mod trace;
 pub mod ui;
@@ -63,6 +64,8 @@ enum Command {
     Compile(compile::CompileArgs),
     Run(run::RunArgs),
     Trace(Box<trace::TraceArgs>),
+    Show(show::ShowArgs),
+    Clear(show::ClearArgs),
     Gateway(gateway::GatewayArgs),
     Lab(lab::LabArgs),
     Region(region::RegionArgs),
@@ -96,6 +99,8 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
         Command::Compile(args) => args.run(ui),
         Command::Run(args) => args.run(ui),
         Command::Trace(args) => args.run(ui),
+        Command::Show(args) => args.run(ui),
+        Command::Clear(args) => args.run(ui),
         Command::Gateway(args) => args.run(ui),
         Command::Lab(args) => args.run(ui),
         Command::Region(args) => args.run(ui),

@@ -1,25 +1,36 @@
 //! `terrace trace`.
 
+mod build;
+mod capture_filter;
 mod fields;
+mod layers;
+mod on_node;
+mod pcapng;
+mod render;
 
 use super::failure::Failure;
-use super::inputs::{InputArgs, Inputs};
-use super::ui::{Ui, style};
+use super::inputs::InputArgs;
+use super::ui::Ui;
 use crate::stf::report::hex;
 use clap::Args;
 use fields::FieldArgs;
-use interp::{Config, Event, Interp, Outputs, Trace};
+use interp::{Config, Interp};
 use io::capture::{CaptureReader, Record};
-use packet::{Packet, Verdict};
-use serde_json::{Value, json};
-use std::fmt::Write;
+use node::explain::answer::Verdicted;
+use on_node::NodeArgs;
+use packet::Packet;
+use region::Region;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Say what happens to a packet, and why.
 ///
-/// The packet comes from a capture (--pcap, --frame), from hex digits (--hex), or from fields (--vni, --inner-src, ...): then it is built as the
-/// VM's server would send it. Each table that is hit is shown with the line of the region file that the entry comes from.
+/// The packet comes from a capture (--pcap, --frame), from hex digits (--hex), from words (--packet), or from fields (--vni, --inner-src, ...): then
+/// it is built as the VM's server would send it. Each table that is hit is shown with the line of the region file that the entry comes from.
+///
+/// With --node, the tables are those of a node that runs. Without a packet, the packets that pass there are shown, each with what became of it and
+/// why: --filter says which.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
     #[command(flatten)]
@@ -33,11 +44,18 @@ pub struct TraceArgs {
     /// The packet's bytes as hex digits, from the Ethernet header on.
     #[arg(long, value_name = "HEX", group = "packet", help_heading = "Packet")]
     hex: Option<String>,
+    /// The packet in words, lengths and checksums filled in:
+    /// `eth(dst=02:00:00:00:00:01)/ipv4(dst=10.0.0.2)/udp(dport=53)/payload(64)`. Layers are eth, vlan, arp, ipv4, ipv6, icmp, icmpv6,
+    /// tcp, udp, vxlan, payload.
+    #[arg(long = "packet", value_name = "LAYERS", group = "packet", help_heading = "Packet")]
+    words: Option<String>,
     /// The port on which the packet arrives; unless given, that of the VM's server, or 0.
     #[arg(long, value_name = "PORT", help_heading = "Packet")]
     port: Option<u32>,
     #[command(flatten)]
     fields: FieldArgs,
+    #[command(flatten)]
+    on_node: NodeArgs,
     /// Show every step: variables, headers, externs.
     #[arg(long, short)]
     verbose: bool,
@@ -53,26 +71,38 @@ struct Input {
 
 impl TraceArgs {
     pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
-        if self.pcap.is_none() && self.hex.is_none() && self.fields.vni.is_none() {
-            let ways = "--pcap FILE [--frame N], --hex DIGITS, or --vni N --inner-src A --inner-dst B";
-            return Err(Failure::Usage(format!("there is no packet to trace; give one of {ways}")));
+        let given = [self.pcap.is_some(), self.hex.is_some(), self.words.is_some(), self.fields.vni.is_some()];
+        let has_packet = given.contains(&true);
+        if let Some(socket) = self.on_node.socket() {
+            if !has_packet {
+                return self.on_node.live(&socket, self.port, self.verbose, ui);
+            }
+            let region = self.inputs.region.as_deref().map(region::load).transpose().map_err(Failure::refused)?;
+            let input = self.packet(region.as_ref())?;
+            return self.on_node.explain(&socket, &input.bytes, input.port, self.verbose, ui);
+        }
+        if !has_packet {
+            let ways = "--pcap FILE [--frame N], --hex DIGITS, --packet LAYERS, or --vni N --inner-src A --inner-dst B";
+            return Err(Failure::Usage(format!(
+                "there is no packet to trace; give one of {ways}, or --node to see those that pass on a node"
+            )));
         }
         let inputs = self.inputs.load(ui)?;
-        let input = self.packet(&inputs)?;
+        let input = self.packet(inputs.region.as_ref())?;
         let mut engine = Interp::new(Arc::clone(&inputs.pipeline), Config::default())
             .map_err(|error| Failure::Bug(error.to_string()))?;
         engine.write(&inputs.batch).map_err(|refused| Failure::refused(&refused.error))?;
         let (outputs, trace) = engine.trace(&input.bytes, input.port, input.at);
-        let verdicts = verdicts(&engine, &outputs);
+        let verdicts = Verdicted::all(&outputs, engine.reasons());
         let document = json!({
             "packet": { "port": input.port, "bytes": input.bytes.len(), "hex": hex(&input.bytes) },
             "steps": trace.to_json()["steps"],
             "verdicts": verdicts,
         });
-        ui.result(&document, || render(&trace, &verdicts, self.verbose))
+        ui.result(&document, || render::steps(&trace.steps, &verdicts, self.verbose))
     }
 
-    fn packet(&self, inputs: &Inputs) -> Result<Input, Failure> {
+    fn packet(&self, region: Option<&Region>) -> Result<Input, Failure> {
         let port = self.port.unwrap_or(0);
         if let Some(path) = &self.pcap {
             let packet = frame(path, self.frame)?;
@@ -81,7 +111,11 @@ impl TraceArgs {
         if let Some(text) = &self.hex {
             return Ok(Input { bytes: digits(text)?, port, at: 0 });
         }
-        let built = self.fields.build(inputs.region.as_ref())?;
+        if let Some(text) = &self.words {
+            let bytes = build::packet(text).map_err(|bad| Failure::Usage(format!("--packet: {bad}")))?;
+            return Ok(Input { bytes, port, at: 0 });
+        }
+        let built = self.fields.build(region)?;
         Ok(Input { bytes: built.bytes, port: self.port.or(built.port).unwrap_or(0), at: 0 })
     }
 }
@@ -127,76 +161,4 @@ fn digits(text: &str) -> Result<Vec<u8>, Failure> {
         return Err(Failure::Usage(format!("--hex has more than {} bytes, the longest packet", packet::MAX_LEN)));
     }
     Ok(nibbles.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-}
-
-/// What became of the packet and its copies.
-fn verdicts(engine: &Interp, outputs: &Outputs) -> Vec<Value> {
-    let reasons = engine.reasons();
-    let one = |out: &interp::OutPacket| match out.verdict {
-        Verdict::Forward { port } => json!({ "verdict": "forward", "port": port.0, "hex": hex(&out.bytes) }),
-        Verdict::ToCpu { reason } => {
-            json!({ "verdict": "cpu", "reason": reasons.cpu_name(reason), "hex": hex(&out.bytes) })
-        }
-        Verdict::Drop(reason) => json!({ "verdict": "drop", "reason": reasons.drop_name(reason) }),
-    };
-    outputs.packets().iter().map(one).collect()
-}
-
-/// One line a step. What leads to the verdict is always there: blocks, parser states, tables; the rest with `verbose`.
-fn render(trace: &Trace, verdicts: &[Value], verbose: bool) -> String {
-    let mut text = String::new();
-    let dim = style::DIM;
-    for step in &trace.steps {
-        let (indent, line) = match &step.event {
-            event @ Event::Packet { .. } => ("", format!("{}{event}{:#}", style::HEAD, style::HEAD)),
-            Event::Enter { block, role } => ("  ", format!("{role} {}{block}{:#}", style::NAME, style::NAME)),
-            event @ Event::Table { hit, .. } => ("    ", table(event, hit.as_ref())),
-            event @ (Event::State { .. }
-            | Event::ParserError { .. }
-            | Event::Architecture { .. }
-            | Event::Log { .. }) => ("    ", event.to_string()),
-            event @ Event::Verdict { reason, .. } => {
-                let style = if reason.is_some() { style::BAD } else { style::GOOD };
-                ("", format!("{style}{event}{style:#}"))
-            }
-            event if verbose => ("      ", event.to_string()),
-            _ => continue,
-        };
-        let at = step.at.as_ref().map_or(String::new(), |at| format!("  {dim}[{at}]{dim:#}"));
-        let _ = writeln!(text, "{indent}{line}{at}");
-    }
-    for verdict in verdicts.iter().filter(|_| verbose) {
-        if let Some(bytes) = verdict["hex"].as_str() {
-            let _ = writeln!(text, "{dim}bytes{dim:#} {bytes}");
-        }
-    }
-    text
-}
-
-/// A table with what was hit in two lines: the keys, and the entry with its origin.
-fn table(event: &Event, hit: Option<&interp::Hit>) -> String {
-    let Event::Table { table, keys, action, arguments, .. } = event else { return event.to_string() };
-    let list = |values: &[interp::NamedValue]| {
-        values.iter().map(|value| format!("{}={}", value.name, value.value)).collect::<Vec<_>>().join(", ")
-    };
-    let name = style::NAME;
-    let mut text = format!("table {name}{table}{name:#}({})\n      ", list(keys));
-    match hit {
-        None => text += "miss",
-        Some(hit) => {
-            let _ = write!(text, "hit {}", hit.entry);
-            if let Some(priority) = hit.priority {
-                let _ = write!(text, " priority {priority}");
-            }
-            if let Some(through) = &hit.through {
-                let _ = write!(text, " by {through}");
-            }
-        }
-    }
-    let _ = write!(text, " -> {action}({})", list(arguments));
-    if let Some(from) = hit.and_then(|hit| hit.provenance.as_ref()) {
-        let good = style::GOOD;
-        let _ = write!(text, "\n      {good}from {from}{good:#}");
-    }
-    text
 }

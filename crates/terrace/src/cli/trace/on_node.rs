@@ -1,0 +1,156 @@
+//! `terrace trace --node`: asks a node that runs.
+
+use super::pcapng::PcapNg;
+use super::{capture_filter, render};
+use crate::cli::failure::Failure;
+use crate::cli::show::USUAL_SOCKET;
+use crate::cli::ui::Ui;
+use clap::Args;
+use node::admin::client::AskError;
+use node::admin::{self, Answer, Asking, Request};
+use node::explain::answer::{Traced, hex};
+use node::explain::{TraceAnswer, TraceOf};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What is asked of a node.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "On a node")]
+pub struct NodeArgs {
+    /// Ask the node whose control socket this is: `socket` under [control] in its configuration. Without SOCKET, the one that TERRACE_NODE names, or
+    /// /run/terrace/control.sock.
+    #[arg(long, value_name = "SOCKET", num_args = 0..=1, default_missing_value = USUAL_SOCKET)]
+    #[arg(conflicts_with_all = ["program", "entries"])]
+    node: Option<PathBuf>,
+    /// Show packets that this takes, in the syntax of tcpdump (man pcap-filter): 'udp port 4789'.
+    #[arg(long, value_name = "EXPRESSION", requires = "node", conflicts_with_all = ["packet", "vni"])]
+    filter: Option<String>,
+    /// Show packets of which something is dropped.
+    #[arg(long, requires = "node", conflicts_with_all = ["packet", "vni"])]
+    drops: bool,
+    /// Show packets of which something is dropped for this reason.
+    #[arg(long, value_name = "NAME", requires = "node", conflicts_with_all = ["packet", "vni"])]
+    reason: Option<String>,
+    /// End after so many packets.
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "node")]
+    count: u64,
+    /// End after so many seconds.
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "node")]
+    seconds: u64,
+    /// Write the packets to a file that Wireshark reads, with the explanations as comments; `-` is standard output.
+    #[arg(long, value_name = "FILE", requires = "node", conflicts_with_all = ["packet", "vni"])]
+    pcapng: Option<PathBuf>,
+}
+
+impl NodeArgs {
+    /// The socket of the node that is asked, if one is.
+    pub fn socket(&self) -> Option<PathBuf> {
+        let given = self.node.clone()?;
+        let usual = std::env::var_os("TERRACE_NODE").filter(|_| given.as_os_str() == USUAL_SOCKET);
+        Some(usual.map_or(given, PathBuf::from))
+    }
+
+    /// What would become of a packet.
+    pub fn explain(&self, socket: &Path, bytes: &[u8], port: u32, verbose: bool, ui: Ui) -> Result<(), Failure> {
+        let request = Request::Explain { port, hex: hex(bytes) };
+        match admin::ask(socket, &request).map_err(failed)? {
+            Answer::Explained(told) => {
+                let explanation = &told.explanation;
+                ui.result(&told, || render::steps(&explanation.steps, &explanation.verdicts, verbose))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Packets that pass.
+    pub fn live(&self, socket: &Path, port: Option<u32>, verbose: bool, ui: Ui) -> Result<(), Failure> {
+        let filter = self.filter.as_deref().map(capture_filter::compile).transpose()?;
+        let (drops, reason) = (self.drops, self.reason.clone());
+        let of = TraceOf { filter, port, drops, reason, packets: self.count, seconds: self.seconds };
+        let mut answers = Asking::begin(socket, &Request::Trace(of)).map_err(failed)?;
+        let mut told = 0;
+        let (mut names, mut file) = (BTreeMap::new(), None);
+        loop {
+            match answers.answer().map_err(failed)? {
+                Answer::Trace(TraceAnswer::Begun { ports }) => {
+                    let ports: BTreeMap<u32, String> = ports.into_iter().map(|port| (port.number, port.name)).collect();
+                    file = self.pcapng.as_deref().map(|path| PcapNg::create(path, ports.clone())).transpose()?;
+                    names = ports;
+                    ui.note(format!("tracing up to {} packets for {} s", self.count, self.seconds));
+                }
+                Answer::Trace(TraceAnswer::Packet(traced)) => {
+                    if !self.show(&traced, &names, file.as_mut(), verbose, ui)? {
+                        return Ok(());
+                    }
+                }
+                Answer::Trace(TraceAnswer::Waiting { lost }) => note_lost(lost, &mut told, ui),
+                Answer::Trace(TraceAnswer::Ended { shown, lost }) => {
+                    note_lost(lost, &mut told, ui);
+                    let where_to = self.pcapng.as_ref().map(|path| format!(", written to {}", path.display()));
+                    ui.note(format!("{shown} packets{}", where_to.unwrap_or_default()));
+                    return Ok(());
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    /// Whether anybody reads on.
+    fn show(
+        &self,
+        traced: &Traced,
+        names: &BTreeMap<u32, String>,
+        file: Option<&mut PcapNg>,
+        verbose: bool,
+        ui: Ui,
+    ) -> Result<bool, Failure> {
+        if let Some(file) = file {
+            return file.write(traced, verbose);
+        }
+        if ui.json {
+            // A document a line, so that they can be read as they come.
+            return said(&(serde_json::to_string(traced).map_err(|error| Failure::Bug(error.to_string()))? + "\n"));
+        }
+        let port = |number: u32| match names.get(&number) {
+            Some(name) => format!("port {number} ({name})"),
+            None => format!("port {number}"),
+        };
+        said(&render::traced(traced, port, verbose))
+    }
+}
+
+/// Prints a packet. Whether anybody reads on.
+fn said(text: &str) -> Result<bool, Failure> {
+    let mut out = anstream::stdout();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::environment(format!(
+            "cannot write to standard output: {error}; check where it is redirected to"
+        ))),
+    }
+}
+
+/// Says once more whenever it has become more.
+fn note_lost(lost: u64, told: &mut u64, ui: Ui) {
+    if lost > *told {
+        *told = lost;
+        ui.note(format!("{lost} more packets came than can be explained in the time; narrow it down with --filter"));
+    }
+}
+
+fn failed(error: AskError) -> Failure {
+    match error {
+        AskError::Refused(message) => Failure::Refused(message),
+        error => Failure::system(error),
+    }
+}
+
+fn unexpected(answer: &Answer) -> Failure {
+    let text = serde_json::to_string(answer).unwrap_or_default();
+    let text: String = text.chars().take(100).collect();
+    Failure::Environment(format!(
+        "the node answers something else than was asked for ({text}); is it of another version?"
+    ))
+}

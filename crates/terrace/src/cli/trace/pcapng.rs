@@ -1,0 +1,136 @@
+//! Traced packets as a pcapng file (draft-ietf-opsawg-pcapng): each packet as it came in, with the explanation as a comment, and then each that left.
+//! Wireshark shows comments above the packet's headers, and in a column of their own.
+
+use super::render;
+use crate::cli::failure::Failure;
+use node::explain::answer::{Traced, Verdicted, unhex};
+use pcap_file::DataLink;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Directions in the flags of a packet block (section 4.3.1).
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+/// An option's length has 16 bits.
+const MAX_COMMENT: usize = 60_000;
+/// Timestamps in units of 10^-9 s.
+const NANOSECONDS: u8 = 9;
+
+/// Where packets come from and go to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Interface {
+    Port(u32),
+    Cpu,
+}
+
+/// A file that grows with each packet.
+pub struct PcapNg {
+    path: PathBuf,
+    writer: PcapNgWriter<BufWriter<Box<dyn Write>>>,
+    ports: BTreeMap<u32, String>,
+    /// Numbers of the interface blocks.
+    interfaces: BTreeMap<Interface, u32>,
+}
+
+impl PcapNg {
+    /// Begins a file; `-` is standard output. `ports` are the names of ports.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn create(path: &Path, ports: BTreeMap<u32, String>) -> Result<PcapNg, Failure> {
+        let to: Box<dyn Write> = match path.as_os_str() == "-" {
+            true => Box::new(std::io::stdout()),
+            false => Box::new(std::fs::File::create(path).map_err(|error| failed(path, &error))?),
+        };
+        let writer = PcapNgWriter::new(BufWriter::new(to)).map_err(|error| failed(path, &error))?;
+        Ok(PcapNg { path: path.to_owned(), writer, ports, interfaces: BTreeMap::new() })
+    }
+
+    /// Writes a packet and those that left. The file is whole after each. Whether anybody reads on: the file may be a pipe.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&mut self, traced: &Traced, verbose: bool) -> Result<bool, Failure> {
+        let ports = &self.ports;
+        let text = render::traced(traced, |port| name(ports, Interface::Port(port)), verbose);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let at = Duration::from_nanos(traced.packet.at_ns);
+        self.packet(Interface::Port(traced.packet.port), at, &traced.packet.hex, INBOUND, text)?;
+        for fate in &traced.became {
+            let comment = format!("what became of packet #{}: {fate}", traced.number);
+            match fate {
+                Verdicted::Forward { port, hex, .. } => {
+                    self.packet(Interface::Port(*port), at, hex, OUTBOUND, comment)?;
+                }
+                Verdicted::Cpu { hex, .. } => self.packet(Interface::Cpu, at, hex, OUTBOUND, comment)?,
+                Verdicted::Drop { .. } => {}
+            }
+        }
+        match self.writer.get_mut().flush() {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(failed(&self.path, &error)),
+        }
+    }
+
+    fn packet(
+        &mut self,
+        interface: Interface,
+        at: Duration,
+        hex: &str,
+        direction: u32,
+        mut comment: String,
+    ) -> Result<(), Failure> {
+        if comment.len() > MAX_COMMENT {
+            let end = (0..=MAX_COMMENT).rev().find(|end| comment.is_char_boundary(*end)).unwrap_or(0);
+            comment.truncate(end);
+            comment.push_str("\n(cut)");
+        }
+        let data = unhex(hex).ok_or_else(|| Failure::Bug("a packet that is no hex digits".to_owned()))?;
+        let interface_id = self.interface(interface)?;
+        let options = vec![
+            EnhancedPacketOption::Comment(comment.trim_end().to_owned().into()),
+            EnhancedPacketOption::Flags(direction),
+        ];
+        let original_len = data.len() as u32;
+        let block = EnhancedPacketBlock { interface_id, timestamp: at, original_len, data: data.into(), options };
+        self.writer.write_block(&block.into_block()).map(drop).map_err(|error| failed(&self.path, &error))
+    }
+
+    /// The number of an interface's block, which is written before its first packet.
+    fn interface(&mut self, interface: Interface) -> Result<u32, Failure> {
+        if let Some(known) = self.interfaces.get(&interface) {
+            return Ok(*known);
+        }
+        let number = self.interfaces.len() as u32;
+        let description = match interface {
+            Interface::Port(port) => format!("port {port}"),
+            Interface::Cpu => "the controller".to_owned(),
+        };
+        let options = vec![
+            InterfaceDescriptionOption::IfName(name(&self.ports, interface).into()),
+            InterfaceDescriptionOption::IfDescription(description.into()),
+            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+        ];
+        let block = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options };
+        self.writer.write_block(&block.into_block()).map_err(|error| failed(&self.path, &error))?;
+        self.interfaces.insert(interface, number);
+        Ok(number)
+    }
+}
+
+fn name(ports: &BTreeMap<u32, String>, interface: Interface) -> String {
+    match interface {
+        Interface::Port(port) => ports.get(&port).cloned().unwrap_or_else(|| format!("port {port}")),
+        Interface::Cpu => "cpu".to_owned(),
+    }
+}
+
+fn failed(path: &Path, error: &dyn std::error::Error) -> Failure {
+    Failure::Environment(format!("cannot write {}: {error}", path.display()))
+}

@@ -1,0 +1,123 @@
+//! A node of this process that runs the gateway with the lab's region: packets flow over wired ports, and `terrace` asks it.
+
+use io::memory::{self, MemoryPort};
+use io::{Attached, Idle};
+use node::admin::ControlSocket;
+use node::admin::answer::Responder;
+use node::{Node, Parts, Seat};
+use p4runtime::{Device, Forwarding, Keep};
+use packet::PortId;
+use region::{Entries, Numbers};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use terrace::program::{DEFAULT_PROGRAM, Sources, compile};
+
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Exit code and both outputs of `terrace`.
+pub fn terrace(args: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_terrace")).args(args).current_dir(root()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A node with the lab's region; the wires of uplinks 1 to 5.
+pub struct Lab {
+    pub node: Arc<Node>,
+    pub wires: Vec<MemoryPort>,
+    pub socket: String,
+    _control: ControlSocket,
+    pub folder: tempfile::TempDir,
+}
+
+impl Lab {
+    pub fn start() -> Lab {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut wires, mut ports) = (Vec::new(), Vec::new());
+        for number in 1..=5 {
+            let (inner, outer) = memory::pair(&format!("uplink{number}"), "wire", 1 << 12).unwrap();
+            ports.push(Attached { id: PortId(number), port: Box::new(inner) });
+            wires.push(outer);
+        }
+        let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
+        let seats = vec![Seat { core: None, ports }];
+        let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, interpreted: false, store: None };
+        let node = Arc::new(Node::start(parts).unwrap());
+        let compiled = compile(Path::new(DEFAULT_PROGRAM), &Sources::default()).pipeline.unwrap();
+        let device_config = ir::text::print(&compiled);
+        let pipeline = node.verify(device_config.as_bytes()).expect("a good config");
+        let region = region::load(&root().join("examples/lab.yaml")).unwrap();
+        let entries = region::entries(&region, "examples/lab.yaml", &pipeline, &mut Numbers::default()).unwrap();
+        let config =
+            Forwarding { pipeline, p4info: bytes::Bytes::new(), device_config: device_config.into(), cookie: None };
+        node.commit(&config, Keep::Nothing).expect("a good config");
+        let written = node.write(&[region::diff(Entries::default(), entries)]).expect("a program runs");
+        written.into_iter().for_each(|outcome| outcome.expect("a good batch"));
+        let socket = folder.path().join("control.sock");
+        let control = ControlSocket::open(&socket, Arc::new(Responder(Arc::downgrade(&node))), false).unwrap();
+        Lab { node, wires, socket: socket.display().to_string(), _control: control, folder }
+    }
+
+    /// Waits until counts are those of all packets that came.
+    pub fn settle(&self) {
+        let received = || self.node.observe().sum().received.packets;
+        let mut before = received();
+        loop {
+            // Ports' counters are brought up to date at a tick, every 10 ms.
+            std::thread::sleep(Duration::from_millis(50));
+            let now = received();
+            if now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    /// Runs `ask` while packets come in again and again.
+    pub fn under_traffic<T>(&mut self, packets: &[(u32, Vec<u8>)], ask: impl FnOnce(&str) -> T) -> T {
+        let stop = AtomicBool::new(false);
+        let (wires, socket) = (&mut self.wires, &self.socket);
+        std::thread::scope(|scope| {
+            let stop = &stop;
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    for (port, bytes) in packets {
+                        wires[*port as usize - 1].send_bytes(bytes).expect("short");
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                    wires.iter_mut().for_each(|wire| while wire.take().is_some() {});
+                }
+            });
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ask(socket)));
+            stop.store(true, Ordering::Relaxed);
+            outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+pub fn bytes_of(hex: &str) -> Vec<u8> {
+    node::explain::answer::unhex(hex).expect("hex digits")
+}
+
+/// What red-a sends to an address: TCP, on port 1.
+pub fn from_red_a(to: &str, port: &str) -> Vec<u8> {
+    let args = ["trace", "--json", "--region", "examples/lab.yaml", "--vni", "100", "--inner-src", "10.0.0.11"];
+    let (code, out, err) = terrace(&[&args[..], &["--inner-dst", to, "--dport", port]].concat());
+    assert_eq!(code, 0, "{err}");
+    let document: Value = serde_json::from_str(&out).unwrap();
+    bytes_of(document["packet"]["hex"].as_str().unwrap())
+}
+
+/// To red-b; to a port that an ACL denies; something that is no VXLAN.
+pub fn traffic() -> Vec<(u32, Vec<u8>)> {
+    let lone = from_red_a("10.0.0.12", "80")[..36].to_vec();
+    vec![(1, from_red_a("10.0.0.12", "80")), (1, from_red_a("10.0.0.12", "2323")), (2, lone)]
+}

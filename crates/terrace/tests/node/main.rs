@@ -1,0 +1,5 @@
+//! `terrace` asks a node that runs.
+
+mod lab;
+mod show;
+mod trace;
