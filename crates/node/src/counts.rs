@@ -22,11 +22,11 @@ pub struct Counts {
     pub ports: BTreeMap<u32, PortCounts>,
     /// Batches that the engine was given.
     pub batches: u64,
-    /// Time in the engine, and since the start. Their ratio is a worker's busy share; of several workers the first adds up.
+    /// Time in the engine.
     pub engine_time: Duration,
     /// Time in which there were packets: receiving, the engine, sending.
     pub busy_time: Duration,
-    /// Since the start.
+    /// Since the start; of several workers the longest. With `busy_time` it gives a worker's busy share.
     pub run_time: Duration,
     /// How long packets were with the worker, from received to handed to a port.
     pub residence: Latency,

@@ -3,7 +3,7 @@
 //! entry if its action has the same parameters, an object if it is of the same kind.
 
 use ir::{ActionId, ExternId, Pipeline, TableId, ValueSetId};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 use tables::{
     ActionProfileGroup, ActionProfileMember, ActionSpec, CounterData, Entry, KeyLayout, PackedAction, PackedEntry,
@@ -174,16 +174,6 @@ impl<'a> Matching<'a> {
     ) -> impl Iterator<Item = Update> + use<'s, 'a, F> {
         let [own, fresh] = owns;
         let mut updates = Vec::new();
-        // In the new program, and to be changed or left as it is.
-        let mut known: HashSet<u64> = HashSet::new();
-        let counts = self.tables.get(&old).is_some_and(|(new, ..)| {
-            self.old.tables[old].direct_counter.is_some() && self.new.tables[*new].direct_counter.is_some()
-        });
-        let brought = |matching: &Self, entry: &Entry| {
-            let mut packed = matching.entry(old, entry)?;
-            packed.counter = if counts { counter(old, entry) } else { None };
-            Some(packed)
-        };
         for entry in ordered(own.entries(old)) {
             let Some(packed) = self.entry(old, entry) else { continue };
             let there = fresh.find(packed.table, packed.key(), packed.priority);
@@ -197,23 +187,31 @@ impl<'a> Matching<'a> {
                 _ => {}
             }
         }
-        for entry in ordered(state.entries(old)) {
-            let Some(packed) = brought(self, entry) else { continue };
-            let Some(there) = fresh.find(packed.table, packed.key(), packed.priority) else { continue };
-            known.insert(entry.sequence());
-            let same = PackedEntry::new(packed.table, there.key(), there.action()).with_attributes_of(there);
-            if !there.is_const() && packed != same {
-                updates.push(Update::Packed(UpdateKind::Modify, packed));
-            }
-        }
-        // The old program's own that cannot be changed are the program's affair.
-        let others = state.entries(old).filter(|entry| !entry.is_const() && !known.contains(&entry.sequence()));
-        let (others, matching) = (ordered(others), self.clone());
-        let others = others.into_iter().filter_map(move |entry| {
+        let (new, matching) = (self.tables.get(&old).map(|(new, ..)| *new), self.clone());
+        let counts = new.is_some_and(|new| {
+            self.old.tables[old].direct_counter.is_some() && self.new.tables[new].direct_counter.is_some()
+        });
+        let brought = move |entry: &Entry| {
             let mut packed = matching.entry(old, entry)?;
             packed.counter = if counts { counter(old, entry) } else { None };
-            Some(Update::Packed(UpdateKind::Insert, packed))
-        });
+            Some(packed)
+        };
+        let mut others = ordered(state.entries(old));
+        // Those that the new program has itself are changed, if they are not as it has them.
+        if new.is_some_and(|new| fresh.entry_count(new) > 0) {
+            others.retain(|entry| {
+                let Some(packed) = brought(entry) else { return false };
+                let Some(there) = fresh.find(packed.table, packed.key(), packed.priority) else { return true };
+                let same = PackedEntry::new(packed.table, there.key(), there.action()).with_attributes_of(there);
+                if !there.is_const() && packed != same {
+                    updates.push(Update::Packed(UpdateKind::Modify, packed));
+                }
+                false
+            });
+        }
+        // The old program's own that cannot be changed are the program's affair.
+        let others = others.into_iter().filter(|entry| !entry.is_const());
+        let others = others.filter_map(move |entry| Some(Update::Packed(UpdateKind::Insert, brought(entry)?)));
         updates.into_iter().chain(others)
     }
 }

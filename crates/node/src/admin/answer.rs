@@ -97,7 +97,7 @@ fn entries(node: &Node, of: &EntriesOf, answers: &mut Answers<'_>) -> io::Result
     let counted = pipeline.tables[table].direct_counter.is_some();
     let (mut some, mut matching) = (Vec::new(), 0);
     for entry in state.entries(table) {
-        let row = present::row(&pipeline, table, entry, None);
+        let mut row = present::row(&pipeline, table, entry);
         if of.containing.as_ref().is_some_and(|text| !present::line(&row).contains(text.as_str())) {
             continue;
         }
@@ -105,8 +105,10 @@ fn entries(node: &Node, of: &EntriesOf, answers: &mut Answers<'_>) -> io::Result
         if matching > of.limit {
             continue;
         }
-        let counter = counted.then(|| p4runtime::Device::direct_counter(node, table, entry)).flatten();
-        some.push(crate::status::EntryRow { counter: counter.map(Count::from), ..row });
+        if counted {
+            row.counter = p4runtime::Device::direct_counter(node, table, entry).map(Count::from);
+        }
+        some.push(row);
         if some.len() == SOME {
             answers.say(&Answer::Entries { entries: std::mem::take(&mut some) })?;
         }

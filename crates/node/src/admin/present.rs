@@ -3,7 +3,7 @@
 //! That a number is an address is known from P4Info's `@format` annotation (P4Runtime specification, section "Bytestrings"), from the name of its type,
 //! or, with a fitting width, from its own name. What is none of these is decimal up to 16 bits, hexadecimal beyond.
 
-use crate::status::{Count, EntryRow, Named};
+use crate::status::{EntryRow, Named};
 use ir::{KeyMatch, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -105,8 +105,8 @@ fn is_all_ones(mask: &BigUint, width: u32) -> bool {
     mask.count_ones() == u64::from(width)
 }
 
-/// An entry of a table, with what its direct counter has.
-pub fn row(pipeline: &Pipeline, table: TableId, entry: &Entry, counter: Option<Count>) -> EntryRow {
+/// An entry of a table, without its counter.
+pub fn row(pipeline: &Pipeline, table: TableId, entry: &Entry) -> EntryRow {
     let spec = entry.to_table_entry(pipeline, table);
     let declared = &pipeline.tables[table];
     let keys = declared.match_keys().zip(&spec.keys).map(|((_, key), given)| {
@@ -135,7 +135,7 @@ pub fn row(pipeline: &Pipeline, table: TableId, entry: &Entry, counter: Option<C
         arguments,
         priority: spec.priority,
         idle_timeout_ns: spec.idle_timeout_ns,
-        counter,
+        counter: None,
         is_const: spec.is_const,
     }
 }

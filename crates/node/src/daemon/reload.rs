@@ -92,8 +92,7 @@ fn ports(node: &Node, before: &[PortSetting], after: Vec<PortSetting>) -> Vec<Po
         if there.iter().any(|port| port.number == new.number) {
             continue;
         }
-        let opened = open(&new).and_then(|opened| Ok(node.attach_port(new.number, opened.port)?));
-        match opened {
+        match open(&new).and_then(|port| Ok(node.attach_port(new.number, port)?)) {
             Ok(()) => {
                 info!(port = new.number, device = new.device, "a port was added");
                 there.push(new);

@@ -13,6 +13,7 @@ use crate::metrics::{Metrics, http};
 use crate::takeover::Listening;
 use p4runtime::Device;
 use p4runtime::server::{Counters, Observing, ServeOptions, serve};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -99,7 +100,7 @@ pub(super) async fn control(
         tokio::select! {
             ended = &mut serving => return Ok(ended?),
             // They go on for ever, unless they can't begin.
-            Some(failed) = exporters.join_next() => return Ok(failed??),
+            Some(failed) = exporters.join_next() => match failed?? {},
             Some(()) = hang_up.recv() => {
                 let reload = reload.clone();
                 let again = move || reload.lock().unwrap_or_else(PoisonError::into_inner).again();
@@ -148,7 +149,7 @@ fn exporters(
     node: &Arc<Node>,
     config: &Config,
     listeners: Vec<TcpListener>,
-) -> anyhow::Result<JoinSet<Result<(), http::MetricsError>>> {
+) -> anyhow::Result<JoinSet<Result<Infallible, http::MetricsError>>> {
     let followed = |setting: &CounterSetting| Followed {
         counter: setting.counter.clone(),
         label: setting.label.clone(),
@@ -160,13 +161,7 @@ fn exporters(
     credentials.replace(tls.as_ref(), access.clone())?;
     let mut exporters = JoinSet::new();
     for listener in listeners {
-        exporters.spawn(http::serve(
-            listener,
-            metrics.clone(),
-            credentials.clone(),
-            *tls_where,
-            std::future::pending(),
-        ));
+        exporters.spawn(http::serve(listener, metrics.clone(), credentials.clone(), *tls_where));
     }
     Ok(exporters)
 }

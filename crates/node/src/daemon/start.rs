@@ -5,7 +5,7 @@ use crate::device::{Node, Parts};
 use crate::plane::Seat;
 use crate::store::Store;
 use io::dpdk::DpdkOptions;
-use io::{Attached, Idle, Namespace, OpenedPort, PortKind, open_port};
+use io::{Attached, Idle, Namespace, Port, PortKind, open_port};
 use packet::PortId;
 
 /// The node with its ports and what its store has.
@@ -15,13 +15,8 @@ pub(super) fn start(config: &Config) -> anyhow::Result<Node> {
     let mut parts = parts(config);
     let workers = parts.seats.len();
     for (index, setting) in file.ports.iter().enumerate() {
-        let opened = open(setting)?;
-        opened
-            .note
-            .into_iter()
-            .for_each(|note| tracing::warn!(port = setting.number, note, "a port is not as good as it could be"));
         // A port with one queue belongs to one worker; the ports are shared out.
-        parts.seats[index % workers].ports.push(Attached { id: PortId(setting.number), port: opened.port });
+        parts.seats[index % workers].ports.push(Attached { id: PortId(setting.number), port: open(setting)? });
     }
     Ok(Node::start(Parts { store, ..parts })?)
 }
@@ -43,7 +38,7 @@ pub(super) fn parts(config: &Config) -> Parts {
 }
 
 /// The port that a setting names, in the namespace that has it.
-pub(super) fn open(setting: &PortSetting) -> anyhow::Result<OpenedPort> {
+pub(super) fn open(setting: &PortSetting) -> anyhow::Result<Box<dyn Port>> {
     let kind = match setting.by {
         Means::Auto => PortKind::Auto,
         Means::AfPacket => PortKind::AfPacket,
@@ -51,8 +46,12 @@ pub(super) fn open(setting: &PortSetting) -> anyhow::Result<OpenedPort> {
         Means::Raw => PortKind::Raw,
     };
     let open = || open_port(&setting.device, kind, &DpdkOptions::default());
-    Ok(match &setting.netns {
+    let opened = match &setting.netns {
         Some(name) => Namespace::open(name)?.run(open)?,
         None => open(),
-    }?)
+    }?;
+    if let Some(note) = opened.note {
+        tracing::warn!(port = setting.number, note, "a port is not as good as it could be");
+    }
+    Ok(opened.port)
 }

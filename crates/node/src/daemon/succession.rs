@@ -41,7 +41,7 @@ fn attach_when_free(node: &Node, setting: &PortSetting) {
     let deadline = Instant::now() + FREED;
     let failed = loop {
         match open(setting) {
-            Ok(opened) => match node.attach_port(setting.number, opened.port) {
+            Ok(port) => match node.attach_port(setting.number, port) {
                 Ok(()) => return,
                 Err(error) => break error.to_string(),
             },

@@ -10,7 +10,6 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use p4runtime::server::{Credentials, TlsWhere};
 use std::convert::Infallible;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -40,7 +39,7 @@ pub enum MetricsError {
     Unprotected(std::net::SocketAddr),
 }
 
-/// Serves until `shutdown` ends. Certificates are those that `credentials` have in force when a client comes.
+/// Serves until it is dropped. Certificates are those that `credentials` have in force when a client comes.
 ///
 /// # Errors
 /// See [`MetricsError`]; nothing is served then.
@@ -49,21 +48,15 @@ pub async fn serve(
     metrics: Metrics,
     credentials: Credentials,
     tls_where: TlsWhere,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), MetricsError> {
+) -> Result<Infallible, MetricsError> {
     let address = listener.local_addr()?;
     let secured = tls_where.is_at(address);
     if secured && credentials.http_acceptor().is_none() {
         return Err(MetricsError::Unprotected(address));
     }
     let places = Arc::new(Semaphore::new(CONNECTIONS));
-    tokio::pin!(shutdown);
     loop {
-        let accepted = tokio::select! {
-            () = &mut shutdown => return Ok(()),
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, _)) = listener.accept().await else {
             // No more files, most likely: they come back when others close theirs.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;

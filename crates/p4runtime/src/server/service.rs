@@ -54,6 +54,11 @@ fn worked<T>(done: Result<Result<T, Status>, tokio::task::JoinError>) -> Result<
     done.unwrap_or_else(|_| Err(Status::internal("the server failed at this request; what it changed is not known")))
 }
 
+fn refused_write(who: &Peer, request: &WriteRequest, why: &str) {
+    let (updates, role) = (request.updates.len(), &request.role);
+    warn!(%who, role, updates, why, "refused a write");
+}
+
 #[tonic::async_trait]
 impl P4Runtime for Service {
     type ReadStream = Answer;
@@ -66,13 +71,9 @@ impl P4Runtime for Service {
             let (core, request) = (self.0.clone(), request.into_inner());
             #[allow(deprecated)]
             let who = (request.device_id, request.role_id, request.election_id);
-            let refused = |why: &str| {
-                let (updates, role) = (request.updates.len(), &request.role);
-                warn!(who = %peer, role, updates, why, "refused a write");
-            };
             let check = |core: &Core| {
                 let primary = core.primary(who.0, who.1, &request.role, who.2);
-                primary.inspect_err(|refusal| refused(&refusal.message)).map_err(|refusal| refusal.status())
+                primary.inspect_err(|refusal| refused_write(&peer, &request, &refusal.message)).map_err(|refusal| refusal.status())
             };
             check(&core)?;
             let turn = core.turn().await;
@@ -80,12 +81,7 @@ impl P4Runtime for Service {
             let scope = check(&core)?;
             let work = move || {
                 let _turn = turn;
-                let outcome = core.write(&request, &scope);
-                if let Err(status) = &outcome {
-                    let (updates, role) = (request.updates.len(), &request.role);
-                    warn!(who = %peer, role, updates, why = status.message(), "refused a write");
-                }
-                outcome
+                core.write(&request, &scope).inspect_err(|status| refused_write(&peer, &request, status.message()))
             };
             worked(tokio::task::spawn_blocking(work).await).map(|()| Response::new(WriteResponse {}))
         };
