@@ -233,12 +233,7 @@ impl Interp {
 
     /// The table of that name, full or the end of it after a dot, if only one has it.
     pub fn table(&self, name: &str) -> Option<TableId> {
-        let matches = |full: &str| full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
-        let mut found = self.pipeline.tables.iter().filter(|(_, t)| matches(&t.preamble.name));
-        match (found.next(), found.next()) {
-            (Some((id, _)), None) => Some(id),
-            _ => self.pipeline.tables.iter().find(|(_, t)| t.preamble.name == name).map(|(id, _)| id),
-        }
+        tables::find_table(&self.pipeline, name).ok()
     }
 }
 

@@ -4,6 +4,7 @@
 use io::{Latency, RunReport};
 use packet::{Counter, EngineCounters, ReasonTable};
 use std::collections::BTreeMap;
+use std::iter::Sum;
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -66,6 +67,15 @@ impl AddAssign<&Counts> for Counts {
         self.busy_time += other.busy_time;
         self.residence.merge(&other.residence);
         self.run_time = self.run_time.max(other.run_time);
+    }
+}
+
+impl<'a> Sum<&'a Counts> for Counts {
+    fn sum<I: Iterator<Item = &'a Counts>>(all: I) -> Counts {
+        all.fold(Counts::default(), |mut sum, one| {
+            sum += one;
+            sum
+        })
     }
 }
 

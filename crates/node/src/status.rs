@@ -33,6 +33,12 @@ impl From<packet::Counter> for Count {
     }
 }
 
+impl From<Count> for packet::Counter {
+    fn from(count: Count) -> packet::Counter {
+        packet::Counter { packets: count.packets, bytes: count.bytes }
+    }
+}
+
 impl From<tables::CounterData> for Count {
     fn from(counter: tables::CounterData) -> Count {
         Count { packets: counter.packets, bytes: counter.bytes }

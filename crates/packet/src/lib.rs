@@ -50,6 +50,7 @@ mod batch;
 mod buffer;
 mod counters;
 mod engine;
+mod hex;
 mod loan;
 mod output;
 mod reason;
@@ -59,6 +60,7 @@ pub use batch::{Batch, BatchFull, MAX_BATCH, PushError};
 pub use buffer::{HEADROOM, MAX_LEN, Packet, PacketTooLong, PacketTooShort};
 pub use counters::{Counter, DropCounters, EngineCounters, PortCounters};
 pub use engine::Engine;
+pub use hex::{hex, unhex};
 pub use loan::{Lender, Loan};
 pub use output::{MAX_EMISSIONS, MAX_EXTRAS, Output};
 pub use reason::{

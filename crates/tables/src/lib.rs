@@ -44,4 +44,4 @@ pub use packed::PackedEntry;
 pub use packer::{EntryPacker, Number};
 pub use profile::{Group, Member, Profile};
 pub use state::{State, StateError};
-pub use text::{EntryTextError, format_entry, parse_entry};
+pub use text::{EntryTextError, find_table, format_entry, names, parse_entry};

@@ -10,7 +10,7 @@
 //! when keys are named. After the arrow: an action, `member 3` or `group 7`. Then `priority=N`, `timeout=N` (s, ms, us, ns).
 
 use crate::entry::{ActionSpec, TableEntry};
-use ir::{ActionCall, Key, KeyMatch, MatchKind, Param, Pipeline, Type};
+use ir::{ActionCall, Key, KeyMatch, MatchKind, Param, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use num_traits::{Num, One};
 use std::fmt::Write;
@@ -27,6 +27,9 @@ pub enum EntryTextError {
     /// No such table.
     #[error("there is no table `{name}`; the tables are {known}")]
     UnknownTable { name: String, known: String },
+    /// The end of several tables' names.
+    #[error("`{name}` is the end of several names: say which of {known}")]
+    SeveralTables { name: String, known: String },
     /// No such action.
     #[error("table {table} has no action `{name}`; its actions are {known}")]
     UnknownAction { table: String, name: String, known: String },
@@ -49,7 +52,7 @@ fn form(text: &str, expected: &'static str) -> EntryTextError {
 }
 
 /// Whether `name` is a full control-plane name or the end of it after a dot.
-fn names(full: &str, name: &str) -> bool {
+pub fn names(full: &str, name: &str) -> bool {
     full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
 }
 
@@ -66,14 +69,28 @@ fn find<T: Copy>(items: impl Iterator<Item = (T, String)>, name: &str) -> Result
     }
 }
 
+/// The table of that name: a full one, or the end of one after a dot if only one ends so.
+///
+/// # Errors
+/// [`EntryTextError::UnknownTable`] or [`EntryTextError::SeveralTables`], with the names that there are.
+pub fn find_table(pipeline: &Pipeline, name: &str) -> Result<TableId, EntryTextError> {
+    let tables = || pipeline.tables.iter().map(|(id, table)| (id, table.preamble.name.clone()));
+    find(tables(), name).map_err(|known| {
+        let ends: Vec<String> = tables().map(|(_, full)| full).filter(|full| names(full, name)).collect();
+        let name = name.to_owned();
+        match ends.is_empty() {
+            true => EntryTextError::UnknownTable { name, known },
+            false => EntryTextError::SeveralTables { name, known: ends.join(", ") },
+        }
+    })
+}
+
 /// Reads an entry. Names may be given without the beginning (`routes` for `ingress.routes`) where that is unambiguous.
 pub fn parse_entry(pipeline: &Pipeline, text: &str) -> Result<TableEntry, EntryTextError> {
     let text = text.trim();
     let (table_name, rest) = split_table(text).ok_or_else(|| form(text, "expected `table:` first"))?;
     let (keys, rest) = rest.split_once("->").ok_or_else(|| form(text, "expected `->` before the action"))?;
-    let tables = pipeline.tables.iter().map(|(id, t)| (id, t.preamble.name.clone()));
-    let id = find(tables, table_name.trim())
-        .map_err(|known| EntryTextError::UnknownTable { name: table_name.trim().to_owned(), known })?;
+    let id = find_table(pipeline, table_name.trim())?;
     let table = &pipeline.tables[id];
     let keys = parse_keys(&table.preamble.name, &table.keys, keys)?;
     let (action, options) = split_action(rest.trim()).ok_or_else(|| form(rest, "expected an action"))?;

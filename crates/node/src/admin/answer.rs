@@ -4,9 +4,8 @@ use super::present;
 use super::protocol::{Answer, EntriesOf, Request};
 use super::server::{Answers, Respond};
 use crate::Node;
-use crate::explain::{self, TraceAnswer, TraceOf};
+use crate::explain::{TraceAnswer, TraceOf};
 use crate::status::Count;
-use ir::{Pipeline, TableId};
 use std::io;
 use std::sync::Weak;
 
@@ -38,13 +37,11 @@ impl Respond for Responder {
                 Answer::Cleared
             }
             Request::Trace(of) => return trace(&node, &of, answers),
-            Request::Explain { port, hex } => {
-                match explain::answer::unhex(&hex).map(|bytes| node.explain(&bytes, port)) {
-                    Some(Ok(told)) => Answer::Explained(Box::new(told)),
-                    Some(Err(error)) => Answer::Refused { message: error.to_string() },
-                    None => Answer::Refused { message: "`hex` is not an even number of hex digits".into() },
-                }
-            }
+            Request::Explain { port, hex } => match packet::unhex(&hex).map(|bytes| node.explain(&bytes, port)) {
+                Some(Ok(told)) => Answer::Explained(Box::new(told)),
+                Some(Err(error)) => Answer::Refused { message: error.to_string() },
+                None => Answer::Refused { message: "`hex` is not an even number of hex digits".into() },
+            },
         };
         answers.say(&answer)
     }
@@ -60,39 +57,15 @@ fn trace(node: &Node, of: &TraceOf, answers: &mut Answers<'_>) -> io::Result<()>
     node.serve_trace(of, || answers.borrow_mut().wanted(), say)
 }
 
-/// The table of that name, full or the end of it after a dot.
-///
-/// # Errors
-/// What there is instead.
-fn find(pipeline: &Pipeline, name: &str) -> Result<TableId, String> {
-    let ends = |full: &str| full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
-    let tables = || pipeline.tables.iter().map(|(id, table)| (id, table.preamble.name.as_str()));
-    if let Some((id, _)) = tables().find(|(_, full)| *full == name) {
-        return Ok(id);
-    }
-    let found: Vec<(TableId, &str)> = tables().filter(|(_, full)| ends(full)).collect();
-    match found.as_slice() {
-        [(id, _)] => Ok(*id),
-        [] => {
-            let known: Vec<&str> = tables().map(|(_, full)| full).collect();
-            Err(format!("there is no table `{name}`; the tables are {}", known.join(", ")))
-        }
-        several => {
-            let known: Vec<&str> = several.iter().map(|(_, full)| *full).collect();
-            Err(format!("`{name}` is the end of several names: say which of {}", known.join(", ")))
-        }
-    }
-}
-
 /// The entries of a table, as of one moment, in bounded memory.
 fn entries(node: &Node, of: &EntriesOf, answers: &mut Answers<'_>) -> io::Result<()> {
     let Some(state) = p4runtime::Device::state(node) else {
         return answers.say(&Answer::Refused { message: "no program runs; a controller sets one by P4Runtime".into() });
     };
     let pipeline = state.pipeline().clone();
-    let table = match find(&pipeline, &of.table) {
+    let table = match tables::find_table(&pipeline, &of.table) {
         Ok(table) => table,
-        Err(message) => return answers.say(&Answer::Refused { message }),
+        Err(error) => return answers.say(&Answer::Refused { message: error.to_string() }),
     };
     let counted = pipeline.tables[table].direct_counter.is_some();
     let (mut some, mut matching) = (Vec::new(), 0);

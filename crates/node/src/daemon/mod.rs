@@ -83,8 +83,8 @@ pub fn main() -> ExitCode {
 
 fn run(config: Config, path: Option<PathBuf>, takes_over: bool, log: Arc<Log>) -> anyhow::Result<()> {
     let (node, taken) = match takes_over {
-        true => succession::take_over(&config)?,
-        false => (Arc::new(start::start(&config)?), Vec::new()),
+        true => succession::take_over(&config).map(|(node, listening)| (node, Some(listening)))?,
+        false => (Arc::new(start::start(&config)?), None),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let outcome = runtime.block_on(serving::control(node.clone(), config, path, taken, log));

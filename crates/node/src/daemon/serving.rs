@@ -31,15 +31,16 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How often the store is looked at, and what was lost.
 const TIDY: Duration = Duration::from_secs(10);
 
-/// Serves until a signal says to end.
+/// Serves until a signal says to end. `taken`: the listening sockets of the process that this one has taken over.
 pub(super) async fn control(
     node: Arc<Node>,
     config: Config,
     path: Option<PathBuf>,
-    mut taken: Vec<Listening>,
+    taken: Option<Vec<Listening>>,
     log: Arc<Log>,
 ) -> anyhow::Result<()> {
-    let takes_over = !taken.is_empty();
+    let takes_over = taken.is_some();
+    let mut taken = taken.unwrap_or_default();
     let mut listening = Vec::new();
     let listeners = listen(&config.listen, &mut taken, &mut listening)?;
     let scraped = listen(&config.metrics, &mut taken, &mut listening)?;

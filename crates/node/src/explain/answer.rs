@@ -1,7 +1,7 @@
 //! What is said of a packet: as it goes to clients, one JSON document each.
 
 use interp::{Outputs, Trace};
-use packet::{Origin, ReasonTable, Verdict};
+use packet::{Origin, ReasonTable, Verdict, hex};
 use serde::{Deserialize, Serialize};
 
 /// What became of a packet, or of a copy of it.
@@ -155,18 +155,4 @@ pub struct Traced {
 
 fn is_zero(number: &usize) -> bool {
     *number == 0
-}
-
-/// Bytes as hex digits.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-/// The bytes again; `None` if it is something else.
-pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|nibble| nibble as u8);
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
 }

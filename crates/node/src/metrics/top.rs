@@ -90,11 +90,7 @@ impl Tops {
 
     /// The label and the number of elements that are shown.
     fn how(&self, name: &str) -> (String, usize) {
-        let is = |followed: &&Followed| {
-            let end = name.strip_suffix(followed.counter.as_str());
-            end.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        };
-        match self.followed.iter().find(is) {
+        match self.followed.iter().find(|followed| tables::names(name, &followed.counter)) {
             Some(followed) => (followed.label.clone(), followed.top),
             None => ("index".to_owned(), USUAL),
         }

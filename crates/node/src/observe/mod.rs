@@ -46,10 +46,7 @@ pub struct Observation {
 impl Observation {
     /// All workers together.
     pub fn sum(&self) -> Counts {
-        self.workers.iter().fold(Counts::default(), |mut sum, one| {
-            sum += one;
-            sum
-        })
+        self.workers.iter().sum()
     }
 }
 

@@ -2,9 +2,9 @@
 //! which variants and fields keep their places.
 
 use crate::observe::tallied::Tallied;
+use crate::status::Count;
 use crate::store::KeptConfig;
 use crate::{Counts, PortCounts};
-use packet::Counter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -80,15 +80,13 @@ pub enum FromTaker {
     Confirmed,
 }
 
-type Pair = (u64, u64);
-
 /// [`Counts`], without times and ports: ports bring their own.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct CountsForm {
-    received: Pair,
-    forwarded: Pair,
-    to_cpu: Vec<(String, Pair)>,
-    drops: Vec<(String, Pair)>,
+    received: Count,
+    forwarded: Count,
+    to_cpu: BTreeMap<String, Count>,
+    drops: BTreeMap<String, Count>,
     batches: u64,
     /// Ports that are not there any more.
     gone: Vec<Gone>,
@@ -99,45 +97,33 @@ pub struct CountsForm {
 struct Gone {
     number: u32,
     name: String,
-    received: Pair,
-    sent: Pair,
-    drops: Vec<(String, Pair)>,
+    received: Count,
+    sent: Count,
+    drops: BTreeMap<String, Count>,
 }
 
-fn pair(counter: &Counter) -> Pair {
-    (counter.packets, counter.bytes)
-}
-
-fn counter((packets, bytes): Pair) -> Counter {
-    Counter { packets, bytes }
-}
-
-fn pairs(counters: &BTreeMap<String, Counter>) -> Vec<(String, Pair)> {
-    counters.iter().map(|(name, counter)| (name.clone(), pair(counter))).collect()
-}
-
-fn counters(pairs: Vec<(String, Pair)>) -> BTreeMap<String, Counter> {
-    pairs.into_iter().map(|(name, pair)| (name, counter(pair))).collect()
+/// From counters to what can be sent, or back.
+fn named<A: Copy, B: From<A>>(all: &BTreeMap<String, A>) -> BTreeMap<String, B> {
+    all.iter().map(|(name, count)| (name.clone(), B::from(*count))).collect()
 }
 
 impl CountsForm {
     /// What all workers counted; `handed`: the ports that go over with their counters.
     pub fn of(all: &[Counts], handed: &[u32]) -> CountsForm {
-        let mut sum = Counts::default();
-        all.iter().for_each(|counts| sum += counts);
+        let sum: Counts = all.iter().sum();
         let gone = sum.ports.iter().filter(|(number, _)| !handed.contains(number));
         let gone = gone.map(|(number, port)| Gone {
             number: *number,
             name: port.name.clone(),
-            received: pair(&port.received),
-            sent: pair(&port.sent),
-            drops: pairs(&port.drops),
+            received: port.received.into(),
+            sent: port.sent.into(),
+            drops: named(&port.drops),
         });
         CountsForm {
-            received: pair(&sum.received),
-            forwarded: pair(&sum.forwarded),
-            to_cpu: pairs(&sum.to_cpu),
-            drops: pairs(&sum.drops),
+            received: sum.received.into(),
+            forwarded: sum.forwarded.into(),
+            to_cpu: named(&sum.to_cpu),
+            drops: named(&sum.drops),
             batches: sum.batches,
             gone: gone.collect(),
         }
@@ -145,15 +131,15 @@ impl CountsForm {
 
     pub fn counts(self) -> Counts {
         let port = |gone: Gone| {
-            let (received, sent) = (counter(gone.received), counter(gone.sent));
-            let drops = counters(gone.drops);
+            let (received, sent) = (gone.received.into(), gone.sent.into());
+            let drops = named(&gone.drops);
             (gone.number, PortCounts { name: gone.name, received, sent, drops, trouble: None })
         };
         Counts {
-            received: counter(self.received),
-            forwarded: counter(self.forwarded),
-            to_cpu: counters(self.to_cpu),
-            drops: counters(self.drops),
+            received: self.received.into(),
+            forwarded: self.forwarded.into(),
+            to_cpu: named(&self.to_cpu),
+            drops: named(&self.drops),
             batches: self.batches,
             ports: self.gone.into_iter().map(port).collect(),
             // Times are those of a process.

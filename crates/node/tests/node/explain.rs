@@ -2,11 +2,12 @@
 
 use crate::support::{CPU, Wired, entry, frame, mark, marks};
 use io::Idle;
-use node::explain::answer::{Traced, Verdicted, hex, unhex};
+use node::explain::answer::{Traced, Verdicted};
 use node::explain::filter::{Filter, Instruction};
 use node::explain::{CannotExplain, LiveTrace, MAX_SESSIONS, Next, TraceAnswer, TraceOf, Wanted};
 use node::{Node, Parts, Seat};
 use p4runtime::{Device, Keep};
+use packet::{hex, unhex};
 use std::time::{Duration, Instant};
 use tables::{Update, UpdateKind, WriteBatch};
 
@@ -171,6 +172,17 @@ fn a_tracer_that_does_not_read_costs_no_packet_and_bounded_memory() {
     assert_eq!(wired.node.counts()[0].drops.len(), 0);
 }
 
+/// All that a client is told that listens to the end.
+fn answers(node: &Node, of: &TraceOf) -> Vec<TraceAnswer> {
+    let mut said = Vec::new();
+    let say = |answer| {
+        said.push(answer);
+        Ok(())
+    };
+    node.serve_trace(of, || true, say).expect("it can be said");
+    said
+}
+
 #[test]
 fn traces_are_bounded_and_end() {
     let wired = started();
@@ -185,16 +197,7 @@ fn traces_are_bounded_and_end() {
     assert!(node.trace(wanted(), 1, MINUTE).is_ok());
 
     let refusal = |of: TraceOf| {
-        let mut said = Vec::new();
-        node.serve_trace(
-            &of,
-            || true,
-            |answer| {
-                said.push(answer);
-                Ok(())
-            },
-        )
-        .expect("it can be said");
+        let mut said = answers(node, &of);
         match said.pop() {
             Some(TraceAnswer::Refused { message }) if said.is_empty() => message,
             other => panic!("{other:?}"),
@@ -204,16 +207,7 @@ fn traces_are_bounded_and_end() {
     assert!(refusal(TraceOf { packets: 0, ..of.clone() }).contains("1 to 100000 packets"));
     assert!(refusal(TraceOf { seconds: 100_000, ..of.clone() }).contains("1 to 3600 seconds"));
     assert!(refusal(TraceOf { filter: Some(Vec::new()), ..of.clone() }).contains("1 to 4096 instructions"));
-    let mut said = Vec::new();
-    node.serve_trace(
-        &of,
-        || true,
-        |answer| {
-            said.push(answer);
-            Ok(())
-        },
-    )
-    .expect("it can be said");
+    let said = answers(node, &of);
     assert!(matches!(&said[0], TraceAnswer::Begun { ports } if ports.iter().any(|port| port.number == 1)), "{said:?}");
     assert_eq!(said.last(), Some(&TraceAnswer::Ended { shown: 0, lost: 0 }));
     // A client that has gone.
@@ -243,7 +237,7 @@ fn a_packet_that_might_come_changes_nothing() {
     let told = node.explain(&frame(5), 1).expect("a program runs");
     let [Verdicted::Forward { port: 1, hex, copy: None }] = &told.explanation.verdicts[..] else { panic!("{told:?}") };
     assert_eq!(unhex(hex).expect("digits")[18..23], [0, 7, 0, 7, 1]);
-    assert_eq!(told.packet.hex, node::explain::answer::hex(&frame(5)));
+    assert_eq!(told.packet.hex, packet::hex(&frame(5)));
     let dropped = node.explain(&to(2, 0), 1).expect("a program runs").explanation.verdicts;
     assert_eq!(dropped, [Verdicted::Drop { reason: "program_drop".into(), copy: None }]);
     assert_eq!(counts(node), before);

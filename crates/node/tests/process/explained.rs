@@ -3,12 +3,13 @@
 use crate::daemon::Daemon;
 use crate::forward::{Forward, commit, pipeline};
 use node::admin::{Answer, Asking, Request, ask};
-use node::explain::answer::{Verdicted, hex};
+use node::explain::answer::Verdicted;
 use node::explain::{TraceAnswer, TraceOf};
 use p4runtime::proto::v1::stream_message_request::Update as Out;
 use p4runtime::proto::v1::update::Type;
 use p4runtime::proto::v1::write_request::Atomicity;
 use p4runtime::proto::v1::{PacketMetadata, PacketOut};
+use packet::hex;
 
 /// The port of the controller.
 const CPU: u32 = 510;

@@ -73,7 +73,9 @@ impl P4Runtime for Service {
             let who = (request.device_id, request.role_id, request.election_id);
             let check = |core: &Core| {
                 let primary = core.primary(who.0, who.1, &request.role, who.2);
-                primary.inspect_err(|refusal| refused_write(&peer, &request, &refusal.message)).map_err(|refusal| refusal.status())
+                primary
+                    .inspect_err(|refusal| refused_write(&peer, &request, &refusal.message))
+                    .map_err(|refusal| refusal.status())
             };
             check(&core)?;
             let turn = core.turn().await;

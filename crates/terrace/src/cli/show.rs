@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::ui::{Ui, print, style};
 use clap::{Args, Subcommand, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
+use node::admin::client::AskError;
 use node::admin::protocol::{Answer, EntriesOf, Request};
 use node::admin::{Asking, ask};
 use node::status::{Count, EntryRow, Named, Quantiles};
@@ -92,7 +93,7 @@ pub struct ClearArgs {
 
 impl ClearArgs {
     pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
-        match ask(&self.node.socket, &Request::Clear).map_err(failure)? {
+        match ask(&self.node.socket, &Request::Clear).map_err(failed)? {
             Answer::Cleared => ui.result(&serde_json::json!({ "cleared": true }), || "counts begin at 0".to_owned()),
             answer => Err(unexpected(&answer)),
         }
@@ -100,15 +101,20 @@ impl ClearArgs {
 }
 
 /// A node that can't be asked, as a failure of a command.
-pub fn failure(error: node::admin::client::AskError) -> Failure {
+pub fn failed(error: AskError) -> Failure {
     match error {
-        node::admin::client::AskError::Refused(message) => Failure::Refused(message),
+        AskError::Refused(message) => Failure::Refused(message),
         other => Failure::environment(other),
     }
 }
 
-fn unexpected(answer: &Answer) -> Failure {
-    Failure::Environment(format!("the node answered {answer:?}; is it of another version than this `terrace`?"))
+/// An answer to something else.
+pub fn unexpected(answer: &Answer) -> Failure {
+    let text = serde_json::to_string(answer).unwrap_or_default();
+    let text: String = text.chars().take(100).collect();
+    Failure::Environment(format!(
+        "the node answers something else than was asked for ({text}); is it of another version?"
+    ))
 }
 
 impl ShowArgs {
@@ -124,7 +130,7 @@ impl ShowArgs {
             What::Sessions | What::Requests => Request::Sessions,
             What::Version => Request::Version,
         };
-        let answer = ask(&self.node.socket, &request).map_err(failure)?;
+        let answer = ask(&self.node.socket, &request).map_err(failed)?;
         if format == Format::Json {
             return json(&answer);
         }
@@ -141,10 +147,10 @@ impl ShowArgs {
     fn entries(&self, args: &TableArgs, format: Format) -> Result<(), Failure> {
         let TableArgs { name, containing, limit } = args;
         let of = EntriesOf { table: name.clone(), containing: containing.clone(), limit: *limit };
-        let mut asking = Asking::begin(&self.node.socket, &Request::Entries(of)).map_err(failure)?;
+        let mut asking = Asking::begin(&self.node.socket, &Request::Entries(of)).map_err(failed)?;
         let mut rows: Vec<EntryRow> = Vec::new();
         let matching = loop {
-            match asking.answer().map_err(failure)? {
+            match asking.answer().map_err(failed)? {
                 Answer::Entries { entries } => rows.extend(entries),
                 Answer::End { matching } => break matching,
                 answer => return Err(unexpected(&answer)),

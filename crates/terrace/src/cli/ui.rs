@@ -69,13 +69,19 @@ impl Ui {
 
 /// Prints a line on standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout();
     let newline = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
-    match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::environment(format!(
+    write_on(&format!("{text}{newline}")).map(drop)
+}
+
+/// Writes text on standard output as it is. Whether anybody reads on.
+pub fn write_on(text: &str) -> Result<bool, Failure> {
+    let mut out = anstream::stdout();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::environment(format!(
             "cannot write to standard output: {error}; check where it is redirected to"
         ))),
-        _ => Ok(()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The outcome of a test, for people and as JSON.
 
-use super::compare::{Difference, nibbles};
+use super::compare::Difference;
 use super::script::PacketPattern;
+use packet::hex;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -111,11 +112,6 @@ pub fn pattern_text(pattern: &PacketPattern) -> String {
         text.push('$');
     }
     text
-}
-
-/// Bytes as hex digits.
-pub fn hex(bytes: &[u8]) -> String {
-    nibbles(bytes).into_iter().map(hex_digit).collect()
 }
 
 fn hex_digit(nibble: u8) -> char {

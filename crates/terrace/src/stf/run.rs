@@ -6,11 +6,12 @@
 use super::compare;
 use super::device::{Device, Sent};
 use super::replication::Replication;
-use super::report::{Finding, Report, hex, pattern_text};
+use super::report::{Finding, Report, pattern_text};
 use super::resolve;
 use super::script::*;
 use ir::{ExternId, KeyMatch, ValueSetId};
 use num_bigint::BigUint;
+use packet::hex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tables::{ActionSpec, CloneSession, EntryId, MulticastGroup, Replica, TableEntry, Update, UpdateKind, WriteBatch};
 use thiserror::Error;

@@ -104,7 +104,7 @@ impl Lab {
 }
 
 pub fn bytes_of(hex: &str) -> Vec<u8> {
-    node::explain::answer::unhex(hex).expect("hex digits")
+    packet::unhex(hex).expect("hex digits")
 }
 
 /// What red-a sends to an address: TCP, on port 1.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 fn packets_that_pass_are_explained_as_text_and_as_json() {
     let mut lab = Lab::start();
     let packets = traffic();
-    let hex: Vec<String> = packets.iter().map(|(_, bytes)| node::explain::answer::hex(bytes)).collect();
+    let hex: Vec<String> = packets.iter().map(|(_, bytes)| packet::hex(bytes)).collect();
     let (code, out, err) = lab.under_traffic(&packets, |socket| {
         terrace(&[
             "trace",
@@ -84,8 +84,7 @@ fn packets_that_pass_are_written_as_pcapng_with_comments() {
         assert!(text.contains("became: ") && text.contains("explained on tables of version"), "{text}");
         assert!(!text.contains('\u{1b}'), "no colours in {text:?}");
         assert!((before..=io::now()).contains(&packet["at_ns"].as_u64().unwrap()));
-        let (port, bytes) =
-            packets.iter().find(|(_, b)| packet["hex"] == node::explain::answer::hex(b).as_str()).unwrap();
+        let (port, bytes) = packets.iter().find(|(_, b)| packet["hex"] == packet::hex(b).as_str()).unwrap();
         assert_eq!(packet["interface"], format!("uplink{port}"));
         let denied = bytes == &packets[1].1;
         assert_eq!(text.contains("became: dropped: acl_denied_in"), denied, "{text}");

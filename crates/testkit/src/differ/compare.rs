@@ -91,7 +91,7 @@ fn describe(one: Option<&Emitted>) -> String {
 
 /// Bytes as digits; of many only the first.
 pub fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().take(200).map(|byte| format!("{byte:02x}")).collect();
+    let digits = packet::hex(&bytes[..bytes.len().min(200)]);
     if bytes.len() > 200 { digits + "..." } else { digits }
 }
 

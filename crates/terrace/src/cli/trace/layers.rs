@@ -192,7 +192,7 @@ impl<'a> Layer<'a> {
 
     /// Bytes as hex digits.
     pub fn bytes(&self, name: &'static str) -> Result<Option<Vec<u8>>, BadLayers> {
-        self.read(name, "an even number of hex digits", node::explain::answer::unhex)
+        self.read(name, "an even number of hex digits", packet::unhex)
     }
 
     /// The value that stands alone, a number up to `most`.

@@ -3,15 +3,14 @@
 use super::pcapng::PcapNg;
 use super::{capture_filter, render};
 use crate::cli::failure::Failure;
-use crate::cli::show::USUAL_SOCKET;
-use crate::cli::ui::Ui;
+use crate::cli::show::{USUAL_SOCKET, failed, unexpected};
+use crate::cli::ui::{Ui, write_on};
 use clap::Args;
-use node::admin::client::AskError;
 use node::admin::{self, Answer, Asking, Request};
-use node::explain::answer::{Traced, hex};
+use node::explain::answer::Traced;
 use node::explain::{TraceAnswer, TraceOf};
+use packet::hex;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// What is asked of a node.
@@ -110,25 +109,13 @@ impl NodeArgs {
         }
         if ui.json {
             // A document a line, so that they can be read as they come.
-            return said(&(serde_json::to_string(traced).map_err(|error| Failure::Bug(error.to_string()))? + "\n"));
+            return write_on(&(serde_json::to_string(traced).map_err(|error| Failure::Bug(error.to_string()))? + "\n"));
         }
         let port = |number: u32| match names.get(&number) {
             Some(name) => format!("port {number} ({name})"),
             None => format!("port {number}"),
         };
-        said(&render::traced(traced, port, verbose))
-    }
-}
-
-/// Prints a packet. Whether anybody reads on.
-fn said(text: &str) -> Result<bool, Failure> {
-    let mut out = anstream::stdout();
-    match write!(out, "{text}").and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::environment(format!(
-            "cannot write to standard output: {error}; check where it is redirected to"
-        ))),
+        write_on(&render::traced(traced, port, verbose))
     }
 }
 
@@ -138,19 +125,4 @@ fn note_lost(lost: u64, told: &mut u64, ui: Ui) {
         *told = lost;
         ui.note(format!("{lost} more packets came than can be explained in the time; narrow it down with --filter"));
     }
-}
-
-fn failed(error: AskError) -> Failure {
-    match error {
-        AskError::Refused(message) => Failure::Refused(message),
-        error => Failure::system(error),
-    }
-}
-
-fn unexpected(answer: &Answer) -> Failure {
-    let text = serde_json::to_string(answer).unwrap_or_default();
-    let text: String = text.chars().take(100).collect();
-    Failure::Environment(format!(
-        "the node answers something else than was asked for ({text}); is it of another version?"
-    ))
 }

@@ -3,7 +3,8 @@
 
 use super::render;
 use crate::cli::failure::Failure;
-use node::explain::answer::{Traced, Verdicted, unhex};
+use node::explain::answer::{Traced, Verdicted};
+use packet::unhex;
 use pcap_file::DataLink;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
