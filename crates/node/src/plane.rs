@@ -211,22 +211,38 @@ impl Plane {
         }
         let deadline = Instant::now() + PATIENCE;
         for (worker, (desk, aim)) in self.desks.iter().zip(aims).enumerate() {
-            let mut orders = lock(&desk.orders);
-            while orders.done < aim {
-                if self.workers.have_ended() {
-                    break;
-                }
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(PlaneError::Stuck { worker });
-                }
-                let (next, _) =
-                    desk.followed.wait_timeout(orders, left.min(TICK)).unwrap_or_else(PoisonError::into_inner);
-                orders = next;
+            let followed = self.wait(worker, desk, lock(&desk.orders), deadline, |orders| orders.done >= aim);
+            match followed.map(|mut orders| orders.former.take()) {
+                Ok(former) => drop(former),
+                // Who has ended runs no program any more.
+                Err(PlaneError::Ended { .. }) => drop(lock(&desk.orders).former.take()),
+                Err(stuck) => return Err(stuck),
             }
-            drop(orders.former.take());
         }
         Ok(())
+    }
+
+    /// Waits until a worker has done what it was told.
+    fn wait<'a>(
+        &self,
+        worker: usize,
+        desk: &'a Desk,
+        mut orders: MutexGuard<'a, Orders>,
+        deadline: Instant,
+        done: impl Fn(&Orders) -> bool,
+    ) -> Result<MutexGuard<'a, Orders>, PlaneError> {
+        while !done(&orders) {
+            if self.workers.have_ended() {
+                return Err(PlaneError::Ended { worker });
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(PlaneError::Stuck { worker });
+            }
+            let wait = desk.followed.wait_timeout(orders, left.min(TICK));
+            (orders, _) = wait.unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(orders)
     }
 
     /// Gives a worker orders about ports, and waits until it has followed them.
@@ -244,17 +260,7 @@ impl Plane {
         let aim = orders.moves[0];
         desk.call.ring();
         let deadline = Instant::now() + PATIENCE;
-        while orders.moves[1] < aim {
-            if self.workers.have_ended() {
-                return Err(PlaneError::Ended { worker });
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(PlaneError::Stuck { worker });
-            }
-            let wait = desk.followed.wait_timeout(orders, left.min(TICK));
-            (orders, _) = wait.unwrap_or_else(PoisonError::into_inner);
-        }
+        let mut orders = self.wait(worker, desk, orders, deadline, |orders| orders.moves[1] >= aim)?;
         Ok(take(&mut orders))
     }
 

@@ -101,19 +101,7 @@ impl ControlSocket {
     /// If another node listens there, or the socket cannot be made.
     pub fn open(path: &Path, respond: Arc<dyn Respond>, replace: bool) -> Result<ControlSocket, SocketError> {
         let failed = |source| SocketError::Listen { socket: path.to_owned(), source };
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(failed)?;
-        }
-        if !replace && UnixStream::connect(path).is_ok() {
-            return Err(SocketError::Taken { socket: path.to_owned() });
-        }
-        // Nothing but a socket is removed: a wrong path must not cost a file.
-        if std::fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
-            std::fs::remove_file(path).map_err(failed)?;
-        }
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = listen_at(path, replace)?;
         let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
         let stop = Arc::new(AtomicBool::new(false));
         let ended = stop.clone();
@@ -134,6 +122,29 @@ impl Drop for ControlSocket {
             let _ = thread.join();
         }
     }
+}
+
+/// Listens on a Unix socket that only this user may use, without waiting for clients. Folders are made. What a process left that is gone is removed;
+/// with `replace` also the socket of one that listens.
+///
+/// # Errors
+/// If somebody listens there, or the socket cannot be made.
+pub fn listen_at(path: &Path, replace: bool) -> Result<UnixListener, SocketError> {
+    let failed = |source| SocketError::Listen { socket: path.to_owned(), source };
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    if !replace && UnixStream::connect(path).is_ok() {
+        return Err(SocketError::Taken { socket: path.to_owned() });
+    }
+    // Nothing but a socket is removed: a wrong path must not cost a file.
+    if std::fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
 }
 
 /// Takes a place among the connections, until it is dropped.

@@ -1,10 +1,10 @@
 //! The control socket: one JSON document a line, one answer a line.
 
 use super::stats::Stats;
+use node::admin::server::{SocketError, listen_at};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,20 +121,11 @@ pub struct ControlSocket {
 impl ControlSocket {
     /// Opens the socket, which only this user may use. What a gateway left that is gone is removed.
     pub fn open(path: &Path) -> Result<ControlSocket, ControlError> {
-        let failed = |source| ControlError::Listen { socket: path.to_owned(), source };
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(failed)?;
-        }
-        if UnixStream::connect(path).is_ok() {
-            return Err(ControlError::Taken { socket: path.to_owned() });
-        }
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
+        // Told in the words of a gateway.
+        let listener = listen_at(path, false).map_err(|error| match error {
+            SocketError::Taken { socket } => ControlError::Taken { socket },
+            SocketError::Listen { socket, source } => ControlError::Listen { socket, source },
+        })?;
         Ok(ControlSocket { path: path.to_owned(), listener })
     }
 
