@@ -55,6 +55,10 @@ impl BodyBuilder {
         builder.current = Some(entry);
         builder
     }
+    /// Goes on building a body that is there. No block is current.
+    pub fn over(body: Body) -> Self {
+        BodyBuilder { body, current: None, loc: Loc::default() }
+    }
     /// The body as it is now.
     pub fn finish(self) -> Body {
         self.body
