@@ -27,6 +27,7 @@ impl Memory {
             flow_id: 0,
             expire_times: BTreeMap::new(),
             state,
+            hold_idle: false,
             now: 0,
             present: None,
         };

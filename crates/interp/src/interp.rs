@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::decode::{LoadError, decode};
 use crate::frame::{Frame, FramePool};
+use crate::levels::{EntryLevel, MeterLevel};
 use crate::machine::Machine;
 use crate::memory::{DigestMessage, IdleEntry, MAX_WAITING, Memory};
 use crate::output::Outputs;
@@ -215,6 +216,43 @@ impl Interp {
     /// As [`Interp::idle_for`], of an entry that is in the table.
     pub fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
         self.slot_of(table, entry).map(|slot| self.memory.now.saturating_sub(slot.active))
+    }
+
+    /// The elements of an indexed meter that are not as full as at first.
+    pub fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
+        self.memory.meter_levels(meter)
+    }
+
+    /// Sets how full an element of an indexed meter is; one that is not configured stays so.
+    pub fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterLevel) {
+        self.memory.set_meter_level(meter, index, level);
+    }
+
+    /// What an entry that is in the table has besides what was written to it.
+    pub fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
+        self.slot_of(table, entry).map(|slot| slot.level())
+    }
+
+    /// Sets that. An entry that is not in the table stays away.
+    pub fn set_entry_level(&mut self, table: TableId, entry: &Entry, level: EntryLevel) {
+        if let Some(slot) = self.memory.tables.get(table.index()).and_then(|table| table.find(entry)) {
+            self.memory.set_entry_level(table, slot, level);
+        }
+    }
+
+    /// The flow id that was given last.
+    pub fn flow_id(&self) -> u32 {
+        self.memory.flow_id
+    }
+
+    /// The next flow id follows on this one.
+    pub fn set_flow_id(&mut self, id: u32) {
+        self.memory.flow_id = id;
+    }
+
+    /// Whether entries do not grow too old for now, whatever the time is.
+    pub fn hold_idle(&mut self, hold: bool) {
+        self.memory.hold_idle = hold;
     }
 
     fn slot_of(&self, table: TableId, entry: &Entry) -> Option<&crate::lookup::Slot> {

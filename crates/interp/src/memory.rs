@@ -87,6 +87,8 @@ pub struct Memory {
     pub state: State,
     /// PNA: idle time in nanoseconds of each expire time profile.
     pub expire_times: BTreeMap<u8, u64>,
+    /// No entry grows too old while this is so: another engine is to go on with it.
+    pub hold_idle: bool,
     /// Nanoseconds, as given with the last packet or `advance_time`.
     pub now: u64,
     /// An explainer's: nothing is held of what `state` has, and registers are read here.
@@ -110,6 +112,7 @@ impl Memory {
             flow_id: 0,
             expire_times: state.expire_times().clone(),
             state,
+            hold_idle: false,
             now: 0,
             present: None,
         };
@@ -276,7 +279,7 @@ impl Memory {
     /// An entry whose idle time has passed, with its table and slot. Either it is removed or [`Memory::tell_again`] is called.
     pub fn next_idle(&mut self, now: u64) -> Option<(u32, u32, Entry)> {
         while let Some(Reverse((deadline, table, slot, generation))) = self.deadlines.peek().copied() {
-            if deadline > now {
+            if deadline > now || self.hold_idle {
                 return None;
             }
             self.deadlines.pop();

@@ -1,5 +1,6 @@
 //! Two-rate three-colour marker, RFC 2698, on the clock that the engine is given.
 
+use crate::levels::MeterLevel;
 use tables::MeterConfig;
 
 /// A colour; the order is from best to worst.
@@ -37,6 +38,20 @@ impl Meter {
     /// The configuration.
     pub fn config(&self) -> &MeterConfig {
         &self.config
+    }
+
+    /// How full its buckets are; `None` if as full as they can be.
+    pub fn level(&self) -> Option<MeterLevel> {
+        let full = Meter::new(self.config, self.updated);
+        let level = MeterLevel { committed: self.committed, peak: self.peak, at: self.updated };
+        ((self.committed, self.peak) != (full.committed, full.peak)).then_some(level)
+    }
+
+    /// Fills its buckets to a level, as far as they have room.
+    pub fn set_level(&mut self, level: MeterLevel) {
+        let full = Meter::new(self.config, level.at);
+        self.committed = level.committed.min(full.committed);
+        (self.peak, self.updated) = (level.peak.min(full.peak), level.at);
     }
 
     /// Marks a packet of `size` units (1 for a packet meter, else bytes) at `now` nanoseconds that comes with the colour
@@ -100,6 +115,23 @@ mod tests {
         let mut meter = Meter::new(MeterConfig { cir: 3, cburst: 1, pir: 3, pburst: 1 }, 0);
         let passed = (0..3 * SECOND).step_by(1_000_000).filter(|now| meter.mark(1, Green, *now) == Green).count();
         assert_eq!(passed, 9); // the first token and three a second for 2.999 s
+    }
+
+    #[test]
+    fn one_goes_on_where_another_one_stopped() {
+        let config = MeterConfig { cir: 10, cburst: 20, pir: 20, pburst: 30 };
+        let mut first = Meter::new(config, 0);
+        assert_eq!(first.level(), None, "it is full");
+        assert_eq!(first.mark(20, Green, SECOND), Green);
+        let level = first.level().expect("it is not full any more");
+        let mut second = Meter::new(config, 2 * SECOND);
+        second.set_level(level);
+        for (now, size) in [(SECOND, 11), (2 * SECOND, 30), (3 * SECOND, 20), (3 * SECOND, 20)] {
+            assert_eq!(second.mark(size, Green, now), first.mark(size, Green, now), "{size} at {now}");
+        }
+        let mut small = Meter::new(MeterConfig { cburst: 1, pburst: 1, ..config }, 0);
+        small.set_level(level);
+        assert_eq!(small.mark(2, Green, SECOND), Red, "no more than its buckets hold");
     }
 
     #[test]

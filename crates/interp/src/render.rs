@@ -7,29 +7,23 @@ use crate::program::{ApplySite, Reg, Slot};
 use crate::trace::{Event, Hit, NamedValue};
 use ir::{ActionId, Entity, Loc, NamedType, Pipeline, Type};
 use num_bigint::BigUint;
-use tables::big_from_words;
+use tables::{Meaning, big_from_words};
 
-/// A value as text: decimal up to 16 bits, hexadecimal beyond; names where there are some.
-pub fn value_text(pipeline: &Pipeline, ty: Type, bits: &BigUint) -> String {
-    let member = |names: &[String]| usize::try_from(bits).ok().and_then(|index| names.get(index)).cloned();
-    let named = match ty {
-        Type::Bool => Some((*bits != BigUint::ZERO).to_string()),
-        Type::Error => member(&pipeline.errors),
-        Type::Enum(id) => pipeline.enums.get(id).and_then(|e| member(&e.members)),
-        _ => None,
-    };
-    named.unwrap_or_else(|| if ty.width() <= 16 { bits.to_string() } else { format!("{bits:#x}") })
-}
-
-/// The same for what has a named type: members of enumerations with an underlying type show by name.
-pub fn typed_text(pipeline: &Pipeline, ty: Type, type_name: Option<&str>, bits: &BigUint) -> String {
-    let declared = type_name.and_then(|name| pipeline.named_types.iter().find(|(n, _)| n == name));
+/// A value as text: names where there are some, else as [`Meaning`] writes it. Members of enumerations with an underlying type show by name, too.
+pub fn text(pipeline: &Pipeline, meaning: Meaning<'_>, bits: &BigUint) -> String {
+    let declared = meaning.type_name.and_then(|name| pipeline.named_types.iter().find(|(n, _)| n == name));
     if let Some((_, NamedType::SerializableEnum(_, members))) = declared
         && let Some((name, _)) = members.iter().find(|(_, value)| value == bits)
     {
         return name.clone();
     }
-    value_text(pipeline, ty, bits)
+    let member = |names: &[String]| usize::try_from(bits).ok().and_then(|index| names.get(index)).cloned();
+    let named = match meaning.ty {
+        Type::Error => member(&pipeline.errors),
+        Type::Enum(id) => pipeline.enums.get(id).and_then(|e| member(&e.members)),
+        _ => None,
+    };
+    named.unwrap_or_else(|| meaning.value(bits))
 }
 
 /// `file:line`, or `None` for no position.
@@ -74,7 +68,8 @@ impl<const T: bool> Machine<'_, T> {
     fn show_words(&self, var: usize, words: &[u64]) -> String {
         let Some(declared) = self.pipeline.vars.values().nth(var) else { return String::new() };
         let words = if matches!(declared.ty, Type::Varbit(_)) { &words[1..] } else { words };
-        value_text(self.pipeline, declared.ty, &big_from_words(words))
+        let meaning = Meaning { name: &declared.name, ty: declared.ty, annotations: &[], type_name: None };
+        text(self.pipeline, meaning, &big_from_words(words))
     }
 
     /// A variable with its name, without the name of its header.
@@ -107,17 +102,18 @@ impl<const T: bool> Machine<'_, T> {
         let Some(table) = pipeline.tables.get(id) else { return };
         let keys = table.keys.iter().zip(&site.keys).map(|(key, reg)| NamedValue {
             name: key.name.clone(),
-            value: typed_text(pipeline, key.ty, key.type_name.as_deref(), &crate::machine::big(frame, *reg)),
+            value: text(pipeline, key.into(), &crate::machine::big(frame, *reg)),
         });
         let keys = keys.collect();
         let hit = slot.and_then(|slot| self.memory.tables[site.table].slots[slot as usize].entry.clone());
         let hit = hit.map(|entry| {
             let given = entry.to_table_entry(pipeline, id);
-            let text = tables::format_entry(pipeline, &given);
-            let entry_text = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);
-            let entry_text = entry_text.split(" -> ").next().unwrap_or_default();
+            let one = |((_, key), given): ((_, &ir::Key), &ir::KeyMatch)| {
+                format!("{}={}", key.name, Meaning::from(key).matched(given))
+            };
+            let keys: Vec<String> = table.match_keys().zip(&given.keys).map(one).collect();
             Hit {
-                entry: format!("({entry_text})"),
+                entry: format!("({})", keys.join(", ")),
                 priority: (entry.priority() != 0).then_some(entry.priority()),
                 provenance: entry.provenance().map(|from| from.to_string()),
                 through: match through {
@@ -140,7 +136,7 @@ impl<const T: bool> Machine<'_, T> {
         let one = |(param, field): (&ir::Param, &tables::ArgField)| {
             let words = args.get(field.offset..field.offset + field.words).unwrap_or_default();
             let value = big_from_words(words);
-            let value = typed_text(pipeline, param.ty, param.type_name.as_deref(), &value);
+            let value = text(pipeline, param.into(), &value);
             NamedValue { name: param.name.clone(), value }
         };
         declared.params.iter().zip(&layout).map(one).collect()

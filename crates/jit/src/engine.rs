@@ -29,10 +29,10 @@ pub enum JitError {
 }
 
 /// What all workers of one engine share.
-struct Shared {
+pub(crate) struct Shared {
     pipeline: Arc<Pipeline>,
-    program: Arc<Program>,
-    live: Mutex<Live>,
+    pub(crate) program: Arc<Program>,
+    pub(crate) live: Mutex<Live>,
     /// What is added to the sum over all workers: the control plane sets counters.
     offsets: Mutex<HashMap<(usize, u64), [u64; 2]>>,
     counters: Mutex<Vec<Arc<WorkerCounters>>>,
@@ -41,7 +41,7 @@ struct Shared {
 }
 
 /// How packets are run.
-enum Way {
+pub(crate) enum Way {
     Native { shared: Arc<Shared>, reader: Reader, worker: Box<Worker> },
     Handed { interp: Arc<Mutex<Interp>>, reason: Unsupported, packets: u64 },
 }
@@ -51,11 +51,11 @@ enum Way {
 /// A pipeline that native code is not made for runs on the interpreter as a whole; [`Jit::handed`] says why and counts.
 pub struct Jit {
     pipeline: Arc<Pipeline>,
-    way: Way,
+    pub(crate) way: Way,
     reasons: ReasonTable,
 }
 
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -230,7 +230,7 @@ impl Jit {
             Way::Handed { interp, .. } => {
                 let mut interp = lock(interp);
                 batches.try_for_each(|batch| {
-                    each_that_can(&batch?, |batch| interp.write(batch).map(drop));
+                    batch?.apply_what_fits(|batch| interp.write(batch));
                     Ok(())
                 })
             }
@@ -385,15 +385,6 @@ impl Jit {
     }
 }
 
-/// Applies a batch, or, if it is refused, those of its updates that are not.
-fn each_that_can(batch: &WriteBatch, mut apply: impl FnMut(&WriteBatch) -> Result<(), WriteError>) {
-    if apply(batch).is_err() {
-        for update in &batch.updates {
-            let _ = apply(&WriteBatch { updates: vec![update.clone()] });
-        }
-    }
-}
-
 impl Shared {
     fn write(&self, batch: &WriteBatch) -> Result<(), WriteError> {
         let mut live = lock(&self.live);
@@ -415,7 +406,7 @@ impl Shared {
         let mut state = live.state().clone();
         let mut counted: HashMap<(TableId, u64), CounterData> = HashMap::new();
         let outcome = Iterator::try_for_each(&mut batches, |batch| {
-            each_that_can(&batch?, |batch| {
+            batch?.apply_what_fits(|batch| {
                 let changes = state.apply(batch)?;
                 host.carry_out(&changes, &state);
                 for change in &changes {

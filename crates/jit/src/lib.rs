@@ -13,6 +13,7 @@
 //! | where the order of packets shows | `order.rs` |
 //! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs` |
 //! | what it counts of itself: stages, tables, actions | `tally.rs` |
+//! | what packets and time leave in meters and entries, for an engine that goes on | `levels.rs` |
 //! | what native code calls back for | `runtime.rs` |
 //! | the engine | [`Jit`] |
 //!
@@ -29,6 +30,7 @@ mod code;
 mod counters;
 mod engine;
 mod layout;
+mod levels;
 mod order;
 mod plan;
 mod program;

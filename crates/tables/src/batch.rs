@@ -1,6 +1,7 @@
 //! What a control plane writes, and what an engine is told of it.
 
 use crate::entry::{ActionSpec, TableEntry};
+use crate::error::{UpdateError, WriteError};
 use crate::kept::Entry;
 use crate::packed::PackedEntry;
 use ir::{ActionCall, ExternId, KeyMatch, TableId, ValueSetId};
@@ -159,6 +160,32 @@ impl WriteBatch {
     /// No writes.
     pub fn new() -> WriteBatch {
         WriteBatch::default()
+    }
+    /// Applies the writes in batches by `apply`, which applies a batch or, if it refuses a write, nothing. A write that is refused is left out and given
+    /// back with the reason, and those behind it are tried without it.
+    pub fn apply_what_fits(
+        self,
+        mut apply: impl FnMut(&WriteBatch) -> Result<(), WriteError>,
+    ) -> Vec<(Update, UpdateError)> {
+        let mut refused = Vec::new();
+        let mut rest = self;
+        while !rest.updates.is_empty() {
+            let Err(error) = apply(&rest) else { break };
+            let behind = rest.updates.split_off((error.index + 1).min(rest.updates.len()));
+            let Some(bad) = rest.updates.pop() else { break };
+            refused.push((bad, error.error));
+            // What came before it was good a moment ago. If packets have changed that, each is tried by itself.
+            if !rest.updates.is_empty() && apply(&rest).is_err() {
+                for update in rest.updates {
+                    let one = WriteBatch { updates: vec![update] };
+                    if let Err(error) = apply(&one) {
+                        refused.extend(one.updates.into_iter().map(|update| (update, error.error.clone())));
+                    }
+                }
+            }
+            rest = WriteBatch { updates: behind };
+        }
+        refused
     }
     /// Adds any write.
     pub fn push(&mut self, update: Update) -> &mut WriteBatch {

@@ -99,6 +99,9 @@ pub enum EntryError {
     /// Full.
     #[error("table {table}: it is full ({size} entries); delete some, or give it a greater size in the program")]
     Full { table: String, size: u64 },
+    /// A chip has no more room for the table's entries.
+    #[error("table {table}: the chip has room for {capacity} entries ({parts}); delete some, or plan for more of them")]
+    NoRoom { table: String, capacity: u64, parts: String },
     /// An action where a member or group is needed.
     #[error("table {table}: its actions are in {profile}; give a member or group of it instead of an action")]
     NeedsMember { table: String, profile: String },

@@ -27,6 +27,7 @@ mod lookup;
 mod packed;
 mod packer;
 mod profile;
+mod shown;
 mod state;
 mod text;
 mod validate;
@@ -43,5 +44,6 @@ pub use layout::{ArgField, KeyField, KeyLayout, action_layout, pack_args, unpack
 pub use packed::PackedEntry;
 pub use packer::{EntryPacker, Number};
 pub use profile::{Group, Member, Profile};
+pub use shown::Meaning;
 pub use state::{State, StateError};
 pub use text::{EntryTextError, find_table, format_entry, names, parse_entry};

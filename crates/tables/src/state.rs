@@ -13,6 +13,7 @@ use crate::{text, validate};
 use ir::{Entity, ExternId, ExternKind, MatchKind, Pipeline, TableId, ValueSetId};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
 
@@ -34,6 +35,8 @@ pub(crate) struct TableState {
     pub default: Action,
     /// The most entries that there ever were.
     pub most: usize,
+    /// The most since somebody began to count anew. Of the table, not of one version of it: snapshots share it.
+    pub most_since: Arc<AtomicUsize>,
     /// How many entries have each prefix length of the (first) lpm key.
     pub prefix_lens: BTreeMap<u32, usize>,
     /// All entries, strongest first; made on demand.
@@ -50,7 +53,14 @@ pub(crate) enum NoRoom {
 
 impl TableState {
     fn new(default: Action) -> TableState {
-        TableState { entries: Index::new(), default, most: 0, prefix_lens: BTreeMap::new(), ranked: OnceLock::new() }
+        TableState {
+            entries: Index::new(),
+            default,
+            most: 0,
+            most_since: Arc::default(),
+            prefix_lens: BTreeMap::new(),
+            ranked: OnceLock::new(),
+        }
     }
 
     pub fn find(&self, key: &[u64], priority: i32) -> Option<&Entry> {
@@ -83,6 +93,7 @@ impl TableState {
         let entry = self.entries.insert(place, key, priority, make).ok_or(NoRoom::Duplicate)?.clone();
         self.ranked.take();
         self.most = self.most.max(self.entries.len());
+        self.most_since.fetch_max(self.entries.len(), Ordering::Relaxed);
         if let Some(len) = prefix_len(layout, key) {
             *self.prefix_lens.entry(len).or_default() += 1;
         }
@@ -238,6 +249,19 @@ impl State {
     /// The most entries that a table has had since the program was loaded.
     pub fn entry_high_water(&self, table: TableId) -> usize {
         self.tables.get(table.index()).map_or(0, |table| table.most)
+    }
+
+    /// The most entries that a table has had since [`State::begin_high_water`], or since the program was loaded.
+    pub fn entry_high_water_since(&self, table: TableId) -> usize {
+        self.tables.get(table.index()).map_or(0, |table| table.most_since.load(Ordering::Relaxed))
+    }
+
+    /// Begins to look anew for [`State::entry_high_water_since`], from the entries that there are; all snapshots of this state see that.
+    /// [`State::entry_high_water`] stays.
+    pub fn begin_high_water(&self) {
+        for table in &self.tables {
+            table.most_since.store(table.entries.len(), Ordering::Relaxed);
+        }
     }
 
     /// Bytes of memory that the entries of a table take, about: the lookups of an engine come on top, and what few entries have (metadata, meters).

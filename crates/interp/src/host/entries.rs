@@ -4,6 +4,7 @@
 //! used again after [`ExternHost::entry_removed`].
 
 use crate::host::{ExternHost, PacketContext, SiteId};
+use crate::levels::EntryLevel;
 use crate::lookup::Slot;
 use crate::memory::{IdleEntry, MAX_WAITING};
 use crate::meter::Colour;
@@ -167,6 +168,21 @@ impl ExternHost {
     /// The time in nanoseconds since the idle time of an entry began.
     pub fn idle_for(&self, table: TableId, number: u32) -> Option<u64> {
         self.slot(table, number).map(|slot| self.memory.now.saturating_sub(slot.active))
+    }
+
+    /// What an entry has besides what was written to it.
+    pub fn entry_level(&self, table: TableId, number: u32) -> Option<EntryLevel> {
+        self.slot(table, number).map(Slot::level)
+    }
+
+    /// Sets that.
+    pub fn set_entry_level(&mut self, table: TableId, number: u32, level: EntryLevel) {
+        self.memory.set_entry_level(table, number, level);
+    }
+
+    /// Whether entries do not grow too old for now, whatever the time is.
+    pub fn hold_idle(&mut self, hold: bool) {
+        self.memory.hold_idle = hold;
     }
 
     fn slot(&self, table: TableId, number: u32) -> Option<&Slot> {

@@ -1,6 +1,7 @@
 //! Registers, meters, counters, groups and sessions, as the control plane writes and reads them.
 
 use crate::host::ExternHost;
+use crate::levels::MeterLevel;
 use crate::memory::Object;
 use crate::meter::Colour;
 use ir::{Entity, ExternId};
@@ -47,6 +48,26 @@ impl ExternHost {
             Object::Meter(_, meters) => meters.get(&index).map(|meter| meter.config()),
             _ => None,
         }
+    }
+
+    /// The elements of an indexed meter that are not as full as at first.
+    pub fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
+        self.memory.meter_levels(meter)
+    }
+
+    /// Sets how full an element of an indexed meter is; one that is not configured stays so.
+    pub fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterLevel) {
+        self.memory.set_meter_level(meter, index, level);
+    }
+
+    /// The flow id that was given last.
+    pub fn flow_id(&self) -> u32 {
+        self.memory.flow_id
+    }
+
+    /// The next flow id follows on this one.
+    pub fn set_flow_id(&mut self, id: u32) {
+        self.memory.flow_id = id;
     }
 
     /// Meters a packet of `bytes` with an indexed meter, as `meter.execute` does, without the way through a call: the colour; of
