@@ -10,6 +10,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     compiler.include_imports(true).include_source_info(true).open_files(FILES)?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("p4runtime.bin"), compiler.encode_file_descriptor_set())?;
-    tonic_prost_build::configure().bytes(".").btree_map(".").compile_fds(compiler.file_descriptor_set())?;
+    let mut config = tonic_prost_build::Config::new();
+    config.enable_type_names();
+    tonic_prost_build::configure()
+        .bytes(".")
+        .btree_map(".")
+        .codec_path("crate::codec::Codec")
+        .compile_fds_with_config(compiler.file_descriptor_set(), config)?;
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! [`Device`]: what the P4Runtime service controls.
 
-use crate::Refusal;
+use crate::{DigestConfig, Refusal};
 use bytes::Bytes;
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tables::{CounterData, Entry, State, WriteBatch, WriteError};
 
@@ -72,7 +73,7 @@ pub trait Device: Send + Sync + 'static {
     /// If it cannot be kept.
     fn save(&self, config: &Forwarding) -> Result<(), Refusal>;
 
-    /// Runs it from now on: packets see it when this returns. A config that was saved is none that waits any more.
+    /// Runs it from now on: packets see it when this returns. A config that was saved is none that waits any more, and no digests are kept.
     ///
     /// # Errors
     /// If it cannot be run; what ran goes on as before.
@@ -89,6 +90,19 @@ pub trait Device: Send + Sync + 'static {
     /// # Errors
     /// `FAILED_PRECONDITION` if nothing runs; `UNAVAILABLE` if they cannot be kept. Refusals of batches are in the list.
     fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal>;
+
+    /// Keeps which digests are enabled, by their numbers in P4Info, also over a restart; for the config that runs. One that keeps nothing does nothing.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE` if they cannot be kept.
+    fn keep_digests(&self, _digests: &BTreeMap<u32, DigestConfig>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// The digests that were enabled when the device was started, for the config that ran then.
+    fn digests(&self) -> BTreeMap<u32, DigestConfig> {
+        BTreeMap::new()
+    }
 
     /// What has been written, as of now; later writes don't change it. `None`: nothing runs.
     fn state(&self) -> Option<State>;

@@ -4,12 +4,14 @@
 //! with the descriptors of the `p4runtime` package of PyPI.
 
 pub mod client;
+pub mod codec;
 mod device;
 pub mod p4info;
 pub mod proto;
 mod refusal;
 pub mod server;
 mod translate;
+mod unpacked;
 pub mod values;
 
 pub use device::{Device, Event, EventSink, Forwarding, Keep};

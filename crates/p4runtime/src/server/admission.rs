@@ -2,8 +2,9 @@
 //!
 //! Handshakes are done here and not by tonic, so that each uses the certificates that are in force when it begins.
 
+use super::connection::Connection;
 use super::credentials::Credentials;
-use super::limits::Counters;
+use super::limits::{Counters, Limits};
 use super::peer::Peer;
 use std::future::Future;
 use std::io;
@@ -28,7 +29,7 @@ const BEGUN: usize = 24 + 9;
 #[derive(Clone)]
 pub struct Door {
     pub places: Arc<Semaphore>,
-    pub handshake: Duration,
+    pub limits: Limits,
     /// Set: all connections are cut.
     pub closed: watch::Receiver<bool>,
     pub counters: Arc<Counters>,
@@ -37,7 +38,7 @@ pub struct Door {
 /// A connection that has a place.
 pub struct Guest {
     wire: Wire,
-    peer: Peer,
+    connection: Connection,
     received: usize,
     hurry: Option<Pin<Box<Sleep>>>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -73,9 +74,9 @@ impl Door {
         let mut closed = self.closed;
         Guest {
             wire,
-            peer,
+            connection: Connection::new(peer, &self.limits),
             received: 0,
-            hurry: Some(Box::pin(tokio::time::sleep(self.handshake))),
+            hurry: Some(Box::pin(tokio::time::sleep(self.limits.handshake_time))),
             closed: Box::pin(async move { drop(closed.wait_for(|closed| *closed).await) }),
             _place: place,
         }
@@ -90,7 +91,7 @@ impl Door {
         credentials: Credentials,
     ) -> Option<Guest> {
         let acceptor = credentials.acceptor()?;
-        match tokio::time::timeout(self.handshake, acceptor.accept(stream)).await {
+        match tokio::time::timeout(self.limits.handshake_time, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let peer = peer.with(stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()));
                 Some(self.guest(Wire::Tls(Box::new(stream)), peer, place))
@@ -163,10 +164,10 @@ impl tokio_stream::Stream for Guests {
 }
 
 impl Connected for Guest {
-    type ConnectInfo = Peer;
+    type ConnectInfo = Connection;
 
-    fn connect_info(&self) -> Peer {
-        self.peer.clone()
+    fn connect_info(&self) -> Connection {
+        self.connection.clone()
     }
 }
 

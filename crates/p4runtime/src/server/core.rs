@@ -3,6 +3,7 @@
 use super::arbitration::{Advice, Arbitration, Bounds, StreamId};
 use super::credentials::Credentials;
 use super::digests::Digests;
+use super::held::Held;
 use super::limits::{Counters, Limits};
 use super::outbox::Outbox;
 use super::peer::Peer;
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tables::State;
-use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
+use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tracing::warn;
 
 /// Streams, and which of them are primary. Under one lock, so that messages are queued in the order of what they tell.
@@ -57,15 +58,14 @@ pub struct Core {
     pub credentials: Credentials,
     pub limits: Limits,
     pub counters: Arc<Counters>,
+    /// Places for reads with long answers, and for short ones.
     pub reads: Arc<Semaphore>,
+    pub short_reads: Arc<Semaphore>,
     /// Reads that wait for a place among them.
     pub reads_waiting: Arc<AtomicUsize>,
-    /// Something in `digests` has changed that may be due earlier.
-    pub digest_news: Notify,
+    pub held: Held,
     clients: Mutex<Clients>,
-    digests: Mutex<Digests>,
     program: Mutex<Option<Arc<Program>>>,
-    saved: Mutex<Option<Saved>>,
     turn: Arc<tokio::sync::Mutex<()>>,
     next_stream: AtomicU64,
 }
@@ -76,17 +76,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Core {
     /// For a device, without clients.
-    pub fn new(device: Arc<dyn Device>, credentials: Credentials, limits: Limits, counters: Arc<Counters>) -> Core {
+    pub fn new(
+        device: Arc<dyn Device>,
+        held: Held,
+        credentials: Credentials,
+        limits: Limits,
+        counters: Arc<Counters>,
+    ) -> Core {
         let bounds = Bounds { roles: limits.roles, clients: limits.clients_per_role };
         let arbitration = Arbitration::new(device.id(), bounds);
         Core {
             reads: Arc::new(Semaphore::new(limits.reads)),
+            short_reads: Arc::new(Semaphore::new(limits.reads)),
             reads_waiting: Arc::default(),
-            digest_news: Notify::new(),
+            held,
             clients: Mutex::new(Clients { arbitration, outboxes: BTreeMap::new() }),
-            digests: Mutex::default(),
             program: Mutex::default(),
-            saved: Mutex::default(),
             turn: Arc::default(),
             next_stream: AtomicU64::new(1),
             counters,
@@ -101,7 +106,7 @@ impl Core {
     }
 
     pub fn digests(&self) -> MutexGuard<'_, Digests> {
-        lock(&self.digests)
+        self.held.digests()
     }
 
     /// The program that runs. If the device was given another one by other means, digests start anew.
@@ -121,8 +126,12 @@ impl Core {
         }
         let new = Arc::new(Program::new(running));
         let mut digests = self.digests();
-        let configs =
-            digests.configs().into_iter().filter(|(id, _)| program.is_some() && new.has_digest(*id)).collect();
+        // The first time they are those of the process before, which it has handed on, or the device has kept.
+        let mut configs = digests.configs();
+        if program.is_none() && configs.is_empty() {
+            configs = self.device.digests();
+        }
+        configs.retain(|id, _| new.has_digest(*id));
         digests.configure(&configs);
         *program = Some(new.clone());
         Ok(new)
@@ -133,18 +142,16 @@ impl Core {
     /// # Errors
     /// `INTERNAL` if it can't be used.
     pub fn saved(&self) -> Result<MutexGuard<'_, Option<Saved>>, Refusal> {
-        let kept = self.device.saved();
-        let mut saved = lock(&self.saved);
-        match kept {
-            None => *saved = None,
-            Some(kept) => {
-                let is_it = |saved: &Saved| Arc::ptr_eq(&saved.program.forwarding.pipeline, &kept.pipeline);
-                if !saved.as_ref().is_some_and(is_it) {
-                    *saved = Some(Saved::new(kept)?);
-                }
-            }
-        }
-        Ok(saved)
+        self.held.saved(&*self.device)
+    }
+
+    /// Digests of what runs, as a write or a commit left them.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE`: the device cannot keep them, or another process has them already.
+    pub fn configure(&self, digests: &DigestConfigs) -> Result<(), Refusal> {
+        self.device.keep_digests(digests)?;
+        self.held.configure(digests)
     }
 
     /// What reads and writes are of: program, state, digests, and whether it waits for `COMMIT`.

@@ -1,6 +1,8 @@
 //! [`Digests`]: digest messages into lists, without duplicates (P4Runtime specification, section "DigestEntry"). A state machine without
 //! I/O or clock.
 
+use super::held::DigestForm;
+use crate::Refusal;
 use crate::proto::v1::{DigestList, DigestListAck, P4Data};
 use crate::translate::DigestConfig;
 use prost::Message;
@@ -37,6 +39,8 @@ struct Digest {
 pub struct Digests {
     enabled: BTreeMap<u32, Digest>,
     lists: u64,
+    /// Messages are kept, and no list is sent.
+    frozen: bool,
 }
 
 impl Digests {
@@ -56,6 +60,51 @@ impl Digests {
         self.enabled.iter().map(|(id, digest)| (*id, digest.config)).collect()
     }
 
+    /// Whether lists are sent.
+    pub fn freeze(&mut self, frozen: bool) {
+        self.frozen = frozen;
+    }
+
+    /// Whether lists are not sent.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// How many lists were sent, and the digests with their messages. Not what was sent and waits for an acknowledgement: whoever is sent more is
+    /// another client.
+    pub fn form(&self, now: Instant) -> (u64, Vec<DigestForm>) {
+        let one = |(number, digest): (&u32, &Digest)| DigestForm {
+            number: *number,
+            config: digest.config,
+            messages: digest.buffer.iter().map(Message::encode_to_vec).collect(),
+            waited: digest.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default(),
+        };
+        (self.lists, self.enabled.iter().map(one).collect())
+    }
+
+    /// Goes on with what [`Digests::form`] gave.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if a message is none.
+    pub fn take_up(&mut self, lists: u64, forms: Vec<DigestForm>, now: Instant) -> Result<(), Refusal> {
+        let mut enabled = BTreeMap::new();
+        for form in forms {
+            let mut digest = Digest::new(form.config);
+            for bytes in form.messages {
+                let data = P4Data::decode(&*bytes).map_err(|error| {
+                    Refusal::invalid(format!("what waits of digest {:#x} is no message: {error}", form.number))
+                })?;
+                digest.since = digest.since.or(Some(now.checked_sub(form.waited).unwrap_or(now)));
+                if digest.buffered.insert(data.encode_to_vec()) {
+                    digest.buffer.push(data);
+                }
+            }
+            enabled.insert(form.number, digest);
+        }
+        (self.enabled, self.lists) = (enabled, lists);
+        Ok(())
+    }
+
     /// A message of the data plane. Returns a list if it is full now.
     pub fn message(&mut self, id: u32, data: P4Data, now: Instant) -> Option<DigestList> {
         let digest = self.enabled.get_mut(&id)?;
@@ -66,11 +115,15 @@ impl Digests {
         }
         digest.since.get_or_insert(now);
         digest.buffer.push(data);
-        (digest.buffer.len() >= digest.list_size()).then(|| digest.send(id, &mut self.lists, now))
+        let full = digest.buffer.len() >= digest.list_size() && !self.frozen;
+        full.then(|| digest.send(id, &mut self.lists, now))
     }
 
     /// Lists whose time has come.
     pub fn due(&mut self, now: Instant) -> Vec<DigestList> {
+        if self.frozen {
+            return Vec::new();
+        }
         let lists = &mut self.lists;
         let due = |(id, digest): (&u32, &mut Digest)| {
             let is_due = digest.deadline().is_some_and(|at| at <= now);
@@ -81,7 +134,7 @@ impl Digests {
 
     /// When to look at [`Digests::due`] again.
     pub fn next(&self) -> Option<Instant> {
-        self.enabled.values().filter_map(Digest::deadline).min()
+        self.enabled.values().filter(|_| !self.frozen).filter_map(Digest::deadline).min()
     }
 
     /// The client has seen a list: its data may be sent again. One that is not known (any more) is no fault.
@@ -234,6 +287,32 @@ mod tests {
         assert!(digests.message(ID, data(1), now + Duration::from_nanos(1_000)).is_some());
         digests.forget_sent();
         assert!(digests.message(ID, data(1), now + Duration::from_nanos(1_001)).is_some());
+    }
+
+    #[test]
+    fn another_process_goes_on_with_a_list_that_is_not_full() {
+        let (mut first, now) = digests(1_000_000, 3, 0);
+        first.message(ID, data(9), now);
+        assert_eq!(first.due(now + Duration::from_millis(1))[0].list_id, 1);
+        first.message(ID, data(1), now);
+        first.freeze(true);
+        let later = now + Duration::from_micros(400);
+        let (lists, forms) = first.form(later);
+        first.message(ID, data(5), later);
+        first.message(ID, data(6), later);
+        assert_eq!((first.message(ID, data(7), later), first.next()), (None, None), "it sends none");
+        assert_eq!(first.due(now + Duration::from_secs(1)), []);
+        let mut second = Digests::default();
+        second.take_up(lists, forms, later).unwrap();
+        assert_eq!(second.configs(), first.configs());
+        assert_eq!(second.next(), Some(now + Duration::from_millis(1)), "what has waited goes on waiting");
+        assert_eq!(second.message(ID, data(1), later), None, "a duplicate");
+        second.message(ID, data(2), later);
+        let list = second.message(ID, data(3), later).unwrap();
+        assert_eq!((list.list_id, list.data), (2, vec![data(1), data(2), data(3)]));
+        first.freeze(false);
+        let list = first.message(ID, data(8), later).unwrap();
+        assert_eq!((list.list_id, list.data.len()), (2, 5), "the first one goes on if it has to");
     }
 
     #[test]

@@ -23,7 +23,9 @@ pub struct Direct {
 impl Direct {
     /// For a device.
     pub fn new(device: Arc<dyn Device>) -> Direct {
-        Direct { core: Core::new(device, Credentials::default(), Limits::default(), Arc::default()) }
+        Direct {
+            core: Core::new(device, Default::default(), Credentials::default(), Limits::default(), Arc::default()),
+        }
     }
 
     /// `Write`.

@@ -2,6 +2,7 @@
 
 use super::arbitration::StreamId;
 use super::core::Core;
+use super::held::Held;
 use super::outbox::Outbox;
 use super::program::Program;
 use super::role::Scope;
@@ -16,9 +17,20 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 const AT_ONCE: usize = 256;
 
 /// A sink for a device's events, and where they come out.
-pub fn queue(room: usize) -> (EventSink, Receiver<Event>) {
+pub fn queue(room: usize, held: Held) -> (EventSink, Receiver<Event>) {
     let (sender, receiver): (Sender<Event>, _) = channel(room);
-    (Arc::new(move |event| sender.try_send(event).is_ok()), receiver)
+    let sink = move |event: Event| {
+        let is_digest = matches!(event, Event::Digest { .. });
+        if is_digest {
+            held.tells();
+        }
+        let taken = sender.try_send(event).is_ok();
+        if is_digest && !taken {
+            held.comes(1);
+        }
+        taken
+    };
+    (Arc::new(sink), receiver)
 }
 
 /// Sends events on until the device drops its sink.
@@ -40,7 +52,7 @@ pub async fn deliver(core: Arc<Core>, mut events: Receiver<Event>) {
                 core.deliver(&mut some);
             }
             () = timer => {}
-            () = core.digest_news.notified() => {}
+            () = core.held.news().notified() => {}
         }
         core.send_due();
     }
@@ -57,7 +69,9 @@ impl Core {
     }
 
     fn deliver(&self, events: &mut Vec<Event>) {
+        let digests = events.iter().filter(|event| matches!(event, Event::Digest { .. })).count() as u64;
         let Ok(program) = self.program() else {
+            self.held.comes(digests);
             return self.count_lost(events.drain(..).count() as u64);
         };
         let receivers = self.receivers();
@@ -72,6 +86,7 @@ impl Core {
                 Event::Idle { table, entry, idle_ns } => idle.extend(program.schema.idle(table, &entry, idle_ns)),
             }
         }
+        self.held.comes(digests);
         if !idle.is_empty() {
             self.send_idle(&receivers, &idle);
         }

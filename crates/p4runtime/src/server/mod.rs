@@ -5,8 +5,10 @@
 //!
 //! - [`arbitration`]: which client is primary (a state machine), [`role`]: what its role may do, [`access`]: what its token allows.
 //! - `stream`: what a client sends on its stream, `events`: what the device tells it, [`outbox`]: what waits to be sent,
-//!   [`digests`]: digest messages into lists.
+//!   [`digests`]: digest messages into lists, `held`: what another process can go on with.
 //! - `write`, `read`, `pipeline`, `saved`: the requests, [`direct`]: without a network; one that changes something at a time, reads of snapshots between them.
+//! - `answer`: what was read and is not yet taken; `connection`, `unsent`, `received`: what requests of one connection share,
+//!   and bounds of what comes in and goes out.
 //! - `admission`, [`tls`], [`limits`], `peer`: connections; [`credentials`]: who gets in, which may change meanwhile.
 //!
 //! Deliberately absent: several devices behind one server; role configs other than our own. What happens is told as events of the crate
@@ -14,30 +16,36 @@
 
 pub mod access;
 mod admission;
+mod answer;
 pub mod arbitration;
 mod batch_status;
+mod connection;
 mod core;
 pub mod credentials;
 pub mod digests;
 pub mod direct;
 mod events;
+mod held;
 pub mod limits;
 pub mod outbox;
 mod peer;
 mod pipeline;
 mod program;
 mod read;
+mod received;
 pub mod role;
 mod saved;
 mod service;
 mod stream;
 pub mod tls;
+mod unsent;
 pub mod watching;
 mod write;
 
 pub use access::{Access, Power, TokenHash};
 pub use batch_status::parts_of;
 pub use credentials::Credentials;
+pub use held::{DigestForm, Held, HeldForm, WaitingForm};
 pub use limits::{Counters, Limits};
 pub use outbox::OutboxBounds;
 pub use role::ROLE_CONFIG_URL;
@@ -49,6 +57,7 @@ use crate::proto::v1::p4_runtime_server::P4RuntimeServer;
 use crate::{Device, proto};
 use admission::Door;
 use core::Core;
+use received::Receiving;
 use service::Service;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -56,7 +65,8 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tonic::transport::Server;
-use tower::limit::GlobalConcurrencyLimitLayer;
+use tower::layer::util::{Identity, Stack};
+use unsent::CountUnsent;
 
 /// How a server is reached, by whom, and how much they may ask for.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +79,8 @@ pub struct ServeOptions {
     pub access: Access,
     /// A copy of it changes certificates and tokens while the server serves. [`serve`] puts those above in force when it begins.
     pub credentials: Credentials,
+    /// What the server holds for its device: that of another process, if it is to go on with it.
+    pub held: Held,
     /// Bounds.
     pub limits: Limits,
     /// Counts go there, for whoever shows them.
@@ -119,7 +131,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let limits = options.limits.clone();
-    let at_a_time = GlobalConcurrencyLimitLayer::new(limits.requests);
+    let receiving = Receiving::new(&limits);
     let mut prepared = Vec::new();
     for listener in listeners {
         let address = listener.local_addr()?;
@@ -127,11 +139,17 @@ pub async fn serve(
         if tls && options.tls.is_none() {
             return Err(ServeError::Unprotected { address });
         }
-        prepared.push((transport(&limits, &at_a_time), listener, tls.then(|| options.credentials.clone())));
+        prepared.push((transport(&limits, &receiving), listener, tls.then(|| options.credentials.clone())));
     }
     options.credentials.replace(options.tls.as_ref(), options.access)?;
-    let core = Arc::new(Core::new(device, options.credentials, limits.clone(), options.counters.clone()));
-    let (sink, events) = events::queue(limits.events);
+    let core = Arc::new(Core::new(
+        device,
+        options.held.clone(),
+        options.credentials,
+        limits.clone(),
+        options.counters.clone(),
+    ));
+    let (sink, events) = events::queue(limits.events, options.held);
     core.device.subscribe(sink);
     let delivery = tokio::spawn(events::deliver(core.clone(), events));
 
@@ -139,7 +157,7 @@ pub async fn serve(
     let (drain, draining) = watch::channel(false);
     let places = Arc::new(Semaphore::new(limits.connections));
     options.watch.begin(&core, &places, limits.connections);
-    let door = Door { places, handshake: limits.handshake_time, closed, counters: options.counters };
+    let door = Door { places, limits: limits.clone(), closed, counters: options.counters };
     let (health_reporter, health) = tonic_health::server::health_reporter();
     health_reporter.set_serving::<P4RuntimeServer<Service>>().await;
     let p4runtime = P4RuntimeServer::new(Service(core.clone(), options.observer.clone()))
@@ -171,14 +189,15 @@ pub async fn serve(
     Ok(ended?)
 }
 
-type Layered = Server<tower::layer::util::Stack<GlobalConcurrencyLimitLayer, tower::layer::util::Identity>>;
+type Layered = Server<Stack<CountUnsent, Stack<Receiving, Identity>>>;
 
-fn transport(limits: &Limits, at_a_time: &GlobalConcurrencyLimitLayer) -> Layered {
+fn transport(limits: &Limits, receiving: &Receiving) -> Layered {
     Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
         .timeout(limits.request_time)
         .http2_keepalive_interval(Some(limits.keep_alive))
         .http2_keepalive_timeout(Some(limits.keep_alive_time))
         .http2_max_header_list_size(64 * 1024)
-        .layer(at_a_time.clone())
+        .layer(receiving.clone())
+        .layer(CountUnsent)
 }

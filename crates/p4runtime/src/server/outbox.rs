@@ -16,6 +16,9 @@ use tonic::Status;
 /// Messages about arbitration that may wait above the bounds.
 const RESERVE: usize = 64;
 
+/// Errors of what a client has sent are not added to more messages than this: who floods and does not read needs no list of it.
+const ERRORS: usize = 64;
+
 /// How much may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutboxBounds {
@@ -77,6 +80,15 @@ impl Outbox {
         }
         push(inner, message, size);
         true
+    }
+
+    /// An error of something that the client has sent: whether there was room for it, which is less than for what the device has to tell.
+    pub fn offer_error(&self, message: StreamMessageResponse) -> bool {
+        if self.lock().queue.len() >= ERRORS {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        self.offer(message)
     }
 
     /// A message that can't be left out. If there is no room even for this, the stream ends. Whether it goes on.

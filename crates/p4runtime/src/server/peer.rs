@@ -3,7 +3,6 @@
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::net::SocketAddr;
-use tonic::Extensions;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
@@ -28,11 +27,6 @@ impl Peer {
             Some(common.map_or_else(|| certificate.subject().to_string(), str::to_owned))
         });
         Peer { name, ..self }
-    }
-
-    /// Of a request.
-    pub fn of(extensions: &Extensions) -> Peer {
-        extensions.get::<Peer>().cloned().unwrap_or_default()
     }
 }
 

@@ -46,25 +46,17 @@ impl Core {
         if config.is_some() {
             return Err(Refusal::invalid("COMMIT takes the config that was saved; leave the config out"));
         }
-        // Taken out, so that nobody waits for the lock while the device works; the turn keeps writes away.
-        let Some(waiting) = self.saved()?.take() else {
+        // A copy, so that nobody waits for the lock while the device works; the turn keeps writes away. If the device does not take it, it still waits,
+        // with its writes.
+        let Some(waiting) = self.saved()?.clone() else {
             return Err(Refusal::not_found("no config is saved; save one with VERIFY_AND_SAVE"));
         };
-        if let Err(refusal) = waiting.commit(&*self.device) {
-            if let Ok(mut saved) = self.saved()
-                && saved.is_some()
-            {
-                // The device has not taken it: it still waits, with its writes.
-                *saved = Some(waiting);
-            }
-            return Err(refusal);
-        }
+        waiting.commit(&*self.device)?;
         let digests = waiting.digests;
         self.digests().configure(&Default::default());
         // Looks at what runs now.
         self.program()?;
-        self.digests().configure(&digests);
-        Ok(())
+        self.configure(&digests)
     }
 
     fn verify(&self, config: ForwardingPipelineConfig) -> Result<Forwarding, Refusal> {
@@ -96,7 +88,9 @@ impl Core {
             self.digests().configure(&Default::default());
         }
         // Looks at what runs now.
-        self.program().map(drop)
+        self.program()?;
+        let digests = self.digests().configs();
+        if digests.is_empty() { Ok(()) } else { self.device.keep_digests(&digests) }
     }
 
     /// What runs, as far as it is asked for; `None` if nothing does.

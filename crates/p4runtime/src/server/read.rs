@@ -1,6 +1,11 @@
 //! `Read` (P4Runtime specification, section "Read RPC"): a snapshot, sent in parts as fast as the client reads.
+//!
+//! An answer of one part needs nobody's patience: it is made at once, and nothing of the snapshot is kept. A longer one needs one of few places, with
+//! a thread and a snapshot, for as long as its client takes to read it; whoever waits for such a place does not hold up short answers.
 
+use super::answer::{Answer, Filling};
 use super::batch_status::of_parts;
+use super::connection::Connection;
 use super::core::{Core, Target};
 use super::role::Scope;
 use super::saved::Untouched;
@@ -9,56 +14,17 @@ use crate::proto::v1::{Entity, ReadRequest, ReadResponse};
 use crate::{Device, Refusal};
 use prost::Message;
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 /// A part of an answer has this many bytes, or one entity more.
-const PART: usize = 64 * 1024;
-
-/// Parts that wait to be sent.
-const WAITING: usize = 4;
-
-/// How often a read that cannot go on looks whether others wait for its place.
-const LOOK: Duration = Duration::from_millis(100);
+pub(super) const PART: usize = 32 * 1024;
 
 /// How long a client may take to read the next part while others wait for a place.
 const BESIDE_OTHERS: Duration = Duration::from_secs(1);
-
-/// The parts of an answer. `Ok(None)` is the proper end.
-type Item = Result<Option<ReadResponse>, Status>;
-
-/// An answer on its way.
-pub struct Answer {
-    parts: Receiver<Item>,
-    over: bool,
-}
-
-impl tokio_stream::Stream for Answer {
-    type Item = Result<ReadResponse, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.over {
-            return Poll::Ready(None);
-        }
-        let item = std::task::ready!(self.parts.poll_recv(context));
-        let item = match item {
-            Some(Ok(Some(part))) => return Poll::Ready(Some(Ok(part))),
-            Some(Ok(None)) => None,
-            Some(Err(status)) => Some(Err(status)),
-            // An answer without its end must not look whole.
-            None => Some(Err(Status::deadline_exceeded("the answer was not read, and is cut short; read it faster"))),
-        };
-        self.over = true;
-        Poll::Ready(item)
-    }
-}
 
 /// What is read from; all of one moment, but for what packets change.
 struct Snapshot {
@@ -67,10 +33,9 @@ struct Snapshot {
     scope: Arc<Scope>,
 }
 
-/// The sending end.
+/// What is read, into parts of an answer.
 struct Feed {
-    parts: Sender<Item>,
-    runtime: Handle,
+    filling: Filling,
     stall: Duration,
     /// Reads that have no place yet.
     waiting: Arc<AtomicUsize>,
@@ -95,36 +60,59 @@ impl Drop for Waits {
     }
 }
 
+async fn place(among: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
+    among.clone().acquire_owned().await.map_err(|_| Refusal::new(crate::Code::Unavailable, "the server ends"))
+}
+
 impl Core {
     /// Begins a read.
     ///
     /// # Errors
     /// `NOT_FOUND`: another device, or no such role. `FAILED_PRECONDITION`: nothing runs.
-    pub async fn read(self: &Arc<Self>, request: ReadRequest) -> Result<Answer, Refusal> {
+    pub async fn read(self: &Arc<Self>, request: ReadRequest, by: &Connection) -> Result<Answer, Refusal> {
         let scope = self.clients().arbitration.reader(request.device_id, &request.role)?;
         self.target()?;
-        let closed = |_| Refusal::new(crate::Code::Unavailable, "the server ends");
+        let own = {
+            let _waits = Waits::new(&self.reads_waiting);
+            place(&by.reads).await?
+        };
+        let request = Arc::new(request);
+        let short = {
+            let permit = place(&self.short_reads).await?;
+            let (snapshot, request) = (self.snapshot_between_writes(scope.clone()).await?, request.clone());
+            let work = move || (permit, snapshot.short(&request)).1;
+            tokio::task::spawn_blocking(work).await
+        };
+        match short {
+            Ok(Some((entities, end))) => {
+                let part = (!entities.is_empty()).then_some(ReadResponse { entities });
+                return Ok(Answer::whole(own, part, end));
+            }
+            Ok(None) => {}
+            Err(_) => return Err(Refusal::new(crate::Code::Internal, "the server failed at this request")),
+        }
         let permit = {
             let _waits = Waits::new(&self.reads_waiting);
-            self.reads.clone().acquire_owned().await.map_err(closed)?
+            place(&self.reads).await?
         };
-        // Between writes, so that each is seen as a whole.
+        let snapshot = self.snapshot_between_writes(scope).await?;
+        let (filling, answer) = Answer::new(own);
+        let (stall, waiting) = (self.limits.stall_time, self.reads_waiting.clone());
+        let feed = Feed { filling, stall, waiting, entities: Vec::new(), bytes: 0, _permit: permit };
+        // A thread of its own, and not one that others use after it: entities are asked for here and given back where they are sent, and what an
+        // allocator keeps for a thread goes with the thread.
+        let thread = std::thread::Builder::new().name("read".to_owned()).spawn(move || snapshot.send(&request, feed));
+        let no_thread =
+            |error| Refusal::new(crate::Code::ResourceExhausted, format!("no thread for the read: {error}"));
+        thread.map(|_| answer).map_err(no_thread)
+    }
+
+    /// Each write is seen as a whole.
+    async fn snapshot_between_writes(&self, scope: Arc<Scope>) -> Result<Snapshot, Refusal> {
         let turn = self.turn().await;
-        let snapshot = self.snapshot(scope)?;
+        let snapshot = self.snapshot(scope);
         drop(turn);
-        let (sender, parts) = channel(WAITING);
-        let runtime = Handle::current();
-        let feed = Feed {
-            parts: sender,
-            runtime,
-            stall: self.limits.stall_time,
-            waiting: self.reads_waiting.clone(),
-            entities: Vec::new(),
-            bytes: 0,
-            _permit: permit,
-        };
-        tokio::task::spawn_blocking(move || snapshot.send(&request, feed));
-        Ok(Answer { parts, over: false })
+        snapshot
     }
 
     fn snapshot(&self, scope: Arc<Scope>) -> Result<Snapshot, Refusal> {
@@ -153,25 +141,43 @@ impl Core {
 }
 
 impl Snapshot {
+    /// The answer with its end, if it is no more than one part.
+    fn short(&self, request: &ReadRequest) -> Option<(Vec<Entity>, Option<Status>)> {
+        let (mut entities, mut bytes) = (Vec::new(), 0);
+        let parts = self.all(request, &mut |entity: Entity| {
+            bytes += entity.encoded_len();
+            entities.push(entity);
+            if bytes > PART { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Some((entities, of_parts("requests", &parts).err()))
+    }
+
     fn send(&self, request: &ReadRequest, mut feed: Feed) {
+        let Some(parts) = self.all(request, &mut |entity| feed.push(entity)) else { return };
+        feed.finish(of_parts("requests", &parts).err());
+    }
+
+    /// What the role may see of what is wanted. The outcome of each request; nothing, once the sink breaks.
+    fn all(
+        &self,
+        request: &ReadRequest,
+        sink: &mut dyn FnMut(Entity) -> ControlFlow<()>,
+    ) -> Option<Vec<Result<(), Refusal>>> {
         let mut parts = Vec::with_capacity(request.entities.len());
         for wanted in &request.entities {
             let mut flow = ControlFlow::Continue(());
-            let mut sink = |entity: Entity| {
+            let part = self.one(wanted, &mut |entity: Entity| {
                 if self.scope.covers(&entity) {
-                    flow = feed.push(entity);
+                    flow = sink(entity);
                 }
                 flow
-            };
-            let part = self.one(wanted, &mut sink);
+            });
             if flow.is_break() {
-                return;
+                return None;
             }
             parts.push(part);
         }
-        if feed.flush().is_continue() {
-            let _ = feed.send(of_parts("requests", &parts).map(|()| None));
-        }
+        Some(parts)
     }
 
     fn one(&self, wanted: &Entity, sink: &mut dyn FnMut(Entity) -> ControlFlow<()>) -> Result<(), Refusal> {
@@ -201,26 +207,19 @@ impl Feed {
         }
         self.bytes = 0;
         let entities = std::mem::take(&mut self.entities);
-        self.send(Ok(Some(ReadResponse { entities })))
+        self.filling.push(ReadResponse { entities }, self.patience())
     }
 
-    /// Waits until there is room: for long, unless others wait for a place to read. `Break`: nobody reads.
-    fn send(&self, item: Item) -> ControlFlow<()> {
-        let began = Instant::now();
-        loop {
-            let room = self.runtime.block_on(async { tokio::time::timeout(LOOK, self.parts.reserve()).await });
-            match room {
-                Ok(Ok(room)) => {
-                    room.send(item);
-                    return ControlFlow::Continue(());
-                }
-                Ok(Err(_)) => return ControlFlow::Break(()),
-                Err(_) => {}
-            }
-            let others_wait = self.waiting.load(Ordering::Relaxed) > 0;
-            if began.elapsed() >= if others_wait { self.stall.min(BESIDE_OTHERS) } else { self.stall } {
-                return ControlFlow::Break(());
-            }
+    fn finish(mut self, end: Option<Status>) {
+        if self.flush().is_continue() {
+            let patience = self.patience();
+            self.filling.finish(end, patience);
         }
+    }
+
+    /// How long the client may take for a part: for long, unless others wait for a place to read.
+    fn patience(&self) -> impl Fn() -> Duration + use<> {
+        let (stall, waiting) = (self.stall, self.waiting.clone());
+        move || if waiting.load(Ordering::Relaxed) > 0 { stall.min(BESIDE_OTHERS) } else { stall }
     }
 }

@@ -1,8 +1,9 @@
 //! [`Saved`]: a config that was saved and waits for `COMMIT`. Until then reads and writes are of it, not of what runs; `COMMIT` replays the
 //! writes (P4Runtime specification, section "SetForwardingPipelineConfig RPC", `VERIFY_AND_SAVE` and `COMMIT`).
 //!
-//! Deliberately not kept over a restart: the writes. The config itself is the device's to keep.
+//! Deliberately not kept over a restart: the writes; they go over to a process that takes over ([`super::Held`]). The config itself is the device's to keep.
 
+use super::held::WaitingForm;
 use super::program::{DigestConfigs, Program};
 use crate::{Code, Device, EventSink, Forwarding, Keep, Refusal};
 use bytes::Bytes;
@@ -14,12 +15,13 @@ use tables::{CounterData, Entry, State, UpdateError, WriteBatch, WriteError};
 /// The most updates that are kept to be replayed.
 const UPDATES: usize = 16 << 20;
 
-/// A config that waits.
+/// A config that waits. Copies cost little.
+#[derive(Clone)]
 pub struct Saved {
     pub program: Arc<Program>,
     pub digests: DigestConfigs,
     state: State,
-    batches: Vec<WriteBatch>,
+    batches: Arc<Vec<WriteBatch>>,
     updates: usize,
 }
 
@@ -32,7 +34,28 @@ impl Saved {
         let state = State::new(forwarding.pipeline.clone());
         let state = state.map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
         let program = Arc::new(Program::new(forwarding));
-        Ok(Saved { program, digests: DigestConfigs::new(), state, batches: Vec::new(), updates: 0 })
+        Ok(Saved { program, digests: DigestConfigs::new(), state, batches: Arc::default(), updates: 0 })
+    }
+
+    /// What was written to it, to be sent to another process.
+    pub fn form(&self) -> WaitingForm {
+        let digests = self.digests.iter().map(|(number, config)| (*number, *config)).collect();
+        WaitingForm { digests, batches: self.batches.clone() }
+    }
+
+    /// A config with what another process was told to write to it.
+    ///
+    /// # Errors
+    /// As [`Saved::new`] and [`Saved::write`]; `INVALID_ARGUMENT` if it is not for this config.
+    pub fn again(forwarding: Forwarding, form: &WaitingForm) -> Result<Saved, Refusal> {
+        let mut saved = Saved::new(forwarding)?;
+        for batch in form.batches.iter() {
+            if let Some(refused) = saved.write(batch)? {
+                return Err(Refusal::invalid(format!("a write that waits for COMMIT is refused: {}", refused.error)));
+            }
+        }
+        saved.digests = form.digests.iter().copied().filter(|(id, _)| saved.program.has_digest(*id)).collect();
+        Ok(saved)
     }
 
     /// What was written.
@@ -51,7 +74,7 @@ impl Saved {
         Ok(match self.state.apply(batch) {
             Ok(_) => {
                 self.updates += batch.updates.len();
-                self.batches.push(batch.clone());
+                Arc::make_mut(&mut self.batches).push(batch.clone());
                 None
             }
             Err(error) => Some(error),

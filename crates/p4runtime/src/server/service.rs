@@ -1,10 +1,11 @@
 //! The RPCs: who may call them, and what they do in which order.
 
 use super::access::{Power, shown};
+use super::answer::Answer;
+use super::connection::Connection;
 use super::core::Core;
 use super::outbox::OutboxReader;
 use super::peer::Peer;
-use super::read::Answer;
 use super::role::Scope;
 use super::stream::Client;
 use super::watching::{Observing, RequestKind};
@@ -36,7 +37,7 @@ impl Service {
 
     fn allow<T>(&self, request: &Request<T>, needed: Power) -> Result<Power, Status> {
         self.0.credentials.access().check(request.metadata(), needed).map_err(|refusal| {
-            let (who, request) = (Peer::of(request.extensions()), short_name::<T>());
+            let (who, request) = (Connection::of(request.extensions()).peer, short_name::<T>());
             warn!(%who, request, why = refusal.message, "refused a client");
             refusal.status()
         })
@@ -67,7 +68,7 @@ impl P4Runtime for Service {
     async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteResponse>, Status> {
         let work = async {
             self.allow(&request, Power::TableWriter)?;
-            let peer = Peer::of(request.extensions());
+            let peer = Connection::of(request.extensions()).peer;
             let (core, request) = (self.0.clone(), request.into_inner());
             #[allow(deprecated)]
             let who = (request.device_id, request.role_id, request.election_id);
@@ -93,7 +94,9 @@ impl P4Runtime for Service {
     async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Answer>, Status> {
         let work = async {
             self.allow(&request, Power::ReadOnly)?;
-            self.0.read(request.into_inner()).await.map(Response::new).map_err(|refusal| refusal.status())
+            let connection = Connection::of(request.extensions());
+            let answer = self.0.read(request.into_inner(), &connection).await;
+            answer.map(Response::new).map_err(|refusal| refusal.status())
         };
         self.timed(RequestKind::Read, work).await
     }
@@ -104,7 +107,7 @@ impl P4Runtime for Service {
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         let work = async {
             self.allow(&request, Power::PipelineOwner)?;
-            let peer = Peer::of(request.extensions());
+            let peer = Connection::of(request.extensions()).peer;
             let (core, request) = (self.0.clone(), request.into_inner());
             #[allow(deprecated)]
             let who = (request.device_id, request.role_id, request.election_id);
@@ -159,7 +162,8 @@ impl P4Runtime for Service {
     ) -> Result<Response<OutboxReader>, Status> {
         let work = async {
             let power = self.allow(&request, Power::ReadOnly)?;
-            let client = Client { peer: Peer::of(request.extensions()), shown: shown(request.metadata()), power };
+            let client =
+                Client { peer: Connection::of(request.extensions()).peer, shown: shown(request.metadata()), power };
             self.0.stream(client, request.into_inner()).map(Response::new).map_err(|refusal| refusal.status())
         };
         self.timed(RequestKind::Stream, work).await

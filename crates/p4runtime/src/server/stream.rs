@@ -9,16 +9,30 @@ use crate::proto::v1::stream_error::Details;
 use crate::proto::v1::stream_message_request::Update as In;
 use crate::proto::v1::stream_message_response::Update as Out;
 use crate::proto::v1::{
-    DigestListAckError, MasterArbitrationUpdate, PacketOut, PacketOutError, StreamError, StreamMessageRequest,
-    StreamMessageResponse, StreamOtherError,
+    DigestListAckError, MasterArbitrationUpdate, PacketMetadata, PacketOut, PacketOutError, StreamError,
+    StreamMessageRequest, StreamMessageResponse, StreamOtherError,
 };
 use crate::{Code, Refusal};
+use bytes::Bytes;
 use std::sync::Arc;
 use tonic::{Status, Streaming};
 use tracing::info;
 
 /// How long a stream that floods waits.
 const FLOODED: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// The most metadata of a refused packet that its client is told back, and the most bytes of each.
+const TOLD_BACK: (usize, usize) = (16, 64);
+
+/// A refused packet as its client is told of it. Without the payload, which the client has, and without metadata that no program declares. A copy:
+/// values are parts of the message as it was received, which would stay as long as they do.
+fn told_back(packet: &PacketOut) -> PacketOut {
+    let (most, longest) = TOLD_BACK;
+    let copy = |one: &PacketMetadata| PacketMetadata { value: Bytes::copy_from_slice(&one.value), ..*one };
+    let all = &packet.metadata;
+    let few = all.len() <= most && all.iter().all(|one| one.value.len() <= longest);
+    PacketOut { payload: Bytes::new(), metadata: if few { all.iter().map(copy).collect() } else { Vec::new() } }
+}
 
 /// Who opened a stream.
 pub struct Client {
@@ -95,9 +109,7 @@ impl Session {
                     if refusal.code == Code::ResourceExhausted {
                         tokio::time::sleep(FLOODED).await;
                     }
-                    // Without the payload: the client has it.
-                    let packet_out = Some(PacketOut { payload: Default::default(), metadata: packet.metadata });
-                    self.error(refusal, Details::PacketOut(PacketOutError { packet_out }));
+                    self.error(refusal, Details::PacketOut(PacketOutError { packet_out: Some(told_back(&packet)) }));
                 }
             }
             Some(In::DigestAck(ack)) => {
@@ -120,7 +132,7 @@ impl Session {
     fn error(&self, refusal: Refusal, details: Details) {
         let (canonical_code, message) = (refusal.code as i32, refusal.message);
         let error = StreamError { canonical_code, message, details: Some(details), ..StreamError::default() };
-        self.outbox.offer(StreamMessageResponse { update: Some(Out::Error(error)) });
+        self.outbox.offer_error(StreamMessageResponse { update: Some(Out::Error(error)) });
     }
 
     async fn arbitrate(&self, update: &MasterArbitrationUpdate) -> Result<(), Refusal> {

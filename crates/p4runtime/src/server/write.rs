@@ -100,14 +100,12 @@ impl Writing<'_> {
 
     fn configure(&self) -> Result<(), Refusal> {
         if self.waits {
-            if let Some(saved) = &mut *self.core.saved()? {
+            if let Some(saved) = &mut *self.core.held.saved_mut(&*self.core.device)? {
                 saved.digests = self.digests.clone();
             }
             return Ok(());
         }
-        self.core.digests().configure(&self.digests);
-        self.core.digest_news.notify_one();
-        Ok(())
+        self.core.configure(&self.digests)
     }
 
     /// All or nothing.
@@ -214,13 +212,11 @@ impl Writing<'_> {
         if batch.updates.is_empty() {
             return Ok(None);
         }
-        let refused = match (self.waits, &mut *self.core.saved()?) {
-            (true, Some(saved)) => saved.write(batch)?,
-            (true, None) => return Err(Refusal::new(Code::Aborted, "the saved config was committed meanwhile")),
-            (false, _) => None,
-        };
         let refused = match self.waits {
-            true => refused,
+            true => match &mut *self.core.held.saved_mut(&*self.core.device)? {
+                Some(saved) => saved.write(batch)?,
+                None => return Err(Refusal::new(Code::Aborted, "the saved config was committed meanwhile")),
+            },
             false => self.core.device.write(std::slice::from_ref(batch))?.into_iter().find_map(Result::err),
         };
         Ok(refused.map(|error| (error.index.min(batch.updates.len() - 1), Refusal::from(&error.error))))

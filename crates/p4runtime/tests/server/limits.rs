@@ -135,6 +135,65 @@ async fn what_cannot_be_read_is_refused() {
     works(&served).await;
 }
 
+/// A `WriteRequest` of updates that are nothing.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Empty {
+    #[prost(bytes = "vec", repeated, tag = "4")]
+    updates: Vec<Vec<u8>>,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_message_that_would_take_much_memory_is_refused() {
+    let served = served().await;
+    let channel = Channel::from_shared(served.uri.clone()).unwrap().connect().await.unwrap();
+    let mut raw = tonic::client::Grpc::new(channel);
+    let mut write = async |updates: usize| {
+        raw.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<Empty, WriteResponse>::default();
+        let request = tonic::Request::new(Empty { updates: vec![Vec::new(); updates] });
+        let path = PathAndQuery::from_static("/p4.v1.P4Runtime/Write");
+        raw.unary(request, path, codec).await.expect_err("it is refused")
+    };
+    let refused = write(2_000_000).await;
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(refused.message().contains("send fewer things at once"), "{refused:?}");
+    assert_eq!(write(10).await.code(), Code::NotFound, "it names no device");
+    works(&served).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_begin_and_never_end_take_nobodys_place() {
+    let limits = Limits { requests: 1, large_messages: 1, large_message_bytes: 1 << 20, ..Limits::default() };
+    let served = serve_program(with(limits)).await;
+    let (mut client, _stream) = served.primary().await;
+    let channel = Channel::from_shared(served.uri.clone()).unwrap().connect().await.unwrap();
+    let mut hanging = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let mut raw = tonic::client::Grpc::new(channel.clone());
+        hanging.spawn(async move {
+            raw.ready().await.unwrap();
+            let codec = tonic_prost::ProstCodec::<WriteRequest, WriteResponse>::default();
+            let path = PathAndQuery::from_static("/p4.v1.P4Runtime/Write");
+            let nothing = tokio_stream::pending();
+            raw.client_streaming(tonic::Request::new(nothing), path, codec).await.map(|_| number)
+        });
+    }
+    // They are under way when something that was sent after them on the same connection is answered.
+    let mut same = p4runtime::proto::v1::p4_runtime_client::P4RuntimeClient::new(channel);
+    soon(same.capabilities(CapabilitiesRequest::default())).await.unwrap();
+    soon(client.write(vec![insert(type_entry(1))], Atomicity::ContinueOnError)).await.expect("there is a place");
+    let large = TableEntry { metadata: vec![1; 2 << 20].into(), ..type_entry(2) };
+    for _ in 0..3 {
+        let large = update(
+            p4runtime::proto::v1::update::Type::Modify,
+            TableEntry { r#match: type_entry(1).r#match, ..large.clone() },
+        );
+        soon(client.write(vec![large], Atomicity::ContinueOnError)).await.expect("places come back");
+    }
+    assert_eq!(hanging.len(), 8);
+    assert!(hanging.try_join_next().is_none());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn health_and_reflection_are_served() {
     use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
