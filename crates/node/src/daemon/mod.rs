@@ -17,6 +17,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a thread of the service that has nothing to do waits for more.
+const IDLE_THREADS: Duration = Duration::from_millis(100);
+
 /// Run a node: forward packets with the program that a controller sets by P4Runtime.
 #[derive(Debug, Parser)]
 #[command(name = "terraced", version)]
@@ -86,7 +89,9 @@ fn run(config: Config, path: Option<PathBuf>, takes_over: bool, log: Arc<Log>) -
         true => succession::take_over(&config).map(|(node, listening)| (node, Some(listening)))?,
         false => (Arc::new(start::start(&config)?), None),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // Threads that wait for work keep memory that their last work needed.
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).thread_keep_alive(IDLE_THREADS).enable_all().build()?;
     let outcome = runtime.block_on(serving::control(node.clone(), config, path, taken, log));
     runtime.shutdown_timeout(Duration::from_secs(5));
     outcome

@@ -55,6 +55,8 @@ pub(super) async fn control(
     std::thread::Builder::new().name("ticks".into()).spawn(move || clock.run())?;
     let (mut stop, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
+    let mut handing_over = signal(SignalKind::user_defined2())?;
+    let mut successors = succession::Successors::new(path.as_deref());
     let ports = ports(&config);
     let status = format!("{ports}; P4Runtime on {}", addresses.join(", "));
     let credentials = config.serve.credentials.clone();
@@ -82,6 +84,7 @@ pub(super) async fn control(
     let options = ServeOptions {
         watch: service.watch.clone(),
         counters: service.counters.clone(),
+        held: service.held.clone(),
         observer: Some(Observing(service.requests.clone())),
         ..config.serve
     };
@@ -108,6 +111,7 @@ pub(super) async fn control(
                 // It may wait for a disk. Reads follow each other by the lock.
                 tokio::task::spawn_blocking(again);
             }
+            Some(()) = handing_over.recv() => successors.start(),
         }
     }
 }

@@ -1,11 +1,13 @@
-//! From a process to the next: `terraced --takeover`, and being taken over.
+//! From a process to the next: `terraced --takeover`, being taken over, and starting who takes over.
 
 use super::start::{open, parts};
 use crate::config::{Config, PortSetting};
 use crate::device::Node;
 use crate::takeover::{self, Giver, Listening, Taken, TakeoverError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -50,6 +52,55 @@ fn attach_when_free(node: &Node, setting: &PortSetting) {
         }
     };
     error!(port = setting.number, device = setting.device, why = failed, "a port is not there; restart the node");
+}
+
+/// Starts processes that take over from this one: of the program that is installed then, as children, so that a service manager knows them as the
+/// service's own, with its rights.
+pub(super) struct Successors {
+    /// Where this program was when it began: afterwards another one may be there.
+    program: std::io::Result<PathBuf>,
+    config: Option<PathBuf>,
+    /// Waits for the one that was started last.
+    last: Option<JoinHandle<()>>,
+}
+
+impl Successors {
+    pub fn new(config: Option<&Path>) -> Successors {
+        Successors { program: std::env::current_exe(), config: config.map(Path::to_owned), last: None }
+    }
+
+    /// Starts one. If it does not take over, this process goes on, and the log says why.
+    pub fn start(&mut self) {
+        if self.last.as_ref().is_some_and(|last| !last.is_finished()) {
+            warn!("a process that is to take over is at work already");
+            return;
+        }
+        let program = match &self.program {
+            Ok(program) => program,
+            Err(error) => return error!(%error, "it is not known which program is to take over"),
+        };
+        let mut command = Command::new(program);
+        command.arg("--takeover");
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
+        // The watchdog that was this process's is the next one's.
+        let child = command.env_remove("WATCHDOG_PID").stdin(Stdio::null()).spawn();
+        match child {
+            Err(error) => error!(program = %program.display(), %error, "no process can be started that takes over"),
+            Ok(mut child) => {
+                info!(process = child.id(), program = %program.display(), "a process was started that takes over");
+                let wait = move || match child.wait() {
+                    // Had it taken over, this process would have ended first.
+                    Ok(status) => warn!(process = child.id(), %status, "the process that was to take over has ended"),
+                    Err(error) => {
+                        warn!(process = child.id(), %error, "nothing is known of the process that takes over")
+                    }
+                };
+                self.last = std::thread::Builder::new().name("successor".into()).spawn(wait).ok();
+            }
+        }
+    }
 }
 
 /// Waits to be taken over, if there is a socket for it; a message comes when that has happened.

@@ -9,15 +9,17 @@ use crate::cpu_port::Punted;
 use crate::observe::tallied::Tallied;
 use crate::observe::{Observation, Service};
 use crate::plane::{Plane, PlaneError, Seat};
-use crate::reconcile::{Matching, apply_what_fits};
-use crate::store::{Store, StoreError};
-use crate::{Counts, reconcile};
+use crate::reconcile::Matching;
+use crate::store::{KeptDigest, Store, StoreError};
+use crate::{Counts, levels, reconcile};
+use interp::DigestMessage;
 use io::{Attached, Idle, Port};
-use ir::{ExternKind, Pipeline};
+use ir::{Const, ExternKind, Pipeline};
 use jit::Jit;
 use num_bigint::BigUint;
 use p4runtime::{Code, Event, EventSink, Forwarding, Refusal};
 use packet::PortId;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,6 +77,10 @@ pub(crate) struct Inner {
     pub current: Option<Current>,
     pub saved: Option<Forwarding>,
     pub store: Option<Store>,
+    /// Digests that were enabled when the store was opened.
+    pub digests: Vec<KeptDigest>,
+    /// Digest messages of the program that runs which nobody has been told of, and which its engine does not have any more.
+    pub late: Vec<DigestMessage>,
     /// What programs before this one did, as far as it has the same names.
     pub past: Tallied,
     /// Why nothing can be written any more: the store and the tables differ.
@@ -171,6 +177,7 @@ impl Node {
             self.plane.exchange(|| engine.worker())?;
             inner.current = Some(Current { config, engine });
         }
+        inner.digests = store.digests()?;
         inner.store = Some(store);
         Ok(())
     }
@@ -230,9 +237,23 @@ impl Node {
         lock(&self.inner)
     }
 
-    /// Writes wait, or go on, or are refused.
-    pub(crate) fn set_hold(&self, hold: Hold) {
-        lock(&self.inner).hold = hold;
+    /// Writes wait from now on, no entry grows too old, and all that the engine has to say is told.
+    pub(crate) fn hold(&self) {
+        let mut inner = lock(&self.inner);
+        if let Some(current) = &inner.current {
+            current.engine.hold_idle(true);
+        }
+        self.look(&mut inner);
+        inner.hold = Hold::Waits;
+    }
+
+    /// Writes go on, and entries grow old; or another process has everything, and they are refused.
+    pub(crate) fn release(&self, hold: Hold) {
+        let mut inner = lock(&self.inner);
+        if let Some(current) = inner.current.as_ref().filter(|_| hold == Hold::Free) {
+            current.engine.hold_idle(false);
+        }
+        inner.hold = hold;
         self.released.notify_all();
     }
 
@@ -307,8 +328,20 @@ impl Node {
     /// hundred times a second.
     pub fn tick(&self) {
         let mut inner = lock(&self.inner);
-        let Inner { current: Some(current), store, hold: Hold::Free, .. } = &mut *inner else { return };
-        for message in current.engine.take_digests() {
+        if inner.hold == Hold::Free {
+            self.look(&mut inner);
+        }
+    }
+
+    /// Whether somebody takes events.
+    fn is_heard(&self) -> bool {
+        self.sink.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn look(&self, inner: &mut Inner) {
+        let Inner { current: Some(current), store, late, .. } = &mut *inner else { return };
+        let late = if self.is_heard() { std::mem::take(late) } else { Vec::new() };
+        for message in late.into_iter().chain(current.engine.take_digests()) {
             self.tell(Event::Digest { digest: message.digest, values: message.values });
         }
         let mut idle = current.engine.advance_time(io::now());
@@ -383,7 +416,7 @@ impl Node {
         let matching = Rc::new(Matching::new(state.pipeline(), pipeline));
         let mut refused = 0;
         let mut write = |updates: Vec<Update>| {
-            let not = apply_what_fits(updates, |batch| engine.write(batch));
+            let not = WriteBatch { updates }.apply_what_fits(|batch| engine.write(batch));
             refused += not.len();
         };
         write(matching.objects(&state));
@@ -396,11 +429,15 @@ impl Node {
         }
         write(matching.defaults(&state));
         write(values(&from.engine, &matching));
+        let Ok(()) = levels::collect(&from.engine, &matching, |some| {
+            levels::put(engine, &some);
+            Ok::<_, Infallible>(())
+        });
         refused
     }
 }
 
-/// What counters and registers hold, for the objects that the other pipeline has, too.
+/// What counters and registers hold that differs from what the other pipeline has at first, for the objects that it has, too.
 pub(crate) fn values(engine: &Jit, matching: &Matching<'_>) -> Vec<Update> {
     let mut updates = Vec::new();
     for (old, object) in engine.pipeline().externs.iter() {
@@ -411,9 +448,10 @@ pub(crate) fn values(engine: &Jit, matching: &Matching<'_>) -> Vec<Update> {
                 updates.extend(counted.into_iter().map(|(index, data)| Update::Counter(new, index, data)));
             }
             ExternKind::Register { .. } => {
+                let first = first_value(&matching.other().externs[new].kind);
                 for index in 0..engine.array_len(old).unwrap_or(0) {
                     let value = engine.register(old, index).unwrap_or_default();
-                    if value.iter().any(|leaf| *leaf != BigUint::ZERO) {
+                    if value != first {
                         updates.push(Update::Register(new, Some(index), value));
                     }
                 }
@@ -422,6 +460,13 @@ pub(crate) fn values(engine: &Jit, matching: &Matching<'_>) -> Vec<Update> {
         }
     }
     updates
+}
+
+/// What each element of a register holds at first.
+fn first_value(kind: &ExternKind) -> Vec<BigUint> {
+    let ExternKind::Register { elem, initial, .. } = kind else { return Vec::new() };
+    let leaf = |place| initial.get(place).map(|value: &Const| value.bits.clone()).unwrap_or_default();
+    (0..elem.len()).map(leaf).collect()
 }
 
 fn give(sink: &RwLock<Option<EventSink>>, event: Event) -> bool {

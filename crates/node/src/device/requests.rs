@@ -2,11 +2,12 @@
 
 use super::{Current, Inner, Node, lock};
 use crate::reconcile;
-use crate::store::{KeptConfig, StoreError};
+use crate::store::{KeptConfig, KeptDigest, StoreError};
 use bytes::Bytes;
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
-use p4runtime::{Code, Device, EventSink, Forwarding, Keep, Refusal};
+use p4runtime::{Code, Device, DigestConfig, EventSink, Forwarding, Keep, Refusal};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use tables::{CounterData, Entry, State, Update, WriteBatch, WriteError};
 
@@ -98,6 +99,10 @@ impl Device for Node {
             past.keep(&current.config.pipeline, &current.engine.tallies().stages);
         }
         (inner.saved, inner.stuck) = (None, None);
+        inner.late.clear();
+        if keep == Keep::Nothing {
+            inner.digests.clear();
+        }
         outcome.map_err(|error| Refusal::new(Code::DeadlineExceeded, error.to_string()))
     }
 
@@ -130,6 +135,23 @@ impl Device for Node {
             }
         }
         Ok(outcomes)
+    }
+
+    fn keep_digests(&self, digests: &BTreeMap<u32, DigestConfig>) -> Result<(), Refusal> {
+        let mut inner = self.to_change()?;
+        let Some(store) = &mut inner.store else { return Ok(()) };
+        let one = |(number, config): (&u32, &DigestConfig)| {
+            (*number, config.max_timeout_ns, config.max_list_size, config.ack_timeout_ns)
+        };
+        let digests: Vec<KeptDigest> = digests.iter().map(one).collect();
+        store.keep_digests(&digests).map_err(|error| unavailable(&error))
+    }
+
+    fn digests(&self) -> BTreeMap<u32, DigestConfig> {
+        let one = |(number, max_timeout_ns, max_list_size, ack_timeout_ns)| {
+            (number, DigestConfig { max_timeout_ns, max_list_size, ack_timeout_ns })
+        };
+        lock(&self.inner).digests.iter().copied().map(one).collect()
     }
 
     fn state(&self) -> Option<State> {

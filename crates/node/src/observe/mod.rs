@@ -12,7 +12,7 @@ use crate::status::{
 use crate::{Node, admin};
 use io::Latency;
 use ir::TableId;
-use p4runtime::server::{Counters, RequestKind, Watch};
+use p4runtime::server::{Counters, Held, RequestKind, Watch};
 use packet::{EngineReason, PortReason};
 use requests::{Answered, RequestStats};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tallied::{StageCounts, Tallied};
 
-/// The parts of a node's service that it shows; made with the node, given to the server.
+/// The parts of a node's service that it shows, or hands on; made with the node, given to the server.
 #[derive(Clone, Debug, Default)]
 pub struct Service {
     /// Who is there.
@@ -30,6 +30,8 @@ pub struct Service {
     pub counters: Arc<Counters>,
     /// What was asked for.
     pub requests: Arc<RequestStats>,
+    /// What the server itself holds, and a process that takes over goes on with.
+    pub held: Held,
 }
 
 /// Everything that a node counts, at one moment.
@@ -57,8 +59,10 @@ pub struct TableNow {
     pub name: String,
     /// Entries.
     pub entries: u64,
-    /// The most that there were.
+    /// The most that there were since the program began.
     pub high_water: u64,
+    /// The most that there were since [`Node::clear`].
+    pub high_water_since_cleared: u64,
     /// As many as there may be.
     pub size: Option<u64>,
     /// Bytes of memory.
@@ -92,8 +96,9 @@ impl Node {
         Observation { workers: self.counts(), tallied: self.tallied(), requests: self.service().requests.all() }
     }
 
-    /// From now on, what the node shows is counted from 0; [`Node::observe`] goes on.
+    /// From now on, what the node shows is counted from 0, and tables' high-water marks from what is in them; [`Node::observe`] and metrics go on.
     pub fn clear(&self) {
+        self.with_engine(|engine, _| engine.with_state(|state| state.begin_high_water()));
         let now = self.observe();
         *self.cleared() = now;
     }
@@ -129,11 +134,14 @@ impl Node {
         let tables = self.with_engine(|engine, forwarding| {
             let of = |id: TableId| {
                 let declared = &forwarding.pipeline.tables[id];
-                let (entries, high_water) = engine.with_state(|s| (s.entry_count(id), s.entry_high_water(id)));
+                let (entries, high_water, since_cleared) = engine.with_state(|state| {
+                    (state.entry_count(id), state.entry_high_water(id), state.entry_high_water_since(id))
+                });
                 TableNow {
                     name: declared.preamble.name.clone(),
                     entries: entries as u64,
                     high_water: high_water as u64,
+                    high_water_since_cleared: since_cleared as u64,
                     size: declared.size,
                     memory_bytes: engine.table_memory(id) as u64,
                 }
@@ -165,7 +173,7 @@ impl Node {
             Table {
                 keys: declared.match_keys().map(|(_, declared)| key(declared)).collect(),
                 entries: table.entries,
-                high_water: table.high_water,
+                high_water: table.high_water_since_cleared,
                 size: table.size,
                 memory_bytes: table.memory_bytes,
                 hits: counts.hits.since(past.hits),

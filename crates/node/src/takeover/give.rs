@@ -1,12 +1,14 @@
 //! The side of the process that runs.
 
 use super::line::Line;
-use super::message::{CountsForm, FromGiver, FromTaker, Hello, Last, Welcome};
-use super::{PROTOCOLS, TakeoverError, changes};
+use super::message::{Belongings, CountsForm, FromGiver, FromTaker, Hello, Last, Welcome};
+use super::{PROTOCOLS, TakeoverError, WITH_LEVELS, changes};
 use crate::device::{Hold, Node, kept};
 use crate::plane::Parked;
+use crate::reconcile::Matching;
 use crate::store::Store;
-use crate::{reconcile, record};
+use crate::{levels, reconcile, record};
+use interp::DigestMessage;
 use io::Port;
 use packet::{Batch, PortId};
 use std::net::TcpListener;
@@ -26,6 +28,9 @@ const LOADING: Duration = Duration::from_secs(300);
 const STEP: Duration = Duration::from_secs(10);
 /// How long after a take-over that failed the giver tries to open its store again, before it leaves that to the next write.
 const REOPENING: Duration = Duration::from_secs(5);
+
+/// How long digest messages may take to the server.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// A listening socket that a taker is to have: the address by which the configuration calls it, and the socket.
 pub type Listening = (String, TcpListener);
@@ -87,19 +92,33 @@ pub fn serve(
 fn give(stream: UnixStream, node: &Node, listening: &[Listening]) -> Result<String, TakeoverError> {
     let taker = pidfd(&stream);
     let mut line = Line::new(stream)?;
-    let program = greet(&mut line, node)?;
-    node.set_hold(Hold::Waits);
-    let mut giving =
-        Giving { node, line, taker, listening, parked: Vec::new(), waiting: Vec::new(), store: None, gone: false };
+    let (program, protocol) = greet(&mut line, node)?;
+    node.hold();
+    if !node.service().held.settle(SETTLING) {
+        tracing::warn!("some digest messages are late; they stay with this process");
+    }
+    let mut giving = Giving {
+        node,
+        line,
+        protocol,
+        taker,
+        listening,
+        parked: Vec::new(),
+        waiting: Vec::new(),
+        untold: Vec::new(),
+        store: None,
+        gone: false,
+    };
     match giving.all() {
         Ok(()) => {
-            node.set_hold(Hold::Gone);
+            node.release(Hold::Gone);
             giving.parked.clear();
             Ok(program)
         }
         Err(error) => {
             giving.go_on(&error);
-            node.set_hold(Hold::Free);
+            node.service().held.thaw();
+            node.release(Hold::Free);
             Err(error)
         }
     }
@@ -113,8 +132,8 @@ fn pidfd(stream: &UnixStream) -> Option<OwnedFd> {
     rustix::process::pidfd_open(peer.pid, rustix::process::PidfdFlags::empty()).ok()
 }
 
-/// Who is it, and do both speak one version of the protocol?
-fn greet(line: &mut Line, node: &Node) -> Result<String, TakeoverError> {
+/// Who is it, and which version of the protocol do both speak?
+fn greet(line: &mut Line, node: &Node) -> Result<(String, u32), TakeoverError> {
     let (bytes, _) = line.receive(GREETING)?;
     let hello: Hello = serde_json::from_slice(&bytes)
         .map_err(|error| TakeoverError::Unexpected(format!("its first message: {error}")))?;
@@ -132,9 +151,9 @@ fn greet(line: &mut Line, node: &Node) -> Result<String, TakeoverError> {
     let protocol = protocol.filter(|_| why.is_none());
     let welcome = Welcome { protocol, program: super::take::program(), why: why.clone() };
     line.send(&serde_json::to_vec(&welcome).map_err(TakeoverError::here)?, &[])?;
-    match why {
-        Some(why) => Err(TakeoverError::Here(why)),
-        None => Ok(hello.program),
+    match (why, protocol) {
+        (None, Some(protocol)) => Ok((hello.program, protocol)),
+        (why, _) => Err(TakeoverError::Here(why.unwrap_or_default())),
     }
 }
 
@@ -142,12 +161,16 @@ fn greet(line: &mut Line, node: &Node) -> Result<String, TakeoverError> {
 struct Giving<'a> {
     node: &'a Node,
     line: Line,
+    /// Which version of the protocol both speak.
+    protocol: u32,
     /// The other process.
     taker: Option<OwnedFd>,
     listening: &'a [Listening],
     parked: Vec<Parked>,
     /// Packets of controllers' that waited to go in.
     waiting: Vec<Vec<u8>>,
+    /// Digest messages that the server was not told of.
+    untold: Vec<DigestMessage>,
     /// The store that was closed, and the length of its log.
     store: Option<(PathBuf, u64)>,
     /// The taker may be at work.
@@ -162,6 +185,10 @@ impl Giving<'_> {
         self.expect(FromTaker::StoreOpen, LOADING)?;
         self.parked = self.node.plane.pause().map_err(TakeoverError::here)?;
         self.give_changes(state.as_ref())?;
+        if self.protocol >= WITH_LEVELS {
+            self.give_levels()?;
+            self.give_held()?;
+        }
         self.give_ports()?;
         self.expect(FromTaker::Prepared, STEP)?;
         self.gone = true;
@@ -210,16 +237,37 @@ impl Giving<'_> {
 
     /// Sends what packets have changed since `earlier`, and what waits for them. Nothing is in flight.
     fn give_changes(&mut self, earlier: Option<&State>) -> Result<(), TakeoverError> {
-        let mut digests = Vec::new();
         let mut batches = Vec::new();
         if let Some(current) = &mut self.node.inner().current {
-            digests = current.engine.take_digests();
+            self.untold = current.engine.take_digests();
             batches = earlier.map(|earlier| changes::since(earlier, &current.engine)).unwrap_or_default();
         }
-        for message in digests {
-            self.node.tell(p4runtime::Event::Digest { digest: message.digest, values: message.values });
+        if self.protocol < WITH_LEVELS {
+            for message in self.untold.drain(..) {
+                self.node.tell(p4runtime::Event::Digest { digest: message.digest, values: message.values });
+            }
         }
         batches.iter().try_for_each(|batch| self.give_batch(batch))
+    }
+
+    /// Sends what packets and time have left that is not written.
+    fn give_levels(&mut self) -> Result<(), TakeoverError> {
+        let inner = self.node.inner();
+        let Some(current) = &inner.current else { return Ok(()) };
+        let pipeline = &current.config.pipeline;
+        let line = &mut self.line;
+        levels::collect(&current.engine, &Matching::new(pipeline, pipeline), |some| line.say(&FromGiver::Levels(some)))
+    }
+
+    /// Sends what the server holds; it changes nothing of it any more.
+    fn give_held(&mut self) -> Result<(), TakeoverError> {
+        let form = self.node.service().held.freeze();
+        let batches = form.waiting.as_ref().map(|waiting| waiting.batches.clone()).unwrap_or_default();
+        for batch in batches.iter() {
+            let bytes = record::encode(batch).map_err(TakeoverError::here)?;
+            self.line.say(&FromGiver::Waiting(bytes))?;
+        }
+        self.line.say(&FromGiver::Held(Belongings::of(form, &self.untold)))
     }
 
     fn give_ports(&mut self) -> Result<(), TakeoverError> {
@@ -270,6 +318,7 @@ impl Giving<'_> {
             back.push(parked);
         }
         self.node.plane.resume(back);
+        self.node.inner().late.append(&mut self.untold);
         for packet in self.waiting.drain(..) {
             let _ = self.node.plane.packet_out(&packet);
         }

@@ -1,13 +1,22 @@
-//! The messages of a take-over. The first of each side is JSON, in which other versions may have more; the rest is protocol 1, in postcard's form, in
-//! which variants and fields keep their places.
+//! The messages of a take-over. The first of each side is JSON, in which other versions may have more; the rest is in postcard's form, in which
+//! variants and fields keep their places: what a later version of the protocol has more comes after them.
 
+use crate::levels::Levels;
 use crate::observe::tallied::Tallied;
+use crate::record::{Number, big, number};
 use crate::status::Count;
 use crate::store::KeptConfig;
 use crate::{Counts, PortCounts};
+use interp::DigestMessage;
+use ir::ExternId;
+use p4runtime::DigestConfig;
+use p4runtime::server::{DigestForm, HeldForm, WaitingForm};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tables::WriteBatch;
 
 /// The taker's first.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +61,82 @@ pub enum FromGiver {
     Last(Last),
     /// The ports are the taker's.
     Go,
+    /// Protocol 2. What packets and time have left in meters and entries: after all batches.
+    Levels(Levels),
+    /// Protocol 2. A batch that waits for `COMMIT`, encoded as in the store.
+    Waiting(Vec<u8>),
+    /// Protocol 2. What the server of the giver held, beside the batches that wait.
+    Held(Belongings),
+}
+
+/// A digest's configuration: the longest that a message waits (ns), most messages of a list, how long an acknowledgement is waited for (ns).
+type DigestSettings = (u64, u32, u64);
+
+/// [`HeldForm`], and digest messages that the server was not told of.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Belongings {
+    lists: u64,
+    digests: Vec<BelongingDigest>,
+    /// Digests of what waits for `COMMIT`, if that is known.
+    waiting: Option<Vec<(u32, DigestSettings)>>,
+    /// Digest object, and the leaves of the message.
+    untold: Vec<(u32, Vec<Number>)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct BelongingDigest {
+    number: u32,
+    settings: DigestSettings,
+    messages: Vec<Vec<u8>>,
+    waited_ns: u64,
+}
+
+fn settings(config: &DigestConfig) -> DigestSettings {
+    (config.max_timeout_ns, config.max_list_size, config.ack_timeout_ns)
+}
+
+fn config((max_timeout_ns, max_list_size, ack_timeout_ns): DigestSettings) -> DigestConfig {
+    DigestConfig { max_timeout_ns, max_list_size, ack_timeout_ns }
+}
+
+impl Belongings {
+    pub fn of(form: HeldForm, untold: &[DigestMessage]) -> Belongings {
+        let digest = |digest: DigestForm| BelongingDigest {
+            number: digest.number,
+            settings: settings(&digest.config),
+            messages: digest.messages,
+            waited_ns: u64::try_from(digest.waited.as_nanos()).unwrap_or(u64::MAX),
+        };
+        let waiting = |form: WaitingForm| form.digests.iter().map(|(id, config)| (*id, settings(config))).collect();
+        let leaves = |message: &DigestMessage| (message.digest.0, message.values.iter().map(number).collect());
+        Belongings {
+            lists: form.lists,
+            digests: form.digests.into_iter().map(digest).collect(),
+            waiting: form.waiting.map(waiting),
+            untold: untold.iter().map(leaves).collect(),
+        }
+    }
+
+    /// With the batches that wait for `COMMIT`.
+    pub fn form(self, batches: Vec<WriteBatch>) -> (HeldForm, Vec<DigestMessage>) {
+        let digest = |digest: BelongingDigest| DigestForm {
+            number: digest.number,
+            config: config(digest.settings),
+            messages: digest.messages,
+            waited: Duration::from_nanos(digest.waited_ns),
+        };
+        let waiting = |digests: Vec<(u32, DigestSettings)>| WaitingForm {
+            digests: digests.into_iter().map(|(id, settings)| (id, config(settings))).collect(),
+            batches: Arc::new(batches),
+        };
+        let leaves = |(digest, values): (u32, Vec<Number>)| DigestMessage {
+            digest: ExternId(digest),
+            values: values.into_iter().map(big).collect(),
+        };
+        let (digests, untold) = (self.digests.into_iter().map(digest), self.untold.into_iter().map(leaves));
+        let form = HeldForm { lists: self.lists, digests: digests.collect(), waiting: self.waiting.map(waiting) };
+        (form, untold.collect())
+    }
 }
 
 /// What is known when nothing is in flight any more.

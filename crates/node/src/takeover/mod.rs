@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 1 | holds writes; sends pipeline and tables; forwards on | makes code, loads; says that it is ready |
 //! | 2 | closes its store | opens its own; says so |
-//! | 3 | takes the ports from its workers, between two batches; sends what packets changed meanwhile, counters, the ports, the listening sockets | puts all in place; says that it is prepared |
+//! | 3 | takes the ports from its workers, between two batches; sends what packets changed meanwhile, counters, levels, what its server held, the ports, the listening sockets | puts all in place; says that it is prepared |
 //! | 4 | says "go": from here on it touches nothing | gives its workers the ports; confirms |
 //! | 5 | ends, with exit code 0; writes that waited are refused with `UNAVAILABLE` | serves |
 //!
@@ -18,7 +18,7 @@
 //! |---|---|
 //! | the messages, and the line that carries them with descriptors | `message.rs`, `line.rs` |
 //! | both sides | `give.rs`, `take.rs` |
-//! | what packets changed | `changes.rs` |
+//! | what packets changed | `changes.rs`; what nobody writes: [`crate::levels`] |
 
 mod changes;
 mod give;
@@ -33,7 +33,9 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// The versions of the protocol that this process speaks, best first.
-const PROTOCOLS: &[u32] = &[1];
+const PROTOCOLS: &[u32] = &[2, 1];
+/// Since this one, levels of meters, idle times, digests and what waits for `COMMIT` go over.
+const WITH_LEVELS: u32 = 2;
 
 /// No take-over; the process that ran goes on as before.
 #[derive(Debug, Error)]

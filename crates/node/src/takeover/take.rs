@@ -1,14 +1,15 @@
 //! The side of the new process.
 
 use super::line::Line;
-use super::message::{FromGiver, FromTaker, Hello, Last, Welcome};
+use super::message::{Belongings, FromGiver, FromTaker, Hello, Last, Welcome};
 use super::{PROTOCOLS, TakeoverError};
 use crate::device::{Current, Node, Parts, forwarding};
-use crate::store::{KeptConfig, Store};
-use crate::{reconcile, record};
+use crate::store::{KeptConfig, KeptDigest, Store};
+use crate::{levels, reconcile, record};
 use io::memif::{Options, PREFIX};
 use io::{Attached, HandOver, Port, take_over};
-use p4runtime::Forwarding;
+use p4runtime::server::DigestForm;
+use p4runtime::{DigestConfig, Forwarding};
 use packet::PortId;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -62,7 +63,8 @@ pub fn take(
     let stream = stream.map_err(|source| TakeoverError::Nobody { path: path.to_owned(), source })?;
     let mut line = Line::new(stream)?;
     greet(&mut line, parts.device_id)?;
-    let mut taking = Taking { line, ports: Vec::new(), listening: Vec::new(), missing: Vec::new() };
+    let (ports, listening, missing, waiting) = Default::default();
+    let mut taking = Taking { line, ports, listening, missing, waiting, held: None };
     match taking.all(parts, store, expected) {
         Ok(node) => {
             let Taking { line, listening, missing, .. } = taking;
@@ -112,6 +114,9 @@ struct Taking {
     ports: Vec<(usize, Attached)>,
     listening: Vec<(String, TcpListener)>,
     missing: Vec<u32>,
+    /// Batches that wait for `COMMIT`.
+    waiting: Vec<WriteBatch>,
+    held: Option<Belongings>,
 }
 
 impl Taking {
@@ -132,11 +137,15 @@ impl Taking {
         let last = self.take_ports(&node, workers, expected)?;
         node.set_before(last.counts.counts());
         node.inner().past = last.tallied;
+        self.take_up_held(&node)?;
         for packet in last.packets {
             let _ = node.plane.packet_out(&packet);
         }
         self.line.say(&FromTaker::Prepared)?;
         let (FromGiver::Go, _) = self.hear()? else { return Err(TakeoverError::Unexpected("no `go`".into())) };
+        if let Some(current) = &node.inner().current {
+            current.engine.hold_idle(false);
+        }
         let mut seats: Vec<Vec<Attached>> = (0..workers).map(|_| Vec::new()).collect();
         self.ports.drain(..).for_each(|(worker, attached)| seats[worker].push(attached));
         for (worker, ports) in seats.into_iter().enumerate() {
@@ -161,6 +170,8 @@ impl Taking {
             Some(config) => {
                 let refused = |refusal: p4runtime::Refusal| TakeoverError::Here(refusal.message);
                 let mut engine = node.load(&config.pipeline).map_err(refused)?;
+                // How old entries are comes at the end.
+                engine.hold_idle(true);
                 engine.load(std::iter::from_fn(|| self.batch().transpose()))?;
                 Some(Current { config, engine })
             }
@@ -211,6 +222,27 @@ impl Taking {
         Ok(())
     }
 
+    /// Lets the node's server, which does not serve yet, go on with what the other one's held.
+    fn take_up_held(&mut self, node: &Node) -> Result<(), TakeoverError> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        let (form, untold) = held.form(std::mem::take(&mut self.waiting));
+        let mut inner = node.inner();
+        inner.late = untold;
+        if let Some(store) = &mut inner.store {
+            // Another store than the giver's does not have them yet.
+            let kept = |digest: &DigestForm| {
+                let DigestConfig { max_timeout_ns, max_list_size, ack_timeout_ns } = digest.config;
+                (digest.number, max_timeout_ns, max_list_size, ack_timeout_ns)
+            };
+            let digests: Vec<KeptDigest> = form.digests.iter().map(kept).collect();
+            if store.digests().map_err(TakeoverError::here)? != digests {
+                store.keep_digests(&digests).map_err(TakeoverError::here)?;
+            }
+        }
+        let taken = node.service().held.take_up(form, inner.saved.clone());
+        taken.map_err(|refusal| TakeoverError::Here(refusal.message))
+    }
+
     /// Takes what packets have changed, and the ports, which nobody uses now.
     fn take_ports(&mut self, node: &Node, workers: usize, expected: &[(u32, String)]) -> Result<Last, TakeoverError> {
         self.missing = expected.iter().map(|(number, _)| *number).collect();
@@ -223,6 +255,15 @@ impl Taking {
                     let current = current.ok_or_else(|| TakeoverError::Unexpected("changes of no pipeline".into()))?;
                     current.engine.write(&batch).map_err(TakeoverError::here)?;
                 }
+                (FromGiver::Levels(some), _) => {
+                    if let Some(current) = &node.inner().current {
+                        levels::put(&current.engine, &some);
+                    }
+                }
+                (FromGiver::Waiting(bytes), _) => {
+                    self.waiting.push(record::decode(&bytes).map_err(TakeoverError::here)?);
+                }
+                (FromGiver::Held(held), _) => self.held = Some(held),
                 (FromGiver::Port { number, worker, name, description }, descriptors) => {
                     let wanted = expected.iter().any(|(other, device)| *other == number && is_device(&name, device));
                     let Some(description) = description.filter(|_| wanted) else { continue };

@@ -100,7 +100,10 @@ fn packets_that_pass_are_shown_with_what_became_of_them_and_why() {
                 // As it left, with both marks and the program's number.
                 assert_eq!(unhex(hex).expect("digits")[18..23], [0, 7, 0, 7, 1]);
                 let hits = hits(&traced);
-                assert!(hits.len() == 3 && hits[2].contains("forward") && hits[2].contains("0x1"), "{hits:?}");
+                assert!(
+                    hits.len() == 3 && hits[2].contains("forward") && hits[2].contains("00:00:00:00:00:01"),
+                    "{hits:?}"
+                );
             }
             (_, [Verdicted::Drop { reason, copy: None }]) => assert_eq!(reason, "program_drop"),
             other => panic!("{other:?}"),

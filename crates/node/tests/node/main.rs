@@ -2,6 +2,7 @@
 
 mod contents;
 mod explain;
+mod levels;
 mod observed;
 mod restart;
 mod store;

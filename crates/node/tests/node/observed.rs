@@ -156,6 +156,34 @@ fn entries_are_shown_by_name_with_their_counters() {
 }
 
 #[test]
+fn high_water_marks_begin_anew_when_cleared_and_those_of_metrics_do_not() {
+    let shown = shown();
+    let metrics = Metrics::new(&shown.node, Vec::new());
+    let write = |kind, destinations: std::ops::Range<u64>| {
+        let mut batch = WriteBatch::new();
+        for destination in destinations {
+            batch.push(Update::Entry(kind, entry(&*shown.node, "forward", destination, "out_of", &[1])));
+        }
+        let outcomes = p4runtime::Device::write(&*shown.node, &[batch]).expect("a pipeline runs");
+        outcomes.into_iter().for_each(|outcome| outcome.expect("a good batch"));
+    };
+    let seen = || {
+        let table = tables(&shown.socket).remove("forward").expect("the table");
+        let of_metrics = metric(&metrics.text(), "terrace_table_entries_high_water{table=\"Decide.forward\"}");
+        (table.entries, table.high_water, of_metrics)
+    };
+    // Number 1 is there from the beginning.
+    write(UpdateKind::Insert, 100..110);
+    write(UpdateKind::Delete, 100..108);
+    assert_eq!(seen(), (3, 11, 11.0));
+    assert!(matches!(ask(&shown.socket, &Request::Clear), Ok(Answer::Cleared)));
+    assert_eq!(seen(), (3, 3, 11.0));
+    write(UpdateKind::Insert, 100..102);
+    write(UpdateKind::Delete, 100..101);
+    assert_eq!(seen(), (4, 5, 11.0));
+}
+
+#[test]
 fn metrics_go_on_over_programs_and_what_is_shown_begins_anew_when_cleared() {
     let mut shown = shown();
     let followed = vec![Followed { counter: "by_port".into(), label: "port".into(), top: 4 }];

@@ -17,6 +17,11 @@ pub const CPU: u32 = 510;
 
 /// The device config of `marks.p4` with some macros.
 pub fn marks(defines: &[&str]) -> String {
+    program("marks.p4", defines)
+}
+
+/// The device config of one of the tests' programs, with some macros.
+pub fn program(name: &str, defines: &[&str]) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let options = p4::compile::Options {
         include_dirs: vec![root.join("../../programs/include")],
@@ -27,7 +32,7 @@ pub fn marks(defines: &[&str]) -> String {
             .collect(),
         ..Default::default()
     };
-    let file = root.join("tests/programs/marks.p4");
+    let file = root.join("tests/programs").join(name);
     let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, &file, &options);
     let errors: Vec<String> = compiled.diagnostics.iter().map(|d| d.render(&compiled.source_map, false)).collect();
     ir::text::print(&compiled.pipeline.unwrap_or_else(|| panic!("{}", errors.join("\n"))))

@@ -18,7 +18,7 @@ use tables::{UpdateKind, WriteBatch};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn until(what: &str, mut there: impl FnMut() -> bool) {
+pub fn until(what: &str, mut there: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !there() {
         assert!(Instant::now() < deadline, "{what}: in vain");
@@ -27,14 +27,14 @@ fn until(what: &str, mut there: impl FnMut() -> bool) {
 }
 
 /// A folder with sockets and a store.
-struct Place(tempfile::TempDir);
+pub struct Place(tempfile::TempDir);
 
 impl Place {
-    fn new() -> Place {
+    pub fn new() -> Place {
         Place(tempfile::tempdir().expect("a folder"))
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -42,11 +42,11 @@ impl Place {
         format!("memif:socket={},role={role}", self.path(&format!("{port}.sock")).display())
     }
 
-    fn port(&self, port: u32, role: &str) -> MemifPort {
+    pub fn port(&self, port: u32, role: &str) -> MemifPort {
         MemifPort::open(&self.device(port, role)).expect("it can be opened")
     }
 
-    fn parts(&self, ports: Vec<Attached>, store: Option<Store>) -> Parts {
+    pub fn parts(&self, ports: Vec<Attached>, store: Option<Store>) -> Parts {
         let settings = interp::Config { cpu_port: Some(CPU), ..interp::Config::default() };
         let seats = vec![Seat { core: None, ports }];
         Parts { device_id: 1, seats, idle: Idle::default(), settings, interpreted: false, store }
@@ -66,7 +66,7 @@ impl Place {
     }
 
     /// Lets it be taken over, and tells what happens.
-    fn serve(&self, node: &Arc<Node>) -> (std::thread::JoinHandle<()>, mpsc::Receiver<String>) {
+    pub fn serve(&self, node: &Arc<Node>) -> (std::thread::JoinHandle<()>, mpsc::Receiver<String>) {
         let giver = Giver::listen(&self.path("takeover")).expect("a socket");
         let (sender, said) = mpsc::channel();
         let node = Arc::downgrade(node);
@@ -77,19 +77,19 @@ impl Place {
         (std::thread::spawn(serve), said)
     }
 
-    fn take(&self) -> Result<takeover::Taken, takeover::TakeoverError> {
+    pub fn take(&self) -> Result<takeover::Taken, takeover::TakeoverError> {
         let expected = [(1, self.device(1, "server"))];
         let parts = self.parts(Vec::new(), None);
         takeover::take(&self.path("takeover"), parts, Some(&self.path("store")), &expected)
     }
 }
 
-fn write(node: &Node, batch: &WriteBatch) {
+pub fn write(node: &Node, batch: &WriteBatch) {
     let outcomes = node.write(std::slice::from_ref(batch)).expect("a pipeline runs");
     outcomes.into_iter().for_each(|outcome| outcome.expect("a good batch"));
 }
 
-fn connect(end: &mut MemifPort) {
+pub fn connect(end: &mut MemifPort) {
     until("the node is there", || end.trouble().is_none());
 }
 

@@ -2,6 +2,7 @@
 
 #[path = "../../examples/hostile/attacks.rs"]
 mod attacks;
+mod carried;
 mod daemon;
 mod explained;
 mod forward;

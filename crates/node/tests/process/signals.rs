@@ -11,27 +11,33 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The socket of a service manager.
-struct Manager(UnixDatagram);
+pub struct Manager(UnixDatagram);
 
 impl Manager {
     /// The next message that has one of these words, and is no watchdog's sign of life if it does not ask for one.
-    fn hears(&self, word: &str) -> String {
+    pub fn hears(&self, word: &str) -> String {
+        self.hears_up_to(word).pop().expect("it is the last")
+    }
+
+    /// The same, after all that came before.
+    pub fn hears_up_to(&self, word: &str) -> Vec<String> {
         let mut bytes = [0; 4096];
         let deadline = Instant::now() + Duration::from_secs(20);
-        let mut others = Vec::new();
+        let mut all = Vec::new();
         while Instant::now() < deadline {
             let Ok(length) = self.0.recv(&mut bytes) else { continue };
             let message = String::from_utf8_lossy(&bytes[..length]).into_owned();
-            if message.lines().any(|line| line.starts_with(word)) {
-                return message;
+            let found = message.lines().any(|line| line.starts_with(word));
+            all.push(message);
+            if found {
+                return all;
             }
-            others.push(message);
         }
-        panic!("{word} is not told, but {others:?}");
+        panic!("{word} is not told, but {all:?}");
     }
 }
 
-fn manager(folder: &Path) -> (Manager, String) {
+pub fn manager(folder: &Path) -> (Manager, String) {
     let path = folder.join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
     socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a time");

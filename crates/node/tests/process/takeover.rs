@@ -194,14 +194,14 @@ impl Controller {
 }
 
 /// A node with one port, which other processes are to take over.
-struct Bench {
-    folder: tempfile::TempDir,
+pub struct Bench {
+    pub folder: tempfile::TempDir,
     config: String,
-    daemon: Daemon,
+    pub daemon: Daemon,
 }
 
 impl Bench {
-    fn new(device: &str, more: &str) -> Bench {
+    pub fn new(device: &str, more: &str) -> Bench {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name).display().to_string();
         let device = device.replace("SOCKET", &path("port.sock"));
@@ -215,7 +215,7 @@ impl Bench {
     }
 
     /// Another process takes over; the one before ends well.
-    fn take_over(&mut self) {
+    pub fn take_over(&mut self) {
         let new = Daemon::run(&config_in(self.folder.path(), &self.config), &[], &["--takeover"]);
         let mut old = std::mem::replace(&mut self.daemon, new);
         let began = Instant::now();
