@@ -1,0 +1,195 @@
+//! Whether a target can be: what in a file contradicts what else, or what the model cannot reckon with.
+
+use super::{Blocks, Target};
+
+/// Two numbers that cannot both be right, or one that cannot be.
+pub(super) struct Contradiction {
+    /// Dotted key of the one to look at first.
+    pub key: &'static str,
+    /// What is wrong, with the numbers.
+    pub reason: String,
+    /// What to do.
+    pub mend: String,
+}
+
+fn wrong(key: &'static str, reason: String, mend: impl Into<String>) -> Option<Contradiction> {
+    Some(Contradiction { key, reason, mend: mend.into() })
+}
+
+/// The first contradiction in a target.
+pub(super) fn contradiction(target: &Target) -> Option<Contradiction> {
+    let checks = [of_numbers, of_blocks, of_map_ram, of_rows, of_words, of_hash, of_containers, of_the_rest];
+    checks.into_iter().find_map(|check| check(target))
+}
+
+/// Counts that are at least one, and small enough for a chip. The limits bound what a hostile file makes the model do.
+fn of_numbers(target: &Target) -> Option<Contradiction> {
+    let f = &target.formats;
+    let numbers: [(&'static str, u64, u64); 16] = [
+        ("stages", target.stages.into(), 256),
+        ("pipes", target.pipes.into(), 64),
+        ("ports", target.ports.into(), 4096),
+        ("port_gbps", target.port_gbps.into(), 100_000),
+        ("clock_hz", target.clock_hz, 1_000_000_000_000),
+        ("per_stage.sram", target.per_stage.sram.into(), 4096),
+        ("per_stage.tables", target.per_stage.tables.into(), 4096),
+        ("tcam.rows", target.tcam.rows.into(), 4096),
+        ("tcam.columns", target.tcam.columns.into(), 4096),
+        ("tcam.depth", target.tcam.depth.into(), 1 << 20),
+        ("tcam.width", target.tcam.width.into(), 4096),
+        ("formats.max_pack", f.max_pack.into(), 64),
+        ("formats.max_per_word", f.max_per_word.into(), 64),
+        ("formats.max_ranked_blocks", f.max_ranked_blocks.into(), 4096),
+        ("formats.state_rows", f.state_rows.into(), 4096),
+        ("formats.max_words", f.max_words.into(), target.sram.rows.into()),
+    ];
+    numbers.into_iter().find(|(_, n, most)| *n == 0 || n > most).and_then(|(key, n, most)| {
+        wrong(key, format!("{key} is {n}, but can be 1 to {most}"), format!("write the chip's number, at most {most}"))
+    })
+}
+
+/// Totals of a stage are rows times columns.
+fn of_blocks(target: &Target) -> Option<Contradiction> {
+    let all: [(&'static str, &str, u32, &Blocks); 3] = [
+        ("per_stage.sram", "sram", target.per_stage.sram, &target.sram),
+        ("per_stage.tcam", "tcam", target.per_stage.tcam, &target.tcam),
+        ("per_stage.map_ram", "map_ram", target.per_stage.map_ram, &target.map_ram),
+    ];
+    all.into_iter().find_map(|(key, name, total, b)| {
+        let product = u64::from(b.rows) * u64::from(b.columns);
+        if product == u64::from(b.per_stage) && total == b.per_stage {
+            return None;
+        }
+        let reason = format!(
+            "a stage has {total} {name} blocks, but [{name}] says {}, in {} rows of {}, which are {product}",
+            b.per_stage, b.rows, b.columns
+        );
+        wrong(
+            key,
+            reason,
+            format!("make per_stage.{name}, {name}.per_stage and {name}.rows x {name}.columns one number"),
+        )
+    })
+}
+
+/// A map RAM stands beside an SRAM block, word for word.
+fn of_map_ram(target: &Target) -> Option<Contradiction> {
+    let (s, m) = (&target.sram, &target.map_ram);
+    if m.rows != s.rows || m.columns > s.columns || m.depth != s.depth {
+        let reason = format!(
+            "map RAMs ({} rows of {}, {} deep) do not stand beside SRAM blocks ({} rows of {}, {} deep)",
+            m.rows, m.columns, m.depth, s.rows, s.columns, s.depth
+        );
+        return wrong("map_ram.rows", reason, "give map_ram the rows and depth of sram, and no more columns");
+    }
+    None
+}
+
+/// What lies along rows of blocks.
+fn of_rows(target: &Target) -> Option<Contradiction> {
+    let most = target.formats.max_ranked_blocks;
+    let half = target.sram.columns / 2;
+    if most > half {
+        let reason = format!("a partition's {most} blocks lie in half a row of SRAM, which has {half}");
+        return wrong("formats.max_ranked_blocks", reason, format!("write {half} or less"));
+    }
+    None
+}
+
+/// What fits into a word.
+fn of_words(target: &Target) -> Option<Contradiction> {
+    let (f, width) = (&target.formats, target.sram.width);
+    if !width.is_multiple_of(8) || !(32..=128).contains(&width) {
+        let reason = format!("a word of SRAM has {width} bits; packing is reckoned for 32 to 128, whole bytes");
+        return wrong("sram.width", reason, "count two neighbouring blocks as one, or half a block as one");
+    }
+    if f.overhead_bits > width || f.overhead_bits == 0 {
+        let reason = format!("{} bits of overhead do not fit into a word of {width}", f.overhead_bits);
+        return wrong("formats.overhead_bits", reason, format!("write 1 to {width}"));
+    }
+    if f.immediate_bits > f.overhead_bits {
+        let reason =
+            format!("{} bits of action data are part of an overhead of {} bits", f.immediate_bits, f.overhead_bits);
+        return wrong("formats.immediate_bits", reason, format!("write {} or less", f.overhead_bits));
+    }
+    if f.version_bits > 4 {
+        let reason = format!("{} version bits do not fit into a nibble, as which they are packed", f.version_bits);
+        return wrong("formats.version_bits", reason, "write 4 or less");
+    }
+    None
+}
+
+/// A hash chooses a word in each of the independent ways, and blocks among them.
+fn of_hash(target: &Target) -> Option<Contradiction> {
+    let (f, depth) = (&target.formats, target.sram.depth);
+    if !depth.is_power_of_two() || depth > 1 << 20 {
+        return wrong(
+            "sram.depth",
+            format!("{depth} words cannot be chosen by bits of a hash"),
+            "write a power of two up to 1048576",
+        );
+    }
+    if !f.min_ways.is_power_of_two() || f.min_ways > 16 {
+        let reason = format!("{} independent ways", f.min_ways);
+        return wrong("formats.min_ways", reason, "write 1, 2, 4, 8 or 16");
+    }
+    let sum = u64::from(f.min_ways) * u64::from(depth.ilog2()) + u64::from(f.select_bits);
+    if sum != u64::from(f.hash_bits) {
+        let reason = format!(
+            "a hash has {} bits, but {} ways choose among {depth} words ({} bits each) and {} bits select blocks: {sum}",
+            f.hash_bits,
+            f.min_ways,
+            depth.ilog2(),
+            f.select_bits
+        );
+        return wrong(
+            "formats.hash_bits",
+            reason,
+            format!("write {sum}, or change min_ways, select_bits or sram.depth"),
+        );
+    }
+    if !target.per_stage.hash_bits.is_multiple_of(f.hash_bits) {
+        let reason = format!(
+            "{} bits of hash in a stage are no whole number of hashes of {}",
+            target.per_stage.hash_bits, f.hash_bits
+        );
+        return wrong("per_stage.hash_bits", reason, format!("write a multiple of {}", f.hash_bits));
+    }
+    None
+}
+
+fn of_containers(target: &Target) -> Option<Contradiction> {
+    if !target.phv.iter().any(|c| !c.carry_only && c.count > 0) {
+        let reason = "no container that actions can write".to_owned();
+        return wrong("phv", reason, "add [[phv]] with bits and count, without carry_only");
+    }
+    let bad =
+        target.phv.iter().find(|c| ![8, 16, 32].contains(&c.bits) || c.group == 0 || !c.count.is_multiple_of(c.group));
+    bad.and_then(|c| {
+        let reason = format!("{} containers of {} bits in groups of {}", c.count, c.bits, c.group);
+        wrong("phv", reason, "write bits 8, 16 or 32, and a count that is a multiple of group")
+    })
+}
+
+fn of_the_rest(target: &Target) -> Option<Contradiction> {
+    if let Some(d) = &target.dram
+        && (d.bytes == 0 || !(1..=100).contains(&d.cache_percent) || d.lookups_per_second == 0)
+    {
+        let reason = "memory behind the chip without bytes, lookups, or a cache of 1 to 100 % of a stage".to_owned();
+        return wrong("dram", reason, "write its numbers, or leave [dram] out");
+    }
+    let given = [("power_w", target.power_w), ("price", target.price)];
+    if let Some((key, _)) = given.into_iter().find(|(_, v)| v.is_some_and(|v| !v.is_finite() || v < 0.0)) {
+        return wrong(key, format!("{key} is negative or no number"), "write what it is, or leave it out");
+    }
+    let p = &target.parser;
+    if p.rows == 0
+        || p.match_bits == 0
+        || p.extract_bytes == 0
+        || p.ingress_depth_bytes == 0
+        || p.egress_depth_bytes == 0
+    {
+        return wrong("parser", "a parser with a 0 parses nothing".to_owned(), "write the parser's numbers");
+    }
+    target.name.is_empty().then(|| wrong("name", "no name".to_owned(), "name the target")).flatten()
+}
