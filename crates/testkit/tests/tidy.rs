@@ -15,9 +15,11 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("io", &["packet"]),
     ("p4runtime", &["ir", "tables"]),
     ("node", &["ir", "packet", "tables", "interp", "jit", "io", "p4runtime"]),
+    ("asic", &["ir", "packet", "tables", "interp"]),
+    ("offload", &["ir", "tables", "asic"]),
     ("region", &["ir", "tables"]),
-    ("terrace", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "node", "region"]),
-    ("testkit", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "region", "terrace"]),
+    ("terrace", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "node", "region", "asic", "offload"]),
+    ("testkit", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "region", "terrace", "asic", "offload"]),
     ("bench", &["ir", "packet", "tables", "interp", "jit", "io"]),
     ("xtask", &["ir", "p4", "packet", "tables", "interp", "terrace"]),
 ];
