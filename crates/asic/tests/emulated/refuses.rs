@@ -1,0 +1,308 @@
+//! What the chip refuses, and what it says then; and what it carries from pass to pass, to the bit.
+
+use asic::emulate::{Placed, PlacedError, PlacedPart, PlacedTable, Split, Spread, Switch, SwitchError, Violation};
+use interp::Config;
+use ir::{ActionCall, KeyMatch, Pipeline, TableId};
+use num_bigint::BigUint;
+use packet::{DropReason, EngineReason, Verdict};
+use std::sync::Arc;
+use tables::{ActionSpec, TableEntry, WriteBatch};
+use testkit::differ::compile::compile;
+
+/// Two tables: what the first one's action writes is the second one's key, or its condition, or neither.
+fn pipeline(second: &str) -> Arc<Pipeline> {
+    pipeline_with("", second)
+}
+
+fn pipeline_with(properties: &str, second: &str) -> Arc<Pipeline> {
+    let text = format!(
+        "#include <core.p4>\n#include <v1model.p4>\n\
+         header h_t {{ bit<16> a; bit<16> b; bit<32> c; }}\n\
+         struct headers {{ h_t h; }}\n\
+         struct meta_t {{ bit<16> x; bit<12> y; }}\n\
+         parser P(packet_in p, out headers hdr, inout meta_t m, inout standard_metadata_t s) {{\n\
+           state start {{ p.extract(hdr.h); transition accept; }}\n\
+         }}\n\
+         control V(inout headers hdr, inout meta_t m) {{ apply {{}} }}\n\
+         control I(inout headers hdr, inout meta_t m, inout standard_metadata_t s) {{\n\
+           action set(bit<16> v) {{ m.x = v; }}\n\
+           action port(bit<9> v) {{ s.egress_spec = v; }}\n\
+           table first {{ key = {{ hdr.h.a: exact; }} actions = {{ set; NoAction; }} {properties} default_action = NoAction(); }}\n\
+           table by_x {{ key = {{ m.x: exact; }} actions = {{ port; NoAction; }} default_action = NoAction(); }}\n\
+           table by_b {{ key = {{ hdr.h.b: exact; }} actions = {{ port; NoAction; }} default_action = NoAction(); }}\n\
+           table masked {{ key = {{ hdr.h.b: ternary; }} actions = {{ port; NoAction; }} default_action = NoAction(); }}\n\
+           apply {{ m.y = 12w5; {second} }}\n\
+         }}\n\
+         control E(inout headers hdr, inout meta_t m, inout standard_metadata_t s) {{ apply {{ hdr.h.b = (bit<16>)m.y + m.x; }} }}\n\
+         control C(inout headers hdr, inout meta_t m) {{ apply {{}} }}\n\
+         control D(packet_out p, in headers hdr) {{ apply {{ p.emit(hdr.h); }} }}\n\
+         V1Switch(P(), V(), I(), E(), C(), D()) main;\n"
+    );
+    Arc::new(compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}")))
+}
+
+fn table(pipeline: &Pipeline, name: &str) -> TableId {
+    tables::find_table(pipeline, name).expect("a table of that name")
+}
+
+/// Tables by name in parts of pass, stage and capacity.
+/// A table by its name, and its parts: pass, stage, capacity.
+type At<'a> = (&'a str, &'a [(u32, u32, u64)]);
+
+fn placed(pipeline: &Pipeline, folds: u32, tables: &[At<'_>]) -> Placed {
+    let part =
+        |(pass, stage, capacity): &(u32, u32, u64)| PlacedPart { pass: *pass, stage: *stage, capacity: *capacity };
+    let one = |(name, parts): &At<'_>| {
+        (table(pipeline, name), PlacedTable { parts: parts.iter().map(part).collect(), split: None })
+    };
+    Placed { stages: 12, passes: Placed::passes(folds), tables: tables.iter().map(one).collect() }
+}
+
+fn action(pipeline: &Pipeline, name: &str, args: &[u64]) -> ActionSpec {
+    let mut all = pipeline.actions.iter();
+    let (action, _) = all.find(|(_, action)| action.preamble.name.ends_with(name)).expect("an action of that name");
+    ActionSpec::Call(ActionCall { action, args: args.iter().map(|arg| BigUint::from(*arg)).collect() })
+}
+
+fn exact(pipeline: &Pipeline, name: &str, key: u64, spec: ActionSpec) -> TableEntry {
+    TableEntry::new(table(pipeline, name), vec![KeyMatch::Exact(BigUint::from(key))], spec)
+}
+
+fn ternary(pipeline: &Pipeline, value: u64, mask: u64, priority: i32, port: u64) -> TableEntry {
+    let key = KeyMatch::Ternary { value: BigUint::from(value), mask: BigUint::from(mask) };
+    TableEntry::new(table(pipeline, "masked"), vec![key], action(pipeline, "port", &[port])).with_priority(priority)
+}
+
+fn insert(switch: &mut Switch, entries: impl IntoIterator<Item = TableEntry>) -> Result<(), String> {
+    let mut batch = WriteBatch::new();
+    entries.into_iter().for_each(|entry| {
+        batch.insert(entry);
+    });
+    switch.write(&batch).map_err(|error| error.to_string())
+}
+
+fn packet(a: u16, b: u16) -> Vec<u8> {
+    [&a.to_be_bytes()[..], &b.to_be_bytes(), &[1, 2, 3, 4], b"payload"].concat()
+}
+
+fn switch(pipeline: &Arc<Pipeline>, placed: Placed) -> Switch {
+    Switch::new(pipeline.clone(), placed, Config::default()).expect("the chip takes it")
+}
+
+fn verdict(switch: &mut Switch, a: u16, b: u16) -> Verdict {
+    switch.run(&packet(a, b), 1, 0)[0].verdict
+}
+
+const FAULT: Verdict = Verdict::Drop(DropReason::Engine(EngineReason::EngineFault));
+
+/// The only violation that there is, in words.
+fn violation(switch: &Switch) -> (Violation, String) {
+    let mut all = switch.violations();
+    let (violation, packets) = all.next().expect("a violation");
+    assert_eq!((packets, all.next()), (1, None));
+    (*violation, violation.describe(switch.pipeline()))
+}
+
+/// A table whose key is made in its own stage: the packet is dropped, and the report names stage and mend. One stage later all is well.
+#[test]
+fn a_key_must_be_made_in_an_earlier_stage() {
+    let pipeline = pipeline("first.apply(); by_x.apply();");
+    let entries =
+        |p: &Pipeline| [exact(p, "first", 1, action(p, "set", &[7])), exact(p, "by_x", 7, action(p, "port", &[3]))];
+    for (stage, good) in [(4, false), (3, false), (5, true)] {
+        let mut switch =
+            switch(&pipeline, placed(&pipeline, 1, &[("first", &[(0, 4, 9)]), ("by_x", &[(0, stage, 9)])]));
+        insert(&mut switch, entries(&pipeline)).expect("entries are taken");
+        let found = verdict(&mut switch, 1, 0);
+        if good {
+            assert!(matches!(found, Verdict::Forward { port } if port.0 == 3), "{found:?}");
+            assert_eq!(switch.violations().count(), 0);
+            continue;
+        }
+        assert_eq!(found, FAULT);
+        let (violation, text) = violation(&switch);
+        assert!(matches!(violation, Violation::Key { made: 4, .. }), "{violation:?}");
+        assert_eq!(
+            text,
+            format!(
+                "table I.by_x is in pass 0, stage {stage}, but its key is made by an action in stage 4: place it in stage 5 or later"
+            )
+        );
+    }
+}
+
+/// What an action has written decides in a later stage only; a hit decides at once.
+#[test]
+fn a_condition_must_be_made_in_an_earlier_stage() {
+    for (code, stages) in [
+        ("first.apply(); if (m.x == 7) { by_b.apply(); }", [(4, false), (5, true)]),
+        ("if (first.apply().hit) { by_b.apply(); }", [(3, false), (4, true)]),
+        ("switch (first.apply().action_run) { set: { by_b.apply(); } default: { } }", [(3, false), (4, true)]),
+    ] {
+        let pipeline = pipeline(code);
+        for (stage, good) in stages {
+            let mut switch =
+                switch(&pipeline, placed(&pipeline, 1, &[("first", &[(0, 4, 9)]), ("by_b", &[(0, stage, 9)])]));
+            let entries = [
+                exact(&pipeline, "first", 1, action(&pipeline, "set", &[7])),
+                exact(&pipeline, "by_b", 2, action(&pipeline, "port", &[3])),
+            ];
+            insert(&mut switch, entries).expect("entries are taken");
+            let found = verdict(&mut switch, 1, 2);
+            assert_eq!(matches!(found, Verdict::Forward { port } if port.0 == 3), good, "{code} {stage}: {found:?}");
+            if !good {
+                assert!(
+                    matches!(violation(&switch).0, Violation::Condition { need, .. } if need == stage + 1),
+                    "{code}"
+                );
+            }
+        }
+    }
+}
+
+/// Tables that have nothing to do with each other may be in any stages and passes; a table that needs another one may not be in a pass before it, and
+/// none is met twice in a pass.
+#[test]
+fn passes_have_an_order() {
+    let pipeline = pipeline("first.apply(); by_b.apply();");
+    let entries =
+        |p: &Pipeline| [exact(p, "first", 1, action(p, "set", &[7])), exact(p, "by_b", 2, action(p, "port", &[3]))];
+    for (first, second) in [((0, 4), (0, 1)), ((2, 4), (0, 1)), ((1, 4), (2, 0)), ((2, 4), (1, 7))] {
+        let parts = [("first", &[(first.0, first.1, 9)][..]), ("by_b", &[(second.0, second.1, 9)])];
+        let mut any = switch(&pipeline, placed(&pipeline, 2, &parts));
+        insert(&mut any, entries(&pipeline)).expect("entries are taken");
+        let out = any.run(&packet(1, 2), 1, 0);
+        assert!(matches!(out[0].verdict, Verdict::Forward { port } if port.0 == 3), "{first:?} {second:?}: {out:?}");
+        assert_eq!(out[0].bytes[..4], [0, 1, 0, 12], "{first:?} {second:?}");
+        assert_eq!(any.violations().count(), 0);
+    }
+    let needs = self::pipeline("first.apply(); by_x.apply();");
+    let early = placed(&needs, 2, &[("first", &[(1, 4, 9)]), ("by_x", &[(0, 9, 9)])]);
+    let error =
+        Switch::new(needs.clone(), early, Config::default()).err().expect("the key is not there yet").to_string();
+    assert_eq!(
+        error,
+        "table I.by_x is placed in pass 0, but what it needs (its key) is there from pass 1 on only: place it later"
+    );
+    let twice = self::pipeline("first.apply(); first.apply();");
+    let mut twice = switch(&twice, placed(&twice, 1, &[("first", &[(0, 4, 9)])]));
+    assert_eq!(verdict(&mut twice, 1, 2), FAULT);
+    assert!(matches!(violation(&twice).0, Violation::Twice { pass: 0, .. }));
+}
+
+/// As many entries as the parts hold, and not one more; nothing of a batch that does not fit is taken.
+#[test]
+fn an_entry_that_does_not_fit_is_refused() {
+    let pipeline = pipeline("first.apply();");
+    let mut switch = switch(&pipeline, placed(&pipeline, 1, &[("first", &[(0, 1, 2), (0, 2, 1)])]));
+    let entry = |key| exact(&pipeline, "first", key, action(&pipeline, "set", &[key]));
+    insert(&mut switch, [entry(1), entry(2)]).expect("two fit");
+    let error = insert(&mut switch, [entry(3), entry(4)]).expect_err("four do not");
+    assert_eq!(
+        error,
+        "update 1: table I.first: the chip has room for 3 entries (2 in pass 0, stage 1, 1 in pass 0, stage 2); \
+         delete some, or plan for more of them"
+    );
+    assert_eq!(switch.fill(table(&pipeline, "first")), [(2, 2), (0, 1)]);
+    insert(&mut switch, [entry(3)]).expect("three do");
+    assert_eq!(switch.fill(table(&pipeline, "first")), [(2, 2), (1, 1)]);
+    let mut swap = WriteBatch::new();
+    swap.insert(entry(4));
+    swap.delete(entry(1));
+    switch.write(&swap).expect("in the end there are three");
+    assert_eq!(switch.state().entry_count(table(&pipeline, "first")), 3);
+    for (key, hit) in [(1, false), (2, true), (3, true), (4, true)] {
+        let before = switch.applied(table(&pipeline, "first"))[0].1[1].packets;
+        verdict(&mut switch, key, 0);
+        assert_eq!(switch.applied(table(&pipeline, "first"))[0].1[1].packets - before, u64::from(hit), "{key}");
+    }
+}
+
+/// Stronger entries are in earlier parts: those that are there move.
+#[test]
+fn stronger_entries_come_first() {
+    let pipeline = pipeline("masked.apply();");
+    let mut switch = switch(&pipeline, placed(&pipeline, 1, &[("masked", &[(0, 1, 1), (0, 2, 1), (0, 3, 1)])]));
+    let masked = table(&pipeline, "masked");
+    insert(&mut switch, [ternary(&pipeline, 0, 0, 1, 1)]).expect("there is room");
+    insert(&mut switch, [ternary(&pipeline, 0, 1, 2, 2)]).expect("there is room");
+    insert(&mut switch, [ternary(&pipeline, 0, 3, 3, 3)]).expect("there is room");
+    assert_eq!((switch.fill(masked), switch.moves(masked)), (vec![(1, 1); 3], 3));
+    for (b, port) in [(4, 3), (2, 2), (1, 1)] {
+        assert!(matches!(verdict(&mut switch, 0, b), Verdict::Forward { port: found } if found.0 == port), "{b}");
+    }
+    assert!(insert(&mut switch, [ternary(&pipeline, 7, 7, 9, 4)]).is_err());
+}
+
+/// The program's own entries need room, too.
+#[test]
+fn the_programs_entries_must_fit() {
+    let pipeline = pipeline_with("const entries = { 1: set(1); 2: set(2); }", "first.apply();");
+    let small = placed(&pipeline, 1, &[("first", &[(0, 1, 1)])]);
+    let error = Switch::new(pipeline.clone(), small, Config::default()).err().expect("no room");
+    assert!(matches!(error, SwitchError::Entries(_)), "{error}");
+    let large = placed(&pipeline, 1, &[("first", &[(0, 1, 2)])]);
+    assert_eq!(switch(&pipeline, large).fill(table(&pipeline, "first")), [(2, 2)]);
+}
+
+/// From ingress to egress goes what egress needs, and no bit more: the validity of the header that follows as it is, and the 28 bits of metadata, in
+/// whole bytes. Where the packet goes is the traffic manager's.
+#[test]
+fn the_bridge_has_what_is_needed() {
+    let pipeline = pipeline("first.apply();");
+    let mut one = switch(&pipeline, placed(&pipeline, 1, &[("first", &[(0, 1, 9)])]));
+    let out = one.run(&packet(1, 2), 1, 0);
+    assert_eq!(out[0].bytes, [&[0, 1, 0, 5, 1, 2, 3, 4], &b"payload"[..]].concat());
+    let crossings = &one.counts().crossings;
+    assert_eq!((crossings.len(), crossings[0].packets, crossings[0].bits), (1, 1, 1 + 28 + 3));
+    assert_eq!(one.counts().passes[1].bytes, 4 + 15);
+    // Three crossings more when two pipes are behind each other.
+    let mut two = switch(&pipeline, placed(&pipeline, 2, &[("first", &[(2, 1, 9)])]));
+    assert_eq!(two.run(&packet(1, 2), 1, 0)[0].bytes, out[0].bytes);
+    assert_eq!(two.counts().crossings.iter().map(|crossing| crossing.packets).collect::<Vec<_>>(), [1, 1, 1]);
+}
+
+/// Entries of a split table are in the pipe that their packets go through, and each pipe has its own room.
+#[test]
+fn parallel_pipes_hold_their_own_entries() {
+    let pipeline = pipeline("first.apply(); by_b.apply();");
+    let mut split = placed(&pipeline, 1, &[("first", &[(0, 1, 2)]), ("by_b", &[(0, 2, 8)])]);
+    let by_key = |by| Some(Split { key: 0, by, pipes: 2 });
+    split.tables.entry(table(&pipeline, "first")).or_default().split = by_key(Spread::Bit(0));
+    let mut one = switch(&pipeline, split.clone());
+    let entry = |key| exact(&pipeline, "first", key, action(&pipeline, "set", &[key]));
+    insert(&mut one, [entry(1), entry(2), entry(3), entry(4)]).expect("two in each pipe");
+    assert_eq!(one.fill(table(&pipeline, "first")), [(4, 4)]);
+    let error = insert(&mut one, [entry(6)]).expect_err("the pipe of even keys is full");
+    assert!(error.contains("room for 2 entries"), "{error}");
+    verdict(&mut one, 3, 0);
+    assert_eq!(one.applied(table(&pipeline, "first"))[0].1[1].packets, 1);
+    split.tables.entry(table(&pipeline, "by_b")).or_default().split = by_key(Spread::Parity);
+    let mut two = switch(&pipeline, split);
+    assert!(matches!(verdict(&mut two, 3, 1), Verdict::Forward { .. }));
+    assert_eq!(verdict(&mut two, 3, 3), FAULT);
+    assert!(matches!(violation(&two).0, Violation::Pipe { pass: 0, pipe: 0, packet: 1, .. }));
+}
+
+/// A placement that is none says what is wrong.
+#[test]
+fn a_placement_that_is_none_is_refused() {
+    let pipeline = pipeline("first.apply(); by_b.apply();");
+    let good: [At<'_>; 2] = [("first", &[(0, 1, 9)]), ("by_b", &[(0, 2, 9)])];
+    assert_eq!(placed(&pipeline, 1, &good).check(&pipeline), Ok(()));
+    let wrong = |parts: &[(u32, u32, u64)]| placed(&pipeline, 1, &[good[0], ("by_b", parts)]).check(&pipeline);
+    assert!(matches!(wrong(&[]), Err(PlacedError::NoPlace { table }) if table == "I.by_b"));
+    for (parts, why) in [
+        (&[(2, 0, 1)][..], "is in a pass that there is not"),
+        (&[(0, 12, 1)], "is beyond the last stage"),
+        (&[(0, 3, 1), (0, 3, 1)], "comes after one that a packet meets later"),
+    ] {
+        assert!(matches!(wrong(parts), Err(PlacedError::Part { what, .. }) if what == why), "{why}");
+    }
+    let passes = Placed { passes: Vec::new(), ..placed(&pipeline, 1, &good) };
+    assert_eq!(passes.check(&pipeline), Err(PlacedError::Passes));
+    let mut split = placed(&pipeline, 1, &good);
+    split.tables.entry(table(&pipeline, "first")).or_default().split =
+        Some(Split { key: 1, by: Spread::Hash, pipes: 2 });
+    assert!(matches!(split.check(&pipeline), Err(PlacedError::Split { key: 1, keys: 1, .. })));
+}
