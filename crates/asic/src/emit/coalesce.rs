@@ -1,0 +1,269 @@
+//! Copies that nobody needs: a local that is another variable's copy while that one rests becomes that one.
+//!
+//! Lowering copies arguments in and out where a callee could see the difference. Once all is inlined it often can't: `meta` is copied,
+//! changed and copied back field by field. A chip pays for each copy with containers and stages, and a reader with patience. Two variables
+//! become one if neither is written, other than by a copy of the other, while the other's value is still wanted (Chaitin's rule for
+//! coalescing). Header fields are left alone: reads and writes of them depend on validity.
+
+use ir::passes::run_passes;
+use ir::*;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Bodies with more blocks times variables than this are left as they are.
+const MAX_WORK: usize = 1 << 24;
+
+/// The pipeline without such copies.
+pub(super) fn coalesce(p: &Pipeline) -> Pipeline {
+    let mut new = p.clone();
+    let mut changed = false;
+    for n in 0..new.controls.len() {
+        let id = ControlId(u32::try_from(n).unwrap_or(u32::MAX));
+        // Each merge changes what is alive, so each is decided on what the last one left.
+        for _ in 0..256 {
+            let Some((local, other)) = candidate(&new, id) else { break };
+            replace(&mut new.controls[id].body, local, other);
+            changed = true;
+        }
+        if changed {
+            let plain =
+                new.vars.iter().filter(|(_, v)| matches!(v.kind, VarKind::Local | VarKind::Meta)).map(|(v, _)| v);
+            let plain: HashSet<VarId> = plain.collect();
+            drop_same_stores(&mut new.controls[id].body, &plain);
+        }
+    }
+    // A pass that breaks the pipeline is a bug, and the text of the program as it was is right.
+    if changed && run_passes(&mut new, |_, _, _| {}).is_ok() { new } else { p.clone() }
+}
+
+/// Where each variable is alive.
+struct Live {
+    at_end: HashMap<Block, HashSet<VarId>>,
+}
+
+/// A local that may become another variable.
+fn candidate(p: &Pipeline, id: ControlId) -> Option<(VarId, VarId)> {
+    let body = &p.controls[id].body;
+    let vars: BTreeSet<VarId> = copies(p, body).into_iter().flat_map(|(a, b)| [a, b]).collect();
+    if vars.is_empty() || vars.len().saturating_mul(body.blocks.len()) > MAX_WORK {
+        return None;
+    }
+    let live = liveness(p, body, &vars);
+    let pairs: BTreeSet<(VarId, VarId)> = copies(p, body).into_iter().collect();
+    let elsewhere = |var: VarId| {
+        let others = p.controls.iter().filter(|(c, _)| *c != id);
+        others.into_iter().any(|(_, c)| super::mentions::Mentions::of(p, &c.body).vars.contains(&var))
+    };
+    let pairs = pairs.into_iter().filter(|(local, _)| !elsewhere(*local));
+    pairs
+        .into_iter()
+        .find(|(local, other)| p.vars[*local].ty == p.vars[*other].ty && !interfere(body, &live, *local, *other))
+}
+
+/// Copies of one variable to another, the one that would go first.
+fn copies(p: &Pipeline, body: &Body) -> Vec<(VarId, VarId)> {
+    let is_local = |v: VarId| p.vars[v].kind == VarKind::Local && p.tables.values().all(|t| t.meter_result != Some(v));
+    let plain = |v: VarId| matches!(p.vars[v].kind, VarKind::Local | VarKind::Meta);
+    let mut found = Vec::new();
+    for data in body.blocks.values() {
+        let mut held: HashMap<Value, VarId> = HashMap::new();
+        for inst in &data.insts {
+            match &inst.inst {
+                Inst::Load(var) => {
+                    held.insert(inst.results[0], *var);
+                }
+                Inst::Store(to, value) => {
+                    if let Some(from) = held.get(value).copied()
+                        && from != *to
+                        && plain(from)
+                        && plain(*to)
+                    {
+                        match (is_local(from), is_local(*to)) {
+                            (true, false) => found.push((from, *to)),
+                            (_, true) => found.push((*to, from)),
+                            _ => {}
+                        }
+                    }
+                    held.retain(|_, var| var != to);
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+fn named(inst: &Inst) -> Vec<VarId> {
+    match inst {
+        Inst::Extern { args, .. } => args
+            .iter()
+            .flat_map(|arg| match arg {
+                Arg::Vars(vars) => vars.clone(),
+                _ => Vec::new(),
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Liveness backwards: what all blocks share is alive where a body ends.
+fn liveness(p: &Pipeline, body: &Body, vars: &BTreeSet<VarId>) -> Live {
+    let shared: HashSet<VarId> = vars.iter().copied().filter(|v| p.vars[*v].kind != VarKind::Local).collect();
+    let mut at_start: HashMap<Block, HashSet<VarId>> = HashMap::new();
+    let mut at_end: HashMap<Block, HashSet<VarId>> = HashMap::new();
+    let order = Cfg::new(body).reverse_postorder().to_vec();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for block in order.iter().rev() {
+            let data = &body.blocks[*block];
+            let Some(term) = &data.term else { continue };
+            let next = term.term.successors();
+            let mut alive: HashSet<VarId> = if next.is_empty() { shared.clone() } else { HashSet::new() };
+            for succ in next {
+                alive.extend(at_start.get(&succ).into_iter().flatten());
+            }
+            at_end.insert(*block, alive.clone());
+            for inst in data.insts.iter().rev() {
+                step(&inst.inst, vars, &mut alive);
+            }
+            if at_start.get(block) != Some(&alive) {
+                at_start.insert(*block, alive);
+                changed = true;
+            }
+        }
+    }
+    Live { at_end }
+}
+
+fn step(inst: &Inst, vars: &BTreeSet<VarId>, alive: &mut HashSet<VarId>) {
+    match inst {
+        Inst::Store(var, _) => {
+            alive.remove(var);
+        }
+        Inst::Load(var) if vars.contains(var) => {
+            alive.insert(*var);
+        }
+        other => alive.extend(named(other).into_iter().filter(|v| vars.contains(v))),
+    }
+}
+
+/// Whether one is written while the other's value is wanted, and not by a copy of it.
+fn interfere(body: &Body, live: &Live, a: VarId, b: VarId) -> bool {
+    let both = BTreeSet::from([a, b]);
+    for (block, data) in body.blocks.iter() {
+        let Some(end) = live.at_end.get(&block) else { continue };
+        // A value that is surely what a variable holds.
+        let mut held: HashMap<Value, VarId> = HashMap::new();
+        let mut copy: HashSet<usize> = HashSet::new();
+        for (n, inst) in data.insts.iter().enumerate() {
+            match &inst.inst {
+                Inst::Load(var) if both.contains(var) => {
+                    held.insert(inst.results[0], *var);
+                }
+                Inst::Store(to, value) if both.contains(to) => {
+                    let from = held.get(value).copied();
+                    if from.is_some() {
+                        copy.insert(n);
+                    }
+                    if from != Some(*to) {
+                        held.retain(|_, var| var != to);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut alive: HashSet<VarId> = end.iter().copied().filter(|v| both.contains(v)).collect();
+        for (n, inst) in data.insts.iter().enumerate().rev() {
+            if let Inst::Store(var, _) = &inst.inst
+                && both.contains(var)
+            {
+                let other = if *var == a { b } else { a };
+                if alive.contains(&other) && !copy.contains(&n) {
+                    return true;
+                }
+            }
+            step(&inst.inst, &both, &mut alive);
+        }
+    }
+    // A local is zero at first: what is alive at the entry would see the other's value.
+    let Some(entry) = body.entry else { return true };
+    let mut alive: HashSet<VarId> = live.at_end.get(&entry).cloned().unwrap_or_default();
+    body.blocks[entry].insts.iter().rev().for_each(|inst| step(&inst.inst, &both, &mut alive));
+    alive.contains(&a)
+}
+
+/// Writes `other` where `local` was, and drops stores of what is there already.
+fn replace(body: &mut Body, local: VarId, other: VarId) {
+    for data in body.blocks.values_mut() {
+        for inst in &mut data.insts {
+            match &mut inst.inst {
+                Inst::Load(var) | Inst::Store(var, _) if *var == local => *var = other,
+                Inst::Extern { args, .. } => {
+                    for arg in args {
+                        if let Arg::Vars(vars) = arg {
+                            vars.iter_mut().filter(|v| **v == local).for_each(|v| *v = other);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut held: HashSet<Value> = HashSet::new();
+        data.insts.retain(|inst| match &inst.inst {
+            Inst::Load(var) if *var == other => {
+                held.insert(inst.results[0]);
+                true
+            }
+            Inst::Store(var, value) if *var == other => {
+                let same = held.contains(value);
+                if !same {
+                    held.clear();
+                    held.insert(*value);
+                }
+                !same
+            }
+            _ => true,
+        });
+    }
+}
+
+/// Drops stores of what was loaded from the variable further up, where no store lies between.
+fn drop_same_stores(body: &mut Body, plain: &HashSet<VarId>) {
+    let cfg = Cfg::new(body);
+    let order = cfg.reverse_postorder().to_vec();
+    let place: HashMap<Block, usize> = order.iter().enumerate().map(|(n, b)| (*b, n)).collect();
+    let back =
+        |b: &Block| body.blocks[*b].term.iter().any(|t| t.term.successors().iter().any(|s| cfg.dominates(*s, *b)));
+    if order.iter().any(back) {
+        return;
+    }
+    let mut loads: HashMap<Value, (VarId, (usize, usize))> = HashMap::new();
+    let mut stores: HashMap<VarId, Vec<(usize, usize)>> = HashMap::new();
+    for block in &order {
+        for (n, inst) in body.blocks[*block].insts.iter().enumerate() {
+            match &inst.inst {
+                Inst::Load(var) if plain.contains(var) => {
+                    loads.insert(inst.results[0], (*var, (place[block], n)));
+                }
+                Inst::Store(var, _) => stores.entry(*var).or_default().push((place[block], n)),
+                _ => {}
+            }
+        }
+    }
+    for block in order {
+        let mut n = 0;
+        let at = place[&block];
+        body.blocks[block].insts.retain(|inst| {
+            n += 1;
+            let here = (at, n - 1);
+            let Inst::Store(var, value) = &inst.inst else { return true };
+            let Some((from, loaded)) = loads.get(value).filter(|(from, _)| from == var) else { return true };
+            let between = |site: &(usize, usize)| *site > *loaded && *site < here;
+            let same = !stores.get(from).is_some_and(|sites| sites.iter().any(between));
+            if same && let Some(sites) = stores.get_mut(from) {
+                sites.retain(|site| *site != here);
+            }
+            !same
+        });
+    }
+}

@@ -1,0 +1,223 @@
+//! The program around the blocks: includes, types, parameters, `main`.
+
+use super::body::Writer;
+use super::expr::type_text;
+use super::storage::{Part, union_elements, union_type};
+use super::text::{Lines, Stmt, line};
+use super::{Emitter, Res, parser};
+use ir::*;
+
+impl<'a> Emitter<'a> {
+    /// The whole program.
+    pub(super) fn program(&mut self) -> Res<String> {
+        let mut blocks = Vec::new();
+        for n in 0..self.p.controls.len() {
+            blocks.push(self.block(ControlId(u32::try_from(n).unwrap_or(u32::MAX)))?);
+        }
+        let mut lines = Lines::default();
+        lines.line(&format!("// {}, written by Terrace from its pipeline.", self.p.name));
+        lines.line("");
+        lines.line("#include <core.p4>");
+        lines.line(&format!("#include <{}.p4>", self.target.name()));
+        self.types(&mut lines, &[]);
+        lines.gap();
+        for id in self.p.externs.iter().map(|(id, _)| id).filter(|id| self.names.global.contains(id)) {
+            self.object(&mut lines, id, "")?;
+        }
+        blocks.iter().for_each(|text| {
+            lines.gap();
+            lines.out.push_str(text);
+        });
+        lines.gap();
+        let told: Vec<&String> = self.p.annotations.iter().collect();
+        told.iter().for_each(|a| lines.line(a));
+        lines.line(&self.main());
+        Ok(lines.out)
+    }
+
+    fn control_of(&self, kind: ControlKind) -> String {
+        let of = self.p.controls.values().find(|c| c.kind == kind);
+        of.map(|c| format!("{}()", c.name)).unwrap_or_default()
+    }
+
+    fn main(&self) -> String {
+        use ControlKind::*;
+        let (package, kinds) = match self.p.arch {
+            Arch::V1Model => ("V1Switch", vec![Parser, VerifyChecksum, Ingress, Egress, ComputeChecksum, Deparser]),
+            Arch::Pna => ("PNA_NIC", vec![MainParser, PreControl, MainControl, MainDeparser]),
+        };
+        let args: Vec<String> = kinds.into_iter().map(|kind| self.control_of(kind)).collect();
+        format!("{package}({}) main;", args.join(", "))
+    }
+
+    fn params(&self, kind: ControlKind) -> String {
+        let (hdr, meta) = (&self.names.storage.hdr, &self.names.storage.meta);
+        let both = format!("inout headers_t {hdr}, inout metadata_t {meta}");
+        match kind {
+            ControlKind::Parser => format!(
+                "packet_in packet, out headers_t {hdr}, inout metadata_t {meta}, inout standard_metadata_t standard_metadata"
+            ),
+            ControlKind::VerifyChecksum | ControlKind::ComputeChecksum => both,
+            ControlKind::Ingress | ControlKind::Egress => {
+                format!("{both}, inout standard_metadata_t standard_metadata")
+            }
+            ControlKind::Deparser => format!("packet_out packet, in headers_t {hdr}"),
+            ControlKind::MainParser => format!(
+                "packet_in packet, out headers_t {hdr}, inout metadata_t {meta}, in pna_main_parser_input_metadata_t parser_istd"
+            ),
+            ControlKind::PreControl => format!(
+                "in headers_t {hdr}, inout metadata_t {meta}, in pna_pre_input_metadata_t pre_istd, \
+                 inout pna_pre_output_metadata_t pre_ostd"
+            ),
+            ControlKind::MainControl => {
+                format!("{both}, in pna_main_input_metadata_t istd, inout pna_main_output_metadata_t ostd")
+            }
+            ControlKind::MainDeparser => format!(
+                "packet_out packet, in headers_t {hdr}, in metadata_t {meta}, in pna_main_output_metadata_t ostd"
+            ),
+        }
+    }
+
+    /// One programmable block.
+    fn block(&mut self, id: ControlId) -> Res<String> {
+        let control = &self.p.controls[id];
+        let is_parser = matches!(control.kind, ControlKind::Parser | ControlKind::MainParser);
+        let mut writer = Writer::new(self, control.kind, &control.body);
+        let (states, code) = if is_parser { (writer.parser()?, Vec::new()) } else { (Vec::new(), writer.control()?) };
+        let decls = std::mem::take(&mut writer.decls);
+        let mut lines = Lines::default();
+        let keyword = if is_parser { "parser" } else { "control" };
+        lines.open(&format!("{keyword} {}({})", control.name, self.params(control.kind)));
+        // What no code uses is declared, too, as the control plane knows it.
+        let own = |name: &str| name.starts_with(&format!("{}.", control.name));
+        for (object, data) in self.p.externs.iter().filter(|(o, _)| !self.names.global.contains(o)) {
+            let used = |m: &super::mentions::Mentions| m.externs.contains(&object);
+            let here = used(&self.names.mentions[id.index()]);
+            if here || (own(&data.preamble.name) && !self.names.mentions.iter().any(used)) {
+                self.object(&mut lines, object, &control.name)?;
+            }
+        }
+        for (set, data) in self.p.value_sets.iter() {
+            let used = |m: &super::mentions::Mentions| m.value_sets.contains(&set);
+            let here = used(&self.names.mentions[id.index()]);
+            if here || (own(&data.preamble.name) && !self.names.mentions.iter().any(used)) {
+                self.value_set(&mut lines, set, &control.name);
+            }
+        }
+        self.locals(&mut lines, id);
+        decls.iter().for_each(|decl| lines.line(decl));
+        if is_parser {
+            parser::print(&mut lines, &states);
+            lines.close();
+            return Ok(lines.out);
+        }
+        let tables: Vec<TableId> = self.p.tables.iter().map(|(t, _)| t).filter(|t| self.home(*t) == id).collect();
+        let called = self.called_actions(id);
+        for action in self.p.actions.iter().map(|(a, _)| a) {
+            let listed = |t: &TableId| self.p.tables[*t].actions.iter().any(|a| a.action == action);
+            if tables.iter().any(listed) || called.contains(&action) {
+                self.action(&mut lines, action, &control.name);
+            }
+        }
+        for table in tables {
+            self.table(&mut lines, table, &control.name, &decls)?;
+        }
+        lines.gap();
+        let calls: Vec<Stmt> = called.iter().map(|a| line(format!("{}();", self.names.actions[a.index()]))).collect();
+        let unsent = self.unsent_digests(id);
+        if calls.is_empty() && code.is_empty() && unsent.is_empty() {
+            lines.line("apply { }");
+        } else {
+            lines.open("apply");
+            if !calls.is_empty() {
+                lines.line(
+                    "// The code of these is below, where they were called; the control plane is told their names.",
+                );
+            }
+            lines.stmts(&calls);
+            lines.stmts(&unsent);
+            lines.stmts(&code);
+            lines.close();
+        }
+        lines.close();
+        Ok(lines.out)
+    }
+
+    /// The block that a table is declared in.
+    pub(super) fn home(&self, table: TableId) -> ControlId {
+        let applies = |id: &ControlId| self.names.mentions[id.index()].tables.contains(&table);
+        let ids = || self.p.controls.iter().map(|(id, _)| id);
+        let name = &self.p.tables[table].preamble.name;
+        ids()
+            .find(applies)
+            .or_else(|| ids().find(|id| name.starts_with(&format!("{}.", self.p.controls[*id].name))))
+            .or_else(|| ids().find(|id| self.is_main(*id)))
+            .unwrap_or(ControlId(0))
+    }
+
+    fn is_main(&self, id: ControlId) -> bool {
+        matches!(self.p.controls[id].kind, ControlKind::Ingress | ControlKind::MainControl)
+    }
+
+    /// v1model's digests are declared by being sent: those that the program sends where it never gets are not sent here, either.
+    fn unsent_digests(&self, id: ControlId) -> Vec<Stmt> {
+        if self.target != super::Target::V1Model || !self.is_main(id) {
+            return Vec::new();
+        }
+        let sent = |o: &ExternId| self.names.mentions.iter().any(|m| m.externs.contains(o));
+        let digests = self.p.externs.iter().filter(|(o, e)| matches!(e.kind, ExternKind::Digest { .. }) && !sent(o));
+        let statement = |(object, _): (ExternId, &ExternInst)| {
+            let ty = self.digest_type(Some(object));
+            let then = vec![line(format!("{ty} unsent;")), line(format!("digest<{ty}>(1, unsent);"))];
+            Stmt::If { cond: "false".into(), then, els: Vec::new() }
+        };
+        digests.map(statement).collect()
+    }
+
+    /// Actions that code calls and no table lists: their code is inlined, but P4Info has them.
+    fn called_actions(&self, id: ControlId) -> Vec<ActionId> {
+        let listed = |a: ActionId| self.p.tables.values().any(|t| t.actions.iter().any(|r| r.action == a));
+        let unlisted = self.p.actions.iter().filter(|(a, _)| !listed(*a));
+        let prefix = |c: ControlId| format!("{}.", self.p.controls[c].name);
+        let own = |(_, action): &(ActionId, &Action)| {
+            let name = &action.preamble.name;
+            let of = self.p.controls.iter().map(|(c, _)| c).find(|c| name.starts_with(&prefix(*c)));
+            of.map_or(self.is_main(id), |c| c == id)
+        };
+        unlisted.filter(own).map(|(a, _)| a).collect()
+    }
+
+    /// Declares the variables and headers that the block has for itself.
+    pub(super) fn locals(&self, lines: &mut Lines, id: ControlId) {
+        let p = self.p;
+        let mentions = &self.names.mentions[id.index()];
+        let mut containers: Vec<String> = Vec::new();
+        for header in mentions.headers.iter().filter(|h| p.headers[**h].local) {
+            let ty = &p.header_types[p.headers[*header].ty].name;
+            let Some((container, _)) = self.names.storage.local_container(p, *header) else {
+                lines.line(&format!("{ty} {};", self.names.headers[header.index()]));
+                continue;
+            };
+            if containers.contains(&container) {
+                continue;
+            }
+            let name = self.names.storage.containers.get(&container).cloned().unwrap_or_default();
+            let stack = p.stacks.values().find(|s| s.name == container);
+            let text = match (stack, p.headers[*header].union) {
+                (Some(stack), None) => format!("{ty}[{}] {name};", stack.elements.len()),
+                (Some(_), Some(union)) => {
+                    format!("{}[{}] {name};", union_type(p, union), union_elements(p, &container).len())
+                }
+                (None, Some(union)) => format!("{} {name};", union_type(p, union)),
+                (None, None) => continue,
+            };
+            lines.line(&text);
+            containers.push(container);
+        }
+        for var in &mentions.vars {
+            if let Some(Part::Local) = self.names.storage.part_of(*var) {
+                lines.line(&format!("{} {};", type_text(p, p.vars[*var].ty), self.names.vars[var.index()]));
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What things are called in the emitted text: as they are called in the program, where two do not get the same name.
+
+use super::mentions::Mentions;
+use super::storage::{Part, Storage};
+use ir::*;
+use std::collections::{BTreeMap, HashSet};
+
+/// Words that are no names, besides those of the architecture's own file.
+const KEYWORDS: &str = "abstract action actions apply bool bit break const continue control default else entries enum error exit extern \
+    false for header header_union if in inout int key match_kind type of out package parser priority return select state static string \
+    struct switch table this transition true tuple typedef value_set varbit void main start accept reject NoAction packet list pragma \
+    standard_metadata istd ostd parser_istd pre_istd pre_ostd ig_intr_md ig_prsr_md ig_dprsr_md ig_tm_md eg_intr_md eg_prsr_md \
+    eg_dprsr_md eg_oport_md";
+
+/// What things are called.
+pub(super) struct Names {
+    /// Expression for each variable.
+    pub(super) vars: Vec<String>,
+    /// Expression for each header.
+    pub(super) headers: Vec<String>,
+    /// Local name of each table.
+    pub(super) tables: Vec<String>,
+    /// Local name of each action.
+    pub(super) actions: Vec<String>,
+    /// Name of each extern object.
+    pub(super) externs: Vec<String>,
+    /// Name of each value set.
+    pub(super) value_sets: Vec<String>,
+    /// What each block names, in the order of the controls.
+    pub(super) mentions: Vec<Mentions>,
+    /// Extern objects that several blocks use, or that belong to none.
+    pub(super) global: HashSet<ExternId>,
+    /// The parts of headers and metadata.
+    pub(super) storage: Storage,
+    taken: HashSet<String>,
+    /// Names that code in actions may mean: parameters do not take them.
+    reserved: HashSet<String>,
+}
+
+impl Names {
+    /// Names for all that a pipeline declares; `include` is the text of the architecture's file.
+    pub(super) fn new(p: &Pipeline, include: &str, meta: Option<&str>) -> Names {
+        let mentions: Vec<Mentions> = p.controls.values().map(|c| Mentions::of(p, &c.body)).collect();
+        let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let code = include.lines().map(|line| line.split("//").next().unwrap_or_default());
+        let words = code.flat_map(|line| line.split(word)).chain(KEYWORDS.split(word));
+        let mut taken: HashSet<String> = words.filter(|w| !w.is_empty()).map(str::to_owned).collect();
+        taken.extend(p.header_types.values().map(|h| h.name.clone()));
+        taken.extend(p.named_types.iter().map(|(name, _)| name.clone()));
+        taken.extend(p.enums.values().map(|e| e.name.clone()));
+        taken.extend(p.controls.values().map(|c| c.name.clone()));
+        let storage = Storage::new(p, &mentions, meta);
+        taken.extend(storage.roots());
+        let mut names = Names {
+            vars: Vec::new(),
+            headers: Vec::new(),
+            tables: Vec::new(),
+            actions: Vec::new(),
+            externs: Vec::new(),
+            value_sets: Vec::new(),
+            mentions,
+            global: HashSet::new(),
+            storage,
+            taken,
+            reserved: HashSet::new(),
+        };
+        names.reserved = names.taken.clone();
+        names.objects(p);
+        names.data(p);
+        names.reserved.extend(names.externs.iter().cloned());
+        names.reserved.extend(names.vars.iter().filter(|v| !v.contains('.')).cloned());
+        names.reserved.extend(names.headers.iter().filter(|v| !v.contains('.')).cloned());
+        // What is named from here on does not hide behind a parameter.
+        names.taken.extend(p.actions.values().flat_map(|a| &a.params).map(|param| flat(&param.name)));
+        names
+    }
+
+    fn objects(&mut self, p: &Pipeline) {
+        let prefixes: Vec<String> = p.controls.values().map(|c| format!("{}.", c.name)).collect();
+        let local = |name: &str| {
+            let inside = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix.as_str()));
+            inside.unwrap_or(name).to_owned()
+        };
+        // The last component reads best; with more of them it is still one name.
+        let all = |names: &mut Names, full: Vec<&str>| -> Vec<String> {
+            full.into_iter().map(|name| names.fresh_of(&local(name))).collect()
+        };
+        self.tables = all(self, p.tables.values().map(|t| t.preamble.name.as_str()).collect());
+        self.actions = all(self, p.actions.values().map(|a| a.preamble.name.as_str()).collect());
+        for (id, action) in p.actions.iter() {
+            if action.preamble.name == "NoAction" && action.params.is_empty() {
+                self.actions[id.index()] = "NoAction".into();
+            }
+        }
+        self.externs = all(self, p.externs.values().map(|e| e.preamble.name.as_str()).collect());
+        self.value_sets = all(self, p.value_sets.values().map(|v| v.preamble.name.as_str()).collect());
+        for (id, object) in p.externs.iter() {
+            let users = self.mentions.iter().filter(|m| m.externs.contains(&id)).count();
+            let owned = prefixes.iter().any(|prefix| object.preamble.name.starts_with(prefix.as_str()));
+            if users > 1 || (!owned && users != 1) || !object.preamble.name.contains('.') {
+                self.global.insert(id);
+            }
+        }
+    }
+
+    fn data(&mut self, p: &Pipeline) {
+        let prefixes: Vec<String> = p.controls.values().map(|c| format!("{}.", c.name)).collect();
+        let local = |name: &str| {
+            let inside = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix.as_str()));
+            inside.unwrap_or(name).to_owned()
+        };
+        let mut arrays: BTreeMap<String, String> = BTreeMap::new();
+        for (id, header) in p.headers.iter() {
+            let name = match self.storage.shared_header(id) {
+                Some(path) => path.to_owned(),
+                None => match self.storage.local_container(p, id) {
+                    Some((container, rest)) => {
+                        let base = match arrays.get(&container) {
+                            Some(known) => known.clone(),
+                            None => self.fresh_flat(&local(&container)),
+                        };
+                        arrays.insert(container, base.clone());
+                        format!("{base}{rest}")
+                    }
+                    None => self.fresh_flat(&local(&header.name)),
+                },
+            };
+            self.headers.push(name);
+        }
+        self.storage.containers = arrays;
+        let intrinsics: BTreeMap<VarId, &String> = p.intrinsics.iter().map(|(name, var)| (*var, name)).collect();
+        for (id, var) in p.vars.iter() {
+            let name = match (&var.kind, intrinsics.get(&id)) {
+                (_, Some(name)) => (*name).clone(),
+                (VarKind::Field(header, n), _) => {
+                    let ty = &p.header_types[p.headers[*header].ty];
+                    format!("{}.{}", self.headers[header.index()], flat(&ty.fields[*n as usize].name))
+                }
+                _ => match self.storage.part_of(id) {
+                    Some(Part::Shared(path)) => path.clone(),
+                    Some(Part::Local) | None => self.fresh_flat(&local(&var.name)),
+                },
+            };
+            self.vars.push(name);
+        }
+    }
+
+    /// Whether code in an action may mean something else by that name.
+    pub(super) fn is_reserved(&self, name: &str) -> bool {
+        self.reserved.contains(name)
+    }
+
+    /// A name that nothing else has, as near as possible to the last component of `full`.
+    fn fresh_of(&mut self, full: &str) -> String {
+        let last = full.rsplit('.').next().unwrap_or(full);
+        let (short, long) = (flat(last), flat(full));
+        let free = |name: &String| !self.taken.contains(name);
+        let name = [short, long.clone()].into_iter().find(free);
+        let name = name.unwrap_or_else(|| self.numbered(&long));
+        self.taken.insert(name.clone());
+        name
+    }
+
+    fn fresh_flat(&mut self, full: &str) -> String {
+        self.fresh_of(full)
+    }
+
+    /// A name that nothing else has.
+    pub(super) fn fresh(&mut self, wanted: &str) -> String {
+        let wanted = flat(wanted);
+        let name = if self.taken.contains(&wanted) { self.numbered(&wanted) } else { wanted };
+        self.taken.insert(name.clone());
+        name
+    }
+
+    fn numbered(&self, name: &str) -> String {
+        let free = (2..).map(|n| format!("{name}_{n}")).find(|name| !self.taken.contains(name));
+        free.unwrap_or_else(|| name.to_owned())
+    }
+}
+
+/// A name without the characters that names do not have.
+pub(super) fn flat(name: &str) -> String {
+    let mut out: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    while out.ends_with('_') && out.len() > 1 {
+        out.pop();
+    }
+    if out.is_empty() || out.starts_with(|c: char| c.is_ascii_digit()) {
+        out.insert(0, '_');
+    }
+    out
+}

@@ -1,0 +1,256 @@
+//! A PNA pipeline as one for v1model, where that can be said.
+//!
+//! Ports are of 9 bits there, and 510 stands for the CPU; a packet without a verdict is marked to be dropped at first, as PNA drops it.
+//! Checksums and hashes become `hash`. What v1model has no counterpart for is refused by name.
+
+use super::Unsupported;
+use ir::*;
+use num_bigint::BigUint;
+use std::collections::BTreeMap;
+
+/// v1model's name for the CPU among ports.
+const CPU: u32 = 510;
+/// PNA's.
+const PNA_CPU: u32 = 0xffff_fffd;
+
+/// Converts a pipeline.
+///
+/// # Errors
+/// What has no counterpart, with its place.
+pub(super) fn to_v1model(p: &Pipeline) -> Result<Pipeline, Unsupported> {
+    let mut converter = Converter { p: p.clone(), old: p };
+    converter.blocks()?;
+    converter.intrinsics()?;
+    converter.tables()?;
+    let ids: Vec<ControlId> = converter.p.controls.iter().map(|(id, _)| id).collect();
+    for id in ids {
+        let mut body = std::mem::take(&mut converter.p.controls[id].body);
+        let kind = converter.p.controls[id].kind;
+        let done = converter.body(&mut body);
+        if kind == ControlKind::Ingress {
+            drop_first(&mut body);
+        }
+        converter.p.controls[id].body = body;
+        done?;
+    }
+    Ok(converter.p)
+}
+
+struct Converter<'a> {
+    p: Pipeline,
+    old: &'a Pipeline,
+}
+
+impl Converter<'_> {
+    fn refuse<T>(&self, loc: Loc, what: impl Into<String>) -> Result<T, Unsupported> {
+        let file = self.old.files.get(usize::from(loc.file)).filter(|_| loc.line > 0);
+        let place = file.map(|file| format!("{file}:{}:{}", loc.line, loc.column));
+        Err(Unsupported { place, what: what.into() })
+    }
+
+    fn blocks(&mut self) -> Result<(), Unsupported> {
+        self.p.arch = Arch::V1Model;
+        let controls: Vec<Control> = self.p.controls.values().cloned().collect();
+        let of = |kind| controls.iter().find(|c| c.kind == kind).cloned();
+        if let Some(pre) = of(ControlKind::PreControl) {
+            let does = pre.body.blocks.values().any(|b| !b.insts.is_empty());
+            if does {
+                return self.refuse(Loc::default(), "a pre control that does something");
+            }
+        }
+        let empty = || {
+            let mut body = Body::default();
+            let term = Some(TermData { term: Term::Return, loc: Loc::default() });
+            let entry = body.blocks.push(BlockData { term, ..BlockData::default() });
+            body.entry = Some(entry);
+            body
+        };
+        let given = |from, kind| of(from).map(|c| Control { kind, ..c });
+        let made = |name: &str, kind| Some(Control { name: name.to_owned(), kind, body: empty() });
+        let all = [
+            given(ControlKind::MainParser, ControlKind::Parser),
+            made("verify_checksums", ControlKind::VerifyChecksum),
+            given(ControlKind::MainControl, ControlKind::Ingress),
+            made("egress_block", ControlKind::Egress),
+            made("compute_checksums", ControlKind::ComputeChecksum),
+            given(ControlKind::MainDeparser, ControlKind::Deparser),
+        ];
+        self.p.controls = EntityMap::new();
+        for control in all.into_iter().flatten() {
+            self.p.controls.push(control);
+        }
+        Ok(())
+    }
+
+    /// Whether some code names a variable.
+    fn is_used(&self, var: VarId) -> Option<Loc> {
+        let insts = self.p.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
+        insts.into_iter().find(|i| matches!(i.inst, Inst::Load(v) | Inst::Store(v, _) if v == var)).map(|i| i.loc)
+    }
+
+    fn intrinsics(&mut self) -> Result<(), Unsupported> {
+        let mut kept: BTreeMap<String, VarId> = BTreeMap::new();
+        for (name, var) in std::mem::take(&mut self.p.intrinsics) {
+            let Some(loc) = self.is_used(var) else {
+                // What nobody asks for is not declared; it stays as a variable without a name of its own.
+                self.p.vars[var].kind = VarKind::Local;
+                continue;
+            };
+            match name.as_str() {
+                "istd.parser_error" => kept.insert("standard_metadata.parser_error".into(), var),
+                "istd.input_port" | "parser_istd.input_port" => {
+                    self.p.vars[var].ty = Type::Bit(9);
+                    kept.insert("standard_metadata.ingress_port".into(), var)
+                }
+                _ => return self.refuse(loc, format!("`{name}`")),
+            };
+        }
+        self.p.intrinsics = kept;
+        Ok(())
+    }
+
+    fn tables(&mut self) -> Result<(), Unsupported> {
+        let tables: Vec<TableId> = self.p.tables.iter().map(|(id, _)| id).collect();
+        for id in tables {
+            let table = &self.p.tables[id];
+            if table.add_on_miss {
+                return self.refuse(
+                    table.loc,
+                    format!("table `{}`, to which the data plane adds entries", table.preamble.name),
+                );
+            }
+            if table.direct_meter.is_some() {
+                return self.refuse(table.loc, format!("the direct meter of table `{}`", table.preamble.name));
+            }
+            if table.direct_counter.is_some() {
+                return self.refuse(
+                    table.loc,
+                    format!(
+                        "the direct counter of table `{}`: v1model counts each hit, whatever the action",
+                        table.preamble.name
+                    ),
+                );
+            }
+            if table.idle_timeout {
+                return self.refuse(table.loc, format!("the idle timeouts of table `{}`", table.preamble.name));
+            }
+            self.p.tables[id].properties.clear();
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, body: &mut Body) -> Result<(), Unsupported> {
+        let ports: Vec<VarId> =
+            self.p.intrinsics.values().copied().filter(|v| self.p.vars[*v].ty == Type::Bit(9)).collect();
+        for n in 0..body.blocks.len() {
+            let block = Block(u32::try_from(n).unwrap_or(u32::MAX));
+            let insts = std::mem::take(&mut body.blocks[block].insts);
+            let mut done: Vec<InstData> = Vec::with_capacity(insts.len());
+            for inst in insts {
+                match &inst.inst {
+                    Inst::Load(var) if ports.contains(var) => {
+                        let port = body.values.push(Type::Bit(9));
+                        done.push(InstData { inst: Inst::Load(*var), results: vec![port], loc: inst.loc });
+                        done.push(InstData { inst: Inst::Cast(Type::Bit(32), port), ..inst });
+                    }
+                    Inst::Extern { .. } => self.call(body, inst, &mut done)?,
+                    _ => done.push(inst),
+                }
+            }
+            body.blocks[block].insts = done;
+        }
+        Ok(())
+    }
+
+    fn constant(body: &mut Body, ty: Type, bits: impl Into<BigUint>, loc: Loc, done: &mut Vec<InstData>) -> Value {
+        let value = body.values.push(ty);
+        done.push(InstData { inst: Inst::Const(Const::new(ty, bits)), results: vec![value], loc });
+        value
+    }
+
+    fn call(&mut self, body: &mut Body, inst: InstData, done: &mut Vec<InstData>) -> Result<(), Unsupported> {
+        let Inst::Extern { object, func, args } = inst.inst.clone() else { return Ok(()) };
+        let loc = inst.loc;
+        match func {
+            ExternFn::DropPacket => {
+                done.push(InstData {
+                    inst: Inst::Extern { object: None, func: ExternFn::MarkToDrop, args: Vec::new() },
+                    ..inst
+                });
+            }
+            ExternFn::SendToPort => {
+                let Some(Arg::Value(port)) = args.first().cloned() else { return Ok(()) };
+                let known = done.iter().rev().find(|i| i.results.contains(&port)).map(|i| i.inst.clone());
+                let port = match known {
+                    Some(Inst::Const(c)) if c.bits == BigUint::from(PNA_CPU) => {
+                        Self::constant(body, Type::Bit(9), CPU, loc, done)
+                    }
+                    _ => {
+                        let low = body.values.push(Type::Bit(9));
+                        done.push(InstData { inst: Inst::Cast(Type::Bit(9), port), results: vec![low], loc });
+                        low
+                    }
+                };
+                let spec = self.egress_spec();
+                done.push(InstData { inst: Inst::Store(spec, port), results: Vec::new(), loc });
+            }
+            ExternFn::CounterCount if args.len() == 1 => done.push(inst),
+            ExternFn::RegisterRead | ExternFn::RegisterWrite => done.push(inst),
+            ExternFn::HashGet => {
+                let algorithm = match object.map(|o| &self.old.externs[o].kind) {
+                    Some(ExternKind::Hash {
+                        algorithm: HashAlgorithm::Crc32 | HashAlgorithm::TargetDefault, ..
+                    }) => "crc32",
+                    Some(ExternKind::Hash { algorithm: HashAlgorithm::Crc16, .. }) => "crc16",
+                    _ => return self.refuse(loc, "this hash algorithm"),
+                };
+                let [data @ Arg::Values(_)] = &args[..] else {
+                    return self.refuse(loc, "a hash with base and maximum");
+                };
+                Self::hash(body, inst.clone(), algorithm, data.clone(), done);
+            }
+            // The sum is computed where it is asked for.
+            ExternFn::InternetChecksumAdd => done.push(inst),
+            ExternFn::InternetChecksumGet => {
+                let added = |i: &InstData| matches!(&i.inst, Inst::Extern { object: o, func: ExternFn::InternetChecksumAdd, .. } if *o == object);
+                let sites = done.iter().filter(|i| added(i)).count();
+                let Some(at) = done.iter().rposition(added).filter(|_| sites == 1) else {
+                    return self.refuse(loc, "a checksum that is not that of one list of fields");
+                };
+                let Inst::Extern { args, .. } = done.remove(at).inst else { return Ok(()) };
+                let Some(data) = args.first().cloned() else { return Ok(()) };
+                Self::hash(body, inst, "csum16", data, done);
+            }
+            _ => return self.refuse(loc, format!("`{}`", func.name())),
+        }
+        Ok(())
+    }
+
+    /// `hash` over all values of its result.
+    fn hash(body: &mut Body, inst: InstData, algorithm: &str, data: Arg, done: &mut Vec<InstData>) {
+        let ty = body.values[inst.results[0]];
+        let base = Self::constant(body, ty, 0u8, inst.loc, done);
+        let all = BigUint::from(1u8) << ty.width();
+        let max = Self::constant(body, Type::Bit(ty.width() + 1), all, inst.loc, done);
+        let args = vec![Arg::Str(algorithm.to_owned()), Arg::Value(base), data, Arg::Value(max)];
+        done.push(InstData { inst: Inst::Extern { object: None, func: ExternFn::Hash, args }, ..inst });
+    }
+
+    fn egress_spec(&mut self) -> VarId {
+        let name = "standard_metadata.egress_spec";
+        if let Some(known) = self.p.intrinsics.get(name) {
+            return *known;
+        }
+        let var = Var { name: name.to_owned(), ty: Type::Bit(9), kind: VarKind::Intrinsic, loc: Loc::default() };
+        let var = self.p.vars.push(var);
+        self.p.intrinsics.insert(name.to_owned(), var);
+        var
+    }
+}
+
+/// Marks the packet to be dropped until something else is said.
+fn drop_first(body: &mut Body) {
+    let Some(entry) = body.entry else { return };
+    let inst = Inst::Extern { object: None, func: ExternFn::MarkToDrop, args: Vec::new() };
+    body.blocks[entry].insts.insert(0, InstData { inst, results: Vec::new(), loc: Loc::default() });
+}

@@ -1,0 +1,45 @@
+//! Actions as the chip runs them: all in one step, each with operands that were there before.
+
+use ir::*;
+use std::collections::HashSet;
+
+/// How many of a block's instructions may be an action: assignments of what is there, header validity, verdicts, counters.
+pub(in crate::emit) fn simple_prefix(p: &Pipeline, body: &Body, block: Block) -> usize {
+    let mut written: HashSet<VarId> = HashSet::new();
+    let mut computed: HashSet<Value> = HashSet::new();
+    for (n, inst) in body.blocks[block].insts.iter().enumerate() {
+        let mut uses = Vec::new();
+        inst.inst.for_each_use(|v| uses.push(v));
+        let nested = uses.iter().any(|v| computed.contains(v));
+        let fine = match &inst.inst {
+            Inst::Const(_) | Inst::SetValid(_) | Inst::SetInvalid(_) => true,
+            Inst::Load(var) => !written.contains(var),
+            Inst::Slice { .. } => !nested,
+            Inst::Store(var, value) => {
+                let plain = p.vars[*var].ty != Type::Bool || !computed.contains(value);
+                let once = written.insert(*var);
+                plain && once
+            }
+            Inst::Cast(..) | Inst::Concat(..) | Inst::Unary(..) => {
+                computed.extend(inst.results.iter().copied());
+                !nested
+            }
+            Inst::Binary(op, ..) => {
+                computed.extend(inst.results.iter().copied());
+                !nested && !op.is_comparison()
+            }
+            Inst::Extern { func, .. } => {
+                let known = matches!(
+                    func,
+                    ExternFn::DropPacket | ExternFn::SendToPort | ExternFn::CounterCount | ExternFn::DirectCounterCount
+                );
+                known && !nested
+            }
+            _ => false,
+        };
+        if !fine {
+            return n;
+        }
+    }
+    body.blocks[block].insts.len()
+}

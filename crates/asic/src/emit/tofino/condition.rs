@@ -1,0 +1,401 @@
+//! Conditions as gateways decide them: equality with constants under masks, on few bits; wider ones are small tables.
+
+use crate::emit::Res;
+use crate::emit::body::Writer;
+use crate::emit::expr::{self, Expr, Form};
+use crate::emit::text::{Stmt, line};
+use ir::*;
+use num_bigint::BigUint;
+
+/// What a gateway can compare: 4 bytes and 12 bits.
+const GATEWAY_BITS: u32 = 44;
+/// Comparisons that become more prefixes than this are subtractions instead.
+const MAX_PREFIXES: usize = 3;
+/// Entries of a table that decides a condition.
+const MAX_ENTRIES: usize = 64;
+
+/// A condition in negation normal form.
+#[derive(Clone, Debug)]
+enum Cond {
+    Known(bool),
+    Test(Test),
+    /// Anything else, as text, with the bits that it reads.
+    Raw(String, u32),
+    All(Vec<Cond>),
+    Any(Vec<Cond>),
+}
+
+/// Bits of something equal, or not, a constant.
+#[derive(Clone, Debug)]
+struct Test {
+    base: String,
+    width: u32,
+    hi: u32,
+    lo: u32,
+    value: BigUint,
+    /// Within `hi..=lo`; all ones mostly.
+    mask: BigUint,
+    equal: bool,
+    /// The base is a bool.
+    truth: bool,
+}
+
+impl Writer<'_, '_> {
+    /// A condition as text that a gateway takes, and what has to be done before.
+    pub(in crate::emit) fn condition(&mut self, cond: Value) -> Res<(Vec<Stmt>, String)> {
+        let mut before = Vec::new();
+        let tree = self.tree_of(cond, true, &mut before)?;
+        if bits(&tree) <= GATEWAY_BITS && widest(&tree) <= 32 {
+            return Ok((before, text(&tree).0));
+        }
+        let opposite = self.tree_of(cond, false, &mut Vec::new())?;
+        let text = match (entries(&tree), entries(&opposite)) {
+            (Some(yes), Some(no)) if no.len() < yes.len() => format!("!{}", self.check(no)),
+            (Some(yes), _) => self.check(yes),
+            (None, Some(no)) => format!("!{}", self.check(no)),
+            (None, None) => text(&tree).0,
+        };
+        Ok((before, text))
+    }
+
+    /// Sets a bool.
+    pub(in crate::emit) fn set_bool(&mut self, name: &str, value: Value) -> Res<Vec<Stmt>> {
+        let (mut code, cond) = self.condition(value)?;
+        if cond == "true" || cond == "false" {
+            code.push(line(format!("{name} = {cond};")));
+            return Ok(code);
+        }
+        let (yes, no) = (vec![line(format!("{name} = true;"))], vec![line(format!("{name} = false;"))]);
+        code.push(Stmt::If { cond, then: yes, els: no });
+        Ok(code)
+    }
+
+    fn tree_of(&mut self, cond: Value, positive: bool, before: &mut Vec<Stmt>) -> Res<Cond> {
+        let inst = match self.is_saved(cond) {
+            true => None,
+            false => self.inst(cond).cloned(),
+        };
+        let flip = |a: Vec<Cond>, all: bool| if all == positive { Cond::All(a) } else { Cond::Any(a) };
+        Ok(match inst {
+            Some(Inst::Const(c)) => Cond::Known((c.bits != BigUint::ZERO) == positive),
+            Some(Inst::Unary(UnaryOp::LogicalNot, a)) => self.tree_of(a, !positive, before)?,
+            Some(Inst::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b)) => {
+                let both = vec![self.tree_of(a, positive, before)?, self.tree_of(b, positive, before)?];
+                flip(both, op == BinaryOp::And)
+            }
+            Some(Inst::Binary(op, a, b)) if op.is_comparison() => self.comparison(op, a, b, positive, before)?,
+            _ => self.truth(self.text(cond), positive),
+        })
+    }
+
+    fn truth(&self, base: String, positive: bool) -> Cond {
+        let one = BigUint::from(1u8);
+        Cond::Test(Test { base, width: 1, hi: 0, lo: 0, value: one.clone(), mask: one, equal: positive, truth: true })
+    }
+
+    fn comparison(&mut self, op: BinaryOp, a: Value, b: Value, positive: bool, before: &mut Vec<Stmt>) -> Res<Cond> {
+        let ty = self.graph.body.value_type(a);
+        let width = ty.width();
+        let constant = |w: &Self, v: Value| match w.inst(v) {
+            Some(Inst::Const(c)) => Some(c.bits.clone()),
+            _ => None,
+        };
+        let (left, right) = (constant(self, a), constant(self, b));
+        let equal = matches!(op, BinaryOp::Eq) == positive;
+        if !matches!(ty, Type::Bit(_) | Type::Int(_)) {
+            let sign = if equal { "==" } else { "!=" };
+            return Ok(Cond::Raw(format!("{} {sign} {}", self.typed(a), self.typed(b)), 2 * width));
+        }
+        match (op, left, right) {
+            (BinaryOp::Eq | BinaryOp::Ne, None, Some(c)) => Ok(self.equality(a, c, equal)),
+            (BinaryOp::Eq | BinaryOp::Ne, Some(c), None) => Ok(self.equality(b, c, equal)),
+            (BinaryOp::Eq | BinaryOp::Ne, ..) => {
+                let sign = if equal { "==" } else { "!=" };
+                Ok(Cond::Raw(format!("{} {sign} {}", self.typed(a), self.typed(b)), 2 * width))
+            }
+            (_, None, Some(c)) if !ty.is_signed() => self.order(op, a, c, positive, before),
+            (_, Some(c), None) if !ty.is_signed() => self.order(mirrored(op), b, c, positive, before),
+            _ if ty.is_signed() => self.e.unsupported(self.loc, "a comparison of signed numbers"),
+            _ => {
+                let (x, y) = (self.simple(a, before), self.simple(b, before));
+                self.difference(op, width, x, y, positive, before)
+            }
+        }
+    }
+
+    /// An operand as a name or constant: a variable of its own if it is more.
+    fn simple(&mut self, value: Value, before: &mut Vec<Stmt>) -> String {
+        let expr = self.value(value);
+        if expr.is_simple() {
+            return expr.typed().to_owned();
+        }
+        let ty = expr::type_text(self.p, self.graph.body.value_type(value));
+        let name = self.e.names.fresh("operand");
+        self.declare(&ty, &name);
+        before.push(line(format!("{name} = {};", expr.text)));
+        name
+    }
+
+    /// `x > y` is `(x |-| y) != 0`, and so on.
+    fn difference(
+        &mut self,
+        op: BinaryOp,
+        width: u32,
+        x: String,
+        y: String,
+        positive: bool,
+        before: &mut Vec<Stmt>,
+    ) -> Res<Cond> {
+        let (x, y) = if matches!(op, BinaryOp::Gt | BinaryOp::Le) { (x, y) } else { (y, x) };
+        let name = self.e.names.fresh("excess");
+        self.declare(&format!("bit<{width}>"), &name);
+        before.push(line(format!("{name} = {x} |-| {y};")));
+        let zero = matches!(op, BinaryOp::Le | BinaryOp::Ge) == positive;
+        let mask = ones(width);
+        Ok(Cond::Test(Test {
+            base: name,
+            width,
+            hi: width - 1,
+            lo: 0,
+            value: BigUint::ZERO,
+            mask,
+            equal: zero,
+            truth: false,
+        }))
+    }
+
+    fn equality(&self, value: Value, wanted: BigUint, equal: bool) -> Cond {
+        let width = self.graph.body.value_type(value).width();
+        let whole = |base: String, mask: BigUint| {
+            Cond::Test(Test { base, width, hi: width - 1, lo: 0, value: wanted.clone(), mask, equal, truth: false })
+        };
+        if self.is_saved(value) {
+            return whole(self.text(value), ones(width));
+        }
+        match self.inst(value) {
+            Some(Inst::Binary(BinaryOp::And, a, b)) => match self.inst(*b) {
+                Some(Inst::Const(mask)) if &wanted & &mask.bits != wanted => Cond::Known(!equal),
+                Some(Inst::Const(mask)) => whole(self.text(*a), mask.bits.clone()),
+                _ => whole(self.text(value), ones(width)),
+            },
+            Some(Inst::Slice { value: base, hi, lo }) => {
+                let of = self.graph.body.value_type(*base).width();
+                let (base, mask) = (self.text(*base), ones(width));
+                Cond::Test(Test { base, width: of, hi: *hi, lo: *lo, value: wanted, mask, equal, truth: false })
+            }
+            _ => whole(self.text(value), ones(width)),
+        }
+    }
+
+    /// A comparison with a constant, as prefixes.
+    fn order(&mut self, op: BinaryOp, a: Value, c: BigUint, positive: bool, before: &mut Vec<Stmt>) -> Res<Cond> {
+        let width = self.graph.body.value_type(a).width();
+        let one = BigUint::from(1u8);
+        // All are: below `bound`, or not.
+        let (bound, below) = match op {
+            BinaryOp::Lt => (c.clone(), true),
+            BinaryOp::Le => (&c + &one, true),
+            BinaryOp::Gt => (&c + &one, false),
+            _ => (c.clone(), false),
+        };
+        let below = below == positive;
+        let mut prefixes = Vec::new();
+        for bit in (0..u64::from(width)).filter(|bit| bound.bit(*bit)) {
+            let value = ((&bound >> (bit + 1)) << 1u8) << bit;
+            prefixes.push((value, ones(width) - ((&one << bit) - &one)));
+        }
+        if bound >= (&one << width) {
+            return Ok(Cond::Known(below));
+        }
+        if prefixes.len() > MAX_PREFIXES {
+            let x = self.simple(a, before);
+            let y = format!("{width}w{}", expr::number(&c));
+            return self.difference(op, width, x, y, positive, before);
+        }
+        let base = self.text(a);
+        let test = |(value, mask): (BigUint, BigUint)| {
+            Cond::Test(Test {
+                base: base.clone(),
+                width,
+                hi: width - 1,
+                lo: 0,
+                value,
+                mask,
+                equal: below,
+                truth: false,
+            })
+        };
+        let tests: Vec<Cond> = prefixes.into_iter().map(test).collect();
+        Ok(if below { Cond::Any(tests) } else { Cond::All(tests) })
+    }
+
+    /// A table that hits where one of the entries matches; the condition.
+    fn check(&mut self, entries: Vec<Vec<Test>>) -> String {
+        let mut keys: Vec<(String, u32, bool)> = Vec::new();
+        for test in entries.iter().flatten() {
+            if !keys.iter().any(|(base, ..)| *base == test.base) {
+                keys.push((test.base.clone(), test.width, test.truth));
+            }
+        }
+        let name = self.e.names.fresh("check");
+        let mut text = vec![format!("action {name}_holds() {{ }}"), format!("table {name} {{")];
+        text.push("    key = {".into());
+        text.extend(keys.iter().map(|(base, ..)| format!("        {base}: ternary;")));
+        text.push("    }".into());
+        text.push(format!("    actions = {{ {name}_holds; NoAction; }}"));
+        text.push("    const default_action = NoAction();".into());
+        text.push("    const entries = {".into());
+        for entry in &entries {
+            let item = |(base, width, truth): &(String, u32, bool)| item(entry, base, *width, *truth);
+            let items: Vec<String> = keys.iter().map(item).collect();
+            let items = if items.len() == 1 { items[0].clone() } else { format!("({})", items.join(", ")) };
+            text.push(format!("        {items}: {name}_holds();"));
+        }
+        text.push("    }".into());
+        text.push(format!("    size = {};", entries.len()));
+        text.push("}".into());
+        self.decls.extend(text);
+        format!("{name}.apply().hit")
+    }
+
+    fn inst(&self, value: Value) -> Option<&Inst> {
+        let block = self.graph.defined_in(value)?;
+        self.graph.body.blocks[block].insts.iter().find(|i| i.results.contains(&value)).map(|i| &i.inst)
+    }
+
+    /// An operand that an ALU takes: what is more is computed before.
+    pub(in crate::emit) fn operand(&mut self, value: Value, block: Block) -> Res<()> {
+        let expr: Expr = self.value(value);
+        let is_operand = expr.form == Form::Const || (expr.form == Form::Primary && !expr.text.starts_with('('));
+        if is_operand { Ok(()) } else { self.save(value, block) }
+    }
+}
+
+/// The item of one key in an entry.
+fn item(entry: &[Test], base: &str, width: u32, truth: bool) -> String {
+    let mut value = BigUint::ZERO;
+    let mut mask = BigUint::ZERO;
+    for test in entry.iter().filter(|t| t.base == base) {
+        let wanted = if test.equal { test.value.clone() } else { BigUint::ZERO };
+        value |= wanted << test.lo;
+        mask |= &test.mask << test.lo;
+    }
+    if mask == BigUint::ZERO {
+        return "_".into();
+    }
+    if truth {
+        return (value != BigUint::ZERO).to_string();
+    }
+    if mask == ones(width) {
+        expr::number(&value)
+    } else {
+        format!("{} &&& {}", expr::number(&value), expr::number(&mask))
+    }
+}
+
+fn ones(width: u32) -> BigUint {
+    (BigUint::from(1u8) << width) - 1u8
+}
+
+fn mirrored(op: BinaryOp) -> BinaryOp {
+    match op {
+        BinaryOp::Lt => BinaryOp::Gt,
+        BinaryOp::Le => BinaryOp::Ge,
+        BinaryOp::Gt => BinaryOp::Lt,
+        _ => BinaryOp::Le,
+    }
+}
+
+/// Bits that a condition reads, each once.
+fn bits(cond: &Cond) -> u32 {
+    fn walk(cond: &Cond, seen: &mut Vec<(String, u32, u32)>, raw: &mut u32) {
+        match cond {
+            Cond::Known(_) => {}
+            Cond::Raw(_, bits) => *raw += bits,
+            Cond::Test(t) => {
+                let key = (t.base.clone(), t.hi, t.lo);
+                if !seen.contains(&key) {
+                    seen.push(key);
+                }
+            }
+            Cond::All(all) | Cond::Any(all) => all.iter().for_each(|c| walk(c, seen, raw)),
+        }
+    }
+    let (mut seen, mut raw) = (Vec::new(), 0);
+    walk(cond, &mut seen, &mut raw);
+    raw + seen.iter().map(|(_, hi, lo)| hi - lo + 1).sum::<u32>()
+}
+
+fn widest(cond: &Cond) -> u32 {
+    match cond {
+        Cond::Known(_) => 0,
+        Cond::Raw(_, bits) => bits / 2,
+        Cond::Test(t) => t.hi - t.lo + 1,
+        Cond::All(all) | Cond::Any(all) => all.iter().map(widest).max().unwrap_or(0),
+    }
+}
+
+/// Text, and whether it needs parentheses beside others.
+fn text(cond: &Cond) -> (String, bool) {
+    let joined = |all: &[Cond], sign: &str, empty: &str| {
+        let part = |c: &Cond| match (text(c), c) {
+            ((t, true), Cond::All(_) | Cond::Any(_)) => format!("({t})"),
+            ((t, _), _) => t,
+        };
+        let parts: Vec<String> = all.iter().map(part).collect();
+        match parts.len() {
+            0 => (empty.to_owned(), false),
+            n => (parts.join(sign), n > 1),
+        }
+    };
+    match cond {
+        Cond::Known(known) => (known.to_string(), false),
+        Cond::Raw(text, _) => (text.clone(), true),
+        Cond::Test(t) if t.truth => (if t.equal { t.base.clone() } else { format!("!{}", t.base) }, false),
+        Cond::Test(t) => {
+            let whole = t.hi + 1 == t.width && t.lo == 0;
+            let base = if whole { t.base.clone() } else { format!("{}[{}:{}]", t.base, t.hi, t.lo) };
+            let own = t.hi - t.lo + 1;
+            let base = match t.mask == ones(own) {
+                true => base,
+                false => format!("({base} & {})", expr::number(&t.mask)),
+            };
+            (format!("{base} {} {}", if t.equal { "==" } else { "!=" }, expr::number(&t.value)), true)
+        }
+        Cond::All(all) => joined(all, " && ", "true"),
+        Cond::Any(all) => joined(all, " || ", "false"),
+    }
+}
+
+/// The condition as entries of a ternary table, any of which matches; `None` if it has no such form.
+fn entries(cond: &Cond) -> Option<Vec<Vec<Test>>> {
+    Some(match cond {
+        Cond::Known(true) => vec![Vec::new()],
+        Cond::Known(false) => Vec::new(),
+        Cond::Raw(..) => return None,
+        // That something is not equal has no entry, but for one bit.
+        Cond::Test(t) if !t.equal && t.hi > t.lo => return None,
+        Cond::Test(t) if !t.equal && !t.truth => {
+            let value = BigUint::from(u8::from(t.value == BigUint::ZERO));
+            vec![vec![Test { value, equal: true, ..t.clone() }]]
+        }
+        Cond::Test(t) => vec![vec![t.clone()]],
+        Cond::Any(all) => {
+            let mut rows = Vec::new();
+            for part in all {
+                rows.extend(entries(part)?);
+            }
+            (rows.len() <= MAX_ENTRIES).then_some(rows)?
+        }
+        Cond::All(all) => {
+            let mut rows: Vec<Vec<Test>> = vec![Vec::new()];
+            for part in all {
+                let more = entries(part)?;
+                let product = rows.iter().flat_map(|r| more.iter().map(move |m| [r.as_slice(), m.as_slice()].concat()));
+                rows = product.collect();
+                (rows.len() <= MAX_ENTRIES).then_some(())?;
+            }
+            rows
+        }
+    })
+}

@@ -1,0 +1,230 @@
+//! The program around the blocks, for TNA and T2NA.
+
+use crate::emit::body::Writer;
+use crate::emit::text::{Lines, line};
+use crate::emit::tofino::prepare::Deparsed;
+use crate::emit::{Emitter, Res, parser};
+use ir::*;
+
+impl Emitter<'_> {
+    /// The whole program.
+    pub(in crate::emit) fn tofino(&mut self, deparsed: &[Deparsed]) -> Res<String> {
+        let of = |p: &Pipeline, kind| p.controls.iter().find(|(_, c)| c.kind == kind).map(|(id, _)| id);
+        let kinds = [ControlKind::MainParser, ControlKind::MainControl, ControlKind::MainDeparser];
+        let [Some(parser), Some(main), Some(deparser)] = kinds.map(|kind| of(self.p, kind)) else {
+            return self.unsupported(Loc::default(), "a program without parser, main control or deparser");
+        };
+        let parser_text = self.tofino_parser(parser)?;
+        let main_text = self.tofino_control(main)?;
+        let deparser_text = self.tofino_deparser(deparser, deparsed)?;
+        let mut lines = Lines::default();
+        let name = self.p.name.clone();
+        lines.line(&format!(
+            "// {name} for Tofino, written by Terrace from its pipeline. All of it runs in ingress; egress is bypassed."
+        ));
+        if !self.left_out.is_empty() {
+            lines.line("//");
+            lines.line("// Not in here, as the chip has no form for it:");
+            let left_out = self.left_out.clone();
+            left_out.iter().for_each(|what| lines.line(&format!("// - {what}")));
+        }
+        lines.line("");
+        lines.line("#include <core.p4>");
+        lines.line(&format!("#include <{}.p4>", self.target.name()));
+        lines.gap();
+        lines.line("/// Where packets to the CPU leave: the port of the CPU's Ethernet interface.");
+        lines.line("const PortId_t CPU_PORT = 64;");
+        self.types(&mut lines, &[]);
+        lines.gap();
+        lines.line("struct egress_headers_t { }");
+        lines.line("struct egress_metadata_t { }");
+        for text in [parser_text, main_text, deparser_text, self.tofino_egress()] {
+            lines.gap();
+            lines.out.push_str(&text);
+        }
+        lines.gap();
+        let [p, c, d] = [parser, main, deparser].map(|id| self.p.controls[id].name.clone());
+        lines.line(&format!("Pipeline({p}(), {c}(), {d}(), egress_parser(), egress(), egress_deparser()) pipe;"));
+        lines.line("Switch(pipe) main;");
+        Ok(lines.out)
+    }
+
+    fn both(&self) -> (String, String) {
+        (self.names.storage.hdr.clone(), self.names.storage.meta.clone())
+    }
+
+    fn tofino_parser(&mut self, id: ControlId) -> Res<String> {
+        let control = &self.p.controls[id];
+        let (hdr, meta) = self.both();
+        let mut writer = Writer::new(self, control.kind, &control.body);
+        let states = writer.parser()?;
+        let decls = std::mem::take(&mut writer.decls);
+        let mut lines = Lines::default();
+        lines.open(&format!(
+            "parser {}(packet_in packet, out headers_t {hdr}, out metadata_t {meta}, out ingress_intrinsic_metadata_t ig_intr_md)",
+            control.name
+        ));
+        for object in &self.names.mentions[id.index()].externs {
+            if matches!(self.p.externs[*object].kind, ExternKind::InternetChecksum) {
+                lines.line(&format!("Checksum() {};", self.names.externs[object.index()]));
+            }
+        }
+        for set in &self.names.mentions[id.index()].value_sets {
+            self.value_set(&mut lines, *set, &control.name);
+        }
+        self.locals(&mut lines, id);
+        decls.iter().for_each(|decl| lines.line(decl));
+        lines.gap();
+        lines.open("state start");
+        lines.line("packet.extract(ig_intr_md);");
+        lines.line("packet.advance(PORT_METADATA_SIZE);");
+        lines.line("transition parse_packet;");
+        lines.close();
+        parser::print(&mut lines, &parser::renamed(states, "start", "parse_packet"));
+        lines.close();
+        Ok(lines.out)
+    }
+
+    fn tofino_control(&mut self, id: ControlId) -> Res<String> {
+        let control = &self.p.controls[id];
+        let (hdr, meta) = self.both();
+        let mut writer = Writer::new(self, control.kind, &control.body);
+        let code = writer.control()?;
+        let decls = std::mem::take(&mut writer.decls);
+        let mut lines = Lines::default();
+        lines.open(&format!(
+            "control {}(inout headers_t {hdr}, inout metadata_t {meta}, in ingress_intrinsic_metadata_t ig_intr_md, \
+             in ingress_intrinsic_metadata_from_parser_t ig_prsr_md, inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md, \
+             inout ingress_intrinsic_metadata_for_tm_t ig_tm_md)",
+            control.name
+        ));
+        for object in self.names.mentions[id.index()].externs.clone() {
+            self.tofino_object(&mut lines, object, &control.name)?;
+        }
+        self.locals(&mut lines, id);
+        decls.iter().for_each(|decl| lines.line(decl));
+        let tables: Vec<TableId> = self.p.tables.iter().map(|(t, _)| t).filter(|t| self.home(*t) == id).collect();
+        for action in self.p.actions.iter().map(|(a, _)| a) {
+            let listed = |t: &TableId| self.p.tables[*t].actions.iter().any(|a| a.action == action);
+            if tables.iter().any(listed) {
+                self.action(&mut lines, action, &control.name);
+            }
+        }
+        for table in tables {
+            self.table(&mut lines, table, &control.name, &decls)?;
+        }
+        lines.gap();
+        lines.open("apply");
+        lines.stmts(&[line("ig_tm_md.bypass_egress = 1;")]);
+        lines.stmts(&code);
+        lines.close();
+        lines.close();
+        Ok(lines.out)
+    }
+
+    fn tofino_object(&self, lines: &mut Lines, id: ExternId, control: &str) -> Res<()> {
+        let object = &self.p.externs[id];
+        let name = &self.names.externs[id.index()];
+        let unit = |unit: &CounterUnit| match unit {
+            CounterUnit::Packets => "CounterType_t.PACKETS",
+            CounterUnit::Bytes => "CounterType_t.BYTES",
+            CounterUnit::Both => "CounterType_t.PACKETS_AND_BYTES",
+        };
+        let ty = |ty: Type| crate::emit::expr::type_text(self.p, ty);
+        let text = match &object.kind {
+            ExternKind::Counter { size, unit: u, .. } => {
+                let size = self.sizes.get(&object.preamble.name).unwrap_or(size);
+                format!("Counter<bit<64>, bit<{}>>({size}, {})", self.index_width(id).unwrap_or(32), unit(u))
+            }
+            ExternKind::DirectCounter { unit: u } => format!("DirectCounter<bit<64>>({})", unit(u)),
+            ExternKind::Hash { algorithm, output } => {
+                let algorithm = match algorithm {
+                    HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => "CRC16",
+                    HashAlgorithm::Identity => "IDENTITY",
+                    HashAlgorithm::Random => "RANDOM",
+                    HashAlgorithm::Xor16 | HashAlgorithm::Csum16 => "XOR16",
+                    _ => "CRC32",
+                };
+                // A unit for each place: one hashes one list of fields.
+                for n in 1..=self.hash_places(id) {
+                    let number = if n == 1 { String::new() } else { format!("_{n}") };
+                    lines.line(&format!("Hash<{}>(HashAlgorithm_t.{algorithm}) {name}{number};", ty(*output)));
+                }
+                return Ok(());
+            }
+            ExternKind::Random { min, .. } => format!("Random<{}>()", ty(min.ty)),
+            ExternKind::ActionProfile { size } => format!("ActionProfile({size})"),
+            _ => return Ok(()),
+        };
+        let told = self.annotations(&object.preamble, control, name);
+        told.iter().for_each(|a| lines.line(a));
+        lines.line(&format!("{text} {name};"));
+        Ok(())
+    }
+
+    fn hash_places(&self, id: ExternId) -> usize {
+        let calls = self.p.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
+        calls
+            .filter(|i| matches!(&i.inst, Inst::Extern { object: Some(o), func: ExternFn::HashGet, .. } if *o == id))
+            .count()
+    }
+
+    fn tofino_deparser(&mut self, id: ControlId, deparsed: &[Deparsed]) -> Res<String> {
+        let control = &self.p.controls[id];
+        let (hdr, meta) = self.both();
+        let mut lines = Lines::default();
+        lines.open(&format!(
+            "control {}(packet_out packet, inout headers_t {hdr}, in metadata_t {meta}, \
+             in ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md)",
+            control.name
+        ));
+        let mut updates = Vec::new();
+        for sum in deparsed {
+            let name = self.names.fresh("checksum");
+            lines.line(&format!("Checksum() {name};"));
+            updates.push((name, sum.clone()));
+        }
+        let mut writer = Writer::new(self, control.kind, &control.body);
+        let code = writer.control()?;
+        let decls = std::mem::take(&mut writer.decls);
+        decls.iter().for_each(|decl| lines.line(decl));
+        lines.gap();
+        lines.open("apply");
+        for (name, sum) in updates {
+            let over: Vec<String> = sum.over.iter().map(|v| self.var(*v)).collect();
+            lines.open(&format!("if ({})", self.var(sum.wanted)));
+            lines.line(&format!("{} = {name}.update({{", self.var(sum.field)));
+            lines.line(&format!("    {}", over.join(", ")));
+            lines.line("});");
+            lines.close();
+        }
+        lines.stmts(&code);
+        lines.close();
+        lines.close();
+        Ok(lines.out)
+    }
+
+    fn tofino_egress(&self) -> String {
+        "parser egress_parser(packet_in packet, out egress_headers_t hdr, out egress_metadata_t meta,
+                     out egress_intrinsic_metadata_t eg_intr_md) {
+    state start {
+        packet.extract(eg_intr_md);
+        transition accept;
+    }
+}
+
+control egress(inout egress_headers_t hdr, inout egress_metadata_t meta, in egress_intrinsic_metadata_t eg_intr_md,
+               in egress_intrinsic_metadata_from_parser_t eg_prsr_md,
+               inout egress_intrinsic_metadata_for_deparser_t eg_dprsr_md,
+               inout egress_intrinsic_metadata_for_output_port_t eg_oport_md) {
+    apply { }
+}
+
+control egress_deparser(packet_out packet, inout egress_headers_t hdr, in egress_metadata_t meta,
+                        in egress_intrinsic_metadata_for_deparser_t eg_dprsr_md) {
+    apply { }
+}
+"
+        .to_owned()
+    }
+}

@@ -1,0 +1,6 @@
+//! Tofino's native architecture: what differs from writing v1model or PNA.
+
+pub(super) mod action;
+pub(super) mod condition;
+pub(super) mod frame;
+pub(super) mod prepare;

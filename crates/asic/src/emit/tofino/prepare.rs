@@ -1,0 +1,443 @@
+//! A PNA pipeline in the shape that Tofino's architecture asks for, as far as it can be had by changing the pipeline.
+//!
+//! - `verify` becomes a branch to a state that sets `meta.parser_error` and accepts: there are no errors of the program's own.
+//! - A checksum is verified and computed by units of parser and deparser: what the program computes in a control moves there if nothing
+//!   changes the header behind it.
+//! - What has no form is taken out, and named.
+
+use crate::emit::Unsupported;
+use ir::*;
+use num_bigint::BigUint;
+use std::collections::{BTreeMap, HashSet};
+
+/// A checksum that the deparser computes.
+#[derive(Clone, Debug)]
+pub(in crate::emit) struct Deparsed {
+    /// The field that it goes to.
+    pub(in crate::emit) field: VarId,
+    /// The fields that it is computed over.
+    pub(in crate::emit) over: Vec<VarId>,
+    /// Set where the program computes it.
+    pub(in crate::emit) wanted: VarId,
+}
+
+/// A pipeline as Tofino can have it.
+pub(in crate::emit) struct Prepared {
+    pub(in crate::emit) pipeline: Pipeline,
+    pub(in crate::emit) left_out: Vec<Unsupported>,
+    pub(in crate::emit) deparsed: Vec<Deparsed>,
+}
+
+struct Preparer {
+    p: Pipeline,
+    meta: String,
+    left_out: Vec<Unsupported>,
+    deparsed: Vec<Deparsed>,
+    /// Variables that say that a checksum was wrong, with the error's number.
+    wrong: Vec<(VarId, u32)>,
+}
+
+/// Prepares a pipeline.
+pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
+    let mut this =
+        Preparer { p: p.clone(), meta: meta.to_owned(), left_out: Vec::new(), deparsed: Vec::new(), wrong: Vec::new() };
+    let error = this.parser_error();
+    let ids: Vec<ControlId> = p.controls.iter().map(|(id, _)| id).collect();
+    for id in ids {
+        let mut body = std::mem::take(&mut this.p.controls[id].body);
+        match p.controls[id].kind {
+            ControlKind::MainParser => {
+                this.errors_as_numbers(&mut body);
+                this.parser(&mut body, error);
+            }
+            ControlKind::MainControl => {
+                this.errors_as_numbers(&mut body);
+                this.counters(&mut body);
+                this.checksums(&mut body);
+                this.externs(&mut body);
+                this.arithmetic(&mut body);
+                this.first(&mut body, error);
+            }
+            ControlKind::MainDeparser => this.externs(&mut body),
+            _ => {}
+        }
+        this.p.controls[id].body = body;
+    }
+    Prepared { pipeline: this.p, left_out: this.left_out, deparsed: this.deparsed }
+}
+
+impl Preparer {
+    fn leave_out(&mut self, loc: Loc, what: impl Into<String>) {
+        let file = self.p.files.get(usize::from(loc.file)).filter(|_| loc.line > 0);
+        let place = file.map(|file| format!("{file}:{}:{}", loc.line, loc.column));
+        let what = Unsupported { place, what: what.into() };
+        if !self.left_out.contains(&what) {
+            self.left_out.push(what);
+        }
+    }
+
+    fn add_var(&mut self, name: &str, ty: Type, kind: VarKind) -> VarId {
+        self.p.vars.push(Var { name: name.to_owned(), ty, kind, loc: Loc::default() })
+    }
+
+    /// The program's parser error, as a number in its metadata.
+    fn parser_error(&mut self) -> VarId {
+        let name = format!("{}.parser_error", self.meta);
+        match self.p.intrinsics.remove("istd.parser_error") {
+            Some(var) => {
+                self.p.vars[var].name = name;
+                self.p.vars[var].ty = Type::Bit(8);
+                self.p.vars[var].kind = VarKind::Meta;
+                var
+            }
+            None => self.add_var(&name, Type::Bit(8), VarKind::Meta),
+        }
+    }
+
+    fn errors_as_numbers(&mut self, body: &mut Body) {
+        body.values.values_mut().filter(|ty| **ty == Type::Error).for_each(|ty| *ty = Type::Bit(8));
+        for inst in body.blocks.values_mut().flat_map(|b| &mut b.insts) {
+            if let Inst::Const(c) = &mut inst.inst
+                && c.ty == Type::Error
+            {
+                *c = Const::new(Type::Bit(8), c.bits.clone());
+            }
+        }
+    }
+
+    fn inst_of(body: &Body, value: Value) -> Option<&InstData> {
+        body.blocks.values().flat_map(|b| &b.insts).find(|i| i.results.contains(&value))
+    }
+
+    fn constant(body: &Body, value: Value) -> Option<BigUint> {
+        match &Self::inst_of(body, value)?.inst {
+            Inst::Const(c) => Some(c.bits.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether a value is made of the packet's length.
+    fn asks_length(body: &Body, value: Value) -> bool {
+        // Each value once: values that share operands make exponentially many paths.
+        let mut seen = HashSet::from([value]);
+        let mut todo = vec![value];
+        while let Some(data) = todo.pop().map(|v| Self::inst_of(body, v)) {
+            let Some(data) = data else { continue };
+            if matches!(data.inst, Inst::PacketLength) {
+                return true;
+            }
+            data.inst.for_each_use(|v| {
+                if seen.insert(v) {
+                    todo.push(v);
+                }
+            });
+        }
+        false
+    }
+
+    /// Splits blocks at `verify`.
+    fn parser(&mut self, body: &mut Body, error: VarId) {
+        let mut states: BTreeMap<u32, Block> = BTreeMap::new();
+        let mut next = 0;
+        while next < body.blocks.len() {
+            let block = Block(u32::try_from(next).unwrap_or(u32::MAX));
+            next += 1;
+            if body.entry == Some(block) || body.states.iter().any(|s| s.name == "start" && s.block == block) {
+                self.zeros(body, block);
+            }
+            let Some(at) = body.blocks[block].insts.iter().position(|i| matches!(i.inst, Inst::Verify(..))) else {
+                if let Some(term) = &mut body.blocks[block].term
+                    && term.term == Term::Reject
+                {
+                    term.term = Term::Return;
+                }
+                continue;
+            };
+            let data = body.blocks[block].insts[at].clone();
+            let Inst::Verify(check, number) = data.inst else { continue };
+            let number = Self::constant(body, number).and_then(|n| u32::try_from(&n).ok()).unwrap_or(1);
+            if Self::asks_length(body, check) {
+                let name = self.p.errors.get(number as usize).cloned().unwrap_or_default();
+                self.leave_out(
+                    data.loc,
+                    format!("`verify` with the packet's length, which the chip's parser does not know (error {name})"),
+                );
+                body.blocks[block].insts.remove(at);
+                next -= 1;
+                continue;
+            }
+            if let Some(sum) = self.checksum_check(body, check) {
+                let name = format!("{}.{}_error", self.meta, self.object_name(sum.0));
+                let var = self.add_var(&name, Type::Bool, VarKind::Meta);
+                self.wrong.push((var, number));
+                body.blocks[block].insts[at].inst = Inst::Store(var, sum.1);
+                next -= 1;
+                continue;
+            }
+            let failed = *states.entry(number).or_insert_with(|| self.error_state(body, error, number, data.loc));
+            let rest = body.blocks[block].insts.split_off(at + 1);
+            body.blocks[block].insts.pop();
+            let term = body.blocks[block].term.take();
+            let behind = body.blocks.push(BlockData { params: Vec::new(), insts: rest, term });
+            let to = |block| BlockCall { block, args: Vec::new() };
+            let term = match Self::constant(body, check) {
+                Some(known) if known == BigUint::ZERO => Term::Jump(to(failed)),
+                Some(_) => Term::Jump(to(behind)),
+                None => Term::Branch { cond: check, then: to(behind), els: to(failed) },
+            };
+            body.blocks[block].term = Some(TermData { term, loc: data.loc });
+        }
+    }
+
+    /// Metadata is zero at first anyway, and a parser that writes a field twice would combine both.
+    fn zeros(&self, body: &mut Body, block: Block) {
+        let zero: HashSet<Value> = body.blocks[block]
+            .insts
+            .iter()
+            .filter(|i| matches!(&i.inst, Inst::Const(c) if c.bits == BigUint::ZERO))
+            .flat_map(|i| i.results.clone())
+            .collect();
+        let vars = &self.p.vars;
+        body.blocks[block].insts.retain(|i| match &i.inst {
+            Inst::Store(var, value) => !(zero.contains(value) && vars[*var].kind == VarKind::Meta),
+            _ => true,
+        });
+    }
+
+    fn object_name(&self, object: ExternId) -> String {
+        let name = &self.p.externs[object].preamble.name;
+        name.rsplit('.').next().unwrap_or(name).to_owned()
+    }
+
+    /// A test that a checksum comes out as zero: its object, and the sum.
+    fn checksum_check(&self, body: &Body, check: Value) -> Option<(ExternId, Value)> {
+        let Inst::Binary(BinaryOp::Eq, sum, zero) = Self::inst_of(body, check)?.inst else { return None };
+        (Self::constant(body, zero)? == BigUint::ZERO).then_some(())?;
+        match &Self::inst_of(body, sum)?.inst {
+            Inst::Extern { object: Some(object), func: ExternFn::InternetChecksumGet, .. } => Some((*object, sum)),
+            _ => None,
+        }
+    }
+
+    /// A state that notes an error and accepts.
+    fn error_state(&self, body: &mut Body, error: VarId, number: u32, loc: Loc) -> Block {
+        let value = body.values.push(Type::Bit(8));
+        let set = [
+            InstData { inst: Inst::Const(Const::new(Type::Bit(8), number)), results: vec![value], loc },
+            InstData { inst: Inst::Store(error, value), results: Vec::new(), loc },
+        ];
+        let term = Some(TermData { term: Term::Return, loc });
+        let block = body.blocks.push(BlockData { params: Vec::new(), insts: set.to_vec(), term });
+        let name = self.p.errors.get(number as usize).map_or("error", String::as_str);
+        body.states.push(State { name: format!("error_{name}"), block, loc });
+        block
+    }
+
+    /// What comes first in the control: errors that the chip's parser found by itself.
+    fn first(&mut self, body: &mut Body, error: VarId) {
+        let Some(mut entry) = body.entry else { return };
+        let loc = Loc::default();
+        let to = |block| BlockCall { block, args: Vec::new() };
+        let short = self.p.errors.iter().position(|e| e == "PacketTooShort").unwrap_or(1);
+        let chip = self.add_var("ig_prsr_md.parser_err", Type::Bit(16), VarKind::Intrinsic);
+        self.p.intrinsics.insert("ig_prsr_md.parser_err".into(), chip);
+        let mut all: Vec<(VarId, u32)> = self.wrong.clone();
+        all.reverse();
+        all.push((chip, u32::try_from(short).unwrap_or(1)));
+        for (var, number) in all {
+            let mut insts = Vec::new();
+            let mut value = body.values.push(self.p.vars[var].ty);
+            insts.push(InstData { inst: Inst::Load(var), results: vec![value], loc });
+            if var == chip {
+                let bit = body.values.push(Type::Bit(1));
+                let one = body.values.push(Type::Bit(1));
+                let is = body.values.push(Type::Bool);
+                insts.push(InstData { inst: Inst::Slice { value, hi: 1, lo: 1 }, results: vec![bit], loc });
+                insts.push(InstData { inst: Inst::Const(Const::new(Type::Bit(1), 1u8)), results: vec![one], loc });
+                insts.push(InstData { inst: Inst::Binary(BinaryOp::Eq, bit, one), results: vec![is], loc });
+                value = is;
+            }
+            let code = body.values.push(Type::Bit(8));
+            let set = vec![
+                InstData { inst: Inst::Const(Const::new(Type::Bit(8), number)), results: vec![code], loc },
+                InstData { inst: Inst::Store(error, code), results: Vec::new(), loc },
+            ];
+            let term = Some(TermData { term: Term::Jump(to(entry)), loc });
+            let set = body.blocks.push(BlockData { params: Vec::new(), insts: set, term });
+            let term = Term::Branch { cond: value, then: to(set), els: to(entry) };
+            entry = body.blocks.push(BlockData { params: Vec::new(), insts, term: Some(TermData { term, loc }) });
+        }
+        body.entry = Some(entry);
+    }
+
+    /// Takes out counters that are counted at several places: a chip's counter belongs to one table.
+    fn counters(&mut self, body: &mut Body) {
+        let mut places: BTreeMap<ExternId, HashSet<Block>> = BTreeMap::new();
+        for (block, data) in body.blocks.iter() {
+            for inst in &data.insts {
+                if let Inst::Extern { object: Some(object), func: ExternFn::CounterCount, .. } = &inst.inst {
+                    places.entry(*object).or_default().insert(block);
+                }
+            }
+        }
+        for (object, blocks) in places.into_iter().filter(|(_, blocks)| blocks.len() > 1) {
+            let data = &self.p.externs[object];
+            let (name, loc) = (data.preamble.name.clone(), data.loc);
+            let what = format!(
+                "counter `{name}`, which is counted at {} places: a counter of the chip belongs to one table",
+                blocks.len()
+            );
+            self.leave_out(loc, what);
+            for data in body.blocks.values_mut() {
+                data.insts.retain(|i| !matches!(&i.inst, Inst::Extern { object: Some(o), func: ExternFn::CounterCount, .. } if *o == object));
+            }
+        }
+    }
+
+    /// Moves checksums that a control computes to the deparser.
+    fn checksums(&mut self, body: &mut Body) {
+        let blocks: Vec<Block> = body.blocks.iter().map(|(b, _)| b).collect();
+        let cfg = Cfg::new(body);
+        for block in blocks {
+            let mut at = 0;
+            while at < body.blocks[block].insts.len() {
+                let data = body.blocks[block].insts[at].clone();
+                at += 1;
+                let Inst::Extern { object: Some(_), func: ExternFn::InternetChecksumGet, .. } = data.inst else {
+                    continue;
+                };
+                let sum = data.results[0];
+                match self.deparsed_sum(body, &cfg, block, at - 1, sum) {
+                    Some((field, over, store)) => {
+                        let name = self.p.vars[field].name.split('.').nth(1).unwrap_or("header").to_owned();
+                        let name = format!("{}.update_{name}", self.meta);
+                        let known = self.deparsed.iter().find(|d| d.field == field).map(|d| d.wanted);
+                        let wanted = known.unwrap_or_else(|| self.add_var(&name, Type::Bool, VarKind::Meta));
+                        if known.is_none() {
+                            self.deparsed.push(Deparsed { field, over, wanted });
+                        }
+                        let yes = body.values.push(Type::Bool);
+                        let insts = &mut body.blocks[block].insts;
+                        insts[at - 1] = InstData { inst: Inst::Const(Const::bool(true)), results: vec![yes], loc: data.loc };
+                        insts[store].inst = Inst::Store(wanted, yes);
+                    }
+                    None => self.leave_out(data.loc, "a checksum of other than the fields of one header: the chip has units for that in parsers and deparsers only"),
+                }
+            }
+        }
+        // What is left of them computes nothing any more.
+        for data in body.blocks.values_mut() {
+            data.insts.retain(|i| {
+                !matches!(
+                    &i.inst,
+                    Inst::Extern { func: ExternFn::InternetChecksumAdd | ExternFn::InternetChecksumClear, .. }
+                )
+            });
+        }
+    }
+
+    /// If the sum is that of a header's fields, for another field of it: that field, the fields, and where it is stored.
+    fn deparsed_sum(
+        &self,
+        body: &Body,
+        cfg: &Cfg,
+        block: Block,
+        get: usize,
+        sum: Value,
+    ) -> Option<(VarId, Vec<VarId>, usize)> {
+        let insts = &body.blocks[block].insts;
+        let is_store = |i: &InstData| matches!(&i.inst, Inst::Store(_, v) if *v == sum);
+        let store = insts.iter().position(is_store)?;
+        let Inst::Store(field, _) = insts[store].inst else { return None };
+        let VarKind::Field(header, _) = self.p.vars[field].kind else { return None };
+        let data = insts[..get].iter().rev().find_map(|i| match &i.inst {
+            Inst::Extern { func: ExternFn::InternetChecksumAdd, args, .. } => Some(args.clone()),
+            _ => None,
+        })?;
+        let [Arg::Values(values)] = &data[..] else { return None };
+        let over: Vec<VarId> = self.p.headers[header].fields.iter().copied().filter(|v| *v != field).collect();
+        (values.len() == over.len()).then_some(())?;
+        for (value, var) in values.iter().zip(&over) {
+            let loaded = insts[..get].iter().position(|i| i.inst == Inst::Load(*var) && i.results.contains(value));
+            let stored = insts[..get].iter().enumerate().rev().find_map(|(n, i)| match &i.inst {
+                Inst::Store(to, v) if to == var => Some((n, v)),
+                _ => None,
+            });
+            let fresh = match (loaded, stored) {
+                (_, Some((_, v))) if v == value => true,
+                (Some(at), Some((n, _))) => at > n,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            fresh.then_some(())?;
+        }
+        // Nothing behind it changes what was summed up.
+        let order = cfg.reverse_postorder();
+        let here = order.iter().position(|b| *b == block)?;
+        let changes = |i: &InstData| matches!(&i.inst, Inst::Store(v, _) if over.contains(v) || *v == field);
+        let later = order[here + 1..].iter().any(|b| body.blocks[*b].insts.iter().any(changes));
+        (!later && !insts[store + 1..].iter().any(changes)).then_some((field, over, store))
+    }
+
+    /// Takes out calls that the chip has no form for; what they give is zero.
+    fn externs(&mut self, body: &mut Body) {
+        for n in 0..body.blocks.len() {
+            let block = Block(u32::try_from(n).unwrap_or(u32::MAX));
+            let insts = std::mem::take(&mut body.blocks[block].insts);
+            let mut kept = Vec::with_capacity(insts.len());
+            for inst in insts {
+                let func = match &inst.inst {
+                    Inst::Extern { func, .. } => *func,
+                    _ => {
+                        kept.push(inst);
+                        continue;
+                    }
+                };
+                use ExternFn::*;
+                if matches!(func, CounterCount | DirectCounterCount | HashGet | DropPacket | SendToPort | RandomRead) {
+                    kept.push(inst);
+                    continue;
+                }
+                self.leave_out(inst.loc, format!("`{}`", func.name()));
+                for result in inst.results {
+                    let zero = Const::new(body.values[result], 0u8);
+                    kept.push(InstData { inst: Inst::Const(zero), results: vec![result], loc: inst.loc });
+                }
+            }
+            body.blocks[block].insts = kept;
+        }
+    }
+
+    /// Takes out arithmetic that no ALU of the chip does.
+    fn arithmetic(&mut self, body: &mut Body) {
+        let constants: HashSet<Value> = body
+            .blocks
+            .values()
+            .flat_map(|b| &b.insts)
+            .filter(|i| matches!(i.inst, Inst::Const(_)))
+            .flat_map(|i| i.results.clone())
+            .collect();
+        let values = body.values.clone();
+        for n in 0..body.blocks.len() {
+            let block = Block(u32::try_from(n).unwrap_or(u32::MAX));
+            let mut found = Vec::new();
+            for inst in &mut body.blocks[block].insts {
+                let Inst::Binary(op, a, b) = inst.inst else { continue };
+                let width = values[a].width();
+                let what = match op {
+                    BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod => "multiplication or division",
+                    BinaryOp::Shl | BinaryOp::Shr if !constants.contains(&b) => {
+                        "a shift by a number known at run time only"
+                    }
+                    BinaryOp::Add | BinaryOp::Sub | BinaryOp::AddSat | BinaryOp::SubSat if width > 32 => {
+                        "arithmetic on more than 32 bits"
+                    }
+                    _ => continue,
+                };
+                found.push((inst.loc, what));
+                inst.inst = Inst::Const(Const::new(values[inst.results[0]], 0u8));
+            }
+            found.into_iter().for_each(|(loc, what)| self.leave_out(loc, what));
+        }
+    }
+}

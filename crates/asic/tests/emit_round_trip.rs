@@ -1,0 +1,200 @@
+//! What is emitted for v1model and PNA, compiled again, does what the program does: same packets, drops, state, and control-plane API.
+//!
+//! Made programs come from the differential harness; the first seed is another one with `DIFFER_SEED`, their number with `EMIT_CASES`.
+
+use asic::emit::{Target, emit};
+use asic::rewrite::Sizes;
+use ir::{Arch, ExternKind, Pipeline};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use testkit::differ::case::{Case, Source, Step};
+use testkit::differ::compile::compile;
+use testkit::differ::config::Config;
+use testkit::differ::subject::{Answer, Build, Oracle, Subject};
+use testkit::differ::{compare, plan, print};
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn own(pipeline: &Pipeline) -> Target {
+    match pipeline.arch {
+        Arch::V1Model => Target::V1Model,
+        Arch::Pna => Target::Pna,
+    }
+}
+
+/// What happened to a program on its way out and in again.
+#[derive(Debug)]
+enum Fault {
+    /// There is no form for something.
+    Unsupported(String),
+    /// All else is a bug.
+    Bug(String),
+}
+
+/// The pipeline that the emitted text is.
+fn again(pipeline: &Pipeline) -> Result<(String, Pipeline), Fault> {
+    let text = emit(pipeline, own(pipeline), &Sizes::new()).map_err(|e| Fault::Unsupported(e.to_string()))?.text;
+    let compiled = compile(&text, true).map_err(|e| Fault::Bug(format!("the text is refused:\n{e}\n{text}")))?;
+    let (old, new) = (ir::p4info::generate(pipeline), ir::p4info::generate(&compiled));
+    let differences = ir::p4info::compare(&new, &ir::p4info::to_txtpb(&old));
+    match differences.first() {
+        Some(difference) => Err(Fault::Bug(format!("another control-plane API: {difference}\n{text}"))),
+        None => Ok((text, compiled)),
+    }
+}
+
+/// Tables, counters and registers, by name.
+fn state(pipeline: &Pipeline, subject: &dyn Subject) -> BTreeMap<String, Vec<String>> {
+    let mut all = BTreeMap::new();
+    for (id, table) in pipeline.tables.iter() {
+        let state = subject.state();
+        let entry = |e: &tables::Entry| tables::format_entry(pipeline, &e.to_table_entry(pipeline, id));
+        let mut entries: Vec<String> = state.entries(id).map(entry).collect();
+        entries.sort();
+        all.insert(format!("table {}", table.preamble.name), entries);
+    }
+    for (id, object) in pipeline.externs.iter() {
+        let name = &object.preamble.name;
+        let values: Vec<String> = match object.kind {
+            ExternKind::Counter { size, .. } => {
+                (0..size.min(512)).map(|n| format!("{:?}", subject.counter(id, n))).collect()
+            }
+            ExternKind::Register { size, .. } => {
+                (0..size.min(512)).map(|n| format!("{:?}", subject.register(id, n))).collect()
+            }
+            _ => continue,
+        };
+        all.insert(format!("object {name}"), values);
+    }
+    all
+}
+
+fn digests(pipeline: &Pipeline, subject: &mut dyn Subject) -> Vec<String> {
+    let taken = subject.take_digests();
+    taken.into_iter().map(|(id, values)| format!("{} {values:?}", pipeline.externs[id].preamble.name)).collect()
+}
+
+/// Runs a case on the program and on what was emitted of it.
+fn run(case: &Case, emitted: Arc<Pipeline>) -> Result<usize, String> {
+    let moved = case.moved(case.source.clone(), emitted.clone());
+    let build = |pipeline| Build { text: None, pipeline, setup: &case.setup };
+    let mut old = Oracle::new(&build(&case.pipeline))?;
+    let mut new = Oracle::new(&build(&emitted))?;
+    let mut packets = 0;
+    for (step, (left, right)) in case.steps.iter().zip(&moved.steps).enumerate() {
+        match (left, right) {
+            (Step::Write(left), Step::Write(right)) => {
+                // What is refused may be sound once it is moved: moving gives entries the priority that they need.
+                let left = old.write(left);
+                if left.is_err() {
+                    continue;
+                }
+                let right = new.write(right);
+                if right.is_err() {
+                    return Err(format!("step {step}: a write: {left:?}, {right:?}"));
+                }
+            }
+            (Step::Packets(batch), _) => {
+                packets += batch.len();
+                let (left, right): (Answer, Answer) = (old.process(batch), new.process(batch));
+                if let Some(difference) = compare::answers(&left, &right) {
+                    return Err(format!("step {step}: {difference}"));
+                }
+            }
+            (Step::Tick(now), _) => {
+                old.tick(*now);
+                new.tick(*now);
+            }
+            _ => return Err("steps that do not fit".to_owned()),
+        }
+        let (left, right) = (digests(&case.pipeline, &mut old), digests(&emitted, &mut new));
+        if left != right {
+            return Err(format!("step {step}: digests {left:?}, {right:?}"));
+        }
+    }
+    let (left, right) = (state(&case.pipeline, &old), state(&emitted, &new));
+    for (name, left) in &left {
+        if right.get(name) != Some(left) {
+            return Err(format!("{name}: {left:?}, {:?}", right.get(name)));
+        }
+    }
+    Ok(packets)
+}
+
+fn round_trip(case: &Case) -> Result<usize, Fault> {
+    let (text, emitted) = again(&case.pipeline)?;
+    run(case, Arc::new(emitted)).map_err(|difference| Fault::Bug(format!("{difference}\n{text}")))
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().take(2).collect::<Vec<_>>().join(" ").chars().take(300).collect()
+}
+
+#[test]
+fn made_programs_come_back_the_same() {
+    let (first, cases) = (number("DIFFER_SEED", 30_000), number("EMIT_CASES", 200));
+    let (mut packets, mut done, mut refused) = (0, 0, BTreeMap::<String, u64>::new());
+    let mut bugs = Vec::new();
+    for seed in first..first + cases {
+        let case = plan::case(seed, &Config::small()).unwrap_or_else(|r| panic!("seed {seed}: {}", r.diagnostics));
+        match round_trip(&case) {
+            Ok(n) => {
+                packets += n;
+                done += 1;
+            }
+            Err(Fault::Unsupported(what)) => {
+                *refused.entry(what.split(": ").last().unwrap_or_default().to_owned()).or_default() += 1
+            }
+            Err(Fault::Bug(what)) => bugs.push((seed, what, case.source.clone())),
+        }
+    }
+    if let Some((seed, what, source)) = bugs.first() {
+        let text = match source {
+            Source::Made(program) => print::print(program),
+            Source::File(file) => file.clone(),
+        };
+        let all: Vec<String> =
+            bugs.iter().map(|(seed, what, _)| format!("seed {seed}: {}", first_line(what))).collect();
+        panic!("{}\n\nthe program of seed {seed}:\n{text}\n\n{what}", all.join("\n"));
+    }
+    println!("{done} of {cases} programs, {packets} packets; refused: {refused:?}");
+    assert!(done >= cases * 98 / 100, "few programs have a form: {refused:?}");
+}
+
+#[test]
+fn the_gateway_comes_back_the_same() {
+    for seed in 0..3 {
+        let case = plan::gateway(seed, 800).expect("a case for the gateway");
+        let packets = round_trip(&case).unwrap_or_else(|fault| match fault {
+            Fault::Bug(what) | Fault::Unsupported(what) => panic!("seed {seed}: {what}"),
+        });
+        assert_eq!(packets, 800);
+    }
+}
+
+/// The gateway as a v1model program forwards the same packets to the same ports, drops the same for the same reasons, and has the same tables.
+#[test]
+fn the_gateway_runs_on_v1model() {
+    for seed in 0..3 {
+        let case = plan::gateway(seed, 800).expect("a case for the gateway");
+        let text = emit(&case.pipeline, Target::V1Model, &Sizes::new()).unwrap_or_else(|error| panic!("{error}")).text;
+        let emitted = Arc::new(compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}")));
+        assert_eq!(emitted.arch, Arch::V1Model);
+        let mut case = case;
+        // v1model has no name for the CPU: the engine is told which port it is.
+        case.setup.cpu_port = Some(510);
+        let packets = run(&case, emitted).unwrap_or_else(|difference| panic!("seed {seed}: {difference}\n{text}"));
+        assert_eq!(packets, 800);
+    }
+}
+
+/// What v1model lacks is refused by name and place.
+#[test]
+fn what_v1model_lacks_is_named() {
+    let path = testkit::gateway::root().join("tests/corpus/pna/add_on_miss.p4");
+    let pipeline = testkit::gateway::compile(&path).expect("a program of the corpus");
+    let error = emit(&pipeline, Target::V1Model, &Sizes::new()).expect_err("a refusal").to_string();
+    assert!(error.contains("add_on_miss.p4:") && error.contains("adds entries"), "{error}");
+}

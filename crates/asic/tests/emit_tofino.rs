@@ -1,0 +1,95 @@
+//! What is emitted for Tofino: the front-end's checker takes it (names, types, calls, with `programs/include/tna.p4`), the tables are those of
+//! the program, and what has no form is named with its place.
+
+use asic::emit::{Emitted, Target, emit};
+use asic::rewrite::Sizes;
+use ir::Pipeline;
+use p4::preprocess::MemoryLoader;
+use testkit::differ::compile::compile;
+use testkit::gateway;
+
+/// The checker's errors.
+fn check(text: &str) -> Vec<String> {
+    let mut loader = MemoryLoader::new().with("made.p4", text);
+    for name in ["core.p4", "tna.p4"] {
+        let path = gateway::root().join("programs/include").join(name);
+        let text = std::fs::read_to_string(path).expect("an include file");
+        loader = loader.with(format!("include/{name}"), text);
+    }
+    let options = p4::compile::Options { include_dirs: vec!["include".into()], ..Default::default() };
+    let compiled = p4::compile::compile(&loader, "made.p4".as_ref(), &options);
+    let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
+    let errors: Vec<String> = errors.map(|d| d.render(&compiled.source_map, false)).collect();
+    // The architecture itself is what lowering does not know.
+    errors.into_iter().filter(|e| !e.contains("architecture `Switch`")).collect()
+}
+
+fn emitted(pipeline: &Pipeline, sizes: &Sizes) -> Emitted {
+    emit(pipeline, Target::Tna, sizes).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_gateway_has_a_form() {
+    let pipeline = gateway::pipeline().expect("the gateway");
+    let sizes = Sizes::from([("gateway.routing.route_v4".to_owned(), 4321)]);
+    let emitted = emitted(&pipeline, &sizes);
+    let errors = check(&emitted.text);
+    assert!(errors.is_empty(), "{}\n{}", errors.join("\n"), emitted.text);
+    assert!(emitted.text.contains("size = 4321;"), "{}", emitted.text);
+    for table in pipeline.tables.values() {
+        let last = table.preamble.name.rsplit('.').next().unwrap_or_default();
+        assert!(
+            emitted.text.contains(&table.preamble.name) || emitted.text.contains(&format!("table {last}")),
+            "{last} is missing"
+        );
+    }
+    let left_out: Vec<String> = emitted.left_out.iter().map(ToString::to_string).collect();
+    assert!(left_out.iter().any(|what| what.contains("packet's length")), "{left_out:?}");
+    assert!(left_out.iter().any(|what| what.contains("counter `drops`")), "{left_out:?}");
+    assert!(left_out.iter().all(|what| what.contains(".p4:")), "each has a place: {left_out:?}");
+}
+
+/// What a chip cannot do is named, and what it can do stays.
+#[test]
+fn what_has_no_form_is_named() {
+    let text = "#include <core.p4>\n#include <pna.p4>\n
+header h_t { bit<16> a; bit<16> b; bit<64> c; }
+struct headers_t { h_t h; }
+struct metadata_t { bit<16> x; }
+parser parse(packet_in p, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
+    state start { p.extract(hdr.h); transition accept; }
+}
+control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd, inout pna_pre_output_metadata_t ostd) { apply { } }
+control main_block(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd, inout pna_main_output_metadata_t ostd) {
+    action set(bit<16> v) { hdr.h.b = v; }
+    table t { key = { hdr.h.a: exact; } actions = { set; NoAction; } }
+    apply {
+        hdr.h.a = hdr.h.a * 3;
+        hdr.h.c = hdr.h.c + 1;
+        hdr.h.b = hdr.h.b >> (bit<8>) hdr.h.a;
+        t.apply();
+        send_to_port((PortId_t) 32w1);
+    }
+}
+control deparse(packet_out p, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) { apply { p.emit(hdr.h); } }
+PNA_NIC(parse(), pre(), main_block(), deparse()) main;\n";
+    let pipeline = compile(text, true).unwrap_or_else(|error| panic!("{error}"));
+    let emitted = emitted(&pipeline, &Sizes::new());
+    let left_out: Vec<String> = emitted.left_out.iter().map(ToString::to_string).collect();
+    assert_eq!(left_out.len(), 3, "{left_out:?}");
+    for (what, line) in [("multiplication", 15), ("more than 32 bits", 16), ("at run time", 17)] {
+        let found = left_out.iter().any(|l| l.contains(what) && l.contains(&format!("made.p4:{line}:")));
+        assert!(found, "{what} in line {line}: {left_out:?}");
+    }
+    assert!(check(&emitted.text).is_empty(), "{:?}\n{}", check(&emitted.text), emitted.text);
+    assert!(emitted.text.contains("hdr.h.b = v;"), "{}", emitted.text);
+}
+
+/// v1model programs are not for the chip, and are told so.
+#[test]
+fn other_architectures_are_refused() {
+    let mut pipeline = (*gateway::pipeline().expect("the gateway")).clone();
+    pipeline.arch = ir::Arch::V1Model;
+    let error = emit(&pipeline, Target::Tna, &Sizes::new()).expect_err("a refusal").to_string();
+    assert!(error.contains("v1model"), "{error}");
+}
