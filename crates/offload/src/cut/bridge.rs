@@ -1,0 +1,142 @@
+//! The bridge header's fields, for all stops alike.
+
+use super::CutError;
+use asic::live::{Live, Set};
+use ir::{Block, BodyBuilder, Entity, HeaderField, HeaderId, HeaderType, Loc, Pipeline, Type, Value, VarId, VarKind};
+
+/// Ethertype of frames with a bridge header: "local experimental", IEEE 802, clause 9.2.3.
+pub const ETHERTYPE: u16 = 0x88b5;
+
+/// Name of the bridge header in both pipelines.
+const NAME: &str = "terrace_bridge";
+
+/// What is carried, and where it lies.
+pub struct Bridge {
+    /// Names and widths of all fields in order.
+    pub fields: Vec<(String, u32)>,
+    /// Headers that may follow, in their order.
+    pub headers: Vec<HeaderId>,
+    /// Variables that are carried, in their order.
+    pub vars: Vec<VarId>,
+    /// Of those, what is live at each stop.
+    live: Vec<Set>,
+}
+
+/// Positions of the first fields.
+const ETHERTYPE_FIELD: usize = 2;
+const KEY_FIELD: usize = 3;
+const POINT_FIELD: usize = 4;
+const FIRST: usize = 5;
+
+impl Bridge {
+    /// For what is live where the blocks begin.
+    pub fn new(pipeline: &Pipeline, begins: &[Live], places: &[Block]) -> Result<Bridge, CutError> {
+        let mut all = Live::default();
+        let mut live = Vec::new();
+        for block in places {
+            let here = &begins[block.index()];
+            all.vars.join(&here.vars);
+            all.headers.join(&here.headers);
+            live.push(here.vars.clone());
+        }
+        let needed = |id: &HeaderId| {
+            let header = &pipeline.headers[*id];
+            all.headers.has(id.index()) || header.fields.iter().any(|var| all.vars.has(var.index()))
+        };
+        let headers: Vec<HeaderId> = pipeline.headers.keys().filter(needed).collect();
+        let in_header = |var: VarId| matches!(pipeline.vars[var].kind, VarKind::Field(..));
+        let vars: Vec<VarId> = pipeline.vars.keys().filter(|v| all.vars.has(v.index()) && !in_header(*v)).collect();
+        let of_headers = headers.iter().flat_map(|id| &pipeline.headers[*id].fields);
+        for var in of_headers.chain(&vars) {
+            if matches!(pipeline.vars[*var].ty, Type::Varbit(_)) {
+                return Err(CutError::Varbit(pipeline.vars[*var].name.clone()));
+            }
+        }
+        let mut fields: Vec<(String, u32)> =
+            [("destination", 48), ("source", 48), ("ether_type", 16), ("key", 32), ("stop", 8)]
+                .map(|(name, bits)| (name.to_owned(), bits))
+                .to_vec();
+        fields.extend(headers.iter().map(|id| (format!("{} is valid", pipeline.headers[*id].name), 1)));
+        fields.extend(vars.iter().map(|var| (pipeline.vars[*var].name.clone(), pipeline.vars[*var].ty.width())));
+        let bits: u32 = fields.iter().map(|(_, bits)| bits).sum();
+        fields.push(("unused".to_owned(), bits.next_multiple_of(8) - bits));
+        Ok(Bridge { fields, headers, vars, live })
+    }
+
+    /// Bits of variables that are live at a stop.
+    pub fn carried_bits(&self, pipeline: &Pipeline, stop: usize) -> u32 {
+        let live = self.vars.iter().filter(|var| self.live[stop].has(var.index()));
+        live.map(|var| pipeline.vars[*var].ty.width()).sum()
+    }
+
+    /// Declares the header.
+    pub fn declare(&self, pipeline: &mut Pipeline) -> HeaderId {
+        let field = |(n, (_, bits)): (usize, &(String, u32))| HeaderField {
+            name: match n {
+                0 => "destination".to_owned(),
+                1 => "source".to_owned(),
+                ETHERTYPE_FIELD => "ether_type".to_owned(),
+                KEY_FIELD => "key".to_owned(),
+                POINT_FIELD => "stop".to_owned(),
+                n => format!("f{n}"),
+            },
+            ty: Type::Bit(*bits),
+        };
+        let fields = self.fields.iter().enumerate().map(field).collect();
+        let ty = pipeline.header_types.push(HeaderType { name: format!("{NAME}_t"), fields });
+        pipeline.add_header(format!("hdr.{NAME}"), ty, false, Loc::default())
+    }
+
+    /// Writes the header: what a packet has at a stop.
+    pub fn fill(&self, pipeline: &Pipeline, header: HeaderId, stop: usize, key: u32, b: &mut BodyBuilder) {
+        let fields = pipeline.headers[header].fields.clone();
+        b.set_valid(header);
+        for (n, value) in [(ETHERTYPE_FIELD, u32::from(ETHERTYPE)), (KEY_FIELD, key), (POINT_FIELD, stop as u32)] {
+            let value = b.bits(self.fields[n].1, value);
+            b.store(fields[n], value);
+        }
+        for (n, carried) in self.headers.iter().enumerate() {
+            let valid = b.is_valid(*carried);
+            let bit = b.cast(Type::Bit(1), valid);
+            b.store(fields[FIRST + n], bit);
+        }
+        for (n, var) in self.vars.iter().enumerate().filter(|(_, var)| self.live[stop].has(var.index())) {
+            let value = b.load(pipeline, *var);
+            let bits = b.cast(Type::Bit(pipeline.vars[*var].ty.width()), value);
+            b.store(fields[FIRST + self.headers.len() + n], bits);
+        }
+    }
+
+    /// Whether the header is one of ours: ethertype and key.
+    pub fn is_ours(&self, pipeline: &Pipeline, header: HeaderId, key: u32, b: &mut BodyBuilder) -> Value {
+        let fields = pipeline.headers[header].fields.clone();
+        let mut equal = |n: usize, wanted: u32| {
+            let found = b.load(pipeline, fields[n]);
+            let wanted = b.bits(self.fields[n].1, wanted);
+            b.eq(found, wanted)
+        };
+        let (a, c) = (equal(ETHERTYPE_FIELD, u32::from(ETHERTYPE)), equal(KEY_FIELD, key));
+        b.binary(ir::BinaryOp::And, a, c)
+    }
+
+    /// Whether the header that stands there by its number is in the packet.
+    pub fn has(&self, pipeline: &Pipeline, header: HeaderId, n: usize, b: &mut BodyBuilder) -> Value {
+        let bit = b.load(pipeline, pipeline.headers[header].fields[FIRST + n]);
+        b.cast(Type::Bool, bit)
+    }
+
+    /// The stop's number.
+    pub fn stop(&self, pipeline: &Pipeline, header: HeaderId, b: &mut BodyBuilder) -> Value {
+        b.load(pipeline, pipeline.headers[header].fields[POINT_FIELD])
+    }
+
+    /// Gives variables what they had at a stop.
+    pub fn restore(&self, pipeline: &Pipeline, header: HeaderId, stop: usize, b: &mut BodyBuilder) {
+        let fields = &pipeline.headers[header].fields;
+        for (n, var) in self.vars.iter().enumerate().filter(|(_, var)| self.live[stop].has(var.index())) {
+            let bits = b.load(pipeline, fields[FIRST + self.headers.len() + n]);
+            let value = b.cast(pipeline.vars[*var].ty, bits);
+            b.store(*var, value);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Which places must be stops because others are.
+
+use super::{At, CutError, Stop};
+use ir::{
+    Arg, Block, Body, ControlId, ControlKind, Entity, ExternFn, ExternId, Inst, Loc, Pipeline, TableId, Term,
+    reverse_postorder,
+};
+use std::collections::BTreeMap;
+
+/// A stop, and whether it was asked for.
+pub struct Closed {
+    /// The stop.
+    pub stop: Stop,
+    /// Whether it was asked for.
+    pub asked: bool,
+}
+
+/// What must be on one side of the cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Keeper {
+    /// An extern object with state.
+    Object(ExternId),
+    /// A table that packets write to: by adding entries, by hitting them (idle times), or by a direct meter.
+    Table(TableId),
+    /// Random numbers and flow ids are sequences.
+    Sequence(ExternFn),
+}
+
+/// A place in a body.
+type Place = (Block, At);
+
+/// What a place has to do with state.
+struct Note {
+    place: Place,
+    keeper: Option<Keeper>,
+    /// Sending, dropping and the like: it cannot be carried on.
+    effect: bool,
+    /// The entry that the last application of this table found.
+    entry_of: Option<TableId>,
+    name: String,
+}
+
+/// Adds the stops that follow.
+pub fn close(pipeline: &Pipeline, control: ControlId, asked: Vec<Stop>) -> Result<Vec<Closed>, CutError> {
+    let body = &pipeline.controls[control].body;
+    let mut notes = notes(pipeline, body);
+    let reach = Reach::new(body);
+    let mut stops: BTreeMap<Place, Closed> = BTreeMap::new();
+    if let (Some(name), Some(first)) = (state_behind(pipeline), body.entry) {
+        // Behind the control that is cut, both halves run the same code: what keeps state there is below for all packets.
+        let at = if body.blocks[first].insts.is_empty() { At::Term } else { At::Inst(0) };
+        let why = format!("{name} is behind the control that is cut, and has one place");
+        stops.insert((first, at), Closed { stop: Stop { control, block: first, at, why }, asked: false });
+        notes.clear();
+    }
+    for stop in asked {
+        stops.entry((stop.block, stop.at)).or_insert(Closed { stop, asked: true });
+    }
+    loop {
+        let mut new: Vec<(Place, String)> = Vec::new();
+        let behind = |place: Place| stops.keys().any(|stop| *stop == place || reach.leads(*stop, place));
+        for note in &notes {
+            if stops.contains_key(&note.place) {
+                continue;
+            }
+            if note.effect && stops.keys().any(|stop| reach.leads(note.place, *stop)) {
+                new.push((note.place, format!("{} cannot be carried on to the stop behind it", note.name)));
+            } else if let Some(keeper) = note.keeper {
+                let other = notes.iter().find(|other| other.keeper == Some(keeper) && behind(other.place));
+                if other.is_some() {
+                    new.push((note.place, format!("{} is used behind a stop, too, and has one place", note.name)));
+                }
+            }
+        }
+        // Who works on the entry that was found must be where it was found.
+        for user in notes.iter().filter(|note| behind(note.place)) {
+            let Some(table) = user.entry_of else { continue };
+            for found in applications(body, table).filter(|place| !stops.contains_key(place)) {
+                if reach.leads(found, user.place) {
+                    let name = &pipeline.tables[table].preamble.name;
+                    new.push((found, format!("`{name}`: what works on the entry it finds is behind a stop")));
+                }
+            }
+        }
+        if new.is_empty() {
+            break;
+        }
+        for ((block, at), why) in new {
+            let stop = Stop { control, block, at, why };
+            stops.entry((block, at)).or_insert(Closed { stop, asked: false });
+        }
+    }
+    again(body, |place| stops.keys().any(|stop| *stop == place || reach.leads(*stop, place)))?;
+    Ok(stops.into_values().collect())
+}
+
+/// State in a control behind the one that is cut: v1model's egress.
+fn state_behind(pipeline: &Pipeline) -> Option<String> {
+    let behind = pipeline.controls.values().filter(|control| control.kind == ControlKind::Egress);
+    let mut all = behind.flat_map(|control| notes(pipeline, &control.body));
+    all.find(|note| note.keeper.is_some()).map(|note| note.name)
+}
+
+/// Refuses what would send a packet through the upper tier once more.
+fn again(body: &Body, behind: impl Fn(Place) -> bool) -> Result<(), CutError> {
+    for (block, data) in body.blocks.iter() {
+        for (n, inst) in data.insts.iter().enumerate() {
+            let Inst::Extern { func, .. } = &inst.inst else { continue };
+            let comes_back = matches!(
+                func,
+                ExternFn::Clone
+                    | ExternFn::Resubmit
+                    | ExternFn::Recirculate
+                    | ExternFn::PnaRecirculate
+                    | ExternFn::MirrorPacket
+            );
+            if comes_back && behind((block, At::Inst(n))) {
+                return Err(CutError::Again(func.name()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn applications(body: &Body, table: TableId) -> impl Iterator<Item = Place> + '_ {
+    body.blocks.iter().filter_map(move |(block, data)| match data.term.as_ref().map(|t| &t.term) {
+        Some(Term::Apply { table: found, .. }) if *found == table => Some((block, At::Term)),
+        _ => None,
+    })
+}
+
+fn notes(pipeline: &Pipeline, body: &Body) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for (block, data) in body.blocks.iter() {
+        for (n, inst) in data.insts.iter().enumerate() {
+            if let Inst::Extern { object, func, args } = &inst.inst {
+                notes.push(note(pipeline, (block, At::Inst(n)), *object, *func, args));
+            }
+        }
+        if let Some(Term::Apply { table, .. }) = data.term.as_ref().map(|t| &t.term) {
+            let declared = &pipeline.tables[*table];
+            let written = declared.add_on_miss || declared.idle_timeout || declared.direct_meter.is_some();
+            let keeper = written.then_some(Keeper::Table(*table));
+            let name = format!("`{}`", declared.preamble.name);
+            notes.push(Note { place: (block, At::Term), keeper, effect: false, entry_of: None, name });
+        }
+    }
+    notes
+}
+
+fn note(pipeline: &Pipeline, place: Place, object: Option<ExternId>, func: ExternFn, args: &[Arg]) -> Note {
+    use ExternFn::*;
+    let table = args.iter().find_map(|arg| if let Arg::Table(table) = arg { Some(*table) } else { None });
+    let object_name = object.and_then(|id| pipeline.externs.get(id)).map(|inst| inst.preamble.name.clone());
+    let name = match object_name {
+        Some(object) => format!("`{object}`"),
+        None => format!("`{}`", func.name()),
+    };
+    let effect = matches!(
+        func,
+        DropPacket | SendToPort | MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate
+    );
+    let keeper = match func {
+        // Counts add up; hashes and digests have no state.
+        CounterCount | DirectCounterCount | HashGet | DigestPack | Checksum16Get => None,
+        Random | AllocateFlowId => Some(Keeper::Sequence(func)),
+        AddEntry | SetEntryExpireTime | RestartExpireTimer | DirectMeterExecute => table.map(Keeper::Table),
+        _ => object.map(Keeper::Object),
+    };
+    let entry_of = match func {
+        DirectCounterCount | DirectMeterExecute | AddEntry | SetEntryExpireTime | RestartExpireTimer => table,
+        _ => None,
+    };
+    Note { place, keeper, effect, entry_of, name }
+}
+
+/// Which block leads to which.
+struct Reach {
+    /// For each block the blocks behind it, as bits.
+    rows: Vec<Vec<u64>>,
+}
+
+impl Reach {
+    fn new(body: &Body) -> Reach {
+        let count = body.blocks.len();
+        let mut rows = vec![vec![0u64; count.div_ceil(64)]; count];
+        let order = reverse_postorder(body);
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for block in order.iter().rev() {
+                let Some(term) = body.blocks[*block].term.as_ref() else { continue };
+                for next in term.term.successors() {
+                    let mut more = rows[next.index()].clone();
+                    more[next.index() / 64] |= 1 << (next.index() % 64);
+                    for (word, more) in rows[block.index()].iter_mut().zip(more) {
+                        changed |= more & !*word != 0;
+                        *word |= more;
+                    }
+                }
+            }
+        }
+        Reach { rows }
+    }
+
+    /// Whether a packet can come from a place to another one behind it.
+    fn leads(&self, from: Place, to: Place) -> bool {
+        let row = &self.rows[from.0.index()];
+        let far = row[to.0.index() / 64] >> (to.0.index() % 64) & 1 == 1;
+        far || from.0 == to.0 && from.1 < to.1
+    }
+}
+
+/// Where something in a body comes from.
+pub fn loc_of(body: &Body, block: Block, at: At) -> Loc {
+    let data = &body.blocks[block];
+    match at {
+        At::Inst(n) => data.insts.get(n).map(|inst| inst.loc),
+        At::Term => data.term.as_ref().map(|term| term.loc),
+    }
+    .unwrap_or_default()
+}

@@ -1,0 +1,200 @@
+//! Cuts a pipeline in two: what a tier can do, and the rest for the tier below, with a bridge header between.
+//!
+//! A *stop* is a place that the upper tier cannot go beyond: a division, a table that adds entries by itself, a table that is not there. A
+//! packet that comes to a stop leaves with what it has so far: the bridge header says at which stop it is, which headers are valid, and holds
+//! the variables that are still needed; behind it come those headers, and the rest of the packet. The lower pipeline takes all of that up again
+//! and goes on at the stop. Both together do what the whole does (`tests/cut.rs` compares).
+//!
+//! # What is cut where
+//! Cuts are in v1model's ingress and in PNA's main control. More places become stops than were asked for, so that state stays in one place:
+//! whatever reads or writes a register, a meter, or a table that packets write to must be on one side, so if one place that does is behind a
+//! stop, all are; likewise what cannot be taken back or carried: sending, dropping, mirroring before a stop. Counters are on both sides;
+//! who reads them adds them up. Entries of a table that both sides apply are written to both.
+//!
+//! # Bridge header
+//! | bits | what |
+//! |---|---|
+//! | 48, 48 | Ethernet destination and source: 0, for the wire to fill |
+//! | 16 | ethertype [`ETHERTYPE`] |
+//! | 32 | key: a number that both sides know; packets with another one are dropped |
+//! | 8 | the stop |
+//! | 1 each | validity of each header that follows |
+//! | | the variables, and bits up to a whole byte |
+//!
+//! Its length is the same at each stop, so that it is a struct and no parser. All in network order.
+//!
+//! # What is not the same below
+//! The lower half sees a packet that is longer by the bridge header and shorter by headers that nobody needs any more. What asks for the packet's
+//! length there finds another one: meters and counters in bytes, and v1model's `packet_length` in egress.
+
+mod bridge;
+mod closure;
+mod demote;
+mod lower;
+mod split;
+mod upper;
+
+pub use bridge::ETHERTYPE;
+
+use asic::live::Liveness;
+use bridge::Bridge;
+use ir::{Arch, Block, ControlId, ControlKind, Entity, Loc, Pipeline};
+
+/// Most stops of one cut: the bridge header has a byte for them.
+pub const MAX_STOPS: usize = 255;
+
+/// Where a stop is in a body.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum At {
+    /// Before this instruction of the block.
+    Inst(usize),
+    /// Before the block's terminator: a table application.
+    Term,
+}
+
+/// A place that the upper tier cannot go beyond.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stop {
+    /// The control: v1model's ingress, or PNA's main control.
+    pub control: ControlId,
+    /// The block.
+    pub block: Block,
+    /// Where in the block.
+    pub at: At,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+/// How to cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The upper tier's port that leads to the lower tier.
+    pub down_port: u32,
+    /// The key in bridge headers.
+    pub key: u32,
+}
+
+/// A stop as it came out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Point {
+    /// Where in the program.
+    pub loc: Loc,
+    /// Why.
+    pub why: String,
+    /// Whether it was asked for; if not, it follows from one that was.
+    pub asked: bool,
+    /// Bits of variables that a packet takes along from here.
+    pub carried_bits: u32,
+}
+
+/// A pipeline in two.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    /// For the upper tier.
+    pub upper: Pipeline,
+    /// For the lower tier.
+    pub lower: Pipeline,
+    /// The stops, in the order of their numbers in bridge headers.
+    pub points: Vec<Point>,
+    /// Fields of the bridge header with their widths in bits.
+    pub fields: Vec<(String, u32)>,
+}
+
+impl Cut {
+    /// Length of the bridge header in bits.
+    pub fn bridge_bits(&self) -> u32 {
+        self.fields.iter().map(|(_, bits)| bits).sum()
+    }
+}
+
+/// Why a pipeline cannot be cut there.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CutError {
+    /// The stop is in another control.
+    #[error("{why}: it is in `{control}`; only ingress (v1model) and the main control (PNA) can be cut: move it there")]
+    Elsewhere {
+        /// The control.
+        control: String,
+        /// Why the upper tier cannot go on.
+        why: String,
+    },
+    /// The place does not exist.
+    #[error("there is no such place: {0:?}")]
+    NoPlace(Stop),
+    /// Too many stops.
+    #[error(
+        "{0} stops: a bridge header tells {MAX_STOPS} apart; leave more of the program to the lower tier by stopping earlier"
+    )]
+    TooMany(usize),
+    /// What is carried cannot be.
+    #[error("`{0}` is needed behind a stop and has no fixed width: a bridge header cannot carry it")]
+    Varbit(String),
+    /// A packet would have to come back.
+    #[error("`{0}` is behind a stop: the packet would have to go through the upper tier again; stop elsewhere")]
+    Again(&'static str),
+    /// What came out breaks the IR's rules: a bug.
+    #[error("the cut made a pipeline that is not sound: {0}")]
+    Broken(String),
+}
+
+/// Cuts a pipeline at these stops.
+///
+/// # Errors
+/// [`CutError`].
+pub fn cut(pipeline: &Pipeline, stops: &[Stop], options: Options) -> Result<Cut, CutError> {
+    let (control, stops) = check(pipeline, stops)?;
+    let stops = closure::close(pipeline, control, stops)?;
+    if stops.len() > MAX_STOPS {
+        return Err(CutError::TooMany(stops.len()));
+    }
+    let mut whole = pipeline.clone();
+    let places = split::split(&mut whole.controls[control].body, &stops);
+    demote::demote(&mut whole, control);
+    let liveness = Liveness::new(&whole);
+    let bridge = Bridge::new(&whole, &liveness.begins[control.index()], &places)?;
+    let points = places.iter().zip(&stops).enumerate().map(|(n, (_, stop))| Point {
+        loc: split::loc(pipeline, stop),
+        why: stop.stop.why.clone(),
+        asked: stop.asked,
+        carried_bits: bridge.carried_bits(&whole, n),
+    });
+    let points = points.collect();
+    let fields = bridge.fields.clone();
+    let upper = finish(upper::make(whole.clone(), control, &places, &bridge, options), "upper")?;
+    let lower = finish(lower::make(whole, control, &places, &bridge, options), "lower")?;
+    Ok(Cut { upper, lower, points, fields })
+}
+
+/// The control that can be cut, and whether all stops are in it.
+fn check(pipeline: &Pipeline, stops: &[Stop]) -> Result<(ControlId, Vec<Stop>), CutError> {
+    let wanted = match pipeline.arch {
+        Arch::V1Model => ControlKind::Ingress,
+        Arch::Pna => ControlKind::MainControl,
+    };
+    let found = pipeline.controls.iter().find(|(_, control)| control.kind == wanted);
+    let Some((id, control)) = found else {
+        return Err(CutError::Broken("it has no control that can be cut".to_owned()));
+    };
+    for stop in stops {
+        if stop.control != id {
+            let name = pipeline.controls.get(stop.control).map(|c| c.name.clone()).unwrap_or_default();
+            return Err(CutError::Elsewhere { control: name, why: stop.why.clone() });
+        }
+        let there = control.body.blocks.get(stop.block).is_some_and(|block| match stop.at {
+            At::Inst(n) => n < block.insts.len(),
+            At::Term => true,
+        });
+        if !there {
+            return Err(CutError::NoPlace(stop.clone()));
+        }
+    }
+    Ok((id, stops.to_vec()))
+}
+
+fn finish(mut pipeline: Pipeline, half: &str) -> Result<Pipeline, CutError> {
+    pipeline.controls.values_mut().for_each(|control| split::empty_unreachable(&mut control.body));
+    match ir::passes::run_passes(&mut pipeline, |_, _, _| {}) {
+        Ok(()) => Ok(pipeline),
+        Err(error) => Err(CutError::Broken(format!("{half}: {error}"))),
+    }
+}

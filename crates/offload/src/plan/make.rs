@@ -1,0 +1,230 @@
+//! Makes a plan: compresses, folds and places until the program fits, and tells each step.
+
+use super::report::{Report, Step};
+use super::step::{Attempt, performance, tables};
+use asic::demand::{DemandError, Program};
+use asic::place::{FoldError, Objective, Path, Progress, Solved, Unplaced, binding, optimum};
+use asic::rewrite::{RewriteError, Rewritten, Sizes};
+use asic::target::Target;
+use ir::{ExternKind, Pipeline};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many pipes are folded into one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fold {
+    /// As few as it takes.
+    Auto,
+    /// So many; 1 is none.
+    Pipes(u32),
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The program.
+    pub pipeline: Arc<Pipeline>,
+    /// Entries of its tables, by control-plane name; others have the program's `size`.
+    pub sizes: Sizes,
+    /// The chip.
+    pub target: Target,
+    /// How many pipes are folded into one.
+    pub fold: Fold,
+    /// Parts that the entries of `divided` tables are split into, each in pipes of its own; 1 is none.
+    pub split: u32,
+    /// Tables (control-plane names) whose entries are split.
+    pub divided: Vec<String>,
+    /// What makes one placement better than another.
+    pub objective: Objective,
+    /// Time for the search of the best placement; zero: the fast heuristic's is taken.
+    pub limit: Duration,
+}
+
+/// A step of compression: its name, what it does in a sentence, and the rewrite.
+pub struct Compression {
+    /// `pooling of vm_nc_v4 and vm_nc_v6`.
+    pub name: String,
+    /// What it does.
+    pub what: String,
+    /// Makes it.
+    pub rewrite: Rewrite,
+}
+
+/// A rewrite of a pipeline with sizes.
+pub type Rewrite = Box<dyn Fn(&Arc<Pipeline>, &Sizes) -> Result<Rewritten, RewriteError>>;
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// What the program asks for cannot be told.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
+    /// A rewrite that was asked for does not go.
+    #[error("{step}: {error}")]
+    Rewrite {
+        /// The step.
+        step: String,
+        /// Why not.
+        error: RewriteError,
+    },
+    /// The chip's pipes cannot be folded so.
+    #[error(transparent)]
+    Fold(#[from] FoldError),
+}
+
+/// What is going on, for whoever waits.
+pub enum Doing<'a> {
+    /// A step begins.
+    Step(&'a str),
+    /// The search goes on.
+    Search(&'a Progress),
+}
+
+/// A plan with what it was made of.
+pub struct Plan {
+    /// What it says.
+    pub report: Report,
+    /// The program as it is placed, with the map of writes.
+    pub rewritten: Rewritten,
+    /// Its demand, its way, and its placement if there is one.
+    pub last: Attempt,
+    /// What the search says, if it was asked.
+    pub solved: Option<Solved>,
+}
+
+/// Makes a plan with these compressions, in their order.
+///
+/// # Errors
+/// [`PlanError`]. That the program does not fit is no error but an answer.
+pub fn make(
+    question: &Question,
+    compressions: &[Compression],
+    watch: &mut dyn FnMut(Doing<'_>),
+) -> Result<Plan, PlanError> {
+    let target = &question.target;
+    let first_path = match question.fold {
+        Fold::Pipes(pipes) => Path::folded(target, pipes)?,
+        Fold::Auto => Path::unfolded(),
+    };
+    let mut steps: Vec<Step> = Vec::new();
+    let mut rewritten = Rewritten::unchanged(question.pipeline.clone(), question.sizes.clone());
+    watch(Doing::Step("as written"));
+    let attempt = |rewritten: &Rewritten, path: &Path| -> Result<Attempt, PlanError> {
+        let program = Program::of(&rewritten.pipeline, &rewritten.sizes)?;
+        Ok(Attempt::new(target, program, path.clone(), Objective::Fits))
+    };
+    let mut last = attempt(&rewritten, &first_path)?;
+    steps.push(last.step(target, "as written", "the program's tables with the entries that were asked for"));
+    if question.split > 1 {
+        let sizes = divide(&question.sizes, &question.divided, question.split);
+        rewritten = Rewritten::unchanged(question.pipeline.clone(), sizes);
+        last = attempt(&rewritten, &first_path)?;
+        let what = format!("parallel pipes hold different entries of {} tables", question.divided.len());
+        steps.push(last.step(target, &format!("entries split in {}", question.split), &what));
+    }
+    for compression in compressions {
+        watch(Doing::Step(&compression.name));
+        let failed = |error| PlanError::Rewrite { step: compression.name.clone(), error };
+        rewritten = rewritten.then(&compression.rewrite).map_err(failed)?;
+        last = attempt(&rewritten, &first_path)?;
+        steps.push(last.step(target, &compression.name, &compression.what));
+    }
+    if question.fold == Fold::Auto {
+        for pipes in [2, 4].into_iter().filter(|pipes| target.pipes.is_multiple_of(*pipes)) {
+            if last.placed.is_ok() {
+                break;
+            }
+            let name = format!("folding {pipes} pipes");
+            watch(Doing::Step(&name));
+            last = attempt(&rewritten, &Path::folded(target, pipes)?)?;
+            let what =
+                format!("{pipes} pipes, one behind the other, with different tables: 1/{pipes} of the throughput");
+            steps.push(last.step(target, &name, &what));
+        }
+    }
+    let solved = search(question, &mut last, watch);
+    if let (Some(_), Some(step)) = (&solved, steps.last_mut()) {
+        step.heat = last.shown().map(|placement| super::step::heat(target, placement)).unwrap_or_default();
+        step.placed = last.placed.is_ok();
+    }
+    let report = Report {
+        program: question.pipeline.name.clone(),
+        target: target.name.clone(),
+        fits: last.placed.is_ok(),
+        verdict: verdict(target, &last, solved.as_ref()),
+        steps,
+        tables: tables(&last),
+        performance: performance(target, &last),
+        clusters: None,
+        sweeps: Vec::new(),
+    };
+    Ok(Plan { report, rewritten, last, solved })
+}
+
+/// Entries that one pipe holds when those of some tables are split.
+pub fn divide(sizes: &Sizes, tables: &[String], parts: u32) -> Sizes {
+    let share =
+        |name: &String, count: u64| if tables.contains(name) { count.div_ceil(parts.max(1).into()) } else { count };
+    sizes.iter().map(|(name, count)| (name.clone(), share(name, *count))).collect()
+}
+
+/// The pipeline with other sizes of counters, meters and registers: what a plan is asked for, not what the program says.
+pub fn resized(pipeline: &Arc<Pipeline>, objects: &Sizes) -> Arc<Pipeline> {
+    if objects.is_empty() {
+        return pipeline.clone();
+    }
+    let mut changed = (**pipeline).clone();
+    for inst in changed.externs.values_mut() {
+        let Some(wanted) = objects.get(&inst.preamble.name) else { continue };
+        match &mut inst.kind {
+            ExternKind::Counter { size, .. } | ExternKind::Meter { size, .. } | ExternKind::Register { size, .. } => {
+                *size = *wanted;
+            }
+            _ => {}
+        }
+    }
+    Arc::new(changed)
+}
+
+/// Goes on from the heuristic's placement to the best one, if there is time for that.
+fn search(question: &Question, last: &mut Attempt, watch: &mut dyn FnMut(Doing<'_>)) -> Option<Solved> {
+    if question.limit.is_zero() {
+        return None;
+    }
+    watch(Doing::Step("searching for the best placement"));
+    let mut progress = |progress: &Progress| watch(Doing::Search(progress));
+    let Attempt { program, path, .. } = &*last;
+    match optimum(&question.target, program, path, question.objective, question.limit, &mut progress) {
+        Ok(solved) => {
+            last.placed = Ok(solved.placement.clone());
+            Some(solved)
+        }
+        Err(why) => {
+            if last.placed.is_err() {
+                last.placed = Err(why);
+            }
+            None
+        }
+    }
+}
+
+/// How it fits, or why not, in a sentence.
+fn verdict(target: &Target, last: &Attempt, solved: Option<&Solved>) -> String {
+    let placement = match &last.placed {
+        Ok(placement) => placement,
+        Err(why @ Unplaced::Full { .. }) => return format!("does not fit: {why}"),
+        Err(why) => return format!("cannot fit: {why}"),
+    };
+    let pipes = match placement.path.pipes() {
+        1 => "each pipe alike".to_owned(),
+        n => format!("{n} pipes folded"),
+    };
+    let best = match solved {
+        Some(solved) if solved.gap <= 1e-9 => ", the best there is".to_owned(),
+        Some(solved) => format!(", within {:.1} % of what could be best", 100.0 * solved.gap),
+        None => String::new(),
+    };
+    let used = placement.stages_used();
+    let binds = binding(target, &last.program, placement);
+    format!("fits in {used} of {} stages, {pipes}{best}; {}", target.stages, binds.sentence)
+}

@@ -1,0 +1,11 @@
+//! `terrace plan`: does a program with so many entries fit on a chip, after which steps, and what comes of it.
+
+mod make;
+mod report;
+mod step;
+mod sweeping;
+
+pub use make::{Compression, Doing, Fold, Plan, PlanError, Question, Rewrite, divide, make, resized};
+pub use report::*;
+pub use step::{Attempt, heat, performance, shares, tables};
+pub use sweeping::{SweepAsk, Try, number, sweep};
