@@ -5,5 +5,6 @@
 pub mod cli;
 pub mod gateway;
 pub mod lab;
+pub mod plan;
 pub mod program;
 pub mod stf;

@@ -1,27 +1,12 @@
 //! The command line from outside: help, exit codes, errors, and the shape of JSON.
 
-use assert_cmd::Command;
+#[allow(dead_code)]
+mod command;
+
+use command::{root, run};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// `terrace` in the repository's root.
-fn terrace(args: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("terrace").unwrap();
-    command.current_dir(root()).env_remove("NO_COLOR").args(args);
-    command
-}
-
-/// Exit code, standard output, standard error.
-fn run(args: &[&str]) -> (i32, String, String) {
-    let output = terrace(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
+use std::path::Path;
 
 fn json(args: &[&str]) -> (i32, Value) {
     let (code, out, err) = run(args);
@@ -78,6 +63,7 @@ fn help_of_every_command() {
         &[],
         &["check"],
         &["compile"],
+        &["emit"],
         &["run"],
         &["trace"],
         &["stf"],
@@ -343,4 +329,23 @@ fn a_pipeline_is_written_together_with_its_p4info() {
     let read = ir::text::parse(&pipeline).expect("a node can read it");
     assert_eq!(ir::p4info::to_txtpb(&ir::p4info::generate(&read)), p4info);
     assert_eq!(run(&["compile", &program, "--p4info", "x"]).0, 2, "a P4Info alone is a dump");
+}
+
+/// `emit` writes a program out again, names what the chip has no form for, and refuses sizes of what the program does not have.
+#[test]
+fn emit_writes_names_and_refuses() {
+    let program = "programs/gateway/gateway.p4";
+    let (code, out, err) = run(&["emit", program, "--target", "tna"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("Switch(pipe) main;") && err.contains("left out: "), "{err}");
+    let (code, _, err) = run(&["emit", program, "--target", "tna", "--strict"]);
+    assert!(code == 3 && err.contains("have no form for tna"), "{code}: {err}");
+    let (code, out, err) = run(&["emit", program, "--target", "pna"]);
+    assert!(code == 0 && out.contains("PNA_NIC(") && !err.contains("left out"), "{code}: {err}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let sizes = folder.path().join("sizes.toml");
+    std::fs::write(&sizes, "[tables]\n\"gateway.nope\" = 3\n").expect("a file of sizes");
+    let sizes = sizes.display().to_string();
+    let (code, _, err) = run(&["emit", program, "--target", "tna", "--sizes", &sizes]);
+    assert!(code == 3 && err.contains("gateway.nope"), "{code}: {err}");
 }

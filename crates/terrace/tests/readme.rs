@@ -1,12 +1,10 @@
 //! What README.md shows is what happens: commands are run and their output compared (`BLESS=1` rewrites it), files that it
 //! links to exist, its YAML is a region's. The demo's output is compared by the lab tests.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+#[allow(dead_code)]
+mod command;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use command::{root, terrace};
 
 fn readme() -> String {
     std::fs::read_to_string(root().join("README.md")).unwrap()
@@ -16,7 +14,7 @@ fn readme() -> String {
 fn output_of(command: &str) -> String {
     let mut words = command.split_whitespace();
     assert_eq!(words.next(), Some("terrace"), "{command}");
-    let output = Command::new(env!("CARGO_BIN_EXE_terrace")).args(words).current_dir(root()).output().unwrap();
+    let output = terrace(&words.collect::<Vec<_>>()).output().unwrap();
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 

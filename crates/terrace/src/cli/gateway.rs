@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::inputs::InputArgs;
 use super::io_args::IoArgs;
 use super::ui::{Ui, style};
+use crate::gateway::chip::ChipArgs;
 use crate::gateway::control::{Answer, ControlSocket, Request, ask};
 use crate::gateway::engine::EngineKind;
 use crate::gateway::keeper::Keeper;
@@ -30,7 +31,7 @@ pub struct GatewayArgs {
 
 #[derive(Debug, Subcommand)]
 enum GatewayCommand {
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     Apply(ApplyArgs),
     /// Show what a gateway did: packets, drops by reason, counters.
     Stats(ControlArgs),
@@ -62,6 +63,8 @@ struct RunArgs {
     /// What runs the program.
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
     engine: EngineKind,
+    #[command(flatten)]
+    chip: ChipArgs,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -175,7 +178,7 @@ impl RunArgs {
         let ports = self.open_ports(&inputs, ui)?;
         let config =
             Config { ports: Some(ports.iter().map(|port| port.id.0).collect::<BTreeSet<u32>>()), ..Config::default() };
-        let mut engine = self.engine.load(Arc::clone(&inputs.pipeline), config).map_err(Failure::Bug)?;
+        let mut engine = self.engine.load(&self.chip, Arc::clone(&inputs.pipeline), config, &inputs.batch)?;
         engine.write(&inputs.batch).map_err(Failure::Refused)?;
         let (mut keeper, jobs) = Keeper::new(Arc::clone(&inputs.pipeline));
         if let (Some(entries), Some(file)) = (inputs.entries.take(), &self.inputs.region) {

@@ -4,15 +4,18 @@ mod check;
 mod compile;
 mod completions;
 mod demo;
+mod emit;
 pub mod failure;
 mod gateway;
 mod inputs;
 mod io_args;
 mod lab;
+mod plan;
 mod program_args;
 mod region;
 mod run;
 mod show;
+mod sizing;
 mod stf;
 mod trace;
 pub mod ui;
@@ -62,12 +65,14 @@ enum Color {
 enum Command {
     Check(check::CheckArgs),
     Compile(compile::CompileArgs),
+    Emit(emit::EmitArgs),
     Run(run::RunArgs),
     Trace(Box<trace::TraceArgs>),
     Show(show::ShowArgs),
     Clear(show::ClearArgs),
     Gateway(gateway::GatewayArgs),
     Lab(lab::LabArgs),
+    Plan(Box<plan::PlanArgs>),
     Region(region::RegionArgs),
     Stf(stf::StfArgs),
     Demo(demo::DemoArgs),
@@ -97,12 +102,14 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
     match command {
         Command::Check(args) => args.run(ui),
         Command::Compile(args) => args.run(ui),
+        Command::Emit(args) => args.run(ui),
         Command::Run(args) => args.run(ui),
         Command::Trace(args) => args.run(ui),
         Command::Show(args) => args.run(ui),
         Command::Clear(args) => args.run(ui),
         Command::Gateway(args) => args.run(ui),
         Command::Lab(args) => args.run(ui),
+        Command::Plan(args) => args.run(ui),
         Command::Region(args) => args.run(ui),
         Command::Stf(args) => args.run(ui),
         Command::Demo(args) => args.run(ui),

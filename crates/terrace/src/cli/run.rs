@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::inputs::InputArgs;
 use super::ui::Ui;
+use crate::gateway::chip::ChipArgs;
 use crate::gateway::engine::EngineKind;
 use crate::gateway::serve::Writable;
 use crate::gateway::stats::Stats;
@@ -37,6 +38,8 @@ pub struct RunArgs {
     /// What runs the program.
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
     engine: EngineKind,
+    #[command(flatten)]
+    chip: ChipArgs,
 }
 
 /// `1=in.pcap` or `in.pcap`.
@@ -124,7 +127,8 @@ impl RunArgs {
             sources.push(Source::open(&file)?);
         }
         let inputs = self.inputs.load(ui)?;
-        let mut engine = self.engine.load(Arc::clone(&inputs.pipeline), Config::default()).map_err(Failure::Bug)?;
+        let mut engine =
+            self.engine.load(&self.chip, Arc::clone(&inputs.pipeline), Config::default(), &inputs.batch)?;
         engine.write(&inputs.batch).map_err(Failure::Refused)?;
         if let Some(dir) = &self.out_dir {
             let failed = |error| {

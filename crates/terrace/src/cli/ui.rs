@@ -119,6 +119,11 @@ impl Progress {
         Progress { bar, _done: done }
     }
 
+    /// What is being done now.
+    pub fn say(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
     /// One step is done.
     pub fn step(&self) {
         self.bar.inc(1);

@@ -1,7 +1,9 @@
 //! The engines that a gateway can run on.
 
+use super::chip::ChipArgs;
 use super::serve::Writable;
 use super::stats::{Count, CounterCell};
+use asic::emulate::Switch;
 use interp::{Config, Interp};
 use ir::{ExternId, ExternKind, Pipeline};
 use jit::Jit;
@@ -20,6 +22,8 @@ pub enum EngineKind {
     Jit,
     /// The reference engine: slow, one packet at a time
     Interp,
+    /// An emulated switch: the program is placed on a chip (`--target`, `--fold`), and runs as that would run it; slow
+    Asic,
 }
 
 /// As it is written on the command line.
@@ -28,24 +32,44 @@ impl std::fmt::Display for EngineKind {
         f.write_str(match self {
             EngineKind::Jit => "jit",
             EngineKind::Interp => "interp",
+            EngineKind::Asic => "asic",
         })
     }
 }
 
+/// Why a program was not loaded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotLoaded {
+    /// The chip cannot run it.
+    Refused(String),
+    /// The engine refuses what it should not: always a bug.
+    Bug(String),
+}
+
 impl EngineKind {
-    /// Loads a program. The engine has the program's own entries.
+    /// Loads a program. The engine has the program's own entries. A chip gets room for `entries`, which are still to be written.
     ///
     /// # Errors
-    /// If the engine refuses the program, always a bug of what made it.
-    pub fn load(self, pipeline: Arc<Pipeline>, config: Config) -> Result<Box<dyn Writable>, String> {
+    /// See [`NotLoaded`].
+    pub fn load(
+        self,
+        chip: &ChipArgs,
+        pipeline: Arc<Pipeline>,
+        config: Config,
+        entries: &WriteBatch,
+    ) -> Result<Box<dyn Writable>, NotLoaded> {
         match self {
             EngineKind::Jit => match Jit::new(pipeline, config) {
                 Ok(engine) => Ok(Box::new(engine)),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(NotLoaded::Bug(error.to_string())),
             },
             EngineKind::Interp => match Interp::new(pipeline, config) {
                 Ok(engine) => Ok(Box::new(engine)),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(NotLoaded::Bug(error.to_string())),
+            },
+            EngineKind::Asic => match chip.switch(pipeline, config, entries) {
+                Ok(engine) => Ok(Box::new(engine)),
+                Err(error) => Err(NotLoaded::Refused(error)),
             },
         }
     }
@@ -80,6 +104,24 @@ impl Writable for Interp {
             (0..size.min(MAX_CELLS)).filter_map(value).collect()
         };
         cells(self.pipeline(), self.reasons(), counted)
+    }
+}
+
+impl Writable for Switch {
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        Switch::write(self, batch).map_err(|refused| refused.error.to_string())
+    }
+
+    fn version(&self) -> u64 {
+        self.state().version()
+    }
+
+    fn counters(&self) -> Vec<CounterCell> {
+        let counted = |id, size: u64| {
+            let value = |index| Some((index, self.counter(id, index).filter(|value| value.packets != 0)?));
+            (0..size.min(MAX_CELLS)).filter_map(value).collect()
+        };
+        cells(self.pipeline(), Engine::reasons(self), counted)
     }
 }
 

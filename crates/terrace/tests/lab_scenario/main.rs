@@ -4,6 +4,9 @@
 
 mod changes;
 mod cleanup;
+#[allow(dead_code)]
+#[path = "../command/mod.rs"]
+mod command;
 mod demo;
 mod place;
 mod readme;

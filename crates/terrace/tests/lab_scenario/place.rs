@@ -2,17 +2,14 @@
 
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub const TERRACE: &str = env!("CARGO_BIN_EXE_terrace");
 
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+pub use crate::command::root;
 
 pub fn region_file() -> String {
     root().join("examples/lab.yaml").display().to_string()
@@ -20,7 +17,7 @@ pub fn region_file() -> String {
 
 /// `terrace` with these arguments, to its end.
 pub fn terrace(arguments: &[&str]) -> Output {
-    Command::new(TERRACE).args(arguments).current_dir(root()).output().unwrap()
+    crate::command::terrace(arguments).output().unwrap()
 }
 
 /// As [`terrace`], with `--json`: the exit code and the document.

@@ -9,25 +9,15 @@ use p4runtime::{Device, Forwarding, Keep};
 use packet::PortId;
 use region::{Entries, Numbers};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use terrace::program::{DEFAULT_PROGRAM, Sources, compile};
 
+pub use crate::command::{root, run as terrace};
+
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Exit code and both outputs of `terrace`.
-pub fn terrace(args: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_terrace")).args(args).current_dir(root()).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
 
 /// A node with the lab's region; the wires of uplinks 1 to 5.
 pub struct Lab {

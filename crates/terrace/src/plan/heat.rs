@@ -1,0 +1,137 @@
+//! The heat map of a placement: stages by resources for each pipe, as SVG and in a terminal.
+
+use offload::plan::PipeHeat;
+use std::fmt::Write;
+
+/// Side of a cell, and the room left and above for names, in pixels.
+const CELL: f64 = 30.0;
+const LEFT: f64 = 150.0;
+const TOP: f64 = 40.0;
+
+/// Colour of a share that is used, from white over yellow and orange to dark red; what is above 1 is purple.
+pub fn colour(share: f64) -> String {
+    let stops: [(f64, [f64; 3]); 5] = [
+        (0.0, [248.0, 248.0, 245.0]),
+        (0.4, [254.0, 227.0, 145.0]),
+        (0.75, [253.0, 141.0, 60.0]),
+        (0.95, [204.0, 36.0, 29.0]),
+        (1.0, [128.0, 10.0, 20.0]),
+    ];
+    if share > 1.0 {
+        return "#6a3d9a".to_owned();
+    }
+    let share = share.clamp(0.0, 1.0);
+    let upper = stops.iter().position(|(at, _)| *at >= share).unwrap_or(stops.len() - 1).max(1);
+    let ((a, from), (b, to)) = (stops[upper - 1], stops[upper]);
+    let along = (share - a) / (b - a);
+    let part = |n: usize| (from[n] + (to[n] - from[n]) * along).round() as u8;
+    format!("#{:02x}{:02x}{:02x}", part(0), part(1), part(2))
+}
+
+/// Text that may stand in XML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// One pipe as an `<svg>` element.
+pub fn svg(pipe: &PipeHeat) -> String {
+    let stages = pipe.rows.iter().map(|row| row.used.len()).max().unwrap_or(0);
+    let (width, height) = (LEFT + CELL * stages as f64 + 70.0, TOP + CELL * pipe.rows.len() as f64 + 10.0);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"11\" role=\"img\" aria-label=\"{}\">\n",
+        escape(&pipe.name)
+    );
+    let _ = writeln!(out, "<text x=\"4\" y=\"14\" font-size=\"13\" font-weight=\"bold\">{}</text>", escape(&pipe.name));
+    for stage in 0..stages {
+        let x = LEFT + CELL * (stage as f64 + 0.5);
+        let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{stage}</text>", TOP - 6.0);
+    }
+    for (n, row) in pipe.rows.iter().enumerate() {
+        let y = TOP + CELL * n as f64;
+        let middle = y + CELL * 0.62;
+        let _ = writeln!(
+            out,
+            "<text x=\"{}\" y=\"{middle}\" text-anchor=\"end\">{}</text>",
+            LEFT - 6.0,
+            escape(&row.resource)
+        );
+        for (stage, (used, of)) in row.used.iter().zip(&row.of).enumerate() {
+            cell(&mut out, row, stage, y, *used, *of);
+        }
+        let share = format!("{:.1} %", 100.0 * row.share());
+        let _ = writeln!(out, "<text x=\"{}\" y=\"{middle}\">{share}</text>", LEFT + CELL * stages as f64 + 6.0);
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn cell(out: &mut String, row: &offload::plan::HeatRow, stage: usize, y: f64, used: u32, of: u32) {
+    let share = if of == 0 { f64::from(used.min(1)) * 2.0 } else { f64::from(used) / f64::from(of) };
+    let x = LEFT + CELL * stage as f64;
+    let ink = if share > 0.6 { "#fff" } else { "#333" };
+    let tables = row.tables.get(stage).map(|names| names.join(", ")).unwrap_or_default();
+    let title =
+        format!("stage {stage}, {}: {used} of {of}{}{tables}", row.resource, if tables.is_empty() { "" } else { ": " });
+    let _ = writeln!(
+        out,
+        "<g><title>{}</title><rect x=\"{x}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" fill=\"{}\" stroke=\"#fff\"/>\
+         <text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"{ink}\">{used}</text></g>",
+        escape(&title),
+        colour(share),
+        x + CELL / 2.0,
+        y + CELL * 0.62,
+    );
+}
+
+/// One pipe for a terminal: a line a resource, a block of four columns a stage; blocks are darker the fuller a stage is.
+pub fn text(pipe: &PipeHeat) -> String {
+    let wide = pipe.rows.iter().map(|row| row.resource.len()).max().unwrap_or(0);
+    let stages = pipe.rows.iter().map(|row| row.used.len()).max().unwrap_or(0);
+    let mut out = format!("{}\n{:wide$} ", pipe.name, "stage");
+    for stage in 0..stages {
+        let _ = write!(out, "{stage:>4}");
+    }
+    out.push('\n');
+    for row in &pipe.rows {
+        let _ = write!(out, "{:wide$} ", row.resource);
+        for (used, of) in row.used.iter().zip(&row.of) {
+            let share = f64::from(*used) / f64::from((*of).max(1));
+            let shade = [' ', '░', '▒', '▓', '█'][(share * 4.0).ceil().clamp(0.0, 4.0) as usize];
+            let _ = write!(out, "{shade}{used:>3}");
+        }
+        let _ = writeln!(out, "  {:5.1} %", 100.0 * row.share());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use offload::plan::HeatRow;
+
+    fn pipe() -> PipeHeat {
+        let row = HeatRow {
+            resource: "SRAM <blocks>".to_owned(),
+            used: vec![0, 40, 80],
+            of: vec![80; 3],
+            tables: vec![vec![], vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()]],
+        };
+        PipeHeat { name: "pipe 0".to_owned(), rows: vec![row] }
+    }
+
+    #[test]
+    fn a_picture_shows_every_stage_and_escapes_names() {
+        let picture = svg(&pipe());
+        assert_eq!(picture.matches("<rect").count(), 3);
+        assert!(picture.contains("stage 2, SRAM &lt;blocks&gt;: 80 of 80: a, b"), "{picture}");
+        assert!(picture.contains("50.0 %") && !picture.contains("<blocks>"));
+        assert!(picture.contains(&colour(1.0)) && picture.contains(&colour(0.5)));
+    }
+
+    #[test]
+    fn a_terminal_shows_the_same() {
+        let lines = text(&pipe());
+        assert!(lines.contains("SRAM <blocks>    0▒ 40█ 80   50.0 %"), "{lines}");
+    }
+}

@@ -1,0 +1,56 @@
+//! What a region asks of the gateway's tables, tenant by tenant.
+
+use ir::{KeyMatch, Pipeline};
+use num_traits::ToPrimitive;
+use offload::clusters::Tenant;
+use std::collections::BTreeMap;
+use tables::{ActionSpec, TableEntry};
+
+/// Entries of a region: those of each tenant, and those that belong to none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RegionSizes {
+    /// Entries of all tables together.
+    pub total: BTreeMap<String, u64>,
+    /// Entries that belong to no tenant.
+    pub shared: BTreeMap<String, u64>,
+    /// Each tenant's, by VNI.
+    pub tenants: Vec<Tenant>,
+}
+
+/// Counts the gateway's entries. A tenant is a VNI: the table `tenant` says which VPC and which routing instance are its.
+pub fn region_sizes(pipeline: &Pipeline, entries: &[TableEntry]) -> RegionSizes {
+    let number = |key: &KeyMatch| if let KeyMatch::Exact(value) = key { value.to_u64() } else { None };
+    let mut owner: BTreeMap<(&str, u64), u64> = BTreeMap::new();
+    for entry in entries {
+        let table = &pipeline.tables[entry.table];
+        if !tables::names(&table.preamble.name, "tenant") {
+            continue;
+        }
+        let (Some(vni), ActionSpec::Call(call)) = (entry.keys.first().and_then(number), &entry.action) else {
+            continue;
+        };
+        owner.insert(("vni", vni), vni);
+        let params = &pipeline.actions[call.action].params;
+        for (param, value) in params.iter().zip(&call.args) {
+            let kind = if param.name == "vpc" { "vpc" } else { "instance" };
+            if let Some(value) = value.to_u64() {
+                owner.entry((kind, value)).or_insert(vni);
+            }
+        }
+    }
+    let mut sizes = RegionSizes::default();
+    let mut tenants: BTreeMap<u64, BTreeMap<String, u64>> = BTreeMap::new();
+    for entry in entries {
+        let table = &pipeline.tables[entry.table];
+        let name = &table.preamble.name;
+        *sizes.total.entry(name.clone()).or_default() += 1;
+        let first = table.keys.first().map(|key| key.name.as_str()).zip(entry.keys.first().and_then(number));
+        match first.and_then(|key| owner.get(&key)) {
+            Some(vni) => *tenants.entry(*vni).or_default().entry(name.clone()).or_default() += 1,
+            None => *sizes.shared.entry(name.clone()).or_default() += 1,
+        }
+    }
+    let one = |(vni, entries): (u64, BTreeMap<String, u64>)| Tenant { name: format!("VNI {vni}"), entries };
+    sizes.tenants = tenants.into_iter().map(one).collect();
+    sizes
+}

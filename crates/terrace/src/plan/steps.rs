@@ -1,0 +1,103 @@
+//! Steps of compression as a command line names them.
+
+use asic::rewrite::{Sizes, alpm, digest};
+use asic::search::{Accept, Question, Step, search};
+use asic::target::Target;
+use ir::Pipeline;
+use offload::plan::Compression;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Entries of a partition, unless the step says otherwise.
+const DEPTH: u32 = 28;
+
+/// What digests start from in a plan. No entry is made from it: a node takes one of its own that nobody knows.
+const DIGEST_SEED: u64 = 0x7e55_ace5_0000_0001;
+
+/// The steps that a text names: `auto`, `none`, or `pool:A+B,digest:C,alpm:D,alpm:D*24,pieces:E*3`. A table has its control-plane name, or the
+/// end of it.
+///
+/// # Errors
+/// What is no step, and what would be; for `auto`, why nothing can be looked for.
+pub fn compressions(
+    text: &str,
+    pipeline: &Arc<Pipeline>,
+    sizes: &Sizes,
+    target: &Target,
+) -> Result<Vec<Compression>, String> {
+    let steps = match text {
+        "none" => Vec::new(),
+        "auto" => cheapest(pipeline, sizes, target)?,
+        steps => steps.split(',').map(|step| named(step.trim(), pipeline, sizes)).collect::<Result<_, _>>()?,
+    };
+    Ok(steps.into_iter().map(compression).collect())
+}
+
+/// The cheapest combination. The entries that a plan is made for are not known, so partitions have the shape that prefixes on the Internet ask for.
+fn cheapest(pipeline: &Arc<Pipeline>, sizes: &Sizes, target: &Target) -> Result<Vec<Step>, String> {
+    let question = Question {
+        target,
+        pipeline,
+        sizes,
+        prefixes: BTreeMap::new(),
+        tables: Vec::new(),
+        fold: 1,
+        split: 1,
+        accept: Accept::new(DIGEST_SEED),
+    };
+    search(&question).map(|answer| answer.steps).map_err(|error| error.to_string())
+}
+
+fn compression(step: Step) -> Compression {
+    let what = match &step {
+        Step::Pool(_) => "one table for both families: what one does not need, the other one has",
+        Step::Digest(..) => "wide keys become short ones; the few that collide are in a table of their own",
+        Step::Alpm(..) => "pivots in TCAM, prefixes in partitions in SRAM",
+        Step::Pieces(..) => "looked up one after the other, so that each may be in another pipe",
+    };
+    Compression {
+        name: step.to_string(),
+        what: what.to_owned(),
+        rewrite: Box::new(move |pipeline, sizes| step.apply(pipeline, sizes)),
+    }
+}
+
+fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes) -> Result<Step, String> {
+    let form =
+        || format!("`{step}` is no step; write pool:TABLE+TABLE, digest:TABLE, alpm:TABLE*DEPTH or pieces:TABLE*N");
+    let (kind, rest) = step.split_once(':').ok_or_else(form)?;
+    let (tables, number) = match rest.split_once('*') {
+        Some((tables, number)) => (tables, Some(number.parse::<u32>().map_err(|_| form())?)),
+        None => (rest, None),
+    };
+    let full = |name: &str| full_name(pipeline, name);
+    match (kind, number) {
+        ("pool", None) => {
+            let (a, b) = tables.split_once('+').ok_or_else(form)?;
+            Ok(Step::Pool([full(a)?, full(b)?]))
+        }
+        ("digest", None) => Ok(Step::Digest(full(tables)?, digest::Options::new(DIGEST_SEED))),
+        ("alpm", depth) => Ok(Step::Alpm(full(tables)?, alpm::Options::new(depth.unwrap_or(DEPTH)))),
+        ("pieces", Some(count)) if (2..=64).contains(&count) => {
+            let table = full(tables)?;
+            let declared = pipeline.tables.values().find(|declared| declared.preamble.name == table);
+            let size = sizes.get(&table).copied().or(declared.and_then(|declared| declared.size)).unwrap_or(1024);
+            Ok(Step::Pieces(table, vec![size.div_ceil(u64::from(count)); count as usize]))
+        }
+        _ => Err(form()),
+    }
+}
+
+/// The full name of a table. One that a step before makes is not in the pipeline yet: its name is taken as it is.
+fn full_name(pipeline: &Pipeline, name: &str) -> Result<String, String> {
+    let all: Vec<&str> = pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
+    let ends: Vec<&str> = all.iter().copied().filter(|full| tables::names(full, name)).collect();
+    match ends.as_slice() {
+        _ if all.contains(&name) => Ok(name.to_owned()),
+        [one] => Ok((*one).to_owned()),
+        [] => Ok(name.to_owned()),
+        several => {
+            Err(format!("`{name}` is the end of several tables' names: {}; write more of it", several.join(", ")))
+        }
+    }
+}

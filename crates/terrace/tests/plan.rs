@@ -1,0 +1,128 @@
+//! `terrace plan`, as people call it.
+
+mod command;
+
+use command::run;
+use serde_json::Value;
+
+const SIZES: &str = "programs/gateway/sailfish.toml";
+
+fn plan(arguments: &[&str]) -> (i32, Value) {
+    let all: Vec<&str> = ["plan", "--json"].iter().chain(arguments).copied().collect();
+    let (code, out, err) = run(&all);
+    let value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}\n{err}"));
+    (code, value)
+}
+
+#[test]
+fn sailfishs_gateway_fits_on_four_pipes_folded_once_it_is_compressed() {
+    let (code, report) = plan(&["--sizes", SIZES]);
+    assert_eq!(code, 0, "{}", report["verdict"]);
+    let steps: Vec<&str> = report["steps"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(steps[0], "as written");
+    assert_eq!(*steps.last().unwrap(), "folding 4 pipes", "{steps:?}");
+    let share = |n: usize| report["steps"][n]["tcam"].as_f64().unwrap();
+    assert!(share(steps.len() - 1) < share(0) / 4.0, "compression takes most of the TCAM away: {steps:?}");
+    assert_eq!(report["performance"]["passes"], 4);
+    let heat = report["steps"].as_array().unwrap().last().unwrap()["heat"].as_array().unwrap();
+    assert_eq!(heat.len(), 4, "a heat map a pipe");
+    assert!(heat.iter().all(|pipe| pipe["rows"][0]["used"].as_array().unwrap().len() == 12));
+    assert_eq!(report["clusters"]["clusters"].as_array().unwrap().len(), 1, "what fits as a whole is one cluster");
+
+    let (code, report) = plan(&["--sizes", SIZES, "--compress", "none"]);
+    assert_eq!(code, 1, "as it is written it does not fit");
+    let verdict = report["verdict"].as_str().unwrap();
+    assert!(verdict.contains("TCAM") && verdict.contains("% of each table's entries fit"), "{verdict}");
+    assert!(report["clusters"]["clusters"].as_array().unwrap().len() > 1);
+}
+
+#[test]
+fn a_page_and_a_picture_need_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (page, picture) = (path("plan.html"), path("plan.svg"));
+    let small = ["--set", "vms=20k", "--set", "routes=4096"];
+    let mut arguments = vec!["plan", "--sizes", SIZES, "--html", &page, "--svg", &picture];
+    arguments.extend(small);
+    let (code, out, err) = run(&arguments);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("SRAM blocks") && out.contains("gateway.vm_nc.vm_nc_v4"), "{out}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("<svg") && page.ends_with("</html>\n"));
+    let outside = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!outside.contains("http") && !outside.contains("src="), "the page asks for something outside of itself");
+    assert!(std::fs::read_to_string(picture).unwrap().contains("<rect"));
+}
+
+#[test]
+fn a_sweep_says_how_far_a_parameter_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let plot = folder.path().join("sweep.svg").display().to_string();
+    let sweep = "vms=10k..400k/ipv6=0,1";
+    let (code, report) = plan(&[
+        "--sizes",
+        SIZES,
+        "--set",
+        "vms=10k",
+        "--set",
+        "routes=2048",
+        "--compress",
+        "none",
+        "--fold",
+        "2",
+        "--sweep",
+        sweep,
+        "--svg",
+        &plot,
+    ]);
+    assert_eq!(code, 0, "{}", report["verdict"]);
+    let lines = report["sweeps"][0]["lines"].as_array().unwrap();
+    let reached: Vec<f64> = lines.iter().map(|line| line["reach"]["fits"].as_f64().unwrap()).collect();
+    assert!(reached[0] > reached[1] * 1.5, "IPv6 addresses take more room: {reached:?}");
+    assert!(std::fs::read_to_string(plot).unwrap().contains("<polyline"));
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let refused = |arguments: &[&str]| {
+        let all: Vec<&str> = ["plan"].iter().chain(arguments).copied().collect();
+        let (code, _, err) = run(&all);
+        (code, err)
+    };
+    let (code, text) = refused(&["--target", "tofino9"]);
+    assert!(code == 2 && text.contains("there are tofino1, tofino2, dpu8"), "{text}");
+    let (code, text) = refused(&["--sizes", SIZES, "--set", "vm=3"]);
+    assert!(code == 2 && text.contains("there is no parameter `vm`"), "{text}");
+    let (code, text) = refused(&["--sizes", SIZES, "--compress", "shrink:x"]);
+    assert!(code == 2 && text.contains("`shrink:x` is no step"), "{text}");
+    let (code, text) = refused(&["--sizes", SIZES, "--compress", "alpm:vm_nc_v4"]);
+    assert!(code == 3 && text.contains("gateway.vm_nc.vm_nc_v4"), "{text}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wrong.toml");
+    std::fs::write(&path, "[tables]\nroutes = 5\n").unwrap();
+    let (code, text) = refused(&["--sizes", &path.display().to_string()]);
+    assert!(code == 3 && text.contains("wrong.toml:2:10: the program has no table `routes`"), "{text}");
+    std::fs::write(&path, "name = \"x\"\nstages = -1\n").unwrap();
+    let (code, text) = refused(&["--target", &path.display().to_string()]);
+    assert!(code == 3 && text.contains("wrong.toml"), "{text}");
+}
+
+#[test]
+fn a_region_says_what_its_tenants_take() {
+    let (code, report) = plan(&["--region", "examples/lab.yaml", "--sizes", SIZES]);
+    assert_eq!(code, 0, "{}", report["verdict"]);
+    let clusters = report["clusters"]["clusters"].as_array().unwrap();
+    assert_eq!(clusters.len(), 1);
+    assert!(clusters[0]["tenants"].as_u64().unwrap() >= 2, "{}", clusters[0]);
+}
+
+#[test]
+fn the_schema_is_that_of_the_files() {
+    let made = serde_json::to_string_pretty(&offload::sizing::schema()).unwrap() + "\n";
+    let path = command::root().join("docs/plan.schema.json");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(made == kept, "docs/plan.schema.json is not what the program reads; BLESS=1 writes it");
+}
