@@ -36,6 +36,22 @@ fn sailfishs_gateway_fits_on_four_pipes_folded_once_it_is_compressed() {
     assert!(report["clusters"]["clusters"].as_array().unwrap().len() > 1);
 }
 
+/// Zephyrus, section 2: the VM-NC table alone fills a pipe of a switch-only gateway; with that table on the DPU, no pipe is near full.
+#[test]
+fn the_hot_spot_goes_with_the_vm_nc_table() {
+    let fullest = |vms: &str| {
+        let (code, report) = plan(&["--sizes", SIZES, "--fold", "4", "--set", vms]);
+        assert_eq!(code, 0, "{}", report["verdict"]);
+        let heat = report["steps"].as_array().unwrap().last().unwrap()["heat"].as_array().unwrap();
+        let sum = |values: &Value| values.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).sum::<f64>();
+        let sram = |pipe: &Value| sum(&pipe["rows"][0]["used"]) / sum(&pipe["rows"][0]["of"]);
+        assert_eq!(heat[0]["rows"][0]["resource"], "SRAM blocks");
+        heat.iter().map(sram).fold(0.0, f64::max)
+    };
+    let (alone, with_dpu) = (fullest("vms=1M"), fullest("vms=1"));
+    assert!(alone > 0.95 && with_dpu < 0.6, "{alone} {with_dpu}");
+}
+
 #[test]
 fn a_page_and_a_picture_need_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
