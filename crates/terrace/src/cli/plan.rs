@@ -236,7 +236,7 @@ impl PlanArgs {
         }
         if let Some(path) = &self.svg {
             let plots = report.sweeps.first().map(chart::svg);
-            let maps = || report.steps.last().map(|step| step.heat.iter().map(heat::svg).collect::<String>());
+            let maps = || report.steps.last().map(|step| heat::file(&step.heat));
             write(path, &plots.or_else(maps).unwrap_or_default())?;
         }
         ui.result(report, || text::report(report))?;

@@ -33,10 +33,32 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// Width and height of a pipe's picture.
+fn extent(pipe: &PipeHeat) -> (f64, f64) {
+    let stages = pipe.rows.iter().map(|row| row.used.len()).max().unwrap_or(0);
+    (LEFT + CELL * stages as f64 + 70.0, TOP + CELL * pipe.rows.len() as f64 + 10.0)
+}
+
+/// All pipes in one picture, one below the other: a whole SVG file.
+pub fn file(pipes: &[PipeHeat]) -> String {
+    let width = pipes.iter().map(|pipe| extent(pipe).0).fold(0.0, f64::max);
+    let height: f64 = pipes.iter().map(|pipe| extent(pipe).1).sum();
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n"
+    );
+    let mut y = 0.0;
+    for pipe in pipes {
+        out.push_str(&svg(pipe).replacen("<svg ", &format!("<svg y=\"{y}\" "), 1));
+        y += extent(pipe).1;
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
 /// One pipe as an `<svg>` element.
 pub fn svg(pipe: &PipeHeat) -> String {
     let stages = pipe.rows.iter().map(|row| row.used.len()).max().unwrap_or(0);
-    let (width, height) = (LEFT + CELL * stages as f64 + 70.0, TOP + CELL * pipe.rows.len() as f64 + 10.0);
+    let (width, height) = extent(pipe);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          font-family=\"sans-serif\" font-size=\"11\" role=\"img\" aria-label=\"{}\">\n",
@@ -127,6 +149,15 @@ mod tests {
         assert!(picture.contains("stage 2, SRAM &lt;blocks&gt;: 80 of 80: a, b"), "{picture}");
         assert!(picture.contains("50.0 %") && !picture.contains("<blocks>"));
         assert!(picture.contains(&colour(1.0)) && picture.contains(&colour(0.5)));
+    }
+
+    #[test]
+    fn a_file_is_one_picture() {
+        let file = file(&[pipe(), pipe()]);
+        assert!(file.starts_with("<svg xmlns") && file.ends_with("</svg>\n"));
+        assert_eq!(file.matches("<svg").count(), 3);
+        assert_eq!(file.matches("</svg>").count(), 3);
+        assert!(file.contains("<svg y=\"0\"") && file.contains("<svg y=\"80\""), "{file}");
     }
 
     #[test]
