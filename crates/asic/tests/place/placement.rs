@@ -212,7 +212,7 @@ fn the_gateways_optimum_is_bounded() {
     for objective in [Objective::FewestStages, Objective::MostHeadroom, Objective::MostEntries] {
         let start = Instant::now();
         let mut bounds = Vec::new();
-        let limit = Duration::from_secs(8);
+        let limit = Duration::from_secs(3);
         let solved = optimum(&target, &program, &path, objective, limit, &mut |p| bounds.push(p.bound));
         let solved = solved.expect("it fits");
         let (value, bound, gap) = (solved.value, solved.bound, solved.gap);
@@ -240,7 +240,7 @@ fn a_regions_gateway_goes_on_four_pipes_with_alpm() {
     assert_eq!(check(&target, &program, &placement), Ok(()));
     let mut pieces = placement.tables.iter().filter(|t| t.name.ends_with("vm_nc_v4")).map(|t| t.pieces.len());
     assert!(pieces.next() > Some(4), "no stage holds so many VMs");
-    let limit = Duration::from_secs(10);
+    let limit = Duration::from_secs(3);
     let solved = optimum(&target, &program, &path, Objective::FewestStages, limit, &mut |_| {}).expect("it fits");
     println!("{} stages of {}, gap {}, {:?}", solved.value, solved.bound, solved.gap, start.elapsed());
     assert_eq!(check(&target, &program, &solved.placement), Ok(()));
