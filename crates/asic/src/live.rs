@@ -1,10 +1,13 @@
-//! What is still needed at a point of the program: what a packet has to carry from there into another pass.
+//! What is still needed at a point of the program: what a packet has to carry from there to wherever it goes on.
 //!
-//! A backward analysis over the controls that can be cut by a crossing and those behind them. What is not live is not carried, and reads as 0 on
-//! the other side: a mistake here changes what leaves the switch.
+//! A backward analysis over the controls that can be cut and those behind them. What is not live is not carried, and reads as 0 on the other
+//! side: a mistake here changes what leaves. The emulated switch asks where a pass ends (`emulate/live.rs`), a cut where a stop is.
 
 use interp::host::architecture::{cpu_variable, drop_variable, intrinsic, metadata};
-use ir::{Arch, Arg, Block, Body, ControlKind, Entity, ExternFn, HeaderId, Inst, Pipeline, Term, VarId, VarKind};
+use ir::{
+    Arch, Arg, Block, Body, ControlId, ControlKind, Entity, ExternFn, HeaderId, Inst, Pipeline, TableId, Term, VarId,
+    VarKind,
+};
 
 /// A set of variables, header validities and values of one body.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -15,6 +18,8 @@ pub struct Live {
     pub headers: Set,
     /// Values.
     pub values: Set,
+    /// Blocks whose table has been looked up, or may have been: which action it was.
+    pub arms: Set,
 }
 
 /// A set of small numbers.
@@ -61,9 +66,10 @@ impl Set {
 }
 
 impl Live {
-    fn join(&mut self, other: &Live) -> bool {
+    /// Adds all of another one; whether there was something new.
+    pub fn join(&mut self, other: &Live) -> bool {
         let vars = self.vars.join(&other.vars);
-        let headers = self.headers.join(&other.headers);
+        let headers = self.headers.join(&other.headers) | self.arms.join(&other.arms);
         self.values.join(&other.values) | vars | headers
     }
 
@@ -80,87 +86,105 @@ impl Live {
     }
 }
 
-/// What is live at the crossings of a pipeline.
-#[derive(Debug, Default)]
-pub struct Liveness {
-    /// For each control and each of its blocks that ends with a table: what is live before the lookup.
-    pub applies: Vec<Vec<Option<Live>>>,
-    /// For each control and each of its blocks: what is live where the block begins.
-    pub begins: Vec<Vec<Live>>,
-    /// What is live between ingress and egress (v1model), or between main control and deparser (PNA).
-    pub boundary: Live,
+/// How far a packet has come in a body: what of it is still to be done.
+pub trait Progress {
+    /// Whether the instruction at this position of the block.
+    fn inst(&self, block: Block, at: usize) -> bool;
+    /// Whether the block's terminator decides anything.
+    fn decides(&self, block: Block) -> bool;
+    /// Whether a table's first part has still to be looked up, and its last one.
+    fn lookups(&self, table: TableId) -> (bool, bool);
+    /// Whether the block's parameters have still to get their values.
+    fn params(&self, block: Block) -> bool;
 }
 
-impl Liveness {
-    /// The liveness of a pipeline.
-    pub fn new(pipeline: &Pipeline) -> Liveness {
-        let mut liveness = Liveness {
-            applies: vec![Vec::new(); pipeline.controls.len()],
-            begins: vec![Vec::new(); pipeline.controls.len()],
-            boundary: Live::default(),
-        };
-        match pipeline.arch {
-            Arch::V1Model => liveness.v1model(pipeline),
-            Arch::Pna => liveness.pna(pipeline),
+/// Nothing is done.
+pub struct Untouched;
+
+impl Progress for Untouched {
+    fn inst(&self, _: Block, _: usize) -> bool {
+        true
+    }
+    fn decides(&self, _: Block) -> bool {
+        true
+    }
+    fn lookups(&self, _: TableId) -> (bool, bool) {
+        (true, true)
+    }
+    fn params(&self, _: Block) -> bool {
+        true
+    }
+}
+
+/// What is live where the blocks of an architecture end, and between them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ends {
+    /// Where v1model's ingress, or PNA's main control, ends.
+    pub first: Live,
+    /// Between that and what is behind it: v1model's egress, or PNA's deparser.
+    pub between: Live,
+    /// Where v1model's egress ends.
+    pub second: Live,
+}
+
+/// What is live where the blocks of an architecture end. `back` goes back through the block of a role, if the program has it: from what is live
+/// where it ends to what is live where it begins.
+pub fn ends(pipeline: &Pipeline, back: impl Fn(ControlKind, &Live) -> Live) -> Ends {
+    match pipeline.arch {
+        Arch::V1Model => v1model(pipeline, back),
+        Arch::Pna => {
+            let mut end = Live::default();
+            end.var(drop_variable(pipeline));
+            end.var(cpu_variable(pipeline));
+            let deparser = back(ControlKind::MainDeparser, &end);
+            Ends { first: deparser.clone(), between: deparser, second: Live::default() }
         }
-        liveness
     }
+}
 
-    /// Goes back through the block of the architecture of that role, and gives what is live where it begins.
-    fn back(&mut self, pipeline: &Pipeline, kind: ControlKind, end: Live) -> Live {
-        let Some((id, control)) = pipeline.controls.iter().find(|(_, control)| control.kind == kind) else {
-            return end;
-        };
-        let analysis = Analysis { pipeline, body: &control.body };
-        let (begin, applies, begins) = analysis.run(&end);
-        self.applies[id.index()] = applies;
-        self.begins[id.index()] = begins;
-        begin
-    }
-
-    fn pna(&mut self, pipeline: &Pipeline) {
-        let mut end = Live::default();
-        end.var(drop_variable(pipeline));
-        end.var(cpu_variable(pipeline));
-        self.boundary = self.back(pipeline, ControlKind::MainDeparser, end);
-        let boundary = self.boundary.clone();
-        self.back(pipeline, ControlKind::MainControl, boundary);
-    }
-
-    fn v1model(&mut self, pipeline: &Pipeline) {
-        let std = |name: &str| intrinsic(pipeline, &format!("standard_metadata.{name}"));
-        let mut end = Live::default();
-        end.var(cpu_variable(pipeline));
-        preserved(pipeline, ExternFn::Recirculate, &mut end);
-        let deparser = self.back(pipeline, ControlKind::Deparser, end);
-        let mut end = self.back(pipeline, ControlKind::ComputeChecksum, deparser);
-        end.var(std("egress_spec"));
-        end.var(drop_variable(pipeline));
-        preserved(pipeline, ExternFn::Clone, &mut end);
-        let mut begin = self.back(pipeline, ControlKind::Egress, end.clone());
+fn v1model(pipeline: &Pipeline, back: impl Fn(ControlKind, &Live) -> Live) -> Ends {
+    let std = |name: &str| intrinsic(pipeline, &format!("standard_metadata.{name}"));
+    let mut end = Live::default();
+    end.var(cpu_variable(pipeline));
+    preserved(pipeline, ExternFn::Recirculate, &mut end);
+    let deparser = back(ControlKind::Deparser, &end);
+    let mut end = back(ControlKind::ComputeChecksum, &deparser);
+    end.var(std("egress_spec"));
+    end.var(drop_variable(pipeline));
+    preserved(pipeline, ExternFn::Clone, &mut end);
+    let mut begin = back(ControlKind::Egress, &end);
+    lengths(pipeline, std("packet_length"), &mut begin);
+    if calls(pipeline, ControlKind::Egress, ExternFn::Clone) {
+        // A copy of the packet as it is at the end goes through egress once more; of its metadata it has what is preserved.
+        let mut again = begin.clone();
+        metadata(pipeline).for_each(|var| again.vars.remove(var.index()));
+        end.join(&again);
+        begin = back(ControlKind::Egress, &end);
         lengths(pipeline, std("packet_length"), &mut begin);
-        if calls(pipeline, ControlKind::Egress, ExternFn::Clone) {
-            // A copy of the packet as it is at the end goes through egress once more; of its metadata it has what is preserved.
-            let mut again = begin.clone();
-            metadata(pipeline).for_each(|var| again.vars.remove(var.index()));
-            end.join(&again);
-            begin = self.back(pipeline, ControlKind::Egress, end);
-            lengths(pipeline, std("packet_length"), &mut begin);
-        }
-        for name in
-            ["egress_port", "egress_spec", "instance_type", "packet_length", "enq_timestamp", "egress_global_timestamp"]
-        {
-            begin.dead(std(name));
-        }
-        self.boundary = begin.clone();
-        // The traffic manager looks at these, and copies of the packet preserve what they were asked to.
-        begin.var(std("egress_spec"));
-        begin.var(std("mcast_grp"));
-        begin.var(drop_variable(pipeline));
-        preserved(pipeline, ExternFn::Clone, &mut begin);
-        preserved(pipeline, ExternFn::Resubmit, &mut begin);
-        self.back(pipeline, ControlKind::Ingress, begin);
     }
+    for name in
+        ["egress_port", "egress_spec", "instance_type", "packet_length", "enq_timestamp", "egress_global_timestamp"]
+    {
+        begin.dead(std(name));
+    }
+    let mut last = begin.clone();
+    // The traffic manager looks at these, and copies of the packet preserve what they were asked to.
+    last.var(std("egress_spec"));
+    last.var(std("mcast_grp"));
+    last.var(drop_variable(pipeline));
+    preserved(pipeline, ExternFn::Clone, &mut last);
+    preserved(pipeline, ExternFn::Resubmit, &mut last);
+    Ends { first: last, between: begin, second: end }
+}
+
+/// What is live where each block of a control begins, if nothing is done yet. The control is v1model's ingress, or PNA's main control.
+pub fn begins(pipeline: &Pipeline, control: ControlId) -> Vec<Live> {
+    let back = |kind: ControlKind, end: &Live| match pipeline.controls.values().find(|control| control.kind == kind) {
+        Some(control) => Analysis { pipeline, body: &control.body, progress: &Untouched }.entry(end),
+        None => end.clone(),
+    };
+    let end = ends(pipeline, back).first;
+    Analysis { pipeline, body: &pipeline.controls[control].body, progress: &Untouched }.run(&end)
 }
 
 /// If egress asks for the packet's length, that is made from the lengths of all headers that are valid where it begins.
@@ -186,7 +210,7 @@ fn preserved(pipeline: &Pipeline, wanted: ExternFn, live: &mut Live) {
 }
 
 /// All calls of externs, with the role of the block of the architecture.
-pub fn externs(pipeline: &Pipeline) -> impl Iterator<Item = (ControlKind, &Inst)> {
+fn externs(pipeline: &Pipeline) -> impl Iterator<Item = (ControlKind, &Inst)> {
     let insts = |control: &'_ ir::Control| control.kind;
     pipeline.controls.values().flat_map(move |control| {
         let kind = insts(control);
@@ -196,19 +220,29 @@ pub fn externs(pipeline: &Pipeline) -> impl Iterator<Item = (ControlKind, &Inst)
 }
 
 /// Whether a block of the architecture calls a function.
-pub fn calls(pipeline: &Pipeline, kind: ControlKind, wanted: ExternFn) -> bool {
+fn calls(pipeline: &Pipeline, kind: ControlKind, wanted: ExternFn) -> bool {
     externs(pipeline).any(|(k, inst)| k == kind && matches!(inst, Inst::Extern { func, .. } if *func == wanted))
 }
 
-/// One body.
-struct Analysis<'a> {
-    pipeline: &'a Pipeline,
-    body: &'a Body,
+/// One body, as far as it is not done yet.
+pub struct Analysis<'a, P> {
+    /// The program.
+    pub pipeline: &'a Pipeline,
+    /// The body.
+    pub body: &'a Body,
+    /// How far the packet has come.
+    pub progress: &'a P,
 }
 
-impl Analysis<'_> {
-    /// What is live at the entry, before each table, and where each block begins.
-    fn run(&self, end: &Live) -> (Live, Vec<Option<Live>>, Vec<Live>) {
+impl<P: Progress> Analysis<'_, P> {
+    /// What is live where the body begins, if `end` is live where it ends.
+    pub fn entry(&self, end: &Live) -> Live {
+        let begin = self.run(end);
+        self.body.entry.map_or_else(|| end.clone(), |entry| begin[entry.index()].clone())
+    }
+
+    /// What is live where each block begins.
+    pub fn run(&self, end: &Live) -> Vec<Live> {
         let order = ir::reverse_postorder(self.body);
         let mut begin: Vec<Live> = vec![Live::default(); self.body.blocks.len()];
         let mut changed = true;
@@ -216,46 +250,56 @@ impl Analysis<'_> {
             changed = false;
             for block in order.iter().rev() {
                 let mut live = self.at_end(*block, end, &begin);
-                for data in self.body.blocks[*block].insts.iter().rev() {
-                    self.before(data, &mut live);
+                for (at, data) in self.body.blocks[*block].insts.iter().enumerate().rev() {
+                    if self.progress.inst(*block, at) {
+                        self.before(data, &mut live);
+                    }
                 }
                 changed |= begin[block.index()].join(&live);
             }
         }
-        let mut applies = vec![None; self.body.blocks.len()];
-        for block in &order {
-            if let Some(Term::Apply { .. }) = self.body.blocks[*block].term.as_ref().map(|t| &t.term) {
-                applies[block.index()] = Some(self.at_end(*block, end, &begin));
-            }
-        }
-        let entry = self.body.entry.map_or_else(|| end.clone(), |entry| begin[entry.index()].clone());
-        (entry, applies, begin)
+        begin
     }
 
     /// What is live before a block's terminator.
     fn at_end(&self, block: Block, end: &Live, begin: &[Live]) -> Live {
         let Some(term) = self.body.blocks[block].term.as_ref() else { return end.clone() };
         let mut live = Live::default();
+        let matters = self.progress.decides(block);
         match &term.term {
             Term::Return | Term::Exit | Term::Reject => return end.clone(),
-            Term::Branch { cond, .. } => live.values.add(cond.index()),
-            Term::Switch { value, .. } => live.values.add(value.index()),
-            Term::Apply { keys, arms, .. } => {
-                keys.iter().for_each(|key| live.values.add(key.index()));
+            Term::Branch { cond, .. } if matters => live.values.add(cond.index()),
+            Term::Switch { value, .. } if matters => live.values.add(value.index()),
+            Term::Apply { table, keys, arms } => {
+                let (first, last) = self.progress.lookups(*table);
+                if last {
+                    keys.iter().for_each(|key| live.values.add(key.index()));
+                }
+                if !first && (last || matters) {
+                    live.arms.add(block.index());
+                }
                 for arm in arms {
                     let mut arm_live = begin[arm.block.index()].clone();
-                    self.body.blocks[arm.block].params.iter().for_each(|param| arm_live.values.remove(param.index()));
+                    // Once the first part has been looked up, the action's data may be there.
+                    if first {
+                        self.body.blocks[arm.block]
+                            .params
+                            .iter()
+                            .for_each(|param| arm_live.values.remove(param.index()));
+                    }
                     live.join(&arm_live);
                 }
             }
-            Term::Jump(_) => {}
+            Term::Jump(_) | Term::Branch { .. } | Term::Switch { .. } => {}
         }
         term.term.for_each_call(|call| {
             let mut next = begin[call.block.index()].clone();
-            for (param, arg) in self.body.blocks[call.block].params.iter().zip(&call.args) {
-                if next.values.has(param.index()) {
-                    next.values.remove(param.index());
-                    live.values.add(arg.index());
+            if self.progress.params(call.block) {
+                for (param, arg) in self.body.blocks[call.block].params.iter().zip(&call.args) {
+                    if next.values.has(param.index()) {
+                        next.values.remove(param.index());
+                        live.values.add(arg.index());
+                    }
                 }
             }
             live.join(&next);

@@ -6,7 +6,7 @@
 use super::bits::{self, Bits};
 use super::frame::Frame;
 use super::layout::{LENGTH_BITS, Layout, Reg};
-use super::live::Live;
+use crate::live::{Live, Set};
 use ir::{ControlId, Entity, HeaderId, Pipeline};
 
 /// What is carried over one crossing, and in which order.
@@ -34,7 +34,7 @@ impl Bridge {
     ) -> Bridge {
         let mut scalars: Vec<Reg> = Vec::new();
         let mut whole = Vec::new();
-        let mut in_whole = super::live::Set::default();
+        let mut in_whole = Set::default();
         for (id, header) in pipeline.headers.iter() {
             let needed = |var: &ir::VarId| live.vars.has(var.index());
             if live.headers.has(id.index()) && header.fields.iter().any(needed) && !header.local {

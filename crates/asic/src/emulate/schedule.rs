@@ -5,8 +5,8 @@
 //! what they were. So each pass runs its own part of each control, from the control's beginning, and a packet meets the tables pass by pass although the
 //! program names them in another order. Where a table has been placed before something that it needs, there is no such order.
 
-use super::live::Set;
 use super::placed::Placed;
+use crate::live::Set;
 use ir::{
     Block, Body, ControlKind, Entity, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Term, Value, VarId,
     VarKind,

@@ -36,9 +36,8 @@ mod upper;
 
 pub use bridge::ETHERTYPE;
 
-use asic::live::Liveness;
 use bridge::Bridge;
-use ir::{Arch, Block, ControlId, ControlKind, Entity, Loc, Pipeline};
+use ir::{Arch, Block, ControlId, ControlKind, Loc, Pipeline};
 
 /// Most stops of one cut: the bridge header has a byte for them.
 pub const MAX_STOPS: usize = 255;
@@ -150,8 +149,7 @@ pub fn cut(pipeline: &Pipeline, stops: &[Stop], options: Options) -> Result<Cut,
     let mut whole = pipeline.clone();
     let places = split::split(&mut whole.controls[control].body, &stops);
     demote::demote(&mut whole, control);
-    let liveness = Liveness::new(&whole);
-    let bridge = Bridge::new(&whole, &liveness.begins[control.index()], &places)?;
+    let bridge = Bridge::new(&whole, &asic::live::begins(&whole, control), &places)?;
     let points = places.iter().zip(&stops).enumerate().map(|(n, (_, stop))| Point {
         loc: split::loc(pipeline, stop),
         why: stop.stop.why.clone(),
