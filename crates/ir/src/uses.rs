@@ -12,6 +12,34 @@ impl Body {
 }
 
 impl Inst {
+    /// Whether the instruction does nothing but compute. A lookahead may find too little data, so it is not one; nor are externs, most
+    /// of which have state.
+    pub fn is_pure(&self) -> bool {
+        match self {
+            Inst::Const(_)
+            | Inst::Load(_)
+            | Inst::Unary(..)
+            | Inst::Binary(..)
+            | Inst::Cast(..)
+            | Inst::Slice { .. }
+            | Inst::Concat(..)
+            | Inst::Select { .. }
+            | Inst::IsValid(_)
+            | Inst::PacketLength
+            | Inst::InValueSet(..) => true,
+            Inst::Store(..)
+            | Inst::SetValid(_)
+            | Inst::SetInvalid(_)
+            | Inst::CopyHeader { .. }
+            | Inst::Extract(_)
+            | Inst::ExtractVarbit(..)
+            | Inst::Advance(_)
+            | Inst::Lookahead(_)
+            | Inst::Verify(..)
+            | Inst::Emit(_)
+            | Inst::Extern { .. } => false,
+        }
+    }
     /// Calls `f` for each value that the instruction uses, in order, repeats included.
     pub fn for_each_use(&self, mut f: impl FnMut(Value)) {
         if let Inst::Const(_) = self {

@@ -123,9 +123,9 @@ impl Writer<'_, '_> {
                 let rest: Vec<String> = (1..args.len()).map(|n| self.arg(args, n)).collect();
                 (format!("{name}.execute({})", rest.join(", ")), "")
             }
-            RegisterRead => return self.register_read(data, object, name, args, block, n),
+            RegisterRead => return self.register_read(data, object, name, args, block),
             RegisterWrite => {
-                let value = self.register_value(object, args, 1)?;
+                let value = self.element(object, args, 1)?;
                 (format!("{name}.write({}, {value})", self.index(object, args, 0)), "")
             }
             HashGet if args.len() == 1 => (format!("{name}.get_hash({})", self.arg(args, 0)), ""),
@@ -140,7 +140,7 @@ impl Writer<'_, '_> {
             InternetChecksumGetState => (format!("{name}.get_state()"), ""),
             InternetChecksumSetState => (format!("{name}.set_state({})", self.arg(args, 0)), ""),
             RandomRead => (format!("{name}.read()"), ""),
-            DigestPack => (format!("{name}.pack({})", self.digest_value(object, args, 0)?), ""),
+            DigestPack => (format!("{name}.pack({})", self.element(object, args, 0)?), ""),
             DropPacket => ("drop_packet()".into(), ""),
             SendToPort => (self.with_known("send_to_port", args, &[("port", "PortId_t")]), ""),
             IsHostPort => (format!("is_host_port({})", self.named(args, 0, "PortId_t")), ""),
@@ -285,29 +285,17 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn digest_value(&mut self, object: Option<ExternId>, args: &[Arg], n: usize) -> Res<String> {
+    /// The text of a digest's message, or of a register's element.
+    fn element(&mut self, object: Option<ExternId>, args: &[Arg], n: usize) -> Res<String> {
         let leaves = Self::leaves(args, n);
-        let kind = object.map(|o| &self.p.externs[o].kind);
-        let text = match kind {
-            Some(ExternKind::Digest { data_type, .. }) => self.built(data_type, &mut leaves.iter()),
-            _ => None,
+        let (ty, what) = match object.map(|o| &self.p.externs[o].kind) {
+            Some(ExternKind::Digest { data_type, .. }) => (Some(data_type), "a digest"),
+            Some(ExternKind::Register { data_type, .. }) => (Some(data_type), "a register"),
+            _ => (None, "an object"),
         };
-        match text {
+        match ty.and_then(|ty| self.built(ty, &mut leaves.iter())) {
             Some(text) => Ok(text),
-            None => self.e.unsupported(self.loc, "a digest with headers in it"),
-        }
-    }
-
-    fn register_value(&mut self, object: Option<ExternId>, args: &[Arg], n: usize) -> Res<String> {
-        let leaves = Self::leaves(args, n);
-        let kind = object.map(|o| &self.p.externs[o].kind);
-        let text = match kind {
-            Some(ExternKind::Register { data_type, .. }) => self.built(data_type, &mut leaves.iter()),
-            _ => None,
-        };
-        match text {
-            Some(text) => Ok(text),
-            None => self.e.unsupported(self.loc, "a register with headers in it"),
+            None => self.e.unsupported(self.loc, format!("{what} with headers in it")),
         }
     }
 
@@ -345,7 +333,6 @@ impl Writer<'_, '_> {
         name: &str,
         args: &[Arg],
         block: Block,
-        n: usize,
     ) -> Res<()> {
         let Some(ExternKind::Register { data_type, .. }) = object.map(|o| &self.p.externs[o].kind) else {
             return self.e.unsupported(data.loc, "a register without a type");
@@ -375,7 +362,6 @@ impl Writer<'_, '_> {
                 self.save(*result, block)?;
             }
         }
-        let _ = n;
         Ok(())
     }
 
@@ -397,16 +383,11 @@ impl Writer<'_, '_> {
         let text = match func {
             CounterCount => format!("{name}.count({})", self.index(*object, args, 0)),
             MeterExecute => {
-                return self.out_call(
-                    data,
-                    block,
-                    &format!("{name}.execute_meter({}, ", self.index(*object, args, 0)),
-                    ")",
-                );
+                return self.out_call(data, &format!("{name}.execute_meter({}, ", self.index(*object, args, 0)), ")");
             }
-            RegisterRead => return self.register_read(data, *object, name, args, block, n),
+            RegisterRead => return self.register_read(data, *object, name, args, block),
             RegisterWrite => {
-                let value = self.register_value(*object, args, 1)?;
+                let value = self.element(*object, args, 1)?;
                 format!("{name}.write({}, {value})", self.index(*object, args, 0))
             }
             Checksum16Get => {
@@ -418,17 +399,17 @@ impl Writer<'_, '_> {
                 );
             }
             DigestPack => {
-                let value = self.digest_value(*object, args, 0)?;
+                let value = self.element(*object, args, 0)?;
                 format!("digest<{}>(1, {value})", self.e.digest_type(*object))
             }
             Random => {
                 let rest = format!(", {}, {})", self.arg(args, 0), self.arg(args, 1));
-                return self.out_call(data, block, "random(", &rest);
+                return self.out_call(data, "random(", &rest);
             }
             Hash => {
                 let rest =
                     format!(", {}, {}, {}, {})", algorithm(0), self.arg(args, 1), self.arg(args, 2), self.arg(args, 3));
-                return self.out_call(data, block, "hash(", &rest);
+                return self.out_call(data, "hash(", &rest);
             }
             MarkToDrop => "mark_to_drop(standard_metadata)".into(),
             VerifyChecksum | VerifyChecksumWithPayload => {
@@ -444,28 +425,9 @@ impl Writer<'_, '_> {
             UpdateChecksum | UpdateChecksumWithPayload => {
                 let (cond, list, old) = (self.arg(args, 0), self.arg(args, 1), self.arg(args, 2));
                 let (head, tail) = (format!("{}({cond}, {list}, ", func.name()), format!(", {})", algorithm(3)));
-                return self.inout_call(data, block, &head, &old, &tail);
+                return self.inout_call(data, &head, &old, &tail);
             }
-            Clone => {
-                let kind = match args.first() {
-                    Some(Arg::Str(kind)) => format!("CloneType.{kind}"),
-                    _ => String::new(),
-                };
-                let session = self.arg(args, 1);
-                match self.preserved(args, 2) {
-                    None => format!("clone({kind}, {session})"),
-                    Some((true, list)) => format!("clone_preserving_field_list({kind}, {session}, {list})"),
-                    Some((false, list)) => format!("clone3({kind}, {session}, {list})"),
-                }
-            }
-            Resubmit | Recirculate => {
-                let name = func.name();
-                match self.preserved(args, 0) {
-                    None => format!("{name}_preserving_field_list({})", self.e.empty_field_list()),
-                    Some((true, list)) => format!("{name}_preserving_field_list({list})"),
-                    Some((false, list)) => format!("{name}({list})"),
-                }
-            }
+            Clone | Resubmit | Recirculate => self.again(func, args),
             Truncate => format!("truncate({})", self.arg(args, 0)),
             Assert => format!("assert({})", self.arg(args, 0)),
             Assume => format!("assume({})", self.arg(args, 0)),
@@ -474,6 +436,28 @@ impl Writer<'_, '_> {
             _ => return self.e.unsupported(data.loc, format!("`{}` for v1model", func.name())),
         };
         self.result(data, block, n, Expr::primary(text, Vec::new()))
+    }
+
+    /// A packet that goes through the program again, or a copy of it.
+    fn again(&mut self, func: ExternFn, args: &[Arg]) -> String {
+        let name = func.name();
+        if func != ExternFn::Clone {
+            return match self.preserved(args, 0) {
+                None => format!("{name}_preserving_field_list({})", self.e.empty_field_list()),
+                Some((true, list)) => format!("{name}_preserving_field_list({list})"),
+                Some((false, list)) => format!("{name}({list})"),
+            };
+        }
+        let kind = match args.first() {
+            Some(Arg::Str(kind)) => format!("CloneType.{kind}"),
+            _ => String::new(),
+        };
+        let session = self.arg(args, 1);
+        match self.preserved(args, 2) {
+            None => format!("clone({kind}, {session})"),
+            Some((true, list)) => format!("clone_preserving_field_list({kind}, {session}, {list})"),
+            Some((false, list)) => format!("clone3({kind}, {session}, {list})"),
+        }
     }
 
     /// What a copy keeps: a field list's number, or the fields themselves.
@@ -489,11 +473,11 @@ impl Writer<'_, '_> {
     }
 
     /// A call that writes its result to an argument.
-    fn out_call(&mut self, data: &InstData, block: Block, head: &str, tail: &str) -> Res<()> {
-        self.inout_call(data, block, head, "", tail)
+    fn out_call(&mut self, data: &InstData, head: &str, tail: &str) -> Res<()> {
+        self.inout_call(data, head, "", tail)
     }
 
-    fn inout_call(&mut self, data: &InstData, block: Block, head: &str, old: &str, tail: &str) -> Res<()> {
+    fn inout_call(&mut self, data: &InstData, head: &str, old: &str, tail: &str) -> Res<()> {
         let Some(result) = data.results.first().copied() else { return Ok(()) };
         let ty = expr::type_text(self.p, self.graph.body.value_type(result));
         let expr = Expr::primary("result", Vec::new());
@@ -504,7 +488,6 @@ impl Writer<'_, '_> {
         }
         self.out.push(line(format!("{head}{name}{tail};")));
         self.values.insert(result, Expr::primary(name, Vec::new()));
-        let _ = block;
         Ok(())
     }
 }

@@ -119,7 +119,7 @@ impl Writer<'_, '_> {
                 _ => continue,
             };
             let data = &self.graph.body.blocks[next.block];
-            let quiet = data.insts.iter().all(|i| is_quiet(&i.inst));
+            let quiet = data.insts.iter().all(|i| i.inst.is_pure());
             let asks = matches!(self.graph.term(next.block), Some(Term::Branch { .. } | Term::Switch { .. }));
             if self.graph.forward_edges(next.block).len() == 1
                 && !self.graph.is_loop(next.block)
@@ -365,23 +365,6 @@ fn put(out: &mut Case, value: Value, test: Test) -> bool {
     }
     out.push((value, test));
     true
-}
-
-fn is_quiet(inst: &Inst) -> bool {
-    matches!(
-        inst,
-        Inst::Const(_)
-            | Inst::Load(_)
-            | Inst::Unary(..)
-            | Inst::Binary(..)
-            | Inst::Cast(..)
-            | Inst::Slice { .. }
-            | Inst::Concat(..)
-            | Inst::Select { .. }
-            | Inst::IsValid(_)
-            | Inst::PacketLength
-            | Inst::InValueSet(..)
-    )
 }
 
 /// A first state that only goes on to another one, which nothing else leads to, is that one.

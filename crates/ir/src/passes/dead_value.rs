@@ -1,6 +1,6 @@
 //! Computations without effect whose results nobody uses, and block parameters that nobody uses.
 
-use crate::body::{Body, Inst, Term};
+use crate::body::{Body, Term};
 use crate::entity::{Block, Entity, Value};
 use crate::pipeline::Pipeline;
 
@@ -11,35 +11,6 @@ pub(super) fn run(pipeline: &mut Pipeline) {
         while parameters(&mut control.body) {
             instructions(&mut control.body);
         }
-    }
-}
-
-/// Whether an instruction does nothing but compute. A lookahead may find too little data, so it is not one; nor are externs, most
-/// of which have state.
-fn is_pure(inst: &Inst) -> bool {
-    match inst {
-        Inst::Const(_)
-        | Inst::Load(_)
-        | Inst::Unary(..)
-        | Inst::Binary(..)
-        | Inst::Cast(..)
-        | Inst::Slice { .. }
-        | Inst::Concat(..)
-        | Inst::Select { .. }
-        | Inst::IsValid(_)
-        | Inst::PacketLength
-        | Inst::InValueSet(..) => true,
-        Inst::Store(..)
-        | Inst::SetValid(_)
-        | Inst::SetInvalid(_)
-        | Inst::CopyHeader { .. }
-        | Inst::Extract(_)
-        | Inst::ExtractVarbit(..)
-        | Inst::Advance(_)
-        | Inst::Lookahead(_)
-        | Inst::Verify(..)
-        | Inst::Emit(_)
-        | Inst::Extern { .. } => false,
     }
 }
 
@@ -64,7 +35,7 @@ fn instructions(body: &mut Body) {
     let mut place: Vec<Option<(Block, usize)>> = vec![None; body.values.len()];
     let mut work = Vec::new();
     for (block, data) in body.blocks.iter() {
-        for (n, inst) in data.insts.iter().enumerate().filter(|(_, i)| is_pure(&i.inst)) {
+        for (n, inst) in data.insts.iter().enumerate().filter(|(_, i)| i.inst.is_pure()) {
             let [result] = inst.results[..] else { continue };
             place[result.index()] = Some((block, n));
             if counts[result.index()] == 0 {
