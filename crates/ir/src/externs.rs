@@ -141,6 +141,13 @@ pub enum ExternKind {
     },
 }
 
+impl ExternKind {
+    /// Whether it has so many elements, and the program gives an index where it executes it.
+    pub fn is_indexed(&self) -> bool {
+        matches!(self, ExternKind::Counter { .. } | ExternKind::Meter { .. } | ExternKind::Register { .. })
+    }
+}
+
 macro_rules! extern_fns {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
         /// An extern function or method, with `Arg`s and results as its comment says. `v` is a scalar argument, `vs` the

@@ -248,14 +248,12 @@ impl Checker<'_> {
 
     /// The full name of something.
     fn name(&mut self, name: &str, known: &[String], what: &str, span: Range<usize>) -> Option<String> {
-        if let Some(full) = known.iter().find(|full| *full == name) {
-            return Some(full.clone());
-        }
-        let ends: Vec<&str> = known.iter().filter(|full| tables::names(full, name)).map(String::as_str).collect();
-        match ends.as_slice() {
-            [one] => return Some((*one).to_owned()),
-            [] => self.wrong(span, format!("the program has no {what} `{name}`; it has {}", known.join(", "))),
-            _ => {
+        match tables::find_name(known.iter().map(String::as_str), name) {
+            Ok(at) => return known.get(at).cloned(),
+            Err(ends) if ends.is_empty() => {
+                self.wrong(span, format!("the program has no {what} `{name}`; it has {}", known.join(", ")));
+            }
+            Err(ends) => {
                 let ends = ends.join(", ");
                 self.wrong(span, format!("`{name}` is the end of several names: {ends}; write more of it"));
             }

@@ -10,7 +10,7 @@
 //! when keys are named. After the arrow: an action, `member 3` or `group 7`. Then `priority=N`, `timeout=N` (s, ms, us, ns).
 
 use crate::entry::{ActionSpec, TableEntry};
-use ir::{ActionCall, Key, KeyMatch, MatchKind, Param, Pipeline, TableId, Type};
+use ir::{ActionCall, Entity, Key, KeyMatch, MatchKind, Param, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use num_traits::{Num, One};
 use std::fmt::Write;
@@ -56,17 +56,31 @@ pub fn names(full: &str, name: &str) -> bool {
     full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// The one thing of that name: a full name wins over an end; two ends are none. `Err` has the names of all.
+/// Position of the one name that is meant: a full name wins over an end; two ends are none.
+///
+/// # Errors
+/// The names that end so: none, or several.
+pub fn find_name<'a>(all: impl IntoIterator<Item = &'a str>, name: &str) -> Result<usize, Vec<&'a str>> {
+    let mut ends = Vec::new();
+    for (at, full) in all.into_iter().enumerate() {
+        if full == name {
+            return Ok(at);
+        }
+        if names(full, name) {
+            ends.push((at, full));
+        }
+    }
+    match ends[..] {
+        [(at, _)] => Ok(at),
+        _ => Err(ends.into_iter().map(|(_, full)| full).collect()),
+    }
+}
+
+/// The one thing of that name. `Err` has the names of all.
 fn find<T: Copy>(items: impl Iterator<Item = (T, String)>, name: &str) -> Result<T, String> {
     let items: Vec<(T, String)> = items.collect();
-    if let Some((item, _)) = items.iter().find(|(_, full)| full == name) {
-        return Ok(*item);
-    }
-    let mut ends = items.iter().filter(|(_, full)| names(full, name));
-    match (ends.next(), ends.next()) {
-        (Some((item, _)), None) => Ok(*item),
-        _ => Err(items.iter().map(|(_, full)| full.as_str()).collect::<Vec<_>>().join(", ")),
-    }
+    let all = || items.iter().map(|(_, full)| full.as_str());
+    find_name(all(), name).map(|at| items[at].0).map_err(|_| all().collect::<Vec<_>>().join(", "))
 }
 
 /// The table of that name: a full one, or the end of one after a dot if only one ends so.
@@ -74,15 +88,15 @@ fn find<T: Copy>(items: impl Iterator<Item = (T, String)>, name: &str) -> Result
 /// # Errors
 /// [`EntryTextError::UnknownTable`] or [`EntryTextError::SeveralTables`], with the names that there are.
 pub fn find_table(pipeline: &Pipeline, name: &str) -> Result<TableId, EntryTextError> {
-    let tables = || pipeline.tables.iter().map(|(id, table)| (id, table.preamble.name.clone()));
-    find(tables(), name).map_err(|known| {
-        let ends: Vec<String> = tables().map(|(_, full)| full).filter(|full| names(full, name)).collect();
+    let all = || pipeline.tables.values().map(|table| table.preamble.name.as_str());
+    let unknown = |ends: Vec<&str>| {
         let name = name.to_owned();
         match ends.is_empty() {
-            true => EntryTextError::UnknownTable { name, known },
+            true => EntryTextError::UnknownTable { name, known: all().collect::<Vec<_>>().join(", ") },
             false => EntryTextError::SeveralTables { name, known: ends.join(", ") },
         }
-    })
+    };
+    find_name(all(), name).map(TableId::from_index).map_err(unknown)
 }
 
 /// Reads an entry. Names may be given without the beginning (`routes` for `ingress.routes`) where that is unambiguous.

@@ -8,7 +8,6 @@ use super::graph::{At, Graph};
 use super::leaves::{Leaves, Shape};
 use super::nodes::{Access, END, Event, Moment, Node, NodeId, place};
 use super::state::{Cell, Fate, State};
-use super::table::is_indexed;
 use ir::{Arg, ExternFn, ExternId, ExternKind, Inst, InstData, Loc, Pipeline, TableId, Term, Value, VarId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -311,7 +310,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             }
             _ => self.compute(at, moment, data.loc, reads, writes),
         };
-        if let Some(object) = object.filter(|o| is_indexed(&pipeline.externs[*o].kind)) {
+        if let Some(object) = object.filter(|o| pipeline.externs[*o].kind.is_indexed()) {
             self.code.accesses.push(Access { object, node, at, moment });
         }
     }

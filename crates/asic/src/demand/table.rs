@@ -31,35 +31,23 @@ impl Wanted {
     /// Finds whose each size is: a table's, or that of counters, meters or registers with an index.
     pub fn new(pipeline: &Pipeline, sizes: &Sizes) -> Result<Wanted, DemandError> {
         let tables = pipeline.tables.values().map(|t| t.preamble.name.as_str());
-        let indexed = pipeline.externs.iter().filter(|(_, o)| is_indexed(&o.kind));
+        let indexed = pipeline.externs.iter().filter(|(_, o)| o.kind.is_indexed());
         let (objects, object_names): (Vec<ExternId>, Vec<&str>) =
             indexed.map(|(id, o)| (id, o.preamble.name.as_str())).unzip();
         let names: Vec<&str> = tables.chain(object_names).collect();
         let count = pipeline.tables.len();
         let mut wanted = Wanted { tables: vec![None; count], objects: BTreeMap::new() };
         for (name, size) in sizes {
-            let exact = names.iter().position(|n| n == name);
-            let suffix = format!(".{name}");
-            let mut alias = (0..names.len()).filter(|n| names[*n].ends_with(&suffix));
-            let found = exact.or_else(|| match (alias.next(), alias.next()) {
-                (Some(n), None) => Some(n),
-                _ => None,
-            });
-            match found {
-                Some(n) if n < count => wanted.tables[n] = Some(*size),
-                Some(n) => {
+            match tables::find_name(names.iter().copied(), name) {
+                Ok(n) if n < count => wanted.tables[n] = Some(*size),
+                Ok(n) => {
                     wanted.objects.insert(objects[n - count], *size);
                 }
-                None => return Err(DemandError::UnknownTable { name: name.clone(), known: names.join(", ") }),
+                Err(_) => return Err(DemandError::UnknownTable { name: name.clone(), known: names.join(", ") }),
             }
         }
         Ok(wanted)
     }
-}
-
-/// Whether the program gives an index where it executes the object.
-pub(super) fn is_indexed(kind: &ExternKind) -> bool {
-    matches!(kind, ExternKind::Counter { .. } | ExternKind::Meter { .. } | ExternKind::Register { .. })
 }
 
 /// The table as it is asked of a chip.

@@ -6,7 +6,7 @@ use asic::demand::{DemandError, Program};
 use asic::place::{FoldError, Objective, Path, Progress, Solved, Unplaced, binding, optimum};
 use asic::rewrite::{RewriteError, Rewritten, Sizes};
 use asic::target::Target;
-use ir::{ExternKind, Pipeline};
+use ir::Pipeline;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct Question {
     pub pipeline: Arc<Pipeline>,
     /// Entries of its tables, by control-plane name; others have the program's `size`.
     pub sizes: Sizes,
+    /// Elements of counters, meters and registers, by control-plane name; others have what the program says.
+    pub objects: Sizes,
     /// The chip.
     pub target: Target,
     /// How many pipes are folded into one.
@@ -38,6 +40,17 @@ pub struct Question {
     pub objective: Objective,
     /// Time for the search of the best placement; zero: the fast heuristic's is taken.
     pub limit: Duration,
+}
+
+impl Question {
+    /// The program before any compression, with what one pipe holds of so many entries if those of `divided` tables are split into `parts`.
+    pub fn start(&self, sizes: &Sizes, parts: u32) -> Rewritten {
+        let parts = u64::from(parts.max(1));
+        let share = |name: &String, count: u64| if self.divided.contains(name) { count.div_ceil(parts) } else { count };
+        let mut held: Sizes = sizes.iter().map(|(name, count)| (name.clone(), share(name, *count))).collect();
+        held.extend(self.objects.clone());
+        Rewritten::unchanged(self.pipeline.clone(), held)
+    }
 }
 
 /// A step of compression: its name, what it does in a sentence, and the rewrite.
@@ -107,7 +120,7 @@ pub fn make(
         Fold::Auto => Path::unfolded(),
     };
     let mut steps: Vec<Step> = Vec::new();
-    let mut rewritten = Rewritten::unchanged(question.pipeline.clone(), question.sizes.clone());
+    let mut rewritten = question.start(&question.sizes, 1);
     watch(Doing::Step("as written"));
     let attempt = |rewritten: &Rewritten, path: &Path| -> Result<Attempt, PlanError> {
         let program = Program::of(&rewritten.pipeline, &rewritten.sizes)?;
@@ -116,8 +129,7 @@ pub fn make(
     let mut last = attempt(&rewritten, &first_path)?;
     steps.push(last.step(target, "as written", "the program's tables with the entries that were asked for"));
     if question.split > 1 {
-        let sizes = divide(&question.sizes, &question.divided, question.split);
-        rewritten = Rewritten::unchanged(question.pipeline.clone(), sizes);
+        rewritten = question.start(&question.sizes, question.split);
         last = attempt(&rewritten, &first_path)?;
         let what = format!("parallel pipes hold different entries of {} tables", question.divided.len());
         steps.push(last.step(target, &format!("entries split in {}", question.split), &what));
@@ -159,31 +171,6 @@ pub fn make(
         sweeps: Vec::new(),
     };
     Ok(Plan { report, rewritten, last, solved })
-}
-
-/// Entries that one pipe holds when those of some tables are split.
-pub fn divide(sizes: &Sizes, tables: &[String], parts: u32) -> Sizes {
-    let share =
-        |name: &String, count: u64| if tables.contains(name) { count.div_ceil(parts.max(1).into()) } else { count };
-    sizes.iter().map(|(name, count)| (name.clone(), share(name, *count))).collect()
-}
-
-/// The pipeline with other sizes of counters, meters and registers: what a plan is asked for, not what the program says.
-pub fn resized(pipeline: &Arc<Pipeline>, objects: &Sizes) -> Arc<Pipeline> {
-    if objects.is_empty() {
-        return pipeline.clone();
-    }
-    let mut changed = (**pipeline).clone();
-    for inst in changed.externs.values_mut() {
-        let Some(wanted) = objects.get(&inst.preamble.name) else { continue };
-        match &mut inst.kind {
-            ExternKind::Counter { size, .. } | ExternKind::Meter { size, .. } | ExternKind::Register { size, .. } => {
-                *size = *wanted;
-            }
-            _ => {}
-        }
-    }
-    Arc::new(changed)
 }
 
 /// Goes on from the heuristic's placement to the best one, if there is time for that.

@@ -5,7 +5,7 @@ mod report;
 mod step;
 mod sweeping;
 
-pub use make::{Compression, Doing, Fold, Plan, PlanError, Question, Rewrite, divide, make, resized};
+pub use make::{Compression, Doing, Fold, Plan, PlanError, Question, Rewrite, make};
 pub use report::*;
 pub use step::{Attempt, heat, performance, shares, tables};
 pub use sweeping::{SweepAsk, Try, number, sweep};

@@ -135,6 +135,7 @@ impl PlanArgs {
         let question = Question {
             pipeline: asked.pipeline.clone(),
             sizes: filled(&asked.sizes, self.water_level),
+            objects: asked.sizing.objects().map_err(Failure::refused)?,
             target: asked.target.clone(),
             fold: self.fold,
             split: self.split,
@@ -168,7 +169,6 @@ impl PlanArgs {
             let value = plan::number(value).map_err(Failure::Usage)?;
             sizing = sizing.with(name.trim(), value).map_err(Failure::Usage)?;
         }
-        let pipeline = plan::resized(&pipeline, &sizing.objects().map_err(Failure::refused)?);
         if let Some(path) = &self.region {
             let loaded = load_region(path, &pipeline, &mut Numbers::default(), ui)?;
             let counted = region_sizes(&pipeline, &loaded.entries.entries);
@@ -258,8 +258,7 @@ struct Tries<'a> {
 
 impl Tries<'_> {
     fn program(&self, sizes: &Sizes) -> Result<Program, String> {
-        let sizes = plan::divide(sizes, &self.question.divided, self.question.split);
-        let mut rewritten = asic::rewrite::Rewritten::unchanged(self.question.pipeline.clone(), sizes);
+        let mut rewritten = self.question.start(sizes, self.question.split);
         for compression in self.compressions {
             rewritten = rewritten.then(&compression.rewrite).map_err(|error| error.to_string())?;
         }

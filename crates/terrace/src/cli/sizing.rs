@@ -1,7 +1,7 @@
 //! Sizing files, as several commands read them.
 
 use super::failure::Failure;
-use ir::{ExternInst, ExternKind, Pipeline};
+use ir::Pipeline;
 use offload::sizing::Sizing;
 use std::path::Path;
 
@@ -11,11 +11,8 @@ const MAX_FILE: u64 = 1 << 20;
 /// Reads a sizing file for a program. All that is wrong is named, with its place.
 pub(super) fn sizing(path: &Path, pipeline: &Pipeline) -> Result<Sizing, Failure> {
     let text = read_small(path)?;
-    let indexed = |inst: &&ExternInst| {
-        matches!(inst.kind, ExternKind::Counter { .. } | ExternKind::Meter { .. } | ExternKind::Register { .. })
-    };
-    let objects: Vec<String> =
-        pipeline.externs.values().filter(indexed).map(|inst| inst.preamble.name.clone()).collect();
+    let indexed = pipeline.externs.values().filter(|inst| inst.kind.is_indexed());
+    let objects: Vec<String> = indexed.map(|inst| inst.preamble.name.clone()).collect();
     let tables: Vec<String> = pipeline.tables.values().map(|table| table.preamble.name.clone()).collect();
     Sizing::parse(&text, &tables, &objects).map_err(|mistakes| {
         let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{}:{mistake}", path.display())).collect();

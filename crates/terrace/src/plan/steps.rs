@@ -91,13 +91,11 @@ fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes) -> Result<Step, String>
 /// The full name of a table. One that a step before makes is not in the pipeline yet: its name is taken as it is.
 fn full_name(pipeline: &Pipeline, name: &str) -> Result<String, String> {
     let all: Vec<&str> = pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
-    let ends: Vec<&str> = all.iter().copied().filter(|full| tables::names(full, name)).collect();
-    match ends.as_slice() {
-        _ if all.contains(&name) => Ok(name.to_owned()),
-        [one] => Ok((*one).to_owned()),
-        [] => Ok(name.to_owned()),
-        several => {
-            Err(format!("`{name}` is the end of several tables' names: {}; write more of it", several.join(", ")))
+    match tables::find_name(all.iter().copied(), name) {
+        Ok(at) => Ok(all[at].to_owned()),
+        Err(ends) if ends.is_empty() => Ok(name.to_owned()),
+        Err(ends) => {
+            Err(format!("`{name}` is the end of several tables' names: {}; write more of it", ends.join(", ")))
         }
     }
 }
