@@ -55,6 +55,7 @@ mod reasons;
 mod render;
 mod trace;
 mod v1model;
+mod well_known;
 mod wire;
 mod words;
 

@@ -6,7 +6,8 @@
 
 use crate::frame::{Destination, Frame};
 use crate::pass::Pass;
-use crate::program::PnaInput;
+use crate::program::Reg;
+use crate::well_known::PnaInput;
 use ir::ControlKind;
 use packet::{CpuReason, EngineReason, Origin, PortId, Verdict};
 use tables::CloneSession;
@@ -34,7 +35,7 @@ impl<const T: bool> Pass<'_, T> {
         self.pool.push(frame);
     }
 
-    fn tell(&self, frame: &mut Frame, input: &PnaInput) {
+    fn tell(&self, frame: &mut Frame, input: &PnaInput<Reg>) {
         frame.set(input.input_port, u64::from(frame.port));
         frame.set(input.parser_error, u64::from(frame.parser_error));
         frame.set(input.direction, u64::from(self.config.host_ports.contains(&frame.port)));

@@ -4,8 +4,8 @@
 //! ones are several, least significant first; a `varbit` is its length in bits and then its bits, as a number. Fields of
 //! an invalid header are kept 0, so that a load is nothing but a read.
 
+use crate::well_known::WellKnown;
 use ir::{ControlKind, ExternFn, ExternId, HashAlgorithm, Loc, VarId};
-use std::collections::BTreeMap;
 
 pub use crate::op::{Op, WideOp};
 
@@ -150,44 +150,6 @@ pub struct Header {
     pub local: bool,
 }
 
-/// Variables that the architecture reads or writes, where the program has them.
-pub type Intrinsics = BTreeMap<String, Reg>;
-
-/// What a PNA block is told about a packet.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)] // the names are those of the specification
-pub struct PnaInput {
-    pub input_port: Option<Reg>,
-    pub parser_error: Option<Reg>,
-    pub direction: Option<Reg>,
-    pub pass: Option<Reg>,
-    pub timestamp: Option<Reg>,
-}
-
-/// Those of them that are needed for each packet.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)] // the names are those of the specification
-pub struct WellKnown {
-    pub ingress_port: Option<Reg>,
-    pub egress_spec: Option<Reg>,
-    pub egress_port: Option<Reg>,
-    pub instance_type: Option<Reg>,
-    pub packet_length: Option<Reg>,
-    pub enq_timestamp: Option<Reg>,
-    pub ingress_global_timestamp: Option<Reg>,
-    pub egress_global_timestamp: Option<Reg>,
-    pub mcast_grp: Option<Reg>,
-    pub egress_rid: Option<Reg>,
-    pub checksum_error: Option<Reg>,
-    pub parser_error: Option<Reg>,
-    /// PNA: what each block is told.
-    pub pna: [PnaInput; 3],
-    /// The program's own reason for a drop: a variable named `drop_reason`, or `....drop_reason`.
-    pub drop_reason: Option<Reg>,
-    /// The program's own reason for handing a packet to the CPU: `cpu_reason` or `punt_reason`.
-    pub cpu_reason: Option<Reg>,
-}
-
 /// How many roles there are.
 pub const ROLES: usize = ControlKind::MainDeparser as usize + 1;
 
@@ -215,7 +177,7 @@ pub struct Program {
     /// For each role, which of them has it.
     pub roles: [Option<usize>; ROLES],
     /// See [`WellKnown`].
-    pub well_known: WellKnown,
+    pub well_known: WellKnown<Reg>,
     /// The program's numbers of green, yellow and red.
     pub colours: [u64; 3],
     /// For each table: PNA's `default_idle_timeout_for_data_plane_added_entries`.

@@ -6,6 +6,20 @@ use super::expr::{self, Expr, Form};
 use super::text::line;
 use ir::*;
 
+/// A call of an extern: the instruction, what it calls, and where it stands.
+#[derive(Clone, Copy)]
+struct Call<'c> {
+    data: &'c InstData,
+    /// The object's name; empty for a function.
+    name: &'c str,
+    object: Option<ExternId>,
+    func: ExternFn,
+    args: &'c [Arg],
+    block: Block,
+    /// Position in the block.
+    n: usize,
+}
+
 impl Writer<'_, '_> {
     /// An extern call.
     pub(super) fn call(
@@ -18,13 +32,12 @@ impl Writer<'_, '_> {
         n: usize,
     ) -> Res<()> {
         let name = object.map(|o| self.e.names.externs[o.index()].clone()).unwrap_or_default();
-        if self.e.target.is_tofino() {
-            return self.tofino_call(data, &name, object, func, args, block, n);
+        let call = Call { data, name: &name, object, func, args, block, n };
+        match self.p.arch {
+            _ if self.e.target.is_tofino() => self.tofino_call(call),
+            Arch::V1Model => self.v1model_call(call),
+            Arch::Pna => self.pna_call(call),
         }
-        if self.p.arch == Arch::V1Model {
-            return self.v1model_call(data, &name, func, args, block, n);
-        }
-        self.pna_call(data, &name, object, func, args, block, n)
     }
 
     fn arg(&self, args: &[Arg], n: usize) -> String {
@@ -92,17 +105,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn pna_call(
-        &mut self,
-        data: &InstData,
-        name: &str,
-        object: Option<ExternId>,
-        func: ExternFn,
-        args: &[Arg],
-        block: Block,
-        n: usize,
-    ) -> Res<()> {
+    fn pna_call(&mut self, call: Call<'_>) -> Res<()> {
+        let Call { data, name, object, func, args, block, n } = call;
         use ExternFn::*;
         let of_table = matches!(
             func,
@@ -123,7 +127,7 @@ impl Writer<'_, '_> {
                 let rest: Vec<String> = (1..args.len()).map(|n| self.arg(args, n)).collect();
                 (format!("{name}.execute({})", rest.join(", ")), "")
             }
-            RegisterRead => return self.register_read(data, object, name, args, block),
+            RegisterRead => return self.register_read(call),
             RegisterWrite => {
                 let value = self.element(object, args, 1)?;
                 (format!("{name}.write({}, {value})", self.index(object, args, 0)), "")
@@ -161,17 +165,8 @@ impl Writer<'_, '_> {
         self.typed_result(data, block, n, call, named)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn tofino_call(
-        &mut self,
-        data: &InstData,
-        name: &str,
-        object: Option<ExternId>,
-        func: ExternFn,
-        args: &[Arg],
-        block: Block,
-        n: usize,
-    ) -> Res<()> {
+    fn tofino_call(&mut self, call: Call<'_>) -> Res<()> {
+        let Call { data, name, object, func, args, block, n } = call;
         let call = match func {
             ExternFn::CounterCount => format!("{name}.count({})", self.index(object, args, 0)),
             ExternFn::DirectCounterCount => format!("{name}.count()"),
@@ -326,14 +321,8 @@ impl Writer<'_, '_> {
     }
 
     /// Reads a register; an element of several leaves goes through a variable of its type.
-    fn register_read(
-        &mut self,
-        data: &InstData,
-        object: Option<ExternId>,
-        name: &str,
-        args: &[Arg],
-        block: Block,
-    ) -> Res<()> {
+    fn register_read(&mut self, call: Call<'_>) -> Res<()> {
+        let Call { data, name, object, args, block, .. } = call;
         let Some(ExternKind::Register { data_type, .. }) = object.map(|o| &self.p.externs[o].kind) else {
             return self.e.unsupported(data.loc, "a register without a type");
         };
@@ -365,30 +354,22 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn v1model_call(
-        &mut self,
-        data: &InstData,
-        name: &str,
-        func: ExternFn,
-        args: &[Arg],
-        block: Block,
-        n: usize,
-    ) -> Res<()> {
+    fn v1model_call(&mut self, call: Call<'_>) -> Res<()> {
         use ExternFn::*;
-        let Inst::Extern { object, .. } = &data.inst else { return Ok(()) };
+        let Call { data, name, object, func, args, block, n } = call;
         let algorithm = |n: usize| match args.get(n) {
             Some(Arg::Str(text)) => format!("HashAlgorithm.{text}"),
             _ => String::new(),
         };
         let text = match func {
-            CounterCount => format!("{name}.count({})", self.index(*object, args, 0)),
+            CounterCount => format!("{name}.count({})", self.index(object, args, 0)),
             MeterExecute => {
-                return self.out_call(data, &format!("{name}.execute_meter({}, ", self.index(*object, args, 0)), ")");
+                return self.out_call(data, &format!("{name}.execute_meter({}, ", self.index(object, args, 0)), ")");
             }
-            RegisterRead => return self.register_read(data, *object, name, args, block),
+            RegisterRead => return self.register_read(call),
             RegisterWrite => {
-                let value = self.element(*object, args, 1)?;
-                format!("{name}.write({}, {value})", self.index(*object, args, 0))
+                let value = self.element(object, args, 1)?;
+                format!("{name}.write({}, {value})", self.index(object, args, 0))
             }
             Checksum16Get => {
                 return self.result(
@@ -399,8 +380,8 @@ impl Writer<'_, '_> {
                 );
             }
             DigestPack => {
-                let value = self.element(*object, args, 0)?;
-                format!("digest<{}>(1, {value})", self.e.digest_type(*object))
+                let value = self.element(object, args, 0)?;
+                format!("digest<{}>(1, {value})", self.e.digest_type(object))
             }
             Random => {
                 let rest = format!(", {}, {})", self.arg(args, 0), self.arg(args, 1));

@@ -3,7 +3,8 @@
 use super::arch::Arch;
 use super::counts::Violation;
 use super::frame::{Destination, Frame};
-use super::program::PnaInput;
+use super::layout::Reg;
+use interp::host::architecture::PnaInput;
 use interp::host::architecture::pna::{CPU_PORT, MAX_PASSES};
 use ir::ControlKind;
 use packet::{CpuReason, EngineReason, Origin, PortId, Verdict};
@@ -26,7 +27,7 @@ impl Arch<'_> {
         }
     }
 
-    fn tell(&self, frame: &mut Frame, input: &PnaInput) {
+    fn tell(&self, frame: &mut Frame, input: &PnaInput<Reg>) {
         let config = &self.machine.program.config;
         frame.set(input.input_port, u64::from(frame.port));
         frame.set(input.parser_error, u64::from(frame.parser_error));

@@ -5,7 +5,7 @@ use super::layout::{Layout, MAX_WORDS, Reg, Shape};
 use super::live::{Extents, Liveness};
 use super::placed::{Placed, PlacedError};
 use super::schedule::{OrderError, Schedule};
-use interp::host::architecture::{cpu_variable, drop_variable, intrinsic};
+use interp::host::architecture::WellKnown;
 use interp::host::{ExternHost, Site, SiteError};
 use interp::{Config, LoadError};
 use ir::{ControlId, ControlKind, Entity, Inst, Pipeline, Term, Value, VarId, VarKind};
@@ -34,37 +34,6 @@ pub enum SwitchError {
     /// A limit of this engine.
     #[error("the program's variables take more than {MAX_WORDS} words: make stacks or varbits smaller")]
     TooLarge,
-}
-
-/// Variables of the architecture.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
-    pub ingress_port: Option<Reg>,
-    pub egress_spec: Option<Reg>,
-    pub egress_port: Option<Reg>,
-    pub instance_type: Option<Reg>,
-    pub packet_length: Option<Reg>,
-    pub enq_timestamp: Option<Reg>,
-    pub ingress_global_timestamp: Option<Reg>,
-    pub egress_global_timestamp: Option<Reg>,
-    pub mcast_grp: Option<Reg>,
-    pub egress_rid: Option<Reg>,
-    pub checksum_error: Option<Reg>,
-    pub parser_error: Option<Reg>,
-    /// Of PNA's pre control, parser and main control.
-    pub pna: [PnaInput; 3],
-    pub drop_reason: Option<Reg>,
-    pub cpu_reason: Option<Reg>,
-}
-
-/// What a block of PNA is told.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PnaInput {
-    pub input_port: Option<Reg>,
-    pub parser_error: Option<Reg>,
-    pub direction: Option<Reg>,
-    pub pass: Option<Reg>,
-    pub timestamp: Option<Reg>,
 }
 
 /// Numbers of the errors that the engine itself makes.
@@ -104,7 +73,7 @@ pub struct Program {
     /// Variables that a clone resets.
     pub metadata: Vec<VarId>,
     /// Variables of the architecture.
-    pub known: Known,
+    pub known: WellKnown<Reg>,
     /// Errors.
     pub errors: Errors,
 }
@@ -157,7 +126,7 @@ impl Program {
         };
         let loaded = pipeline.controls.values().map(|control| loaded(&control.body)).collect();
         let metadata = interp::host::architecture::metadata(&pipeline).collect();
-        let known = known(&pipeline, &layout);
+        let known = WellKnown::new(&pipeline, |var| layout.var(var));
         Ok(Program {
             pipeline,
             config,
@@ -263,35 +232,4 @@ fn control_sites(control: &ir::Control, host: &mut ExternHost) -> Result<Vec<Vec
         blocks.push(insts);
     }
     Ok(blocks)
-}
-
-fn known(pipeline: &Pipeline, layout: &Layout) -> Known {
-    let var = |name: &str| intrinsic(pipeline, name).map(|var| layout.var(var));
-    let std = |name: &str| var(&format!("standard_metadata.{name}"));
-    Known {
-        ingress_port: std("ingress_port"),
-        egress_spec: std("egress_spec"),
-        egress_port: std("egress_port"),
-        instance_type: std("instance_type"),
-        packet_length: std("packet_length"),
-        enq_timestamp: std("enq_timestamp"),
-        ingress_global_timestamp: std("ingress_global_timestamp"),
-        egress_global_timestamp: std("egress_global_timestamp"),
-        mcast_grp: std("mcast_grp"),
-        egress_rid: std("egress_rid"),
-        checksum_error: std("checksum_error"),
-        parser_error: std("parser_error"),
-        pna: ["pre_istd", "parser_istd", "istd"].map(|block| {
-            let var = |name: &str| var(&format!("{block}.{name}"));
-            PnaInput {
-                input_port: var("input_port"),
-                parser_error: var("parser_error"),
-                direction: var("direction"),
-                pass: var("pass"),
-                timestamp: var("timestamp"),
-            }
-        }),
-        drop_reason: drop_variable(pipeline).map(|id| layout.var(id)),
-        cpu_reason: cpu_variable(pipeline).map(|id| layout.var(id)),
-    }
 }

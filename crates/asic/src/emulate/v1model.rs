@@ -160,12 +160,7 @@ impl Arch<'_> {
         let bytes = self.original(frame)?;
         let mut again = self.frame();
         inherit(&mut again, frame, instance::RESUBMITTED);
-        again.origin = frame.origin;
-        again.cut = frame.cut;
-        again.rounds += 1;
-        self.enter(&mut again, &bytes);
-        self.preserve(&mut again, vars, frame);
-        self.queue.push_back((Next::Ingress, again));
+        self.go_again(again, frame, &bytes, vars);
         Ok(())
     }
 
@@ -213,13 +208,18 @@ impl Arch<'_> {
         let mut again = self.frame();
         inherit(&mut again, frame, instance::RECIRCULATED);
         again.ingress_length = bytes.len() as u32;
+        self.go_again(again, frame, &bytes, vars);
+        Ok(())
+    }
+
+    /// A packet begins once more, with these bytes and what it preserves.
+    fn go_again(&mut self, mut again: Box<Frame>, frame: &Frame, bytes: &[u8], vars: &[VarId]) {
         again.origin = frame.origin;
         again.cut = frame.cut;
         again.rounds += 1;
-        self.enter(&mut again, &bytes);
+        self.enter(&mut again, bytes);
         self.preserve(&mut again, vars, frame);
         self.queue.push_back((Next::Ingress, again));
-        Ok(())
     }
 }
 

@@ -6,8 +6,8 @@ mod inst;
 pub(crate) mod layout;
 mod uses;
 
-use crate::program::{Code, Errors, Intrinsics, PnaInput, Program, ROLES, WellKnown};
-use crate::reasons;
+use crate::program::{Code, Errors, Program, ROLES};
+use crate::well_known::WellKnown;
 use ir::{Entity, Pipeline, VarId, VarKind};
 use layout::Layout;
 use thiserror::Error;
@@ -59,8 +59,6 @@ pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
     }
     let error = |name: &str| pipeline.errors.iter().position(|e| e == name).unwrap_or(0) as u32;
     let metadata = metadata(pipeline).map(|id| layout.var(id)).collect();
-    let intrinsics = pipeline.intrinsics.iter().filter(|(_, id)| pipeline.vars.get(**id).is_some());
-    let intrinsics: Intrinsics = intrinsics.map(|(name, id)| (name.clone(), layout.var(*id))).collect();
     let words = |listed: &ir::ActionRef| match pipeline.actions.get(listed.action) {
         Some(_) => tables::action_layout(pipeline, listed.action).last().map_or(0, |f| (f.offset + f.words) as u32),
         None => 0,
@@ -76,7 +74,7 @@ pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
         headers: layout.headers(pipeline)?,
         roles: roles(&codes),
         codes,
-        well_known: well_known(pipeline, &layout, &intrinsics),
+        well_known: WellKnown::new(pipeline, |id| layout.var(id)),
         colours: colours(pipeline),
         default_expire_profile: pipeline.tables.values().map(default_expire_profile).collect(),
         errors: Errors {
@@ -115,37 +113,6 @@ fn roles(codes: &[Code]) -> [Option<usize>; ROLES] {
         roles[code.kind as usize].get_or_insert(index);
     }
     roles
-}
-
-/// The variables that the architecture and the engine look at.
-fn well_known(pipeline: &Pipeline, layout: &Layout, intrinsics: &Intrinsics) -> WellKnown {
-    let std = |name: &str| intrinsics.get(&format!("standard_metadata.{name}")).copied();
-    WellKnown {
-        ingress_port: std("ingress_port"),
-        egress_spec: std("egress_spec"),
-        egress_port: std("egress_port"),
-        instance_type: std("instance_type"),
-        packet_length: std("packet_length"),
-        enq_timestamp: std("enq_timestamp"),
-        ingress_global_timestamp: std("ingress_global_timestamp"),
-        egress_global_timestamp: std("egress_global_timestamp"),
-        mcast_grp: std("mcast_grp"),
-        egress_rid: std("egress_rid"),
-        checksum_error: std("checksum_error"),
-        parser_error: std("parser_error"),
-        pna: ["pre_istd", "parser_istd", "istd"].map(|block| {
-            let var = |name: &str| intrinsics.get(&format!("{block}.{name}")).copied();
-            PnaInput {
-                input_port: var("input_port"),
-                parser_error: var("parser_error"),
-                direction: var("direction"),
-                pass: var("pass"),
-                timestamp: var("timestamp"),
-            }
-        }),
-        drop_reason: reasons::drop_variable(pipeline).map(|id| layout.var(id)),
-        cpu_reason: reasons::cpu_variable(pipeline).map(|id| layout.var(id)),
-    }
 }
 
 /// The program's numbers of green, yellow and red: v1model has numbers for colours, PNA an enumeration.

@@ -20,7 +20,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
@@ -53,7 +54,7 @@ pub(super) async fn control(
     let (addresses, metrics) = (bound(&listeners), bound(&scraped));
     let clock = Clock { node: Arc::downgrade(&node), counters: node.service().counters.clone(), log: log.clone() };
     std::thread::Builder::new().name("ticks".into()).spawn(move || clock.run())?;
-    let (mut stop, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (stop, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
     let mut handing_over = signal(SignalKind::user_defined2())?;
     let mut successors = succession::Successors::new(path.as_deref());
@@ -63,22 +64,8 @@ pub(super) async fn control(
     let reload =
         Reload { path, file: config.file.clone(), credentials, log, node: node.clone(), status: status.clone() };
     let reload = Arc::new(Mutex::new(reload));
-    let mut replaced = succession::give(&node, config.file.takeover.as_deref(), listening)?;
-    let socket = Unlinked(config.file.takeover.clone());
-    let shutdown = async move {
-        let why = tokio::select! {
-            _ = stop.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-            Some(()) = replaced.recv() => {
-                // It belongs to the next process.
-                std::mem::forget(socket);
-                info!("ending: another process has taken over");
-                return;
-            }
-        };
-        info!(signal = why, "ending");
-        notify::stopping();
-    };
+    let replaced = succession::give(&node, config.file.takeover.as_deref(), listening)?;
+    let shutdown = told_to_end(stop, interrupt, replaced, Unlinked(config.file.takeover.clone()));
     let mut exporters = exporters(&node, &config, scraped)?;
     let service = node.service();
     let options = ServeOptions {
@@ -114,6 +101,22 @@ pub(super) async fn control(
             Some(()) = handing_over.recv() => successors.start(),
         }
     }
+}
+
+/// Waits until a signal says to end, or another process has taken over. `socket`: where it was listened for that one.
+async fn told_to_end(mut stop: Signal, mut interrupt: Signal, mut replaced: mpsc::Receiver<()>, socket: Unlinked) {
+    let why = tokio::select! {
+        _ = stop.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+        Some(()) = replaced.recv() => {
+            // It belongs to the next process.
+            std::mem::forget(socket);
+            info!("ending: another process has taken over");
+            return;
+        }
+    };
+    info!(signal = why, "ending");
+    notify::stopping();
 }
 
 /// A socket that is removed with this.

@@ -99,11 +99,7 @@ impl Writable for Interp {
     }
 
     fn counters(&self) -> Vec<CounterCell> {
-        let counted = |id, size: u64| {
-            let value = |index| Some((index, self.counter(id, index).filter(|value| value.packets != 0)?));
-            (0..size.min(MAX_CELLS)).filter_map(value).collect()
-        };
-        cells(self.pipeline(), self.reasons(), counted)
+        cells(self.pipeline(), self.reasons(), one_by_one(|id, index| self.counter(id, index)))
     }
 }
 
@@ -117,11 +113,7 @@ impl Writable for Switch {
     }
 
     fn counters(&self) -> Vec<CounterCell> {
-        let counted = |id, size: u64| {
-            let value = |index| Some((index, self.counter(id, index).filter(|value| value.packets != 0)?));
-            (0..size.min(MAX_CELLS)).filter_map(value).collect()
-        };
-        cells(self.pipeline(), Engine::reasons(self), counted)
+        cells(self.pipeline(), Engine::reasons(self), one_by_one(|id, index| self.counter(id, index)))
     }
 }
 
@@ -136,6 +128,16 @@ impl Writable for Jit {
 
     fn counters(&self) -> Vec<CounterCell> {
         cells(self.pipeline(), Engine::reasons(self), |id, size| self.counted(id, size.min(MAX_CELLS)))
+    }
+}
+
+/// For engines that are asked for one cell at a time: those of an object that are not zero.
+fn one_by_one(
+    counter: impl Fn(ExternId, u64) -> Option<CounterData>,
+) -> impl Fn(ExternId, u64) -> Vec<(u64, CounterData)> {
+    move |id, size| {
+        let value = |index| Some((index, counter(id, index).filter(|value| value.packets != 0)?));
+        (0..size.min(MAX_CELLS)).filter_map(value).collect()
     }
 }
 
