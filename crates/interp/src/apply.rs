@@ -13,6 +13,11 @@ impl<const T: bool> Machine<'_, T> {
     /// Looks up, notes the hit, and moves the action's data to where its body expects them. A miss is green to a direct meter.
     pub(crate) fn apply(&mut self, frame: &mut Frame, site: &ApplySite, loc: Loc) -> Pc {
         let slot = self.memory.lookup(site.table, &frame.slots, &site.keys);
+        self.apply_found(frame, site, slot, loc)
+    }
+
+    /// As [`Machine::apply`], where it is known what the lookup finds.
+    pub(crate) fn apply_found(&mut self, frame: &mut Frame, site: &ApplySite, slot: Option<u32>, loc: Loc) -> Pc {
         let target = match slot {
             Some(slot) => self.memory.tables[site.table].slots[slot as usize].target,
             None => self.memory.tables[site.table].default,

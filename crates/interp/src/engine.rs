@@ -1,6 +1,7 @@
 //! The engine behind the trait that all engines share.
 
 use crate::interp::Interp;
+use crate::walk::Detour;
 use packet::{Batch, Emission, Engine, EngineReason, Output, PacketRef, ReasonTable, Verdict};
 
 impl Engine for Interp {
@@ -12,12 +13,33 @@ impl Engine for Interp {
         Interp::reasons(self)
     }
 
-    /// One packet after the other. The first packet that leaves takes the place of the one that came.
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        self.process_batch(None, batch, out);
+    }
+
+    fn tick(&mut self, now: u64, _out: &mut Output) {
+        let idle = self.advance_time(now);
+        self.notify(idle);
+    }
+}
+
+impl Interp {
+    /// One packet after the other, their main control run by a detour, if there is one. The first packet that leaves takes the place of the one that
+    /// came.
+    pub fn process_batch(
+        &mut self,
+        mut detour: Option<&mut (dyn Detour + 'static)>,
+        batch: &mut Batch,
+        out: &mut Output,
+    ) {
         let mut results = std::mem::take(&mut self.scratch);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
             let input = PacketRef::Input(index as u16);
-            self.process_into(packet.bytes(), packet.ingress_port.0, packet.received_at, &mut results);
+            let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.received_at);
+            match detour.as_deref_mut() {
+                Some(detour) => self.process_by(detour, bytes, port, now, &mut results),
+                None => self.process_into(bytes, port, now, &mut results),
+            }
             let mut replaced = false;
             for result in results.packets() {
                 let (verdict, origin) = (result.verdict, result.origin);
@@ -47,10 +69,5 @@ impl Engine for Interp {
             }
         }
         self.scratch = results;
-    }
-
-    fn tick(&mut self, now: u64, _out: &mut Output) {
-        let idle = self.advance_time(now);
-        self.notify(idle);
     }
 }

@@ -11,13 +11,14 @@ use crate::pass::{Pass, Stage};
 use crate::program::{CallArg, Program};
 use crate::reasons;
 use crate::trace::Trace;
+use crate::walk::Detour;
 use crate::wire::BitBuffer;
 use ir::{ActionId, Arch, Entity, ExternFn, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::ReasonTable;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tables::{CounterData, Entry, EntryId, State, WriteBatch, WriteError};
+use tables::{Change, CounterData, Entry, EntryId, State, WriteBatch, WriteError};
 
 /// The reference engine. One packet at a time; the definition of what a program means.
 pub struct Interp {
@@ -81,7 +82,26 @@ impl Interp {
 
     /// Applies a batch as a whole. If one update is refused, nothing has changed.
     pub fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        self.write_noting(batch, |_, _| {})
+    }
+
+    /// As [`Interp::write`], and shows each change before it is carried out, if all are accepted; with it the number of the entry that is changed
+    /// or deleted, by which packets find it.
+    pub fn write_noting(
+        &mut self,
+        batch: &WriteBatch,
+        mut note: impl FnMut(&Change, Option<u32>),
+    ) -> Result<(), WriteError> {
         let changes = self.memory.state.apply(batch)?;
+        for change in &changes {
+            let number = match change {
+                Change::Modified(table, entry, ..) | Change::Deleted(table, entry) => {
+                    self.memory.tables[table.index()].find(entry)
+                }
+                _ => None,
+            };
+            note(change, number);
+        }
         self.memory.carry_out(changes);
         Ok(())
     }
@@ -95,17 +115,42 @@ impl Interp {
 
     /// As [`Interp::process`], into `out`, whose earlier contents are lost and whose buffers are reused.
     pub fn process_into(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) {
-        self.run::<false>(bytes, port, now, out, &mut Trace::default());
+        self.run::<false>(bytes, port, now, out, &mut Trace::default(), None);
+    }
+
+    /// As [`Interp::process_into`], but the main control (v1model: ingress) is run by `detour`, step by step.
+    pub fn process_by(
+        &mut self,
+        detour: &mut (dyn Detour + 'static),
+        bytes: &[u8],
+        port: u32,
+        now: u64,
+        out: &mut Outputs,
+    ) {
+        self.run::<false>(bytes, port, now, out, &mut Trace::default(), Some(detour));
+    }
+
+    /// The decoded program: what a [`Detour`] walks through.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
     }
 
     /// As [`Interp::process`], and says what happened. It does happen: counters count, registers are written.
     pub fn trace(&mut self, bytes: &[u8], port: u32, now: u64) -> (Outputs, Trace) {
         let (mut out, mut trace) = (Outputs::new(), Trace::default());
-        self.run::<true>(bytes, port, now, &mut out, &mut trace);
+        self.run::<true>(bytes, port, now, &mut out, &mut trace, None);
         (out, trace)
     }
 
-    fn run<const T: bool>(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs, trace: &mut Trace) {
+    fn run<const T: bool>(
+        &mut self,
+        bytes: &[u8],
+        port: u32,
+        now: u64,
+        out: &mut Outputs,
+        trace: &mut Trace,
+        detour: Option<&mut (dyn Detour + 'static)>,
+    ) {
         out.clear();
         self.memory.now = self.memory.now.max(now);
         let program = self.program.clone();
@@ -134,6 +179,7 @@ impl Interp {
             queue: &mut self.queue,
             pool: &mut self.pool,
             copies: self.config.max_copies,
+            detour,
         };
         match self.pipeline.arch {
             Arch::V1Model => pass.run_v1model(frame),
@@ -151,7 +197,7 @@ impl Interp {
     }
 
     /// Keeps notifications for [`Interp::take_idle`].
-    pub(crate) fn notify(&mut self, idle: Vec<IdleEntry>) {
+    pub fn notify(&mut self, idle: Vec<IdleEntry>) {
         for entry in idle {
             if self.idle.len() < MAX_WAITING {
                 self.idle.push(entry);

@@ -9,7 +9,8 @@
 //! [`Explainer`] answers the same question for tables that another engine runs on: it takes a snapshot of the control plane's state and
 //! looks entries up there, so it costs nothing to make. It is not the oracle, which has lookups of its own, but is compared with it.
 //!
-//! Another engine need not write the externs again: [`host`] lends them.
+//! Another engine need not write the externs again: [`host`] lends them. One that runs the main control in another way, as a cache of what was
+//! decided before, takes it over with a [`walk::Detour`].
 //!
 //! # Choices where specifications leave one
 //!
@@ -55,6 +56,7 @@ mod reasons;
 mod render;
 mod trace;
 mod v1model;
+pub mod walk;
 mod well_known;
 mod wire;
 mod words;

@@ -60,85 +60,105 @@ impl<const T: bool> Machine<'_, T> {
             let role = format!("{:?}", code.kind);
             self.note(Event::Enter { block: code.name.clone(), role }, Loc::default());
         }
-        frame.sums.fill(0);
-        frame.checksums.iter_mut().filter(|sum| sum.bit_len() != 0).for_each(BitBuffer::clear);
+        begin(frame);
         let mut pc = 0usize;
         loop {
-            let Some(op) = code.ops.get(pc) else { return Outcome::Abort(EngineReason::EngineFault) };
-            let at = pc;
-            pc += 1;
-            if compute(&mut frame.slots, op) {
-                continue;
+            if let Some(outcome) = self.step(frame, code_index, code, &mut pc) {
+                return outcome;
             }
-            match op {
-                Op::Mov1 { d, a } => {
+        }
+    }
+
+    /// Carries out the instruction at `pc` and moves it on; how the block ended, if it did.
+    #[inline(always)]
+    pub(crate) fn step(
+        &mut self,
+        frame: &mut Frame,
+        code_index: usize,
+        code: &Code,
+        pc: &mut usize,
+    ) -> Option<Outcome> {
+        let at = *pc;
+        let Some(op) = code.ops.get(at) else { return Some(Outcome::Abort(EngineReason::EngineFault)) };
+        *pc += 1;
+        if compute(&mut frame.slots, op) {
+            return None;
+        }
+        match op {
+            Op::Mov1 { d, a } => {
+                if T {
+                    self.note_set(frame, *d, *a, code.locs[at]);
+                }
+                frame.slots[*d as usize] = frame.slots[*a as usize];
+            }
+            Op::MovN { d, a, n } => {
+                if T {
+                    self.note_set(frame, *d, *a, code.locs[at]);
+                }
+                frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
+            }
+            Op::Field1 { h, d, a } => {
+                if frame.valid[*h as usize] {
                     if T {
                         self.note_set(frame, *d, *a, code.locs[at]);
                     }
                     frame.slots[*d as usize] = frame.slots[*a as usize];
                 }
-                Op::MovN { d, a, n } => {
+            }
+            Op::FieldN { h, d, a, n } => {
+                if frame.valid[*h as usize] {
                     if T {
                         self.note_set(frame, *d, *a, code.locs[at]);
                     }
                     frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
                 }
-                Op::Field1 { h, d, a } => {
-                    if frame.valid[*h as usize] {
-                        if T {
-                            self.note_set(frame, *d, *a, code.locs[at]);
-                        }
-                        frame.slots[*d as usize] = frame.slots[*a as usize];
-                    }
-                }
-                Op::FieldN { h, d, a, n } => {
-                    if frame.valid[*h as usize] {
-                        if T {
-                            self.note_set(frame, *d, *a, code.locs[at]);
-                        }
-                        frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
-                    }
-                }
-                Op::Wide { index } => wide(frame, &code.wide[*index as usize]),
-                Op::IsValid { d, h } => frame.slots[*d as usize] = u64::from(frame.valid[*h as usize]),
-                Op::Goto { pc: to } => pc = *to as usize,
-                Op::Back { pc: to } => {
-                    if !self.burn() {
-                        return Outcome::Abort(EngineReason::StepLimit);
-                    }
-                    pc = *to as usize;
-                }
-                Op::Branch { c, then, els } => pc = if frame.slots[*c as usize] != 0 { *then } else { *els } as usize,
-                Op::Switch { index } => pc = switch(&frame.slots, &code.switches[*index as usize]) as usize,
-                Op::Apply { index } => {
-                    if !self.burn() {
-                        return Outcome::Abort(EngineReason::StepLimit);
-                    }
-                    pc = self.apply(frame, &code.applies[*index as usize], code.locs[at]) as usize;
-                }
-                Op::Return => return Outcome::Return,
-                Op::Exit => return Outcome::Exit,
-                Op::Reject => return Outcome::Reject,
-                Op::Call { index } => {
-                    self.call(frame, (code_index, *index), &code.calls[*index as usize], code.locs[at]);
-                    if frame.assert_failed {
-                        return Outcome::Abort(EngineReason::AssertFailed);
-                    }
-                }
-                other => match self.packet_op(frame, code, other, code.locs[at]) {
-                    Next::Go => {}
-                    Next::Stop(outcome) => return outcome,
-                },
             }
+            Op::Wide { index } => wide(frame, &code.wide[*index as usize]),
+            Op::IsValid { d, h } => frame.slots[*d as usize] = u64::from(frame.valid[*h as usize]),
+            Op::Goto { pc: to } => *pc = *to as usize,
+            Op::Back { pc: to } => {
+                if !self.burn() {
+                    return Some(Outcome::Abort(EngineReason::StepLimit));
+                }
+                *pc = *to as usize;
+            }
+            Op::Branch { c, then, els } => *pc = if frame.slots[*c as usize] != 0 { *then } else { *els } as usize,
+            Op::Switch { index } => *pc = switch(&frame.slots, &code.switches[*index as usize]) as usize,
+            Op::Apply { index } => {
+                if !self.burn() {
+                    return Some(Outcome::Abort(EngineReason::StepLimit));
+                }
+                *pc = self.apply(frame, &code.applies[*index as usize], code.locs[at]) as usize;
+            }
+            Op::Return => return Some(Outcome::Return),
+            Op::Exit => return Some(Outcome::Exit),
+            Op::Reject => return Some(Outcome::Reject),
+            Op::Call { index } => {
+                self.call(frame, (code_index, *index), &code.calls[*index as usize], code.locs[at]);
+                if frame.assert_failed {
+                    return Some(Outcome::Abort(EngineReason::AssertFailed));
+                }
+            }
+            other => match self.packet_op(frame, code, other, code.locs[at]) {
+                Next::Go => {}
+                Next::Stop(outcome) => return Some(outcome),
+            },
         }
+        None
     }
 
     /// Uses up fuel; false if there is none.
-    fn burn(&mut self) -> bool {
+    pub(crate) fn burn(&mut self) -> bool {
         let some = self.fuel > 0;
         self.fuel = self.fuel.saturating_sub(1);
         some
     }
+}
+
+/// A block of the architecture begins: so do its checksum objects.
+pub(crate) fn begin(frame: &mut Frame) {
+    frame.sums.fill(0);
+    frame.checksums.iter_mut().filter(|sum| sum.bit_len() != 0).for_each(BitBuffer::clear);
 }
 
 /// Carries out an instruction that only computes on slots; false for all others.

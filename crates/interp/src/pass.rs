@@ -6,6 +6,7 @@ use crate::machine::{Machine, Outcome};
 use crate::output::Outputs;
 use crate::program::CallArg;
 use crate::trace::Event;
+use crate::walk::{Detour, Walker};
 use ir::{ControlKind, Loc, VarId};
 use packet::{CpuReason, DropReason, EngineReason, Origin, PortId, ReasonId, Verdict};
 use std::collections::VecDeque;
@@ -33,6 +34,8 @@ pub struct Pass<'a, const T: bool> {
     pub pool: &'a mut FramePool,
     /// Copies that may still be made.
     pub copies: u32,
+    /// Who runs the main control instead.
+    pub detour: Option<&'a mut (dyn Detour + 'static)>,
 }
 
 impl<const T: bool> Pass<'_, T> {
@@ -54,7 +57,12 @@ impl<const T: bool> Pass<'_, T> {
     /// Runs a block, if the program has it. `Err`: the engine gave up.
     pub fn block(&mut self, frame: &mut Frame, kind: ControlKind) -> Result<Outcome, EngineReason> {
         let Some(code) = self.machine.program.code(kind) else { return Ok(Outcome::Return) };
-        match self.machine.run(frame, code) {
+        let main = matches!(kind, ControlKind::Ingress | ControlKind::MainControl);
+        let outcome = match self.detour.as_deref_mut().filter(|_| main) {
+            Some(detour) => detour.run(&mut Walker::new(&mut self.machine, frame, code)),
+            None => self.machine.run(frame, code),
+        };
+        match outcome {
             Outcome::Abort(reason) => Err(reason),
             outcome => Ok(outcome),
         }

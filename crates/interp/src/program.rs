@@ -118,6 +118,25 @@ pub struct Code {
     pub states: Vec<String>,
 }
 
+impl Code {
+    /// The code of a block that a program does not have.
+    pub fn empty() -> Code {
+        Code {
+            name: String::new(),
+            kind: ControlKind::MainControl,
+            ops: Vec::new(),
+            locs: Vec::new(),
+            wide: Vec::new(),
+            switches: Vec::new(),
+            applies: Vec::new(),
+            calls: Vec::new(),
+            lookaheads: Vec::new(),
+            value_sets: Vec::new(),
+            states: Vec::new(),
+        }
+    }
+}
+
 /// A field of a header.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {

@@ -16,6 +16,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("p4runtime", &["ir", "tables"]),
     ("node", &["ir", "packet", "tables", "interp", "jit", "io", "p4runtime"]),
     ("asic", &["ir", "packet", "tables", "interp"]),
+    ("flowcache", &["ir", "packet", "tables", "interp"]),
     ("offload", &["ir", "tables", "asic"]),
     ("region", &["ir", "tables"]),
     ("terrace", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "node", "region", "asic", "offload"]),

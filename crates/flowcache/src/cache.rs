@@ -1,0 +1,390 @@
+//! [`Caches`]: the packet's way through the cache, and down to the slow path and back.
+
+use crate::adaptive::Adaptive;
+use crate::config::{CacheConfig, Kind};
+use crate::effects::Live;
+use crate::fresh::Fresh;
+use crate::partition::{Fields, partition};
+use crate::record::{Known, Record};
+use crate::segment::{Ground, Play, Refused, Segment, Traversal, Uncacheable};
+use crate::stats::Stats;
+use crate::store::{Kept, Put, Store};
+use crate::witness::Witness;
+use interp::walk::{Code, Detour, Outcome, Pc, Program, Step, Walker};
+use ir::{Entity, Pipeline, VarKind};
+use std::hash::BuildHasher;
+use std::time::Instant;
+
+/// The caches of a program and what they are made with.
+pub struct Caches {
+    pub(crate) config: CacheConfig,
+    known: Known,
+    live: Live,
+    local: Vec<bool>,
+    /// By slot: number of the header field's variable.
+    fields: Vec<Option<u32>>,
+    add_on_miss: Vec<bool>,
+    pub(crate) witnesses: Vec<Witness>,
+    pub(crate) stores: Vec<Store>,
+    pub(crate) fresh: Fresh,
+    pub(crate) stats: Stats,
+    adaptive: Adaptive,
+    record: Record,
+    hasher: foldhash::fast::RandomState,
+}
+
+/// How a replay ended.
+enum Replayed {
+    /// The control has ended.
+    End(Outcome),
+    /// The segment did.
+    At(Pc),
+    /// A check failed: the packet is there now.
+    Left(Pc),
+    /// There is less fuel than the segment takes; nothing was done.
+    NoFuel,
+}
+
+impl Caches {
+    /// Empty caches for a program whose main control is `code`.
+    pub fn new(pipeline: &Pipeline, program: &Program, code: &Code, config: CacheConfig) -> Caches {
+        let known = Known::new(pipeline, program, code);
+        let slots = known.slots;
+        let live = Live::new(&slots, program, code);
+        let mut local = vec![false; slots.all()];
+        let mut fields = vec![None; slots.all()];
+        for (reg, (var, declared)) in program.var_regs.iter().zip(pipeline.vars.iter()) {
+            for slot in reg.slot..reg.slot + reg.words {
+                match declared.kind {
+                    VarKind::Local => local[slot as usize] = true,
+                    VarKind::Field(..) => fields[slot as usize] = Some(var.index() as u32),
+                    _ => {}
+                }
+            }
+        }
+        let tables = match config.kind {
+            Kind::Exact | Kind::Megaflow => 1,
+            Kind::SubTraversal { tables } | Kind::Adaptive { tables } => tables.max(1),
+        };
+        Caches {
+            add_on_miss: pipeline.tables.values().map(|table| table.add_on_miss).collect(),
+            witnesses: pipeline.tables.values().map(|table| Witness::new(&table.keys)).collect(),
+            stores: (0..tables).map(|_| Store::new(config.entries, config.masks)).collect(),
+            fresh: Fresh::default(),
+            stats: Stats::default(),
+            adaptive: Adaptive::default(),
+            record: Record::default(),
+            hasher: foldhash::fast::RandomState::default(),
+            config,
+            known,
+            live,
+            local,
+            fields,
+        }
+    }
+
+    fn is_chain(&self) -> bool {
+        matches!(self.config.kind, Kind::SubTraversal { .. } | Kind::Adaptive { .. })
+    }
+
+    /// The first table from `table` on that has a segment for the packet.
+    fn find(&mut self, walker: &Walker<'_>, tag: Pc, table: usize) -> Option<(usize, u32)> {
+        self.stats.lookups += 1;
+        let slots = &self.known.slots;
+        let stores = self.stores.iter_mut().enumerate().skip(table);
+        stores.map(|(at, store)| (at, store.find(slots, walker, tag))).find_map(|(at, place)| Some((at, place?)))
+    }
+
+    fn replay(&mut self, walker: &mut Walker<'_>, at: usize, place: u32) -> Replayed {
+        let now = walker.now();
+        self.stores[at].touch(place, now);
+        let Some(Kept { segment, .. }) = self.stores[at].get(place) else { return Replayed::NoFuel };
+        if walker.fuel() <= segment.fuel {
+            return Replayed::NoFuel;
+        }
+        walker.take_fuel(segment.backs);
+        for play in &segment.plays {
+            let (step, expected) = match *play {
+                Play::Step(pc) => (walker.step(pc), None),
+                Play::Check { pc, to } => (walker.step(pc), Some(to)),
+                Play::Apply { pc, found, to } => {
+                    let code = walker.code();
+                    let interp::walk::Op::Apply { index } = code.ops[pc as usize] else { continue };
+                    (walker.apply(&code.applies[index as usize], found, pc), Some(to))
+                }
+            };
+            match (step, expected) {
+                (Step::End(outcome), _) => return Replayed::End(outcome),
+                (Step::Next(pc), Some(to)) if pc != to => return Replayed::Left(pc),
+                _ => {}
+            }
+        }
+        match segment.end {
+            crate::segment::End::At(pc) => Replayed::At(pc),
+            end => Replayed::End(end.outcome().unwrap_or(Outcome::Return)),
+        }
+    }
+
+    /// The slow path, from `tag` on; what it did is kept in the tables from `table` on.
+    fn slow(&mut self, walker: &mut Walker<'_>, tag: Pc, table: usize) -> Outcome {
+        self.stats.misses += 1;
+        let mut record = std::mem::take(&mut self.record);
+        let outcome = record.run(&self.known, walker, tag);
+        if table < self.stores.len() {
+            let start = Instant::now();
+            self.keep(walker, &record, outcome, table);
+            self.stats.partition_ns += start.elapsed().as_nanos() as u64;
+        } else {
+            self.stats.rejected += 1;
+        }
+        self.record = record;
+        outcome
+    }
+
+    /// Makes segments of a record and keeps them.
+    fn keep(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) {
+        let ground = Ground {
+            known: &self.known,
+            code: walker.code(),
+            witnesses: &self.witnesses,
+            add_on_miss: &self.add_on_miss,
+            local: &self.local,
+            live: &self.live,
+            whole_fields: self.config.kind == Kind::Exact,
+        };
+        let traversal = Traversal::new(ground, record, outcome);
+        let mut refused = Vec::new();
+        let segments = match self.config.kind {
+            Kind::Exact | Kind::Megaflow => wholes(&traversal, walker, traversal.units(), &mut refused),
+            Kind::SubTraversal { .. } | Kind::Adaptive { .. } => {
+                let room = self.stores.len() - table;
+                match pieces(&traversal, walker, room, &self.fields, &mut refused) {
+                    Some(pieces) => pieces,
+                    None => {
+                        self.stats.rejected += 1;
+                        Vec::new()
+                    }
+                }
+            }
+        };
+        let choice = (&mut self.adaptive, &mut self.stats, &self.hasher);
+        let segments = match self.config.kind {
+            Kind::Adaptive { .. } => choose(choice, &traversal, walker, segments),
+            _ => segments,
+        };
+        let way = (walker.now(), table);
+        for reason in refused {
+            *self.stats.uncacheable.entry(reason).or_default() += 1;
+        }
+        self.put_all(segments, way);
+    }
+
+    fn put_all(&mut self, segments: Vec<Segment>, (now, table): (u64, usize)) {
+        let (count, chain) = (segments.len(), self.is_chain());
+        let mut first = table;
+        for (number, segment) in segments.into_iter().enumerate() {
+            let at = if chain { self.table_for(&segment, first, self.stores.len() - (count - number)) } else { 0 };
+            self.put(segment, at, now);
+            first = at + 1;
+        }
+    }
+
+    /// The table that a segment goes to: one that has it; else the last in which those behind it still have room, or of a whole traversal the emptiest.
+    fn table_for(&self, segment: &Segment, first: usize, last: usize) -> usize {
+        let range = first..=last;
+        if let Some(at) = range.clone().find(|at| self.stores[*at].place_of(segment).is_some()) {
+            return at;
+        }
+        let ends = segment.end.outcome().is_some();
+        if ends && segment.tag == 0 {
+            return range.min_by_key(|at| self.stores[*at].len()).unwrap_or(last);
+        }
+        last
+    }
+
+    fn put(&mut self, segment: Segment, at: usize, now: u64) {
+        let Caches { stores, fresh, witnesses, stats, .. } = self;
+        let gone = |place: u32, kept: &Kept| {
+            stats.evicted += 1;
+            fresh.remove(witnesses, &kept.segment, (at as u32, place));
+        };
+        match stores[at].put(segment, now, gone) {
+            Put::New(place) => {
+                stats.inserted += 1;
+                if let Some(kept) = stores[at].get(place) {
+                    fresh.insert(witnesses, &kept.segment, (at as u32, place));
+                }
+            }
+            Put::Shared(_) => stats.shared += 1,
+            Put::TooManyMasks => stats.rejected += 1,
+        }
+    }
+
+    /// Takes out what is stale.
+    pub(crate) fn forget(&mut self, at: u32, place: u32) {
+        if let Some(kept) = self.stores[at as usize].remove(place) {
+            self.fresh.remove(&self.witnesses, &kept.segment, (at, place));
+            self.stats.stale += 1;
+        }
+    }
+
+    /// Everything goes.
+    pub(crate) fn clear(&mut self) {
+        self.stores.iter_mut().for_each(Store::clear);
+        self.fresh = Fresh::default();
+    }
+
+    /// Takes out what was not hit for the configured time.
+    pub(crate) fn expire(&mut self, now: u64) {
+        let Some(before) = self.config.idle_ns.and_then(|idle| now.checked_sub(idle)) else { return };
+        let Caches { stores, fresh, witnesses, stats, .. } = self;
+        for (at, store) in stores.iter_mut().enumerate() {
+            let gone = |place: u32, kept: &Kept| fresh.remove(witnesses, &kept.segment, (at as u32, place));
+            stats.expired += store.expire(before, gone) as u64;
+        }
+    }
+}
+
+/// The adaptive cache keeps a traversal whole where cutting it gains nothing.
+fn choose(
+    (adaptive, stats, hasher): (&mut Adaptive, &mut Stats, &foldhash::fast::RandomState),
+    traversal: &Traversal<'_>,
+    walker: &Walker<'_>,
+    pieces: Vec<Segment>,
+) -> Vec<Segment> {
+    if pieces.len() < 2 {
+        return pieces;
+    }
+    let ends = pieces.last().is_some_and(|last| last.end.outcome().is_some());
+    let Some(Ok(whole)) = ends.then(|| traversal.segment(walker, 0, traversal.units() - 1)) else { return pieces };
+    let id = |segment: &Segment| hasher.hash_one((segment.tag, &segment.mask, &segment.values));
+    let (id_of_whole, ids) = (id(&whole), pieces.iter().map(id).collect::<Vec<_>>());
+    match adaptive.choose(traversal.way(), id_of_whole, ids.into_iter()) {
+        true => {
+            stats.cut += 1;
+            pieces
+        }
+        false => {
+            stats.whole += 1;
+            vec![whole]
+        }
+    }
+}
+
+/// As few segments as there can be, of the first `units` units.
+fn wholes(
+    traversal: &Traversal<'_>,
+    walker: &Walker<'_>,
+    units: usize,
+    refused: &mut Vec<Uncacheable>,
+) -> Vec<Segment> {
+    let (mut segments, mut first, mut last) = (Vec::new(), 0, units - 1);
+    while first < units {
+        match traversal.segment(walker, first, last) {
+            Ok(segment) => {
+                segments.push(segment);
+                (first, last) = (last + 1, units - 1);
+            }
+            Err(Refused::CutAt(unit)) if unit > first => last = unit - 1,
+            // What comes before the table that is at fault can be kept.
+            Err(_) if last > first => last -= 1,
+            Err(Refused::No(reason)) => {
+                refused.push(reason);
+                break;
+            }
+            Err(Refused::CutAt(_)) => break,
+        }
+    }
+    segments
+}
+
+/// A traversal cut by what its tables look at, into as many segments as there is room for. `None`: it can't be.
+fn pieces(
+    traversal: &Traversal<'_>,
+    walker: &Walker<'_>,
+    room: usize,
+    fields: &[Option<u32>],
+    refused: &mut Vec<Uncacheable>,
+) -> Option<Vec<Segment>> {
+    let mut units = Vec::new();
+    for unit in 0..traversal.units() {
+        match traversal.segment(walker, unit, unit) {
+            Ok(segment) => units.push(segment),
+            Err(Refused::No(reason)) => {
+                refused.push(reason);
+                break;
+            }
+            Err(Refused::CutAt(_)) => break,
+        }
+    }
+    if units.is_empty() {
+        return Some(Vec::new());
+    }
+    let looked_at =
+        |segment: &Segment| -> Fields { segment.mask.iter().filter_map(|(slot, _)| fields[*slot as usize]).collect() };
+    let sets: Vec<Fields> = units.iter().map(looked_at).collect();
+    let mut must: Vec<bool> = vec![false; units.len()];
+    // A table whose key differs from packet to packet begins a segment; that is found as segments are made.
+    'again: for _ in 0..=units.len() {
+        let parts = partition(&sets, room, &|unit| must[unit])?;
+        let mut segments = Vec::with_capacity(parts.len());
+        for (first, last) in parts {
+            let segment = match first == last {
+                true => Ok(units[first].clone()),
+                false => traversal.segment(walker, first, last),
+            };
+            match segment {
+                Ok(segment) => segments.push(segment),
+                Err(Refused::CutAt(unit)) if unit > first && !must[unit] => {
+                    must[unit] = true;
+                    continue 'again;
+                }
+                Err(_) => return None,
+            }
+        }
+        return Some(segments);
+    }
+    None
+}
+
+impl Detour for Caches {
+    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
+        self.stats.packets += 1;
+        let (mut tag, mut table, mut began) = (0, 0, false);
+        loop {
+            let Some((at, place)) = self.find(walker, tag, table) else {
+                self.stats.partial += u64::from(began);
+                return self.slow(walker, tag, table);
+            };
+            began = true;
+            match self.replay(walker, at, place) {
+                Replayed::End(outcome) => {
+                    self.stats.hits += 1;
+                    return outcome;
+                }
+                Replayed::At(next) => tag = next,
+                Replayed::Left(next) => {
+                    self.stats.left += 1;
+                    tag = next;
+                }
+                Replayed::NoFuel => {
+                    self.stats.misses += 1;
+                    return plain(walker, tag);
+                }
+            }
+            if self.is_chain() {
+                table = at + 1;
+            }
+        }
+    }
+}
+
+/// Runs the control from there without the cache.
+fn plain(walker: &mut Walker<'_>, mut pc: Pc) -> Outcome {
+    loop {
+        match walker.step(pc) {
+            Step::Next(next) => pc = next,
+            Step::End(outcome) => return outcome,
+        }
+    }
+}

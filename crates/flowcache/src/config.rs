@@ -1,0 +1,39 @@
+//! How a cache is made.
+
+/// Which cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Kind {
+    /// Whole traversals, by all fields that a packet's way looked at, as a DPU keeps flows.
+    Exact,
+    /// Whole traversals, by the bits that decided.
+    Megaflow,
+    /// Pieces of traversals, in a chain of so many tables.
+    SubTraversal {
+        /// How many, from 1.
+        tables: usize,
+    },
+    /// Pieces or whole traversals, whatever gains more for traversals of that kind.
+    Adaptive {
+        /// As above.
+        tables: usize,
+    },
+}
+
+/// How a cache is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheConfig {
+    /// Which cache.
+    pub kind: Kind,
+    /// The most segments in each of its tables.
+    pub entries: usize,
+    /// The most masks in each of its tables, for each place in the program where a segment begins.
+    pub masks: usize,
+    /// A segment that was not hit for so many nanoseconds goes.
+    pub idle_ns: Option<u64>,
+}
+
+impl Default for CacheConfig {
+    fn default() -> CacheConfig {
+        CacheConfig { kind: Kind::Adaptive { tables: 4 }, entries: 8_000, masks: 4_096, idle_ns: None }
+    }
+}

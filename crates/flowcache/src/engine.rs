@@ -1,0 +1,210 @@
+//! [`FlowCache`]: an engine that decides once, and replays.
+
+use crate::cache::Caches;
+use crate::config::CacheConfig;
+use crate::fresh::{Place, may_match};
+use crate::space;
+use crate::stats::Stats;
+use interp::{Config, Interp, LoadError, Outputs};
+use ir::{ControlKind, Entity, Pipeline, TableId};
+use packet::{Batch, Engine, Output, ReasonTable};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tables::{Change, Entry, WriteBatch, WriteError};
+
+/// A pipeline whose main control is cached. See the crate.
+pub struct FlowCache {
+    interp: Interp,
+    caches: Caches,
+}
+
+/// What a table of a cache holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableUse {
+    /// Segments.
+    pub entries: usize,
+    /// Different masks.
+    pub masks: usize,
+    /// Bytes, about.
+    pub memory: usize,
+}
+
+impl FlowCache {
+    /// Loads a pipeline that the verifier has accepted.
+    ///
+    /// # Errors
+    /// Those of [`Interp::new`]; and a program without a main control.
+    pub fn new(pipeline: Arc<Pipeline>, config: Config, cache: CacheConfig) -> Result<FlowCache, LoadError> {
+        let interp = Interp::new(pipeline.clone(), config)?;
+        let program = interp.program().clone();
+        let main = [ControlKind::Ingress, ControlKind::MainControl].into_iter().find_map(|kind| program.code(kind));
+        let empty = interp::walk::Code::empty();
+        let code = main.map_or(&empty, |main| &program.codes[main]);
+        let mut caches = Caches::new(&pipeline, &program, code, cache);
+        for table in pipeline.tables.keys() {
+            interp.state().entries(table).for_each(|entry| caches.witnesses[table.index()].insert(entry));
+        }
+        Ok(FlowCache { interp, caches })
+    }
+
+    /// The engine that the slow path is, with all state.
+    pub fn interp(&self) -> &Interp {
+        &self.interp
+    }
+
+    /// The same, to set counters and the like. Tables are changed by [`FlowCache::write`] only.
+    pub fn interp_mut(&mut self) -> &mut Interp {
+        &mut self.interp
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &Stats {
+        &self.caches.stats
+    }
+
+    /// What each table holds.
+    pub fn tables(&self) -> impl Iterator<Item = TableUse> + '_ {
+        self.caches.stores.iter().map(|store| TableUse {
+            entries: store.len(),
+            masks: store.masks(),
+            memory: store.memory(),
+        })
+    }
+
+    /// Bytes that all segments take, about.
+    pub fn memory(&self) -> usize {
+        self.tables().map(|table| table.memory).sum()
+    }
+
+    /// How many different whole traversals the segments make, if each may follow each that begins where it ends: an upper bound.
+    pub fn chains(&self) -> f64 {
+        space::chains(&self.caches.stores)
+    }
+
+    /// The published estimate of the rule space that is covered. See [`crate::space`].
+    pub fn rule_space(&self) -> f64 {
+        space::published(&self.caches.stores)
+    }
+
+    /// What becomes of a packet that arrives on a port at `now` nanoseconds.
+    pub fn process(&mut self, bytes: &[u8], port: u32, now: u64) -> Outputs {
+        let mut out = Outputs::new();
+        self.process_into(bytes, port, now, &mut out);
+        out
+    }
+
+    /// As [`FlowCache::process`], into `out`, whose earlier contents are lost and whose buffers are reused.
+    pub fn process_into(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) {
+        self.interp.process_by(&mut self.caches, bytes, port, now, out);
+    }
+
+    /// Applies a batch as a whole. If one update is refused, nothing has changed. Segments that contradict the tables are gone before the next packet.
+    ///
+    /// # Errors
+    /// Those of [`Interp::write`].
+    pub fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        let mut noted = Vec::new();
+        self.interp.write_noting(batch, |change, number| noted.push((change.clone(), number)))?;
+        let mut stale = BTreeSet::new();
+        for (change, number) in &noted {
+            self.note(change, *number, &mut stale);
+        }
+        for (at, place) in stale {
+            self.caches.forget(at, place);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, change: &Change, number: Option<u32>, stale: &mut BTreeSet<Place>) {
+        match change {
+            Change::Inserted(table, entry, _) => {
+                self.inserted(*table, entry, stale);
+                self.caches.witnesses[table.index()].insert(entry);
+            }
+            Change::Modified(table, entry, ..) => self.gone(*table, entry, number, stale),
+            Change::Deleted(table, entry) => {
+                self.gone(*table, entry, number, stale);
+                self.caches.witnesses[table.index()].remove(entry);
+            }
+            Change::DefaultAction(table) => stale.extend(self.caches.fresh.missed(table.0)),
+            // Groups and meters are asked by each packet, also one that hits.
+            _ => {}
+        }
+    }
+
+    /// Who found the entry of that number, or if it isn't known, any entry by a key that this one has.
+    fn gone(&self, table: TableId, entry: &Entry, number: Option<u32>, stale: &mut BTreeSet<Place>) {
+        let caches = &self.caches;
+        let witness = &caches.witnesses[table.index()];
+        for place in caches.fresh.under(witness, table.0, entry) {
+            let Some(kept) = caches.stores[place.0 as usize].get(place.1) else { continue };
+            let hit = kept.segment.asked.iter().any(|asked| {
+                let same = match number {
+                    Some(number) => asked.found == Some(number),
+                    None => asked.found.is_some() && may_match(witness, asked, entry),
+                };
+                asked.table == table.0 && same
+            });
+            if hit {
+                stale.insert(place);
+            }
+        }
+    }
+
+    /// Who would find the new entry.
+    fn inserted(&self, table: TableId, entry: &Entry, stale: &mut BTreeSet<Place>) {
+        let caches = &self.caches;
+        let witness = &caches.witnesses[table.index()];
+        for place in caches.fresh.under(witness, table.0, entry) {
+            let Some(kept) = caches.stores[place.0 as usize].get(place.1) else { continue };
+            let hit = kept.segment.asked.iter().any(|asked| {
+                let found = asked.found.and_then(|number| self.interp.entry_of(table, number));
+                asked.table == table.0
+                    && found.is_none_or(|found| witness.is_stronger(entry, found))
+                    && may_match(witness, asked, entry)
+            });
+            if hit {
+                stale.insert(place);
+            }
+        }
+    }
+
+    /// Time passes: entries of tables, and segments, that were idle for too long are gone.
+    pub fn advance_time(&mut self, now: u64) -> Vec<interp::IdleEntry> {
+        let idle = self.interp.advance_time(now);
+        let mut stale = BTreeSet::new();
+        for gone in idle.iter().filter(|gone| gone.deleted) {
+            self.gone(gone.table, &gone.entry, None, &mut stale);
+            self.caches.witnesses[gone.table.index()].remove(&gone.entry);
+        }
+        for (at, place) in stale {
+            self.caches.forget(at, place);
+        }
+        self.caches.expire(now);
+        idle
+    }
+
+    /// Forgets all segments.
+    pub fn clear(&mut self) {
+        self.caches.clear();
+    }
+}
+
+impl Engine for FlowCache {
+    fn name(&self) -> &str {
+        "flowcache"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        self.interp.reasons()
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        self.interp.process_batch(Some(&mut self.caches), batch, out);
+    }
+
+    fn tick(&mut self, now: u64, _out: &mut Output) {
+        let idle = self.advance_time(now);
+        self.interp.notify(idle);
+    }
+}

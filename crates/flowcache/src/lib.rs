@@ -1,0 +1,45 @@
+//! The DPU tier: what packets did, kept and done again.
+//!
+//! This crate answers one question: *what did the program decide for packets like this one, and is it still so?* [`FlowCache`] is an engine as the interpreter
+//! is, and must give the same packets, drops and state. The main control of a packet is recorded once ([`record`]), cut into segments ([`segment`]), and replayed
+//! for packets that fit, with the interpreter's own instructions ([`interp::walk`]).
+//!
+//! - **Traversal**: what one packet did: each table, the bits of its key that decided, the entry, the action. Which bits those are is asked of the
+//!   tables ([`witness`]), and traced back from each decision to the packet ([`justify`]): as few as possible.
+//! - **Segment**: a stretch of a traversal from one table application to another. It has a *tag*, where it begins; the bits of the packet's state that must be
+//!   the same; what is done; and the tag of what follows. So any segment that fits may be replayed, whoever made it, and the packet's state is right
+//!   at each tag: if nothing is kept for what follows, the slow path goes on there.
+//! - **Live**: what differs from packet to packet though all else is the same (a meter's colour, a register, a random number, the member of a group)
+//!   is done again by each packet. If a decision on it goes another way, the packet leaves the cache there. A table whose key depends on it begins a segment.
+//! - What can't be kept is named ([`segment::Uncacheable`]).
+//!
+//! | what | where |
+//! |---|---|
+//! | the engine; writes | `engine.rs` |
+//! | a packet's way through the caches | `cache.rs` |
+//! | what a packet did | `record.rs`, `effects.rs` |
+//! | which bits decided | `justify.rs`, `witness.rs` |
+//! | segments, and where traversals are cut | `segment.rs`, `partition.rs`, `adaptive.rs` |
+//! | tables of segments | `store.rs` |
+//! | what a change makes stale | `fresh.rs` |
+//! | what is counted | `stats.rs`, `space.rs` |
+
+pub mod adaptive;
+mod cache;
+mod config;
+pub mod effects;
+mod engine;
+pub mod fresh;
+pub mod justify;
+pub mod partition;
+pub mod record;
+pub mod segment;
+pub mod space;
+mod stats;
+pub mod store;
+pub mod witness;
+
+pub use config::{CacheConfig, Kind};
+pub use engine::{FlowCache, TableUse};
+pub use segment::Uncacheable;
+pub use stats::Stats;

@@ -1,0 +1,421 @@
+//! [`Segment`]: a stretch of a traversal, as it can be kept and replayed: what a packet must look like, and what is done to it then.
+
+use crate::effects::{Live, Slots, spread};
+use crate::justify::{Justify, Mask};
+use crate::record::{Done, Kind, Known, NONE, Operand, Record};
+use crate::witness::Witness;
+use interp::walk::{Code, Op, Outcome, Pc, Slot, Walker};
+use std::cell::OnceCell;
+
+/// An instruction of a replay.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Play {
+    /// Carry it out.
+    Step(Pc),
+    /// Carry out a decision: if it does not go on at `to`, the packet leaves the cache there.
+    Check {
+        /// Which.
+        pc: Pc,
+        /// Where it went on when the segment was made.
+        to: Pc,
+    },
+    /// A table finds this entry, or nothing; if it does not go on at `to`, as the member of a group may not, the packet leaves the cache there.
+    Apply {
+        /// Which.
+        pc: Pc,
+        /// The number of the entry.
+        found: Option<u32>,
+        /// Where it went on when the segment was made.
+        to: Pc,
+    },
+}
+
+/// Where a segment leads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum End {
+    /// On to the table application there: the tag of what follows.
+    At(Pc),
+    /// To the end of the control: by `exit`, or not.
+    Done {
+        /// See above.
+        exit: bool,
+    },
+}
+
+impl End {
+    /// How the control ends, if it does.
+    pub fn outcome(self) -> Option<Outcome> {
+        match self {
+            End::At(_) => None,
+            End::Done { exit: true } => Some(Outcome::Exit),
+            End::Done { exit: false } => Some(Outcome::Return),
+        }
+    }
+}
+
+/// What a segment asked a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// The table.
+    pub table: u32,
+    /// The words of its keys' values, field by field.
+    pub key: Box<[u64]>,
+    /// The bits of them that decided.
+    pub mask: Box<[u64]>,
+    /// The number of the entry.
+    pub found: Option<u32>,
+}
+
+/// A stretch of a traversal.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Where it begins: the start of the control, or a table application.
+    pub tag: Pc,
+    /// The bits of the packet's state that must be what they are in `values`, by slot.
+    pub mask: Box<[(Slot, u64)]>,
+    /// See above; other bits are 0.
+    pub values: Box<[u64]>,
+    /// What is done.
+    pub plays: Box<[Play]>,
+    /// Where it leads.
+    pub end: End,
+    /// How many tables it stands for.
+    pub tables: u32,
+    /// Backward jumps that are left out, and table applications.
+    pub fuel: u64,
+    /// The backward jumps alone.
+    pub backs: u64,
+    /// What it was made from.
+    pub asked: Box<[Asked]>,
+}
+
+impl Segment {
+    /// Bytes that it takes, about.
+    pub fn memory(&self) -> usize {
+        let asked: usize = self.asked.iter().map(|asked| 16 * asked.key.len() + size_of::<Asked>()).sum();
+        size_of::<Segment>() + 24 * self.mask.len() + size_of::<Play>() * self.plays.len() + asked
+    }
+}
+
+/// Why a stretch can't be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Uncacheable {
+    /// The packet may have added an entry.
+    AddEntry,
+    /// It missed in a table that packets add entries to.
+    AddOnMiss,
+    /// More instructions than are recorded.
+    TooLong,
+    /// The engine gave up.
+    Aborted,
+}
+
+impl Uncacheable {
+    /// For people and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Uncacheable::AddEntry => "adds_entry",
+            Uncacheable::AddOnMiss => "miss_adds_entry",
+            Uncacheable::TooLong => "too_long",
+            Uncacheable::Aborted => "aborted",
+        }
+    }
+}
+
+/// What can't be made one segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The key of the table of that unit depends on what differs from packet to packet: it must begin a segment.
+    CutAt(usize),
+    /// Not at all.
+    No(Uncacheable),
+}
+
+/// A recorded traversal, cut at its table applications into units of at most one table each.
+pub struct Traversal<'t> {
+    known: &'t Known,
+    code: &'t Code,
+    record: &'t Record,
+    witnesses: &'t [Witness],
+    /// By table: packets add entries.
+    add_on_miss: &'t [bool],
+    /// By variable slot: not needed behind the control.
+    local: &'t [bool],
+    live: &'t Live,
+    whole_fields: bool,
+    outcome: Outcome,
+    /// First step of each unit, and the number of steps.
+    bounds: Vec<usize>,
+    applications: Vec<usize>,
+    asked: Vec<OnceCell<Option<Asked>>>,
+}
+
+/// What a traversal is made with.
+#[derive(Clone, Copy)]
+pub struct Ground<'t> {
+    /// See [`Known`].
+    pub known: &'t Known,
+    /// The code of the control.
+    pub code: &'t Code,
+    /// By table.
+    pub witnesses: &'t [Witness],
+    /// By table: packets add entries.
+    pub add_on_miss: &'t [bool],
+    /// By slot: a variable that is not needed behind the control.
+    pub local: &'t [bool],
+    /// Values that are needed later.
+    pub live: &'t Live,
+    /// Segments ask for all bits of each slot that was looked at.
+    pub whole_fields: bool,
+}
+
+impl<'t> Traversal<'t> {
+    /// Of a record, and how it ended.
+    pub fn new(ground: Ground<'t>, record: &'t Record, outcome: Outcome) -> Traversal<'t> {
+        let applications: Vec<usize> = record.applications().collect();
+        // What comes before the first table is a unit of its own.
+        let mut bounds = vec![0];
+        bounds.extend(applications.iter().copied().filter(|at| *at > 0));
+        bounds.push(record.steps.len());
+        let Ground { known, code, witnesses, add_on_miss, local, live, whole_fields } = ground;
+        let asked = applications.iter().map(|_| OnceCell::new()).collect();
+        Traversal {
+            known,
+            code,
+            record,
+            witnesses,
+            add_on_miss,
+            local,
+            live,
+            whole_fields,
+            outcome,
+            bounds,
+            applications,
+            asked,
+        }
+    }
+
+    /// How many units there are: one for each table, and one for what comes before the first.
+    pub fn units(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    /// Where a unit begins.
+    pub fn tag(&self, unit: usize) -> Pc {
+        match unit {
+            0 => self.record.start,
+            _ => self.record.steps[self.bounds[unit]].pc,
+        }
+    }
+
+    /// A number for the way that the packet took: the same for packets that met the same tables and took the same decisions there.
+    pub fn way(&self) -> u64 {
+        let mut way = u64::from(self.record.start);
+        for at in &self.applications {
+            let Done { pc, kind: Kind::Apply { to, .. }, .. } = self.record.steps[*at] else { continue };
+            way = (way ^ u64::from(pc) << 32 ^ u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        }
+        way
+    }
+
+    fn slots(&self) -> &'t Slots {
+        &self.known.slots
+    }
+
+    /// What the application asked its table.
+    fn asked(&self, application: usize, walker: &Walker<'_>) -> Option<&Asked> {
+        let make = || {
+            let step = self.applications[application];
+            let Done { pc, kind: Kind::Apply { found, .. }, .. } = self.record.steps[step] else { return None };
+            let Op::Apply { index } = self.code.ops[pc as usize] else { return None };
+            let site = &self.code.applies[index as usize];
+            let witness = &self.witnesses[site.table];
+            let operands = self.record.operands(step);
+            let mut key = vec![0; witness.words()];
+            for (field, at) in witness.fields() {
+                let first = first_word(site, field.position);
+                (0..field.words).for_each(|word| key[at + word] = operands[first + word].value);
+            }
+            let entry = match found {
+                Some(number) => Some(walker.entry(site.table, number)?),
+                None => None,
+            };
+            let mask = witness.decide(&key, entry);
+            Some(Asked { table: site.table as u32, key: key.into(), mask: mask.into(), found })
+        };
+        self.asked[application].get_or_init(make).as_ref()
+    }
+
+    /// The units `first..=last` as one segment.
+    pub fn segment(&self, walker: &Walker<'_>, first: usize, last: usize) -> Result<Segment, Refused> {
+        let (from, to) = (self.bounds[first], self.bounds[last + 1]);
+        self.may_be_kept(from, to, last)?;
+        let differs = self.differs(from, to);
+        let mut justify = Justify::new(self.slots(), self.code, self.record, from);
+        let mut asked = Vec::new();
+        let mut plays: Vec<(usize, Play)> = Vec::new();
+        for step in from..to {
+            let done = &self.record.steps[step];
+            let tainted =
+                || self.record.operands(step).iter().any(|operand| self.is_different(operand, from, &differs));
+            let play = match done.kind {
+                Kind::Pure | Kind::Effect | Kind::Live => Play::Step(done.pc),
+                Kind::AddEntry => return Err(Refused::No(Uncacheable::AddEntry)),
+                Kind::Decision(to) if tainted() => Play::Check { pc: done.pc, to },
+                Kind::Decision(_) => {
+                    match self.code.ops[done.pc as usize] {
+                        Op::Switch { index } => justify.switch(step, index),
+                        _ => justify.need(&self.record.operands(step)[0], 1),
+                    }
+                    continue;
+                }
+                Kind::Apply { found, to, .. } => {
+                    let application = self.applications.partition_point(|at| *at < step);
+                    if tainted() {
+                        return Err(Refused::CutAt(self.bounds.partition_point(|at| *at < step)));
+                    }
+                    let Some(question) = self.asked(application, walker) else {
+                        return Err(Refused::No(Uncacheable::TooLong));
+                    };
+                    if found.is_none() && self.add_on_miss[question.table as usize] {
+                        return Err(Refused::No(Uncacheable::AddOnMiss));
+                    }
+                    self.need_key(&mut justify, step, question);
+                    asked.push(question.clone());
+                    Play::Apply { pc: done.pc, found, to }
+                }
+            };
+            plays.push((step, play));
+        }
+        let end = match (to == self.record.steps.len(), self.outcome) {
+            (false, _) => End::At(self.tag(last + 1)),
+            (true, outcome) => End::Done { exit: outcome == Outcome::Exit },
+        };
+        let plays = self.needed(plays, end);
+        // Jumps are noted with the step that they lead to; those before the very first step belong to the first segment.
+        let within = |at: usize| at > from && at <= to || at == 0 && from == 0;
+        let counted = self.record.backs.iter().filter(|(at, _)| within(*at as usize));
+        let backs: u64 = counted.map(|(_, count)| u64::from(*count)).sum();
+        let (mask, values) = packed(&justify.mask, self.slots(), self.whole_fields);
+        Ok(Segment {
+            tag: self.tag(first),
+            mask,
+            values,
+            plays,
+            end,
+            tables: asked.len() as u32,
+            fuel: backs + asked.len() as u64,
+            backs,
+            asked: asked.into(),
+        })
+    }
+
+    fn may_be_kept(&self, from: usize, to: usize, last: usize) -> Result<(), Refused> {
+        if self.record.too_long {
+            return Err(Refused::No(Uncacheable::TooLong));
+        }
+        let ends = last + 1 == self.units();
+        match self.outcome {
+            Outcome::Return | Outcome::Exit => {}
+            _ if !ends => {}
+            _ => return Err(Refused::No(Uncacheable::Aborted)),
+        }
+        let adds = |done: &Done| done.kind == Kind::AddEntry;
+        match self.record.steps[from..to].iter().any(adds) {
+            true => Err(Refused::No(Uncacheable::AddEntry)),
+            false => Ok(()),
+        }
+    }
+
+    /// For each definition of the stretch, whether it may differ though the packet's state at the start is the same.
+    fn differs(&self, from: usize, to: usize) -> Vec<bool> {
+        let base = self.record.steps.get(from).map_or(0, |done| done.defs.0 as usize);
+        let mut differs = Vec::new();
+        for step in from..to {
+            let done = &self.record.steps[step];
+            let live = match done.kind {
+                Kind::Live | Kind::AddEntry => true,
+                Kind::Apply { live, .. } => live,
+                Kind::Decision(_) => false,
+                Kind::Pure | Kind::Effect => self.record.operands(step).iter().any(|operand| {
+                    operand.def != NONE && (operand.def as usize) >= base && differs[operand.def as usize - base]
+                }),
+            };
+            differs.extend((done.defs.0..done.defs.1).map(|_| live));
+        }
+        differs
+    }
+
+    fn is_different(&self, operand: &Operand, from: usize, differs: &[bool]) -> bool {
+        let base = self.record.steps.get(from).map_or(0, |done| done.defs.0 as usize);
+        operand.def != NONE && operand.def as usize >= base && differs[operand.def as usize - base]
+    }
+
+    fn need_key(&self, justify: &mut Justify<'_>, step: usize, asked: &Asked) {
+        let Op::Apply { index } = self.code.ops[self.record.steps[step].pc as usize] else { return };
+        let site = &self.code.applies[index as usize];
+        let operands = self.record.operands(step);
+        for (field, at) in self.witnesses[site.table].fields() {
+            let first = first_word(site, field.position);
+            (0..field.words).for_each(|word| justify.need(&operands[first + word], asked.mask[at + word]));
+        }
+    }
+
+    /// The instructions without those whose results nobody reads.
+    fn needed(&self, plays: Vec<(usize, Play)>, end: End) -> Box<[Play]> {
+        let slots = self.slots();
+        let mut live = vec![false; slots.all()];
+        for (slot, needed) in live.iter_mut().enumerate().skip(slots.first as usize) {
+            let slot = slot as Slot;
+            *needed = match end {
+                _ if slot >= slots.end => true,
+                End::At(pc) if slot >= slots.values => self.live.is(pc, slot),
+                End::At(_) => true,
+                End::Done { .. } => slot < slots.values && !self.local[slot as usize],
+            };
+        }
+        let mut kept = Vec::with_capacity(plays.len());
+        for (step, play) in plays.into_iter().rev() {
+            let done = &self.record.steps[step];
+            let defs = || self.record.defs(step).iter().map(|def| def.slot as usize);
+            if done.kind == Kind::Pure && !defs().any(|slot| live[slot]) {
+                continue;
+            }
+            // A field is written only if its header is valid.
+            let certain = !matches!(self.code.ops[done.pc as usize], Op::Field1 { .. } | Op::FieldN { .. });
+            if done.kind == Kind::Pure && certain {
+                defs().for_each(|slot| live[slot] = false);
+            }
+            // Of a table application the keys are known; of one that leads to a group the packet's are asked again.
+            if !matches!(done.kind, Kind::Apply { live: false, .. }) {
+                spread(&self.known.effects[done.pc as usize].uses).for_each(|slot| live[slot as usize] = true);
+            }
+            kept.push(play);
+        }
+        kept.reverse();
+        kept.into()
+    }
+}
+
+/// Which of a site's operands is the first word of a key.
+fn first_word(site: &interp::walk::ApplySite, key: usize) -> usize {
+    site.keys[..key].iter().map(|reg| reg.words as usize).sum()
+}
+
+/// What a segment asks of the packet's state.
+type Asks = (Box<[(Slot, u64)]>, Box<[u64]>);
+
+fn packed(mask: &Mask, slots: &Slots, whole_fields: bool) -> Asks {
+    let bits = |slot: Slot, mask: u64| match (slot >= slots.end, mask) {
+        (true, mask) => mask & 1,
+        (false, mask) if mask != 0 && whole_fields => u64::MAX,
+        (false, mask) => mask,
+    };
+    let places = mask.iter().map(|(slot, asked)| (*slot, bits(*slot, asked.mask))).filter(|(_, mask)| *mask != 0);
+    let (mut masks, mut values) = (Vec::new(), Vec::new());
+    for (slot, kept) in places {
+        masks.push((slot, kept));
+        values.push(mask[&slot].value & kept);
+    }
+    (masks.into(), values.into())
+}

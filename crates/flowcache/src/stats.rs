@@ -1,0 +1,48 @@
+//! What a cache counts.
+
+use crate::segment::Uncacheable;
+use std::collections::BTreeMap;
+
+/// Counts since the cache was made.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Packets that came to the main control.
+    pub packets: u64,
+    /// Those for which all was in the cache.
+    pub hits: u64,
+    /// Those for which the slow path decided something.
+    pub misses: u64,
+    /// Of the misses, those for which the cache had the first part.
+    pub partial: u64,
+    /// Packets that left the cache in the middle of a segment, as a meter's colour was another one.
+    pub left: u64,
+    /// Segments that were looked for.
+    pub lookups: u64,
+    /// Segments that were made anew.
+    pub inserted: u64,
+    /// Segments that were wanted and were there already.
+    pub shared: u64,
+    /// Segments that had to go for others.
+    pub evicted: u64,
+    /// Segments that were idle for their time.
+    pub expired: u64,
+    /// Segments that a change of a table made stale.
+    pub stale: u64,
+    /// Segments that were not kept as there were too many masks, or too few tables.
+    pub rejected: u64,
+    /// Traversals that were cut into segments, and those that were kept whole, by the adaptive cache's choice.
+    pub cut: u64,
+    /// See above.
+    pub whole: u64,
+    /// Nanoseconds spent on making and cutting traversals.
+    pub partition_ns: u64,
+    /// Stretches that can't be kept, by reason.
+    pub uncacheable: BTreeMap<Uncacheable, u64>,
+}
+
+impl Stats {
+    /// Share of packets that hit, from 0 to 1.
+    pub fn hit_rate(&self) -> f64 {
+        if self.packets == 0 { 0.0 } else { self.hits as f64 / self.packets as f64 }
+    }
+}

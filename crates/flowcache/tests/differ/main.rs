@@ -1,0 +1,108 @@
+//! Flow caches against the interpreter: random programs, entries, updates and packets, with every kind of cache, most of them so small that segments
+//! go all the time; and the gateway.
+
+mod subject;
+
+use std::time::{Duration, Instant};
+use subject::{Sabotage, TOTALS};
+use testkit::differ::case::{Case, PacketIn, Step};
+use testkit::differ::config::Config;
+use testkit::differ::run::Difference;
+use testkit::differ::tally::Tally;
+use testkit::differ::{plan, report, run, shrink};
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// The first seed: another one with `DIFFER_SEED`.
+fn first_seed() -> u64 {
+    number("DIFFER_SEED", 61_000)
+}
+
+/// The packets of a case once more, and once more with a byte changed: what a cache has must be used, and must not be used for others.
+fn again(mut case: Case, seed: u64) -> Case {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut steps = Vec::new();
+    for step in case.steps {
+        let more = match &step {
+            Step::Packets(packets) => {
+                let near = packets.iter().cloned().map(|packet| changed(packet, &mut rng)).collect();
+                vec![Step::Packets(near), step.clone()]
+            }
+            _ => Vec::new(),
+        };
+        steps.push(step);
+        steps.extend(more);
+    }
+    case.steps = steps;
+    case
+}
+
+fn changed(mut packet: PacketIn, rng: &mut fastrand::Rng) -> PacketIn {
+    if let Some(byte) = (!packet.bytes.is_empty()).then(|| rng.usize(0..packet.bytes.len())) {
+        packet.bytes[byte] ^= 1 << rng.u8(0..8);
+    }
+    packet
+}
+
+fn random(seed: u64) -> Case {
+    let case = plan::case(seed, &Config::small());
+    let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
+    again(case, seed)
+}
+
+fn one(case: &Case, seed: u64, sabotage: Sabotage, tally: &mut Tally) -> Result<(), Difference> {
+    run::run(case, &*subject::factory(seed, sabotage), tally)
+}
+
+fn checked(case: Case, seed: u64, tally: &mut Tally) {
+    let Err(difference) = one(&case, seed, Sabotage::None, tally) else { return };
+    let factory = subject::factory(seed, Sabotage::None);
+    let (case, difference) = shrink::shrink(case, difference, &*factory, Duration::from_secs(30));
+    let rerun = format!("DIFFER_SEED={seed} DIFFER_CASES=1 cargo test -p flowcache --test differ");
+    panic!("{:?}\n{}", subject::config(seed), report::report(&case, &difference, "flowcache", &rerun));
+}
+
+/// Random programs do what they do without a cache. `DIFFER_SECONDS` makes it as long as wanted.
+#[test]
+fn a_cache_is_the_interpreter() {
+    let (cases, seconds) = (number("DIFFER_CASES", 240), number("DIFFER_SECONDS", 0));
+    let mut tally = Tally::default();
+    let start = Instant::now();
+    let mut seed = first_seed();
+    while seed < first_seed() + cases || start.elapsed().as_secs() < seconds {
+        checked(random(seed), seed, &mut tally);
+        seed += 1;
+    }
+    let totals = TOTALS.lock().expect("nobody panics with it").clone().unwrap_or_default();
+    println!("DIFFER_SEED={} {} cases\n{totals:?}\n{tally}", first_seed(), seed - first_seed());
+    if cases >= 100 {
+        assert!(tally.packets >= cases * 200 && tally.forwarded >= tally.packets / 4, "{tally}");
+        assert!(totals.hits >= totals.packets / 5, "{totals:?}");
+        assert!(totals.misses > 0 && totals.partial > 0 && totals.left > 0, "{totals:?}");
+        assert!(totals.evicted > 0 && totals.stale > 0 && totals.shared > 0 && totals.expired > 0, "{totals:?}");
+        assert!(totals.cut > 0 && !totals.uncacheable.is_empty(), "{totals:?}");
+    }
+}
+
+/// The gateway, with random regions.
+#[test]
+fn a_cache_is_the_gateway() {
+    let mut tally = Tally::default();
+    for seed in first_seed()..first_seed() + number("DIFFER_GATEWAYS", 8) {
+        let case = plan::gateway(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        checked(again(case, seed), seed, &mut tally);
+    }
+    println!("{tally}");
+    assert!(tally.packets >= 8 * 1_200 && tally.forwarded > tally.packets / 20, "{tally}");
+}
+
+/// The harness sees it when tables change behind the cache's back.
+#[test]
+fn what_is_stale_is_seen() {
+    let found = (first_seed()..first_seed() + 60)
+        .filter(|seed| one(&random(*seed), *seed, Sabotage::Stale, &mut Tally::default()).is_err())
+        .count();
+    assert!(found >= 5, "only {found} of 60 programs differ when nothing is ever stale");
+}

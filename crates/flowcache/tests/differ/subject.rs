@@ -1,0 +1,118 @@
+//! A flow cache as what the differential harness compares, with a fault on purpose if wanted.
+
+use flowcache::{CacheConfig, FlowCache, Kind, Stats};
+use ir::{ExternId, TableId};
+use num_bigint::BigUint;
+use packet::{Batch, Output};
+use std::sync::Mutex;
+use tables::{CounterData, EntryId, State, WriteBatch};
+use testkit::differ::case::PacketIn;
+use testkit::differ::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
+
+/// What is wrong on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sabotage {
+    /// Nothing.
+    None,
+    /// Writes do not reach the cache: the tables change behind its back.
+    Stale,
+}
+
+/// What all caches of a run have counted.
+pub static TOTALS: Mutex<Option<Stats>> = Mutex::new(None);
+
+/// The cache of a seed: each kind in turn, small enough that segments go.
+pub fn config(seed: u64) -> CacheConfig {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let tables = rng.usize(1..6);
+    let kind = match seed % 4 {
+        0 => Kind::Exact,
+        1 => Kind::Megaflow,
+        2 => Kind::SubTraversal { tables },
+        _ => Kind::Adaptive { tables },
+    };
+    let entries = [2, 8, 64, 4_096][rng.usize(0..4)];
+    let masks = [1, 4, 1_024][rng.usize(0..3)];
+    CacheConfig { kind, entries, masks, idle_ns: rng.bool().then_some(1_000_000) }
+}
+
+struct Cached {
+    cache: FlowCache,
+    batch: Batch,
+    out: Output,
+    sabotage: Sabotage,
+}
+
+/// Makes the cache of a seed.
+pub fn factory(seed: u64, sabotage: Sabotage) -> Box<dyn Fn(&Build<'_>) -> Result<Box<dyn Subject>, String>> {
+    Box::new(move |build| {
+        let cache = FlowCache::new(build.pipeline.clone(), build.setup.clone(), config(seed));
+        let cache = cache.map_err(|error| error.to_string())?;
+        Ok(Box::new(Cached { cache, batch: Batch::new(), out: Output::new(), sabotage }))
+    })
+}
+
+impl Drop for Cached {
+    fn drop(&mut self) {
+        let mut totals = TOTALS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        add(totals.get_or_insert_default(), self.cache.stats());
+    }
+}
+
+fn add(totals: &mut Stats, more: &Stats) {
+    totals.packets += more.packets;
+    totals.hits += more.hits;
+    totals.misses += more.misses;
+    totals.partial += more.partial;
+    totals.left += more.left;
+    totals.inserted += more.inserted;
+    totals.shared += more.shared;
+    totals.evicted += more.evicted;
+    totals.expired += more.expired;
+    totals.stale += more.stale;
+    totals.rejected += more.rejected;
+    totals.cut += more.cut;
+    totals.whole += more.whole;
+    for (reason, count) in &more.uncacheable {
+        *totals.uncacheable.entry(*reason).or_default() += count;
+    }
+}
+
+impl Subject for Cached {
+    fn name(&self) -> String {
+        "flowcache".to_owned()
+    }
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        match self.sabotage {
+            Sabotage::None => self.cache.write(batch),
+            Sabotage::Stale => self.cache.interp_mut().write(batch),
+        }
+        .map_err(|error| error.to_string())
+    }
+    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+        through_engine(&mut self.cache, &mut self.batch, &mut self.out, packets, None)
+    }
+    fn tick(&mut self, now: u64) -> Vec<Idle> {
+        let idle = self.cache.advance_time(now);
+        idle_entries(self.cache.interp().pipeline(), &idle)
+    }
+    fn state(&self) -> State {
+        self.cache.interp().state().clone()
+    }
+    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        self.cache.interp().counter(counter, index)
+    }
+    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        self.cache.interp().register(register, index)
+    }
+    fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
+        self.cache.interp().direct_counter(entry)
+    }
+    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+        Some(self.cache.interp().applied(table).map(|(_, counts)| counts).collect())
+    }
+    fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
+        let digests = self.cache.interp_mut().take_digests();
+        digests.into_iter().map(|message| (message.digest, message.values)).collect()
+    }
+}
