@@ -138,12 +138,10 @@ impl FlowCache {
         let witness = &caches.witnesses[table.index()];
         for place in caches.fresh.under(witness, table.0, entry) {
             let Some(kept) = caches.stores[place.0 as usize].get(place.1) else { continue };
-            let hit = kept.segment.asked.iter().any(|asked| {
-                let same = match number {
-                    Some(number) => asked.found == Some(number),
-                    None => asked.found.is_some() && may_match(witness, asked, entry),
-                };
-                asked.table == table.0 && same
+            let mut asked = kept.segment.asked.iter().filter(|asked| asked.table == table.0);
+            let hit = asked.any(|asked| match number {
+                Some(number) => asked.found == Some(number),
+                None => asked.found.is_some() && may_match(witness, asked, entry),
             });
             if hit {
                 stale.insert(place);
@@ -157,11 +155,10 @@ impl FlowCache {
         let witness = &caches.witnesses[table.index()];
         for place in caches.fresh.under(witness, table.0, entry) {
             let Some(kept) = caches.stores[place.0 as usize].get(place.1) else { continue };
-            let hit = kept.segment.asked.iter().any(|asked| {
+            let mut asked = kept.segment.asked.iter().filter(|asked| asked.table == table.0);
+            let hit = asked.any(|asked| {
                 let found = asked.found.and_then(|number| self.interp.entry_of(table, number));
-                asked.table == table.0
-                    && found.is_none_or(|found| witness.is_stronger(entry, found))
-                    && may_match(witness, asked, entry)
+                found.is_none_or(|found| witness.is_stronger(entry, found)) && may_match(witness, asked, entry)
             });
             if hit {
                 stale.insert(place);
