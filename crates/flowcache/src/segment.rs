@@ -381,6 +381,11 @@ impl<'t> Traversal<'t> {
             if done.kind == Kind::Pure && !defs().any(|slot| live[slot]) {
                 continue;
             }
+            // Where the packet may leave the cache it goes on with all that is there.
+            if matches!(play, Play::Check { .. }) || matches!(done.kind, Kind::Apply { live: true, .. }) {
+                live[slots.first as usize..slots.values as usize].fill(true);
+                (slots.values..slots.end).for_each(|slot| live[slot as usize] |= self.live.is(done.pc, slot));
+            }
             // A field is written only if its header is valid.
             let certain = !matches!(self.code.ops[done.pc as usize], Op::Field1 { .. } | Op::FieldN { .. });
             if done.kind == Kind::Pure && certain {

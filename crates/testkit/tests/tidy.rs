@@ -21,7 +21,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("region", &["ir", "tables"]),
     ("terrace", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "node", "region", "asic", "offload"]),
     ("testkit", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "region", "terrace", "asic", "offload"]),
-    ("bench", &["ir", "packet", "tables", "interp", "jit", "io"]),
+    ("bench", &["ir", "packet", "tables", "interp", "jit", "io", "flowcache"]),
     ("xtask", &["ir", "p4", "packet", "tables", "interp", "terrace"]),
 ];
 

@@ -1,0 +1,90 @@
+//! The flow caches with gateway.p4 and a million VMs: what hits when 5 % of the VMs draw 95 % of the traffic, how many new flows a second are set up, and what a
+//! change of one tenant's route costs while all flows are cached.
+//!
+//! `cargo run --release -p bench --example caches [VMS]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. One core; the slow path is the
+//! interpreter.
+
+use bench::program::{Kind as Which, Program, lpm};
+use bench::ring::{IN_PORT, Template};
+use bench::world::{Entries, Flows, Layout, World};
+use flowcache::{CacheConfig, FlowCache, Kind};
+use interp::{Config, Outputs};
+use std::path::Path;
+use std::time::Instant;
+use tables::{Update, UpdateKind, WriteBatch};
+
+/// Packets of a window.
+const WINDOW: usize = 2_000_000;
+
+fn main() -> anyhow::Result<()> {
+    let vms = std::env::args().nth(1).map_or(Ok(1_000_000), |vms| vms.parse())?;
+    let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
+    let world = World { layout: Layout::ManyTenants, vms };
+    for kind in [Kind::Exact, Kind::Megaflow, Kind::SubTraversal { tables: 4 }, Kind::Adaptive { tables: 4 }] {
+        one(&program, world, kind)?;
+    }
+    Ok(())
+}
+
+fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
+    let cache = CacheConfig { kind, entries: world.vms + world.vms / 8, masks: 4_096, idle_ns: None };
+    let mut engine = FlowCache::new(program.pipeline.clone(), Config::default(), cache)?;
+    Entries::new(world, program)?.all(|batch| engine.write(batch))?;
+    let flows = Flows::each(&world);
+    let template = Template::new(64);
+    let (mut out, mut frame) = (Outputs::new(), vec![0; template.packet_len()]);
+    let mut send = |engine: &mut FlowCache, number: usize, now: u64| {
+        template.write(flows[number], &mut frame);
+        engine.process_into(&frame, IN_PORT, now, &mut out);
+        assert!(out.packets().iter().all(|packet| matches!(packet.verdict, packet::Verdict::Forward { .. })), "VM {number}: {:?}", out.packets());
+    };
+
+    // The hot ones: the first 5 % of the VMs, which are spread over all tenants.
+    let hot = (world.vms / 20).max(1);
+    let mut rng = fastrand::Rng::with_seed(7);
+    println!("{kind:?}, {} VMs, 5 % of them draw 95 % of the packets", world.vms);
+    for window in 0..4 {
+        let (before, start) = (engine.stats().clone(), Instant::now());
+        for _ in 0..WINDOW {
+            let number = if rng.f64() < 0.95 { rng.usize(..hot) } else { hot + rng.usize(..world.vms - hot) };
+            send(&mut engine, number, 1);
+        }
+        let (packets, misses) = (engine.stats().packets - before.packets, engine.stats().misses - before.misses);
+        let share = 1000.0 * misses as f64 / packets as f64;
+        let rate = packets as f64 / start.elapsed().as_secs_f64() / 1e6;
+        println!("  window {window}: {share:.3} per mille to the slow path, {rate:.2} Mpps on the way");
+    }
+
+    engine.clear();
+    let (before, start) = (engine.stats().clone(), Instant::now());
+    (0..world.vms).for_each(|number| send(&mut engine, number, 2));
+    let elapsed = start.elapsed().as_secs_f64();
+    let made = engine.stats().misses - before.misses;
+    println!("  {made} new flows: {:.0} set up a second", made as f64 / elapsed);
+    let start = Instant::now();
+    (0..world.vms).for_each(|number| send(&mut engine, number, 3));
+    println!("  the same again: {:.2} Mpps", world.vms as f64 / start.elapsed().as_secs_f64() / 1e6);
+    let tables: Vec<_> = engine.tables().map(|table| (table.entries, table.masks)).collect();
+    println!("  tables (entries, masks): {tables:?}; {} MiB", engine.memory() >> 20);
+    println!("  {:?}", engine.stats());
+    update(program, world, &mut engine)
+}
+
+/// A more specific route of one tenant, under which half of one of its subnets lies.
+fn update(program: &Program, world: World, engine: &mut FlowCache) -> anyhow::Result<()> {
+    let table = program.table("route_v4", ["local", "peer"])?;
+    let tenant = world.tenants() / 2;
+    // A VPC's number is its tenant's, from 1.
+    let vm = world.vm(tenant);
+    let state = engine.interp().state();
+    let mut own = state.entries(table.id).map(|entry| entry.to_table_entry(&program.pipeline, table.id));
+    let like = own.find(|entry| entry.keys.get(1) == Some(&lpm(vm.address & 0xffff_ff00, 24)));
+    let Some(mut entry) = like else { anyhow::bail!("the tenant has no route") };
+    entry.keys[1] = lpm(vm.address & 0xffff_ff00, 25);
+    let before = engine.stats().stale;
+    let start = Instant::now();
+    engine.write(&[Update::Entry(UpdateKind::Insert, entry)].into_iter().collect::<WriteBatch>())?;
+    let elapsed = start.elapsed().as_secs_f64() * 1e6;
+    println!("  a new route of one tenant: {} segments stale after {elapsed:.0} us\n", engine.stats().stale - before);
+    Ok(())
+}
