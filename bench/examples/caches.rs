@@ -27,7 +27,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
-    let cache = CacheConfig { kind, entries: world.vms + world.vms / 8, masks: 4_096, idle_ns: None };
+    let cache = CacheConfig { kind, entries: world.vms + world.vms / 8, ..CacheConfig::default() };
     let mut engine = FlowCache::new(program.pipeline.clone(), Config::default(), cache)?;
     Entries::new(world, program)?.all(|batch| engine.write(batch))?;
     let flows = Flows::each(&world);
@@ -36,7 +36,11 @@ fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
     let mut send = |engine: &mut FlowCache, number: usize, now: u64| {
         template.write(flows[number], &mut frame);
         engine.process_into(&frame, IN_PORT, now, &mut out);
-        assert!(out.packets().iter().all(|packet| matches!(packet.verdict, packet::Verdict::Forward { .. })), "VM {number}: {:?}", out.packets());
+        assert!(
+            out.packets().iter().all(|packet| matches!(packet.verdict, packet::Verdict::Forward { .. })),
+            "VM {number}: {:?}",
+            out.packets()
+        );
     };
 
     // The hot ones: the first 5 % of the VMs, which are spread over all tenants.

@@ -1,6 +1,7 @@
 //! [`Caches`]: the packet's way through the cache, and down to the slow path and back.
 
 use crate::adaptive::Adaptive;
+use crate::admission::Admission;
 use crate::config::{CacheConfig, Kind};
 use crate::effects::Live;
 use crate::fresh::Fresh;
@@ -10,8 +11,9 @@ use crate::segment::{Ground, Play, Refused, Segment, Traversal, Uncacheable};
 use crate::stats::Stats;
 use crate::store::{Kept, Put, Store};
 use crate::witness::Witness;
-use interp::walk::{Code, Detour, Outcome, Pc, Program, Step, Walker};
+use interp::walk::{Code, Detour, Outcome, Pc, Program, Slot, Step, Walker};
 use ir::{Entity, Pipeline, VarKind};
+use packet::EngineReason;
 use std::hash::BuildHasher;
 use std::time::Instant;
 
@@ -29,6 +31,9 @@ pub struct Caches {
     pub(crate) fresh: Fresh,
     pub(crate) stats: Stats,
     adaptive: Adaptive,
+    pub(crate) admission: Option<Admission>,
+    /// The slot that says whose packet it is.
+    pub(crate) tenant: Option<Slot>,
     record: Record,
     hasher: foldhash::fast::RandomState,
 }
@@ -73,6 +78,8 @@ impl Caches {
             fresh: Fresh::default(),
             stats: Stats::default(),
             adaptive: Adaptive::default(),
+            admission: config.slow_path.map(Admission::new),
+            tenant: None,
             record: Record::default(),
             hasher: foldhash::fast::RandomState::default(),
             config,
@@ -350,9 +357,15 @@ fn pieces(
 impl Detour for Caches {
     fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
         self.stats.packets += 1;
+        // As the packet says it when it comes: what is replayed may change it.
+        let tenant = self.tenant.map_or(0, |slot| walker.slots()[slot as usize]);
         let (mut tag, mut table, mut began) = (0, 0, false);
         loop {
             let Some((at, place)) = self.find(walker, tag, table) else {
+                if self.admission.as_mut().is_some_and(|admission| !admission.admit(tenant, walker.now())) {
+                    self.stats.shed += 1;
+                    return Outcome::Abort(EngineReason::SlowPathShare);
+                }
                 self.stats.partial += u64::from(began);
                 return self.slow(walker, tag, table);
             };

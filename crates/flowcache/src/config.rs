@@ -1,5 +1,7 @@
 //! How a cache is made.
 
+use crate::admission::Budget;
+
 /// Which cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Kind {
@@ -30,10 +32,12 @@ pub struct CacheConfig {
     pub masks: usize,
     /// A segment that was not hit for so many nanoseconds goes.
     pub idle_ns: Option<u64>,
+    /// What the slow path takes in all; `None`: everything. Tenants share it.
+    pub slow_path: Option<Budget>,
 }
 
 impl Default for CacheConfig {
     fn default() -> CacheConfig {
-        CacheConfig { kind: Kind::Adaptive { tables: 4 }, entries: 8_000, masks: 4_096, idle_ns: None }
+        CacheConfig { kind: Kind::Adaptive { tables: 4 }, entries: 8_000, masks: 4_096, idle_ns: None, slow_path: None }
     }
 }

@@ -1,5 +1,6 @@
 //! [`FlowCache`]: an engine that decides once, and replays.
 
+use crate::admission::Admission;
 use crate::cache::Caches;
 use crate::config::CacheConfig;
 use crate::fresh::{Place, may_match};
@@ -60,6 +61,21 @@ impl FlowCache {
     /// What was counted.
     pub fn stats(&self) -> &Stats {
         &self.caches.stats
+    }
+
+    /// Whose packet it is says that variable (`hdr.vxlan.vni`), as the main control finds it: tenants share the slow path. Without one, all packets are one
+    /// tenant's. False if the program does not have it, or it is wider than 64 bits.
+    pub fn tell_tenants_by(&mut self, variable: &str) -> bool {
+        let program = self.interp.program();
+        let found = program.var_names.iter().position(|name| name == variable);
+        let reg = found.map(|at| program.var_regs[at]).filter(|reg| reg.words == 1 && !reg.varbit);
+        self.caches.tenant = reg.map(|reg| reg.slot);
+        reg.is_some()
+    }
+
+    /// Who was refused the slow path, and how often.
+    pub fn admission(&self) -> Option<&Admission> {
+        self.caches.admission.as_ref()
     }
 
     /// What each table holds.

@@ -22,9 +22,11 @@
 //! | segments, and where traversals are cut | `segment.rs`, `partition.rs`, `adaptive.rs` |
 //! | tables of segments | `store.rs` |
 //! | what a change makes stale | `fresh.rs` |
+//! | who may take the slow path | `admission.rs` |
 //! | what is counted | `stats.rs`, `space.rs` |
 
 pub mod adaptive;
+pub mod admission;
 mod cache;
 mod config;
 pub mod effects;

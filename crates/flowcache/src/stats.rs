@@ -36,6 +36,8 @@ pub struct Stats {
     pub whole: u64,
     /// Nanoseconds spent on making and cutting traversals.
     pub partition_ns: u64,
+    /// Packets that were not let into the slow path, as their tenant had used up its share.
+    pub shed: u64,
     /// Stretches that can't be kept, by reason.
     pub uncacheable: BTreeMap<Uncacheable, u64>,
 }

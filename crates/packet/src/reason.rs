@@ -91,6 +91,8 @@ reasons! {
         Runt = "runt",
         /// An `assert` of the program failed.
         AssertFailed = "assert_failed",
+        /// Nothing was cached for the packet, and its tenant had used up its share of the slow path.
+        SlowPathShare = "slow_path_share",
         /// The node has no program yet.
         NoProgram = "no_program",
         /// The engine contradicted itself: always a bug.

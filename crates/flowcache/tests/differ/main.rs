@@ -86,6 +86,14 @@ fn a_cache_is_the_interpreter() {
     }
 }
 
+/// Programs that have shown a fault once: values that were made for one way out of a decision only; keys of one table held to entries of another.
+#[test]
+fn what_once_differed() {
+    for seed in [900_871, 2_001_077] {
+        checked(random(seed), seed, &mut Tally::default());
+    }
+}
+
 /// The gateway, with random regions.
 #[test]
 fn a_cache_is_the_gateway() {

@@ -33,7 +33,7 @@ pub fn config(seed: u64) -> CacheConfig {
     };
     let entries = [2, 8, 64, 4_096][rng.usize(0..4)];
     let masks = [1, 4, 1_024][rng.usize(0..3)];
-    CacheConfig { kind, entries, masks, idle_ns: rng.bool().then_some(1_000_000) }
+    CacheConfig { kind, entries, masks, idle_ns: rng.bool().then_some(1_000_000), slow_path: None }
 }
 
 struct Cached {

@@ -1,0 +1,219 @@
+//! What a change of a table makes stale, what is cached of a lookup, and who gets the slow path when there is too much to do.
+
+use flowcache::admission::Budget;
+use flowcache::{CacheConfig, FlowCache, Kind};
+use packet::{DropReason, EngineReason, Verdict};
+use std::sync::Arc;
+use tables::{Update, UpdateKind, WriteBatch};
+
+const PROGRAM: &str = r#"
+#include <core.p4>
+#include <pna.p4>
+
+header overlay_t {
+    bit<32> vni;
+    bit<32> destination;
+    bit<32> source;
+    bit<8> ttl;
+}
+struct headers_t {
+    overlay_t overlay;
+}
+struct metadata_t {
+    bit<32> instance;
+}
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
+    state start {
+        packet.extract(hdr.overlay);
+        transition accept;
+    }
+}
+control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd, inout pna_pre_output_metadata_t ostd) {
+    apply {
+    }
+}
+control forward(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd, inout pna_main_output_metadata_t ostd) {
+    action instance(bit<32> number) {
+        meta.instance = number;
+    }
+    action leave(bit<32> port) {
+        send_to_port((PortId_t) (PortIdUint_t) (InterfaceIdUint_t) port);
+    }
+    action refuse() {
+        drop_packet();
+    }
+    table tenant {
+        key = {
+            hdr.overlay.vni: exact @name("vni");
+        }
+        actions = {
+            instance;
+        }
+        default_action = instance(0);
+    }
+    table route {
+        key = {
+            meta.instance: exact @name("instance");
+            hdr.overlay.destination: lpm @name("destination");
+        }
+        actions = {
+            leave;
+            refuse;
+        }
+        default_action = refuse();
+    }
+    apply {
+        tenant.apply();
+        if (hdr.overlay.ttl > 1) {
+            hdr.overlay.ttl = hdr.overlay.ttl - 1;
+            route.apply();
+        } else {
+            drop_packet();
+        }
+    }
+}
+control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {
+    apply {
+        packet.emit(hdr.overlay);
+    }
+}
+PNA_NIC(parse(), pre(), forward(), deparse()) main;
+"#;
+
+fn cache(config: CacheConfig) -> FlowCache {
+    let pipeline = testkit::differ::compile::compile(PROGRAM, true).unwrap_or_else(|error| panic!("{error}"));
+    FlowCache::new(Arc::new(pipeline), interp::Config::default(), config).expect("the program is accepted")
+}
+
+fn write(cache: &mut FlowCache, kind: UpdateKind, lines: &[String]) {
+    let pipeline = cache.interp().pipeline().clone();
+    let parse = |line: &String| tables::parse_entry(&pipeline, line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let batch: WriteBatch = lines.iter().map(|line| Update::Entry(kind, parse(line))).collect();
+    cache.write(&batch).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Each tenant's VNI leads to an instance of that number, with a route for 10.0.0.0/16 to the port of that number.
+fn tenants(cache: &mut FlowCache, count: u32) {
+    let lines = (1..=count).flat_map(|tenant| {
+        let instance = format!("tenant: vni={tenant} -> instance(number={tenant})");
+        [instance, format!("route: instance={tenant}, destination=10.0.0.0/16 -> leave(port={tenant})")]
+    });
+    write(cache, UpdateKind::Insert, &lines.collect::<Vec<_>>());
+}
+
+fn packet(vni: u32, destination: u32, source: u32) -> Vec<u8> {
+    let mut bytes: Vec<u8> = [vni, destination, source].iter().flat_map(|word| word.to_be_bytes()).collect();
+    bytes.push(64);
+    bytes
+}
+
+fn verdict(cache: &mut FlowCache, vni: u32, destination: u32, source: u32, now: u64) -> Verdict {
+    cache.process(&packet(vni, destination, source), 0, now).packets()[0].verdict
+}
+
+fn port(verdict: Verdict) -> u32 {
+    match verdict {
+        Verdict::Forward { port } => port.0,
+        other => panic!("{other:?}"),
+    }
+}
+
+const ALL: [Kind; 4] = [Kind::Exact, Kind::Megaflow, Kind::SubTraversal { tables: 4 }, Kind::Adaptive { tables: 4 }];
+
+/// A new, a changed and a deleted route of one tenant concern the packets of that tenant that it matches, in every cache: the next packet of these is
+/// decided anew, all others hit.
+#[test]
+fn a_route_makes_one_tenants_segments_stale() {
+    for kind in ALL {
+        let mut cache = cache(CacheConfig { kind, entries: 100_000, ..CacheConfig::default() });
+        tenants(&mut cache, 50);
+        let send = |cache: &mut FlowCache| {
+            let before = cache.stats().misses;
+            for tenant in 1..=50 {
+                for host in [0x0a00_0101, 0x0a00_0102, 0x0a00_0901] {
+                    verdict(cache, tenant, host, 1, 1);
+                }
+            }
+            cache.stats().misses - before
+        };
+        assert!(send(&mut cache) >= 50, "{kind:?}");
+        assert_eq!(send(&mut cache), 0, "{kind:?}");
+
+        write(
+            &mut cache,
+            UpdateKind::Insert,
+            &["route: instance=7, destination=10.0.1.0/24 -> leave(port=99)".to_owned()],
+        );
+        let stale = cache.stats().stale;
+        assert!((1..=3).contains(&stale), "{kind:?}: {stale} stale");
+        assert_eq!(port(verdict(&mut cache, 7, 0x0a00_0101, 1, 2)), 99, "{kind:?}");
+        assert_eq!(port(verdict(&mut cache, 7, 0x0a00_0901, 1, 2)), 7, "{kind:?}");
+        assert!(send(&mut cache) <= 2, "{kind:?}");
+        assert_eq!(send(&mut cache), 0, "{kind:?}");
+
+        write(
+            &mut cache,
+            UpdateKind::Modify,
+            &["route: instance=7, destination=10.0.1.0/24 -> leave(port=98)".to_owned()],
+        );
+        assert_eq!(port(verdict(&mut cache, 7, 0x0a00_0102, 1, 3)), 98, "{kind:?}");
+        write(
+            &mut cache,
+            UpdateKind::Delete,
+            &["route: instance=7, destination=10.0.1.0/24 -> leave(port=98)".to_owned()],
+        );
+        assert_eq!(port(verdict(&mut cache, 7, 0x0a00_0102, 1, 4)), 7, "{kind:?}");
+        assert!(cache.stats().stale <= stale + 2 + 2, "{kind:?}: {:?}", cache.stats());
+        let before = cache.stats().misses;
+        assert_eq!(port(verdict(&mut cache, 8, 0x0a00_0101, 1, 4)), 8, "{kind:?}");
+        assert_eq!(cache.stats().misses, before, "{kind:?}: another tenant's flow was made stale");
+    }
+}
+
+/// A megaflow is as wide as the tables allow: of a route its prefix, and where a longer one is near, as many bits as keep it away.
+#[test]
+fn a_megaflow_asks_for_few_bits() {
+    let mut cache = cache(CacheConfig { kind: Kind::Megaflow, ..CacheConfig::default() });
+    tenants(&mut cache, 1);
+    for host in 0..1_000 {
+        verdict(&mut cache, 1, 0x0a00_0000 + host * 60, host, 1);
+    }
+    assert_eq!((cache.stats().misses, cache.stats().hits), (1, 999));
+    // 10.0.0.0 has 17 bits in common with 10.0.64.0/18 but one, so that half of the /16, and a quarter, are told apart from it.
+    write(&mut cache, UpdateKind::Insert, &["route: instance=1, destination=10.0.64.0/18 -> leave(port=2)".to_owned()]);
+    for host in 0..1_000 {
+        let destination = 0x0a00_0000 + host * 60;
+        let expected = if destination & 0xffff_c000 == 0x0a00_4000 { 2 } else { 1 };
+        assert_eq!(port(verdict(&mut cache, 1, destination, host, 2)), expected);
+    }
+    assert_eq!(cache.stats().inserted, 1 + 3, "{:?}", cache.stats());
+}
+
+/// One tenant floods with new flows at ten times what the slow path takes: established flows of others lose nothing, and neither do their few new ones.
+#[test]
+fn a_flood_is_its_tenants_loss() {
+    let budget = Budget { packets_per_second: 100_000, window_ns: 1_000_000 };
+    let config = CacheConfig { kind: Kind::Exact, entries: 1 << 20, slow_path: Some(budget), ..CacheConfig::default() };
+    let mut cache = cache(config);
+    assert!(cache.tell_tenants_by("hdr.overlay.vni") && !cache.tell_tenants_by("hdr.overlay.nothing"));
+    assert!(cache.tell_tenants_by("hdr.overlay.vni"));
+    tenants(&mut cache, 10);
+    (1..=10).for_each(|tenant| assert_eq!(port(verdict(&mut cache, tenant, 0x0a00_0001, 1, 0)), tenant));
+    let shed = |verdict| verdict == Verdict::Drop(DropReason::Engine(EngineReason::SlowPathShare));
+    let (mut of_flood, mut flood) = (0, 0);
+    for step in 0..20_000u32 {
+        // A new flow of the first tenant each microsecond, of the second one each hundredth; all others go on with what they have.
+        let now = 1_000_000 + u64::from(step) * 1_000;
+        flood += 1;
+        of_flood += u32::from(shed(verdict(&mut cache, 1, 0x0a00_0100 + step % 60_000, 1_000 + step, now)));
+        if step.is_multiple_of(100) {
+            assert_eq!(port(verdict(&mut cache, 2, 0x0a00_1000 + step, 1, now)), 2, "a new flow at {now}");
+        }
+        let tenant = 3 + step % 8;
+        assert_eq!(port(verdict(&mut cache, tenant, 0x0a00_0001, 1, now)), tenant, "an established flow at {now}");
+    }
+    let admission = cache.admission().expect("there is one");
+    assert_eq!(u64::from(of_flood), admission.refused_of(1));
+    assert_eq!(cache.stats().shed, u64::from(of_flood));
+    assert!(of_flood > flood * 8 / 10 && of_flood < flood * 95 / 100, "{of_flood} of {flood}");
+}
