@@ -150,9 +150,13 @@ pub fn effects(slots: &Slots, program: &Program, code: &Code, op: &Op) -> Effect
             Effects { defs: vec![(slots.valid(h), 1), program.headers[h as usize].slots], ..Effects::default() }
         }
         Op::Copy { dst, src } => {
+            // From an invalid header nothing but the destination changes: then the other members of the union are what they were.
+            let others = validated(slots, program, dst);
+            let mut uses = vec![(slots.valid(src), 1), program.headers[src as usize].slots];
+            uses.extend(&others[1..]);
             let mut defs = vec![program.headers[dst as usize].slots];
-            defs.extend(validated(slots, program, dst));
-            Effects { uses: vec![(slots.valid(src), 1), program.headers[src as usize].slots], defs, pure: false }
+            defs.extend(others);
+            Effects { uses, defs, pure: false }
         }
         Op::Call { index } => call_effects(program, &code.calls[index as usize]),
         Op::Branch { c, .. } => reader(&[(c, 1)]),

@@ -4,9 +4,8 @@
 //! instruction's operands such that, whatever the other bits are, the bits of the result that are asked for come out the same. So two packets that agree
 //! on what was found take the same decisions; that is all that a cache relies on.
 
-use crate::effects::Slots;
-use crate::record::{Def, Kind, NONE, Operand, Record};
-use interp::walk::{Code, Op, Reg, Slot, WideOp};
+use crate::record::{Def, Kind, Known, NONE, Operand, Record};
+use interp::walk::{Code, Op, Pc, Reg, Slot, WideOp};
 use ir::BinaryOp;
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ pub type Mask = BTreeMap<Slot, Bits>;
 
 /// Asks what a stretch of a record depended on.
 pub struct Justify<'r> {
-    slots: &'r Slots,
+    known: &'r Known,
     code: &'r Code,
     record: &'r Record,
     /// The first step of the stretch: what was there before is its start.
@@ -57,8 +56,8 @@ fn highest(mask: u64) -> u64 {
 
 impl<'r> Justify<'r> {
     /// For the stretch of a record that begins at step `from`.
-    pub fn new(slots: &'r Slots, code: &'r Code, record: &'r Record, from: usize) -> Justify<'r> {
-        Justify { slots, code, record, from, done: vec![0; record.defs.len()], mask: Mask::new(), open: Vec::new() }
+    pub fn new(known: &'r Known, code: &'r Code, record: &'r Record, from: usize) -> Justify<'r> {
+        Justify { known, code, record, from, done: vec![0; record.defs.len()], mask: Mask::new(), open: Vec::new() }
     }
 
     /// The bits of an operand had to be what they were.
@@ -72,7 +71,7 @@ impl<'r> Justify<'r> {
     }
 
     fn ask(&mut self, operand: &Operand, mask: u64) {
-        if mask == 0 || operand.slot < self.slots.first {
+        if mask == 0 || operand.slot < self.known.slots.first {
             return;
         }
         if operand.def == NONE || (self.record.defs[operand.def as usize].step as usize) < self.from {
@@ -159,7 +158,7 @@ impl<'r> Justify<'r> {
             }
             Op::IsValid { .. } => self.ask(&operands[0], 1),
             Op::Wide { index } => self.wide(&self.code.wide[index as usize], operands, def.word, mask),
-            Op::Copy { .. } => self.copy(operands, def, mask),
+            Op::Copy { .. } => self.copy(done.pc, operands, def, mask),
             Op::SetValid { .. } | Op::SetInvalid { .. } => {}
             // A function's result, and whatever else there is.
             _ => self.all(operands),
@@ -213,7 +212,7 @@ impl<'r> Justify<'r> {
 
     /// The bits of an operand that are justified already.
     fn known(&self, operand: &Operand) -> u64 {
-        if operand.slot < self.slots.first {
+        if operand.slot < self.known.slots.first {
             return u64::MAX;
         }
         match operand.def {
@@ -222,12 +221,16 @@ impl<'r> Justify<'r> {
         }
     }
 
-    fn copy(&mut self, operands: &[Operand], def: &Def, mask: u64) {
+    /// Operands: the source's validity, its fields, then what the other members of the destination's union were. Results: the destination's fields, its
+    /// validity, and the others again.
+    fn copy(&mut self, pc: Pc, operands: &[Operand], def: &Def, mask: u64) {
         self.ask(&operands[0], 1);
-        // The fields come first among what is written; behind them are validities, which follow from the source's.
-        let fields = operands.len() - 1;
-        if (def.word as usize) < fields && operands[0].value != 0 {
-            self.ask(&operands[1 + def.word as usize], mask);
+        let fields = self.known.effects[pc as usize].defs[0].1 as usize;
+        let (word, valid) = (def.word as usize, operands[0].value != 0);
+        if word < fields && valid {
+            self.ask(&operands[1 + word], mask);
+        } else if word > fields && !valid {
+            self.ask(&operands[word], mask);
         }
     }
 

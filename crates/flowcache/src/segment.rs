@@ -251,7 +251,7 @@ impl<'t> Traversal<'t> {
         let (from, to) = (self.bounds[first], self.bounds[last + 1]);
         self.may_be_kept(from, to, last)?;
         let differs = self.differs(from, to);
-        let mut justify = Justify::new(self.slots(), self.code, self.record, from);
+        let mut justify = Justify::new(self.known, self.code, self.record, from);
         let mut asked = Vec::new();
         let mut plays: Vec<(usize, Play)> = Vec::new();
         for step in from..to {
