@@ -4,6 +4,7 @@
 //! `cargo run --release -p bench --example caches [VMS]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. One core; the slow path is the
 //! interpreter.
 
+use anyhow::Context;
 use bench::program::{Kind as Which, Program, lpm};
 use bench::ring::{IN_PORT, Template};
 use bench::world::{Entries, Flows, Layout, World};
@@ -78,17 +79,22 @@ fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
 fn update(program: &Program, world: World, engine: &mut FlowCache) -> anyhow::Result<()> {
     let table = program.table("route_v4", ["local", "peer"])?;
     let tenant = world.tenants() / 2;
-    // A VPC's number is its tenant's, from 1.
-    let vm = world.vm(tenant);
-    let state = engine.interp().state();
-    let mut own = state.entries(table.id).map(|entry| entry.to_table_entry(&program.pipeline, table.id));
-    let like = own.find(|entry| entry.keys.get(1) == Some(&lpm(vm.address & 0xffff_ff00, 24)));
-    let Some(mut entry) = like else { anyhow::bail!("the tenant has no route") };
-    entry.keys[1] = lpm(vm.address & 0xffff_ff00, 25);
+    let entries =
+        engine.interp().state().entries(table.id).map(|entry| entry.to_table_entry(&program.pipeline, table.id));
+    let like = entries.into_iter().nth(tenant * 4).context("the tenant has no route");
+    let mut entry = like?;
+    entry.keys[1] = lpm(prefix_of(&entry.keys[1]), 25);
     let before = engine.stats().stale;
     let start = Instant::now();
     engine.write(&[Update::Entry(UpdateKind::Insert, entry)].into_iter().collect::<WriteBatch>())?;
     let elapsed = start.elapsed().as_secs_f64() * 1e6;
     println!("  a new route of one tenant: {} segments stale after {elapsed:.0} us\n", engine.stats().stale - before);
     Ok(())
+}
+
+fn prefix_of(key: &ir::KeyMatch) -> u32 {
+    match key {
+        ir::KeyMatch::Lpm { value, .. } => value.try_into().unwrap_or(0),
+        _ => 0,
+    }
 }

@@ -15,11 +15,13 @@ use interp::walk::{Code, Detour, Outcome, Pc, Program, Slot, Step, Walker};
 use ir::{Entity, Pipeline, VarKind};
 use packet::EngineReason;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The caches of a program and what they are made with.
 pub struct Caches {
     pub(crate) config: CacheConfig,
+    pub(crate) pipeline: Arc<Pipeline>,
     known: Known,
     live: Live,
     local: Vec<bool>,
@@ -52,7 +54,7 @@ enum Replayed {
 
 impl Caches {
     /// Empty caches for a program whose main control is `code`.
-    pub fn new(pipeline: &Pipeline, program: &Program, code: &Code, config: CacheConfig) -> Caches {
+    pub fn new(pipeline: &Arc<Pipeline>, program: &Program, code: &Code, config: CacheConfig) -> Caches {
         let known = Known::new(pipeline, program, code);
         let slots = known.slots;
         let live = Live::new(&slots, program, code);
@@ -83,6 +85,7 @@ impl Caches {
             record: Record::default(),
             hasher: foldhash::fast::RandomState::default(),
             config,
+            pipeline: pipeline.clone(),
             known,
             live,
             local,
@@ -148,9 +151,9 @@ impl Caches {
         outcome
     }
 
-    /// Makes segments of a record and keeps them.
-    fn keep(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) {
-        let ground = Ground {
+    /// What traversals are made with.
+    pub(crate) fn ground<'c>(&'c self, walker: &Walker<'c>) -> Ground<'c> {
+        Ground {
             known: &self.known,
             code: walker.code(),
             witnesses: &self.witnesses,
@@ -158,32 +161,63 @@ impl Caches {
             local: &self.local,
             live: &self.live,
             whole_fields: self.config.kind == Kind::Exact,
-        };
-        let traversal = Traversal::new(ground, record, outcome);
-        let mut refused = Vec::new();
-        let segments = match self.config.kind {
-            Kind::Exact | Kind::Megaflow => wholes(&traversal, walker, traversal.units(), &mut refused),
-            Kind::SubTraversal { .. } | Kind::Adaptive { .. } => {
-                let room = self.stores.len() - table;
-                match pieces(&traversal, walker, room, &self.fields, &mut refused) {
-                    Some(pieces) => pieces,
-                    None => {
-                        self.stats.rejected += 1;
-                        Vec::new()
+        }
+    }
+
+    pub(crate) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// The pieces that a chain of so many tables has room for.
+    pub(crate) fn pieces(&self, traversal: &Traversal<'_>, walker: &Walker<'_>, room: usize) -> Vec<Segment> {
+        pieces(traversal, walker, room, &self.fields, &mut Vec::new()).unwrap_or_default()
+    }
+
+    /// Makes segments of a record and keeps them.
+    fn keep(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) {
+        let made = self.make(walker, record, outcome, table);
+        for reason in made.refused {
+            *self.stats.uncacheable.entry(reason).or_default() += 1;
+        }
+        self.stats.rejected += u64::from(made.no_room);
+        // The adaptive cache keeps a traversal whole where cutting it gains nothing.
+        let segments = match made.whole {
+            None => made.segments,
+            Some(whole) => {
+                let id = |segment: &Segment| self.hasher.hash_one((segment.tag, &segment.mask, &segment.values));
+                let (id_of_whole, pieces) = (id(&whole), made.segments.iter().map(id));
+                match self.adaptive.choose(made.way, id_of_whole, pieces) {
+                    true => {
+                        self.stats.cut += 1;
+                        made.segments
+                    }
+                    false => {
+                        self.stats.whole += 1;
+                        vec![whole]
                     }
                 }
             }
         };
-        let choice = (&mut self.adaptive, &mut self.stats, &self.hasher);
-        let segments = match self.config.kind {
-            Kind::Adaptive { .. } => choose(choice, &traversal, walker, segments),
-            _ => segments,
-        };
-        let way = (walker.now(), table);
-        for reason in refused {
-            *self.stats.uncacheable.entry(reason).or_default() += 1;
+        self.put_all(segments, (walker.now(), table));
+    }
+
+    fn make(&self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) -> Made {
+        let traversal = Traversal::new(self.ground(walker), record, outcome);
+        let mut made = Made { way: traversal.way(), ..Made::default() };
+        let room = self.stores.len() - table;
+        match self.config.kind {
+            Kind::Exact | Kind::Megaflow => made.segments = wholes(&traversal, walker, &mut made.refused),
+            Kind::SubTraversal { .. } | Kind::Adaptive { .. } => {
+                let pieces = pieces(&traversal, walker, room, &self.fields, &mut made.refused);
+                made.no_room = pieces.is_none();
+                made.segments = pieces.unwrap_or_default();
+            }
         }
-        self.put_all(segments, way);
+        let ends = made.segments.last().is_some_and(|last| last.end.outcome().is_some());
+        if matches!(self.config.kind, Kind::Adaptive { .. }) && made.segments.len() > 1 && ends {
+            made.whole = traversal.segment(walker, 0, traversal.units() - 1).ok();
+        }
+        made
     }
 
     fn put_all(&mut self, segments: Vec<Segment>, (now, table): (u64, usize)) {
@@ -252,39 +286,21 @@ impl Caches {
     }
 }
 
-/// The adaptive cache keeps a traversal whole where cutting it gains nothing.
-fn choose(
-    (adaptive, stats, hasher): (&mut Adaptive, &mut Stats, &foldhash::fast::RandomState),
-    traversal: &Traversal<'_>,
-    walker: &Walker<'_>,
-    pieces: Vec<Segment>,
-) -> Vec<Segment> {
-    if pieces.len() < 2 {
-        return pieces;
-    }
-    let ends = pieces.last().is_some_and(|last| last.end.outcome().is_some());
-    let Some(Ok(whole)) = ends.then(|| traversal.segment(walker, 0, traversal.units() - 1)) else { return pieces };
-    let id = |segment: &Segment| hasher.hash_one((segment.tag, &segment.mask, &segment.values));
-    let (id_of_whole, ids) = (id(&whole), pieces.iter().map(id).collect::<Vec<_>>());
-    match adaptive.choose(traversal.way(), id_of_whole, ids.into_iter()) {
-        true => {
-            stats.cut += 1;
-            pieces
-        }
-        false => {
-            stats.whole += 1;
-            vec![whole]
-        }
-    }
+/// What a record gives to be kept.
+#[derive(Default)]
+struct Made {
+    segments: Vec<Segment>,
+    /// The whole traversal as one segment, if there is a choice.
+    whole: Option<Segment>,
+    way: u64,
+    refused: Vec<Uncacheable>,
+    /// There are fewer tables than segments.
+    no_room: bool,
 }
 
-/// As few segments as there can be, of the first `units` units.
-fn wholes(
-    traversal: &Traversal<'_>,
-    walker: &Walker<'_>,
-    units: usize,
-    refused: &mut Vec<Uncacheable>,
-) -> Vec<Segment> {
+/// As few segments as there can be.
+fn wholes(traversal: &Traversal<'_>, walker: &Walker<'_>, refused: &mut Vec<Uncacheable>) -> Vec<Segment> {
+    let units = traversal.units();
     let (mut segments, mut first, mut last) = (Vec::new(), 0, units - 1);
     while first < units {
         match traversal.segment(walker, first, last) {

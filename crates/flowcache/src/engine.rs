@@ -2,10 +2,12 @@
 
 use crate::admission::Admission;
 use crate::cache::Caches;
-use crate::config::CacheConfig;
+use crate::config::{CacheConfig, Kind};
+use crate::explain::{Explanation, Teller};
 use crate::fresh::{Place, may_match};
 use crate::space;
 use crate::stats::Stats;
+use interp::walk::{Code, Program};
 use interp::{Config, Interp, LoadError, Outputs};
 use ir::{ControlKind, Entity, Pipeline, TableId};
 use packet::{Batch, Engine, Output, ReasonTable};
@@ -38,10 +40,8 @@ impl FlowCache {
     pub fn new(pipeline: Arc<Pipeline>, config: Config, cache: CacheConfig) -> Result<FlowCache, LoadError> {
         let interp = Interp::new(pipeline.clone(), config)?;
         let program = interp.program().clone();
-        let main = [ControlKind::Ingress, ControlKind::MainControl].into_iter().find_map(|kind| program.code(kind));
-        let empty = interp::walk::Code::empty();
-        let code = main.map_or(&empty, |main| &program.codes[main]);
-        let mut caches = Caches::new(&pipeline, &program, code, cache);
+        let empty = Code::empty();
+        let mut caches = Caches::new(&pipeline, &program, main_code(&program).unwrap_or(&empty), cache);
         for table in pipeline.tables.keys() {
             interp.state().entries(table).for_each(|entry| caches.witnesses[table.index()].insert(entry));
         }
@@ -197,10 +197,31 @@ impl FlowCache {
         idle
     }
 
+    /// What becomes of a packet, and what of its way can be kept. It does happen: counters count.
+    pub fn explain(&mut self, bytes: &[u8], port: u32, now: u64) -> (Outputs, Explanation) {
+        let config = CacheConfig { kind: Kind::Megaflow, ..self.caches.config };
+        let empty = Code::empty();
+        let program = self.interp.program().clone();
+        let pipeline = self.interp.pipeline().clone();
+        let mut caches = Caches::new(&pipeline, &program, main_code(&program).unwrap_or(&empty), config);
+        std::mem::swap(&mut caches.witnesses, &mut self.caches.witnesses);
+        let mut teller = Teller { caches, told: Explanation::default() };
+        let mut out = Outputs::new();
+        self.interp.process_by(&mut teller, bytes, port, now, &mut out);
+        std::mem::swap(&mut teller.caches.witnesses, &mut self.caches.witnesses);
+        (out, teller.told)
+    }
+
     /// Forgets all segments.
     pub fn clear(&mut self) {
         self.caches.clear();
     }
+}
+
+/// The control that is cached.
+fn main_code(program: &Program) -> Option<&Code> {
+    let main = [ControlKind::Ingress, ControlKind::MainControl].into_iter().find_map(|kind| program.code(kind))?;
+    program.codes.get(main)
 }
 
 impl Engine for FlowCache {

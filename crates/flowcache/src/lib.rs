@@ -24,6 +24,7 @@
 //! | what a change makes stale | `fresh.rs` |
 //! | who may take the slow path | `admission.rs` |
 //! | what is counted | `stats.rs`, `space.rs` |
+//! | a packet's way in words | `explain.rs` |
 
 pub mod adaptive;
 pub mod admission;
@@ -31,6 +32,7 @@ mod cache;
 mod config;
 pub mod effects;
 mod engine;
+pub mod explain;
 pub mod fresh;
 pub mod justify;
 pub mod partition;
@@ -43,5 +45,6 @@ pub mod witness;
 
 pub use config::{CacheConfig, Kind};
 pub use engine::{FlowCache, TableUse};
+pub use explain::Explanation;
 pub use segment::Uncacheable;
 pub use stats::Stats;

@@ -111,7 +111,17 @@ pub enum Uncacheable {
 }
 
 impl Uncacheable {
-    /// For people and metrics.
+    /// In a sentence.
+    pub fn why(self) -> &'static str {
+        match self {
+            Uncacheable::AddEntry => "the packet adds an entry to a table, which each such packet must do itself",
+            Uncacheable::AddOnMiss => "it misses in a table that packets add entries to: the next packet may find one",
+            Uncacheable::TooLong => "it takes more instructions than are recorded",
+            Uncacheable::Aborted => "the engine gave up on it",
+        }
+    }
+
+    /// For metrics.
     pub fn name(self) -> &'static str {
         match self {
             Uncacheable::AddEntry => "adds_entry",
@@ -216,6 +226,18 @@ impl<'t> Traversal<'t> {
             way = (way ^ u64::from(pc) << 32 ^ u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
         way
+    }
+
+    /// The steps of a unit.
+    pub fn steps(&self, unit: usize) -> std::ops::Range<usize> {
+        self.bounds[unit]..self.bounds[unit + 1]
+    }
+
+    /// What a unit asked its table, if it has one.
+    pub fn asked_in(&self, unit: usize, walker: &Walker<'_>) -> Option<&Asked> {
+        let steps = self.steps(unit);
+        let application = self.applications.iter().position(|at| steps.contains(at))?;
+        self.asked(application, walker)
     }
 
     fn slots(&self) -> &'t Slots {

@@ -7,7 +7,8 @@ use packet::{Batch, Output};
 use std::sync::Mutex;
 use tables::{CounterData, EntryId, State, WriteBatch};
 use testkit::differ::case::PacketIn;
-use testkit::differ::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
+use testkit::differ::subject::{Answer, Idle, Subject, idle_entries, through_engine};
+use testkit::differ::subjects::OwnedFactory;
 
 /// What is wrong on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +45,7 @@ struct Cached {
 }
 
 /// Makes the cache of a seed.
-pub fn factory(seed: u64, sabotage: Sabotage) -> Box<dyn Fn(&Build<'_>) -> Result<Box<dyn Subject>, String>> {
+pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
     Box::new(move |build| {
         let cache = FlowCache::new(build.pipeline.clone(), build.setup.clone(), config(seed));
         let cache = cache.map_err(|error| error.to_string())?;
