@@ -6,6 +6,7 @@
 use ir::MatchKind;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use tables::{Entry, KeyField, KeyLayout};
 
 type Fast = foldhash::fast::RandomState;
@@ -17,19 +18,29 @@ type Strength = (Reverse<i32>, Reverse<u64>, u64);
 #[derive(Clone, Debug)]
 struct Rule {
     strength: Strength,
-    /// Mask and value of each word; of a range 0, it is in `ranges`.
-    masked: Box<[(u64, u64)]>,
+    /// Mask of each word; of a range 0, it is in `ranges`.
+    mask: Box<[u64]>,
+    /// The value under it.
+    value: Box<[u64]>,
     /// Lower and upper bound of each range field, made such that they compare as unsigned.
     ranges: Box<[(u64, u64)]>,
 }
+
+/// Strength and ranges of rules with one mask and one value.
+type Same = Vec<(Strength, Box<[(u64, u64)]>)>;
+/// Rules by mask, then by value.
+type Rules = BTreeMap<Box<[u64]>, BTreeMap<Box<[u64]>, Same>>;
+
+/// Up to so many values under one mask are kept away one by one, each by a bit; of more, all at once, by a prefix of the masked bits.
+const FEW: usize = 8;
 
 /// Entries under the same exact keys.
 #[derive(Clone, Debug)]
 enum Group {
     /// Prefixes by length, the value at the upper end.
     Prefixes(BTreeMap<u32, BTreeSet<u128>>),
-    /// Strongest first.
-    Rules(Vec<Rule>),
+    /// By what they ask.
+    Rules(Rules),
 }
 
 /// The entries of a table, in a form that answers what kept others away.
@@ -160,10 +171,13 @@ impl Witness {
     }
 
     fn rule(&self, entry: &Entry) -> Rule {
-        let (mut masked, mut ranges) = (Vec::new(), Vec::new());
+        let (mut masks, mut values, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
         for (field, _) in self.others() {
             let (value, second) = (field.value(entry.key()), field.second(entry.key()));
-            let mut push = |mask: u64, value: u64| masked.push((mask, value & mask));
+            let mut push = |mask: u64, value: u64| {
+                masks.push(mask);
+                values.push(value & mask);
+            };
             match field.kind {
                 MatchKind::Ternary => value.iter().zip(second).for_each(|(value, mask)| push(*mask, *value)),
                 MatchKind::Lpm => {
@@ -179,7 +193,7 @@ impl Witness {
                 _ => value.iter().enumerate().for_each(|(at, value)| push(full(field, at), *value)),
             }
         }
-        Rule { strength: self.strength(entry), masked: masked.into(), ranges: ranges.into() }
+        Rule { strength: self.strength(entry), mask: masks.into(), value: values.into(), ranges: ranges.into() }
     }
 
     /// An entry is in the table.
@@ -198,16 +212,16 @@ impl Witness {
             return;
         }
         let rule = self.rule(entry);
-        if let Group::Rules(rules) = self.groups.entry(exact).or_insert_with(|| Group::Rules(Vec::new())) {
-            let at = rules.partition_point(|other| other.strength < rule.strength);
-            rules.insert(at, rule);
+        if let Group::Rules(rules) = self.groups.entry(exact).or_insert_with(|| Group::Rules(Rules::default())) {
+            let same = rules.entry(rule.mask).or_default().entry(rule.value).or_default();
+            same.push((rule.strength, rule.ranges));
         }
     }
 
     /// An entry is no more in the table.
     pub fn remove(&mut self, entry: &Entry) {
         let exact = self.exact_of_entry(entry);
-        let strength = self.strength(entry);
+        let rule = (!self.all_exact && self.prefix.is_none()).then(|| self.rule(entry));
         let Some(group) = self.groups.get_mut(&exact) else { return };
         let empty = match (group, self.prefix) {
             (Group::Prefixes(lengths), Some(at)) => {
@@ -222,8 +236,8 @@ impl Witness {
                 lengths.is_empty()
             }
             (Group::Rules(rules), _) => {
-                if let Ok(at) = rules.binary_search_by(|rule| rule.strength.cmp(&strength)) {
-                    rules.remove(at);
+                if let Some(rule) = rule {
+                    take_out(rules, &rule);
                 }
                 rules.is_empty()
             }
@@ -277,9 +291,8 @@ impl Witness {
         prefix_words(field, bits).enumerate().for_each(|(word, more)| mask[place + word] |= more);
     }
 
-    fn decide_rules(&self, rules: &[Rule], key: &[u64], found: Option<&Entry>, mask: &mut [u64]) {
-        let strength = found.map(|entry| self.strength(entry));
-        // Words and masks of the keys that are not exact, one after the other.
+    fn decide_rules(&self, rules: &Rules, key: &[u64], found: Option<&Entry>, mask: &mut [u64]) {
+        // Words of the keys that are not exact, one after the other.
         let places: Vec<usize> = self.others().flat_map(|(field, at)| at..at + field.words).collect();
         let ranges: Vec<(&KeyField, usize)> =
             self.others().filter(|(field, _)| field.kind == MatchKind::Range).collect();
@@ -288,31 +301,36 @@ impl Witness {
                 (0..field.words).for_each(|word| mask[at + word] = full(field, word));
             }
         }
-        if let Some(strength) = strength
-            && let Ok(own) = rules.binary_search_by(|rule| rule.strength.cmp(&strength))
-        {
-            let rule = &rules[own];
-            places.iter().zip(&rule.masked).for_each(|(at, (asked, _))| mask[*at] |= asked);
+        let own = found.map(|entry| self.rule(entry));
+        if let Some(rule) = &own {
+            places.iter().zip(&rule.mask).for_each(|(at, asked)| mask[*at] |= asked);
             for ((field, at), (lo, hi)) in ranges.iter().zip(&rule.ranges).filter(|((field, _), _)| field.words == 1) {
                 mask[*at] |= inside(field.width, Self::unsigned(field, key[*at]), *lo, *hi);
             }
         }
-        for rule in rules.iter().take_while(|rule| strength.is_none_or(|own| rule.strength < own)) {
-            self.keep_away(rule, key, &places, &ranges, mask);
+        let stronger = |strength: &Strength| own.as_ref().is_none_or(|own| *strength < own.strength);
+        for (asked, values) in rules {
+            let masked: Box<[u64]> = places.iter().zip(asked).map(|(at, asked)| key[*at] & asked).collect();
+            if values.len() <= FEW {
+                let others =
+                    values.iter().filter(|(value, same)| **value != masked && same.iter().any(|(s, _)| stronger(s)));
+                others.for_each(|(value, _)| one_bit(&places, key, value, asked, mask));
+            } else {
+                prefix_of_all(&places, values, &masked, asked, mask);
+            }
+            // What it has in common with the packet, but for a range.
+            for (strength, bounds) in values.get(&masked).into_iter().flatten() {
+                if stronger(strength) {
+                    self.outside(&ranges, bounds, key, mask);
+                }
+            }
         }
     }
 
-    /// Asks for what keeps a rule away, if nothing that is asked for already does.
-    fn keep_away(&self, rule: &Rule, key: &[u64], places: &[usize], ranges: &[(&KeyField, usize)], mask: &mut [u64]) {
-        let differs = |at: usize, (asked, value): &(u64, u64)| (key[at] ^ value) & asked;
-        if places.iter().zip(&rule.masked).any(|(at, asked)| differs(*at, asked) & mask[*at] != 0) {
-            return;
-        }
+    /// Asks for what keeps a rule away whose ranges alone do.
+    fn outside(&self, ranges: &[(&KeyField, usize)], bounds: &[(u64, u64)], key: &[u64], mask: &mut [u64]) {
         let mut outside = None;
-        for ((field, at), (lo, hi)) in ranges.iter().zip(&rule.ranges) {
-            if field.words > 1 {
-                continue;
-            }
+        for ((field, at), (lo, hi)) in ranges.iter().zip(bounds).filter(|((field, _), _)| field.words == 1) {
             let value = Self::unsigned(field, key[*at]);
             let bits = match (value < *lo, value > *hi) {
                 (true, _) => settles(field.width, value, *lo),
@@ -324,15 +342,53 @@ impl Witness {
             }
             outside.get_or_insert((*at, bits));
         }
-        // One bit is the least; the highest, so that packets ask for the same ones.
-        let first =
-            places.iter().zip(&rule.masked).map(|(at, asked)| (*at, differs(*at, asked))).find(|(_, d)| *d != 0);
-        match (first, outside) {
-            (Some((at, difference)), _) => mask[at] |= 1 << (63 - difference.leading_zeros()),
-            (None, Some((at, bits))) => mask[at] |= bits,
-            // It differs in a range of more than 64 bits, all of which are asked for.
-            (None, None) => {}
+        // If there is none, it differs in a range of more than 64 bits, all of which are asked for.
+        if let Some((at, bits)) = outside {
+            mask[at] |= bits;
         }
+    }
+}
+
+fn take_out(rules: &mut Rules, rule: &Rule) {
+    let Some(values) = rules.get_mut(&rule.mask) else { return };
+    if let Some(same) = values.get_mut(&rule.value) {
+        same.retain(|(strength, _)| *strength != rule.strength);
+        if same.is_empty() {
+            values.remove(&rule.value);
+        }
+    }
+    if values.is_empty() {
+        rules.remove(&rule.mask);
+    }
+}
+
+/// Asks for a bit in which the key differs from a rule's value, unless one is asked for already: the highest, so that packets ask for the same ones.
+fn one_bit(places: &[usize], key: &[u64], value: &[u64], asked: &[u64], mask: &mut [u64]) {
+    let differs = |word: usize| (key[places[word]] ^ value[word]) & asked[word];
+    if (0..value.len()).any(|word| differs(word) & mask[places[word]] != 0) {
+        return;
+    }
+    if let Some(word) = (0..value.len()).find(|word| differs(*word) != 0) {
+        mask[places[word]] |= 1 << (63 - differs(word).leading_zeros());
+    }
+}
+
+/// Asks for as much of the masked bits, from the first on, as tells the key from all values but its own.
+fn prefix_of_all(
+    places: &[usize],
+    values: &BTreeMap<Box<[u64]>, Same>,
+    masked: &[u64],
+    asked: &[u64],
+    mask: &mut [u64],
+) {
+    // The longest common part is with a neighbour.
+    let before = values.range::<[u64], _>((Bound::Unbounded, Bound::Excluded(masked))).next_back();
+    let behind = values.range::<[u64], _>((Bound::Excluded(masked), Bound::Unbounded)).next();
+    for (value, _) in before.into_iter().chain(behind) {
+        let Some(word) = (0..masked.len()).find(|word| masked[*word] != value[*word]) else { continue };
+        (0..word).for_each(|word| mask[places[word]] |= asked[word]);
+        let from = 63 - (masked[word] ^ value[word]).leading_zeros();
+        mask[places[word]] |= asked[word] & (u64::MAX << from);
     }
 }
 
