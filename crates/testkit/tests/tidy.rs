@@ -19,7 +19,10 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("flowcache", &["ir", "packet", "tables", "interp"]),
     ("offload", &["ir", "tables", "asic"]),
     ("region", &["ir", "tables"]),
-    ("terrace", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "node", "region", "asic", "offload"]),
+    (
+        "terrace",
+        &["ir", "p4", "packet", "tables", "interp", "jit", "io", "node", "region", "asic", "offload", "flowcache"],
+    ),
     ("testkit", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "region", "terrace", "asic", "offload"]),
     ("bench", &["ir", "packet", "tables", "interp", "jit", "io", "flowcache"]),
     ("xtask", &["ir", "p4", "packet", "tables", "interp", "terrace"]),

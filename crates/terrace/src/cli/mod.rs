@@ -68,6 +68,8 @@ enum Command {
     Emit(emit::EmitArgs),
     Run(run::RunArgs),
     Trace(Box<trace::TraceArgs>),
+    /// Say what of a packet's way a flow cache keeps, and why not the rest: `terrace trace --offload`.
+    WhyNotOffloaded(Box<trace::TraceArgs>),
     Show(show::ShowArgs),
     Clear(show::ClearArgs),
     Gateway(gateway::GatewayArgs),
@@ -105,6 +107,7 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
         Command::Emit(args) => args.run(ui),
         Command::Run(args) => args.run(ui),
         Command::Trace(args) => args.run(ui),
+        Command::WhyNotOffloaded(args) => args.why_not_offloaded(ui),
         Command::Show(args) => args.run(ui),
         Command::Clear(args) => args.run(ui),
         Command::Gateway(args) => args.run(ui),

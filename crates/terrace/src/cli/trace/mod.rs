@@ -4,6 +4,7 @@ mod build;
 mod capture_filter;
 mod fields;
 mod layers;
+mod offload;
 mod on_node;
 mod pcapng;
 mod render;
@@ -58,6 +59,9 @@ pub struct TraceArgs {
     /// Show every step: variables, headers, externs.
     #[arg(long, short)]
     verbose: bool,
+    /// Show what of the packet's way a flow cache keeps: which bits of each key decided, and what each packet must decide anew, and why.
+    #[arg(long, conflicts_with = "verbose")]
+    offload: bool,
 }
 
 /// A packet and where it arrives.
@@ -69,6 +73,11 @@ struct Input {
 }
 
 impl TraceArgs {
+    /// `terrace why-not-offloaded`: the same packets, another question.
+    pub(super) fn why_not_offloaded(self, ui: Ui) -> Result<(), Failure> {
+        TraceArgs { offload: true, ..self }.run(ui)
+    }
+
     pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
         let given = [self.pcap.is_some(), self.hex.is_some(), self.words.is_some(), self.fields.vni.is_some()];
         let has_packet = given.contains(&true);
@@ -88,6 +97,9 @@ impl TraceArgs {
         }
         let inputs = self.inputs.load(ui)?;
         let input = self.packet(inputs.region.as_ref())?;
+        if self.offload {
+            return offload::tell(&inputs, &input, ui);
+        }
         let mut engine = Interp::new(Arc::clone(&inputs.pipeline), Config::default())
             .map_err(|error| Failure::Bug(error.to_string()))?;
         engine.write(&inputs.batch).map_err(|refused| Failure::refused(&refused.error))?;
