@@ -78,14 +78,6 @@ impl Jit {
         Ok(Jit { pipeline, way, reasons })
     }
 
-    /// The same, but run by the interpreter: to see whether both do the same, or while something is in doubt.
-    pub fn interpreted(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
-        let reasons = reason_table(&pipeline);
-        let interp = Arc::new(Mutex::new(Interp::new(pipeline.clone(), config)?));
-        let way = Way::Handed { interp, reason: Unsupported::Asked, packets: 0 };
-        Ok(Jit { pipeline, way, reasons })
-    }
-
     fn native(pipeline: Arc<Pipeline>, program: Arc<Program>, live: Live) -> Way {
         let worker = Box::new(Worker::new(program.clone()));
         let mut host = lock(&program.runtime.host);

@@ -31,8 +31,6 @@ pub enum Unsupported {
     LoopInControl,
     /// The machine's instruction set, or making code executable.
     Machine,
-    /// The user wants it so.
-    Asked,
 }
 
 impl Unsupported {
@@ -55,7 +53,6 @@ impl Unsupported {
             Unsupported::StepLimit => "step_limit",
             Unsupported::LoopInControl => "loop_in_control",
             Unsupported::Machine => "machine",
-            Unsupported::Asked => "asked",
         }
     }
 }

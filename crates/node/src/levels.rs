@@ -1,10 +1,10 @@
 //! What packets and time leave in meters and entries, from one engine to another: of another process that runs the same pipeline, or of another
 //! pipeline, as far as it has the same meters and entries ([`Matching`]).
 
+use crate::engine::Controlled;
 use crate::reconcile::Matching;
 use interp::{EntryLevel, MeterLevel};
 use ir::{ExternId, Pipeline, TableId};
-use jit::Jit;
 use serde::{Deserialize, Serialize};
 use tables::State;
 
@@ -54,7 +54,7 @@ fn has_levels(pipeline: &Pipeline, table: TableId) -> bool {
 /// # Errors
 /// That of `take`.
 pub(crate) fn collect<E>(
-    engine: &Jit,
+    engine: &dyn Controlled,
     matching: &Matching<'_>,
     mut take: impl FnMut(Levels) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -92,7 +92,7 @@ fn hand_on<E>(batch: &mut Levels, least: usize, take: &mut impl FnMut(Levels) ->
 }
 
 /// Lets an engine's meters and entries go on with them. What it does not have is passed over.
-pub(crate) fn put(engine: &Jit, levels: &Levels) {
+pub(crate) fn put(engine: &dyn Controlled, levels: &Levels) {
     if let Some(id) = levels.flow_id {
         engine.set_flow_id(id);
     }

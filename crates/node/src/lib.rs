@@ -6,6 +6,7 @@
 //! | what | where |
 //! |---|---|
 //! | all of it as one device that P4Runtime controls | `device/`, `reconcile.rs` |
+//! | the engines that can run programs, behind one trait | `engine/` |
 //! | the workers, and how they go over to another program | `plane.rs`, `running.rs` |
 //! | the port between them and the controller | `cpu_port.rs` |
 //! | the process, and its configuration file | `daemon/`, `config/` |
@@ -22,6 +23,7 @@ mod counts;
 mod cpu_port;
 pub mod daemon;
 mod device;
+pub mod engine;
 pub mod explain;
 mod levels;
 pub mod log;

@@ -2,6 +2,7 @@
 
 use crate::counts::{Counts, Ledger};
 use crate::cpu_port::{CpuPort, PuntSink, Punted};
+use crate::engine::Controlled;
 use crate::explain::{Tapped, Taps};
 use crate::running::Running;
 use bytes::Bytes;
@@ -9,7 +10,6 @@ use io::memory::MemoryPort;
 use io::{
     Attached, Call, Detached, Idle, RunError, RunReport, Runner, Supervisor, Trouble, Worker, WorkerError, Workers,
 };
-use jit::Jit;
 use packet::{CpuReason, Engine, Packet, PacketTooLong, PortId, ReasonTable};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -198,13 +198,13 @@ impl Plane {
     ///
     /// # Errors
     /// A worker does not follow. It will when it can; the others have.
-    pub fn exchange(&self, mut engine: impl FnMut() -> Jit) -> Result<(), PlaneError> {
+    pub fn exchange(&self, engine: &dyn Controlled) -> Result<(), PlaneError> {
         let mut aims = Vec::new();
         for desk in &self.desks {
             let mut orders = lock(&desk.orders);
             let skipped = u64::from(orders.next.is_some());
             orders.done += skipped;
-            orders.next = Some(Running::Program(Box::new(engine())));
+            orders.next = Some(Running::Program(engine.pipeline().clone(), engine.worker()));
             aims.push(orders.done + 1);
             drop(orders);
             desk.call.ring();

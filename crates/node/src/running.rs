@@ -1,7 +1,6 @@
 //! [`Running`]: the engine of a worker, which may be without a program.
 
 use ir::Pipeline;
-use jit::Jit;
 use packet::{Batch, DropReason, Engine, EngineReason, Output, ReasonTable};
 use std::sync::Arc;
 
@@ -9,8 +8,8 @@ use std::sync::Arc;
 pub enum Running {
     /// Nothing yet: each packet is dropped as [`EngineReason::NoProgram`].
     Nothing(ReasonTable),
-    /// A program.
-    Program(Box<Jit>),
+    /// A program, as its controller knows it, and the worker's engine for it.
+    Program(Arc<Pipeline>, Box<dyn Engine>),
 }
 
 impl Running {
@@ -18,7 +17,7 @@ impl Running {
     pub(crate) fn pipeline(&self) -> Option<&Arc<Pipeline>> {
         match self {
             Running::Nothing(_) => None,
-            Running::Program(engine) => Some(engine.pipeline()),
+            Running::Program(pipeline, _) => Some(pipeline),
         }
     }
 }
@@ -33,14 +32,14 @@ impl Engine for Running {
     fn name(&self) -> &str {
         match self {
             Running::Nothing(_) => "none",
-            Running::Program(engine) => engine.name(),
+            Running::Program(_, engine) => engine.name(),
         }
     }
 
     fn reasons(&self) -> &ReasonTable {
         match self {
             Running::Nothing(reasons) => reasons,
-            Running::Program(engine) => engine.reasons(),
+            Running::Program(_, engine) => engine.reasons(),
         }
     }
 
@@ -51,18 +50,18 @@ impl Engine for Running {
                     out.drop(packet, DropReason::Engine(EngineReason::NoProgram));
                 }
             }
-            Running::Program(engine) => engine.process(batch, out),
+            Running::Program(_, engine) => engine.process(batch, out),
         }
     }
 
     fn tick(&mut self, now: u64, out: &mut Output) {
-        if let Running::Program(engine) = self {
+        if let Running::Program(_, engine) = self {
             engine.tick(now, out);
         }
     }
 
     fn rest(&mut self) {
-        if let Running::Program(engine) = self {
+        if let Running::Program(_, engine) = self {
             engine.rest();
         }
     }

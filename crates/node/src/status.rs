@@ -75,10 +75,16 @@ pub struct Program {
     pub cookie: Option<u64>,
     /// How many writes its tables have seen.
     pub tables_version: u64,
+    /// What runs it: `jit`, `interp` or `asic`.
+    #[serde(default)]
+    pub engine: String,
     /// Bytes of native code.
     pub native_code_bytes: u64,
-    /// Why it runs on the reference engine, if it does.
+    /// Why there is no native code, if there is none.
     pub interpreted: Option<String>,
+    /// What a person should know of how the engine runs it: on a chip, where its tables are.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// A table.

@@ -1,6 +1,7 @@
 //! Each metric that the Grafana dashboard and the Prometheus rules ask for is one that a node has.
 
 use io::Idle;
+use node::engine::Choice;
 use node::metrics::Metrics;
 use node::{Node, Parts, Seat};
 use std::collections::BTreeSet;
@@ -22,7 +23,7 @@ fn named(text: &str) -> BTreeSet<String> {
 fn exported() -> BTreeSet<String> {
     let seats = vec![Seat { core: None, ports: Vec::new() }];
     let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
-    let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, interpreted: true, store: None };
+    let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, engine: Choice::Interp, store: None };
     let node = Arc::new(Node::start(parts).expect("a node"));
     let text = Metrics::new(&node, Vec::new()).text();
     let mut names = BTreeSet::new();

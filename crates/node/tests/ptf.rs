@@ -93,6 +93,11 @@ fn packets_go_as_the_tables_say_by_the_default_means() {
 }
 
 #[test]
+fn packets_go_as_the_tables_say_on_the_emulated_switch() {
+    run("asic", "engine = \"asic\"", "by = \"raw\"");
+}
+
+#[test]
 fn packets_go_as_the_tables_say_in_the_reference_engine() {
     run("interp", "engine = \"interp\"", "by = \"raw\"");
 }

@@ -86,7 +86,7 @@ fn entry_code(error: &EntryError) -> Code {
             Code::NotFound
         }
         EntryError::UnknownTable { .. } => Code::NotFound,
-        EntryError::Full { .. } | EntryError::NoRoom { .. } => Code::ResourceExhausted,
+        EntryError::Full { .. } | EntryError::NoRoom { .. } | EntryError::NoPlace { .. } => Code::ResourceExhausted,
         EntryError::ConstTable { .. }
         | EntryError::ConstEntry { .. }
         | EntryError::ConstDefault { .. }

@@ -102,6 +102,9 @@ pub enum EntryError {
     /// A chip has no more room for the table's entries.
     #[error("table {table}: the chip has room for {capacity} entries ({parts}); delete some, or plan for more of them")]
     NoRoom { table: String, capacity: u64, parts: String },
+    /// The program was rewritten for a chip, and what stands for the table takes no more.
+    #[error("table {table}: the chip has no place for the entry: {reason}")]
+    NoPlace { table: String, reason: String },
     /// An action where a member or group is needed.
     #[error("table {table}: its actions are in {profile}; give a member or group of it instead of an action")]
     NeedsMember { table: String, profile: String },

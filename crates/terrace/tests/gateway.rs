@@ -1,8 +1,9 @@
 //! The gateway process without interfaces: its two threads, its socket, and what a change of the region file does to packets.
 
-use interp::{Config, Interp};
+use interp::Config;
 use io::memory::{self, MemoryPort};
 use io::{Attached, Port};
+use node::engine::Choice;
 use packet::Packet;
 use region::{Entries, Numbers};
 use std::fs;
@@ -40,7 +41,7 @@ fn with_gateway(test: impl FnOnce(&mut Running<'_>)) -> Stats {
     let mut numbers = Numbers::default();
     let region = region::load(&file).unwrap();
     let entries = region::entries(&region, &file.display().to_string(), &pipeline, &mut numbers).unwrap();
-    let mut engine = Interp::new(pipeline.clone(), Config::default()).unwrap();
+    let mut engine = Choice::Interp.load(&pipeline, &Config::default()).unwrap();
     engine.write(&region::diff(Entries::default(), entries.clone())).unwrap();
     let (mut s1, port1) = memory::pair("s1", "port1", 64).unwrap();
     let (mut s2, port2) = memory::pair("s2", "port2", 64).unwrap();

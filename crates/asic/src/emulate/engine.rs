@@ -20,8 +20,8 @@ use tables::{CounterData, Entry, EntryId, KeyLayout, State, WriteBatch, WriteErr
 /// The emulated switch: a placed pipeline, run as the chip would.
 pub struct Switch {
     program: Arc<Program>,
-    host: ExternHost,
-    store: Store,
+    pub(super) host: ExternHost,
+    pub(super) store: Store,
     counts: Counts,
     reasons: ReasonTable,
     idle: Vec<IdleEntry>,

@@ -27,6 +27,8 @@
 //! | code | `machine.rs`, `compute.rs`, `call.rs`, `packet_ops.rs` |
 //! | architectures | `arch.rs`, `v1model.rs`, `pna.rs` |
 //! | what is counted, and what a chip would do in a second | `counts.rs`, `rates.rs` |
+//! | what packets and time leave behind that nobody writes | `levels.rs` |
+//! | a rewritten program, controlled as the one that was written | `mapped.rs` |
 
 mod arch;
 mod bits;
@@ -37,8 +39,10 @@ mod counts;
 mod engine;
 mod frame;
 mod layout;
+mod levels;
 mod live;
 mod machine;
+mod mapped;
 mod packet_ops;
 mod parts;
 mod placed;
@@ -52,6 +56,7 @@ mod v1model;
 pub use arch::Out;
 pub use counts::{Bridged, Counts, Traffic, Violation};
 pub use engine::Switch;
+pub use mapped::{Mapped, MappedError};
 pub use placed::{Gress, PassAt, Placed, PlacedError, PlacedPart, PlacedTable, Split, Spread};
 pub use program::SwitchError;
 pub use rates::{Bound, Rates, Timing};

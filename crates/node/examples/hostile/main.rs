@@ -16,6 +16,7 @@ use attacks::{ATTACKS, Target, attack};
 use forward::Forward;
 use io::{Attached, Idle};
 use mill::Mill;
+use node::engine::Choice;
 use node::{Node, Parts, Seat};
 use p4runtime::client::Client;
 use p4runtime::proto::v1::{Entity, TableEntry, entity, update, write_request::Atomicity};
@@ -92,7 +93,7 @@ fn node() -> anyhow::Result<Arc<Node>> {
     let port = Attached { id: PortId(1), port: Box::new(Mill::new(frame)) };
     let seats = vec![Seat { core: Some(0), ports: vec![port] }];
     let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
-    let parts = Parts { device_id: 1, seats, idle: Idle::BUSY, settings, interpreted: false, store: None };
+    let parts = Parts { device_id: 1, seats, idle: Idle::BUSY, settings, engine: Choice::Jit, store: None };
     let node = Arc::new(Node::start(parts)?);
     // The worker has its processor; what comes after is kept off it.
     leave_the_worker_alone();

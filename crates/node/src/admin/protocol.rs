@@ -76,7 +76,7 @@ pub enum Answer {
     Stages {
         /// In their order.
         stages: Vec<Stage>,
-        /// Why there are none: the program runs on the reference engine.
+        /// Why there are none: there is no native code.
         interpreted: Option<String>,
     },
     /// To [`Request::Drops`].

@@ -3,8 +3,12 @@
 mod model;
 
 pub use model::{
-    ConfigFile, Control, CounterSetting, Engine, IdleSetting, Means, MetricsSetting, PortSetting, Service, TokenSetting,
+    ConfigFile, Control, CounterSetting, Engine, IdleSetting, Means, MetricsSetting, PortSetting, Service,
+    SwitchSetting, TokenSetting,
 };
+
+use crate::engine::{Choice, Compress, Room, SwitchPlan};
+use asic::target::Target;
 
 use p4runtime::server::{Access, Power, ServeOptions, Tls, TlsWhere, TokenHash};
 use std::collections::BTreeMap;
@@ -24,6 +28,8 @@ pub struct Config {
     pub metrics: Vec<SocketAddr>,
     /// How to serve.
     pub serve: ServeOptions,
+    /// What runs programs.
+    pub engine: Choice,
 }
 
 /// Something wrong with a configuration, with its place.
@@ -101,8 +107,9 @@ pub fn check(text: &str) -> Result<Config, Vec<Mistake>> {
     checker.counters(&file.metrics.counters);
     checker.ports(&file);
     let serve = checker.serve(&file.p4runtime, &listen, &metrics);
+    let engine = checker.engine(&file);
     match checker.mistakes.is_empty() {
-        true => Ok(Config { file, listen, metrics, serve }),
+        true => Ok(Config { file, listen, metrics, serve, engine }),
         false => Err(checker.mistakes),
     }
 }
@@ -181,6 +188,39 @@ impl Checker<'_> {
         if let Some(pair) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
             self.wrong("cores", format!("processor {} is named twice; each worker needs its own", pair[0]));
         }
+    }
+
+    fn engine(&mut self, file: &ConfigFile) -> Choice {
+        let SwitchSetting { target, fold, compress, sizes, room } = &file.switch;
+        let chip = self.target(target);
+        if fold.is_some_and(|pipes| ![1, 2, 4].contains(&pipes)) {
+            self.wrong("fold", "`fold` is 1, 2 or 4; without it, the fewest with which a program fits".to_owned());
+        }
+        if *room == 0 {
+            self.wrong("room", "`room` is 1 at least; without it, tables have room for 1024 entries".to_owned());
+        }
+        let text = self.file("sizes", sizes.as_ref());
+        let sizing = sizes.as_ref().zip(text).map(|(path, text)| (path.display().to_string(), text));
+        match (file.engine, chip) {
+            (Engine::Asic, Some(target)) => {
+                let room = Room { sizing, others: *room, ..Room::default() };
+                Choice::Asic(Box::new(SwitchPlan { target, fold: *fold, compress: Compress(compress.clone()), room }))
+            }
+            (Engine::Interp, _) => Choice::Interp,
+            (Engine::Jit | Engine::Asic, _) => Choice::Jit,
+        }
+    }
+
+    /// A chip that is shipped, or that of a file.
+    fn target(&mut self, name: &str) -> Option<Target> {
+        if let Some(target) = Target::shipped(name) {
+            return Some(target);
+        }
+        let known = Target::SHIPPED.join(", ");
+        let read = std::fs::read_to_string(name)
+            .map_err(|error| format!("{name}: {error}; give a target file, or one of {known}"))
+            .and_then(|text| Target::from_toml(&text, name).map_err(|error| error.to_string()));
+        read.map_err(|message| self.wrong("target", message)).ok()
     }
 
     fn file(&mut self, key: &str, path: Option<&PathBuf>) -> Option<String> {

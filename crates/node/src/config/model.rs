@@ -22,6 +22,9 @@ pub struct ConfigFile {
     /// What runs programs.
     #[serde(default)]
     pub engine: Engine,
+    /// The chip of `engine = "asic"`.
+    #[serde(default)]
+    pub switch: SwitchSetting,
     /// The number of the port by which v1model programs know the controller (PNA programs have one of their own). 510 unless given.
     #[serde(default = "cpu_port")]
     pub cpu_port: u32,
@@ -126,6 +129,33 @@ pub enum Engine {
     Jit,
     /// The reference engine: slow, one packet at a time.
     Interp,
+    /// An emulated switch (`[switch]`): a program is placed on a chip, and runs as that would run it; slow, one packet at a time.
+    Asic,
+}
+
+/// The chip that an emulated switch is, and the room on it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchSetting {
+    /// One that is shipped (`tofino1`, `tofino2`, `dpu8`), or a target file (docs/plan.md). `tofino1` unless given.
+    #[serde(default = "tofino1")]
+    pub target: String,
+    /// Pipes that are one behind the other: 1, 2 or 4. Without it, the fewest with which a program fits.
+    pub fold: Option<u32>,
+    /// How tables are made smaller: `none`, `auto` for the cheapest combination, or steps as `terrace plan --compress` takes them. `none` unless given.
+    #[serde(default = "none")]
+    pub compress: String,
+    /// A sizing file (docs/plan.md): how many entries each table has room for.
+    pub sizes: Option<PathBuf>,
+    /// Entries that tables have room for which the sizing file does not name, or as many as the program says if that is less. 1024 unless given.
+    #[serde(default = "room")]
+    pub room: u64,
+}
+
+impl Default for SwitchSetting {
+    fn default() -> SwitchSetting {
+        SwitchSetting { target: tofino1(), fold: None, compress: none(), sizes: None, room: room() }
+    }
 }
 
 /// What workers do while no packet comes.
@@ -167,6 +197,18 @@ pub enum Means {
     AfXdp,
     /// A raw socket.
     Raw,
+}
+
+fn tofino1() -> String {
+    "tofino1".to_owned()
+}
+
+fn none() -> String {
+    "none".to_owned()
+}
+
+fn room() -> u64 {
+    crate::engine::ROOM
 }
 
 fn index() -> String {

@@ -1,6 +1,6 @@
 //! From a configuration to a node: its store, its workers, its ports.
 
-use crate::config::{Config, Engine, IdleSetting, Means, PortSetting};
+use crate::config::{Config, IdleSetting, Means, PortSetting};
 use crate::device::{Node, Parts};
 use crate::plane::Seat;
 use crate::store::Store;
@@ -33,8 +33,7 @@ pub(super) fn parts(config: &Config) -> Parts {
         IdleSetting::Busy => Idle::BUSY,
     };
     let settings = interp::Config { cpu_port: Some(file.cpu_port), ..interp::Config::default() };
-    let interpreted = file.engine == Engine::Interp;
-    Parts { device_id: file.device_id, seats, idle, settings, interpreted, store: None }
+    Parts { device_id: file.device_id, seats, idle, settings, engine: config.engine.clone(), store: None }
 }
 
 /// The port that a setting names, in the namespace that has it.

@@ -6,6 +6,7 @@ use requests::unavailable;
 pub(crate) use requests::{forwarding, kept};
 
 use crate::cpu_port::Punted;
+use crate::engine::{Choice, Controlled, NoRoom};
 use crate::observe::tallied::Tallied;
 use crate::observe::{Observation, Service};
 use crate::plane::{Plane, PlaneError, Seat};
@@ -15,7 +16,6 @@ use crate::{Counts, levels, reconcile};
 use interp::DigestMessage;
 use io::{Attached, Idle, Port};
 use ir::{Const, ExternKind, Pipeline};
-use jit::Jit;
 use num_bigint::BigUint;
 use p4runtime::{Code, Event, EventSink, Forwarding, Refusal};
 use packet::PortId;
@@ -43,8 +43,8 @@ pub struct Parts {
     pub idle: Idle,
     /// How programs are run; the CPU port is [`interp::Config::cpu_port`], or PNA's own.
     pub settings: interp::Config,
-    /// Programs run on the reference engine.
-    pub interpreted: bool,
+    /// What runs programs.
+    pub engine: Choice,
     /// Where everything is kept; `None`: a restart begins with nothing.
     pub store: Option<Store>,
 }
@@ -63,13 +63,16 @@ pub enum StartError {
         "the store holds a pipeline that cannot be run: {0}; move the store away, and have the controller set the pipeline again"
     )]
     Pipeline(Refusal),
+    /// What is kept does not fit.
+    #[error("the store's tables do not fit: {0}")]
+    Entries(NoRoom),
 }
 
 /// The program that runs.
 pub(crate) struct Current {
     pub config: Forwarding,
     /// Runs no packets: by it tables are written and counters read.
-    pub engine: Jit,
+    pub engine: Box<dyn Controlled>,
 }
 
 #[derive(Default)]
@@ -108,7 +111,7 @@ pub struct Node {
     pub(crate) device_id: u64,
     pub(crate) plane: Plane,
     pub(crate) settings: interp::Config,
-    interpreted: bool,
+    choice: Choice,
     inner: Mutex<Inner>,
     service: Service,
     /// What had been counted when the node was told to show counts from 0.
@@ -132,7 +135,7 @@ impl Node {
     /// # Errors
     /// See [`StartError`].
     pub fn start(parts: Parts) -> Result<Node, StartError> {
-        let Parts { device_id, seats, idle, settings, interpreted, store } = parts;
+        let Parts { device_id, seats, idle, settings, engine: choice, store } = parts;
         let sink: Arc<RwLock<Option<EventSink>>> = Arc::default();
         let events_lost = Arc::new(AtomicU64::new(0));
         let punts = {
@@ -146,7 +149,7 @@ impl Node {
             device_id,
             plane,
             settings,
-            interpreted,
+            choice,
             inner,
             service,
             cleared,
@@ -170,11 +173,11 @@ impl Node {
             let config = forwarding(kept).map_err(StartError::Pipeline)?;
             let mut engine = self.load(&config.pipeline).map_err(StartError::Pipeline)?;
             let began = std::time::Instant::now();
-            store.replay(|batches| engine.load(batches))?;
+            store.replay(|batches| load_all(&mut *engine, batches))?.map_err(StartError::Entries)?;
             let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             let (program, updates) = (&config.pipeline.name, store.updates());
             tracing::info!(program, updates, cookie = config.cookie, ms, "the store was read");
-            self.plane.exchange(|| engine.worker())?;
+            self.plane.exchange(&*engine)?;
             inner.current = Some(Current { config, engine });
         }
         inner.digests = store.digests()?;
@@ -183,10 +186,8 @@ impl Node {
     }
 
     /// An engine for a pipeline, which runs nothing yet.
-    pub(crate) fn load(&self, pipeline: &Arc<Pipeline>) -> Result<Jit, Refusal> {
-        let make = if self.interpreted { Jit::interpreted } else { Jit::new };
-        let refused = |error: jit::JitError| Refusal::unimplemented(error.to_string());
-        let mut engine = make(pipeline.clone(), self.settings.clone()).map_err(refused)?;
+    pub(crate) fn load(&self, pipeline: &Arc<Pipeline>) -> Result<Box<dyn Controlled>, Refusal> {
+        let mut engine = self.choice.load(pipeline, &self.settings)?;
         // The idle time of an entry that is written at once begins now, not with time itself.
         engine.advance_time(io::now());
         Ok(engine)
@@ -305,8 +306,8 @@ impl Node {
     }
 
     /// Asks the engine by which tables are written, if a program runs.
-    pub(crate) fn with_engine<T>(&self, ask: impl FnOnce(&Jit, &Forwarding) -> T) -> Option<T> {
-        self.with(|current| Some(ask(&current.engine, &current.config)))
+    pub(crate) fn with_engine<T>(&self, ask: impl FnOnce(&dyn Controlled, &Forwarding) -> T) -> Option<T> {
+        self.with(|current| Some(ask(&*current.engine, &current.config)))
     }
 
     /// Events that nobody took: packets for the controller, digests, notifications.
@@ -344,8 +345,7 @@ impl Node {
         for message in late.into_iter().chain(current.engine.take_digests()) {
             self.tell(Event::Digest { digest: message.digest, values: message.values });
         }
-        let mut idle = current.engine.advance_time(io::now());
-        idle.extend(current.engine.take_idle());
+        let idle = current.engine.advance_time(io::now());
         let mut gone = WriteBatch::new();
         for idle in idle {
             if idle.deleted {
@@ -410,7 +410,7 @@ impl Node {
     }
 
     /// Brings over what fits from the program that runs. Returns how many updates did not.
-    fn take_over(&self, from: &Current, engine: &mut Jit, pipeline: &Pipeline) -> usize {
+    fn take_over(&self, from: &Current, engine: &mut dyn Controlled, pipeline: &Pipeline) -> usize {
         let state = from.engine.with_state(State::clone);
         let fresh = engine.with_state(State::clone);
         let matching = Rc::new(Matching::new(state.pipeline(), pipeline));
@@ -428,8 +428,8 @@ impl Node {
             }
         }
         write(matching.defaults(&state));
-        write(values(&from.engine, &matching));
-        let Ok(()) = levels::collect(&from.engine, &matching, |some| {
+        write(values(&*from.engine, &matching));
+        let Ok(()) = levels::collect(&*from.engine, &matching, |some| {
             levels::put(engine, &some);
             Ok::<_, Infallible>(())
         });
@@ -437,8 +437,29 @@ impl Node {
     }
 }
 
+/// Gives batches to an engine that runs nothing yet, up to the first error. The inner result is that of [`Controlled::load`].
+///
+/// # Errors
+/// The error of `batches`: what came before it is applied.
+pub(crate) fn load_all<E>(
+    engine: &mut dyn Controlled,
+    batches: &mut dyn Iterator<Item = Result<WriteBatch, E>>,
+) -> Result<Result<(), NoRoom>, E> {
+    let mut failed = None;
+    let mut good = std::iter::from_fn(|| match batches.next()? {
+        Ok(batch) => Some(batch),
+        Err(error) => {
+            failed = Some(error);
+            None
+        }
+    })
+    .fuse();
+    let loaded = engine.load(&mut good);
+    failed.map_or(Ok(loaded), Err)
+}
+
 /// What counters and registers hold that differs from what the other pipeline has at first, for the objects that it has, too.
-pub(crate) fn values(engine: &Jit, matching: &Matching<'_>) -> Vec<Update> {
+pub(crate) fn values(engine: &dyn Controlled, matching: &Matching<'_>) -> Vec<Update> {
     let mut updates = Vec::new();
     for (old, object) in engine.pipeline().externs.iter() {
         let Some(new) = matching.object(old) else { continue };

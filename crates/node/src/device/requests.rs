@@ -83,14 +83,14 @@ impl Device for Node {
         let mut engine = self.load(&config.pipeline)?;
         let mut inner = self.to_change()?;
         if let (Keep::WhatFits, Some(current)) = (keep, &inner.current) {
-            self.take_over(current, &mut engine, &config.pipeline);
+            self.take_over(current, &mut *engine, &config.pipeline);
         }
         if let Some(store) = &mut inner.store {
             let state = engine.with_state(State::clone);
             let batches = reconcile::writes(&state).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
             store.replace(&kept(config), batches).map_err(|error| unavailable(&error))?;
         }
-        let outcome = self.plane.exchange(|| engine.worker());
+        let outcome = self.plane.exchange(&*engine);
         let Inner { current, past, .. } = &mut *inner;
         if let Some(former) = current.replace(Current { config: config.clone(), engine }) {
             past.add(&former.config.pipeline, &former.engine.tallies());

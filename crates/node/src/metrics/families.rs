@@ -115,10 +115,10 @@ pub(super) fn encode(node: &Node, encoder: &mut DescriptorEncoder<'_>) -> fmt::R
 fn about(family: &mut Family<'_, '_>, version: &Version) -> fmt::Result {
     let build = vec![("version", version.terraced.clone()), ("device_id", version.device_id.to_string())];
     family.gauges("build_info", "The version of the node", std::iter::once((build, 1)))?;
-    let program = version.program.as_ref().map(|program| {
-        let engine = if program.interpreted.is_some() { "interp" } else { "jit" };
-        (vec![("program", program.name.clone()), ("engine", engine.to_owned())], 1)
-    });
+    let program = version
+        .program
+        .as_ref()
+        .map(|program| (vec![("program", program.name.clone()), ("engine", program.engine.clone())], 1));
     family.gauges("program_info", "The program that runs; none: no controller has set one", program.into_iter())?;
     let written = version.program.iter().map(|program| (Vec::new(), program.tables_version as i64));
     family.gauges("tables_version", "How many writes the tables of the program have seen", written)?;

@@ -115,8 +115,10 @@ impl Node {
             architecture: format!("{:?}", forwarding.pipeline.arch).to_lowercase(),
             cookie: forwarding.cookie,
             tables_version: engine.tables_version(),
+            engine: engine.name().to_owned(),
             native_code_bytes: engine.code_bytes() as u64,
-            interpreted: engine.unsupported().map(|why| why.to_string()),
+            interpreted: engine.without_code(),
+            notes: engine.notes(),
         });
         Version {
             terraced: env!("CARGO_PKG_VERSION").to_owned(),

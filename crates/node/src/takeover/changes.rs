@@ -2,9 +2,9 @@
 //! registers.
 
 use crate::device::values;
+use crate::engine::Controlled;
 use crate::reconcile::Matching;
 use ir::TableId;
-use jit::Jit;
 use tables::{CounterData, Entry, EntryId, PackedEntry, State, Update, UpdateKind, WriteBatch};
 
 /// Updates in one batch.
@@ -12,7 +12,7 @@ const BATCH: usize = 4096;
 
 /// The writes that lead from a state to a later one of the same pipeline, between which only packets and time have changed something; and, at the end,
 /// the values of all counters and registers that are not zero.
-pub fn since(earlier: &State, engine: &Jit) -> Vec<WriteBatch> {
+pub fn since(earlier: &State, engine: &dyn Controlled) -> Vec<WriteBatch> {
     let now = engine.with_state(State::clone);
     let mut updates = Vec::new();
     let pipeline = now.pipeline().clone();
@@ -59,7 +59,7 @@ fn entries(table: TableId, earlier: &State, now: &State, updates: &mut Vec<Updat
 }
 
 /// Direct counters of a table that have counted.
-fn counted(table: TableId, now: &State, engine: &Jit, updates: &mut Vec<Update>) {
+fn counted(table: TableId, now: &State, engine: &dyn Controlled, updates: &mut Vec<Update>) {
     let mut entries = now.entries(table).peekable();
     // All entries of a table have counters, or none.
     if entries.peek().is_none_or(|entry| engine.entry_counter(table, entry).is_none()) {

@@ -240,7 +240,7 @@ impl Giving<'_> {
         let mut batches = Vec::new();
         if let Some(current) = &mut self.node.inner().current {
             self.untold = current.engine.take_digests();
-            batches = earlier.map(|earlier| changes::since(earlier, &current.engine)).unwrap_or_default();
+            batches = earlier.map(|earlier| changes::since(earlier, &*current.engine)).unwrap_or_default();
         }
         if self.protocol < WITH_LEVELS {
             for message in self.untold.drain(..) {
@@ -256,7 +256,7 @@ impl Giving<'_> {
         let Some(current) = &inner.current else { return Ok(()) };
         let pipeline = &current.config.pipeline;
         let line = &mut self.line;
-        levels::collect(&current.engine, &Matching::new(pipeline, pipeline), |some| line.say(&FromGiver::Levels(some)))
+        levels::collect(&*current.engine, &Matching::new(pipeline, pipeline), |some| line.say(&FromGiver::Levels(some)))
     }
 
     /// Sends what the server holds; it changes nothing of it any more.

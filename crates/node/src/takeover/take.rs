@@ -3,7 +3,7 @@
 use super::line::Line;
 use super::message::{Belongings, FromGiver, FromTaker, Hello, Last, Welcome};
 use super::{PROTOCOLS, TakeoverError};
-use crate::device::{Current, Node, Parts, forwarding};
+use crate::device::{Current, Node, Parts, forwarding, load_all};
 use crate::store::{KeptConfig, KeptDigest, Store};
 use crate::{levels, reconcile, record};
 use io::memif::{Options, PREFIX};
@@ -172,7 +172,8 @@ impl Taking {
                 let mut engine = node.load(&config.pipeline).map_err(refused)?;
                 // How old entries are comes at the end.
                 engine.hold_idle(true);
-                engine.load(std::iter::from_fn(|| self.batch().transpose()))?;
+                let loaded = load_all(&mut *engine, &mut std::iter::from_fn(|| self.batch().transpose()))?;
+                loaded.map_err(TakeoverError::here)?;
                 Some(Current { config, engine })
             }
             None => match self.batch()? {
@@ -182,7 +183,7 @@ impl Taking {
         };
         // While the other one forwards still: what comes later, these workers see.
         if let Some(current) = &current {
-            node.plane.exchange(|| current.engine.worker()).map_err(TakeoverError::here)?;
+            node.plane.exchange(&*current.engine).map_err(TakeoverError::here)?;
         }
         let mut inner = node.inner();
         (inner.current, inner.saved) = (current, saved);
@@ -257,7 +258,7 @@ impl Taking {
                 }
                 (FromGiver::Levels(some), _) => {
                     if let Some(current) = &node.inner().current {
-                        levels::put(&current.engine, &some);
+                        levels::put(&*current.engine, &some);
                     }
                 }
                 (FromGiver::Waiting(bytes), _) => {

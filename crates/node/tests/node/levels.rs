@@ -1,9 +1,10 @@
 //! What packets and time leave that nobody writes goes on: over a take-over, and over a pipeline that has the same meters and entries.
 
-use crate::support::{forwarding, named, program};
+use crate::support::{chip, forwarding, named, program};
 use crate::takeover::{Place, connect, until, write};
 use io::memif::MemifPort;
 use io::{Attached, Port};
+use node::engine::Choice;
 use node::{Node, Store};
 use p4runtime::{Device, Keep};
 use packet::{Batch, Packet, PortId};
@@ -83,9 +84,11 @@ fn a_meter_that_is_empty_stays_red_through_take_overs() {
         let mut end = place.port(1, "client");
         connect(&mut end);
         empty(&mut end);
-        for round in 0..2 {
+        // From engine to engine, and to one of its own kind.
+        for engine in [Choice::Jit, chip(64, "none"), chip(64, "none"), Choice::Interp, Choice::Jit] {
+            place.run_on(engine.clone());
             node = taken_over(&place, node);
-            assert_eq!(ask(&mut end, 1), [RED, RED, 1], "{defines:?}, round {round}");
+            assert_eq!(ask(&mut end, 1), [RED, RED, 1], "{defines:?}, {}", engine.name());
         }
         assert_eq!(ask(&mut end, 2)[0], GREEN, "one that is full is full");
         node = taken_over(&place, node);

@@ -1,12 +1,14 @@
 //! A node with its workers, on wired ports.
 
 mod contents;
+mod engines;
 mod explain;
 mod levels;
 mod observed;
 mod restart;
 mod store;
 mod support;
+mod switch;
 mod takeover;
 mod traffic;
 #[path = "../wire/mod.rs"]

@@ -2,6 +2,7 @@
 
 use io::memory::{MemoryPort, pair};
 use io::{Attached, Idle};
+use node::engine::{Choice, Compress, SwitchPlan};
 use node::{Node, Parts, Seat, Store};
 use num_bigint::BigUint;
 use p4runtime::{Device, Forwarding, Keep};
@@ -14,6 +15,13 @@ pub use crate::wire::{KIND, frame, read};
 
 /// The CPU port of the programs.
 pub const CPU: u32 = 510;
+
+/// An emulated switch with room for so many entries in each table, and steps of compression.
+pub fn chip(room: u64, compress: &str) -> Choice {
+    let mut plan = SwitchPlan::new(asic::target::Target::shipped("tofino1").expect("it is shipped"));
+    (plan.room.others, plan.compress) = (room, Compress(compress.to_owned()));
+    Choice::Asic(Box::new(plan))
+}
 
 /// The device config of `marks.p4` with some macros.
 pub fn marks(defines: &[&str]) -> String {
@@ -47,6 +55,11 @@ pub struct Wired {
 
 impl Wired {
     pub fn start(workers: usize, store: Option<Store>) -> Wired {
+        Wired::on(Choice::Jit, workers, store)
+    }
+
+    /// The same on some engine.
+    pub fn on(engine: Choice, workers: usize, store: Option<Store>) -> Wired {
         let mut ends = Vec::new();
         let mut seats = Vec::new();
         for number in 0..workers {
@@ -57,7 +70,7 @@ impl Wired {
             let _ = number;
         }
         let settings = interp::Config { cpu_port: Some(CPU), ..interp::Config::default() };
-        let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, interpreted: false, store };
+        let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, engine, store };
         Wired { node: Node::start(parts).expect("a node"), ends }
     }
 

@@ -4,10 +4,12 @@ use crate::support::{CPU, entry, forwarding, frame, mark, marks};
 use crate::wire::{Stopping, drive};
 use io::memif::MemifPort;
 use io::{Attached, Idle, Port};
+use node::engine::Choice;
 use node::takeover::{self, Giver};
 use node::{Node, Parts, Seat, Store};
 use p4runtime::{Device, Keep};
 use packet::Packet;
+use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -26,16 +28,24 @@ pub fn until(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// A folder with sockets and a store.
-pub struct Place(tempfile::TempDir);
+/// A folder with sockets and a store, and the engine of the nodes that are started there.
+pub struct Place {
+    folder: tempfile::TempDir,
+    engine: RefCell<Choice>,
+}
 
 impl Place {
     pub fn new() -> Place {
-        Place(tempfile::tempdir().expect("a folder"))
+        Place { folder: tempfile::tempdir().expect("a folder"), engine: RefCell::default() }
+    }
+
+    /// Nodes that are started from now on run programs on this one.
+    pub fn run_on(&self, engine: Choice) {
+        self.engine.replace(engine);
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.folder.path().join(name)
     }
 
     fn device(&self, port: u32, role: &str) -> String {
@@ -49,7 +59,7 @@ impl Place {
     pub fn parts(&self, ports: Vec<Attached>, store: Option<Store>) -> Parts {
         let settings = interp::Config { cpu_port: Some(CPU), ..interp::Config::default() };
         let seats = vec![Seat { core: None, ports }];
-        Parts { device_id: 1, seats, idle: Idle::default(), settings, interpreted: false, store }
+        Parts { device_id: 1, seats, idle: Idle::default(), settings, engine: self.engine.borrow().clone(), store }
     }
 
     /// A node that forwards what comes in on port 1 back to it.

@@ -3,9 +3,11 @@
 mod make;
 mod report;
 mod step;
+mod steps;
 mod sweeping;
 
 pub use make::{Compression, Doing, Fold, Plan, PlanError, Question, Rewrite, make};
 pub use report::*;
 pub use step::{Attempt, heat, performance, shares, tables};
+pub use steps::compressions;
 pub use sweeping::{SweepAsk, Try, number, sweep};

@@ -26,16 +26,6 @@ pub enum Failure {
     Bug(String),
 }
 
-impl From<crate::gateway::engine::NotLoaded> for Failure {
-    fn from(error: crate::gateway::engine::NotLoaded) -> Failure {
-        use crate::gateway::engine::NotLoaded;
-        match error {
-            NotLoaded::Refused(why) => Failure::Refused(why),
-            NotLoaded::Bug(why) => Failure::Bug(why),
-        }
-    }
-}
-
 impl Failure {
     /// Refuses an input; `error` names place and mend.
     pub fn refused(error: impl std::fmt::Display) -> Failure {

@@ -1,12 +1,11 @@
 //! `terrace gateway`.
 
+use super::engine_args::EngineArgs;
 use super::failure::Failure;
 use super::inputs::InputArgs;
 use super::io_args::IoArgs;
 use super::ui::{Ui, style};
-use crate::gateway::chip::ChipArgs;
 use crate::gateway::control::{Answer, ControlSocket, Request, ask};
-use crate::gateway::engine::EngineKind;
 use crate::gateway::keeper::Keeper;
 use crate::gateway::serve::{Gateway, Signals, serve};
 use crate::gateway::{default_socket, lab_socket};
@@ -60,11 +59,8 @@ struct RunArgs {
     lab: Option<String>,
     #[command(flatten)]
     io: IoArgs,
-    /// What runs the program.
-    #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
-    engine: EngineKind,
     #[command(flatten)]
-    chip: ChipArgs,
+    engine: EngineArgs,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -178,8 +174,8 @@ impl RunArgs {
         let ports = self.open_ports(&inputs, ui)?;
         let config =
             Config { ports: Some(ports.iter().map(|port| port.id.0).collect::<BTreeSet<u32>>()), ..Config::default() };
-        let mut engine = self.engine.load(&self.chip, Arc::clone(&inputs.pipeline), config, &inputs.batch)?;
-        engine.write(&inputs.batch).map_err(Failure::Refused)?;
+        let mut engine = self.engine.load(&inputs.pipeline, &config, &inputs.batch)?;
+        engine.write(&inputs.batch).map_err(|refused| Failure::refused(refused.error))?;
         let (mut keeper, jobs) = Keeper::new(Arc::clone(&inputs.pipeline));
         if let (Some(entries), Some(file)) = (inputs.entries.take(), &self.inputs.region) {
             let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());

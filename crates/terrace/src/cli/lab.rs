@@ -1,5 +1,6 @@
 //! `terrace lab`.
 
+use super::engine_args::EngineArgs;
 use super::failure::Failure;
 use super::io_args::IoArgs;
 use super::ui::{Ui, style};
@@ -30,7 +31,7 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    Up(UpArgs),
+    Up(Box<UpArgs>),
     /// End the gateway and remove all namespaces of a lab.
     Down(NameArgs),
     /// Show which namespaces and interfaces a lab has, and whether its gateway runs. The exit code is 1 if something is missing.
@@ -58,6 +59,8 @@ struct UpArgs {
     no_gateway: bool,
     #[command(flatten)]
     io: IoArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
 }
 
 /// Ping from one end point of a lab to another, or all from all.
@@ -144,7 +147,7 @@ impl UpArgs {
         let mut gateway = None;
         if !self.no_gateway {
             let progress = ui.progress("starting the gateway");
-            let child = start_gateway(&self.name.name, &self.region, self.io, &stop)?;
+            let child = start_gateway(&self.name.name, &self.region, (self.io, &self.engine), &stop)?;
             drop(progress);
             State::set_gateway(&self.name.name, Process::of(child.id())).map_err(failed)?;
             gateway = Some(child.id());
@@ -172,7 +175,12 @@ impl UpArgs {
 }
 
 /// Starts a gateway that outlives this process, and waits until it answers.
-fn start_gateway(lab: &str, region: &Path, io: IoArgs, stop: &AtomicBool) -> Result<Child, Failure> {
+fn start_gateway(
+    lab: &str,
+    region: &Path,
+    (io, engine): (IoArgs, &EngineArgs),
+    stop: &AtomicBool,
+) -> Result<Child, Failure> {
     let socket = lab_socket(lab);
     let log = socket.with_extension("log");
     let problem =
@@ -186,6 +194,7 @@ fn start_gateway(lab: &str, region: &Path, io: IoArgs, stop: &AtomicBool) -> Res
     let mut child = Command::new(program)
         .args(["gateway", "run", "--json", "--io", &io.to_string(), "--lab", lab, "--region"])
         .arg(region)
+        .args(engine.arguments())
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)

@@ -5,6 +5,7 @@ mod compile;
 mod completions;
 mod demo;
 mod emit;
+mod engine_args;
 pub mod failure;
 mod gateway;
 mod inputs;

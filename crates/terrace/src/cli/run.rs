@@ -1,22 +1,19 @@
 //! `terrace run`.
 
+use super::engine_args::EngineArgs;
 use super::failure::Failure;
 use super::inputs::InputArgs;
 use super::ui::Ui;
-use crate::gateway::chip::ChipArgs;
-use crate::gateway::engine::EngineKind;
-use crate::gateway::serve::Writable;
 use crate::gateway::stats::Stats;
 use clap::Args;
 use interp::Config;
 use io::capture::{CaptureReader, CaptureWriter, Record};
-use packet::{Batch, EngineCounters, Output, Packet, PortId, Verdict};
+use packet::{Batch, Engine, EngineCounters, Output, Packet, PortId, Verdict};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 
 /// Run a program over capture files.
 ///
@@ -35,11 +32,8 @@ pub struct RunArgs {
     /// Where to write what leaves, a file PORT.pcap for each port; cpu.pcap is what goes to the CPU. Made if missing.
     #[arg(long, value_name = "DIR")]
     out_dir: Option<PathBuf>,
-    /// What runs the program.
-    #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
-    engine: EngineKind,
     #[command(flatten)]
-    chip: ChipArgs,
+    engine: EngineArgs,
 }
 
 /// `1=in.pcap` or `in.pcap`.
@@ -127,9 +121,9 @@ impl RunArgs {
             sources.push(Source::open(&file)?);
         }
         let inputs = self.inputs.load(ui)?;
-        let mut engine =
-            self.engine.load(&self.chip, Arc::clone(&inputs.pipeline), Config::default(), &inputs.batch)?;
-        engine.write(&inputs.batch).map_err(Failure::Refused)?;
+        let mut engine = self.engine.load(&inputs.pipeline, &Config::default(), &inputs.batch)?;
+        engine.write(&inputs.batch).map_err(|refused| Failure::refused(refused.error))?;
+        let mut worker = engine.worker();
         if let Some(dir) = &self.out_dir {
             let failed = |error| {
                 Failure::Environment(format!("cannot make {}: {error}; choose another directory", dir.display()))
@@ -138,15 +132,14 @@ impl RunArgs {
         }
         let mut sinks = Sinks { dir: self.out_dir.clone(), files: BTreeMap::new() };
         let progress = ui.progress("running");
-        let counters = run_all(&mut *engine, &mut sources, &mut sinks)?;
+        let counters = run_all(&mut *worker, &mut sources, &mut sinks)?;
         drop(progress);
         sinks.finish()?;
         let report = io::RunReport { engine: counters, ..io::RunReport::default() };
-        let mut stats = Stats::of(&report, engine.reasons());
+        let mut stats = Stats::of(&report, worker.reasons());
         stats.program.clone_from(&inputs.pipeline.name);
         stats.region = self.inputs.region.as_ref().map(|path| path.display().to_string());
-        stats.version = engine.version();
-        stats.counters = engine.counters();
+        stats.tell_of(&*engine, worker.reasons());
         ui.result(&stats, || stats.render())
     }
 
@@ -176,7 +169,7 @@ impl RunArgs {
 }
 
 /// Runs all packets, the earliest first.
-fn run_all(engine: &mut dyn Writable, sources: &mut [Source], sinks: &mut Sinks) -> Result<EngineCounters, Failure> {
+fn run_all(engine: &mut dyn Engine, sources: &mut [Source], sinks: &mut Sinks) -> Result<EngineCounters, Failure> {
     let (mut batch, mut out, mut counters) = (Batch::new(), Output::new(), EngineCounters::default());
     loop {
         batch.clear();

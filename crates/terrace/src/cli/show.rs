@@ -260,7 +260,7 @@ fn sheets(answer: Answer) -> Result<Vec<Sheet>, Failure> {
         }
         Answer::Stages { stages, interpreted } => {
             if let Some(why) = interpreted {
-                let row = vec![format!("the program runs on the reference engine: {why}")];
+                let row = vec![format!("there is no native code: {why}")];
                 return Ok(vec![Sheet::new(&["STAGES"], &[0], std::iter::once(row))]);
             }
             let head = ["STAGE", "PACKETS", "BYTES", "% OF TIME", "NS A PACKET"];
@@ -360,10 +360,11 @@ fn version_sheet(version: &node::status::Version) -> Sheet {
             rows.push(("cookie", program.cookie.map_or_else(|| "-".to_owned(), |cookie| format!("{cookie:#x}"))));
             rows.push(("writes to tables", program.tables_version.to_string()));
             let engine = match &program.interpreted {
-                Some(why) => format!("reference engine: {why}"),
-                None => format!("native code, {} bytes", program.native_code_bytes),
+                Some(why) => format!("{}: {why}", program.engine),
+                None => format!("{}: native code, {} bytes", program.engine, program.native_code_bytes),
             };
             rows.push(("engine", engine));
+            rows.extend(program.notes.iter().map(|note| ("", note.clone())));
         }
     }
     Sheet::new(&["WHAT", "VALUE"], &[0, 1], rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]))

@@ -5,7 +5,6 @@
 //! batch of writes, which is applied as a whole or not at all ([`keeper`]). So a wrong file leaves what runs untouched, and flows that a
 //! change does not concern lose nothing.
 
-pub mod chip;
 pub mod control;
 pub mod engine;
 pub mod keeper;

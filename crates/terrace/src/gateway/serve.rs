@@ -2,34 +2,19 @@
 
 use super::control::{Answer, Applied, ControlSocket, Request};
 use super::keeper::{Job, Keeper};
-use super::stats::{CounterCell, Stats};
+use super::stats::Stats;
 use io::{Attached, RunReport, Runner, Supervisor, Trouble};
+use node::engine::Controlled;
 use packet::{CpuReason, DropReason, Engine, Packet, PortId};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use tables::WriteBatch;
-
-/// An engine whose tables can be written between two batches of packets.
-pub trait Writable: Engine {
-    /// Applies all writes or none.
-    ///
-    /// # Errors
-    /// Why it is refused, with the mend.
-    fn write(&mut self, batch: &WriteBatch) -> Result<(), String>;
-
-    /// How often tables were written.
-    fn version(&self) -> u64;
-
-    /// The program's counters that are not zero.
-    fn counters(&self) -> Vec<CounterCell>;
-}
 
 /// A gateway that is ready to run.
-pub struct Gateway<E> {
+pub struct Gateway {
     /// The engine, with the entries of the region.
-    pub engine: E,
+    pub engine: Box<dyn Controlled>,
     /// The ports.
     pub ports: Vec<Attached>,
     /// Keeps the tables.
@@ -55,19 +40,20 @@ pub struct Signals {
 ///
 /// # Errors
 /// If a port fails for good.
-pub fn serve<E: Writable>(gateway: Gateway<E>, signals: &Signals, ready: impl FnOnce()) -> Result<Stats, io::RunError> {
-    let Gateway { mut engine, ports, mut keeper, jobs, socket, program } = gateway;
+pub fn serve(gateway: Gateway, signals: &Signals, ready: impl FnOnce()) -> Result<Stats, io::RunError> {
+    let Gateway { engine, ports, mut keeper, jobs, socket, program } = gateway;
     let region = keeper.file().map(|file| file.display().to_string());
     let mut runner = Runner::new(ports)?;
     std::thread::scope(|scope| {
         let stop = &*signals.stop;
         scope.spawn(move || socket.serve(stop, |event| control(&mut keeper, event, signals)));
         ready();
-        let mut thread = PacketThread { jobs, program };
-        let outcome = runner.run(&mut engine, stop, &mut thread).map(|_| ());
+        let mut worker = engine.worker();
+        let mut thread = PacketThread { engine, jobs, program };
+        let outcome = runner.run(&mut worker, stop, &mut thread).map(|_| ());
         // The control thread ends with the packet thread, whatever ended that. Jobs that still wait learn it from their closed line.
         stop.store(true, Ordering::Relaxed);
-        let mut stats = thread.stats(&engine, runner.report());
+        let mut stats = thread.stats(&*worker, runner.report());
         stats.region = region;
         outcome.map(|()| stats)
     })
@@ -103,27 +89,32 @@ fn log_reload(outcome: Result<Applied, String>) {
 
 /// The packet thread between two batches.
 struct PacketThread {
+    engine: Box<dyn Controlled>,
     jobs: Receiver<Job>,
     program: String,
 }
 
 impl PacketThread {
-    fn stats<E: Writable>(&self, engine: &E, report: &RunReport) -> Stats {
-        let mut stats = Stats::of(report, engine.reasons());
+    fn stats(&self, worker: &dyn Engine, report: &RunReport) -> Stats {
+        let mut stats = Stats::of(report, worker.reasons());
         stats.program.clone_from(&self.program);
-        stats.version = engine.version();
-        stats.counters = engine.counters();
+        stats.tell_of(&*self.engine, worker.reasons());
         stats
     }
 }
 
-impl<E: Writable> Supervisor<E> for PacketThread {
-    fn on_tick(&mut self, engine: &mut E, report: &RunReport) -> ControlFlow<()> {
+impl Supervisor<Box<dyn Engine>> for PacketThread {
+    fn on_tick(&mut self, worker: &mut Box<dyn Engine>, report: &RunReport) -> ControlFlow<()> {
         // Whoever asked may be gone; then nobody wants to know.
         while let Ok(job) = self.jobs.try_recv() {
             let _ = match job {
-                Job::Write { batch, reply } => reply.send(engine.write(&batch)).is_ok(),
-                Job::Stats { reply } => reply.send(self.stats(engine, report)).is_ok(),
+                Job::Write { batch, reply } => {
+                    // Who writes waits for all workers to let go of the old tables, and this one is on the same thread.
+                    worker.rest();
+                    let written = self.engine.write(&batch).map_err(|refused| refused.error.to_string());
+                    reply.send(written).is_ok()
+                }
+                Job::Stats { reply } => reply.send(self.stats(&**worker, report)).is_ok(),
             };
         }
         ControlFlow::Continue(())

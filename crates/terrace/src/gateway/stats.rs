@@ -1,6 +1,7 @@
 //! What a gateway, or a run over capture files, did: for people, and as JSON.
 
 use io::RunReport;
+use node::engine::Controlled;
 use packet::{Counter, PortCounters, ReasonTable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,6 +55,12 @@ pub struct CounterCell {
 pub struct Stats {
     /// The program's name.
     pub program: String,
+    /// What runs it: `jit`, `interp` or `asic`.
+    #[serde(default)]
+    pub engine: String,
+    /// What to know of how it runs: on a chip, where each table is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The region file, if there is one.
     pub region: Option<String>,
     /// How often tables were written; a packet sees one version.
@@ -92,6 +99,13 @@ impl Stats {
         stats
     }
 
+    /// Adds what an engine says of itself.
+    pub fn tell_of(&mut self, engine: &dyn Controlled, reasons: &ReasonTable) {
+        self.version = engine.tables_version();
+        self.counters = super::engine::counters(engine, reasons);
+        (self.engine, self.notes) = (engine.name().to_owned(), engine.notes());
+    }
+
     /// As text.
     pub fn render(&self) -> String {
         let mut text = String::new();
@@ -122,6 +136,12 @@ impl Stats {
             let name = format!("{} {}", port.port, port.name);
             let _ =
                 writeln!(text, "  {name:<32} {:>12} received {:>13} sent", port.received.packets, port.sent.packets);
+        }
+        if !self.notes.is_empty() {
+            let _ = writeln!(text, "engine {}", self.engine);
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "  {note}");
         }
         if !self.counters.is_empty() {
             let _ = writeln!(text, "counters");

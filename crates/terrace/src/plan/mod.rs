@@ -4,5 +4,4 @@ pub mod chart;
 pub mod heat;
 pub mod page;
 pub mod region_sizes;
-pub mod steps;
 pub mod text;

@@ -4,6 +4,7 @@ use io::memory::{self, MemoryPort};
 use io::{Attached, Idle};
 use node::admin::ControlSocket;
 use node::admin::answer::Responder;
+use node::engine::Choice;
 use node::{Node, Parts, Seat};
 use p4runtime::{Device, Forwarding, Keep};
 use packet::PortId;
@@ -39,7 +40,7 @@ impl Lab {
         }
         let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
         let seats = vec![Seat { core: None, ports }];
-        let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, interpreted: false, store: None };
+        let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, engine: Choice::Jit, store: None };
         let node = Arc::new(Node::start(parts).unwrap());
         let compiled = compile(Path::new(DEFAULT_PROGRAM), &Sources::default()).pipeline.unwrap();
         let device_config = ir::text::print(&compiled);

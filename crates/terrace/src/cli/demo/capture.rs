@@ -5,6 +5,7 @@ use super::report::ProbeResult;
 use super::scenario::{Expected, Group, Probe, STRANGE_VNI, STRANGER};
 use super::work_dir::WorkDir;
 use super::{run_self, stopped};
+use crate::cli::engine_args::EngineArgs;
 use crate::cli::failure::Failure;
 use crate::gateway::stats::{Count, CounterCell, Stats};
 use crate::lab::Topology;
@@ -33,6 +34,7 @@ struct Station {
 /// The scenario's stations and what the gateway counted so far.
 pub struct Captures<'a> {
     program: &'a Path,
+    engine: &'a EngineArgs,
     work: &'a WorkDir,
     stop: &'a AtomicBool,
     topology: Topology,
@@ -42,11 +44,16 @@ pub struct Captures<'a> {
 
 impl<'a> Captures<'a> {
     /// Prepares the scenario.
-    pub fn new(program: &'a Path, work: &'a WorkDir, stop: &'a AtomicBool) -> Result<Captures<'a>, Failure> {
+    pub fn new(
+        program: &'a Path,
+        engine: &'a EngineArgs,
+        work: &'a WorkDir,
+        stop: &'a AtomicBool,
+    ) -> Result<Captures<'a>, Failure> {
         let region = region::load(&work.region()).map_err(Failure::refused)?;
         let topology = Topology::from_region("demo", &region).map_err(Failure::system)?;
         let stations = stations(&topology);
-        Ok(Captures { program, work, stop, topology, stations, stats: Default::default() })
+        Ok(Captures { program, engine, work, stop, topology, stations, stats: Default::default() })
     }
 
     /// What the gateway counted in all runs so far.
@@ -163,7 +170,9 @@ impl<'a> Captures<'a> {
         }
         let text = |path: &Path| path.display().to_string();
         let (input, region, output_text) = (text(&input), text(&self.work.region()), text(&output));
-        let arguments = ["run", "--json", "--region", &region, "--in-dir", &input, "--out-dir", &output_text];
+        let engine = self.engine.arguments();
+        let mut arguments = vec!["run", "--json", "--region", &region, "--in-dir", &input, "--out-dir", &output_text];
+        arguments.extend(engine.iter().map(String::as_str));
         let printed = run_self(self.program, &arguments, self.work.root())?;
         let stats: Stats = serde_json::from_str(&printed).map_err(|error| Failure::Bug(error.to_string()))?;
         add(&mut self.stats.borrow_mut(), &stats);

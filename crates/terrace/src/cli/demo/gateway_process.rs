@@ -1,6 +1,7 @@
 //! The gateway of the demo's lab: this very program, as another process.
 
 use super::work_dir::WorkDir;
+use crate::cli::engine_args::EngineArgs;
 use crate::cli::failure::Failure;
 use crate::cli::io_args::IoArgs;
 use crate::gateway::control::{Answer, Applied, Request, ask};
@@ -37,7 +38,7 @@ impl GatewayProcess {
     pub fn start(
         program: &Path,
         lab: &str,
-        io: IoArgs,
+        (io, engine): (IoArgs, &EngineArgs),
         work: &WorkDir,
         stop: &AtomicBool,
     ) -> Result<GatewayProcess, Failure> {
@@ -45,7 +46,7 @@ impl GatewayProcess {
         let stderr = File::create(&log).map_err(Failure::system)?;
         let mut command = Command::new(program);
         command.args(["gateway", "run", "--quiet", "--io", &io.to_string(), "--lab", lab, "--region"]);
-        command.arg(work.region());
+        command.arg(work.region()).args(engine.arguments());
         // In a process group of its own, or Ctrl-C would end it before what it serves has been removed.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
         let child = command.spawn().map_err(|error| {

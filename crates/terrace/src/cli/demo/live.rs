@@ -9,6 +9,7 @@ use super::scenario::{
 use super::stopped;
 use super::stream::{self, Kind, Plan};
 use super::work_dir::WorkDir;
+use crate::cli::engine_args::EngineArgs;
 use crate::cli::failure::Failure;
 use crate::cli::io_args::IoArgs;
 use crate::gateway::stats::{Count, Stats};
@@ -37,7 +38,7 @@ impl<'a> Live<'a> {
         name: &str,
         program: &Path,
         work: &WorkDir,
-        io: IoArgs,
+        by: (IoArgs, &EngineArgs),
         stop: &'a AtomicBool,
     ) -> Result<Live<'a>, Failure> {
         let region = region::load(&work.region()).map_err(Failure::refused)?;
@@ -46,7 +47,7 @@ impl<'a> Live<'a> {
             LabError::Stopped => stopped(),
             error => Failure::system(error),
         })?;
-        let gateway = GatewayProcess::start(program, name, io, work, stop)?;
+        let gateway = GatewayProcess::start(program, name, by, work, stop)?;
         let names = Some(NameService::start(lab.topology())?);
         let live = Live { names, gateway, lab, stop };
         live.let_a_stranger_in()?;

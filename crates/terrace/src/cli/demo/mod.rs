@@ -13,6 +13,7 @@ mod stream;
 mod table;
 mod work_dir;
 
+use super::engine_args::EngineArgs;
 use super::failure::Failure;
 use super::io_args::IoArgs;
 use super::ui::{Ui, print, style};
@@ -41,6 +42,8 @@ pub struct DemoArgs {
     captures: bool,
     #[command(flatten)]
     io: IoArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
     /// The name of the lab, should another one run at the same time.
     #[arg(long, value_name = "NAME", default_value_t = format!("demo{}", std::process::id()), hide_default_value = true)]
     name: String,
@@ -72,8 +75,8 @@ impl DemoArgs {
             false => lab::permitted().map_err(|error| error.to_string()),
         };
         match permitted {
-            Ok(()) => demo.in_namespaces(&self.name, self.io, &stop)?,
-            Err(why) => demo.over_captures(why, &stop)?,
+            Ok(()) => demo.in_namespaces(&self.name, (self.io, &self.engine), &stop)?,
+            Err(why) => demo.over_captures(why, &self.engine, &stop)?,
         }
         demo.finish(began)
     }
@@ -89,12 +92,12 @@ impl Demo {
         self.say(&show::heading(self.headings, title))
     }
 
-    fn in_namespaces(&mut self, name: &str, io: IoArgs, stop: &AtomicBool) -> Result<(), Failure> {
+    fn in_namespaces(&mut self, name: &str, by: (IoArgs, &EngineArgs), stop: &AtomicBool) -> Result<(), Failure> {
         self.report.mode = "namespaces";
         self.heading("A region on this machine")?;
         let began = Instant::now();
         let bar = self.ui.progress("building the lab");
-        let live = Live::start(name, &self.program, &self.work, io, stop)?;
+        let live = Live::start(name, &self.program, &self.work, by, stop)?;
         drop(bar);
         self.say(&introduction(live.topology(), began))?;
 
@@ -127,7 +130,7 @@ impl Demo {
         live.end()
     }
 
-    fn over_captures(&mut self, why: String, stop: &AtomicBool) -> Result<(), Failure> {
+    fn over_captures(&mut self, why: String, engine: &EngineArgs, stop: &AtomicBool) -> Result<(), Failure> {
         self.report.mode = "captures";
         self.say(&format!(
             "No network namespaces here: {why}\nThe same scenario runs from capture file to capture file instead. Packets are built by this program;\n\
@@ -136,7 +139,7 @@ impl Demo {
         self.report.why = Some(why);
         self.heading("Who reaches whom")?;
         let (program, work) = (self.program.clone(), Rc::clone(&self.work));
-        let captures = capture::Captures::new(&program, &work, stop)?;
+        let captures = capture::Captures::new(&program, engine, &work, stop)?;
         let passed = captures.try_all(PASS)?;
         self.show_probes(passed)?;
         self.heading("What must not pass")?;

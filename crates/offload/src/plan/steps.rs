@@ -1,21 +1,18 @@
-//! Steps of compression as a command line names them.
+//! Steps of compression as command lines and configurations name them.
 
+use super::Compression;
 use asic::rewrite::{Sizes, alpm, digest};
 use asic::search::{Accept, Question, Step, search};
 use asic::target::Target;
 use ir::Pipeline;
-use offload::plan::Compression;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Entries of a partition, unless the step says otherwise.
 const DEPTH: u32 = 28;
 
-/// What digests start from in a plan. No entry is made from it: a node takes one of its own that nobody knows.
-const DIGEST_SEED: u64 = 0x7e55_ace5_0000_0001;
-
 /// The steps that a text names: `auto`, `none`, or `pool:A+B,digest:C,alpm:D,alpm:D*24,pieces:E*3`. A table has its control-plane name, or the
-/// end of it.
+/// end of it. `seed` is what digests start from: where entries are made by it, take one that nobody knows.
 ///
 /// # Errors
 /// What is no step, and what would be; for `auto`, why nothing can be looked for.
@@ -24,17 +21,18 @@ pub fn compressions(
     pipeline: &Arc<Pipeline>,
     sizes: &Sizes,
     target: &Target,
+    seed: u64,
 ) -> Result<Vec<Compression>, String> {
     let steps = match text {
         "none" => Vec::new(),
-        "auto" => cheapest(pipeline, sizes, target)?,
-        steps => steps.split(',').map(|step| named(step.trim(), pipeline, sizes)).collect::<Result<_, _>>()?,
+        "auto" => cheapest(pipeline, sizes, target, seed)?,
+        steps => steps.split(',').map(|step| named(step.trim(), pipeline, sizes, seed)).collect::<Result<_, _>>()?,
     };
     Ok(steps.into_iter().map(compression).collect())
 }
 
 /// The cheapest combination. The entries that a plan is made for are not known, so partitions have the shape that prefixes on the Internet ask for.
-fn cheapest(pipeline: &Arc<Pipeline>, sizes: &Sizes, target: &Target) -> Result<Vec<Step>, String> {
+fn cheapest(pipeline: &Arc<Pipeline>, sizes: &Sizes, target: &Target, seed: u64) -> Result<Vec<Step>, String> {
     let question = Question {
         target,
         pipeline,
@@ -43,7 +41,7 @@ fn cheapest(pipeline: &Arc<Pipeline>, sizes: &Sizes, target: &Target) -> Result<
         tables: Vec::new(),
         fold: 1,
         split: 1,
-        accept: Accept::new(DIGEST_SEED),
+        accept: Accept::new(seed),
     };
     search(&question).map(|answer| answer.steps).map_err(|error| error.to_string())
 }
@@ -62,7 +60,7 @@ fn compression(step: Step) -> Compression {
     }
 }
 
-fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes) -> Result<Step, String> {
+fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes, seed: u64) -> Result<Step, String> {
     let form =
         || format!("`{step}` is no step; write pool:TABLE+TABLE, digest:TABLE, alpm:TABLE*DEPTH or pieces:TABLE*N");
     let (kind, rest) = step.split_once(':').ok_or_else(form)?;
@@ -76,7 +74,7 @@ fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes) -> Result<Step, String>
             let (a, b) = tables.split_once('+').ok_or_else(form)?;
             Ok(Step::Pool([full(a)?, full(b)?]))
         }
-        ("digest", None) => Ok(Step::Digest(full(tables)?, digest::Options::new(DIGEST_SEED))),
+        ("digest", None) => Ok(Step::Digest(full(tables)?, digest::Options::new(seed))),
         ("alpm", depth) => Ok(Step::Alpm(full(tables)?, alpm::Options::new(depth.unwrap_or(DEPTH)))),
         ("pieces", Some(count)) if (2..=64).contains(&count) => {
             let table = full(tables)?;

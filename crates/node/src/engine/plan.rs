@@ -1,0 +1,223 @@
+//! Which chip an emulated switch is, and what is where on it: a program with room for so many entries, rewritten if that is asked for, and placed.
+
+use asic::demand::Program;
+use asic::emulate::{Mapped, Placed, Switch};
+use asic::place::{Objective, Path, Placement, binding, heuristic};
+use asic::rewrite::{Rewritten, Sizes};
+use asic::target::Target;
+use interp::Config;
+use ir::{Block, ExternKind, Pipeline, Term};
+use offload::plan::{Compression, compressions};
+use offload::sizing::Sizing;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Entries that a table has room for, unless somebody says otherwise.
+pub const ROOM: u64 = 1024;
+
+/// How a program gets onto a chip.
+#[derive(Clone, Debug)]
+pub struct SwitchPlan {
+    /// The chip.
+    pub target: Target,
+    /// Pipes that are one behind the other; `None`: the fewest of 1, 2 and 4 with which the program fits.
+    pub fold: Option<u32>,
+    /// How tables are made smaller.
+    pub compress: Compress,
+    /// How many entries tables have room for.
+    pub room: Room,
+}
+
+impl SwitchPlan {
+    /// A chip with room for [`ROOM`] entries in each table, and the program as it is.
+    pub fn new(target: Target) -> SwitchPlan {
+        SwitchPlan { target, fold: None, compress: Compress::default(), room: Room::default() }
+    }
+}
+
+/// How tables are made smaller: `none`, `auto` for the cheapest combination, or steps ([`offload::plan::compressions`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compress(pub String);
+
+impl Default for Compress {
+    fn default() -> Compress {
+        Compress("none".to_owned())
+    }
+}
+
+/// How many entries tables have room for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// A sizing file ([`offload::sizing`]): its name for messages, and its text. It is checked with each program.
+    pub sizing: Option<(String, String)>,
+    /// For tables that the file does not name, by control-plane name.
+    pub tables: Sizes,
+    /// For those that nothing names, and for the elements of counters, meters and registers: so many, or as many as the program says if that is less.
+    pub others: u64,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room { sizing: None, tables: Sizes::new(), others: ROOM }
+    }
+}
+
+/// Why a program is not on a chip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoPlan {
+    /// There is too little of something: what, and what comes nearest.
+    Full(String),
+    /// However much there were.
+    Impossible(String),
+}
+
+/// A program's way onto the chip.
+pub struct Made {
+    pub target: Target,
+    program: Program,
+    placement: Placement,
+    steps: Vec<String>,
+}
+
+impl Made {
+    /// What stands in the way of more entries, in a sentence.
+    pub fn binds(&self) -> String {
+        binding(&self.target, &self.program, &self.placement).sentence
+    }
+
+    /// Where the program is, in a few words, and how it was rewritten.
+    pub fn notes(&self) -> Vec<String> {
+        let (used, stages) = (self.placement.stages_used(), self.target.stages);
+        let pipes = match self.placement.path.pipes() {
+            1 => "each pipe alike".to_owned(),
+            pipes => format!("{pipes} pipes folded"),
+        };
+        let place = format!("on {} in {used} of {stages} stages, {pipes}", self.target.name);
+        std::iter::once(place).chain(self.steps.iter().cloned()).collect()
+    }
+}
+
+impl Room {
+    /// Entries of all tables and elements of all objects.
+    fn sizes(&self, pipeline: &Pipeline) -> Result<Sizes, String> {
+        let indexed: Vec<&ir::ExternInst> = pipeline.externs.values().filter(|inst| inst.kind.is_indexed()).collect();
+        let mut sizes = Sizes::new();
+        for table in pipeline.tables.values() {
+            let own = table.entries.len() as u64;
+            let room = table.size.map_or(self.others, |size| self.others.min(size.max(1))).max(own);
+            sizes.insert(table.preamble.name.clone(), room);
+        }
+        for object in &indexed {
+            let room = elements(&object.kind).map_or(self.others, |size| self.others.min(size.max(1)));
+            sizes.insert(object.preamble.name.clone(), room);
+        }
+        sizes.extend(self.tables.clone());
+        if let Some((file, text)) = &self.sizing {
+            let tables: Vec<String> = pipeline.tables.values().map(|table| table.preamble.name.clone()).collect();
+            let objects: Vec<String> = indexed.iter().map(|object| object.preamble.name.clone()).collect();
+            let sizing = Sizing::parse(text, &tables, &objects).map_err(|mistakes| {
+                let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{file}:{mistake}")).collect();
+                lines.join("; ")
+            })?;
+            sizes.extend(sizing.sizes().map_err(|error| format!("{file}: {error}"))?);
+            sizes.extend(sizing.objects().map_err(|error| format!("{file}: {error}"))?);
+        }
+        Ok(sizes)
+    }
+}
+
+/// A table that a packet can meet twice before it leaves a control.
+fn met_twice(pipeline: &Pipeline) -> Option<&str> {
+    for control in pipeline.controls.values() {
+        let blocks = &control.body.blocks;
+        let applies = |block: Block| match blocks[block].term.as_ref().map(|term| &term.term) {
+            Some(Term::Apply { table, .. }) => Some(*table),
+            _ => None,
+        };
+        for (first, table) in blocks.keys().filter_map(|block| Some((block, applies(block)?))) {
+            let next =
+                |block: Block| blocks[block].term.as_ref().map(|term| term.term.successors()).unwrap_or_default();
+            let (mut open, mut seen) = (next(first), HashSet::new());
+            while let Some(block) = open.pop() {
+                if applies(block) == Some(table) {
+                    return Some(&pipeline.tables[table].preamble.name);
+                }
+                if seen.insert(block) {
+                    open.extend(next(block));
+                }
+            }
+        }
+    }
+    None
+}
+
+/// How many elements an object has.
+fn elements(kind: &ExternKind) -> Option<u64> {
+    match kind {
+        ExternKind::Counter { size, .. } | ExternKind::Meter { size, .. } | ExternKind::Register { size, .. } => {
+            Some(*size)
+        }
+        _ => None,
+    }
+}
+
+impl SwitchPlan {
+    /// Puts a program on the chip.
+    ///
+    /// # Errors
+    /// See [`NoPlan`].
+    pub fn make(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<(Mapped, Made), NoPlan> {
+        if let Some(table) = met_twice(pipeline) {
+            let why = "is looked up twice on one way through the program, and a chip looks a table up once: write it as two tables";
+            return Err(NoPlan::Impossible(format!("{}: table {table} {why}", pipeline.name)));
+        }
+        let sizes = self.room.sizes(pipeline).map_err(NoPlan::Impossible)?;
+        // Nobody is to know which keys collide.
+        let seed = RandomState::new().hash_one(0u64);
+        let steps = compressions(&self.compress.0, pipeline, &sizes, &self.target, seed).map_err(NoPlan::Impossible)?;
+        let mut why = NoPlan::Impossible(String::new());
+        for pipes in self.fold.map_or_else(|| vec![1, 2, 4], |pipes| vec![pipes]) {
+            match self.folded(pipeline, settings, &sizes, &steps, pipes) {
+                Ok(made) => return Ok(made),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    fn folded(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        settings: &Config,
+        sizes: &Sizes,
+        steps: &[Compression],
+        pipes: u32,
+    ) -> Result<(Mapped, Made), NoPlan> {
+        let target = &self.target;
+        let sentence = |error: String| {
+            let folded = if pipes == 1 { "one pipe".to_owned() } else { format!("{pipes} pipes folded") };
+            format!("{} does not run on {} ({folded}): {error}", pipeline.name, target.name)
+        };
+        let impossible = |error: String| NoPlan::Impossible(sentence(error));
+        let path = Path::folded(target, pipes).map_err(|error| impossible(error.to_string()))?;
+        let mut rewritten = Rewritten::unchanged(pipeline.clone(), sizes.clone());
+        for step in steps {
+            let refused = |error: asic::rewrite::RewriteError| impossible(format!("{}: {error}", step.name));
+            rewritten = rewritten.then(&step.rewrite).map_err(refused)?;
+        }
+        let program = Program::of(&rewritten.pipeline, &rewritten.sizes);
+        let program = program.map_err(|error| impossible(error.to_string()))?;
+        let placement = heuristic(target, &program, &path, Objective::Fits);
+        let placement = placement.map_err(|error| NoPlan::Full(sentence(error.to_string())))?;
+        let placed = Placed::of(target, &program, &placement).map_err(|error| impossible(error.to_string()))?;
+        let switch = Switch::new(rewritten.pipeline.clone(), placed, settings.clone());
+        let switch = switch.map_err(|error| impossible(error.to_string()))?;
+        let mapped = match steps.is_empty() {
+            true => Mapped::plain(switch),
+            false => Mapped::behind(pipeline, switch, rewritten.map).map_err(|error| impossible(error.to_string()))?,
+        };
+        let steps = steps.iter().map(|step| step.name.clone()).collect();
+        Ok((mapped, Made { target: target.clone(), program, placement, steps }))
+    }
+}

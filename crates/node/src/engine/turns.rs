@@ -1,0 +1,55 @@
+//! [`Turns`]: an engine that runs one packet at a time and keeps all in one place, shared by workers that take turns.
+
+use packet::{Batch, Engine, Output, ReasonTable};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The engine. Its workers and the control plane have it for a batch, or a request, each.
+pub struct Turns<E>(Arc<Mutex<E>>);
+
+impl<E: Engine + 'static> Turns<E> {
+    pub fn new(engine: E) -> Turns<E> {
+        Turns(Arc::new(Mutex::new(engine)))
+    }
+
+    /// Waits for a turn.
+    pub fn turn(&self) -> MutexGuard<'_, E> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The engine for whoever asks later.
+    pub fn shared(&self) -> Turns<E> {
+        Turns(self.0.clone())
+    }
+
+    /// A worker's engine.
+    pub fn worker(&self) -> Box<dyn Engine> {
+        let engine = self.turn();
+        let (name, reasons) = (engine.name().to_owned(), engine.reasons().clone());
+        drop(engine);
+        Box::new(Worker { engine: self.shared(), name, reasons })
+    }
+}
+
+struct Worker<E> {
+    engine: Turns<E>,
+    name: String,
+    reasons: ReasonTable,
+}
+
+impl<E: Engine + 'static> Engine for Worker<E> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        &self.reasons
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        self.engine.turn().process(batch, out);
+    }
+
+    fn tick(&mut self, now: u64, out: &mut Output) {
+        self.engine.turn().tick(now, out);
+    }
+}

@@ -1,0 +1,149 @@
+//! Each engine that a node can run, as the node has it, does what the interpreter does: packets, state, messages, counts.
+
+use crate::support::chip;
+use ir::{ExternId, Pipeline, TableId};
+use node::engine::{Choice, Controlled};
+use num_bigint::BigUint;
+use packet::{Batch, Engine, Output};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tables::{CounterData, EntryId, State, WriteBatch};
+use testkit::differ::case::{Case, PacketIn};
+use testkit::differ::config::Config;
+use testkit::differ::run::{self, Kind};
+use testkit::differ::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
+use testkit::differ::tally::Tally;
+use testkit::differ::{plan, report};
+
+/// An engine with one worker.
+struct Chosen {
+    pipeline: Arc<Pipeline>,
+    engine: Box<dyn Controlled>,
+    worker: Box<dyn Engine>,
+    batch: Batch,
+    out: Output,
+}
+
+impl Chosen {
+    fn new(choice: &Choice, build: &Build<'_>) -> Result<Chosen, String> {
+        let engine = choice.load(build.pipeline, build.setup).map_err(|refusal| refusal.message)?;
+        let (worker, pipeline) = (engine.worker(), build.pipeline.clone());
+        Ok(Chosen { pipeline, engine, worker, batch: Batch::new(), out: Output::new() })
+    }
+}
+
+impl Subject for Chosen {
+    fn name(&self) -> String {
+        self.engine.name().to_owned()
+    }
+
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        // As a node's worker does between two batches.
+        self.worker.rest();
+        self.engine.write(batch).map_err(|error| error.to_string())
+    }
+
+    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+        let mut answer = through_engine(&mut *self.worker, &mut self.batch, &mut self.out, packets, None);
+        // What the placement asked for and no chip can do.
+        answer.faults.extend(self.engine.notes().into_iter().filter(|note| note.contains("packets were dropped")));
+        answer
+    }
+
+    fn tick(&mut self, now: u64) -> Vec<Idle> {
+        idle_entries(&self.pipeline, &self.engine.advance_time(now))
+    }
+
+    fn state(&self) -> State {
+        self.engine.with_state(State::clone)
+    }
+
+    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        self.engine.counter(counter, index)
+    }
+
+    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        self.engine.register(register, index)
+    }
+
+    fn direct_counter(&self, id: &EntryId) -> Option<CounterData> {
+        let state = self.state();
+        let layout = state.layout(id.table);
+        let mut entries = state.entries(id.table);
+        let entry = entries.find(|e| e.priority() == id.priority && layout.unpack(e.key()) == id.keys)?;
+        self.engine.entry_counter(id.table, entry)
+    }
+
+    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+        let places = self.engine.tallies().tables;
+        let mut sums: Option<Vec<[CounterData; 2]>> = None;
+        for place in places.iter().filter(|place| place.table == table) {
+            let sums = sums.get_or_insert_default();
+            sums.resize(place.actions.len(), Default::default());
+            for (sum, action) in sums.iter_mut().zip(&place.actions) {
+                for (sum, more) in sum.iter_mut().zip([action.misses, action.hits]) {
+                    (sum.packets, sum.bytes) = (sum.packets + more.packets, sum.bytes + more.bytes);
+                }
+            }
+        }
+        sums
+    }
+
+    fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
+        self.engine.take_digests().into_iter().map(|message| (message.digest, message.values)).collect()
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Runs a case on an engine; whether the engine takes the program.
+fn agrees(case: &Case, choice: &Choice, tally: &mut Tally) -> bool {
+    let make = |build: &Build<'_>| Chosen::new(choice, build).map(|chosen| Box::new(chosen) as Box<dyn Subject>);
+    match run::run(case, &make, tally) {
+        Ok(()) => true,
+        Err(difference) if difference.kind == Kind::Refused => false,
+        Err(difference) => {
+            let rerun = format!("DIFFER_SEED={} DIFFER_CASES=1 cargo test -p node --test node engines", case.seed);
+            panic!("{}", report::report(case, &difference, choice.name(), &rerun));
+        }
+    }
+}
+
+#[test]
+fn random_programs_do_the_same_on_each_engine() {
+    let (first, cases) = (number("DIFFER_SEED", 77_000), number("DIFFER_CASES", 30));
+    let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut tally = Tally::default();
+    for seed in first..first + cases {
+        let case = plan::case(seed, &Config::small());
+        let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
+        for choice in [Choice::Jit, Choice::Interp, chip(128, "none")] {
+            *taken.entry(choice.name()).or_default() += u64::from(agrees(&case, &choice, &mut tally));
+        }
+    }
+    println!("DIFFER_SEED={first}: {cases} programs, taken by {taken:?}\n{tally}");
+    assert_eq!((taken["jit"], taken["interp"]), (cases, cases), "they take whatever compiles");
+    assert!(taken["asic"] >= cases / 2, "few programs run on the chip: {taken:?}");
+    assert!(tally.packets >= cases * 100 && tally.forwarded >= tally.packets / 4, "{tally}");
+}
+
+/// Routes of both families in one table and parted, VM-NC of both in one with digests, ACLs as they are.
+const SAILFISH: &str = "digest:vm_nc_v6,pool:vm_nc_v4+vm_nc_v6,alpm:route_v4*8,pieces:acl_in.v4*2";
+
+#[test]
+fn the_gateway_does_the_same_on_each_engine_and_rewritten() {
+    let seed = number("DIFFER_SEED", 78_000);
+    let mut tally = Tally::default();
+    for (at, choice) in [Choice::Jit, chip(512, "none"), chip(512, SAILFISH)].into_iter().enumerate() {
+        let case = plan::gateway(seed + at as u64, 300).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(agrees(&case, &choice, &mut tally), "{}: {:?}", choice.name(), refusal(&case, &choice));
+    }
+    println!("DIFFER_SEED={seed}:\n{tally}");
+    assert!(tally.packets == 900 && tally.forwarded >= 30 && tally.hits >= 300, "{tally}");
+}
+
+fn refusal(case: &Case, choice: &Choice) -> Option<String> {
+    choice.load(&case.pipeline, &case.setup).err().map(|refusal| refusal.message)
+}

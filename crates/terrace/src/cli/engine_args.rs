@@ -1,0 +1,84 @@
+//! Which engine runs a program, as commands are told.
+
+use super::failure::Failure;
+use super::plan::target;
+use crate::gateway::engine::room;
+use asic::target::Target;
+use clap::{Args, ValueEnum};
+use interp::Config;
+use ir::Pipeline;
+use node::engine::{Choice, Compress, Controlled, SwitchPlan};
+use std::sync::Arc;
+use tables::WriteBatch;
+
+/// Which engine runs the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum EngineKind {
+    /// Native code for batches of packets
+    #[default]
+    Jit,
+    /// The reference engine: slow, one packet at a time
+    Interp,
+    /// An emulated switch: the program is placed on a chip (`--target`, `--fold`), and runs as that would run it; slow
+    Asic,
+}
+
+/// `--engine`, and the chip.
+#[derive(Clone, Debug, Args)]
+pub struct EngineArgs {
+    /// What runs the program.
+    #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
+    engine: EngineKind,
+    /// With `--engine asic`: the chip, one that is shipped (tofino1, tofino2, dpu8) or a target file.
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "tofino1")]
+    target: String,
+    /// With `--engine asic`: pipes that stand one behind the other; unless given, the fewest of 1, 2 and 4 with which the program fits.
+    #[arg(long, value_name = "PIPES", value_parser = ["1", "2", "4"])]
+    fold: Option<String>,
+    /// With `--engine asic`: how tables are made smaller, as `terrace plan --compress` takes it.
+    #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
+    compress: String,
+}
+
+impl EngineArgs {
+    /// The engine for a program. A chip gets room for `entries`, which are still to be written.
+    ///
+    /// # Errors
+    /// No such chip, or the program does not fit: why not, and what comes nearest.
+    pub fn load(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        config: &Config,
+        entries: &WriteBatch,
+    ) -> Result<Box<dyn Controlled>, Failure> {
+        let choice = match self.engine {
+            EngineKind::Jit => Choice::Jit,
+            EngineKind::Interp => Choice::Interp,
+            EngineKind::Asic => Choice::Asic(Box::new(SwitchPlan {
+                target: target(&self.target)?,
+                fold: self.fold.as_ref().and_then(|pipes| pipes.parse().ok()),
+                compress: Compress(self.compress.clone()),
+                room: room(pipeline, entries),
+            })),
+        };
+        choice.load(pipeline, config).map_err(|refusal| match self.engine {
+            EngineKind::Asic => Failure::Refused(refusal.message),
+            // They take whatever compiles.
+            EngineKind::Jit | EngineKind::Interp => Failure::Bug(refusal.message),
+        })
+    }
+
+    /// The same for another `terrace`, in whatever directory that works.
+    pub fn arguments(&self) -> Vec<String> {
+        let target = match Target::shipped(&self.target) {
+            Some(_) => self.target.clone(),
+            None => std::path::absolute(&self.target)
+                .map_or_else(|_| self.target.clone(), |path| path.display().to_string()),
+        };
+        let kind = self.engine.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let mut all = vec!["--engine".to_owned(), kind, "--target".to_owned(), target];
+        all.extend(["--compress".to_owned(), self.compress.clone()]);
+        all.extend(self.fold.iter().flat_map(|pipes| ["--fold".to_owned(), pipes.clone()]));
+        all
+    }
+}
