@@ -17,6 +17,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tables::{CounterData, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
 
+/// Idle entries that wait for somebody to take them.
+const MOST_IDLE: usize = 1 << 16;
+
 /// The emulated switch: a placed pipeline, run as the chip would.
 pub struct Switch {
     program: Arc<Program>,
@@ -25,6 +28,8 @@ pub struct Switch {
     counts: Counts,
     reasons: ReasonTable,
     idle: Vec<IdleEntry>,
+    /// Idle entries that nobody took and that there was no room for.
+    lost: u64,
 }
 
 impl Switch {
@@ -44,7 +49,7 @@ impl Switch {
             ..Counts::default()
         };
         let reasons = reason_table(&pipeline);
-        Ok(Switch { program: Arc::new(program), host, store, counts, reasons, idle: Vec::new() })
+        Ok(Switch { program: Arc::new(program), host, store, counts, reasons, idle: Vec::new(), lost: 0 })
     }
 
     /// Makes bridges that forget what should be carried: for tests, which must see it.
@@ -165,7 +170,7 @@ impl Switch {
 
     /// How many digest messages and notifications were lost because nobody took them.
     pub fn lost_messages(&self) -> u64 {
-        self.host.lost_messages()
+        self.host.lost_messages() + self.lost
     }
 
     /// The value of an indexed counter. Packets and bytes are both counted, whatever its unit.
@@ -248,7 +253,10 @@ impl Engine for Switch {
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {
-        let idle = self.advance_time(now);
+        let mut idle = self.advance_time(now);
+        let room = MOST_IDLE.saturating_sub(self.idle.len());
+        self.lost += idle.len().saturating_sub(room) as u64;
+        idle.truncate(room);
         self.idle.extend(idle);
     }
 }

@@ -299,4 +299,22 @@ mod tests {
         let found = mistakes("cores = [1, 2, 1]\n[[port]]\nnumber = 510\ndevice = \"x\"\n");
         assert_eq!(found.len(), 2, "{found:?}");
     }
+
+    #[test]
+    fn the_engine_and_its_chip_are_checked_as_a_whole() {
+        let engine = |text: &str| check(text).map(|config| config.engine).unwrap_or_else(|found| panic!("{found:?}"));
+        assert_eq!(engine("").name(), "jit");
+        assert_eq!(engine("engine = \"interp\"\n").name(), "interp");
+        let Choice::Asic(plan) = engine("engine = \"asic\"\n[switch]\ntarget = \"tofino2\"\nfold = 2\nroom = 7\n")
+        else {
+            panic!("not the switch")
+        };
+        assert_eq!((plan.target.name.as_str(), plan.fold, plan.room.others), ("tofino2", Some(2), 7));
+        let wrong =
+            "engine = \"asic\"\n[switch]\ntarget = \"tofino9\"\nfold = 3\nroom = 0\nsizes = \"/nowhere.toml\"\n";
+        let found = mistakes(wrong);
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(found[0].contains("give a target file, or one of tofino1, tofino2, dpu8"), "{found:?}");
+        assert!(mistakes("engine = \"npu\"\n")[0].contains("unknown variant `npu`"));
+    }
 }

@@ -31,6 +31,8 @@ struct metadata {
     bool learn;
     bit<6> reason;
     bit<2> colour;
+    bit<2> asks;
+    bit<32> index;
     bit<32> seen;
     port_t port;
     name_t name;
@@ -81,23 +83,11 @@ control Decide(inout headers h, inout metadata m, inout standard_metadata_t s) {
     action punt(bit<6> reason) { m.reason = reason; s.egress_spec = CPU_PORT; }
     action learn(bit<9> port) { m.learn = true; s.egress_spec = port; }
     action check(bit<8> stage) { m.stage = stage; mark_to_drop(s); }
-    // What a meter or register says is seen in the last bytes of the source address.
-    action police(bit<32> index, bit<9> port) {
-        rates.execute_meter(index, m.colour);
-        h.ethernet.source[7:0] = 6w0 ++ m.colour;
-        s.egress_spec = port;
-    }
-    action police_bytes(bit<32> index, bit<9> port) {
-        byte_rates.execute_meter(index, m.colour);
-        h.ethernet.source[7:0] = 6w0 ++ m.colour;
-        s.egress_spec = port;
-    }
-    action remember(bit<32> index, bit<9> port) {
-        words.read(m.seen, index);
-        h.ethernet.source[31:0] = m.seen;
-        words.write(index, m.seen + 1);
-        s.egress_spec = port;
-    }
+    // Which meter or register is asked behind the table: one table of a chip has room for few of them.
+    action police(bit<32> index, bit<9> port) { m.asks = 1; m.index = index; s.egress_spec = port; }
+    action police_bytes(bit<32> index, bit<9> port) { m.asks = 2; m.index = index; s.egress_spec = port; }
+    action remember(bit<32> index, bit<9> port) { m.asks = 3; m.index = index; s.egress_spec = port; }
+    // What it says is seen in the last bytes of the source address.
     action police_flow(bit<9> port) {
         flow_rates.read(m.colour);
         h.ethernet.source[7:0] = 6w0 ++ m.colour;
@@ -196,6 +186,17 @@ control Decide(inout headers h, inout metadata m, inout standard_metadata_t s) {
         } else {
             if (h.tag.isValid()) { h.tag.value = 0xbeef; }
             hosts.apply();
+            if (m.asks == 1) {
+                rates.execute_meter(m.index, m.colour);
+                h.ethernet.source[7:0] = 6w0 ++ m.colour;
+            } else if (m.asks == 2) {
+                byte_rates.execute_meter(m.index, m.colour);
+                h.ethernet.source[7:0] = 6w0 ++ m.colour;
+            } else if (m.asks == 3) {
+                words.read(m.seen, m.index);
+                h.ethernet.source[31:0] = m.seen;
+                words.write(m.index, m.seen + 1);
+            }
             if (m.learn) {
                 digest<learned_t>(1, { h.ethernet.source, s.ingress_port, h.tag.isValid() });
             }

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// How many pings run at once: each is a process that mostly waits.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 
 /// Echo requests from one namespace to an address.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! `terrace demo`: the whole scenario, judged by its own report and by what is left.
 
-use crate::place::{json, turn};
+use crate::place::{json, terrace, turn};
 use serde_json::{Value, json as value};
 
 fn outcomes(report: &Value) -> Vec<String> {
@@ -17,8 +17,15 @@ fn packets(list: &Value) -> Value {
 #[test]
 fn the_demo_shows_what_it_promises_and_leaves_nothing() {
     let Some(turn) = turn() else { return };
-    let (code, report) = json(&["demo", "--name", &turn.lab]);
+    // One demo for people and for programs: it takes its time.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    let output = terrace(&["demo", "--name", &turn.lab, "--report", &file.display().to_string()]);
     turn.assert_nothing_left();
+    let (code, printed) = (output.status.code(), String::from_utf8(output.stdout).unwrap());
+    let complained = String::from_utf8_lossy(&output.stderr);
+    let report = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {printed}{complained}"));
+    let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["problems"], value!([]), "{report:#}");
     assert_eq!((code, &report["ok"], &report["mode"]), (Some(0), &value!(true), &value!("namespaces")));
     assert!(report["seconds"].as_f64().unwrap() < 60.0, "a demo is short: {}", report["seconds"]);
@@ -49,6 +56,7 @@ fn the_demo_shows_what_it_promises_and_leaves_nothing() {
     assert!(change["refused"].as_str().unwrap().starts_with("examples/lab.yaml:55:"), "{change}");
     let lost: Vec<&Value> = change["untouched"].as_array().unwrap().iter().map(|stream| &stream["lost"]).collect();
     assert_eq!(lost, [&Value::Null, &value!(0), &value!(0)], "TCP says nothing of losses; UDP and ping lose nothing");
+    crate::readme::shows(&printed);
 }
 
 #[test]

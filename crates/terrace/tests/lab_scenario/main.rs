@@ -8,5 +8,6 @@ mod cleanup;
 #[path = "../command/mod.rs"]
 mod command;
 mod demo;
+mod engines;
 mod place;
 mod readme;

@@ -44,6 +44,9 @@ pub struct DemoArgs {
     io: IoArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    /// Write what was found there, too, as a document.
+    #[arg(long, value_name = "FILE.json")]
+    report: Option<PathBuf>,
     /// The name of the lab, should another one run at the same time.
     #[arg(long, value_name = "NAME", default_value_t = format!("demo{}", std::process::id()), hide_default_value = true)]
     name: String,
@@ -78,7 +81,7 @@ impl DemoArgs {
             Ok(()) => demo.in_namespaces(&self.name, (self.io, &self.engine), &stop)?,
             Err(why) => demo.over_captures(why, &self.engine, &stop)?,
         }
-        demo.finish(began)
+        demo.finish(began, self.report.as_deref())
     }
 }
 
@@ -195,9 +198,15 @@ impl Demo {
         Ok(())
     }
 
-    fn finish(mut self, began: Instant) -> Result<(), Failure> {
+    fn finish(mut self, began: Instant, file: Option<&Path>) -> Result<(), Failure> {
         self.report.ok = self.report.problems.is_empty();
         self.report.seconds = began.elapsed().as_secs_f64();
+        if let Some(path) = file {
+            let text = serde_json::to_string_pretty(&self.report).map_err(|error| Failure::Bug(error.to_string()))?;
+            let failed =
+                |error| Failure::Environment(format!("cannot write {}: {error}; check the path", path.display()));
+            std::fs::write(path, text + "\n").map_err(failed)?;
+        }
         let report = &self.report;
         let (good, bad) = (style::GOOD, style::BAD);
         let seconds = report.seconds;

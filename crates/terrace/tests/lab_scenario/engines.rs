@@ -1,0 +1,86 @@
+//! The lab on the emulated switch, and then on native code: everybody reaches whom they should, and each packet is accounted for.
+
+use crate::changes::lab_with;
+use crate::place::{TERRACE, Turn, json, packets_by_reason, terrace, turn};
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the switch is made of: VM-NC of both families in one table, IPv6 by digests; routes parted; an ACL in pieces.
+const SAILFISH: &str = "digest:vm_nc_v6,pool:vm_nc_v4+vm_nc_v6,alpm:route_v4*8,pieces:acl_in.v4*2";
+
+/// Tables that must be on the chip: names on it are these, or go on behind them.
+const PLACED: [&str; 7] =
+    ["route_v4", "route_v6", "vm_nc_v4_vm_nc_v6", "acl_in.v4", "acl_in.v6", "acl_out.v4", "acl_out.v6"];
+
+/// A gateway that this test has started; it ends with the test.
+struct Gateway(Child);
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn runs(turn: &Turn) -> bool {
+    terrace(&["gateway", "stats", "--of-lab", &turn.lab]).status.success()
+}
+
+fn until(what: &str, there: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !there() {
+        assert!(began.elapsed() < PATIENCE, "{what}: in vain");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Who reached whom: from, to, address, answers.
+fn everybody(turn: &Turn) -> Vec<[String; 4]> {
+    let (code, table) = json(&["lab", "ping", "--count", "1", "--name", &turn.lab]);
+    assert_eq!(code, Some(0), "{table}");
+    let row = |ping: &Value| ["from", "to", "address", "received"].map(|key| ping[key].to_string());
+    table.as_array().unwrap().iter().map(row).collect()
+}
+
+/// What the gateway counted, which adds up.
+fn accounted(turn: &Turn) -> Value {
+    let stats = turn.stats();
+    let sum = |counts: &Value| packets_by_reason(counts).iter().map(|(_, packets)| packets).sum::<u64>();
+    let received = stats["received"]["packets"].as_u64().unwrap();
+    let forwarded = stats["forwarded"]["packets"].as_u64().unwrap();
+    assert_eq!(received, forwarded + sum(&stats["drops"]) + sum(&stats["to_cpu"]), "{stats}");
+    assert!(forwarded > 60, "{stats}");
+    let reasons: Vec<String> = packets_by_reason(&stats["drops"]).into_iter().map(|(reason, _)| reason).collect();
+    assert!(reasons.iter().all(|reason| ["no_route", "unknown_vm"].contains(&reason.as_str())), "{reasons:?}");
+    stats
+}
+
+#[test]
+fn the_emulated_switch_forwards_the_labs_traffic_as_native_code_does() {
+    let Some(turn) = turn() else { return };
+    let (_folder, file) = lab_with(&turn, &["--engine", "asic", "--target", "tofino1", "--compress", SAILFISH]);
+    let on_switch = everybody(&turn);
+    let stats = accounted(&turn);
+    assert_eq!(stats["engine"], "asic");
+    let notes: Vec<&str> = stats["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    for table in PLACED {
+        let name = format!(".{table}");
+        let places = notes.iter().filter_map(|note| note.split_once(" entries in pass "));
+        let placed = places.filter(|(of, _)| of.contains(&name)).count() > 0;
+        assert!(placed, "{table} is not on the chip: {notes:#?}");
+    }
+    assert!(!notes.iter().any(|note| note.contains("packets were dropped")), "{notes:#?}");
+
+    // Another engine in its place, for the same machines.
+    assert!(terrace(&["gateway", "stop", "--of-lab", &turn.lab]).status.success());
+    until("the switch ends", || !runs(&turn));
+    let mut command = Command::new(TERRACE);
+    command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file]);
+    let _gateway = Gateway(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    until("native code runs", || runs(&turn));
+    assert_eq!(everybody(&turn), on_switch);
+    assert_eq!(accounted(&turn)["engine"], "jit");
+}
