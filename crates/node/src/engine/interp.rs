@@ -1,7 +1,7 @@
 //! The reference engine.
 
-use super::Controlled;
 use super::turns::Turns;
+use super::{Controlled, one_by_one};
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, Interp, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionTally, TableTally, Tallies};
@@ -43,6 +43,11 @@ impl Controlled for Reference {
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
         self.engine.turn().counter(counter, index)
+    }
+
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+        let engine = self.engine.turn();
+        one_by_one(end.min(engine.array_len(counter).unwrap_or(0)), |index| engine.counter(counter, index))
     }
 
     fn array_len(&self, object: ExternId) -> Option<u64> {

@@ -118,11 +118,7 @@ pub trait Controlled: Send {
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData>;
 
     /// The elements of an indexed counter that have counted packets, below `end`: index and value.
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
-        let end = end.min(self.array_len(counter).unwrap_or(0));
-        let value = |index| Some((index, self.counter(counter, index).filter(|value| value.packets != 0)?));
-        (0..end).filter_map(value).collect()
-    }
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)>;
 
     /// How many elements a counter, meter or register has.
     fn array_len(&self, object: ExternId) -> Option<u64>;
@@ -202,6 +198,11 @@ pub struct NoRoom(String);
 /// Whether a valid write was refused for want of room.
 fn is_full(error: &UpdateError) -> bool {
     matches!(error, UpdateError::Entry(error) if matches!(**error, EntryError::NoRoom { .. } | EntryError::NoPlace { .. }))
+}
+
+/// Those of so many elements that have counted packets, for engines that are asked for one at a time.
+fn one_by_one(end: u64, counter: impl Fn(u64) -> Option<CounterData>) -> Vec<(u64, CounterData)> {
+    (0..end).filter_map(|index| Some((index, counter(index).filter(|value| value.packets != 0)?))).collect()
 }
 
 impl dyn Controlled + '_ {

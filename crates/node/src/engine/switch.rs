@@ -1,8 +1,8 @@
 //! The emulated switch: slow, and strict where a chip is. An entry for which the chip has no room is refused.
 
-use super::Controlled;
 use super::plan::{Made, NoPlan, SwitchPlan};
 use super::turns::Turns;
+use super::{Controlled, one_by_one};
 use asic::emulate::Mapped;
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
@@ -91,6 +91,12 @@ impl Controlled for Placed {
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
         self.engine.turn().0.switch().counter(counter, index)
+    }
+
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+        let engine = self.engine.turn();
+        let switch = engine.0.switch();
+        one_by_one(end.min(switch.array_len(counter).unwrap_or(0)), |index| switch.counter(counter, index))
     }
 
     fn array_len(&self, object: ExternId) -> Option<u64> {

@@ -6,6 +6,7 @@ mod carried;
 mod daemon;
 mod explained;
 mod forward;
+mod full;
 mod hostile;
 mod killed;
 #[allow(dead_code)]
