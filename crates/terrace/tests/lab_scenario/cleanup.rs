@@ -1,6 +1,6 @@
 //! Nothing stays behind: after Ctrl-C, after a kill, after a failure.
 
-use crate::place::{TERRACE, Turn, root, terrace, turn};
+use crate::place::{TERRACE, Turn, root, terrace, turn_beside_others};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ fn processes_on(turn: &Turn, machine: &str) -> Vec<u32> {
 
 #[test]
 fn ctrl_c_while_the_lab_is_built_leaves_nothing() {
-    let Some(turn) = turn() else { return };
+    let Some(turn) = turn_beside_others() else { return };
     let mut demo = demo_until(&turn, "");
     while turn.traces().len() < 4 {
         std::thread::sleep(Duration::from_millis(5));
@@ -57,7 +57,7 @@ fn ctrl_c_while_the_lab_is_built_leaves_nothing() {
 
 #[test]
 fn ctrl_c_while_iperf3_runs_leaves_nothing() {
-    let Some(turn) = turn() else { return };
+    let Some(turn) = turn_beside_others() else { return };
     let mut demo = demo_until(&turn, "TCP (iperf3)");
     std::thread::sleep(Duration::from_millis(700));
     let senders = processes_on(&turn, "red-a");
@@ -71,7 +71,7 @@ fn ctrl_c_while_iperf3_runs_leaves_nothing() {
 
 #[test]
 fn what_a_killed_demo_leaves_is_removed_by_lab_down() {
-    let Some(turn) = turn() else { return };
+    let Some(turn) = turn_beside_others() else { return };
     let mut demo = demo_until(&turn, "Who reaches whom");
     signal(&demo, "-KILL");
     assert_eq!(wait(&mut demo), None);
@@ -88,7 +88,7 @@ fn what_a_killed_demo_leaves_is_removed_by_lab_down() {
 
 #[test]
 fn sigterm_to_the_gateway_of_a_lab_ends_it_and_down_removes_the_rest() {
-    let Some(turn) = turn() else { return };
+    let Some(turn) = turn_beside_others() else { return };
     let region = root().join("examples/lab.yaml");
     let up = terrace(&["lab", "up", "--region", &region.display().to_string(), "--name", &turn.lab]);
     assert!(up.status.success(), "{}", String::from_utf8_lossy(&up.stderr));

@@ -1,10 +1,10 @@
-//! Where these tests run: the binary, the repository, one lab at a time, and what a lab leaves behind.
+//! Where these tests run: the binary, the repository, who may have a lab when, and what a lab leaves behind.
 
 use serde_json::Value;
 use std::fs;
 use std::process::Output;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 pub const TERRACE: &str = env!("CARGO_BIN_EXE_terrace");
@@ -33,14 +33,29 @@ pub fn json(arguments: &[&str]) -> (Option<i32>, Value) {
 /// is taken down.
 pub struct Turn {
     pub lab: String,
-    _alone: MutexGuard<'static, ()>,
+    _right: Right,
 }
 
-/// Waits for a turn. `None`, and the scenario from captures instead, where labs are not allowed.
+/// Who judges what becomes of packets has the machine alone; who only looks at what is left behind does not mind others of that kind.
+enum Right {
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+    Beside { _guard: RwLockReadGuard<'static, ()> },
+}
+
+static LABS: RwLock<()> = RwLock::new(());
+
+/// Waits for a turn, alone. `None`, and the scenario from captures instead, where labs are not allowed.
 pub fn turn() -> Option<Turn> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    with_right(Right::Alone { _guard: LABS.write().unwrap_or_else(PoisonError::into_inner) })
+}
+
+/// The same, beside others that ask for no more.
+pub fn turn_beside_others() -> Option<Turn> {
+    with_right(Right::Beside { _guard: LABS.read().unwrap_or_else(PoisonError::into_inner) })
+}
+
+fn with_right(right: Right) -> Option<Turn> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Err(error) = terrace::lab::permitted() {
         assert!(std::env::var("CI").is_err(), "in CI, labs must run: {error}");
         println!("NO NAMESPACES ({error}): this ran from capture to capture instead");
@@ -49,7 +64,7 @@ pub fn turn() -> Option<Turn> {
         return None;
     }
     let lab = format!("s{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    Some(Turn { lab, _alone: alone })
+    Some(Turn { lab, _right: right })
 }
 
 impl Drop for Turn {
