@@ -58,6 +58,11 @@ impl FlowCache {
         &mut self.interp
     }
 
+    /// How it was made.
+    pub fn config(&self) -> &CacheConfig {
+        &self.caches.config
+    }
+
     /// What was counted.
     pub fn stats(&self) -> &Stats {
         &self.caches.stats

@@ -3,12 +3,14 @@
 mod model;
 
 pub use model::{
-    ConfigFile, Control, CounterSetting, Engine, IdleSetting, Means, MetricsSetting, PortSetting, Service,
-    SwitchSetting, TokenSetting,
+    CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, Engine, IdleSetting, Means, MetricsSetting,
+    PortSetting, Service, SwitchSetting, TokenSetting,
 };
 
-use crate::engine::{Choice, Compress, Room, SwitchPlan};
+use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan};
 use asic::target::Target;
+use flowcache::admission::Budget;
+use flowcache::{CacheConfig, Kind};
 
 use p4runtime::server::{Access, Power, ServeOptions, Tls, TlsWhere, TokenHash};
 use std::collections::BTreeMap;
@@ -201,7 +203,9 @@ impl Checker<'_> {
         }
         let text = self.file("sizes", sizes.as_ref());
         let sizing = sizes.as_ref().zip(text).map(|(path, text)| (path.display().to_string(), text));
+        let cache = self.cache(&file.cache);
         match (file.engine, chip) {
+            (Engine::FlowCache, _) => Choice::FlowCache(cache),
             (Engine::Asic, Some(target)) => {
                 let room = Room { sizing, others: *room, ..Room::default() };
                 Choice::Asic(Box::new(SwitchPlan { target, fold: *fold, compress: Compress(compress.clone()), room }))
@@ -209,6 +213,32 @@ impl Checker<'_> {
             (Engine::Interp, _) => Choice::Interp,
             (Engine::Jit | Engine::Asic, _) => Choice::Jit,
         }
+    }
+
+    fn cache(&mut self, setting: &CacheSetting) -> CachePlan {
+        let CacheSetting { kind, tables, entries, idle_ms, slow_path_pps, tenant } = setting;
+        if !(1..=8).contains(tables) {
+            self.wrong("tables", "`tables` is 1 to 8; without it, a chain has 4".to_owned());
+        }
+        for (name, zero) in [("entries", *entries == 0), ("slow_path_pps", *slow_path_pps == Some(0))] {
+            if zero {
+                self.wrong(name, format!("`{name}` is 1 at least"));
+            }
+        }
+        let kind = match kind {
+            CacheKind::Exact => Kind::Exact,
+            CacheKind::Megaflow => Kind::Megaflow,
+            CacheKind::SubTraversal => Kind::SubTraversal { tables: *tables },
+            CacheKind::Adaptive => Kind::Adaptive { tables: *tables },
+        };
+        let cache = CacheConfig {
+            kind,
+            entries: *entries,
+            idle_ns: idle_ms.map(|ms| ms.saturating_mul(1_000_000)),
+            slow_path: slow_path_pps.map(Budget::per_second),
+            ..CacheConfig::default()
+        };
+        CachePlan { cache, tenant: tenant.clone() }
     }
 
     /// A chip that is shipped, or that of a file.
@@ -298,6 +328,18 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         let found = mistakes("cores = [1, 2, 1]\n[[port]]\nnumber = 510\ndevice = \"x\"\n");
         assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn the_cache() {
+        let text = "engine = \"flowcache\"\n[cache]\nkind = \"sub-traversal\"\ntables = 3\nentries = 50\nidle_ms = 7\nslow_path_pps = 1000\ntenant = \"meta.vpc\"\n";
+        let Ok(Choice::FlowCache(plan)) = check(text).map(|config| config.engine) else { panic!("not the cache") };
+        assert_eq!((plan.cache.kind, plan.cache.entries), (Kind::SubTraversal { tables: 3 }, 50));
+        assert_eq!((plan.cache.idle_ns, plan.tenant.as_deref()), (Some(7_000_000), Some("meta.vpc")));
+        assert_eq!(plan.cache.slow_path, Some(Budget::per_second(1_000)));
+        let wrong = check("engine = \"flowcache\"\n[cache]\ntables = 9\nentries = 0\nslow_path_pps = 0\n").map(|_| ());
+        let places: Vec<_> = wrong.unwrap_err().into_iter().filter_map(|mistake| mistake.place).collect();
+        assert_eq!(places, [(3, 1), (4, 1), (5, 1)]);
     }
 
     #[test]

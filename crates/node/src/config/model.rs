@@ -22,6 +22,9 @@ pub struct ConfigFile {
     /// What runs programs.
     #[serde(default)]
     pub engine: Engine,
+    /// The cache of `engine = "flowcache"`.
+    #[serde(default)]
+    pub cache: CacheSetting,
     /// The chip of `engine = "asic"`.
     #[serde(default)]
     pub switch: SwitchSetting,
@@ -129,8 +132,70 @@ pub enum Engine {
     Jit,
     /// The reference engine: slow, one packet at a time.
     Interp,
+    /// A flow cache (`[cache]`) in front of the reference engine: what packets did is kept, and done again for packets like them.
+    #[serde(rename = "flowcache")]
+    FlowCache,
     /// An emulated switch (`[switch]`): a program is placed on a chip, and runs as that would run it; slow, one packet at a time.
     Asic,
+}
+
+/// Which flow cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheKind {
+    /// Whole ways of packets, by all fields that were looked at.
+    Exact,
+    /// Whole ways of packets, by the bits that decided.
+    Megaflow,
+    /// Pieces of ways, in a chain of tables.
+    SubTraversal,
+    /// Pieces or whole ways, whatever gains more.
+    #[default]
+    Adaptive,
+}
+
+/// A flow cache.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSetting {
+    /// `exact`, `megaflow`, `sub-traversal` or `adaptive`. `adaptive` unless given.
+    #[serde(default)]
+    pub kind: CacheKind,
+    /// Tables of the chain, 1 to 8. 4 unless given.
+    #[serde(default = "cache_tables")]
+    #[schemars(range(min = 1, max = 8))]
+    pub tables: usize,
+    /// The most entries in each of them. 8000 unless given.
+    #[serde(default = "cache_entries")]
+    #[schemars(range(min = 1))]
+    pub entries: usize,
+    /// Entries that were not hit for so many milliseconds go. Without it they stay.
+    pub idle_ms: Option<u64>,
+    /// Packets a second for which the slow path has time. Without it, any number.
+    pub slow_path_pps: Option<u64>,
+    /// The variable of the program that says whose packet it is (`hdr.vxlan.vni`): tenants share the slow path. Without it all packets are one tenant's.
+    pub tenant: Option<String>,
+}
+
+impl Default for CacheSetting {
+    fn default() -> CacheSetting {
+        CacheSetting {
+            kind: CacheKind::default(),
+            tables: cache_tables(),
+            entries: cache_entries(),
+            idle_ms: None,
+            slow_path_pps: None,
+            tenant: None,
+        }
+    }
+}
+
+fn cache_tables() -> usize {
+    4
+}
+
+fn cache_entries() -> usize {
+    8_000
 }
 
 /// The chip that an emulated switch is, and the room on it.

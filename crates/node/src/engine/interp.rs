@@ -1,4 +1,4 @@
-//! The reference engine.
+//! The reference engine, and those that are it inside: a flow cache.
 
 use super::turns::Turns;
 use super::{Controlled, one_by_one};
@@ -15,14 +15,53 @@ pub(super) fn load(pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dy
     Ok(Box::new(Reference { pipeline: pipeline.clone(), engine: Turns::new(engine) }))
 }
 
-struct Reference {
-    pipeline: Arc<Pipeline>,
-    engine: Turns<Interp>,
+/// An engine whose state is a reference engine's.
+pub(super) trait Inside: Engine + Send + 'static {
+    /// As in configurations.
+    const NAME: &'static str;
+
+    fn inside(&self) -> &Interp;
+
+    fn inside_mut(&mut self) -> &mut Interp;
+
+    fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError>;
+
+    /// Time passes; the entries that are found idle.
+    fn pass(&mut self, now: u64) -> Vec<IdleEntry>;
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
-impl Controlled for Reference {
+impl Inside for Interp {
+    const NAME: &'static str = "interp";
+
+    fn inside(&self) -> &Interp {
+        self
+    }
+
+    fn inside_mut(&mut self) -> &mut Interp {
+        self
+    }
+
+    fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        self.write(batch)
+    }
+
+    fn pass(&mut self, now: u64) -> Vec<IdleEntry> {
+        self.advance_time(now)
+    }
+}
+
+pub(super) struct Reference<E> {
+    pub pipeline: Arc<Pipeline>,
+    pub engine: Turns<E>,
+}
+
+impl<E: Inside> Controlled for Reference<E> {
     fn name(&self) -> &'static str {
-        "interp"
+        E::NAME
     }
 
     fn pipeline(&self) -> &Arc<Pipeline> {
@@ -34,89 +73,95 @@ impl Controlled for Reference {
     }
 
     fn look(&self, at: &mut dyn FnMut(&State)) {
-        at(self.engine.turn().state());
+        at(self.engine.turn().inside().state());
     }
 
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        self.engine.turn().write(batch)
+        self.engine.turn().change(batch)
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        self.engine.turn().counter(counter, index)
+        self.engine.turn().inside().counter(counter, index)
     }
 
     fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
-        let engine = self.engine.turn();
+        let turn = self.engine.turn();
+        let engine = turn.inside();
         one_by_one(end.min(engine.array_len(counter).unwrap_or(0)), |index| engine.counter(counter, index))
     }
 
     fn array_len(&self, object: ExternId) -> Option<u64> {
-        self.engine.turn().array_len(object)
+        self.engine.turn().inside().array_len(object)
     }
 
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        self.engine.turn().register(register, index)
+        self.engine.turn().inside().register(register, index)
     }
 
     fn registers(&self) -> Registers {
         let engine = self.engine.shared();
-        Registers::new(move |register, index| engine.turn().register(register, index))
+        Registers::new(move |register, index| engine.turn().inside().register(register, index))
     }
 
     fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
-        self.engine.turn().entry_counter(table, entry)
+        self.engine.turn().inside().entry_counter(table, entry)
     }
 
     fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
-        self.engine.turn().entry_idle_for(table, entry)
+        self.engine.turn().inside().entry_idle_for(table, entry)
     }
 
     fn take_digests(&mut self) -> Vec<DigestMessage> {
-        self.engine.turn().take_digests()
+        self.engine.turn().inside_mut().take_digests()
     }
 
     fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
         let mut engine = self.engine.turn();
-        let mut idle = engine.advance_time(now);
-        idle.extend(engine.take_idle());
+        let mut idle = engine.pass(now);
+        idle.extend(engine.inside_mut().take_idle());
         idle
     }
 
     fn hold_idle(&self, hold: bool) {
-        self.engine.turn().hold_idle(hold);
+        self.engine.turn().inside_mut().hold_idle(hold);
     }
 
     fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
-        self.engine.turn().meter_levels(meter)
+        self.engine.turn().inside().meter_levels(meter)
     }
 
     fn set_meter_level(&self, meter: ExternId, index: u64, level: MeterLevel) {
-        self.engine.turn().set_meter_level(meter, index, level);
+        self.engine.turn().inside_mut().set_meter_level(meter, index, level);
     }
 
     fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
-        self.engine.turn().entry_level(table, entry)
+        self.engine.turn().inside().entry_level(table, entry)
     }
 
     fn set_entry_level(&self, table: TableId, entry: &Entry, level: EntryLevel) {
-        self.engine.turn().set_entry_level(table, entry, level);
+        self.engine.turn().inside_mut().set_entry_level(table, entry, level);
     }
 
     fn flow_id(&self) -> u32 {
-        self.engine.turn().flow_id()
+        self.engine.turn().inside().flow_id()
     }
 
     fn set_flow_id(&self, id: u32) {
-        self.engine.turn().set_flow_id(id);
+        self.engine.turn().inside_mut().set_flow_id(id);
     }
 
     fn tallies(&self) -> Tallies {
-        let engine = self.engine.turn();
+        let turn = self.engine.turn();
+        let engine = turn.inside();
         let at = |table: TableId| {
             let actions = engine.applied(table).map(|(action, [misses, hits])| ActionTally { action, hits, misses });
             TableTally { table, actions: actions.collect() }
         };
         Tallies { stages: Vec::new(), tables: self.pipeline.tables.keys().map(at).collect() }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.engine.turn().notes()
     }
 
     fn without_code(&self) -> Option<String> {

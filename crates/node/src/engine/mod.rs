@@ -7,16 +7,19 @@
 //! |---|---|---|
 //! | native code | `jit.rs` | share tables; each counts for itself |
 //! | the reference engine | `interp.rs` | take turns |
+//! | a flow cache in front of it | `flowcache.rs` | take turns |
 //! | the emulated switch | `switch.rs`; which chip, and what is where on it: `plan.rs` | take turns |
 //!
 //! What an engine cannot do it says: in an error, or in [`Controlled::notes`], which a node shows.
 
+mod flowcache;
 mod interp;
 mod jit;
 mod plan;
 mod switch;
 mod turns;
 
+pub use flowcache::CachePlan;
 pub use plan::{Compress, NoPlan, ROOM, Room, SwitchPlan};
 
 use ::interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
@@ -37,6 +40,8 @@ pub enum Choice {
     Jit,
     /// The reference engine.
     Interp,
+    /// A flow cache in front of the reference engine.
+    FlowCache(CachePlan),
     /// An emulated switch, with the program placed on it.
     Asic(Box<SwitchPlan>),
 }
@@ -47,6 +52,7 @@ impl Choice {
         match self {
             Choice::Jit => "jit",
             Choice::Interp => "interp",
+            Choice::FlowCache(_) => "flowcache",
             Choice::Asic(_) => "asic",
         }
     }
@@ -60,6 +66,7 @@ impl Choice {
         match self {
             Choice::Jit => jit::load(pipeline, settings).map_err(cannot),
             Choice::Interp => interp::load(pipeline, settings).map_err(cannot),
+            Choice::FlowCache(plan) => flowcache::load(plan, pipeline, settings).map_err(cannot),
             Choice::Asic(plan) => match switch::load(plan, pipeline, settings) {
                 Ok(engine) => Ok(engine),
                 Err(NoPlan::Full(why)) => Err(Refusal::new(Code::ResourceExhausted, why)),

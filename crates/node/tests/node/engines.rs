@@ -2,7 +2,7 @@
 
 use crate::support::chip;
 use ir::{ExternId, Pipeline, TableId};
-use node::engine::{Choice, Controlled};
+use node::engine::{CachePlan, Choice, Controlled};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Output};
 use std::collections::BTreeMap;
@@ -119,12 +119,13 @@ fn random_programs_do_the_same_on_each_engine() {
     for seed in first..first + cases {
         let case = plan::case(seed, &Config::small());
         let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
-        for choice in [Choice::Jit, Choice::Interp, chip(128, "none")] {
+        for choice in [Choice::Jit, Choice::Interp, Choice::FlowCache(CachePlan::default()), chip(128, "none")] {
             *taken.entry(choice.name()).or_default() += u64::from(agrees(&case, &choice, &mut tally));
         }
     }
     println!("DIFFER_SEED={first}: {cases} programs, taken by {taken:?}\n{tally}");
-    assert_eq!((taken["jit"], taken["interp"]), (cases, cases), "they take whatever compiles");
+    let all = [taken["jit"], taken["interp"], taken["flowcache"]];
+    assert_eq!(all, [cases; 3], "they take whatever compiles");
     assert!(taken["asic"] >= cases / 2, "few programs run on the chip: {taken:?}");
     assert!(tally.packets >= cases * 100 && tally.forwarded >= tally.packets / 4, "{tally}");
 }
@@ -136,12 +137,14 @@ const SAILFISH: &str = "digest:vm_nc_v6,pool:vm_nc_v4+vm_nc_v6,alpm:route_v4*8,p
 fn the_gateway_does_the_same_on_each_engine_and_rewritten() {
     let seed = number("DIFFER_SEED", 78_000);
     let mut tally = Tally::default();
-    for (at, choice) in [Choice::Jit, chip(512, "none"), chip(512, SAILFISH)].into_iter().enumerate() {
+    let cache = Choice::FlowCache(CachePlan { tenant: Some("hdr.vxlan.vni".to_owned()), ..CachePlan::default() });
+    let engines = [Choice::Jit, cache, chip(512, "none"), chip(512, SAILFISH)];
+    for (at, choice) in engines.into_iter().enumerate() {
         let case = plan::gateway(seed + at as u64, 300).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert!(agrees(&case, &choice, &mut tally), "{}: {:?}", choice.name(), refusal(&case, &choice));
     }
     println!("DIFFER_SEED={seed}:\n{tally}");
-    assert!(tally.packets == 900 && tally.forwarded >= 30 && tally.hits >= 300, "{tally}");
+    assert!(tally.packets == 1_200 && tally.forwarded >= 30 && tally.hits >= 300, "{tally}");
 }
 
 fn refusal(case: &Case, choice: &Choice) -> Option<String> {

@@ -4,7 +4,7 @@ use crate::support::{chip, forwarding, named, program};
 use crate::takeover::{Place, connect, until, write};
 use io::memif::MemifPort;
 use io::{Attached, Port};
-use node::engine::Choice;
+use node::engine::{CachePlan, Choice};
 use node::{Node, Store};
 use p4runtime::{Device, Keep};
 use packet::{Batch, Packet, PortId};
@@ -85,7 +85,8 @@ fn a_meter_that_is_empty_stays_red_through_take_overs() {
         connect(&mut end);
         empty(&mut end);
         // From engine to engine, and to one of its own kind.
-        for engine in [Choice::Jit, chip(64, "none"), chip(64, "none"), Choice::Interp, Choice::Jit] {
+        let cache = Choice::FlowCache(CachePlan::default());
+        for engine in [Choice::Jit, chip(64, "none"), chip(64, "none"), cache, Choice::Interp, Choice::Jit] {
             place.run_on(engine.clone());
             node = taken_over(&place, node);
             assert_eq!(ask(&mut end, 1), [RED, RED, 1], "{defines:?}, {}", engine.name());

@@ -5,7 +5,7 @@ use crate::restart::contents;
 use crate::support::{Wired, chip, entry, frame, mark, marks, read};
 use crate::takeover::{Place, connect, until, write};
 use io::Port;
-use node::engine::Choice;
+use node::engine::{CachePlan, Choice};
 use node::{Node, StartError, Store};
 use p4runtime::{Code, Device, Keep, Refusal};
 use packet::{Batch, Packet, PortId};
@@ -68,7 +68,8 @@ fn writes(node: &Node, rounds: u64) {
 #[test]
 fn the_same_writes_and_packets_come_to_the_same_as_with_native_code() {
     let mut all = Vec::new();
-    for engine in [Choice::Jit, Choice::Interp, chip(256, "none"), chip(256, "pieces:forward*4")] {
+    let cache = Choice::FlowCache(CachePlan::default());
+    for engine in [Choice::Jit, Choice::Interp, cache, chip(256, "none"), chip(256, "pieces:forward*4")] {
         let name = engine.name();
         let mut wired = Wired::on(engine, 1, None);
         wired.commit(&marks(&[]), Keep::Nothing);

@@ -7,7 +7,7 @@ use asic::target::Target;
 use clap::{Args, ValueEnum};
 use interp::Config;
 use ir::Pipeline;
-use node::engine::{Choice, Compress, Controlled, SwitchPlan};
+use node::engine::{CachePlan, Choice, Compress, Controlled, SwitchPlan};
 use std::sync::Arc;
 use tables::WriteBatch;
 
@@ -19,6 +19,9 @@ enum EngineKind {
     Jit,
     /// The reference engine: slow, one packet at a time
     Interp,
+    /// A flow cache in front of the reference engine: what packets did is done again for packets like them
+    #[value(name = "flowcache")]
+    FlowCache,
     /// An emulated switch: the program is placed on a chip (`--target`, `--fold`), and runs as that would run it; slow
     Asic,
 }
@@ -54,6 +57,7 @@ impl EngineArgs {
         let choice = match self.engine {
             EngineKind::Jit => Choice::Jit,
             EngineKind::Interp => Choice::Interp,
+            EngineKind::FlowCache => Choice::FlowCache(CachePlan::default()),
             EngineKind::Asic => Choice::Asic(Box::new(SwitchPlan {
                 target: target(&self.target)?,
                 fold: self.fold.as_ref().and_then(|pipes| pipes.parse().ok()),
@@ -64,7 +68,7 @@ impl EngineArgs {
         choice.load(pipeline, config).map_err(|refusal| match self.engine {
             EngineKind::Asic => Failure::Refused(refusal.message),
             // They take whatever compiles.
-            EngineKind::Jit | EngineKind::Interp => Failure::Bug(refusal.message),
+            EngineKind::Jit | EngineKind::Interp | EngineKind::FlowCache => Failure::Bug(refusal.message),
         })
     }
 

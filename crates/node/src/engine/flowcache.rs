@@ -1,0 +1,86 @@
+//! The DPU tier's engine: a flow cache in front of the reference engine.
+
+use super::Controlled;
+use super::interp::{Inside, Reference};
+use super::turns::Turns;
+use flowcache::{CacheConfig, FlowCache, Kind, Stats};
+use interp::{Config, IdleEntry, Interp};
+use ir::Pipeline;
+use std::sync::Arc;
+use tables::{WriteBatch, WriteError};
+
+/// How a flow cache is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CachePlan {
+    /// Kind, sizes, times, and what the slow path takes.
+    pub cache: CacheConfig,
+    /// The variable that says whose packet it is (`hdr.vxlan.vni`): tenants share the slow path.
+    pub tenant: Option<String>,
+}
+
+pub(super) fn load(
+    plan: &CachePlan,
+    pipeline: &Arc<Pipeline>,
+    settings: &Config,
+) -> Result<Box<dyn Controlled>, String> {
+    let mut engine =
+        FlowCache::new(pipeline.clone(), settings.clone(), plan.cache).map_err(|error| error.to_string())?;
+    if let Some(tenant) = &plan.tenant
+        && !engine.tell_tenants_by(tenant)
+    {
+        return Err(format!(
+            "the program has no variable `{tenant}` of at most 64 bits, by which tenants were to be told apart; name one of it, as hdr.vxlan.vni"
+        ));
+    }
+    Ok(Box::new(Reference { pipeline: pipeline.clone(), engine: Turns::new(engine) }))
+}
+
+impl Inside for FlowCache {
+    const NAME: &'static str = "flowcache";
+
+    fn inside(&self) -> &Interp {
+        self.interp()
+    }
+
+    fn inside_mut(&mut self) -> &mut Interp {
+        self.interp_mut()
+    }
+
+    fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        self.write(batch)
+    }
+
+    fn pass(&mut self, now: u64) -> Vec<IdleEntry> {
+        self.advance_time(now)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let Stats { packets, misses, partial, evicted, expired, stale, rejected, shed, .. } = self.stats();
+        let kind = match self.config().kind {
+            Kind::Exact => "exact".to_owned(),
+            Kind::Megaflow => "megaflow".to_owned(),
+            Kind::SubTraversal { tables } => format!("sub-traversal, {tables} tables"),
+            Kind::Adaptive { tables } => format!("adaptive, {tables} tables"),
+        };
+        let held: Vec<String> =
+            self.tables().map(|table| format!("{} under {} masks", table.entries, table.masks)).collect();
+        let hit = 100.0 * self.stats().hit_rate();
+        let mut notes = vec![
+            format!(
+                "cache: {kind} of {} entries; held: {}; {} KiB",
+                self.config().entries,
+                held.join(", "),
+                self.memory() >> 10
+            ),
+            format!(
+                "cache: {hit:.2} % of {packets} packets hit, {misses} took the slow path, {partial} of them in part"
+            ),
+            format!(
+                "cache: {evicted} evicted, {expired} idle, {stale} stale, {rejected} not kept, {shed} packets shed"
+            ),
+        ];
+        let why = self.stats().uncacheable.iter();
+        notes.extend(why.map(|(reason, count)| format!("cache: {count} not kept: {}", reason.why())));
+        notes
+    }
+}
