@@ -14,6 +14,8 @@ pub(crate) const UNPACKED: usize = 128;
 pub(crate) const SMALL: usize = 64 << 10;
 /// Bytes that no request may take more of when it is unpacked.
 pub(crate) const LARGEST: usize = 256 << 20;
+/// The same for a read, which is kept until its answer has been taken: tens of thousands of entities.
+pub(crate) const LARGEST_OF_READ: usize = 32 << 20;
 /// The same for messages of streams: packets, and who wants to be primary.
 pub(crate) const LARGEST_OF_STREAM: usize = 1 << 20;
 
@@ -56,7 +58,11 @@ impl<U: Message + Default + Name> Decoder for Weighing<U> {
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         if U::NAME.ends_with("Request") {
-            let largest = if U::NAME.starts_with("Stream") { LARGEST_OF_STREAM } else { LARGEST };
+            let largest = match U::NAME {
+                "ReadRequest" => LARGEST_OF_READ,
+                name if name.starts_with("Stream") => LARGEST_OF_STREAM,
+                _ => LARGEST,
+            };
             let bound = largest.min(SMALL + UNPACKED * buffer.remaining());
             weigh(&U::full_name(), buffer.chunk(), bound).map_err(|TooMuch| {
                 let (bytes, mib) = (buffer.remaining(), bound >> 20);

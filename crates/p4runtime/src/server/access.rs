@@ -44,7 +44,7 @@ impl FromStr for Power {
 
 /// The SHA-256 of a token, so that a configuration does not hold the token. Tokens are to be random, of 128 bits or more: a hash without
 /// salt does not protect a word.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
@@ -116,6 +116,11 @@ impl Access {
             Some(token) => self.power_of(Some(TokenHash::of(token))),
             None => unauthenticated("only bearer tokens are understood: `authorization: Bearer TOKEN`"),
         }
+    }
+
+    /// The token that the sender of a request shows, if it is one of those that are listed: who is let in with any token has none.
+    pub(super) fn listed(&self, metadata: &MetadataMap) -> Option<TokenHash> {
+        shown(metadata).filter(|token| !self.tokens.is_empty() && self.power_of(Some(*token)).is_ok())
     }
 
     /// The power of who has shown a token, or none.

@@ -63,18 +63,17 @@ pub struct Answer(Arc<Shared>);
 pub struct Filling(Arc<Shared>);
 
 impl Answer {
-    /// An empty one, which has a place among its connection's.
-    pub fn new(place: OwnedSemaphorePermit) -> (Filling, Answer) {
+    /// An empty one, with its place among its connection's.
+    pub fn new(place: Option<OwnedSemaphorePermit>) -> (Filling, Answer) {
         let shared = Arc::<Shared>::default();
-        shared.lock().place = Some(place);
+        shared.lock().place = place;
         (Filling(shared.clone()), Answer(shared))
     }
 
     /// One that is all there.
-    pub fn whole(place: OwnedSemaphorePermit, part: Option<ReadResponse>, end: Option<Status>) -> Answer {
+    pub fn whole(place: Option<OwnedSemaphorePermit>, part: Option<ReadResponse>, end: Option<Status>) -> Answer {
         let shared = Shared::default();
-        *shared.lock() =
-            Queue { parts: part.into_iter().collect(), end: Some(end), place: Some(place), ..Queue::default() };
+        *shared.lock() = Queue { parts: part.into_iter().collect(), end: Some(end), place, ..Queue::default() };
         Answer(Arc::new(shared))
     }
 }

@@ -7,13 +7,15 @@ use super::held::Held;
 use super::limits::{Counters, Limits};
 use super::outbox::Outbox;
 use super::peer::Peer;
+use super::places::Places;
 use super::program::{DigestConfigs, Program};
+use super::read;
 use super::role::Scope;
 use super::saved::Saved;
 use crate::proto::v1::{StreamMessageResponse, Uint128, stream_message_response};
 use crate::{Code, Device, Refusal};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tables::State;
 use tokio::sync::{OwnedMutexGuard, Semaphore};
@@ -58,11 +60,11 @@ pub struct Core {
     pub credentials: Credentials,
     pub limits: Limits,
     pub counters: Arc<Counters>,
-    /// Places for reads with long answers, and for short ones.
-    pub reads: Arc<Semaphore>,
-    pub short_reads: Arc<Semaphore>,
-    /// Reads that wait for a place among them.
-    pub reads_waiting: Arc<AtomicUsize>,
+    /// Places for reads with long answers, which depend on how fast their clients read.
+    pub reads: Arc<Places>,
+    /// Turns to make a part of a long answer, and to make a short one: the processor is there for others, too.
+    pub long_turns: Arc<Semaphore>,
+    pub short_turns: Arc<Semaphore>,
     pub held: Held,
     clients: Mutex<Clients>,
     program: Mutex<Option<Arc<Program>>>,
@@ -86,9 +88,9 @@ impl Core {
         let bounds = Bounds { roles: limits.roles, clients: limits.clients_per_role };
         let arbitration = Arbitration::new(device.id(), bounds);
         Core {
-            reads: Arc::new(Semaphore::new(limits.reads)),
-            short_reads: Arc::new(Semaphore::new(limits.reads)),
-            reads_waiting: Arc::default(),
+            reads: Places::new(limits.reads),
+            long_turns: Arc::new(Semaphore::new(read::AT_WORK)),
+            short_turns: Arc::new(Semaphore::new(read::AT_WORK)),
             held,
             clients: Mutex::new(Clients { arbitration, outboxes: BTreeMap::new() }),
             program: Mutex::default(),

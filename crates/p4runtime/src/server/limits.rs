@@ -34,7 +34,7 @@ pub struct Limits {
     pub large_messages: usize,
     /// What a large message is.
     pub large_message_bytes: usize,
-    /// `Read`s at a time, each with a thread; more wait. Those with short answers have places of their own, as many.
+    /// `Read`s at a time, each with a thread; more wait, and who has the fewest is next. Those with short answers need none.
     pub reads: usize,
     /// `Read`s of one connection at a time, until their answers have been taken; more wait.
     pub reads_per_connection: usize,
@@ -49,8 +49,10 @@ pub struct Limits {
     pub events: usize,
     /// How long a request may take until its answer begins.
     pub request_time: Duration,
-    /// How long a client may take to read the next part of an answer; a second at most while other reads wait for a place.
+    /// How long a client may take to read the next part of an answer.
     pub stall_time: Duration,
+    /// The same while other reads wait for a place.
+    pub stall_time_beside_others: Duration,
     /// How long a new connection may take until its first request can be read.
     pub handshake_time: Duration,
     /// A connection without traffic is asked for a sign of life this often.
@@ -80,6 +82,7 @@ impl Default for Limits {
             events: 8192,
             request_time: Duration::from_secs(60),
             stall_time: Duration::from_secs(30),
+            stall_time_beside_others: Duration::from_secs(1),
             handshake_time: Duration::from_secs(10),
             keep_alive: Duration::from_secs(30),
             keep_alive_time: Duration::from_secs(20),
@@ -99,14 +102,15 @@ impl Limits {
     pub fn memory(&self) -> usize {
         let part = read::PART * SPREAD;
         // A piece that is sent is a part, and what was there when it was added; its buffer may have grown to twice that.
-        let connection = 2 * (self.unsent_bytes + 2 * read::PART) + self.reads_per_connection * part + RECEIVED;
+        let reads = self.reads_per_connection * (part + read::WAITING);
+        let connection = 2 * (self.unsent_bytes + 2 * read::PART) + reads + RECEIVED;
         let small = self.large_message_bytes + codec::SMALL + codec::UNPACKED * self.large_message_bytes;
         let large = self.message_bytes + codec::LARGEST;
         let primary = SPREAD * self.outbox.bytes;
         self.connections * connection
             + self.requests * small
             + self.large_messages * large
-            + 2 * self.reads * (answer::WAITING + 2) * part
+            + self.reads * (2 * (answer::WAITING + 2) * part + codec::LARGEST_OF_READ)
             + self.streams * codec::LARGEST_OF_STREAM
             + self.roles * primary
     }

@@ -8,7 +8,7 @@
 //!   [`digests`]: digest messages into lists, `held`: what another process can go on with.
 //! - `write`, `read`, `pipeline`, `saved`: the requests, [`direct`]: without a network; one that changes something at a time, reads of snapshots between them.
 //! - `answer`: what was read and is not yet taken; `connection`, `unsent`, `received`: what requests of one connection share,
-//!   and bounds of what comes in and goes out.
+//!   and bounds of what comes in and goes out; `places`: what is shared out between clients.
 //! - `admission`, [`tls`], [`limits`], `peer`: connections; [`credentials`]: who gets in, which may change meanwhile.
 //!
 //! Deliberately absent: several devices behind one server; role configs other than our own. What happens is told as events of the crate
@@ -30,6 +30,7 @@ pub mod limits;
 pub mod outbox;
 mod peer;
 mod pipeline;
+mod places;
 mod program;
 mod read;
 mod received;

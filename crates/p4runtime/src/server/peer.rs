@@ -1,5 +1,7 @@
 //! [`Peer`]: who is at the other end of a connection, for a person to read.
 
+use super::access::TokenHash;
+use super::places::Identity;
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::net::SocketAddr;
@@ -27,6 +29,15 @@ impl Peer {
             Some(common.map_or_else(|| certificate.subject().to_string(), str::to_owned))
         });
         Peer { name, ..self }
+    }
+}
+
+impl Peer {
+    /// Who it is, if it has shown this token, one of those that are listed.
+    pub fn identity(&self, token: Option<TokenHash>) -> Identity {
+        let address = self.address.map_or(Identity::Unknown, |address| Identity::Address(address.ip()));
+        let name = self.name.clone().map(Identity::Name);
+        name.or(token.map(Identity::Token)).unwrap_or(address)
     }
 }
 

@@ -1,30 +1,39 @@
 //! `Read` (P4Runtime specification, section "Read RPC"): a snapshot, sent in parts as fast as the client reads.
 //!
 //! An answer of one part needs nobody's patience: it is made at once, and nothing of the snapshot is kept. A longer one needs one of few places, with
-//! a thread and a snapshot, for as long as its client takes to read it; whoever waits for such a place does not hold up short answers.
+//! a thread and a snapshot, for as long as its client takes to read it. Whoever waits for such a place has nothing that others need, and clients get
+//! them in turn, however many each asks for.
 
 use super::answer::{Answer, Filling};
 use super::batch_status::of_parts;
-use super::connection::Connection;
 use super::core::{Core, Target};
+use super::places::{Identity, Place, Places};
+use super::received::Admitted;
 use super::role::Scope;
 use super::saved::Untouched;
 use crate::proto::v1::entity::Entity as E;
 use crate::proto::v1::{Entity, ReadRequest, ReadResponse};
-use crate::{Device, Refusal};
+use crate::{Code, Device, Refusal};
 use prost::Message;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 /// A part of an answer has this many bytes, or one entity more.
 pub(super) const PART: usize = 32 * 1024;
 
-/// How long a client may take to read the next part while others wait for a place.
-const BESIDE_OTHERS: Duration = Duration::from_secs(1);
+/// Bytes of a request that waits for a place; a longer one is not kept so long.
+pub(super) const WAITING: usize = 16 * 1024;
+
+/// Threads that make answers at the same time, of short ones and of long ones each. With more of them the threads that serve all clients would wait
+/// for the processor, and with many parts ready at once, small answers would wait for large ones to be sent.
+pub(super) const AT_WORK: usize = 2;
+
+/// How much nicer than others the threads of long answers are (nice(2)): whoever reads everything can wait a moment longer, and makes nobody wait.
+const NICER: i32 = 10;
 
 /// What is read from; all of one moment, but for what packets change.
 struct Snapshot {
@@ -36,75 +45,108 @@ struct Snapshot {
 /// What is read, into parts of an answer.
 struct Feed {
     filling: Filling,
-    stall: Duration,
-    /// Reads that have no place yet.
-    waiting: Arc<AtomicUsize>,
+    /// How long a client may take for a part, and how long while others wait.
+    stall: [Duration; 2],
+    /// Its place is one of these.
+    places: Arc<Places>,
     entities: Vec<Entity>,
     bytes: usize,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
+    turns: Turns,
 }
 
-/// One that waits for a place, until it is dropped.
-struct Waits(Arc<AtomicUsize>);
+/// A thread's turns to work, among those of others, in the order of asking.
+struct Turns {
+    among: Arc<Semaphore>,
+    runtime: Handle,
+    mine: Option<OwnedSemaphorePermit>,
+}
 
-impl Waits {
-    fn new(count: &Arc<AtomicUsize>) -> Waits {
-        count.fetch_add(1, Ordering::Relaxed);
-        Waits(count.clone())
+impl Turns {
+    fn new(among: &Arc<Semaphore>) -> Turns {
+        Turns { among: among.clone(), runtime: Handle::current(), mine: None }
+    }
+
+    /// Waits for one.
+    fn begin(&mut self) {
+        // They are never closed.
+        self.mine = self.runtime.block_on(self.among.clone().acquire_owned()).ok();
+    }
+
+    fn end(&mut self) {
+        self.mine = None;
     }
 }
 
-impl Drop for Waits {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-async fn place(among: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
-    among.clone().acquire_owned().await.map_err(|_| Refusal::new(crate::Code::Unavailable, "the server ends"))
+/// Who asks for an answer, and with what.
+pub(super) struct Reader {
+    pub who: Identity,
+    pub admitted: Admitted,
 }
 
 impl Core {
     /// Begins a read.
     ///
     /// # Errors
-    /// `NOT_FOUND`: another device, or no such role. `FAILED_PRECONDITION`: nothing runs.
-    pub async fn read(self: &Arc<Self>, request: ReadRequest, by: &Connection) -> Result<Answer, Refusal> {
+    /// `NOT_FOUND`: another device, or no such role. `FAILED_PRECONDITION`: nothing runs. `RESOURCE_EXHAUSTED`: it would have to wait, and is too long
+    /// for that.
+    pub async fn read(self: &Arc<Self>, request: ReadRequest, by: Reader) -> Result<Answer, Refusal> {
         let scope = self.clients().arbitration.reader(request.device_id, &request.role)?;
         self.target()?;
-        let own = {
-            let _waits = Waits::new(&self.reads_waiting);
-            place(&by.reads).await?
+        let own = by.admitted.own();
+        let ends = |_| Refusal::new(Code::Unavailable, "the server ends");
+        let permit = self.short_turns.clone().acquire_owned().await.map_err(ends)?;
+        let snapshot = self.snapshot_between_writes(scope.clone()).await?;
+        let work = move || {
+            let short = snapshot.short(&request);
+            drop((permit, snapshot));
+            (short, request)
         };
-        let request = Arc::new(request);
-        let short = {
-            let permit = place(&self.short_reads).await?;
-            let (snapshot, request) = (self.snapshot_between_writes(scope.clone()).await?, request.clone());
-            let work = move || (permit, snapshot.short(&request)).1;
-            tokio::task::spawn_blocking(work).await
-        };
-        match short {
-            Ok(Some((entities, end))) => {
+        let request = match tokio::task::spawn_blocking(work).await {
+            Ok((Some((entities, end)), _)) => {
                 let part = (!entities.is_empty()).then_some(ReadResponse { entities });
                 return Ok(Answer::whole(own, part, end));
             }
-            Ok(None) => {}
-            Err(_) => return Err(Refusal::new(crate::Code::Internal, "the server failed at this request")),
-        }
-        let permit = {
-            let _waits = Waits::new(&self.reads_waiting);
-            place(&self.reads).await?
+            Ok((None, request)) => request,
+            Err(_) => return Err(Refusal::new(Code::Internal, "the server failed at this request")),
         };
+        let (request, place) = self.place_for_long(request, by).await?;
         let snapshot = self.snapshot_between_writes(scope).await?;
         let (filling, answer) = Answer::new(own);
-        let (stall, waiting) = (self.limits.stall_time, self.reads_waiting.clone());
-        let feed = Feed { filling, stall, waiting, entities: Vec::new(), bytes: 0, _permit: permit };
+        let stall = [self.limits.stall_time, self.limits.stall_time_beside_others];
+        let places = self.reads.clone();
+        let turns = Turns::new(&self.long_turns);
+        let feed = Feed { filling, stall, places, entities: Vec::new(), bytes: 0, _place: place, turns };
+        let work = move || {
+            // Without it, it is not slower.
+            let _ = rustix::process::nice(NICER);
+            snapshot.send(&request, feed);
+        };
         // A thread of its own, and not one that others use after it: entities are asked for here and given back where they are sent, and what an
         // allocator keeps for a thread goes with the thread.
-        let thread = std::thread::Builder::new().name("read".to_owned()).spawn(move || snapshot.send(&request, feed));
-        let no_thread =
-            |error| Refusal::new(crate::Code::ResourceExhausted, format!("no thread for the read: {error}"));
+        let thread = std::thread::Builder::new().name("read".to_owned()).spawn(work);
+        let no_thread = |error| Refusal::new(Code::ResourceExhausted, format!("no thread for the read: {error}"));
         thread.map(|_| answer).map_err(no_thread)
+    }
+
+    /// A place for a long answer, and the request, which has nothing else while it waits: who has such places now, clients decide.
+    async fn place_for_long(&self, request: ReadRequest, by: Reader) -> Result<(ReadRequest, Place), Refusal> {
+        if let Some(place) = self.reads.try_take(&by.who) {
+            return Ok((request, place));
+        }
+        let packed = request.encode_to_vec();
+        drop(request);
+        if packed.len() > WAITING {
+            let (reads, kib) = (self.limits.reads, WAITING >> 10);
+            let why = format!(
+                "{reads} long answers are being read, and a request of more than {kib} KiB cannot wait; ask for less at once, or again later"
+            );
+            return Err(Refusal::new(Code::ResourceExhausted, why));
+        }
+        by.admitted.leave();
+        let place = self.reads.take(by.who).await;
+        let request = ReadRequest::decode(&packed[..]);
+        request.map(|request| (request, place)).map_err(|error| Refusal::new(Code::Internal, error.to_string()))
     }
 
     /// Each write is seen as a whole.
@@ -153,6 +195,7 @@ impl Snapshot {
     }
 
     fn send(&self, request: &ReadRequest, mut feed: Feed) {
+        feed.turns.begin();
         let Some(parts) = self.all(request, &mut |entity| feed.push(entity)) else { return };
         feed.finish(of_parts("requests", &parts).err());
     }
@@ -207,11 +250,18 @@ impl Feed {
         }
         self.bytes = 0;
         let entities = std::mem::take(&mut self.entities);
-        self.filling.push(ReadResponse { entities }, self.patience())
+        self.turns.end();
+        let flow = self.filling.push(ReadResponse { entities }, self.patience());
+        if flow.is_continue() {
+            self.turns.begin();
+        }
+        flow
     }
 
     fn finish(mut self, end: Option<Status>) {
-        if self.flush().is_continue() {
+        let flow = self.flush();
+        self.turns.end();
+        if flow.is_continue() {
             let patience = self.patience();
             self.filling.finish(end, patience);
         }
@@ -219,7 +269,7 @@ impl Feed {
 
     /// How long the client may take for a part: for long, unless others wait for a place to read.
     fn patience(&self) -> impl Fn() -> Duration + use<> {
-        let (stall, waiting) = (self.stall, self.waiting.clone());
-        move || if waiting.load(Ordering::Relaxed) > 0 { stall.min(BESIDE_OTHERS) } else { stall }
+        let ([alone, beside_others], places) = (self.stall, self.places.clone());
+        move || if places.wanted() { alone.min(beside_others) } else { alone }
     }
 }

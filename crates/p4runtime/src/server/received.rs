@@ -1,6 +1,10 @@
 //! [`Receiving`]: requests on their way in. A message that has come in as a whole needs one of few places to be worked on, and a large one needs a
 //! place before it is taken in: so that clients that send much, or that begin and never end, take neither memory nor places from others.
+//!
+//! Who has a place waits for nothing that a client decides. So a `Read`, whose answer takes as long as its client takes to read it, needs a place among
+//! those of its connection first; and where it has to wait after that, it gives back what it has from here ([`Admitted::leave`]).
 
+use super::connection::Connection;
 use super::limits::Limits;
 use bytes::Bytes;
 use http_body::{Body, Frame};
@@ -14,6 +18,9 @@ use tower::{Layer, Service};
 
 /// A message's header (gRPC over HTTP/2, "Length-Prefixed-Message"): whether it is compressed, and its length, in network order.
 const HEADER: usize = 5;
+
+/// The path of requests whose answers last.
+const READ: &str = "/p4.v1.P4Runtime/Read";
 
 /// Gives requests their places.
 #[derive(Clone)]
@@ -53,6 +60,8 @@ pub struct Taking<S> {
 #[derive(Default)]
 struct Held {
     permits: Vec<OwnedSemaphorePermit>,
+    /// Of a read, that among the reads of its connection.
+    own: Option<OwnedSemaphorePermit>,
     /// From when its answer begins (or nobody waits for it) a request has no places; of a stream, messages come after that.
     answered: bool,
 }
@@ -61,12 +70,30 @@ fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The places of the request whose extension it is.
+#[derive(Clone, Default)]
+pub struct Admitted(Arc<Mutex<Held>>);
+
+impl Admitted {
+    /// That among the reads of its connection; it goes with the answer.
+    pub fn own(&self) -> Option<OwnedSemaphorePermit> {
+        lock(&self.0).own.take()
+    }
+
+    /// Gives the others back: the request is going to wait for a client.
+    pub fn leave(&self) {
+        let mut held = lock(&self.0);
+        held.answered = true;
+        held.permits.clear();
+    }
+}
+
 /// Gives the places back when it is dropped.
 struct UntilAnswered(Arc<Mutex<Held>>);
 
 impl Drop for UntilAnswered {
     fn drop(&mut self) {
-        *lock(&self.0) = Held { permits: Vec::new(), answered: true };
+        *lock(&self.0) = Held { answered: true, ..Held::default() };
     }
 }
 
@@ -86,7 +113,9 @@ where
     fn call(&mut self, request: Request<tonic::body::Body>) -> Self::Future {
         let held = Arc::<Mutex<Held>>::default();
         let (places, kept) = (self.places.clone(), held.clone());
-        let request = request.map(|body| tonic::body::Body::new(Received::new(body, places, held)));
+        let reads = (request.uri().path() == READ).then(|| Connection::of(request.extensions()).reads);
+        let mut request = request.map(|body| tonic::body::Body::new(Received::new(body, places, reads, held)));
+        request.extensions_mut().insert(Admitted(kept.clone()));
         let (answer, until) = (self.inner.call(request), UntilAnswered(kept));
         Box::pin(async move {
             let answer = answer.await;
@@ -108,9 +137,10 @@ struct At {
     left: usize,
 }
 
-/// What goes on can't before it has a place.
+/// What can't go on before it has a place.
 #[derive(Clone, Copy)]
 enum Needs {
+    Own,
     Large,
     Request,
 }
@@ -121,18 +151,28 @@ struct Received {
     places: Receiving,
     held: Arc<Mutex<Held>>,
     at: At,
+    /// Those of its connection, if it is a read that has none of them yet.
+    reads: Option<Arc<Semaphore>>,
     large: Option<OwnedSemaphorePermit>,
     /// Bytes that wait for a place, and the place.
     waiting: Option<(Bytes, Needs, Place)>,
 }
 
 impl Received {
-    fn new(body: tonic::body::Body, places: Receiving, held: Arc<Mutex<Held>>) -> Received {
-        Received { body, places, held, at: At::default(), large: None, waiting: None }
+    fn new(
+        body: tonic::body::Body,
+        places: Receiving,
+        reads: Option<Arc<Semaphore>>,
+        held: Arc<Mutex<Held>>,
+    ) -> Received {
+        Received { body, places, held, at: At::default(), reads, large: None, waiting: None }
     }
 
     /// Goes over bytes. What they need first, if that is not there.
     fn pass(&mut self, mut bytes: &[u8]) -> Option<Needs> {
+        if self.reads.is_some() {
+            return Some(Needs::Own);
+        }
         let mut at = self.at;
         let mut last_of_large = false;
         while !bytes.is_empty() {
@@ -173,11 +213,26 @@ impl Received {
     }
 
     fn wait(&mut self, bytes: Bytes, needs: Needs) {
-        let among = match needs {
-            Needs::Large => &self.places.large,
-            Needs::Request => &self.places.requests,
+        let among = match (needs, &self.reads) {
+            (Needs::Own, Some(reads)) => reads,
+            (Needs::Large, _) => &self.places.large,
+            _ => &self.places.requests,
         };
         self.waiting = Some((bytes, needs, Box::pin(among.clone().acquire_owned())));
+    }
+
+    /// Has a place. After the answer nothing keeps one.
+    fn keep(&mut self, needs: Needs, place: OwnedSemaphorePermit) {
+        let mut held = lock(&self.held);
+        match needs {
+            Needs::Own => {
+                self.reads = None;
+                held.own = Some(place).filter(|_| !held.answered);
+            }
+            Needs::Large => self.large = Some(place),
+            Needs::Request if held.answered => {}
+            Needs::Request => held.permits.push(place),
+        }
     }
 }
 
@@ -195,15 +250,7 @@ impl Body for Received {
                     let Ok(place) = place else {
                         return Poll::Ready(Some(Err(Status::unavailable("the server ends"))));
                     };
-                    match needs {
-                        Needs::Large => self.large = Some(place),
-                        Needs::Request => {
-                            let mut held = lock(&self.held);
-                            if !held.answered {
-                                held.permits.push(place);
-                            }
-                        }
-                    }
+                    self.keep(needs, place);
                     bytes
                 }
                 None => match std::task::ready!(Pin::new(&mut self.body).poll_frame(context)) {

@@ -6,6 +6,8 @@ use super::connection::Connection;
 use super::core::Core;
 use super::outbox::OutboxReader;
 use super::peer::Peer;
+use super::read::Reader;
+use super::received::Admitted;
 use super::role::Scope;
 use super::stream::Client;
 use super::watching::{Observing, RequestKind};
@@ -94,8 +96,10 @@ impl P4Runtime for Service {
     async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Answer>, Status> {
         let work = async {
             self.allow(&request, Power::ReadOnly)?;
-            let connection = Connection::of(request.extensions());
-            let answer = self.0.read(request.into_inner(), &connection).await;
+            let token = self.0.credentials.access().listed(request.metadata());
+            let who = Connection::of(request.extensions()).peer.identity(token);
+            let admitted = request.extensions().get::<Admitted>().cloned().unwrap_or_default();
+            let answer = self.0.read(request.into_inner(), Reader { who, admitted }).await;
             answer.map(Response::new).map_err(|refusal| refusal.status())
         };
         self.timed(RequestKind::Read, work).await

@@ -7,5 +7,6 @@ mod limits;
 mod notifications;
 mod pipelines;
 mod reads;
+mod slow_readers;
 mod support;
 mod writes;
