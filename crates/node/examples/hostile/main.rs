@@ -23,6 +23,7 @@ use p4runtime::proto::v1::{Entity, TableEntry, entity, update, write_request::At
 use p4runtime::server::{Access, Limits, Power, ServeOptions, Tls, TokenHash, serve};
 use packet::PortId;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -113,6 +114,16 @@ fn memory(line: &str) -> u64 {
     found.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
+/// How long the worker has had its processor, as the system counts it (`/proc/PID/task/TID/schedstat`): what other processes of the machine take of that
+/// is no attack's doing.
+fn worked() -> Option<Duration> {
+    let mut tasks = std::fs::read_dir("/proc/self/task").ok()?.flatten().map(|task| task.path());
+    let is_worker =
+        |path: &PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "worker-0");
+    let counts = std::fs::read_to_string(tasks.find(is_worker)?.join("schedstat")).ok()?;
+    counts.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
 /// Another client, which writes and reads an entry again and again. How long each took.
 async fn witness(target: Target, forward: Forward, waits: Arc<Mutex<Vec<Duration>>>) {
     let Some(mut client) = target.client().await else { return };
@@ -147,8 +158,10 @@ async fn prepare(client: &mut Client) -> anyhow::Result<Forward> {
 
 /// What was seen for a while.
 struct Seen {
-    /// Millions of packets a second.
+    /// Millions of packets in a second in which the worker had its processor.
     rate: f64,
+    /// How much of the time it had it, in percent.
+    share: f64,
     /// Answers to the other client, the longest wait and the median, in ms.
     answers: usize,
     longest: f64,
@@ -159,13 +172,15 @@ async fn watch(node: &Node, waits: &Mutex<Vec<Duration>>, time: Duration) -> See
     let forwarded = || node.counts().iter().map(|counts| counts.forwarded.packets).sum::<u64>();
     let take = || std::mem::take(&mut *waits.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     take();
-    let (before, began) = (forwarded(), Instant::now());
+    let (before, had, began) = (forwarded(), worked(), Instant::now());
     tokio::time::sleep(time).await;
-    let rate = (forwarded() - before) as f64 / began.elapsed().as_secs_f64() / 1e6;
+    let (packets, passed) = ((forwarded() - before) as f64, began.elapsed());
+    let had = worked().zip(had).map_or(passed, |(now, then)| now.saturating_sub(then)).as_secs_f64();
+    let (rate, share) = (packets / had / 1e6, 100.0 * had / passed.as_secs_f64());
     let mut waits: Vec<f64> = take().iter().map(|wait| wait.as_secs_f64() * 1e3).collect();
     waits.sort_by(f64::total_cmp);
     let at = |index: usize| waits.get(index).copied().unwrap_or(f64::INFINITY);
-    Seen { rate, answers: waits.len(), longest: at(waits.len().wrapping_sub(1)), median: at(waits.len() / 2) }
+    Seen { rate, share, answers: waits.len(), longest: at(waits.len().wrapping_sub(1)), median: at(waits.len() / 2) }
 }
 
 fn measure(seconds: u64, only: Option<&str>) -> anyhow::Result<bool> {
@@ -218,11 +233,23 @@ async fn attacks_in_turn(
     let (plain, tls) = (target.plain.to_string(), target.tls.unwrap_or(target.plain).to_string());
     let most = (Limits::default().memory() >> 20) as u64;
     println!(
-        "forwarded: millions of packets a second; memory: MiB, {most} more at most; another client's write and read: ms"
+        "forwarded: millions of packets in a second of the worker's, and how much of the time it had its processor (%); memory: MiB, {most} more at most; another client's write and read: ms"
     );
     println!(
-        "{:<24} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8}",
-        "attack", "attempts", "before", "during", "after", "memory", "peak", "after", "answers", "median", "longest"
+        "{:<24} {:>9} {:>7} {:>7} {:>7} {:>4} {:>4} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8}",
+        "attack",
+        "attempts",
+        "before",
+        "during",
+        "after",
+        "%",
+        "%",
+        "memory",
+        "peak",
+        "after",
+        "answers",
+        "median",
+        "longest"
     );
     let mut good = true;
     for name in ATTACKS.into_iter().filter(|name| only.is_none_or(|only| *name == only)) {
@@ -243,8 +270,15 @@ async fn attacks_in_turn(
         let after = watch(node, waits, Duration::from_secs(2)).await;
         let memory_after = memory("VmRSS:");
         println!(
-            "{name:<24} {attempts:>9} {:>7.2} {:>7.2} {:>7.2} {memory_before:>7} {peak:>7} {memory_after:>7} {:>8} {:>8.1} {:>8.1}",
-            before.rate, during.rate, after.rate, during.answers, during.median, during.longest
+            "{name:<24} {attempts:>9} {:>7.2} {:>7.2} {:>7.2} {:>4.0} {:>4.0} {memory_before:>7} {peak:>7} {memory_after:>7} {:>8} {:>8.1} {:>8.1}",
+            before.rate,
+            during.rate,
+            after.rate,
+            before.share,
+            during.share,
+            during.answers,
+            during.median,
+            during.longest
         );
         let mut bad = Vec::new();
         if attempts.parse::<u64>().unwrap_or(0) == 0 {
