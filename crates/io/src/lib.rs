@@ -59,5 +59,6 @@ pub use port::{Port, Readiness, Trouble, now};
 pub use raw::RawPort;
 pub use report::RunReport;
 pub use runner::{Attached, Detached, RunError, Runner, Supervisor};
+pub use sys::{allowed_cores, stay_on};
 pub use tracer::Tracer;
 pub use workers::{Finished, Worker, WorkerError, Workers};

@@ -79,8 +79,11 @@ impl Poller {
     }
 }
 
-/// The processors on which this process may run.
-pub(crate) fn allowed_cores() -> io::Result<Vec<usize>> {
+/// The processors on which the calling thread may run.
+///
+/// # Errors
+/// The system's.
+pub fn allowed_cores() -> io::Result<Vec<usize>> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut set: libc::cpu_set_t = unsafe { zeroed() };
     // SAFETY: the pointer and the length describe `set`, which lives across the call.
@@ -89,17 +92,17 @@ pub(crate) fn allowed_cores() -> io::Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect())
 }
 
-/// Keeps the calling thread on one processor.
-pub(crate) fn pin_thread(core: usize) -> io::Result<()> {
-    if core >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+/// Keeps the calling thread, and those that it starts from now on, on these processors.
+///
+/// # Errors
+/// The system's: there are none of them, or this process may use none of them.
+pub fn stay_on(cores: &[usize]) -> io::Result<()> {
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut set: libc::cpu_set_t = unsafe { zeroed() };
+    for core in cores.iter().filter(|core| **core < libc::CPU_SETSIZE as usize) {
+        // SAFETY: the index is within the set.
+        unsafe { libc::CPU_SET(*core, &mut set) };
     }
-    // SAFETY: all-zero is a valid value of this plain structure, and the index is within the set.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = zeroed();
-        libc::CPU_SET(core, &mut set);
-        set
-    };
     // SAFETY: the pointer and the length describe `set`, which lives across the call.
     check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })?;
     Ok(())

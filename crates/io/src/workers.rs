@@ -162,7 +162,7 @@ fn work<E: Engine>(worker: Worker<E>, stop: &AtomicBool, mut publisher: Publishe
     let Worker { core, mut runner, mut engine } = worker;
     if let Some(core) = core {
         // It was there a moment ago. Should it be gone, the worker still works, elsewhere.
-        let _ = sys::pin_thread(core);
+        let _ = sys::stay_on(&[core]);
     }
     let outcome = runner.run(&mut engine, stop, &mut publisher).map(|_| ());
     publisher.publish(runner.report());

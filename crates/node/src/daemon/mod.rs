@@ -1,9 +1,10 @@
 //! The process `terraced`: configuration, ports, service, signals.
 //!
 //! `start.rs` makes the node, `serving.rs` lets it serve, `reload.rs` reads its configuration again, `succession.rs` goes from a process
-//! to the next, `notify.rs` talks to the service manager.
+//! to the next, `notify.rs` talks to the service manager, `processors.rs` keeps all of that off the workers.
 
 mod notify;
+mod processors;
 mod reload;
 mod serving;
 mod start;
@@ -12,6 +13,7 @@ mod succession;
 use crate::config::{self, Config};
 use crate::log::{Log, LogSettings};
 use clap::Parser;
+use processors::Processors;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -89,10 +91,11 @@ fn run(config: Config, path: Option<PathBuf>, takes_over: bool, log: Arc<Log>) -
         true => succession::take_over(&config).map(|(node, listening)| (node, Some(listening)))?,
         false => (Arc::new(start::start(&config)?), None),
     };
+    let processors = Processors::apart_from(&config.file.cores);
     // Threads that wait for work keep memory that their last work needed.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).thread_keep_alive(IDLE_THREADS).enable_all().build()?;
-    let outcome = runtime.block_on(serving::control(node.clone(), config, path, taken, log));
+    let outcome = runtime.block_on(serving::control(node.clone(), config, path, taken, log, processors));
     runtime.shutdown_timeout(Duration::from_secs(5));
     outcome
 }

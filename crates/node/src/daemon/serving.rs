@@ -1,6 +1,7 @@
 //! A node that serves: listeners, signals, its clock.
 
 use super::notify::{self, Watchdog};
+use super::processors::Processors;
 use super::reload::Reload;
 use super::succession;
 use crate::admin::ControlSocket;
@@ -39,6 +40,7 @@ pub(super) async fn control(
     path: Option<PathBuf>,
     taken: Option<Vec<Listening>>,
     log: Arc<Log>,
+    processors: Processors,
 ) -> anyhow::Result<()> {
     let takes_over = taken.is_some();
     let mut taken = taken.unwrap_or_default();
@@ -57,7 +59,7 @@ pub(super) async fn control(
     let (stop, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
     let mut handing_over = signal(SignalKind::user_defined2())?;
-    let mut successors = succession::Successors::new(path.as_deref());
+    let mut successors = succession::Successors::new(path.as_deref(), processors);
     let ports = ports(&config);
     let status = format!("{ports}; P4Runtime on {}", addresses.join(", "));
     let credentials = config.serve.credentials.clone();

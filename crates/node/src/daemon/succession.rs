@@ -1,5 +1,6 @@
 //! From a process to the next: `terraced --takeover`, being taken over, and starting who takes over.
 
+use super::processors::Processors;
 use super::start::{open, parts};
 use crate::config::{Config, PortSetting};
 use crate::device::Node;
@@ -60,13 +61,14 @@ pub(super) struct Successors {
     /// Where this program was when it began: afterwards another one may be there.
     program: std::io::Result<PathBuf>,
     config: Option<PathBuf>,
+    processors: Processors,
     /// Waits for the one that was started last.
     last: Option<JoinHandle<()>>,
 }
 
 impl Successors {
-    pub fn new(config: Option<&Path>) -> Successors {
-        Successors { program: std::env::current_exe(), config: config.map(Path::to_owned), last: None }
+    pub fn new(config: Option<&Path>, processors: Processors) -> Successors {
+        Successors { program: std::env::current_exe(), config: config.map(Path::to_owned), processors, last: None }
     }
 
     /// Starts one. If it does not take over, this process goes on, and the log says why.
@@ -85,7 +87,8 @@ impl Successors {
             command.arg("--config").arg(config);
         }
         // The watchdog that was this process's is the next one's.
-        let child = command.env_remove("WATCHDOG_PID").stdin(Stdio::null()).spawn();
+        command.env_remove("WATCHDOG_PID").stdin(Stdio::null());
+        let child = self.processors.on_all(|| command.spawn());
         match child {
             Err(error) => error!(program = %program.display(), %error, "no process can be started that takes over"),
             Ok(mut child) => {

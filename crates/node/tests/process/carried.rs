@@ -176,7 +176,7 @@ async fn what_waits_for_commit_waits_in_the_next_process() {
 }
 
 /// A process that is none of the test's children; it ends with this.
-struct Other(String);
+pub struct Other(pub String);
 
 impl Other {
     fn signal(&self, name: &str) {
@@ -223,7 +223,7 @@ fn a_signal_lets_the_installed_program_take_over_as_part_of_the_same_service() {
 }
 
 /// What a message to the service manager says under a name.
-fn said<'a>(message: &'a str, name: &str) -> Option<&'a str> {
+pub fn said<'a>(message: &'a str, name: &str) -> Option<&'a str> {
     message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 

@@ -12,6 +12,7 @@ mod killed;
 #[allow(dead_code)]
 #[path = "../../../io/tests/support/mod.rs"]
 mod namespaces;
+mod processors;
 mod scraped;
 mod signals;
 mod takeover;

@@ -1,0 +1,59 @@
+//! A worker's processor is its own: what clients make the service do is done on the others.
+
+use crate::carried::{Other, said};
+use crate::daemon::{Daemon, config_in};
+use crate::signals::manager;
+use std::collections::BTreeSet;
+
+/// The processors on which a thread may run: `0,2-3`, as the system lists them.
+fn allowed(status: &str) -> BTreeSet<usize> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("the system lists them");
+    let ranges = list.trim().split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse::<usize>().expect("a number")..=last.parse().expect("a number")
+    });
+    ranges.flatten().collect()
+}
+
+/// All threads of a process by name, with where they may run.
+fn threads(process: &str) -> Vec<(String, BTreeSet<usize>)> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs").flatten();
+    let one = |task: std::fs::DirEntry| {
+        // Threads may end meanwhile.
+        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+        Some((status.lines().next()?.strip_prefix("Name:")?.trim().to_owned(), allowed(&status)))
+    };
+    tasks.filter_map(one).collect()
+}
+
+/// Only the worker is on its processor. The log's thread begins before it is known which that is.
+fn check(process: &str, own: usize) {
+    let threads = threads(process);
+    let workers: Vec<_> = threads.iter().filter(|(name, _)| name.starts_with("worker-")).collect();
+    assert!(matches!(&workers[..], [(_, on)] if on.iter().eq([&own])), "{threads:?}");
+    let others: Vec<_> = threads.iter().filter(|(name, _)| !name.starts_with("worker-") && name != "log").collect();
+    assert!(others.len() > 3 && others.iter().all(|(_, on)| !on.is_empty() && !on.contains(&own)), "{threads:?}");
+}
+
+#[test]
+fn the_service_stays_off_the_workers_processors_and_a_successor_finds_them() {
+    let here = allowed(&std::fs::read_to_string("/proc/self/status").expect("the system tells"));
+    let (Some(own), true) = (here.first().copied(), here.len() > 1) else {
+        return println!("there is one processor here; nothing can be kept apart");
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (manager, socket) = manager(folder.path());
+    let takeover = folder.path().join("takeover");
+    let control = folder.path().join("control");
+    let text = format!(
+        "cores = [{own}]\ntakeover = {takeover:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n"
+    );
+    let mut first = Daemon::with(&config_in(folder.path(), &text), &[("NOTIFY_SOCKET", &socket)]);
+    manager.hears("READY=1");
+    check(&first.child.id().to_string(), own);
+    // It inherits nothing of that: it finds the processor for its own worker.
+    first.signal("USR2");
+    let next = Other(said(&manager.hears("READY=1"), "MAINPID").expect("it says which").to_owned());
+    assert!(first.child.wait().expect("it is ours").success());
+    check(&next.0, own);
+}
