@@ -7,7 +7,7 @@ use testkit::{gateway, generate};
 fn main() -> anyhow::Result<()> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| "fuzz/seeds".to_owned());
     let folder = Path::new(&folder);
-    for target in ["p4_source", "ir_text", "region_file", "packets"] {
+    for target in ["p4_source", "ir_text", "region_file", "packets", "jit_packets"] {
         std::fs::create_dir_all(folder.join(target))?;
     }
     let lab = gateway::root().join("examples/lab.yaml");
@@ -20,6 +20,10 @@ fn main() -> anyhow::Result<()> {
     for i in 0..300 {
         std::fs::write(folder.join(format!("packets/{i}")), generate::packet(&mut rng, &region))?;
     }
+    for i in 0..100 {
+        let batch: Vec<u8> = (0..1 + i % 40).flat_map(|_| framed(&mut rng, &region)).collect();
+        std::fs::write(folder.join(format!("jit_packets/{i}")), batch)?;
+    }
     for topic in std::fs::read_dir(gateway::root().join("tests/corpus"))?.flatten() {
         let Ok(files) = std::fs::read_dir(topic.path()) else { continue };
         for path in files.flatten().map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == "p4")) {
@@ -31,4 +35,12 @@ fn main() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A packet as the target `jit_packets` reads it: length and port before it.
+fn framed(rng: &mut Rng, region: &region::Region) -> Vec<u8> {
+    let packet = generate::packet(rng, region);
+    let length = packet.len().min(0x3fff);
+    let head = length as u16 | rng.u16(..4) << 14;
+    [&head.to_be_bytes()[..], &packet[..length]].concat()
 }

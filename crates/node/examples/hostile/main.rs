@@ -20,7 +20,7 @@ use node::engine::Choice;
 use node::{Node, Parts, Seat};
 use p4runtime::client::Client;
 use p4runtime::proto::v1::{Entity, TableEntry, entity, update, write_request::Atomicity};
-use p4runtime::server::{Access, Limits, Power, ServeOptions, Tls, TokenHash, serve};
+use p4runtime::server::{Access, Credentials, Limits, Power, ServeOptions, Tls, TokenHash, serve};
 use packet::PortId;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::path::PathBuf;
@@ -193,7 +193,8 @@ fn measure(seconds: u64, only: Option<&str>) -> anyhow::Result<bool> {
         let (token, tls) = (Some(TOKEN.to_owned()), Some(tls_listener.local_addr()?));
         let target = Target { plain: plain.local_addr()?, tls, token };
         let access = Access { tokens: vec![(TokenHash::of(TOKEN), Power::PipelineOwner)] };
-        let options = ServeOptions { tls: Some(self::tls()?), access, ..ServeOptions::default() };
+        let credentials = Credentials::new(Some(&self::tls()?), access)?;
+        let options = ServeOptions { credentials, ..ServeOptions::default() };
         let served = serve(vec![plain, tls_listener], node.clone(), options, std::future::pending());
         tokio::spawn(served);
         let forward = {

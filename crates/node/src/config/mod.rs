@@ -11,8 +11,7 @@ use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan};
 use asic::target::Target;
 use flowcache::admission::Budget;
 use flowcache::{CacheConfig, Kind};
-
-use p4runtime::server::{Access, Power, ServeOptions, Tls, TlsWhere, TokenHash};
+use p4runtime::server::{Access, Credentials, Power, ServeOptions, Tls, TlsWhere, TokenHash};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -280,9 +279,6 @@ impl Checker<'_> {
             );
             self.wrong("listen", message);
         }
-        if let Some(error) = tls.as_ref().and_then(|tls: &Tls| tls.check().err()) {
-            self.wrong("certificate", error.to_string());
-        }
         let mut tokens = Vec::new();
         for token in &service.tokens {
             match (token.sha256.parse::<TokenHash>(), token.power.parse::<Power>()) {
@@ -293,7 +289,11 @@ impl Checker<'_> {
                 }
             }
         }
-        ServeOptions { tls, tls_where, access: Access { tokens }, ..ServeOptions::default() }
+        let credentials = Credentials::new(tls.as_ref(), Access { tokens }).unwrap_or_else(|error| {
+            self.wrong("certificate", error.to_string());
+            Credentials::default()
+        });
+        ServeOptions { tls_where, credentials, ..ServeOptions::default() }
     }
 }
 

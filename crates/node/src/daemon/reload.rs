@@ -43,11 +43,8 @@ impl Reload {
     }
 
     fn change(&mut self, config: Config) {
-        // Before anything else, as it may be refused. Certificates are others if their files are, whether their names are or not.
-        if let Err(error) = self.credentials.replace(config.serve.tls.as_ref(), config.serve.access) {
-            error!(%error, "the configuration is refused; what runs goes on as before");
-            return;
-        }
+        // Certificates are others if their files are, whether their names are or not.
+        self.credentials.replace(&config.serve.credentials);
         self.log.set(config.file.log);
         let (now, later): (Vec<String>, Vec<String>) =
             differences(&self.file, &config.file).into_iter().partition(|key| is_at_once(key));

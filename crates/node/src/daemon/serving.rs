@@ -166,9 +166,7 @@ fn exporters(
         top: setting.top,
     };
     let metrics = Metrics::new(node, config.file.metrics.counters.iter().map(followed).collect());
-    let ServeOptions { tls, tls_where, access, credentials, .. } = &config.serve;
-    // The server does the same when it begins, which may be a moment later.
-    credentials.replace(tls.as_ref(), access.clone())?;
+    let ServeOptions { tls_where, credentials, .. } = &config.serve;
     let mut exporters = JoinSet::new();
     for listener in listeners {
         exporters.spawn(http::serve(listener, metrics.clone(), credentials.clone(), *tls_where));

@@ -37,14 +37,20 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Others are in force from now on, all of them at once.
+    /// These certificates, if there are any, and these tokens.
     ///
     /// # Errors
-    /// If certificates or key cannot be used; what was in force stays.
-    pub fn replace(&self, tls: Option<&Tls>, access: Access) -> Result<(), TlsError> {
+    /// If certificates or key cannot be used.
+    pub fn new(tls: Option<&Tls>, access: Access) -> Result<Credentials, TlsError> {
         let acceptor = tls.map(Tls::acceptor).transpose()?;
-        self.in_force.send_replace(InForce { access: Arc::new(access), acceptor });
-        Ok(())
+        let in_force = Arc::new(watch::Sender::new(InForce { access: Arc::new(access), acceptor }));
+        Ok(Credentials { in_force })
+    }
+
+    /// Those of others are in force from now on, all of them at once.
+    pub fn replace(&self, others: &Credentials) {
+        let others = others.in_force.borrow().clone();
+        self.in_force.send_replace(others);
     }
 
     /// The tokens in force.

@@ -72,13 +72,9 @@ use unsent::CountUnsent;
 /// How a server is reached, by whom, and how much they may ask for.
 #[derive(Clone, Debug, Default)]
 pub struct ServeOptions {
-    /// Needed as soon as one listener's clients have to use TLS.
-    pub tls: Option<Tls>,
-    /// Which listeners' clients have to.
+    /// Which listeners' clients have to use TLS.
     pub tls_where: TlsWhere,
-    /// Tokens.
-    pub access: Access,
-    /// A copy of it changes certificates and tokens while the server serves. [`serve`] puts those above in force when it begins.
+    /// Tokens, and certificates, which are needed as soon as one listener's clients have to use TLS. A copy changes them while the server serves.
     pub credentials: Credentials,
     /// What the server holds for its device: that of another process, if it is to go on with it.
     pub held: Held,
@@ -104,9 +100,6 @@ pub enum ServeError {
     /// A listener that can't be used.
     #[error("a listener cannot be used: {0}")]
     Listener(#[from] std::io::Error),
-    /// Certificates that can't be used.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
     /// The server cannot begin or go on for another reason.
     #[error("the server cannot begin: {}", with_sources(.0))]
     Transport(#[from] tonic::transport::Error),
@@ -137,12 +130,11 @@ pub async fn serve(
     for listener in listeners {
         let address = listener.local_addr()?;
         let tls = options.tls_where.is_at(address);
-        if tls && options.tls.is_none() {
+        if tls && options.credentials.acceptor().is_none() {
             return Err(ServeError::Unprotected { address });
         }
         prepared.push((transport(&limits, &receiving), listener, tls.then(|| options.credentials.clone())));
     }
-    options.credentials.replace(options.tls.as_ref(), options.access)?;
     let core = Arc::new(Core::new(
         device,
         options.held.clone(),

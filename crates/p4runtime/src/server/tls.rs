@@ -73,14 +73,6 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// Whether certificates and key can be used, and belong to each other.
-    ///
-    /// # Errors
-    /// See [`TlsError`].
-    pub fn check(&self) -> Result<(), TlsError> {
-        self.acceptor().map(drop)
-    }
-
     /// What does the handshakes.
     pub(super) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
         let unusable = |what| move |error: &dyn fmt::Display| TlsError::Unusable { what, why: error.to_string() };

@@ -3,7 +3,7 @@
 use crate::support::*;
 use p4runtime::client::{Client, ClientTls, ConnectOptions};
 use p4runtime::proto::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime::server::{Access, Power, ServeError, ServeOptions, Tls, TlsWhere, TokenHash, serve};
+use p4runtime::server::{Access, Credentials, Power, ServeError, ServeOptions, Tls, TlsWhere, TokenHash, serve};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -51,8 +51,8 @@ async fn gets_in(served: &Served, tls: Option<ClientTls>, https: bool) -> bool {
 async fn certificates_of_both_sides_are_checked() {
     let (servers, clients, strangers) =
         (Authority::new("servers"), Authority::new("clients"), Authority::new("others"));
-    let tls = Some(server_tls(&servers, &clients));
-    let options = ServeOptions { tls, tls_where: TlsWhere::Everywhere, ..ServeOptions::default() };
+    let credentials = Credentials::new(Some(&server_tls(&servers, &clients)), Access::default()).unwrap();
+    let options = ServeOptions { credentials, tls_where: TlsWhere::Everywhere, ..ServeOptions::default() };
     let served = serve_program(options).await;
     let shows = |trusted: &Authority, identity, name: &str| {
         Some(ClientTls { authority: trusted.certificate.clone(), identity, server_name: Some(name.into()) })
@@ -84,10 +84,10 @@ async fn beyond_loopback_there_is_no_service_without_tls() {
     begin(ServeOptions { tls_where: TlsWhere::Nowhere, ..ServeOptions::default() }).await.unwrap();
     let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
     let tls = server_tls(&servers, &clients);
-    begin(ServeOptions { tls: Some(tls.clone()), ..ServeOptions::default() }).await.unwrap();
+    let credentials = Credentials::new(Some(&tls), Access::default()).unwrap();
+    begin(ServeOptions { credentials, ..ServeOptions::default() }).await.unwrap();
     for broken in [Tls { key: "no key".into(), ..tls.clone() }, Tls { certificate: String::new(), ..tls.clone() }] {
-        let refused = begin(ServeOptions { tls: Some(broken), ..ServeOptions::default() }).await;
-        assert!(matches!(refused, Err(ServeError::Tls(_))), "{refused:?}");
+        assert!(Credentials::new(Some(&broken), Access::default()).is_err(), "{broken:?}");
     }
 }
 
@@ -95,7 +95,8 @@ async fn beyond_loopback_there_is_no_service_without_tls() {
 async fn tokens_have_powers() {
     let tokens = [("reader", Power::ReadOnly), ("writer", Power::TableWriter), ("owner", Power::PipelineOwner)];
     let access = Access { tokens: tokens.map(|(token, power)| (TokenHash::of(token), power)).to_vec() };
-    let served = serve_program(ServeOptions { access, ..ServeOptions::default() }).await;
+    let credentials = Credentials::new(None, access).unwrap();
+    let served = serve_program(ServeOptions { credentials, ..ServeOptions::default() }).await;
     let client = async |token: Option<&str>| {
         let options = ConnectOptions { token: token.map(str::to_owned), ..ConnectOptions::default() };
         Client::connect(&served.uri, DEVICE, &options).await.unwrap()

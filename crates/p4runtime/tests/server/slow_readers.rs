@@ -4,7 +4,7 @@
 use crate::support::*;
 use p4runtime::client::{Client, ConnectOptions};
 use p4runtime::proto::v1::p4_runtime_client::P4RuntimeClient;
-use p4runtime::server::{Access, Limits, Power, ServeOptions, TokenHash};
+use p4runtime::server::{Access, Credentials, Limits, Power, ServeOptions, TokenHash};
 use std::future::Future;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -115,7 +115,8 @@ async fn readers_that_wait_for_each_other_have_nothing_that_others_need() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_often_waits_for_itself() {
     let tokens = ["greedy", "modest"].map(|token| (TokenHash::of(token), Power::PipelineOwner)).to_vec();
-    let options = ServeOptions { limits: limits(), access: Access { tokens }, ..ServeOptions::default() };
+    let credentials = Credentials::new(None, Access { tokens }).unwrap();
+    let options = ServeOptions { limits: limits(), credentials, ..ServeOptions::default() };
     let served = serve_program(options).await;
     let token = ConnectOptions { token: Some("modest".to_owned()), ..ConnectOptions::default() };
     let mut client = soon(Client::connect(&served.uri, DEVICE, &token)).await.unwrap();
