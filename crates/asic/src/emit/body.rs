@@ -143,8 +143,10 @@ impl<'e, 'a> Writer<'e, 'a> {
             self.loc = data.loc;
             let changed = self.changes(&data.inst);
             self.save_before(&changed, block, n)?;
+            let chooses = self.e.target.is_tofino() && self.kind == ControlKind::MainControl && self.action.is_none();
             match &data.inst {
                 Inst::Store(var, value) => self.store(*var, *value, block, n)?,
+                Inst::Select { cond, then, els } if chooses => self.choose(data.results[0], [*cond, *then, *els])?,
                 inst => match self.pure_of(inst, block)? {
                     Some(expr) => self.define(data.results[0], expr, block, n)?,
                     None => self.effect(data, block, n)?,
@@ -200,6 +202,12 @@ impl<'e, 'a> Writer<'e, 'a> {
         self.out.push(line(format!("{ty_text} {name} = {};", expr.text)));
         self.values.insert(value, Expr { inner: true, ..Expr::primary(name, Vec::new()) });
         Ok(())
+    }
+
+    /// A value is in that variable from now on.
+    pub(super) fn keep(&mut self, value: Value, name: String) {
+        self.saved.insert(value);
+        self.values.insert(value, Expr::primary(name, Vec::new()));
     }
 
     /// Declares a variable of the block, once.
@@ -258,7 +266,7 @@ impl<'e, 'a> Writer<'e, 'a> {
         let keeps = (simple || uses == 1) && (!elsewhere || (stable && simple && !expr.inner)) && !long;
         if !keeps && !stored_next {
             let in_parser = matches!(self.kind, ControlKind::Parser | ControlKind::MainParser);
-            if in_parser && simple && stable && !expr.inner {
+            if in_parser && (simple || self.e.target.is_tofino()) && stable && !expr.inner {
                 return Ok(());
             }
             self.save(result, block)?;
@@ -327,6 +335,11 @@ impl<'e, 'a> Writer<'e, 'a> {
                     self.operand(*b, block)?;
                 }
                 Inst::Unary(UnaryOp::Neg | UnaryOp::Not, a) => self.operand(*a, block)?,
+                Inst::Slice { value, .. } | Inst::Cast(_, value) => self.part(*value, block)?,
+                Inst::Concat(a, b) => {
+                    self.part(*a, block)?;
+                    self.part(*b, block)?;
+                }
                 _ => {}
             }
         }

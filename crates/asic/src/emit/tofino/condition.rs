@@ -48,8 +48,7 @@ impl Writer<'_, '_> {
         if bits(&tree) <= GATEWAY_BITS && widest(&tree) <= 32 {
             return Ok((before, text(&tree).0));
         }
-        let opposite = self.tree_of(cond, false, &mut Vec::new())?;
-        let text = match (entries(&tree), entries(&opposite)) {
+        let text = match (entries(&tree), entries(&negated(&tree))) {
             (Some(yes), Some(no)) if no.len() < yes.len() => format!("!{}", self.check(no)),
             (Some(yes), _) => self.check(yes),
             (None, Some(no)) => format!("!{}", self.check(no)),
@@ -107,11 +106,12 @@ impl Writer<'_, '_> {
             return Ok(Cond::Raw(format!("{} {sign} {}", self.typed(a), self.typed(b)), 2 * width));
         }
         match (op, left, right) {
-            (BinaryOp::Eq | BinaryOp::Ne, None, Some(c)) => Ok(self.equality(a, c, equal)),
-            (BinaryOp::Eq | BinaryOp::Ne, Some(c), None) => Ok(self.equality(b, c, equal)),
+            (BinaryOp::Eq | BinaryOp::Ne, None, Some(c)) => Ok(self.equality(a, c, equal, before)),
+            (BinaryOp::Eq | BinaryOp::Ne, Some(c), None) => Ok(self.equality(b, c, equal, before)),
             (BinaryOp::Eq | BinaryOp::Ne, ..) => {
+                let (x, y) = (self.simple(a, before), self.simple(b, before));
                 let sign = if equal { "==" } else { "!=" };
-                Ok(Cond::Raw(format!("{} {sign} {}", self.typed(a), self.typed(b)), 2 * width))
+                Ok(Cond::Raw(format!("{x} {sign} {y}"), 2 * width))
             }
             (_, None, Some(c)) if !ty.is_signed() => self.order(op, a, c, positive, before),
             (_, Some(c), None) if !ty.is_signed() => self.order(mirrored(op), b, c, positive, before),
@@ -121,6 +121,25 @@ impl Writer<'_, '_> {
                 self.difference(op, width, x, y, positive, before)
             }
         }
+    }
+
+    /// A value that depends on a condition: an ALU does not choose, a gateway does.
+    pub(in crate::emit) fn choose(&mut self, result: Value, [cond, then, els]: [Value; 3]) -> Res<()> {
+        let ty = self.graph.body.value_type(result);
+        let name = self.e.names.fresh("value");
+        self.declare(&expr::type_text(self.p, ty), &name);
+        let (mut code, test) = self.condition(cond)?;
+        let mut set = |value: Value| -> Res<Vec<Stmt>> {
+            if ty == Type::Bool && !self.value(value).is_simple() {
+                return self.set_bool(&name, value);
+            }
+            Ok(vec![line(format!("{name} = {};", self.text(value)))])
+        };
+        let (yes, no) = (set(then)?, set(els)?);
+        code.push(Stmt::If { cond: test, then: yes, els: no });
+        self.out.extend(code);
+        self.keep(result, name);
+        Ok(())
     }
 
     /// An operand as a name or constant: a variable of its own if it is more.
@@ -148,6 +167,19 @@ impl Writer<'_, '_> {
     ) -> Res<Cond> {
         let (x, y) = if matches!(op, BinaryOp::Gt | BinaryOp::Le) { (x, y) } else { (y, x) };
         let name = self.e.names.fresh("excess");
+        // An ALU clamps at the width of its container.
+        let whole = [8, 16, 32].into_iter().find(|w| *w >= width).unwrap_or(width);
+        let mut widened = |operand: String| {
+            if whole == width {
+                return operand;
+            }
+            let name = self.e.names.fresh("widened");
+            self.declare(&format!("bit<{whole}>"), &name);
+            before.push(line(format!("{name} = (bit<{whole}>) {operand};")));
+            name
+        };
+        let (x, y) = (widened(x), widened(y));
+        let width = whole;
         self.declare(&format!("bit<{width}>"), &name);
         before.push(line(format!("{name} = {x} |-| {y};")));
         let zero = matches!(op, BinaryOp::Le | BinaryOp::Ge) == positive;
@@ -164,7 +196,7 @@ impl Writer<'_, '_> {
         }))
     }
 
-    fn equality(&self, value: Value, wanted: BigUint, equal: bool) -> Cond {
+    fn equality(&mut self, value: Value, wanted: BigUint, equal: bool, before: &mut Vec<Stmt>) -> Cond {
         let width = self.graph.body.value_type(value).width();
         let whole = |base: String, mask: BigUint| {
             Cond::Test(Test { base, width, hi: width - 1, lo: 0, value: wanted.clone(), mask, equal, truth: false })
@@ -172,18 +204,18 @@ impl Writer<'_, '_> {
         if self.is_saved(value) {
             return whole(self.text(value), ones(width));
         }
-        match self.inst(value) {
-            Some(Inst::Binary(BinaryOp::And, a, b)) => match self.inst(*b) {
+        match self.inst(value).cloned() {
+            Some(Inst::Binary(BinaryOp::And, a, b)) => match self.inst(b).cloned() {
                 Some(Inst::Const(mask)) if &wanted & &mask.bits != wanted => Cond::Known(!equal),
-                Some(Inst::Const(mask)) => whole(self.text(*a), mask.bits.clone()),
-                _ => whole(self.text(value), ones(width)),
+                Some(Inst::Const(mask)) => whole(self.simple(a, before), mask.bits),
+                _ => whole(self.simple(value, before), ones(width)),
             },
             Some(Inst::Slice { value: base, hi, lo }) => {
-                let of = self.graph.body.value_type(*base).width();
-                let (base, mask) = (self.text(*base), ones(width));
-                Cond::Test(Test { base, width: of, hi: *hi, lo: *lo, value: wanted, mask, equal, truth: false })
+                let of = self.graph.body.value_type(base).width();
+                let (base, mask) = (self.simple(base, before), ones(width));
+                Cond::Test(Test { base, width: of, hi, lo, value: wanted, mask, equal, truth: false })
             }
-            _ => whole(self.text(value), ones(width)),
+            _ => whole(self.simple(value, before), ones(width)),
         }
     }
 
@@ -212,7 +244,7 @@ impl Writer<'_, '_> {
             let y = format!("{width}w{}", expr::number(&c));
             return self.difference(op, width, x, y, positive, before);
         }
-        let base = self.text(a);
+        let base = self.simple(a, before);
         let test = |(value, mask): (BigUint, BigUint)| {
             Cond::Test(Test {
                 base: base.clone(),
@@ -263,6 +295,14 @@ impl Writer<'_, '_> {
         self.graph.body.blocks[block].insts.iter().find(|i| i.results.contains(&value)).map(|i| &i.inst)
     }
 
+    /// What is sliced, widened or joined: what an ALU has to compute is computed before.
+    pub(in crate::emit) fn part(&mut self, value: Value, block: Block) -> Res<()> {
+        match self.value(value).form {
+            Form::Const | Form::Primary | Form::Chain("++") => Ok(()),
+            Form::Prefix | Form::Chain(_) | Form::Compare | Form::Other => self.save(value, block),
+        }
+    }
+
     /// An operand that an ALU takes: what is more is computed before.
     pub(in crate::emit) fn operand(&mut self, value: Value, block: Block) -> Res<()> {
         let expr: Expr = self.value(value);
@@ -290,6 +330,17 @@ fn item(entry: &[Test], base: &str, width: u32, truth: bool) -> String {
         expr::number(&value)
     } else {
         format!("{} &&& {}", expr::number(&value), expr::number(&mask))
+    }
+}
+
+/// The opposite; entries can't be made of what has none.
+fn negated(cond: &Cond) -> Cond {
+    match cond {
+        Cond::Known(known) => Cond::Known(!known),
+        Cond::Raw(text, bits) => Cond::Raw(text.clone(), *bits),
+        Cond::Test(test) => Cond::Test(Test { equal: !test.equal, ..test.clone() }),
+        Cond::All(all) => Cond::Any(all.iter().map(negated).collect()),
+        Cond::Any(all) => Cond::All(all.iter().map(negated).collect()),
     }
 }
 

@@ -3,4 +3,7 @@
 pub(super) mod action;
 pub(super) mod condition;
 pub(super) mod frame;
+mod once;
+mod parsing;
 pub(super) mod prepare;
+mod sums;
