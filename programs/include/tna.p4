@@ -180,11 +180,13 @@ extern DirectCounter<W> {
 
 extern Meter<I> {
     Meter(bit<32> size, MeterType_t type);
+    bit<8> execute(in I index, in MeterColor_t color, @optional in bit<32> adjust_byte_count);
     bit<8> execute(in I index, @optional in bit<32> adjust_byte_count);
 }
 
 extern DirectMeter {
     DirectMeter(MeterType_t type);
+    bit<8> execute(in MeterColor_t color, @optional in bit<32> adjust_byte_count);
     bit<8> execute(@optional in bit<32> adjust_byte_count);
 }
 
@@ -193,6 +195,14 @@ extern Register<T, I> {
     Register(bit<32> size, T initial_value);
     T read(in I index);
     T write(in I index, in T value);
+}
+
+/// What a stateful ALU does to an element of a register, in one step.
+extern RegisterAction<T, I, U> {
+    RegisterAction(Register<T, I> reg);
+    U execute(in I index);
+    @synchronous(execute)
+    abstract void apply(inout T value, @optional out U rv);
 }
 
 extern ActionProfile {

@@ -4,6 +4,7 @@ use super::Res;
 use super::body::Writer;
 use super::expr::{self, Expr, Form};
 use super::text::line;
+use super::tofino::register::{self, Update};
 use ir::*;
 
 /// A call of an extern: the instruction, what it calls, and where it stands.
@@ -181,6 +182,21 @@ impl Writer<'_, '_> {
                 format!("{name}{number}.get({})", self.arg(args, list))
             }
             ExternFn::RandomRead => format!("{name}.get()"),
+            ExternFn::MeterExecute => {
+                let colour =
+                    if args.len() > 1 { format!(", (MeterColor_t) {}", self.arg(args, 1)) } else { String::new() };
+                format!("{name}.execute({}{colour})", self.index(object, args, 0))
+            }
+            ExternFn::DirectMeterExecute if self.action.is_none() => {
+                return self
+                    .e
+                    .unsupported(data.loc, "a table's meter in an action whose code is not the same in each table");
+            }
+            ExternFn::DirectMeterExecute => match args.len() {
+                0 | 1 => format!("{name}.execute()"),
+                _ => format!("{name}.execute((MeterColor_t) {})", self.arg(args, 1)),
+            },
+            ExternFn::RegisterRead | ExternFn::RegisterWrite => return self.tofino_register(call),
             ExternFn::DropPacket => {
                 self.out.push(line("ig_dprsr_md.drop_ctl = 1;"));
                 return Ok(());
@@ -206,6 +222,56 @@ impl Writer<'_, '_> {
             _ => return self.e.unsupported(data.loc, format!("`{}` for Tofino", func.name())),
         };
         self.result(data, block, n, Expr::primary(call, Vec::new()))
+    }
+
+    /// A register: plain reads and writes, or one action that does both.
+    fn tofino_register(&mut self, call: Call<'_>) -> Res<()> {
+        let Call { data, name, object, func, args, block, n } = call;
+        let Some(id) = object else { return Ok(()) };
+        let update = match register::update(self.graph.body, id) {
+            Ok(update) => update,
+            Err(why) => return self.e.unsupported(data.loc, why),
+        };
+        let index = self.index(object, args, 0);
+        let (new, ty) = match update {
+            Update::Read => {
+                return self.result(data, block, n, Expr::primary(format!("{name}.read({index})"), Vec::new()));
+            }
+            Update::Write => {
+                let value = Self::leaves(args, 1).first().map(|v| self.text(*v)).unwrap_or_default();
+                self.out.push(line(format!("{name}.write({index}, {value});")));
+                return Ok(());
+            }
+            // The read does it.
+            _ if func == ExternFn::RegisterWrite => return Ok(()),
+            Update::Change(op, operand) => {
+                let ty = self.graph.body.value_type(operand);
+                (register::changed(op, ty, &self.known(operand)), ty)
+            }
+            Update::Swap(value) => (self.known(value).text, self.graph.body.value_type(value)),
+        };
+        let width = self.e.index_width(id).unwrap_or(32);
+        let action = self.e.shared_name(&format!("{name}_update"));
+        let ty = expr::type_text(self.p, ty);
+        let text = register::declaration(&ty, &format!("bit<{width}>"), name, &action, &new);
+        if !self.decls.contains(&text) {
+            self.decls.push(text);
+        }
+        self.result(data, block, n, Expr::primary(format!("{action}.execute({index})"), Vec::new()))
+    }
+
+    /// A value that is a constant or a variable, wherever it is computed.
+    fn known(&self, value: Value) -> Expr {
+        if let Some(known) = self.values.get(&value) {
+            return known.clone();
+        }
+        let block = self.graph.defined_in(value);
+        let data = block.and_then(|b| self.graph.body.blocks[b].insts.iter().find(|i| i.results.contains(&value)));
+        match data.map(|i| &i.inst) {
+            Some(Inst::Load(var)) => self.e.load(*var),
+            Some(Inst::Const(c)) => expr::constant(self.p, c).unwrap_or_else(|| self.value(value)),
+            _ => self.value(value),
+        }
     }
 
     /// A call whose arguments must be constants or an action's data: with other arguments, by way of an action.

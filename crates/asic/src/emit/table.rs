@@ -217,8 +217,13 @@ impl Emitter<'_> {
 
     fn properties(&self, lines: &mut Lines, table: &Table) {
         if self.target.is_tofino() {
-            if let Some(object) = table.direct_counter {
-                lines.line(&format!("counters = {};", self.names.externs[object.index()]));
+            let objects = [
+                (table.implementation, "implementation"),
+                (table.direct_counter, "counters"),
+                (table.direct_meter, "meters"),
+            ];
+            for (object, property) in objects.iter().filter_map(|(object, property)| Some(((*object)?, property))) {
+                lines.line(&format!("{property} = {};", self.names.externs[object.index()]));
             }
             return;
         }

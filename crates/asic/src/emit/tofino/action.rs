@@ -31,7 +31,12 @@ pub(in crate::emit) fn simple_prefix(p: &Pipeline, body: &Body, block: Block) ->
             Inst::Extern { func, .. } => {
                 let known = matches!(
                     func,
-                    ExternFn::DropPacket | ExternFn::SendToPort | ExternFn::CounterCount | ExternFn::DirectCounterCount
+                    ExternFn::DropPacket
+                        | ExternFn::SendToPort
+                        | ExternFn::CounterCount
+                        | ExternFn::DirectCounterCount
+                        | ExternFn::MeterExecute
+                        | ExternFn::DirectMeterExecute
                 );
                 known && !nested
             }

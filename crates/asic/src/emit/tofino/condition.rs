@@ -173,6 +173,9 @@ impl Writer<'_, '_> {
             if whole == width {
                 return operand;
             }
+            if let Some(number) = operand.strip_prefix(&format!("{width}w")) {
+                return format!("{whole}w{number}");
+            }
             let name = self.e.names.fresh("widened");
             self.declare(&format!("bit<{whole}>"), &name);
             before.push(line(format!("{name} = (bit<{whole}>) {operand};")));

@@ -6,6 +6,19 @@ use crate::emit::tofino::prepare::Deparsed;
 use crate::emit::{Emitter, Res, parser};
 use ir::*;
 
+/// Members that a selector's word of RAM has bits for; larger groups take more words.
+const MAX_GROUP: u64 = 120;
+
+fn hash_algorithm(algorithm: &HashAlgorithm) -> &'static str {
+    match algorithm {
+        HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => "CRC16",
+        HashAlgorithm::Identity => "IDENTITY",
+        HashAlgorithm::Random => "RANDOM",
+        HashAlgorithm::Xor16 | HashAlgorithm::Csum16 => "XOR16",
+        _ => "CRC32",
+    }
+}
+
 impl Emitter<'_> {
     /// The whole program.
     pub(in crate::emit) fn tofino(&mut self, deparsed: &[Deparsed]) -> Res<String> {
@@ -130,6 +143,10 @@ impl Emitter<'_> {
             CounterUnit::Bytes => "CounterType_t.BYTES",
             CounterUnit::Both => "CounterType_t.PACKETS_AND_BYTES",
         };
+        let rates = |unit: &MeterUnit| match unit {
+            MeterUnit::Packets => "MeterType_t.PACKETS",
+            MeterUnit::Bytes => "MeterType_t.BYTES",
+        };
         let ty = |ty: Type| crate::emit::expr::type_text(self.p, ty);
         let text = match &object.kind {
             ExternKind::Counter { size, unit: u, .. } => {
@@ -138,13 +155,7 @@ impl Emitter<'_> {
             }
             ExternKind::DirectCounter { unit: u } => format!("DirectCounter<bit<64>>({})", unit(u)),
             ExternKind::Hash { algorithm, output } => {
-                let algorithm = match algorithm {
-                    HashAlgorithm::Crc16 | HashAlgorithm::Crc16Custom => "CRC16",
-                    HashAlgorithm::Identity => "IDENTITY",
-                    HashAlgorithm::Random => "RANDOM",
-                    HashAlgorithm::Xor16 | HashAlgorithm::Csum16 => "XOR16",
-                    _ => "CRC32",
-                };
+                let algorithm = hash_algorithm(algorithm);
                 // A unit for each place: one hashes one list of fields.
                 for n in 1..=self.hash_places(id) {
                     let number = if n == 1 { String::new() } else { format!("_{n}") };
@@ -154,6 +165,27 @@ impl Emitter<'_> {
             }
             ExternKind::Random { min, .. } => format!("Random<{}>()", ty(min.ty)),
             ExternKind::ActionProfile { size } => format!("ActionProfile({size})"),
+            ExternKind::Meter { size, unit, .. } => {
+                let size = self.sizes.get(&object.preamble.name).unwrap_or(size);
+                format!("Meter<bit<{}>>({size}, {})", self.index_width(id).unwrap_or(32), rates(unit))
+            }
+            ExternKind::DirectMeter { unit } => format!("DirectMeter({})", rates(unit)),
+            ExternKind::Register { size, elem, initial, .. } => {
+                let size = self.sizes.get(&object.preamble.name).unwrap_or(size);
+                let elem = elem.first().copied().map(ty).unwrap_or_default();
+                let first = initial.first().map(|c| format!(", {}", crate::emit::expr::number(&c.bits)));
+                let index = self.index_width(id).unwrap_or(32);
+                format!("Register<{elem}, bit<{index}>>({size}{})", first.unwrap_or_default())
+            }
+            ExternKind::ActionSelector { algorithm, size, output_width } => {
+                let algorithm = hash_algorithm(algorithm);
+                lines.line(&format!("Hash<bit<{output_width}>>(HashAlgorithm_t.{algorithm}) {name}_hash;"));
+                lines.line(&format!("ActionProfile({size}) {name}_members;"));
+                let groups = self.p.tables.values().filter(|t| t.implementation == Some(id)).filter_map(|t| t.size);
+                let groups = groups.max().unwrap_or(*size);
+                let of = size.min(&MAX_GROUP);
+                format!("ActionSelector({name}_members, {name}_hash, SelectorMode_t.FAIR, {of}, {groups})")
+            }
             _ => return Ok(()),
         };
         let told = self.annotations(&object.preamble, control, name);

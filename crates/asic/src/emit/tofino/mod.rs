@@ -3,7 +3,9 @@
 pub(super) mod action;
 pub(super) mod condition;
 pub(super) mod frame;
+mod objects;
 mod once;
 mod parsing;
 pub(super) mod prepare;
+pub(super) mod register;
 mod sums;

@@ -123,5 +123,4 @@ impl Preparer {
         body.states.push(State { name: format!("error_{name}"), block, loc });
         block
     }
-
 }

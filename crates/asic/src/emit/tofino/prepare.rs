@@ -8,7 +8,7 @@
 use crate::emit::Unsupported;
 use ir::*;
 use num_bigint::BigUint;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 /// A checksum that the deparser computes.
 #[derive(Clone, Debug)]
@@ -42,6 +42,7 @@ pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
     let mut this =
         Preparer { p: p.clone(), meta: meta.to_owned(), left_out: Vec::new(), deparsed: Vec::new(), wrong: Vec::new() };
     let error = this.parser_error();
+    this.colours();
     let ids: Vec<ControlId> = p.controls.iter().map(|(id, _)| id).collect();
     for id in ids {
         let mut body = std::mem::take(&mut this.p.controls[id].body);
@@ -55,7 +56,7 @@ pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
             }
             ControlKind::MainControl => {
                 this.errors_as_numbers(&mut body);
-                this.counters(&mut body);
+                this.one_place(&mut body);
                 this.checksums(&mut body);
                 this.externs(&mut body);
                 this.arithmetic(&mut body);
@@ -156,30 +157,6 @@ impl Preparer {
         body.entry = Some(entry);
     }
 
-    /// Takes out counters that are counted at several places: a chip's counter belongs to one table.
-    fn counters(&mut self, body: &mut Body) {
-        let mut places: BTreeMap<ExternId, HashSet<Block>> = BTreeMap::new();
-        for (block, data) in body.blocks.iter() {
-            for inst in &data.insts {
-                if let Inst::Extern { object: Some(object), func: ExternFn::CounterCount, .. } = &inst.inst {
-                    places.entry(*object).or_default().insert(block);
-                }
-            }
-        }
-        for (object, blocks) in places.into_iter().filter(|(_, blocks)| blocks.len() > 1) {
-            let data = &self.p.externs[object];
-            let (name, loc) = (data.preamble.name.clone(), data.loc);
-            let what = format!(
-                "counter `{name}`, which is counted at {} places: a counter of the chip belongs to one table",
-                blocks.len()
-            );
-            self.leave_out(loc, what);
-            for data in body.blocks.values_mut() {
-                data.insts.retain(|i| !matches!(&i.inst, Inst::Extern { object: Some(o), func: ExternFn::CounterCount, .. } if *o == object));
-            }
-        }
-    }
-
     /// Moves checksums that a control computes to the deparser.
     fn checksums(&mut self, body: &mut Body) {
         let blocks: Vec<Block> = body.blocks.iter().map(|(b, _)| b).collect();
@@ -263,35 +240,6 @@ impl Preparer {
         let changes = |i: &InstData| matches!(&i.inst, Inst::Store(v, _) if over.contains(v) || *v == field);
         let later = order[here + 1..].iter().any(|b| body.blocks[*b].insts.iter().any(changes));
         (!later && !insts[store + 1..].iter().any(changes)).then_some((field, over, store))
-    }
-
-    /// Takes out calls that the chip has no form for; what they give is zero.
-    fn externs(&mut self, body: &mut Body) {
-        for n in 0..body.blocks.len() {
-            let block = Block(u32::try_from(n).unwrap_or(u32::MAX));
-            let insts = std::mem::take(&mut body.blocks[block].insts);
-            let mut kept = Vec::with_capacity(insts.len());
-            for inst in insts {
-                let func = match &inst.inst {
-                    Inst::Extern { func, .. } => *func,
-                    _ => {
-                        kept.push(inst);
-                        continue;
-                    }
-                };
-                use ExternFn::*;
-                if matches!(func, CounterCount | DirectCounterCount | HashGet | DropPacket | SendToPort | RandomRead) {
-                    kept.push(inst);
-                    continue;
-                }
-                self.leave_out(inst.loc, format!("`{}`", func.name()));
-                for result in inst.results {
-                    let zero = Const::new(body.values[result], 0u8);
-                    kept.push(InstData { inst: Inst::Const(zero), results: vec![result], loc: inst.loc });
-                }
-            }
-            body.blocks[block].insts = kept;
-        }
     }
 
     /// Takes out arithmetic that no ALU of the chip does.

@@ -69,13 +69,17 @@ impl Preparer {
         let mut found: Addends = Vec::new();
         let mut seen = HashSet::new();
         let (mut at, mut end) = (block, n);
+        let mut cleared = None;
         'all: loop {
             seen.insert(at);
             for inst in body.blocks[at].insts[..end].iter().rev() {
                 let Inst::Extern { object: Some(of), func, args } = &inst.inst else { continue };
                 match func {
                     _ if *of != object => {}
-                    ExternFn::InternetChecksumClear => break 'all,
+                    ExternFn::InternetChecksumClear => {
+                        cleared = Some(at);
+                        break 'all;
+                    }
                     ExternFn::InternetChecksumAdd => self.add_fields(body, args, &mut found)?,
                     ExternFn::InternetChecksumGet => {}
                     _ => return None,
@@ -86,7 +90,8 @@ impl Preparer {
         }
         // Additions on some ways only would be there on all.
         let elsewhere = |(b, data): (Block, &BlockData)| {
-            !seen.contains(&b) && data.insts.iter().any(|i| is_addition_to(&i.inst, object)) && reaches(body, b, block)
+            let counts = !seen.contains(&b) && cleared.is_none_or(|at| cfg.dominates(at, b));
+            counts && data.insts.iter().any(|i| is_addition_to(&i.inst, object)) && reaches(body, b, block)
         };
         (!found.is_empty() && !body.blocks.iter().any(elsewhere)).then_some(found)
     }

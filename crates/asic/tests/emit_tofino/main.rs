@@ -1,6 +1,9 @@
 //! What is emitted for Tofino: the front-end's checker takes it (names, types, calls, with `programs/include/tna.p4`), the tables are those of
 //! the program, and what has no form is named with its place.
 
+mod forms;
+mod rules;
+
 use asic::emit::{Emitted, Target, emit};
 use asic::rewrite::Sizes;
 use ir::Pipeline;
@@ -11,8 +14,8 @@ use testkit::gateway;
 /// The checker's errors.
 fn check(text: &str) -> Vec<String> {
     let mut loader = MemoryLoader::new().with("made.p4", text);
-    for name in ["core.p4", "tna.p4"] {
-        let path = gateway::root().join("programs/include").join(name);
+    for (name, file) in [("core.p4", "core.p4"), ("tna.p4", "tna.p4"), ("t2na.p4", "tna.p4")] {
+        let path = gateway::root().join("programs/include").join(file);
         let text = std::fs::read_to_string(path).expect("an include file");
         loader = loader.with(format!("include/{name}"), text);
     }
@@ -25,7 +28,11 @@ fn check(text: &str) -> Vec<String> {
 }
 
 fn emitted(pipeline: &Pipeline, sizes: &Sizes) -> Emitted {
-    emit(pipeline, Target::Tna, sizes).unwrap_or_else(|error| panic!("{error}"))
+    emitted_for(pipeline, Target::Tna, sizes)
+}
+
+fn emitted_for(pipeline: &Pipeline, target: Target, sizes: &Sizes) -> Emitted {
+    emit(pipeline, target, sizes).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]

@@ -1,0 +1,185 @@
+//! What objects and expressions become for the chip.
+
+use crate::{check, emitted};
+use asic::rewrite::Sizes;
+use testkit::differ::compile::compile;
+
+/// A PNA program: more fields of its header, declarations, code of the control, and code of its parser's state.
+fn program(decls: &str, apply: &str, parser: &str) -> String {
+    format!(
+        "#include <core.p4>\n#include <pna.p4>
+header h_t {{ bit<8> a; bit<8> b; bit<16> c; bit<32> d; bit<16> sum; bit<16> e; }}
+struct headers_t {{ h_t h; h_t g; }}
+struct metadata_t {{ bit<16> x; bit<8> y; }}
+parser parse(packet_in p, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {{
+    InternetChecksum() ck;
+    state start {{ p.extract(hdr.h); {parser} }}
+    state more {{ p.extract(hdr.g); meta.x = hdr.g.c; transition accept; }}
+}}
+control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd, inout pna_pre_output_metadata_t ostd) {{ apply {{ }} }}
+control main_block(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd, inout pna_main_output_metadata_t ostd) {{
+    {decls}
+    apply {{ {apply} send_to_port((PortId_t) 32w1); }}
+}}
+control deparse(packet_out p, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {{ apply {{ p.emit(hdr.h); p.emit(hdr.g); }} }}
+PNA_NIC(parse(), pre(), main_block(), deparse()) main;\n"
+    )
+}
+
+/// The text, and what is left out.
+fn written(decls: &str, apply: &str, parser: &str) -> (String, Vec<String>) {
+    let text = program(decls, apply, parser);
+    let pipeline = compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let emitted = emitted(&pipeline, &Sizes::new());
+    let errors = check(&emitted.text);
+    assert!(errors.is_empty(), "{}\n{}", errors.join("\n"), emitted.text);
+    (emitted.text, emitted.left_out.iter().map(ToString::to_string).collect())
+}
+
+fn has(text: &str, wanted: &[&str]) {
+    for line in wanted {
+        assert!(text.contains(line), "`{line}` is missing in\n{text}");
+    }
+}
+
+#[test]
+fn a_register_that_is_read_and_written_is_one_step() {
+    let decls = "Register<bit<32>, bit<8>>(256, 7) r;";
+    let apply = "bit<32> old = r.read(hdr.h.a); r.write(hdr.h.a, old + 1); hdr.h.d = old;";
+    let (text, left_out) = written(decls, apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    let update = "RegisterAction<bit<32>, bit<8>, bit<32>>(r) r_update = { void apply(inout bit<32> element, out bit<32> before) { \
+                  before = element; element = element + 1; } };";
+    has(&text, &["Register<bit<32>, bit<8>>(256, 7) r;", update, "r_update.execute(hdr.h.a)"]);
+    assert!(!text.contains("r.write") && !text.contains("r.read"), "{text}");
+}
+
+#[test]
+fn a_register_that_is_only_read_or_written_is() {
+    let decls = "Register<bit<16>, bit<8>>(16) r; Register<bit<16>, bit<8>>(16) w;";
+    let apply = "hdr.h.c = r.read(hdr.h.a); w.write(hdr.h.b, hdr.h.e);";
+    let (text, left_out) = written(decls, apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(&text, &["r.read(hdr.h.a)", "w.write(hdr.h.b, hdr.h.e);"]);
+}
+
+#[test]
+fn what_no_stateful_alu_does_is_named() {
+    for (ty, apply, why) in [
+        ("bit<48>", "r.write(hdr.h.a, 1);", "elements of 48 bits"),
+        ("bit<32>", "hdr.h.d = r.read(hdr.h.a); if (hdr.h.b == 1) { r.write(hdr.h.a, hdr.h.d); }", "with a decision"),
+        ("bit<32>", "hdr.h.d = r.read(hdr.h.a); r.write(hdr.h.b, hdr.h.d + 1);", "another index"),
+        ("bit<32>", "bit<32> v = r.read(hdr.h.a); r.write(hdr.h.a, (v << 1) + 1);", "more than one operation"),
+    ] {
+        let (text, left_out) = written(&format!("Register<{ty}, bit<8>>(16) r;"), apply, "transition accept;");
+        assert!(left_out.len() == 1 && left_out[0].contains(why), "{why}: {left_out:?}\n{text}");
+        assert!(left_out[0].contains("register `") && left_out[0].contains("made.p4:"), "{left_out:?}");
+    }
+}
+
+#[test]
+fn meters_give_numbers_for_colours() {
+    let decls = "Meter<bit<8>>(64, PNA_MeterType_t.BYTES) m;";
+    let apply = "if (m.execute(hdr.h.a) == PNA_MeterColor_t.RED) { drop_packet(); } \
+                 else { hdr.h.b = 1; }";
+    let (text, left_out) = written(decls, apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(&text, &["Meter<bit<8>>(64, MeterType_t.BYTES) m;", "m.execute(hdr.h.a)", "== 3) {"]);
+    let twice = "hdr.h.b = 0; if (m.execute(hdr.h.a) == PNA_MeterColor_t.RED) { hdr.h.b = 1; } \
+                 if (m.execute(hdr.h.b) == PNA_MeterColor_t.RED) { hdr.h.b = 2; }";
+    let (_, left_out) = written(decls, twice, "transition accept;");
+    assert!(left_out.len() == 1 && left_out[0].contains("meter `"), "{left_out:?}");
+}
+
+#[test]
+fn a_meter_of_a_table_is_its_property() {
+    let decls = "DirectMeter(PNA_MeterType_t.PACKETS) m; PNA_MeterColor_t colour;
+        action police() { colour = m.execute(); }
+        table t { key = { hdr.h.a: exact; } actions = { police; NoAction; } pna_direct_meter = m; default_action = NoAction(); }";
+    let apply = "colour = PNA_MeterColor_t.GREEN; t.apply(); if (colour == PNA_MeterColor_t.YELLOW) { hdr.h.b = 5; }";
+    let (text, left_out) = written(decls, apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(&text, &["DirectMeter(MeterType_t.PACKETS) m;", "m.execute()", "meters = m;", "colour == 1"]);
+}
+
+#[test]
+fn a_selector_is_its_tables_implementation() {
+    let decls = "ActionSelector(PNA_HashAlgorithm_t.CRC32, 16, 16) s; action set(bit<8> v) { hdr.h.b = v; }
+        table t { key = { hdr.h.a: exact; hdr.h.c: selector; } actions = { set; } pna_implementation = s; size = 32; }";
+    let (text, left_out) = written(decls, "t.apply();", "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    let selector = "ActionSelector(s_members, s_hash, SelectorMode_t.FAIR, 16, 32) s;";
+    has(
+        &text,
+        &[
+            "Hash<bit<16>>(HashAlgorithm_t.CRC32) s_hash;",
+            "ActionProfile(16) s_members;",
+            selector,
+            "implementation = s;",
+        ],
+    );
+}
+
+#[test]
+fn hashes_and_random_numbers_within_bounds_are_bits_or_named() {
+    let decls = "Hash<bit<16>>(PNA_HashAlgorithm_t.CRC16) k; Random<bit<8>>(8, 23) r;";
+    let apply = "hdr.h.c = k.get_hash(16w1000, { hdr.h.d }, 16w64); hdr.h.b = r.read();";
+    let (text, left_out) = written(decls, apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(&text, &["k.get({ hdr.h.d })", "& 63", "1000 + ", "r.get()", "& 15", "8 + "]);
+    let decls = "Hash<bit<16>>(PNA_HashAlgorithm_t.CRC16) k; Random<bit<8>>(3, 5) r;";
+    let apply = "hdr.h.c = k.get_hash(16w1000, { hdr.h.d }, 16w100); hdr.h.b = r.read();";
+    let (_, left_out) = written(decls, apply, "transition accept;");
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+}
+
+#[test]
+fn choices_and_comparisons_are_gateways() {
+    let apply = "hdr.h.c = hdr.h.e > hdr.h.sum ? 16w1 : 16w2; if (hdr.h.a - 3 != hdr.h.b) { hdr.h.d = 1; }";
+    let (text, left_out) = written("", apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    assert!(!text.contains(" ? "), "{text}");
+    has(&text, &["|-|", "= hdr.h.a - 3;", "!= hdr.h.b) {"]);
+}
+
+#[test]
+fn sums_of_a_parser_have_a_unit_each_and_are_added_up_where_headers_are_extracted() {
+    let sum = |h: &str| {
+        format!("ck.clear(); ck.add({{ hdr.{h}.c, hdr.{h}.sum }}); verify(ck.get() == 0, error.HeaderTooShort);")
+    };
+    let parser = format!(
+        "transition select(hdr.h.a) {{ 1: one; default: accept; }} }}
+    state one {{ {} p.extract(hdr.g); transition select(hdr.g.a) {{ 2: two; default: accept; }} }}
+    state two {{ {} transition accept;",
+        sum("h"),
+        sum("g")
+    );
+    let (text, left_out) = written("", "hdr.h.b = 1;", &parser);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(
+        &text,
+        &[
+            "packet.extract(hdr.h);\n        ck.add({ hdr.h.c, hdr.h.sum });",
+            "packet.extract(hdr.g);\n        ck_again.add(",
+        ],
+    );
+    has(&text, &["ck.verify()", "ck_again.verify()"]);
+}
+
+#[test]
+fn a_write_that_another_one_follows_moves_to_the_ways_without() {
+    let parser = "meta.x = hdr.h.c; transition select(hdr.h.a) { 1: more; default: accept; }";
+    let (text, left_out) = written("", "hdr.h.sum = meta.x;", parser);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    let (start, rest) = text.split_once("state parse_packet {").expect("the first state");
+    let first = rest.split_once("state ").map_or(rest, |(first, _)| first);
+    assert!(!first.contains("meta.x ="), "{first}");
+    assert_eq!(rest.matches("meta.x = ").count() + start.matches("meta.x = ").count(), 2, "{text}");
+}
+
+#[test]
+fn what_a_parser_would_compute_is_named() {
+    let (text, left_out) = written("", "hdr.h.sum = meta.x;", "meta.x = hdr.h.c + 1; transition accept;");
+    assert!(left_out.len() == 1 && left_out[0].contains("only moves bits"), "{left_out:?}");
+    assert!(!text.contains("hdr.h.c + 1"), "{text}");
+}

@@ -1,0 +1,162 @@
+//! What the chip's open compiler refuses whatever the program is, or compiles to something else than it says (p4c, `backends/tofino`):
+//! looked for in the text that is written for each PNA program of the repository. The rules come from that compiler's sources:
+//! parsers from `parde/extract_parser.cpp` and `parde/check_parser_multi_write.cpp`, conditions from `mau/gateway.cpp`, arithmetic from
+//! `mau/instruction_selection.cpp`.
+
+use crate::{check, emitted_for};
+use asic::emit::Target;
+use asic::rewrite::Sizes;
+use std::collections::{BTreeMap, BTreeSet};
+use testkit::gateway;
+
+/// A parser's state as it is written.
+#[derive(Default)]
+struct State {
+    name: String,
+    code: Vec<String>,
+    next: Vec<String>,
+}
+
+/// The states of the first parser.
+fn states(text: &str) -> Vec<State> {
+    let mut found: Vec<State> = Vec::new();
+    for line in text.lines().skip_while(|l| !l.starts_with("parser ")).take_while(|l| !l.starts_with('}')) {
+        let line = line.trim();
+        if let Some(rest) = line.strip_prefix("state ") {
+            found.push(State { name: rest.trim_end_matches(" {").to_owned(), ..State::default() });
+            continue;
+        }
+        let Some(state) = found.last_mut() else { continue };
+        if let Some(rest) = line.strip_prefix("transition ") {
+            if !rest.starts_with("select(") {
+                state.next.push(rest.trim_end_matches(';').to_owned());
+            } else {
+                state.code.push(rest.to_owned());
+            }
+        } else if let Some((_, to)) = line.rsplit_once(": ") {
+            state.next.push(to.trim_end_matches(';').to_owned());
+        } else if line.ends_with(';') {
+            state.code.push(line.to_owned());
+        }
+    }
+    found
+}
+
+/// What an assignment writes, and what.
+fn assignment(line: &str) -> Option<(&str, &str)> {
+    let (to, value) = line.trim_end_matches(';').split_once(" = ")?;
+    Some((to.rsplit(' ').next().unwrap_or(to), value))
+}
+
+fn computes(text: &str) -> bool {
+    [" + ", " - ", " & ", " | ", " ^ ", " |-| ", " |+| ", " ? ", " << ", " >> ", " * "]
+        .iter()
+        .any(|sign| text.contains(sign))
+}
+
+/// Sums are added to where their header is extracted, and states move bits only.
+fn parser_moves(states: &[State], broken: &mut Vec<String>) {
+    for state in states {
+        let mut extracted = BTreeSet::new();
+        for line in &state.code {
+            if let Some(header) = line.strip_prefix("packet.extract(") {
+                extracted.insert(header.trim_end_matches(");").to_owned());
+            }
+            if let Some((_, fields)) = line.split_once(".add({ ") {
+                for field in fields.trim_end_matches(" });").split(", ") {
+                    let header = field.rsplit_once('.').map_or("", |(header, _)| header);
+                    if !extracted.contains(header) {
+                        broken.push(format!("{}: {field} is summed up where it is not extracted", state.name));
+                    }
+                }
+            }
+            if assignment(line).is_some_and(|(_, value)| computes(value)) {
+                broken.push(format!("{}: `{line}` computes", state.name));
+            }
+            if line.starts_with("select(") && computes(line) {
+                broken.push(format!("{}: `{line}` computes", state.name));
+            }
+        }
+    }
+}
+
+/// Nothing is written twice on one way.
+fn written_once(states: &[State], broken: &mut Vec<String>) {
+    let index: BTreeMap<&str, usize> = states.iter().enumerate().map(|(n, s)| (s.name.as_str(), n)).collect();
+    let writes = |n: usize| states[n].code.iter().filter_map(|l| assignment(l)).map(|(to, _)| to).collect::<Vec<_>>();
+    for start in 0..states.len() {
+        let own = writes(start);
+        let twice = own.iter().enumerate().filter(|(n, to)| own[..*n].contains(to)).map(|(_, to)| *to);
+        broken.extend(twice.map(|to| format!("{}: {to} is written twice", states[start].name)));
+        let (mut seen, mut todo) = (BTreeSet::new(), vec![start]);
+        while let Some(at) = todo.pop() {
+            for next in states[at].next.iter().filter_map(|name| index.get(name.as_str()).copied()) {
+                if seen.insert(next) {
+                    todo.push(next);
+                    let again = writes(next).into_iter().filter(|to| own.contains(to));
+                    broken.extend(
+                        again.map(|to| format!("{to} is written in {} and {}", states[start].name, states[next].name)),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Conditions compare what is there, and ALUs choose nothing and clamp at the width of a container.
+fn gateways_and_alus(text: &str, broken: &mut Vec<String>) {
+    let mut widths: BTreeMap<String, u32> = BTreeMap::new();
+    for line in text.lines().map(str::trim) {
+        if let Some((width, rest)) = line.strip_prefix("bit<").and_then(|rest| rest.split_once("> ")) {
+            let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            widths.insert(name, width.parse().unwrap_or(0));
+        }
+        let condition = line.split_once("if (").map(|(_, rest)| rest);
+        if let Some(condition) = condition {
+            let sums = [" + ", " - ", " |-| ", " |+| ", " ^ ", " < ", " > ", " <= ", " >= ", "(bit<"];
+            if let Some(sign) = sums.iter().find(|sign| condition.contains(**sign)) {
+                broken.push(format!("a condition with `{sign}`: {condition}"));
+            }
+        }
+        if line.contains(" ? ") {
+            broken.push(format!("an ALU chooses: {line}"));
+        }
+        if let (true, Some((to, _))) = (line.contains(" |-| ") || line.contains(" |+| "), assignment(line))
+            && !matches!(widths.get(to), Some(8 | 16 | 32))
+            && !to.contains('.')
+        {
+            broken.push(format!("clamped at {:?} bits: {line}", widths.get(to)));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_that_the_chip_refuses_in_any_program() {
+    let root = gateway::root();
+    let mut paths: Vec<_> = std::fs::read_dir(root.join("tests/corpus/pna"))
+        .expect("the corpus")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|ext| ext == "p4"))
+        .collect();
+    paths.sort();
+    paths.extend(["gateway/gateway.p4", "overlay/overlay.p4"].map(|name| root.join("programs").join(name)));
+    assert!(paths.len() > 20, "{} programs", paths.len());
+    let (mut sums, mut conditions, mut moves) = (0, 0, 0);
+    for path in paths {
+        let pipeline = gateway::compile(&path).unwrap_or_else(|error| panic!("{error}"));
+        for target in [Target::Tna, Target::T2na] {
+            let text = emitted_for(&pipeline, target, &Sizes::new()).text;
+            let states = states(&text);
+            let mut broken = check(&text);
+            parser_moves(&states, &mut broken);
+            written_once(&states, &mut broken);
+            gateways_and_alus(&text, &mut broken);
+            assert!(broken.is_empty(), "{}: {}\n{text}", path.display(), broken.join("\n"));
+            sums += text.matches(".add({").count();
+            conditions += text.matches("if (").count();
+            moves += states.iter().flat_map(|s| &s.code).filter(|l| assignment(l).is_some()).count();
+        }
+    }
+    // Otherwise nothing was looked at.
+    assert!(sums >= 8 && conditions > 100 && moves > 20, "{sums} sums, {conditions} conditions, {moves} moves");
+}
