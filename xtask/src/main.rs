@@ -1,6 +1,8 @@
-//! Tasks of the repository: `cargo xtask conformance --p4c DIR` holds the front-end and the interpreter against p4c's own tests.
+//! Tasks of the repository: `cargo xtask conformance --p4c DIR` holds the front-end and the interpreter against p4c's own tests;
+//! `cargo xtask tofino --p4c FILE` gives what is emitted for Tofino to the chip's open compiler.
 
 mod conformance;
+mod tofino;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -16,6 +18,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     Conformance(conformance::ConformanceArgs),
+    Tofino(tofino::TofinoArgs),
     #[command(hide = true)]
     ConformanceCase(conformance::CaseArgs),
 }
@@ -23,6 +26,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Conformance(args) => args.run(),
+        Task::Tofino(args) => args.run(),
         Task::ConformanceCase(args) => args.run(),
     };
     match outcome {

@@ -54,6 +54,10 @@ impl Writer<'_, '_> {
         let mut joins = self.graph.joins(block);
         joins.sort_by_key(|b| self.graph.position(*b));
         let done = if self.graph.is_loop(block) {
+            if self.e.target.is_tofino() {
+                let loc = self.graph.body.blocks[block].term.as_ref().map_or(self.loc, |t| t.loc);
+                return self.e.unsupported(loc, "a loop in a control");
+            }
             self.frames.push(Frame::Loop { head: block, flag: None, after: Vec::new() });
             let body = self.node(block, &joins);
             let (flag, after) = match self.frames.pop() {
@@ -156,6 +160,10 @@ impl Writer<'_, '_> {
     fn leave(&self, how: &str) -> Vec<Stmt> {
         match (&self.action, how) {
             (None, "return;") if self.frames.is_empty() => Vec::new(),
+            // There is one control, and what a compiler makes of `return` are flags.
+            (None, "return;") if self.e.target.is_tofino() && self.kind == ControlKind::MainControl => {
+                vec![line("exit;")]
+            }
             // A `return` would leave the action alone.
             (Some(_), _) => vec![line("exit;")],
             _ => vec![line(how)],

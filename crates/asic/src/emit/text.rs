@@ -38,6 +38,15 @@ pub(super) fn conditional(cond: &str, then: Vec<Stmt>, els: Vec<Stmt>) -> Vec<St
     }
 }
 
+/// A lookup that must miss is one that hits with its branches the other way round: compilers for chips make a variable and one more
+/// decision of the opposite of a hit.
+fn hit_first<'s>(cond: &'s str, then: &'s [Stmt], els: &'s [Stmt]) -> (&'s str, &'s [Stmt], &'s [Stmt]) {
+    match cond.strip_prefix('!') {
+        Some(hit) if hit.ends_with(".apply().hit") && is_primary(hit) => (hit, els, then),
+        _ => (cond, then, els),
+    }
+}
+
 /// Whether nothing that follows these statements is reached from them.
 fn leaves(stmts: &[Stmt]) -> bool {
     match stmts.last() {
@@ -145,6 +154,7 @@ impl Lines {
         match stmt {
             Stmt::Line(text) => self.line(text),
             Stmt::If { cond, then, els } => {
+                let (cond, then, els) = hit_first(cond, then, els);
                 self.open(&format!("if ({cond})"));
                 self.stmts(then);
                 self.els(els);
@@ -175,6 +185,7 @@ impl Lines {
         match els {
             [] => self.line("}"),
             [Stmt::If { cond, then, els }] => {
+                let (cond, then, els) = hit_first(cond, then, els);
                 self.open(&format!("}} else if ({cond})"));
                 self.stmts(then);
                 self.els(els);

@@ -28,11 +28,7 @@ fn check(text: &str) -> Vec<String> {
 }
 
 fn emitted(pipeline: &Pipeline, sizes: &Sizes) -> Emitted {
-    emitted_for(pipeline, Target::Tna, sizes)
-}
-
-fn emitted_for(pipeline: &Pipeline, target: Target, sizes: &Sizes) -> Emitted {
-    emit(pipeline, target, sizes).unwrap_or_else(|error| panic!("{error}"))
+    emit(pipeline, Target::Tna, sizes).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]

@@ -1,0 +1,147 @@
+//! What the compiler's report and terrace's plan say, and the table of both.
+
+use super::Chip;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt::Write;
+
+/// What a program takes of a chip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Used {
+    /// The last stage with something in it, counted from one.
+    pub(super) stages: u64,
+    /// Blocks.
+    pub(super) sram: u64,
+    /// Blocks.
+    pub(super) tcam: u64,
+}
+
+/// A line of the table; where there are no numbers, why.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) program: String,
+    pub(super) chip: Chip,
+    pub(super) compiled: Result<Used, String>,
+    pub(super) planned: Result<Used, String>,
+}
+
+/// How many elements of a list are used by something.
+fn used(list: &Value) -> u64 {
+    let used = |element: &&Value| element["usages"].as_array().is_some_and(|usages| !usages.is_empty());
+    list.as_array().map_or(0, |list| list.iter().filter(used).count() as u64)
+}
+
+/// What the compiler's `resources.json` says (its form: p4c, `backends/tofino/compiler_interfaces/schemas/resources_schema.py`).
+pub(super) fn compiled(json: &Value) -> Used {
+    let mut all = Used::default();
+    for stage in json["resources"]["mau"]["mau_stages"].as_array().into_iter().flatten() {
+        let of = |what: &str, list: &str| used(&stage[what][list]);
+        let (sram, tcam) = (of("rams", "srams"), of("tcams", "tcams"));
+        let others = of("gateways", "gateways") + of("logical_tables", "ids") + of("map_rams", "maprams");
+        if sram + tcam + others > 0 {
+            all.stages = all.stages.max(stage["stage_number"].as_u64().map_or(0, |n| n + 1));
+        }
+        all.sram += sram;
+        all.tcam += tcam;
+    }
+    all
+}
+
+/// What `terrace plan --json` says of the program as it is written.
+pub(super) fn planned(json: &Value) -> Result<Used, String> {
+    let step = &json["steps"][0];
+    if step["placed"] != Value::Bool(true) {
+        return Err(json["verdict"].as_str().unwrap_or("no placement").to_owned());
+    }
+    let mut all = Used::default();
+    for row in step["heat"].as_array().into_iter().flatten().flat_map(|pipe| pipe["rows"].as_array()).flatten() {
+        let per_stage: Vec<u64> = row["used"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+        let last = per_stage.iter().rposition(|n| *n > 0).map_or(0, |at| at as u64 + 1);
+        all.stages = all.stages.max(last);
+        match row["resource"].as_str() {
+            Some("SRAM blocks") => all.sram += per_stage.iter().sum::<u64>(),
+            Some("TCAM blocks") => all.tcam += per_stage.iter().sum::<u64>(),
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+/// The first line of a compiler's output that says what is wrong.
+pub(super) fn first_error(output: &str) -> String {
+    let says = |line: &&str| line.contains("error:") || line.contains("error[") || line.contains("Compiler Bug");
+    let line = output.lines().find(says).or_else(|| output.lines().find(|line| !line.trim().is_empty()));
+    let line = line.unwrap_or("it said nothing").trim();
+    // Where the file lies says nothing to others.
+    match line.split_once("error: ") {
+        Some((_, what)) => what.to_owned(),
+        None => line.to_owned(),
+    }
+}
+
+/// The table, as Markdown.
+pub(super) fn table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| program | chip | stages | SRAM | TCAM | planned: stages | SRAM | TCAM | refused |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let cells = |used: &Result<Used, String>| match used {
+            Ok(used) => format!("{} | {} | {}", used.stages, used.sram, used.tcam),
+            Err(_) => "- | - | -".into(),
+        };
+        let why = [&row.compiled, &row.planned].into_iter().filter_map(|r| r.as_ref().err());
+        let why: Vec<String> = why.map(|text| text.replace('|', "\\|")).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "| {} | {:?} | {} | {} | {} |",
+            row.program,
+            row.chip,
+            cells(&row.compiled),
+            cells(&row.planned),
+            why.join("; plan: ")
+        );
+    }
+    let taken = rows.iter().filter(|row| row.compiled.is_ok()).count();
+    let _ = writeln!(text, "\n{taken} of {} are accepted.", rows.len());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn blocks_and_stages_are_counted_as_the_report_has_them() {
+        let usage = json!([{ "used_by": "t", "used_for": "match" }]);
+        let block = json!({ "row": 0, "column": 2, "usages": usage });
+        let free = json!({ "row": 0, "column": 3, "usages": [] });
+        let stage = |number: u64, srams: Vec<Value>, tcams: Vec<Value>| json!({ "stage_number": number, "rams": { "srams": srams }, "tcams": { "tcams": tcams } });
+        let stages = [
+            stage(0, vec![block.clone(), block.clone(), free.clone()], vec![]),
+            stage(3, vec![], vec![block]),
+            stage(5, vec![free], vec![]),
+        ];
+        let json = json!({ "resources": { "mau": { "nStages": 12, "mau_stages": stages } } });
+        assert_eq!(compiled(&json), Used { stages: 4, sram: 2, tcam: 1 });
+    }
+
+    #[test]
+    fn a_plan_is_read() {
+        let rows = json!([{ "resource": "SRAM blocks", "used": [4, 0, 2, 0] }, { "resource": "gateways", "used": [1, 0, 0, 1] }]);
+        let json = json!({ "verdict": "fits", "steps": [{ "placed": true, "heat": [{ "rows": rows }] }] });
+        assert_eq!(planned(&json), Ok(Used { stages: 4, sram: 6, tcam: 0 }));
+        assert_eq!(
+            planned(&json!({ "verdict": "too large", "steps": [{ "placed": false }] })),
+            Err("too large".into())
+        );
+    }
+
+    #[test]
+    fn errors_come_without_places() {
+        let output = "warning: x\n/tmp/a.p4(12): [--Werror=unsupported] error: condition expression too complex\n";
+        assert_eq!(first_error(output), "condition expression too complex");
+        assert_eq!(first_error(""), "it said nothing");
+    }
+}

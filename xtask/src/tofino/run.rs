@@ -1,0 +1,113 @@
+//! Running the compiler and terrace.
+
+use super::report::{self, Row, Used};
+use super::{Chip, Program};
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use wait_timeout::ChildExt;
+
+/// Bytes of a compiler's output that are looked at.
+const MAX_OUTPUT: usize = 1 << 20;
+/// Bytes of a compiler's report that are read.
+const MAX_REPORT: u64 = 64 << 20;
+
+/// What is run.
+pub(super) struct Tools<'a> {
+    pub(super) p4c: &'a Path,
+    pub(super) includes: &'a [PathBuf],
+    pub(super) terrace: &'a Path,
+    pub(super) limit: Duration,
+}
+
+impl Tools<'_> {
+    /// Emits a program, compiles it and plans it.
+    pub(super) fn judge(&self, program: &Program, chip: Chip, dir: &Path) -> Result<Row> {
+        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        let text = dir.join(format!("{}.p4", program.name()));
+        let planned = self.plan(program, chip, dir)?;
+        let compiled = match self.emit(program, chip, &text, dir)? {
+            Ok(()) => self.compile(chip, &text, dir)?,
+            Err(why) => Err(format!("not emitted: {why}")),
+        };
+        Ok(Row { program: program.name(), chip, compiled, planned })
+    }
+
+    fn emit(&self, program: &Program, chip: Chip, text: &Path, dir: &Path) -> Result<Result<(), String>> {
+        let mut command = Command::new(self.terrace);
+        command.arg("emit").arg(&program.path).args(["--target", chip.names()[1], "-o"]).arg(text);
+        if let Some(sizes) = &program.sizes {
+            command.arg("--sizes").arg(sizes);
+        }
+        let (done, output) = self.run(command, &dir.join("emit.log"))?;
+        Ok(if done { Ok(()) } else { Err(report::first_error(&output)) })
+    }
+
+    fn compile(&self, chip: Chip, text: &Path, dir: &Path) -> Result<Result<Used, String>> {
+        let out = dir.join("out");
+        let [target, arch, _, number] = chip.names();
+        let mut command = Command::new(self.p4c);
+        command.args(["--target", target, "--arch", arch, "--std", "p4-16", "-g", "-o"]).arg(&out);
+        command.arg(format!("-D__TARGET_TOFINO__={number}"));
+        // What the compiler's driver defines; the include files ask for a version.
+        command.args(["-D__p4c__=1", "-D__p4c_major__=9", "-D__p4c_minor__=13", "-D__p4c_patchlevel__=4"]);
+        for include in self.includes {
+            command.arg("-I").arg(include);
+        }
+        let (done, output) = self.run(command.arg(text), &dir.join("compile.log"))?;
+        if !done {
+            return Ok(Err(report::first_error(&output)));
+        }
+        let path = out.join("pipe/logs/resources.json");
+        let size = std::fs::metadata(&path).with_context(|| format!("the compiler wrote no {}", path.display()))?.len();
+        anyhow::ensure!(size <= MAX_REPORT, "{} has {size} bytes", path.display());
+        let json = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        let json = serde_json::from_slice(&json).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Ok(report::compiled(&json)))
+    }
+
+    /// One pipe, and the tables as they are: that is what is emitted.
+    fn plan(&self, program: &Program, chip: Chip, dir: &Path) -> Result<Result<Used, String>> {
+        let mut command = Command::new(self.terrace);
+        command.arg("plan").arg(&program.path).args(["--target", chip.names()[2]]);
+        command.args(["--fold", "1", "--compress", "none", "--json"]);
+        if let Some(sizes) = &program.sizes {
+            command.arg("--sizes").arg(sizes);
+        }
+        let path = dir.join("plan.json");
+        command.stdout(File::create(&path).with_context(|| format!("making {}", path.display()))?);
+        let (_, output) = self.run_to(command, &dir.join("plan.log"), true)?;
+        let json = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        Ok(match serde_json::from_slice(&json) {
+            Ok(json) => report::planned(&json),
+            Err(_) => Err(report::first_error(&output)),
+        })
+    }
+
+    fn run(&self, command: Command, log: &Path) -> Result<(bool, String)> {
+        self.run_to(command, log, false)
+    }
+
+    /// Runs a program; what it says goes to a file, and of that the beginning comes back.
+    fn run_to(&self, mut command: Command, log: &Path, keeps_output: bool) -> Result<(bool, String)> {
+        let file = File::create(log).with_context(|| format!("making {}", log.display()))?;
+        if !keeps_output {
+            command.stdout(file.try_clone().context("writing a log")?);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("starting {}", command.get_program().to_string_lossy()))?;
+        let Some(status) = child.wait_timeout(self.limit).context("waiting for a program")? else {
+            child.kill().context("ending a program")?;
+            child.wait().context("ending a program")?;
+            return Ok((false, format!("error: it took more than {} s", self.limit.as_secs())));
+        };
+        let bytes = std::fs::read(log).with_context(|| format!("reading {}", log.display()))?;
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_OUTPUT)]).into_owned();
+        Ok((status.success(), text))
+    }
+}
