@@ -56,7 +56,8 @@ impl Tools<'_> {
         for include in self.includes {
             command.arg("-I").arg(include);
         }
-        let (done, output) = self.run(command.arg(text), &dir.join("compile.log"))?;
+        command.arg(text);
+        let (done, output) = self.run(command, &dir.join("compile.log"))?;
         if !done {
             return Ok(Err(report::first_error(&output)));
         }
