@@ -406,8 +406,13 @@ impl<'e, 'a> Writer<'e, 'a> {
             Inst::Lookahead(ty) => {
                 let text = format!("packet.lookahead<{}>()", expr::type_text(self.p, *ty));
                 if self.e.target.is_tofino() {
-                    self.values.insert(data.results[0], Expr::primary(text, vec![State::Packet]));
-                    self.live.push(data.results[0]);
+                    let result = data.results[0];
+                    self.values.insert(result, Expr::primary(text, vec![State::Packet]));
+                    self.live.push(result);
+                    // Behind the next header there are other bits.
+                    if self.graph.is_used_elsewhere(result, block) && !self.is_stable(&[State::Packet], block, n) {
+                        return self.save(result, block);
+                    }
                     return Ok(());
                 }
                 return self.result(data, block, n, Expr::primary(text, Vec::new()));

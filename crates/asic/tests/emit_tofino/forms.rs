@@ -177,6 +177,21 @@ fn a_write_that_another_one_follows_moves_to_the_ways_without() {
     assert_eq!(rest.matches("meta.x = ").count() + start.matches("meta.x = ").count(), 2, "{text}");
 }
 
+/// Bits that are looked ahead at are those in front of the state that does, wherever they are written down.
+#[test]
+fn what_is_looked_ahead_at_is_kept_past_the_next_header() {
+    let parser = "meta.y = p.lookahead<bit<8>>(); transition next; }
+        state next { p.extract(hdr.g); transition select(hdr.g.a) { 1: over; default: accept; } }
+        state over { meta.y = hdr.g.b; transition accept;";
+    let (text, left_out) = written("", "hdr.h.b = meta.y;", parser);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    let (before, behind) = text.split_once("packet.extract(hdr.g);").expect("the second header");
+    assert!(before.contains(" = packet.lookahead<bit<8>>();"), "{text}");
+    let behind = behind.split_once("control ").map_or(behind, |(parser, _)| parser);
+    assert!(!behind.contains("lookahead") && behind.matches("meta.y = ").count() == 2, "{text}");
+    assert!(!before.contains("meta.y = "), "{text}");
+}
+
 #[test]
 fn what_a_parser_would_compute_is_named() {
     let (text, left_out) = written("", "hdr.h.sum = meta.x;", "meta.x = hdr.h.c + 1; transition accept;");
