@@ -79,7 +79,7 @@ impl Caches {
             stores: (0..tables).map(|_| Store::new(config.entries, config.masks)).collect(),
             fresh: Fresh::default(),
             stats: Stats::default(),
-            adaptive: Adaptive::default(),
+            adaptive: Adaptive::new(tables * config.entries),
             admission: config.slow_path.map(Admission::new),
             tenant: None,
             record: Record::default(),
@@ -113,11 +113,12 @@ impl Caches {
             return Replayed::NoFuel;
         }
         walker.take_fuel(segment.backs);
-        for play in &segment.plays {
+        for play in &*segment.plays {
             let (step, expected) = match *play {
                 Play::Step(pc) => (walker.step(pc), None),
                 Play::Check { pc, to } => (walker.step(pc), Some(to)),
-                Play::Apply { pc, found, to } => {
+                Play::Apply { pc, asked, to } => {
+                    let found = segment.asked[asked as usize].found;
                     let code = walker.code();
                     let interp::walk::Op::Apply { index } = code.ops[pc as usize] else { continue };
                     (walker.apply(&code.applies[index as usize], found, pc), Some(to))

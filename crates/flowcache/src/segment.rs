@@ -6,6 +6,7 @@ use crate::record::{Done, Kind, Known, NONE, Operand, Record};
 use crate::witness::Witness;
 use interp::walk::{Code, Op, Outcome, Pc, Slot, Walker};
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 /// An instruction of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,12 +20,12 @@ pub enum Play {
         /// Where it went on when the segment was made.
         to: Pc,
     },
-    /// A table finds this entry, or nothing; if it does not go on at `to`, as the member of a group may not, the packet leaves the cache there.
+    /// A table finds what it did; if it does not go on at `to`, as the member of a group may not, the packet leaves the cache there.
     Apply {
         /// Which.
         pc: Pc,
-        /// The number of the entry.
-        found: Option<u32>,
+        /// Which of [`Segment::asked`] says what it found.
+        asked: u32,
         /// Where it went on when the segment was made.
         to: Pc,
     },
@@ -72,11 +73,11 @@ pub struct Segment {
     /// Where it begins: the start of the control, or a table application.
     pub tag: Pc,
     /// The bits of the packet's state that must be what they are in `values`, by slot.
-    pub mask: Box<[(Slot, u64)]>,
+    pub mask: Arc<[(Slot, u64)]>,
     /// See above; other bits are 0.
     pub values: Box<[u64]>,
-    /// What is done.
-    pub plays: Box<[Play]>,
+    /// What is done: the same for all segments of a way, which share it once they are kept.
+    pub plays: Arc<[Play]>,
     /// Where it leads.
     pub end: End,
     /// How many tables it stands for.
@@ -90,10 +91,10 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Bytes that it takes, about.
+    /// Bytes that it takes alone, about, without what it shares with others.
     pub fn memory(&self) -> usize {
         let asked: usize = self.asked.iter().map(|asked| 16 * asked.key.len() + size_of::<Asked>()).sum();
-        size_of::<Segment>() + 24 * self.mask.len() + size_of::<Play>() * self.plays.len() + asked
+        size_of::<Segment>() + 8 * self.values.len() + asked
     }
 }
 
@@ -304,7 +305,7 @@ impl<'t> Traversal<'t> {
                     }
                     self.need_key(&mut justify, step, question);
                     asked.push(question.clone());
-                    Play::Apply { pc: done.pc, found, to }
+                    Play::Apply { pc: done.pc, asked: asked.len() as u32 - 1, to }
                 }
             };
             plays.push((step, play));
@@ -384,7 +385,7 @@ impl<'t> Traversal<'t> {
     }
 
     /// The instructions without those whose results nobody reads.
-    fn needed(&self, plays: Vec<(usize, Play)>, end: End) -> Box<[Play]> {
+    fn needed(&self, plays: Vec<(usize, Play)>, end: End) -> Arc<[Play]> {
         let slots = self.slots();
         let mut live = vec![false; slots.all()];
         for (slot, needed) in live.iter_mut().enumerate().skip(slots.first as usize) {
@@ -430,7 +431,7 @@ fn first_word(site: &interp::walk::ApplySite, key: usize) -> usize {
 }
 
 /// What a segment asks of the packet's state.
-type Asks = (Box<[(Slot, u64)]>, Box<[u64]>);
+type Asks = (Arc<[(Slot, u64)]>, Box<[u64]>);
 
 fn packed(mask: &Mask, slots: &Slots, whole_fields: bool) -> Asks {
     let bits = |slot: Slot, mask: u64| match (slot >= slots.end, mask) {

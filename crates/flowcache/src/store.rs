@@ -2,15 +2,16 @@
 
 use crate::effects::Slots;
 use crate::record::read;
-use crate::segment::{End, Segment};
+use crate::segment::{End, Play, Segment};
 use hashbrown::HashTable;
 use interp::walk::{Pc, Slot, Walker};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 type Fast = foldhash::fast::RandomState;
 /// A tag, and the bits that are asked for.
-type Ask = (Pc, Box<[(Slot, u64)]>);
+type Ask = (Pc, Arc<[(Slot, u64)]>);
 
 /// A segment that is kept.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ pub struct Kept {
 #[derive(Clone, Debug)]
 struct Group {
     tag: Pc,
-    mask: Box<[(Slot, u64)]>,
+    mask: Arc<[(Slot, u64)]>,
     /// The most tables that one of them stands for.
     tables: u32,
     map: HashTable<u32>,
@@ -62,6 +63,8 @@ pub struct Store {
     /// Groups by tag, those that stand for the most tables first.
     by_tag: HashMap<Pc, Vec<u32>, Fast>,
     by_mask: HashMap<Ask, u32, Fast>,
+    /// What segments do, each once.
+    plays: HashSet<Arc<[Play]>, Fast>,
     free_groups: Vec<u32>,
     hasher: Fast,
     hand: usize,
@@ -82,6 +85,7 @@ impl Store {
             groups: Vec::new(),
             by_tag: HashMap::default(),
             by_mask: HashMap::default(),
+            plays: HashSet::default(),
             free_groups: Vec::new(),
             hasher: Fast::default(),
             hand: 0,
@@ -114,7 +118,11 @@ impl Store {
 
     /// Bytes in use, about.
     pub fn memory(&self) -> usize {
-        self.memory
+        let plays: usize = self.plays.iter().map(|plays| size_of_val(&**plays)).sum();
+        let masks: usize = self.groups.iter().map(|group| size_of_val(&*group.mask)).sum();
+        // A place in the table of places, one in that of its group, and what is kept about each.
+        let each = size_of::<Option<Kept>>() - size_of::<Segment>() + 8;
+        self.memory + plays + masks + self.live * each
     }
 
     /// The segment at a place.
@@ -176,7 +184,10 @@ impl Store {
     pub fn put(&mut self, segment: Segment, now: u64, mut gone: impl FnMut(u32, &Kept)) -> Put {
         if let Some(place) = self.place_of(&segment) {
             let kept = self.kept[place as usize].as_mut().expect("what is found is there");
-            if kept.segment.end == segment.end && kept.segment.plays == segment.plays {
+            if kept.segment.end == segment.end
+                && kept.segment.plays == segment.plays
+                && kept.segment.asked == segment.asked
+            {
                 (kept.used, kept.referenced) = (now, true);
                 return Put::Shared(place);
             }
@@ -221,7 +232,22 @@ impl Store {
         Some(at)
     }
 
-    fn settle(&mut self, segment: Segment, group: u32, now: u64) -> u32 {
+    /// The same instructions and mask are kept once, however many segments have them.
+    fn share(&mut self, segment: &mut Segment, group: u32) {
+        segment.mask = self.groups[group as usize].mask.clone();
+        if let Some(plays) = self.plays.get(&segment.plays) {
+            segment.plays = plays.clone();
+            return;
+        }
+        // What nobody has any more goes when there is much of it.
+        if self.plays.len() > 64 && self.plays.len() > self.live {
+            self.plays.retain(|plays| Arc::strong_count(plays) > 1);
+        }
+        self.plays.insert(segment.plays.clone());
+    }
+
+    fn settle(&mut self, mut segment: Segment, group: u32, now: u64) -> u32 {
+        self.share(&mut segment, group);
         let hash = self.hasher.hash_one(&*segment.values);
         let place = self.free.pop().unwrap_or_else(|| {
             self.kept.push(None);
@@ -260,7 +286,7 @@ impl Store {
             if let Some(order) = self.by_tag.get_mut(&group.tag) {
                 order.retain(|at| *at != kept.group);
             }
-            self.by_mask.remove(&(group.tag, std::mem::take(&mut group.mask)));
+            self.by_mask.remove(&(group.tag, group.mask.clone()));
             self.free_groups.push(kept.group);
         }
         self.memory -= kept.segment.memory();
