@@ -1,7 +1,9 @@
 //! The command line: the library behind `terrace`, so that its parts can be tested and used by the repository's own tasks.
 //!
-//! [`cli`] has a file per subcommand; [`program`] reads P4 with the include files that the binary carries; [`stf`] is the test language.
+//! [`cli`] has a file per subcommand; [`program`] reads P4 with the include files that the binary carries; [`stf`] is the test language;
+//! [`cache_eval`] measures flow caches.
 
+pub mod cache_eval;
 pub mod cli;
 pub mod gateway;
 pub mod lab;

@@ -1,11 +1,12 @@
 //! Reads P4 programs: the stages of the front-end one after the other, with the include files that the binary carries.
 
+use crate::cache_eval::vswitch;
 use include_dir::{Dir, include_dir};
 use p4::compile::{Compiled, Stage};
 use p4::parse::Parsed;
 use p4::preprocess::{DiskLoader, FileLoader, Options};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// core.p4, v1model.p4, pna.p4.
 static INCLUDES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../programs/include");
@@ -45,13 +46,29 @@ struct Loader;
 
 impl FileLoader for Loader {
     fn load(&self, path: &Path, max_bytes: usize) -> io::Result<String> {
-        for (place, files) in [(CARRIED_INCLUDES, &INCLUDES), (CARRIED_GATEWAY, &GATEWAY)] {
+        for (place, files) in
+            [(CARRIED_INCLUDES, &INCLUDES), (CARRIED_GATEWAY, &GATEWAY), (vswitch::CARRIED, &vswitch::FILES)]
+        {
             let Ok(inside) = path.strip_prefix(place) else { continue };
-            let file = files.get_file(inside).and_then(|file| file.contents_utf8());
+            let file = within(inside).and_then(|inside| files.get_file(inside)).and_then(|file| file.contents_utf8());
             return file.map(str::to_owned).ok_or_else(|| io::ErrorKind::NotFound.into());
         }
         DiskLoader.load(path, max_bytes)
     }
+}
+
+/// A path without `..`; `None` if it leaves where it begins.
+fn within(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir if plain.pop() => {}
+            Component::Normal(name) => plain.push(name),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    Some(plain)
 }
 
 /// Reads and parses the program.

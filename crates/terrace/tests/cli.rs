@@ -81,6 +81,7 @@ fn help_of_every_command() {
         &["lab", "down"],
         &["lab", "status"],
         &["lab", "ping"],
+        &["cache-eval"],
         &["completions"],
     ];
     for command in commands {

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod cache_eval;
 mod check;
 mod compile;
 mod completions;
@@ -76,6 +77,7 @@ enum Command {
     Gateway(gateway::GatewayArgs),
     Lab(lab::LabArgs),
     Plan(Box<plan::PlanArgs>),
+    CacheEval(Box<cache_eval::CacheEvalArgs>),
     Region(region::RegionArgs),
     Stf(stf::StfArgs),
     Demo(demo::DemoArgs),
@@ -114,6 +116,7 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
         Command::Gateway(args) => args.run(ui),
         Command::Lab(args) => args.run(ui),
         Command::Plan(args) => args.run(ui),
+        Command::CacheEval(args) => args.run(ui),
         Command::Region(args) => args.run(ui),
         Command::Stf(args) => args.run(ui),
         Command::Demo(args) => args.run(ui),

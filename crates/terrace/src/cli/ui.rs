@@ -124,6 +124,11 @@ impl Progress {
         self.bar.set_message(what.to_owned());
     }
 
+    /// So many steps are done.
+    pub fn at(&self, steps: u64) {
+        self.bar.set_position(steps);
+    }
+
     /// One step is done.
     pub fn step(&self) {
         self.bar.inc(1);

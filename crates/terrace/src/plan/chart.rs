@@ -5,7 +5,7 @@ use offload::plan::Sweep;
 use plotters::prelude::*;
 
 /// Colours of the lines, told apart also without colour vision.
-const COLOURS: [RGBColor; 6] = [
+pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -80,7 +80,7 @@ fn draw(sweep: &Sweep, out: &mut String) -> Result<(), String> {
 }
 
 /// A number as people write it on an axis.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{:.1}M", v / 1e6),
         v if v >= 1e4 => format!("{:.0}k", v / 1e3),

@@ -4,7 +4,8 @@ use super::{chart, heat, text};
 use offload::plan::Report;
 use std::fmt::Write;
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}\
+/// How pages of this program look.
+pub const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}\
 h1{font-size:1.6em}h2{margin-top:2em;border-bottom:1px solid #ddd}table{border-collapse:collapse}\
 td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}\
 .good{color:#176b2c}.bad{color:#a51212}.pipes{display:flex;flex-wrap:wrap;gap:1em}details{margin:.6em 0}\

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OFD: bridged, routed, multicast, out of an MPLS tunnel, switched by label, denied.
+//
+// Packets and expected packets were made field by field outside of Terrace, by the headers' specifications.
+
+#include "../../../programs/vswitch/ofd/ofd.p4"

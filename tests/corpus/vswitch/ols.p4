@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OLS: port security, ACLs both ways, a class, an answered ARP request, an answer to DHCP.
+//
+// Packets and expected packets were made field by field outside of Terrace, by the headers' specifications.
+
+#include "../../../programs/vswitch/ols/ols.p4"
