@@ -170,6 +170,29 @@ fn a_route_makes_one_tenants_segments_stale() {
     }
 }
 
+/// Another default action concerns those for which nothing was found, and no others.
+#[test]
+fn a_default_action_makes_misses_stale() {
+    for kind in ALL {
+        let mut cache = cache(CacheConfig { kind, ..CacheConfig::default() });
+        tenants(&mut cache, 2);
+        let nowhere = 0x0b00_0001;
+        assert!(matches!(verdict(&mut cache, 1, nowhere, 1, 1), Verdict::Drop(_)), "{kind:?}");
+        assert_eq!(port(verdict(&mut cache, 2, 0x0a00_0001, 1, 1)), 2);
+        let like = tables::parse_entry(
+            cache.interp().pipeline(),
+            "route: instance=1, destination=10.0.0.0/8 -> leave(port=77)",
+        );
+        let like = like.unwrap_or_else(|error| panic!("{error}"));
+        let batch: WriteBatch = [Update::DefaultAction(like.table, Some(like.action))].into_iter().collect();
+        cache.write(&batch).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(port(verdict(&mut cache, 1, nowhere, 1, 2)), 77, "{kind:?}");
+        let misses = cache.stats().misses;
+        assert_eq!(port(verdict(&mut cache, 2, 0x0a00_0001, 1, 2)), 2);
+        assert_eq!(cache.stats().misses, misses, "{kind:?}: a flow that found its route was made stale");
+    }
+}
+
 /// A megaflow is as wide as the tables allow: of a route its prefix, and where a longer one is near, as many bits as keep it away.
 #[test]
 fn a_megaflow_asks_for_few_bits() {
