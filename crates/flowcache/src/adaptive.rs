@@ -69,7 +69,8 @@ impl Adaptive {
     /// Notes a traversal that was made: the hash of the whole, and those of its pieces. True if it is better cut.
     pub fn choose(&mut self, way: u64, whole: u64, pieces: impl Iterator<Item = u64>) -> bool {
         let knows_whole = self.wholes.note(whole);
-        let knows_pieces = pieces.fold(true, |all, piece| self.pieces.note(piece) && all);
+        // Each is noted, also behind one that is not known.
+        let knows_pieces = pieces.filter(|piece| !self.pieces.note(*piece)).count() == 0;
         if self.ways.len() >= MAX_WAYS && !self.ways.contains_key(&way) {
             return true;
         }
