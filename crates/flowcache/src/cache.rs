@@ -69,10 +69,7 @@ impl Caches {
                 }
             }
         }
-        let tables = match config.kind {
-            Kind::Exact | Kind::Megaflow => 1,
-            Kind::SubTraversal { tables } | Kind::Adaptive { tables } => tables.max(1),
-        };
+        let tables = config.kind.tables();
         Caches {
             add_on_miss: pipeline.tables.values().map(|table| table.add_on_miss).collect(),
             witnesses: pipeline.tables.values().map(|table| Witness::new(&table.keys)).collect(),

@@ -21,6 +21,28 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// Tables that a packet goes through.
+    pub fn tables(self) -> usize {
+        match self {
+            Kind::Exact | Kind::Megaflow => 1,
+            Kind::SubTraversal { tables } | Kind::Adaptive { tables } => tables.max(1),
+        }
+    }
+}
+
+/// As in configurations.
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Exact => "exact",
+            Kind::Megaflow => "megaflow",
+            Kind::SubTraversal { .. } => "sub-traversal",
+            Kind::Adaptive { .. } => "adaptive",
+        })
+    }
+}
+
 /// How a cache is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheConfig {

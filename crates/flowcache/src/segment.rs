@@ -272,7 +272,7 @@ impl<'t> Traversal<'t> {
     /// The units `first..=last` as one segment.
     pub fn segment(&self, walker: &Walker<'_>, first: usize, last: usize) -> Result<Segment, Refused> {
         let (from, to) = (self.bounds[first], self.bounds[last + 1]);
-        self.may_be_kept(from, to, last)?;
+        self.may_be_kept(last)?;
         let differs = self.differs(from, to);
         let mut justify = Justify::new(self.known, self.code, self.record, from);
         let mut asked = Vec::new();
@@ -333,20 +333,14 @@ impl<'t> Traversal<'t> {
         })
     }
 
-    fn may_be_kept(&self, from: usize, to: usize, last: usize) -> Result<(), Refused> {
-        if self.record.too_long {
-            return Err(Refused::No(Uncacheable::TooLong));
-        }
+    /// Whether a segment may go up to that unit. What it does in between is another question.
+    fn may_be_kept(&self, last: usize) -> Result<(), Refused> {
         let ends = last + 1 == self.units();
         match self.outcome {
-            Outcome::Return | Outcome::Exit => {}
-            _ if !ends => {}
-            _ => return Err(Refused::No(Uncacheable::Aborted)),
-        }
-        let adds = |done: &Done| done.kind == Kind::AddEntry;
-        match self.record.steps[from..to].iter().any(adds) {
-            true => Err(Refused::No(Uncacheable::AddEntry)),
-            false => Ok(()),
+            _ if self.record.too_long => Err(Refused::No(Uncacheable::TooLong)),
+            Outcome::Return | Outcome::Exit => Ok(()),
+            _ if !ends => Ok(()),
+            _ => Err(Refused::No(Uncacheable::Aborted)),
         }
     }
 

@@ -106,11 +106,6 @@ impl Store {
         self.live == 0
     }
 
-    /// How many may be there.
-    pub fn capacity(&self) -> usize {
-        self.capacity
-    }
-
     /// How many masks are in use.
     pub fn masks(&self) -> usize {
         self.groups.iter().filter(|group| !group.map.is_empty()).count()
@@ -173,11 +168,6 @@ impl Store {
 
     fn group_of(&self, segment: &Segment) -> Option<u32> {
         self.by_mask.get(&(segment.tag, segment.mask.clone())).copied()
-    }
-
-    /// Whether there is room for a segment without another one going.
-    pub fn has_room(&self) -> bool {
-        self.live < self.capacity
     }
 
     /// Puts a segment in; who had to go for it is given to `gone`.

@@ -207,6 +207,11 @@ impl Interp {
         }
     }
 
+    /// The entry that packets find by that number ([`crate::walk::Walker::lookup`]).
+    pub fn entry_of(&self, table: TableId, number: u32) -> Option<&Entry> {
+        self.memory.entry(table.index(), number)
+    }
+
     /// Takes the idle entries that `tick` of the [`packet::Engine`] found.
     pub fn take_idle(&mut self) -> Vec<IdleEntry> {
         std::mem::take(&mut self.idle)

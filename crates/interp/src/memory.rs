@@ -127,6 +127,11 @@ impl Memory {
         memory
     }
 
+    /// The entry of a number, if there is one.
+    pub fn entry(&self, table: usize, number: u32) -> Option<&Entry> {
+        self.tables.get(table)?.slots.get(number as usize)?.entry.as_ref()
+    }
+
     pub(crate) fn set_default(&mut self, id: TableId) {
         let table = &mut self.tables[id.index()];
         let (target, args) = table.target(self.state.default_action(id).packed());

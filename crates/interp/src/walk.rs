@@ -55,11 +55,6 @@ impl<'w> Walker<'w> {
         Walker { machine, frame, code, fuel: &mut from.fuel }
     }
 
-    /// The number of the block in [`Program::codes`].
-    pub fn code_index(&self) -> usize {
-        self.code
-    }
-
     /// The block's code.
     pub fn code(&self) -> &'w Code {
         let program: &'w Program = self.machine.program;
@@ -74,11 +69,6 @@ impl<'w> Walker<'w> {
     /// Constants, variables and values, as [`Program`] places them.
     pub fn slots(&self) -> &[u64] {
         &self.frame.slots
-    }
-
-    /// Sets a slot to what a step would have left there.
-    pub fn set_slot(&mut self, slot: Slot, value: u64) {
-        self.frame.slots[slot as usize] = value;
     }
 
     /// Which headers are valid.
@@ -115,7 +105,7 @@ impl<'w> Walker<'w> {
 
     /// The entry of a number.
     pub fn entry(&self, table: usize, number: u32) -> Option<&tables::Entry> {
-        self.machine.memory.tables.get(table)?.slots.get(number as usize)?.entry.as_ref()
+        self.machine.memory.entry(table, number)
     }
 
     /// Looks up what the table finds for the packet as it is: the number of the entry.
@@ -139,17 +129,5 @@ impl<'w> Walker<'w> {
 impl Drop for Walker<'_> {
     fn drop(&mut self) {
         *self.fuel = self.machine.fuel;
-    }
-}
-
-impl crate::Interp {
-    /// The number by which packets find an entry that is in the table, for [`Walker::apply`].
-    pub fn entry_number(&self, table: ir::TableId, entry: &tables::Entry) -> Option<u32> {
-        self.memory.tables.get(ir::Entity::index(table))?.find(entry)
-    }
-
-    /// The entry of a number.
-    pub fn entry_of(&self, table: ir::TableId, number: u32) -> Option<&tables::Entry> {
-        self.memory.tables.get(ir::Entity::index(table))?.slots.get(number as usize)?.entry.as_ref()
     }
 }
