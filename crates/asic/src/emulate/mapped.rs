@@ -5,6 +5,7 @@ use super::engine::Switch;
 use crate::rewrite::EntryMap;
 use interp::{EntryLevel, IdleEntry};
 use ir::{ActionId, Pipeline, TableId};
+use packet::{Batch, Engine, Output, ReasonTable};
 use std::sync::Arc;
 use tables::{CounterData, Entry, EntryError, State, Update, UpdateError, WriteBatch, WriteError};
 use thiserror::Error;
@@ -33,6 +34,25 @@ pub enum MappedError {
 pub struct Mapped {
     switch: Switch,
     front: Option<Front>,
+}
+
+/// Packets meet the switch; the map is the control plane's.
+impl Engine for Mapped {
+    fn name(&self) -> &str {
+        Engine::name(&self.switch)
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        Engine::reasons(&self.switch)
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        self.switch.process(batch, out);
+    }
+
+    fn tick(&mut self, now: u64, out: &mut Output) {
+        self.switch.tick(now, out);
+    }
 }
 
 /// What is in front of a switch that runs a rewritten program.

@@ -57,10 +57,8 @@ impl Inside for FlowCache {
     fn notes(&self) -> Vec<String> {
         let Stats { packets, misses, partial, evicted, expired, stale, rejected, shed, .. } = self.stats();
         let kind = match self.config().kind {
-            Kind::Exact => "exact".to_owned(),
-            Kind::Megaflow => "megaflow".to_owned(),
-            Kind::SubTraversal { tables } => format!("sub-traversal, {tables} tables"),
-            Kind::Adaptive { tables } => format!("adaptive, {tables} tables"),
+            kind @ (Kind::Exact | Kind::Megaflow) => kind.to_string(),
+            kind => format!("{kind}, {} tables", kind.tables()),
         };
         let held: Vec<String> =
             self.tables().map(|table| format!("{} under {} masks", table.entries, table.masks)).collect();

@@ -8,7 +8,7 @@ use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionTally, TableTally, Tallies};
 use num_bigint::BigUint;
-use packet::{Batch, Engine, Output, ReasonTable};
+use packet::Engine;
 use std::sync::{Arc, OnceLock};
 use tables::{CounterData, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
 
@@ -18,35 +18,14 @@ pub(super) fn load(
     settings: &Config,
 ) -> Result<Box<dyn Controlled>, NoPlan> {
     let (switch, made) = plan.make(pipeline, settings)?;
-    let engine = Turns::new(Chip(switch));
+    let engine = Turns::new(switch);
     Ok(Box::new(Placed { pipeline: pipeline.clone(), engine, made, binds: OnceLock::new() }))
-}
-
-/// The switch as its workers have it.
-struct Chip(Mapped);
-
-impl Engine for Chip {
-    fn name(&self) -> &str {
-        "asic"
-    }
-
-    fn reasons(&self) -> &ReasonTable {
-        Engine::reasons(self.0.switch())
-    }
-
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        self.0.switch_mut().process(batch, out);
-    }
-
-    fn tick(&mut self, now: u64, out: &mut Output) {
-        self.0.switch_mut().tick(now, out);
-    }
 }
 
 /// A program on a chip.
 struct Placed {
     pipeline: Arc<Pipeline>,
-    engine: Turns<Chip>,
+    engine: Turns<Mapped>,
     made: Made,
     /// What stands in the way of more entries, once it was asked for.
     binds: OnceLock<String>,
@@ -81,85 +60,85 @@ impl Controlled for Placed {
     }
 
     fn look(&self, at: &mut dyn FnMut(&State)) {
-        at(self.engine.turn().0.state());
+        at(self.engine.turn().state());
     }
 
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        let outcome = self.engine.turn().0.write(batch);
+        let outcome = self.engine.turn().write(batch);
         outcome.map_err(|refused| self.explained(refused))
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        self.engine.turn().0.switch().counter(counter, index)
+        self.engine.turn().switch().counter(counter, index)
     }
 
     fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
         let engine = self.engine.turn();
-        let switch = engine.0.switch();
+        let switch = engine.switch();
         one_by_one(end.min(switch.array_len(counter).unwrap_or(0)), |index| switch.counter(counter, index))
     }
 
     fn array_len(&self, object: ExternId) -> Option<u64> {
-        self.engine.turn().0.switch().array_len(object)
+        self.engine.turn().switch().array_len(object)
     }
 
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        self.engine.turn().0.switch().register(register, index)
+        self.engine.turn().switch().register(register, index)
     }
 
     fn registers(&self) -> Registers {
         let engine = self.engine.shared();
-        Registers::new(move |register, index| engine.turn().0.switch().register(register, index))
+        Registers::new(move |register, index| engine.turn().switch().register(register, index))
     }
 
     fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
-        self.engine.turn().0.entry_counter(table, entry)
+        self.engine.turn().entry_counter(table, entry)
     }
 
     fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
-        self.engine.turn().0.entry_idle_for(table, entry)
+        self.engine.turn().entry_idle_for(table, entry)
     }
 
     fn take_digests(&mut self) -> Vec<DigestMessage> {
-        self.engine.turn().0.switch_mut().take_digests()
+        self.engine.turn().switch_mut().take_digests()
     }
 
     fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
-        self.engine.turn().0.advance_time(now)
+        self.engine.turn().advance_time(now)
     }
 
     fn hold_idle(&self, hold: bool) {
-        self.engine.turn().0.switch_mut().hold_idle(hold);
+        self.engine.turn().switch_mut().hold_idle(hold);
     }
 
     fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
-        self.engine.turn().0.switch().meter_levels(meter)
+        self.engine.turn().switch().meter_levels(meter)
     }
 
     fn set_meter_level(&self, meter: ExternId, index: u64, level: MeterLevel) {
-        self.engine.turn().0.switch_mut().set_meter_level(meter, index, level);
+        self.engine.turn().switch_mut().set_meter_level(meter, index, level);
     }
 
     fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
-        self.engine.turn().0.entry_level(table, entry)
+        self.engine.turn().entry_level(table, entry)
     }
 
     fn set_entry_level(&self, table: TableId, entry: &Entry, level: EntryLevel) {
-        self.engine.turn().0.set_entry_level(table, entry, level);
+        self.engine.turn().set_entry_level(table, entry, level);
     }
 
     fn flow_id(&self) -> u32 {
-        self.engine.turn().0.switch().flow_id()
+        self.engine.turn().switch().flow_id()
     }
 
     fn set_flow_id(&self, id: u32) {
-        self.engine.turn().0.switch_mut().set_flow_id(id);
+        self.engine.turn().switch_mut().set_flow_id(id);
     }
 
     fn tallies(&self) -> Tallies {
         let engine = self.engine.turn();
         let at = |table: TableId| {
-            let actions = engine.0.applied(table)?.into_iter();
+            let actions = engine.applied(table)?.into_iter();
             let actions = actions.map(|(action, [misses, hits])| ActionTally { action, hits, misses });
             Some(TableTally { table, actions: actions.collect() })
         };
@@ -174,16 +153,16 @@ impl Controlled for Placed {
         let engine = self.engine.turn();
         let mut notes = self.made.notes();
         let place = |(table, room, place): (String, u64, String)| format!("{table}: {room} entries in {place}");
-        notes.extend(engine.0.places().into_iter().map(place));
-        let uncounted = self.pipeline.tables.iter().filter(|(id, _)| engine.0.applied(*id).is_none());
+        notes.extend(engine.places().into_iter().map(place));
+        let uncounted = self.pipeline.tables.iter().filter(|(id, _)| engine.applied(*id).is_none());
         notes.extend(uncounted.map(|(_, table)| {
             format!(
                 "{}: other tables of the chip stand for it, so its hits and misses are not counted",
                 table.preamble.name
             )
         }));
-        notes.extend(engine.0.figures().into_iter().map(|(what, value)| format!("{what}: {value}")));
-        let switch = engine.0.switch();
+        notes.extend(engine.figures().into_iter().map(|(what, value)| format!("{what}: {value}")));
+        let switch = engine.switch();
         notes.extend(switch.violations().map(|(violation, packets)| {
             format!("{packets} packets were dropped: {}", violation.describe(switch.pipeline()))
         }));
