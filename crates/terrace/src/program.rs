@@ -1,6 +1,5 @@
 //! Reads P4 programs: the stages of the front-end one after the other, with the include files that the binary carries.
 
-use crate::cache_eval::vswitch;
 use include_dir::{Dir, include_dir};
 use p4::compile::{Compiled, Stage};
 use p4::parse::Parsed;
@@ -12,10 +11,14 @@ use std::path::{Component, Path, PathBuf};
 static INCLUDES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../programs/include");
 /// The gateway program.
 static GATEWAY: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../programs/gateway");
+/// The virtual switches of the cache evaluation, with what else belongs to them.
+pub static VSWITCH: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../programs/vswitch");
 
 /// Where carried files seem to be. No directory of a machine is called so, and it says in diagnostics where they come from.
 const CARRIED_INCLUDES: &str = "<terrace>/include";
 const CARRIED_GATEWAY: &str = "<terrace>/gateway";
+/// See [`VSWITCH`].
+pub const CARRIED_VSWITCH: &str = "<terrace>/vswitch";
 
 /// The program that is run if none is named.
 pub const DEFAULT_PROGRAM: &str = "<terrace>/gateway/gateway.p4";
@@ -46,8 +49,7 @@ struct Loader;
 
 impl FileLoader for Loader {
     fn load(&self, path: &Path, max_bytes: usize) -> io::Result<String> {
-        for (place, files) in
-            [(CARRIED_INCLUDES, &INCLUDES), (CARRIED_GATEWAY, &GATEWAY), (vswitch::CARRIED, &vswitch::FILES)]
+        for (place, files) in [(CARRIED_INCLUDES, &INCLUDES), (CARRIED_GATEWAY, &GATEWAY), (CARRIED_VSWITCH, &VSWITCH)]
         {
             let Ok(inside) = path.strip_prefix(place) else { continue };
             let file = within(inside).and_then(|inside| files.get_file(inside)).and_then(|file| file.contents_utf8());

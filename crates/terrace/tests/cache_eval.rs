@@ -3,10 +3,11 @@
 #[allow(dead_code)]
 mod command;
 
+use flowcache::Stats;
 use interp::{Event, Interp, Outputs};
 use packet::Verdict;
 use std::collections::{HashMap, HashSet};
-use terrace::cache_eval::cache::{Cache, CacheKind, CacheStats, Fill, Shape};
+use terrace::cache_eval::cache::{Cache, CacheKind, Fill, Shape};
 use terrace::cache_eval::chains::{self, Chains};
 use terrace::cache_eval::flow_cache;
 use terrace::cache_eval::flow_sizes::FlowSizes;
@@ -130,14 +131,14 @@ struct Remembers {
     interp: Interp,
     shape: Shape,
     known: HashMap<(u32, Vec<u8>), Outputs>,
-    stats: CacheStats,
+    stats: Stats,
     /// Packets that it tells something wrong about: each one of so many hits.
     wrong_each: u64,
 }
 
 impl Cache for Remembers {
     fn process(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) {
-        self.stats.lookups += 1;
+        self.stats.packets += 1;
         if let Some(known) = self.known.get(&(port, bytes.to_vec())) {
             self.stats.hits += 1;
             *out = known.clone();
@@ -156,8 +157,8 @@ impl Cache for Remembers {
         self.known.insert((port, bytes.to_vec()), out.clone());
     }
 
-    fn stats(&self) -> CacheStats {
-        self.stats
+    fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     fn tables(&self) -> Vec<Fill> {
@@ -175,7 +176,7 @@ impl Cache for Remembers {
 
 fn remembers(vswitch: &Vswitch, chains: &Chains, shape: Shape, wrong_each: u64) -> Result<Box<dyn Cache>, String> {
     let interp = interpreter(vswitch, chains)?;
-    let (known, stats) = (HashMap::new(), CacheStats::default());
+    let (known, stats) = (HashMap::new(), Stats::default());
     Ok(Box::new(Remembers { interp, shape, known, stats, wrong_each }))
 }
 

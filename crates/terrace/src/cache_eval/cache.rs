@@ -1,5 +1,6 @@
 //! What the evaluation asks of a cache.
 
+use flowcache::{Kind, Stats};
 use interp::Outputs;
 use serde::Serialize;
 use std::fmt;
@@ -18,14 +19,21 @@ pub enum CacheKind {
     Adaptive,
 }
 
+impl CacheKind {
+    /// The same with so many tables, if it is one that has several.
+    pub fn of(self, tables: usize) -> Kind {
+        match self {
+            CacheKind::Exact => Kind::Exact,
+            CacheKind::Megaflow => Kind::Megaflow,
+            CacheKind::SubTraversal => Kind::SubTraversal { tables },
+            CacheKind::Adaptive => Kind::Adaptive { tables },
+        }
+    }
+}
+
 impl fmt::Display for CacheKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            CacheKind::Exact => "exact",
-            CacheKind::Megaflow => "megaflow",
-            CacheKind::SubTraversal => "sub-traversal",
-            CacheKind::Adaptive => "adaptive",
-        })
+        f.pad(&self.of(1).to_string())
     }
 }
 
@@ -43,10 +51,7 @@ pub struct Shape {
 impl Shape {
     /// A cache with room for `total` entries in all tables together; `tables` counts for those that have several.
     pub fn with_total(kind: CacheKind, tables: usize, total: usize) -> Shape {
-        let tables = match kind {
-            CacheKind::Exact | CacheKind::Megaflow => 1,
-            CacheKind::SubTraversal | CacheKind::Adaptive => tables.max(1),
-        };
+        let tables = kind.of(tables).tables();
         Shape { kind, tables, entries: (total / tables).max(1) }
     }
 
@@ -60,29 +65,6 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{} {}x{}", self.kind, self.tables, self.entries))
     }
-}
-
-/// What a cache counts, from its beginning.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct CacheStats {
-    /// Packets that were looked up.
-    pub lookups: u64,
-    /// Packets that the cache served.
-    pub hits: u64,
-    /// Packets that took the slow path.
-    pub misses: u64,
-    /// Entries that were made.
-    pub inserted: u64,
-    /// Entries that a traversal needed and that were there already.
-    pub shared: u64,
-    /// Entries that had to go for others.
-    pub evicted: u64,
-    /// Entries that went because nothing hit them.
-    pub expired: u64,
-    /// Traversals that were not cached.
-    pub rejected: u64,
-    /// Time to partition traversals, in nanoseconds.
-    pub partition_ns: u64,
 }
 
 /// What a table of a cache holds.
@@ -99,7 +81,7 @@ pub trait Cache {
     /// What becomes of a packet that arrives on `port` at `now` nanoseconds; `out` loses what it had.
     fn process(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs);
     /// What it has counted.
-    fn stats(&self) -> CacheStats;
+    fn stats(&self) -> &Stats;
     /// Its tables as they are.
     fn tables(&self) -> Vec<Fill>;
     /// How many whole traversals its entries together stand for: an estimate.

@@ -1,9 +1,9 @@
 //! The crate `flowcache` as the evaluation asks for it.
 
-use super::cache::{Cache, CacheKind, CacheStats, Fill, Shape};
+use super::cache::{Cache, Fill, Shape};
 use super::chains::Chains;
 use super::vswitch::Vswitch;
-use flowcache::{CacheConfig, FlowCache, Kind};
+use flowcache::{CacheConfig, FlowCache, Stats};
 use interp::{Config, Outputs};
 
 /// A cache in front of a pipeline with its entries.
@@ -11,12 +11,7 @@ use interp::{Config, Outputs};
 /// # Errors
 /// If it refuses the program or an entry: a contradiction within the carried files.
 pub fn make(vswitch: &Vswitch, chains: &Chains, shape: Shape) -> Result<Box<dyn Cache>, String> {
-    let kind = match shape.kind {
-        CacheKind::Exact => Kind::Exact,
-        CacheKind::Megaflow => Kind::Megaflow,
-        CacheKind::SubTraversal => Kind::SubTraversal { tables: shape.tables },
-        CacheKind::Adaptive => Kind::Adaptive { tables: shape.tables },
-    };
+    let kind = shape.kind.of(shape.tables);
     // As many masks as there are entries: what is compared is room for entries, not for masks.
     let config = CacheConfig { kind, entries: shape.entries, masks: shape.entries, ..CacheConfig::default() };
     let cache = FlowCache::new(vswitch.pipeline.clone(), Config::default(), config);
@@ -30,19 +25,8 @@ impl Cache for FlowCache {
         self.process_into(bytes, port, now, out);
     }
 
-    fn stats(&self) -> CacheStats {
-        let stats = FlowCache::stats(self);
-        CacheStats {
-            lookups: stats.packets,
-            hits: stats.hits,
-            misses: stats.misses,
-            inserted: stats.inserted,
-            shared: stats.shared,
-            evicted: stats.evicted,
-            expired: stats.expired,
-            rejected: stats.rejected,
-            partition_ns: stats.partition_ns,
-        }
+    fn stats(&self) -> &Stats {
+        FlowCache::stats(self)
     }
 
     fn tables(&self) -> Vec<Fill> {

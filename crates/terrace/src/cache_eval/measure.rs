@@ -1,7 +1,8 @@
 //! Sends traffic through a cache, and says what came of it.
 
-use super::cache::{Cache, CacheStats, Fill};
+use super::cache::{Cache, Fill};
 use super::schedule::Arrival;
+use flowcache::Stats;
 use interp::{Interp, Outputs};
 use serde::Serialize;
 use std::time::Instant;
@@ -35,7 +36,7 @@ pub struct Piece {
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// The cache's counts in the end.
-    pub stats: CacheStats,
+    pub stats: Stats,
     /// Its tables in the end.
     pub tables: Vec<Fill>,
     /// The traversals that it stood for in the end.
@@ -100,7 +101,7 @@ pub fn run(
             watch(number);
         }
     }
-    measured.stats = cache.stats();
+    measured.stats = cache.stats().clone();
     measured.tables = cache.tables();
     measured.rule_space = cache.rule_space();
     measured.memory = cache.memory();

@@ -3,15 +3,12 @@
 use super::report::Report;
 use super::{chart, text};
 use crate::plan::heat::escape;
-use crate::plan::page::STYLE;
+use crate::plan::page::begin;
 use std::fmt::Write;
 
 /// The page.
 pub fn page(report: &Report) -> String {
-    let title = "Flow caches on virtual switches";
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n"
-    );
+    let mut out = begin("Flow caches on virtual switches");
     let settings = &report.settings;
     let made = format!(
         "{} rules ({}), {} flows in {} s, sizes: {}, seed {}.",

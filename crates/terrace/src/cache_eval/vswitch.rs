@@ -4,8 +4,7 @@
 //! tables in their order, `20?` one that is missed, `24:swap_inner` one whose entry does not have the first action that goes on; `end` is what the
 //! last table does, `kind` what the packets are, `weight` the share of rules and flows.
 
-use crate::program::{self, Sources};
-use include_dir::{Dir, include_dir};
+use crate::program::{self, CARRIED_VSWITCH, Sources, VSWITCH};
 use ir::{ActionId, MatchKind, Pipeline, TableId};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -14,12 +13,6 @@ use std::sync::Arc;
 
 use super::fields::Field;
 use super::flows::Locality;
-
-/// The programs, and their traversals.
-pub static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../programs/vswitch");
-
-/// Where they seem to be; see [`crate::program`].
-pub const CARRIED: &str = "<terrace>/vswitch";
 
 /// All pipelines, in the order of the published figures.
 pub const NAMES: [&str; 5] = ["ofd", "psc", "ols", "ant", "otl"];
@@ -145,14 +138,14 @@ struct Written {
 pub fn load(name: &str) -> Result<Vswitch, String> {
     let known = NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(name));
     let name = known.ok_or_else(|| format!("there is no pipeline `{name}`; there are {}", NAMES.join(", ")))?;
-    let compiled = program::compile(Path::new(&format!("{CARRIED}/{name}/{name}.p4")), &Sources::default());
+    let compiled = program::compile(Path::new(&format!("{CARRIED_VSWITCH}/{name}/{name}.p4")), &Sources::default());
     let pipeline = Arc::new(compiled.pipeline.ok_or_else(|| {
         let lines: Vec<String> =
             compiled.diagnostics.iter().map(|found| found.one_line(&compiled.source_map)).collect();
         format!("{name}.p4 does not compile: {}", lines.join("; "))
     })?);
     let path = format!("{name}/traversals.json");
-    let text = FILES.get_file(&path).and_then(|file| file.contents_utf8()).ok_or_else(|| format!("no {path}"))?;
+    let text = VSWITCH.get_file(&path).and_then(|file| file.contents_utf8()).ok_or_else(|| format!("no {path}"))?;
     let file: File = serde_json::from_str(text).map_err(|error| format!("{path}: {error}"))?;
     let mut tables = BTreeMap::new();
     for (number, table) in &file.tables {

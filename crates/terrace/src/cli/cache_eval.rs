@@ -8,7 +8,7 @@ use crate::cache_eval::flows::Locality;
 use crate::cache_eval::report::{Published, Report, published};
 use crate::cache_eval::rules::{self, Rule};
 use crate::cache_eval::suite::{Event, LocalityName, Sizes, Suite};
-use crate::cache_eval::vswitch::{NAMES, Vswitch};
+use crate::cache_eval::vswitch::NAMES;
 use crate::cache_eval::{capture, chart, filter_sets, flow_cache, page, text};
 use clap::Args;
 use std::fs::File;
@@ -116,8 +116,7 @@ impl CacheEvalArgs {
             Event::Packets(run, packets, all) => progress.at((run * 100 + packets * 100 / all.max(1)) as u64),
             Event::Done(_) => {}
         };
-        let make = |vswitch: &Vswitch, chains: &_, shape| flow_cache::make(vswitch, chains, shape);
-        let mut report = suite.run(&make, &mut tell).map_err(Failure::Bug)?;
+        let mut report = suite.run(&flow_cache::make, &mut tell).map_err(Failure::Bug)?;
         drop(progress);
         report.published = published;
         self.write(&report)?;

@@ -5,18 +5,23 @@ use offload::plan::Report;
 use std::fmt::Write;
 
 /// How pages of this program look.
-pub const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}\
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}\
 h1{font-size:1.6em}h2{margin-top:2em;border-bottom:1px solid #ddd}table{border-collapse:collapse}\
 td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}\
 .good{color:#176b2c}.bad{color:#a51212}.pipes{display:flex;flex-wrap:wrap;gap:1em}details{margin:.6em 0}\
 summary{cursor:pointer}pre{background:#f6f6f4;padding:.8em;overflow:auto}";
 
+/// The beginning of a page without anything outside of itself, down to its title (escaped already); `</body></html>` ends it.
+pub fn begin(title: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n"
+    )
+}
+
 /// The page.
 pub fn page(report: &Report) -> String {
     let title = heat::escape(&format!("{} on {}", report.program, report.target));
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n"
-    );
+    let mut out = begin(&title);
     let class = if report.fits { "good" } else { "bad" };
     let _ = writeln!(out, "<p class=\"{class}\"><b>{}</b></p>", heat::escape(&report.verdict));
     for line in text::performance(report) {
