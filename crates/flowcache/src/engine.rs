@@ -5,6 +5,7 @@ use crate::cache::Caches;
 use crate::config::{CacheConfig, Kind};
 use crate::explain::{Explanation, Teller};
 use crate::fresh::{Place, may_match};
+use crate::segment::Asked;
 use crate::space;
 use crate::stats::Stats;
 use interp::walk::{Code, Program};
@@ -155,36 +156,30 @@ impl FlowCache {
 
     /// Who found the entry of that number, or if it isn't known, any entry by a key that this one has.
     fn gone(&self, table: TableId, entry: &Entry, number: Option<u32>, stale: &mut BTreeSet<Place>) {
-        let caches = &self.caches;
-        let witness = &caches.witnesses[table.index()];
-        for place in caches.fresh.under(witness, table.0, entry) {
-            let Some(kept) = caches.stores[place.0 as usize].get(place.1) else { continue };
-            let mut asked = kept.segment.asked.iter().filter(|asked| asked.table == table.0);
-            let hit = asked.any(|asked| match number {
-                Some(number) => asked.found == Some(number),
-                None => asked.found.is_some() && may_match(witness, asked, entry),
-            });
-            if hit {
-                stale.insert(place);
-            }
-        }
+        let witness = &self.caches.witnesses[table.index()];
+        self.who_asked(table, entry, stale, |asked| match number {
+            Some(number) => asked.found == Some(number),
+            None => asked.found.is_some() && may_match(witness, asked, entry),
+        });
     }
 
     /// Who would find the new entry.
     fn inserted(&self, table: TableId, entry: &Entry, stale: &mut BTreeSet<Place>) {
+        let witness = &self.caches.witnesses[table.index()];
+        self.who_asked(table, entry, stale, |asked| {
+            let found = asked.found.and_then(|number| self.interp.entry_of(table, number));
+            found.is_none_or(|found| witness.is_stronger(entry, found)) && may_match(witness, asked, entry)
+        });
+    }
+
+    /// Segments that asked the table under the exact keys of an entry, if it concerns what they asked.
+    fn who_asked(&self, table: TableId, entry: &Entry, stale: &mut BTreeSet<Place>, concerns: impl Fn(&Asked) -> bool) {
         let caches = &self.caches;
-        let witness = &caches.witnesses[table.index()];
-        for place in caches.fresh.under(witness, table.0, entry) {
-            let Some(kept) = caches.stores[place.0 as usize].get(place.1) else { continue };
-            let mut asked = kept.segment.asked.iter().filter(|asked| asked.table == table.0);
-            let hit = asked.any(|asked| {
-                let found = asked.found.and_then(|number| self.interp.entry_of(table, number));
-                found.is_none_or(|found| witness.is_stronger(entry, found)) && may_match(witness, asked, entry)
-            });
-            if hit {
-                stale.insert(place);
-            }
-        }
+        let places = caches.fresh.under(&caches.witnesses[table.index()], table.0, entry);
+        stale.extend(places.filter(|(at, place)| {
+            let kept = caches.stores[*at as usize].get(*place);
+            kept.is_some_and(|kept| kept.segment.asked.iter().any(|asked| asked.table == table.0 && concerns(asked)))
+        }));
     }
 
     /// Time passes: entries of tables, and segments, that were idle for too long are gone.

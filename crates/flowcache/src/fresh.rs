@@ -44,17 +44,14 @@ impl Fresh {
 
     /// A segment is gone.
     pub fn remove(&mut self, witnesses: &[Witness], segment: &Segment, place: Place) {
-        let leave = |map: &mut HashMap<u64, HashSet<Place, Fast>, Fast>, key: u64| {
-            if let Some(places) = map.get_mut(&key) {
+        for asked in &segment.asked {
+            let key = self.hash(asked.table, &witnesses[asked.table as usize].exact_of(&asked.key));
+            if let Some(places) = self.by_key.get_mut(&key) {
                 places.remove(&place);
                 if places.is_empty() {
-                    map.remove(&key);
+                    self.by_key.remove(&key);
                 }
             }
-        };
-        for asked in &segment.asked {
-            let key = self.hasher.hash_one((asked.table, &*witnesses[asked.table as usize].exact_of(&asked.key)));
-            leave(&mut self.by_key, key);
             if let Some(places) = self.missed.get_mut(&asked.table).filter(|_| asked.found.is_none()) {
                 places.remove(&place);
             }

@@ -75,14 +75,14 @@ pub struct Program {
     pub cookie: Option<u64>,
     /// How many writes its tables have seen.
     pub tables_version: u64,
-    /// What runs it: `jit`, `interp` or `asic`.
+    /// What runs it: `jit`, `interp`, `flowcache` or `asic`.
     #[serde(default)]
     pub engine: String,
     /// Bytes of native code.
     pub native_code_bytes: u64,
     /// Why there is no native code, if there is none.
     pub interpreted: Option<String>,
-    /// What a person should know of how the engine runs it: on a chip, where its tables are.
+    /// What a person should know of how the engine runs it: on a chip, where its tables are; of a cache, what it holds.
     #[serde(default)]
     pub notes: Vec<String>,
 }
