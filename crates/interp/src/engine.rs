@@ -36,6 +36,7 @@ impl Interp {
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
             let input = PacketRef::Input(index as u16);
             let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.received_at);
+            self.counted_length = packet.came_with;
             match detour.as_deref_mut() {
                 Some(detour) => self.process_by(detour, bytes, port, now, &mut results),
                 None => self.process_into(bytes, port, now, &mut results),
@@ -68,6 +69,7 @@ impl Interp {
                 out.emit(Emission { packet: place.unwrap_or(input), origin, verdict });
             }
         }
+        self.counted_length = None;
         self.scratch = results;
     }
 }

@@ -32,7 +32,7 @@ impl Registers {
     }
 
     /// The leaves of an element.
-    pub(crate) fn get(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+    pub fn get(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
         (self.0)(register, index)
     }
 }

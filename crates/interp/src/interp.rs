@@ -31,6 +31,8 @@ pub struct Interp {
     bits: BitBuffer,
     reasons: ReasonTable,
     pub(crate) scratch: Outputs,
+    /// By which the next packet is counted, if not by its own.
+    pub(crate) counted_length: Option<u32>,
     idle: Vec<IdleEntry>,
 }
 
@@ -56,6 +58,7 @@ impl Interp {
             queue: VecDeque::new(),
             bits: BitBuffer::default(),
             scratch: Outputs::new(),
+            counted_length: None,
             idle: Vec::new(),
         }
     }
@@ -118,6 +121,12 @@ impl Interp {
         self.run::<false>(bytes, port, now, out, &mut Trace::default(), None);
     }
 
+    /// The length in bytes by which meters and counters go for the packets that follow, whatever length they have
+    /// ([`packet::Packet::came_with`]); `None`: their own.
+    pub fn count_as(&mut self, length: Option<u32>) {
+        self.counted_length = length;
+    }
+
     /// As [`Interp::process_into`], but the main control (v1model: ingress) is run by `detour`, step by step.
     pub fn process_by(
         &mut self,
@@ -157,7 +166,7 @@ impl Interp {
         let mut frame = self.pool.pop().unwrap_or_else(|| Box::new(Frame::new(&program)));
         frame.set_data(&bytes[..bytes.len().min(packet::MAX_LEN)]);
         frame.port = port;
-        frame.ingress_length = frame.len as u32;
+        frame.ingress_length = self.counted_length.unwrap_or(frame.len as u32);
         frame.passes = 0;
         frame.origin = packet::Origin::Received;
         frame.cut = 0;

@@ -9,8 +9,10 @@
 pub struct Arrival {
     /// The packet's first byte as received.
     pub data: *mut u8,
-    /// Its length in bytes, which is also what counters and meters count.
-    pub len: u32,
+    /// Its length in bytes, at most [`packet::MAX_LEN`].
+    pub len: u16,
+    /// What counters and meters take for its length: [`packet::Packet::came_with`].
+    pub counted: u16,
     /// Where it came in.
     pub port: u32,
     /// PNA: 1 if the port leads to a host.
@@ -18,6 +20,8 @@ pub struct Arrival {
     /// States that the parser has entered, if it may loop.
     pub states: u32,
 }
+
+const _: () = assert!(packet::MAX_LEN <= u16::MAX as usize);
 
 /// When a packet came in.
 #[repr(C)]

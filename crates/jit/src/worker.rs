@@ -217,13 +217,14 @@ impl Worker {
         let stride = program.stride as usize;
         let hosts = &program.config.host_ports;
         for (index, packet) in packets.iter_mut().enumerate() {
-            let (port, received_at) = (packet.ingress_port.0, packet.received_at);
+            let (port, received_at, came_with) = (packet.ingress_port.0, packet.received_at, packet.came_with);
             let bytes = packet.bytes_mut();
-            let (data, len) = (bytes.as_mut_ptr(), bytes.len() as u32);
+            let (data, len) = (bytes.as_mut_ptr(), bytes.len() as u16);
             prefetch(data);
             prefetch(data.wrapping_add(64));
             let direction = u32::from(!hosts.is_empty() && hosts.contains(&port));
-            let arrival = Arrival { data, len, port, direction, states: 0 };
+            let counted = came_with.map_or(len, |length| u16::try_from(length).unwrap_or(u16::MAX));
+            let arrival = Arrival { data, len, port, direction, states: 0, counted };
             // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
             unsafe {
                 let head = self.frames.as_mut_ptr().cast::<u8>().add(index * stride).cast::<Head>();

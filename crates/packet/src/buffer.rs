@@ -54,6 +54,9 @@ pub struct Packet {
     pub ingress_port: PortId,
     /// When it arrived, in nanoseconds since the Unix epoch (for a capture file: the record's time; in tests: any clock).
     pub received_at: u64,
+    /// The length in bytes by which meters and counters go, if it is not that of the packet: it came from the tier above, with a bridge header, and had another
+    /// one when it came to that.
+    pub came_with: Option<u32>,
 }
 
 /// The buffer of a packet. All bytes are always initialised; their number is the capacity of the packet.
@@ -94,7 +97,14 @@ impl Storage {
 impl Packet {
     /// An empty packet without a buffer; the buffer is allocated on first use.
     pub const fn new() -> Packet {
-        Packet { storage: Storage::Own(Vec::new()), start: 0, len: 0, ingress_port: PortId(0), received_at: 0 }
+        Packet {
+            storage: Storage::Own(Vec::new()),
+            start: 0,
+            len: 0,
+            ingress_port: PortId(0),
+            received_at: 0,
+            came_with: None,
+        }
     }
 
     /// A packet that holds a copy of `bytes`, with [`HEADROOM`] bytes in front.
@@ -145,6 +155,7 @@ impl Packet {
         self.len = 0;
         self.ingress_port = PortId(0);
         self.received_at = 0;
+        self.came_with = None;
     }
 
     /// Replaces the content by a copy of `bytes`, with full headroom. Port and time stay.
@@ -160,6 +171,7 @@ impl Packet {
         let _ = self.set_bytes(other.bytes());
         self.ingress_port = other.ingress_port;
         self.received_at = other.received_at;
+        self.came_with = other.came_with;
     }
 
     /// Empties the packet and lends `capacity` bytes behind the headroom, for a receiver to write into. Call

@@ -93,6 +93,14 @@ reasons! {
         AssertFailed = "assert_failed",
         /// Nothing was cached for the packet, and its tenant had used up its share of the slow path.
         SlowPathShare = "slow_path_share",
+        /// It came from a port that leads to no other tier, with a bridge header and the tiers' own key: somebody made it up.
+        ForgedBridge = "forged_bridge",
+        /// It came from a port that leads to another tier, without a bridge header, or with another key: that tier has another plan, or somebody else sends there.
+        NotBridged = "not_bridged",
+        /// No packet: the answer of a tier that was asked whether it is there.
+        TierAnswer = "tier_answer",
+        /// It was to go to the tier below, and nothing of that is there.
+        TierDown = "tier_down",
         /// The node has no program yet.
         NoProgram = "no_program",
         /// The engine contradicted itself: always a bug.

@@ -151,7 +151,7 @@ impl StageCode<'_, '_> {
         let hit = self.b.ins().ishl_imm_u(hit, 4);
         let at = self.b.ins().iadd(tally, hit);
         let offset = (cell * size_of::<[u64; 2]>()) as i32;
-        let len = self.head(offset_of!(Head, arrival.len), 4);
+        let len = self.head(offset_of!(Head, arrival.counted), 2);
         for (half, more) in [(0, None), (8, Some(len))] {
             let before = self.b.ins().load(I64, trusted(), at, offset + half);
             let after = match more {

@@ -100,7 +100,7 @@ impl StageCode<'_, '_> {
         let Some(size) = self.c.counters[object.index()] else { return };
         let bytes = match args.get(1) {
             Some(Arg::Value(value)) => self.low(*value),
-            _ => self.head(offset_of!(Head, arrival.len), 4),
+            _ => self.head(offset_of!(Head, arrival.counted), 2),
         };
         let mut low = index[0];
         if index.len() > 1 {

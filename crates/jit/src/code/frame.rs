@@ -211,7 +211,7 @@ impl StageCode<'_, '_> {
     pub fn head(&mut self, at: usize, bytes: usize) -> cl::Value {
         let (frame, at) = (self.frame, at as i32);
         match bytes {
-            4 => self.load_small(4, steady(), frame, at),
+            2 | 4 => self.load_small(bytes as u32, steady(), frame, at),
             _ => self.b.ins().load(I64, steady(), frame, at),
         }
     }

@@ -171,7 +171,7 @@ impl StageCode<'_, '_> {
     fn v1_arrive(&mut self) {
         let port = self.head(offset_of!(Head, arrival.port), 4);
         self.set_standard_to("ingress_port", port);
-        let len = self.head(offset_of!(Head, arrival.len), 4);
+        let len = self.head(offset_of!(Head, arrival.len), 2);
         self.set_standard_to("packet_length", len);
         let zero = self.number(0);
         self.set_standard_to("instance_type", zero);
@@ -212,7 +212,7 @@ impl StageCode<'_, '_> {
         let zero = self.number(0);
         self.set_standard_to("instance_type", zero);
         if self.standard("packet_length").is_some() {
-            let len = self.head(offset_of!(Head, arrival.len), 4);
+            let len = self.head(offset_of!(Head, arrival.len), 2);
             let headers = self.header_bytes();
             let before = self.cell(Cell::ParsedBytes);
             let sum = self.b.ins().iadd(len, headers);

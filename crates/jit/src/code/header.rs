@@ -219,7 +219,7 @@ impl StageCode<'_, '_> {
     fn need(&mut self, bytes: cl::Value) -> cl::Value {
         let cursor = self.cell(Cell::Cursor);
         let after = self.b.ins().iadd(cursor, bytes);
-        let len = self.head(offset_of!(Head, arrival.len), 4);
+        let len = self.head(offset_of!(Head, arrival.len), 2);
         let short = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, len);
         let error = self.error("PacketTooShort");
         self.reject_if(short, error);

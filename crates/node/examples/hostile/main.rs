@@ -126,8 +126,12 @@ fn worked() -> Option<Duration> {
 
 /// Another client, which writes and reads an entry again and again. How long each took.
 async fn witness(target: Target, forward: Forward, waits: Arc<Mutex<Vec<Duration>>>) {
-    let Some(mut client) = target.client().await else { return };
-    let Ok((_stream, _)) = client.arbitrate(Some(1)).await else { return };
+    let Some(mut client) = target.client().await else { return eprintln!("the other client does not get in") };
+    // Greater than that of who wrote the entries: the end of that stream may not have been noticed yet.
+    let (_stream, _) = match client.arbitrate(Some(2)).await {
+        Ok(stream) => stream,
+        Err(error) => return eprintln!("the other client may not write: {error}"),
+    };
     let mut told = false;
     for number in 0.. {
         tokio::time::sleep(Duration::from_millis(10)).await;

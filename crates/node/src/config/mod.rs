@@ -1,10 +1,11 @@
 //! The configuration file: TOML, checked as a whole before anything of it is used. `docs/node.schema.json` is its schema.
 
 mod model;
+mod tiers;
 
 pub use model::{
-    CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, Engine, IdleSetting, Means, MetricsSetting,
-    PortSetting, Service, SwitchSetting, TokenSetting,
+    CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, Engine, IdleSetting, Leads, Means, MetricsSetting,
+    PortSetting, Service, SwitchEngine, SwitchSetting, Tier, TiersSetting, TokenSetting,
 };
 
 use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan};
@@ -166,6 +167,11 @@ impl Checker<'_> {
     }
 
     fn ports(&mut self, file: &ConfigFile) {
+        for port in file.ports.iter().filter(|port| port.leads.is_some() && file.engine != Engine::Tiers) {
+            let message =
+                format!("port {} leads to another tier, and there are none: give engine = \"tiers\"", port.number);
+            self.wrong(&port.device, message);
+        }
         let mut numbers: BTreeMap<u32, &str> = BTreeMap::new();
         for port in &file.ports {
             if port.number == file.cpu_port {
@@ -203,14 +209,23 @@ impl Checker<'_> {
         let text = self.file("sizes", sizes.as_ref());
         let sizing = sizes.as_ref().zip(text).map(|(path, text)| (path.display().to_string(), text));
         let cache = self.cache(&file.cache);
-        match (file.engine, chip) {
-            (Engine::FlowCache, _) => Choice::FlowCache(cache),
-            (Engine::Asic, Some(target)) => {
-                let room = Room { sizing, others: *room, ..Room::default() };
-                Choice::Asic(Box::new(SwitchPlan { target, fold: *fold, compress: Compress(compress.clone()), room }))
+        let chip = chip.map(|target| {
+            let room = Room { sizing, others: *room, ..Room::default() };
+            Choice::Asic(Box::new(SwitchPlan { target, fold: *fold, compress: Compress(compress.clone()), room }))
+        });
+        match file.engine {
+            Engine::FlowCache => Choice::FlowCache(cache),
+            Engine::Asic => chip.unwrap_or_default(),
+            Engine::Interp => Choice::Interp,
+            Engine::Jit => Choice::Jit,
+            Engine::Tiers => {
+                let above = match file.tiers.switch {
+                    SwitchEngine::Asic => chip.unwrap_or_default(),
+                    SwitchEngine::Jit => Choice::Jit,
+                    SwitchEngine::Interp => Choice::Interp,
+                };
+                Choice::Tiers(Box::new(self.tiers(file, above, cache)))
             }
-            (Engine::Interp, _) => Choice::Interp,
-            (Engine::Jit | Engine::Asic, _) => Choice::Jit,
         }
     }
 

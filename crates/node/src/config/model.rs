@@ -3,6 +3,7 @@
 use crate::log::LogSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A node's configuration.
@@ -28,6 +29,9 @@ pub struct ConfigFile {
     /// The chip of `engine = "asic"`.
     #[serde(default)]
     pub switch: SwitchSetting,
+    /// How programs are divided with `engine = "tiers"`.
+    #[serde(default)]
+    pub tiers: TiersSetting,
     /// The number of the port by which v1model programs know the controller (PNA programs have one of their own). 510 unless given.
     #[serde(default = "cpu_port")]
     pub cpu_port: u32,
@@ -137,6 +141,98 @@ pub enum Engine {
     FlowCache,
     /// An emulated switch (`[switch]`): a program is placed on a chip, and runs as that would run it; slow, one packet at a time.
     Asic,
+    /// Tiers together (`[tiers]`): what the switch holds of a program runs there, and the rest behind a flow cache, or in software alone.
+    Tiers,
+}
+
+/// A tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// The upper half of a program.
+    Switch,
+    /// A flow cache (`[cache]`) in front of the lower half.
+    Dpu,
+    /// The lower half of a program, with all tables: what the flow cache's slow path is, or native code if there is no DPU here.
+    Cpu,
+}
+
+/// What runs the upper half of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwitchEngine {
+    /// The emulated switch of `[switch]`.
+    #[default]
+    Asic,
+    /// Native code.
+    Jit,
+    /// The reference engine.
+    Interp,
+}
+
+/// How a program is divided among tiers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TiersSetting {
+    /// The tiers that are in this process: `switch`, `dpu`, `cpu`. All unless given. Those that are not are reached by ports with `leads = "down"` or `"up"`.
+    #[serde(default = "all_tiers")]
+    pub here: Vec<Tier>,
+    /// What runs the switch's half: `asic`, `jit` or `interp`. `asic` unless given.
+    #[serde(default)]
+    pub switch: SwitchEngine,
+    /// Tables of which the switch has the entries that are hit most, with how many it has room for. A packet that finds none of them goes down.
+    #[serde(default)]
+    pub hot: BTreeMap<String, u64>,
+    /// Tables that are not on the switch. Those that packets write to never are; all others that are not hot are there as a whole.
+    #[serde(default)]
+    pub absent: Vec<String>,
+    /// The number that bridge headers have, and frames of others do not: the same in all processes of a switch, and a secret. A number for tests unless given.
+    #[serde(default = "tiers_key")]
+    pub key: u32,
+    /// The number by which the switch's half knows what is below. No port may have it. 509 unless given.
+    #[serde(default = "down_port")]
+    pub down_port: u32,
+    /// A tier in another process that has not answered for so many milliseconds is not there. 350 unless given.
+    #[serde(default = "silence_ms")]
+    pub silence_ms: u64,
+    /// How often hot entries are chosen anew, in milliseconds. 1000 unless given.
+    #[serde(default = "choose_ms")]
+    pub choose_ms: u64,
+}
+
+impl Default for TiersSetting {
+    fn default() -> TiersSetting {
+        TiersSetting {
+            here: all_tiers(),
+            switch: SwitchEngine::default(),
+            hot: BTreeMap::new(),
+            absent: Vec::new(),
+            key: tiers_key(),
+            down_port: down_port(),
+            silence_ms: silence_ms(),
+            choose_ms: choose_ms(),
+        }
+    }
+}
+
+fn all_tiers() -> Vec<Tier> {
+    vec![Tier::Switch, Tier::Dpu, Tier::Cpu]
+}
+
+fn tiers_key() -> u32 {
+    crate::tiers::KEY
+}
+
+fn down_port() -> u32 {
+    crate::tiers::DOWN_PORT
+}
+
+fn silence_ms() -> u64 {
+    350
+}
+
+fn choose_ms() -> u64 {
+    1_000
 }
 
 /// Which flow cache.
@@ -247,6 +343,18 @@ pub struct PortSetting {
     pub by: Means,
     /// The network namespace that has the interface.
     pub netns: Option<String>,
+    /// With `engine = "tiers"`: to which other tier the port leads. Without it, it is a front port.
+    pub leads: Option<Leads>,
+}
+
+/// To which tier a port leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Leads {
+    /// To a process with the tiers below the switch.
+    Down,
+    /// To the process with the switch.
+    Up,
 }
 
 /// By which means a network interface is a port.

@@ -8,6 +8,7 @@
 //! | native code | `jit.rs` | share tables; each counts for itself |
 //! | the reference engine | `interp.rs` | take turns |
 //! | a flow cache in front of it | `flowcache.rs` | take turns |
+//! | two of them, each with half of the program | `tiers/` of this crate | theirs, while nobody writes |
 //! | the emulated switch | `switch.rs`; which chip, and what is where on it: `plan.rs` | take turns |
 //!
 //! What an engine cannot do it says: in an error, or in [`Controlled::notes`], which a node shows.
@@ -22,6 +23,7 @@ mod turns;
 pub use flowcache::CachePlan;
 pub use plan::{Compress, NoPlan, ROOM, Room, SwitchPlan};
 
+use crate::tiers::TiersPlan;
 use ::interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ::jit::Tallies;
 use ir::{ExternId, Pipeline, TableId};
@@ -44,6 +46,8 @@ pub enum Choice {
     FlowCache(CachePlan),
     /// An emulated switch, with the program placed on it.
     Asic(Box<SwitchPlan>),
+    /// Tiers together: each half of the program on an engine of its own.
+    Tiers(Box<TiersPlan>),
 }
 
 impl Choice {
@@ -54,6 +58,7 @@ impl Choice {
             Choice::Interp => "interp",
             Choice::FlowCache(_) => "flowcache",
             Choice::Asic(_) => "asic",
+            Choice::Tiers(_) => "tiers",
         }
     }
 
@@ -72,6 +77,7 @@ impl Choice {
                 Err(NoPlan::Full(why)) => Err(Refusal::new(Code::ResourceExhausted, why)),
                 Err(NoPlan::Impossible(why)) => Err(Refusal::unimplemented(why)),
             },
+            Choice::Tiers(plan) => plan.load(pipeline, settings),
         }
     }
 }

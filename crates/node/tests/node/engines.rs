@@ -3,10 +3,13 @@
 use crate::support::chip;
 use ir::{ExternId, Pipeline, TableId};
 use node::engine::{CachePlan, Choice, Controlled};
+use node::tiers::TiersPlan;
 use num_bigint::BigUint;
+use offload::cut::Held;
 use packet::{Batch, Engine, Output};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tables::{CounterData, EntryId, State, WriteBatch};
 use testkit::differ::case::{Case, PacketIn};
 use testkit::differ::config::Config;
@@ -145,6 +148,73 @@ fn the_gateway_does_the_same_on_each_engine_and_rewritten() {
     }
     println!("DIFFER_SEED={seed}:\n{tally}");
     assert!(tally.packets == 1_200 && tally.forwarded >= 30 && tally.hits >= 300, "{tally}");
+}
+
+/// How a program's tables are held in a run: by the seed.
+fn held(pipeline: &Pipeline, seed: u64) -> BTreeMap<String, Held> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let names = pipeline.tables.values().map(|table| table.preamble.name.clone());
+    names
+        .filter_map(|name| match rng.u8(0..4) {
+            0 => Some((name, Held::Absent)),
+            1 => Some((name, Held::Hot(rng.u64(0..12)))),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Tiers together: these engines, hot entries chosen whenever time passes.
+fn tiers(pipeline: &Pipeline, seed: u64, above: Choice) -> Choice {
+    let below = match seed % 3 {
+        0 => Choice::Jit,
+        1 => Choice::Interp,
+        _ => Choice::FlowCache(CachePlan::default()),
+    };
+    let plan = TiersPlan { choose: Duration::ZERO, ..TiersPlan::here(above, below, held(pipeline, seed)) };
+    Choice::Tiers(Box::new(plan))
+}
+
+#[test]
+fn random_programs_do_the_same_on_tiers() {
+    let (first, cases) = (number("DIFFER_SEED", 79_000), number("DIFFER_CASES", 90));
+    let seconds = number("DIFFER_SECONDS", 0);
+    let began = Instant::now();
+    let (mut taken, mut all) = (BTreeMap::<&str, u64>::new(), 0);
+    let mut tally = Tally::default();
+    let mut seed = first;
+    while seed < first + cases || began.elapsed().as_secs() < seconds {
+        let case = plan::case(seed, &Config::small());
+        let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
+        let above = [Choice::Interp, Choice::Jit, chip(128, "none")][seed as usize / 3 % 3].clone();
+        let name = above.name();
+        *taken.entry(name).or_default() += u64::from(agrees(&case, &tiers(&case.pipeline, seed, above), &mut tally));
+        (seed, all) = (seed + 1, all + 1);
+    }
+    println!("DIFFER_SEED={first}: {all} programs, taken by tiers with {taken:?} above\n{tally}");
+    let by_chip = taken.get("asic").copied().unwrap_or(0);
+    assert!(
+        taken["interp"] + taken["jit"] >= all / 3 && by_chip >= all / 12,
+        "few programs could be divided: {taken:?}"
+    );
+    assert!(tally.packets >= all * 50 && tally.forwarded >= tally.packets / 5, "{tally}");
+}
+
+#[test]
+fn the_gateway_does_the_same_on_tiers() {
+    let seed = number("DIFFER_SEED", 80_000);
+    let mut tally = Tally::default();
+    for (at, below) in [Choice::Jit, Choice::FlowCache(CachePlan::default())].into_iter().enumerate() {
+        let case = plan::gateway(seed + at as u64, 300).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let tables = case.pipeline.tables.values().map(|table| table.preamble.name.as_str());
+        let hot = tables.filter(|name| ["route_v4", "route_v6", "vm_nc"].iter().any(|large| name.contains(large)));
+        let held: BTreeMap<String, Held> = hot.map(|name| (name.to_owned(), Held::Hot(40))).collect();
+        assert!(held.len() >= 3, "{held:?}");
+        let plan = TiersPlan { choose: Duration::ZERO, ..TiersPlan::here(chip(512, "none"), below, held) };
+        let choice = Choice::Tiers(Box::new(plan));
+        assert!(agrees(&case, &choice, &mut tally), "{:?}", refusal(&case, &choice));
+    }
+    println!("DIFFER_SEED={seed}:\n{tally}");
+    assert!(tally.packets == 600 && tally.forwarded >= 15 && tally.hits >= 150, "{tally}");
 }
 
 fn refusal(case: &Case, choice: &Choice) -> Option<String> {

@@ -22,11 +22,29 @@ pub struct Bridge {
     live: Vec<Set>,
 }
 
-/// Positions of the first fields.
+/// The stop of a packet that comes back: it has nowhere to go on, but a port to leave on.
+pub const BACK: u8 = 255;
+/// The stop of what is no packet: a tier asks another one whether it is there, and that one sends it back as it is.
+pub const HELLO: u8 = 254;
+
+/// The fields that each bridge header begins with, and their widths in bits.
+const FIXED: [(&str, u32); 8] = [
+    ("destination", 48),
+    ("source", 48),
+    ("ether_type", 16),
+    ("key", 32),
+    ("stop", 8),
+    ("port", 32),
+    ("length", 16),
+    ("mark", 16),
+];
+/// Positions of fields.
 const ETHERTYPE_FIELD: usize = 2;
 const KEY_FIELD: usize = 3;
 const POINT_FIELD: usize = 4;
-const FIRST: usize = 5;
+const PORT_FIELD: usize = 5;
+const LENGTH_FIELD: usize = 6;
+const FIRST: usize = FIXED.len();
 
 impl Bridge {
     /// For what is live where the blocks begin.
@@ -52,10 +70,7 @@ impl Bridge {
                 return Err(CutError::Varbit(pipeline.vars[*var].name.clone()));
             }
         }
-        let mut fields: Vec<(String, u32)> =
-            [("destination", 48), ("source", 48), ("ether_type", 16), ("key", 32), ("stop", 8)]
-                .map(|(name, bits)| (name.to_owned(), bits))
-                .to_vec();
+        let mut fields: Vec<(String, u32)> = FIXED.map(|(name, bits)| (name.to_owned(), bits)).to_vec();
         fields.extend(headers.iter().map(|id| (format!("{} is valid", pipeline.headers[*id].name), 1)));
         fields.extend(vars.iter().map(|var| (pipeline.vars[*var].name.clone(), pipeline.vars[*var].ty.width())));
         let bits: u32 = fields.iter().map(|(_, bits)| bits).sum();
@@ -72,14 +87,7 @@ impl Bridge {
     /// Declares the header.
     pub fn declare(&self, pipeline: &mut Pipeline) -> HeaderId {
         let field = |(n, (_, bits)): (usize, &(String, u32))| HeaderField {
-            name: match n {
-                0 => "destination".to_owned(),
-                1 => "source".to_owned(),
-                ETHERTYPE_FIELD => "ether_type".to_owned(),
-                KEY_FIELD => "key".to_owned(),
-                POINT_FIELD => "stop".to_owned(),
-                n => format!("f{n}"),
-            },
+            name: FIXED.get(n).map_or_else(|| format!("f{n}"), |(name, _)| (*name).to_owned()),
             ty: Type::Bit(*bits),
         };
         let fields = self.fields.iter().enumerate().map(field).collect();
@@ -128,6 +136,22 @@ impl Bridge {
     /// The stop's number.
     pub fn stop(&self, pipeline: &Pipeline, header: HeaderId, b: &mut BodyBuilder) -> Value {
         b.load(pipeline, pipeline.headers[header].fields[POINT_FIELD])
+    }
+
+    /// The port of a packet that comes back.
+    pub fn port(&self, pipeline: &Pipeline, header: HeaderId, b: &mut BodyBuilder) -> Value {
+        b.load(pipeline, pipeline.headers[header].fields[PORT_FIELD])
+    }
+
+    /// The field for the packet's length.
+    pub fn length_field(&self, pipeline: &Pipeline, header: HeaderId) -> VarId {
+        pipeline.headers[header].fields[LENGTH_FIELD]
+    }
+
+    /// Whether it is a packet that comes back.
+    pub fn comes_back(&self, pipeline: &Pipeline, header: HeaderId, b: &mut BodyBuilder) -> Value {
+        let (stop, back) = (self.stop(pipeline, header, b), b.bits(FIXED[POINT_FIELD].1, u32::from(BACK)));
+        b.eq(stop, back)
     }
 
     /// Gives variables what they had at a stop.

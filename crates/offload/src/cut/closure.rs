@@ -37,6 +37,8 @@ struct Note {
     effect: bool,
     /// The entry that the last application of this table found.
     entry_of: Option<TableId>,
+    /// The table that is applied here.
+    table: Option<TableId>,
     name: String,
 }
 
@@ -50,12 +52,14 @@ pub fn close(pipeline: &Pipeline, control: ControlId, asked: Vec<Stop>) -> Resul
         // Behind the control that is cut, both halves run the same code: what keeps state there is below for all packets.
         let at = if body.blocks[first].insts.is_empty() { At::Term } else { At::Inst(0) };
         let why = format!("{name} is behind the control that is cut, and has one place");
-        stops.insert((first, at), Closed { stop: Stop { control, block: first, at, why }, asked: false });
+        stops.insert((first, at), Closed { stop: Stop { control, block: first, at, hot: false, why }, asked: false });
         notes.clear();
     }
     for stop in asked {
-        stops.entry((stop.block, stop.at)).or_insert(Closed { stop, asked: true });
+        let here = stops.entry((stop.block, stop.at)).or_insert(Closed { stop: stop.clone(), asked: true });
+        here.stop.hot &= stop.hot;
     }
+    hot_everywhere(pipeline, control, &mut stops);
     loop {
         let mut new: Vec<(Place, String)> = Vec::new();
         let behind = |place: Place| stops.keys().any(|stop| *stop == place || reach.leads(*stop, place));
@@ -82,16 +86,62 @@ pub fn close(pipeline: &Pipeline, control: ControlId, asked: Vec<Stop>) -> Resul
                 }
             }
         }
-        if new.is_empty() {
+        let cooled = cool(&mut stops, &notes, &reach);
+        if new.is_empty() && !cooled {
             break;
         }
         for ((block, at), why) in new {
-            let stop = Stop { control, block, at, why };
+            let stop = Stop { control, block, at, hot: false, why };
             stops.entry((block, at)).or_insert(Closed { stop, asked: false });
         }
     }
     again(body, |place| stops.keys().any(|stop| *stop == place || reach.leads(*stop, place)))?;
     Ok(stops.into_values().collect())
+}
+
+/// A table of which the upper tier has a few entries has them wherever it is applied. One whose entries nobody can choose, as they are constant, is no such
+/// table.
+fn hot_everywhere(pipeline: &Pipeline, control: ControlId, stops: &mut BTreeMap<Place, Closed>) {
+    let body = &pipeline.controls[control].body;
+    let table_at = |place: Place| match body.blocks.get(place.0)?.term.as_ref().map(|t| &t.term) {
+        Some(Term::Apply { table, .. }) if place.1 == At::Term => Some(*table),
+        _ => None,
+    };
+    let hot: Vec<(TableId, String)> = stops
+        .iter()
+        .filter(|(_, closed)| closed.stop.hot)
+        .filter_map(|(place, closed)| Some((table_at(*place)?, closed.stop.why.clone())))
+        .collect();
+    for (table, why) in hot {
+        let choosable = !pipeline.tables[table].const_entries;
+        for (block, at) in applications(body, table) {
+            let stop = Stop { control, block, at, hot: true, why: why.clone() };
+            stops.entry((block, at)).or_insert(Closed { stop, asked: false }).stop.hot &= choosable;
+        }
+    }
+}
+
+/// Makes plain stops of hot ones whose table must be in one place: packets write to it; or what works on the entry that was found is behind another stop.
+/// Whether there were any.
+fn cool(stops: &mut BTreeMap<Place, Closed>, notes: &[Note], reach: &Reach) -> bool {
+    let hot: Vec<Place> = stops.iter().filter(|(_, closed)| closed.stop.hot).map(|(place, _)| *place).collect();
+    let kept = |place: Place| notes.iter().any(|note| note.place == place && note.keeper.is_some());
+    let parted = |place: Place| {
+        let table = notes.iter().find(|note| note.place == place).and_then(|note| note.table);
+        let mut users = notes.iter().filter(|note| note.entry_of.is_some() && note.entry_of == table);
+        users.any(|user| {
+            let between =
+                |stop: Place| reach.leads(place, stop) && (stop == user.place || reach.leads(stop, user.place));
+            stops.keys().any(|stop| between(*stop))
+        })
+    };
+    let cold: Vec<Place> = hot.into_iter().filter(|place| kept(*place) || parted(*place)).collect();
+    for place in &cold {
+        if let Some(closed) = stops.get_mut(place) {
+            closed.stop.hot = false;
+        }
+    }
+    !cold.is_empty()
 }
 
 /// State in a control behind the one that is cut: v1model's egress.
@@ -142,7 +192,14 @@ fn notes(pipeline: &Pipeline, body: &Body) -> Vec<Note> {
             let written = declared.add_on_miss || declared.idle_timeout || declared.direct_meter.is_some();
             let keeper = written.then_some(Keeper::Table(*table));
             let name = format!("`{}`", declared.preamble.name);
-            notes.push(Note { place: (block, At::Term), keeper, effect: false, entry_of: None, name });
+            notes.push(Note {
+                place: (block, At::Term),
+                keeper,
+                effect: false,
+                entry_of: None,
+                table: Some(*table),
+                name,
+            });
         }
     }
     notes
@@ -171,7 +228,7 @@ fn note(pipeline: &Pipeline, place: Place, object: Option<ExternId>, func: Exter
         DirectCounterCount | DirectMeterExecute | AddEntry | SetEntryExpireTime | RestartExpireTimer => table,
         _ => None,
     };
-    Note { place, keeper, effect, entry_of, name }
+    Note { place, keeper, effect, entry_of, table: None, name }
 }
 
 /// Which block leads to which.

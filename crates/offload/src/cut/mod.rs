@@ -17,30 +17,49 @@
 //! | 48, 48 | Ethernet destination and source: 0, for the wire to fill |
 //! | 16 | ethertype [`ETHERTYPE`] |
 //! | 32 | key: a number that both sides know; packets with another one are dropped |
-//! | 8 | the stop |
+//! | 8 | the stop; 255: the packet comes back; 254: no packet, but a question whether the other tier is there, and its answer |
+//! | 32 | down: the port on which the packet came; back: the port on which it is to leave |
+//! | 16 | the length in bytes with which the packet came, by which meters and counters go |
+//! | 16 | the mark of a packet that is followed through the tiers; 0 if it is not |
 //! | 1 each | validity of each header that follows |
 //! | | the variables, and bits up to a whole byte |
 //!
-//! Its length is the same at each stop, so that it is a struct and no parser. All in network order.
+//! Its length is the same at each stop and both ways, so that it is a struct and no parser. All in network order. The pipelines leave port, length and
+//! mark 0; whoever moves packets between tiers fills them in ([`wire`]). The length alone is the pipeline's where packets recirculate above, as only that knows
+//! which length counts.
+//!
+//! # Back through the switch
+//! The lower half's packets may leave through the upper tier: as the payload of a bridge header with [`BACK`] for a stop, sent to the upper
+//! tier's down port. The upper half takes the header off and sends the rest on the port that it names, whatever it is; what comes on that port and is no
+//! such packet is dropped. On other ports the upper half knows no bridge headers.
+//!
+//! # Hot tables
+//! A stop at a table's application may be *hot* ([`Stop::hot`]): the upper tier has some of the table's entries, and only a packet that finds none goes
+//! down, to be looked up in all of them. What entries those may be says [`crate::hot`]. By how often entries are hit they are chosen, so a hot table
+//! that has no direct counter gets one, in both halves, of which the program's P4Info says nothing.
 //!
 //! # What is not the same below
-//! The lower half sees a packet that is longer by the bridge header and shorter by headers that nobody needs any more. What asks for the packet's
-//! length there finds another one: meters and counters in bytes, and v1model's `packet_length` in egress.
+//! The lower half sees a packet that is longer by the bridge header and shorter by headers that nobody needs any more. Meters and counters in bytes go by
+//! the length in the bridge header, if the engine is told (`packet::Packet::came_with`); v1model's `packet_length` in egress finds another one.
 
 mod bridge;
 mod closure;
 mod demote;
 mod lower;
 mod split;
+mod tables;
 mod upper;
+pub mod wire;
 
-pub use bridge::ETHERTYPE;
+pub use bridge::{BACK, ETHERTYPE, HELLO};
+pub use tables::{Held, stops};
 
 use bridge::Bridge;
-use ir::{Arch, Block, ControlId, ControlKind, Loc, Pipeline};
+use ir::{Arch, Block, ControlId, ControlKind, Loc, Pipeline, TableId, Term};
+use std::collections::BTreeSet;
 
-/// Most stops of one cut: the bridge header has a byte for them.
-pub const MAX_STOPS: usize = 255;
+/// Most stops of one cut: the bridge header has a byte for them, less [`BACK`] and [`HELLO`].
+pub const MAX_STOPS: usize = 254;
 
 /// Where a stop is in a body.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -60,6 +79,9 @@ pub struct Stop {
     pub block: Block,
     /// Where in the block.
     pub at: At,
+    /// At a table application: the upper tier looks the table up, and only packets that find nothing stop. Where that would part what must
+    /// be in one place, all stop.
+    pub hot: bool,
     /// Why, in a sentence.
     pub why: String,
 }
@@ -82,6 +104,8 @@ pub struct Point {
     pub why: String,
     /// Whether it was asked for; if not, it follows from one that was.
     pub asked: bool,
+    /// Whether only packets stop that find nothing in the table there.
+    pub hot: bool,
     /// Bits of variables that a packet takes along from here.
     pub carried_bits: u32,
 }
@@ -97,6 +121,8 @@ pub struct Cut {
     pub points: Vec<Point>,
     /// Fields of the bridge header with their widths in bits.
     pub fields: Vec<(String, u32)>,
+    /// Tables that are hot at last, after what had to be was made plain.
+    pub hot: Vec<TableId>,
 }
 
 impl Cut {
@@ -154,13 +180,23 @@ pub fn cut(pipeline: &Pipeline, stops: &[Stop], options: Options) -> Result<Cut,
         loc: split::loc(pipeline, stop),
         why: stop.stop.why.clone(),
         asked: stop.asked,
+        hot: stop.stop.hot,
         carried_bits: bridge.carried_bits(&whole, n),
     });
     let points = points.collect();
     let fields = bridge.fields.clone();
-    let upper = finish(upper::make(whole.clone(), control, &places, &bridge, options), "upper")?;
+    let table_at = |block: &Block| match whole.controls[control].body.blocks[*block].term.as_ref().map(|t| &t.term) {
+        Some(Term::Apply { table, .. }) => Some(*table),
+        _ => None,
+    };
+    let hot_places = places.iter().zip(&stops).filter(|(_, stop)| stop.stop.hot);
+    let hot: BTreeSet<TableId> = hot_places.filter_map(|(block, _)| table_at(block)).collect();
+    hot.iter().for_each(|table| tables::count_hits(&mut whole, control, *table));
+    let places_above: Vec<upper::Place> =
+        places.iter().zip(&stops).map(|(block, stop)| upper::Place { block: *block, hot: stop.stop.hot }).collect();
+    let upper = finish(upper::make(whole.clone(), control, &places_above, &bridge, options), "upper")?;
     let lower = finish(lower::make(whole, control, &places, &bridge, options), "lower")?;
-    Ok(Cut { upper, lower, points, fields })
+    Ok(Cut { upper, lower, points, fields, hot: hot.into_iter().collect() })
 }
 
 /// The control that can be cut, and whether all stops are in it.
@@ -179,8 +215,8 @@ fn check(pipeline: &Pipeline, stops: &[Stop]) -> Result<(ControlId, Vec<Stop>), 
             return Err(CutError::Elsewhere { control: name, why: stop.why.clone() });
         }
         let there = control.body.blocks.get(stop.block).is_some_and(|block| match stop.at {
-            At::Inst(n) => n < block.insts.len(),
-            At::Term => true,
+            At::Inst(n) => n < block.insts.len() && !stop.hot,
+            At::Term => !stop.hot || matches!(block.term.as_ref().map(|t| &t.term), Some(Term::Apply { .. })),
         });
         if !there {
             return Err(CutError::NoPlace(stop.clone()));

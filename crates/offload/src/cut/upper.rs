@@ -3,75 +3,247 @@
 use super::Options;
 use super::bridge::Bridge;
 use ir::{
-    Arch, Arg, Block, Body, BodyBuilder, ControlId, ControlKind, ExternFn, HeaderId, Pipeline, Term, TermData, Type,
+    Arch, Arg, Arm, BinaryOp, Block, BlockCall, Body, BodyBuilder, ControlId, ControlKind, ExternFn, HeaderId, Inst,
+    Loc, Pipeline, Term, TermData, Type, Value, VarId, VarKind,
 };
 
+/// A block that begins with a stop.
+pub struct Place {
+    /// The block.
+    pub block: Block,
+    /// Whether it is a table application that only packets without an entry stop at.
+    pub hot: bool,
+}
+
+/// What all controls must know of.
+struct Half<'a> {
+    bridge: &'a Bridge,
+    header: HeaderId,
+    /// Whether the packet came back, and was taken out of its bridge header.
+    back: VarId,
+    /// The length of the packet in this pass, if it may be another one than that with which it came.
+    length: Option<VarId>,
+    options: Options,
+}
+
 /// Makes it out of the whole pipeline, whose blocks `places` begin with a stop each.
-pub fn make(mut p: Pipeline, control: ControlId, places: &[Block], bridge: &Bridge, options: Options) -> Pipeline {
+pub fn make(mut p: Pipeline, control: ControlId, places: &[Place], bridge: &Bridge, options: Options) -> Pipeline {
     let header = bridge.declare(&mut p);
     p.name = format!("{}_upper", p.name);
+    let back = p.add_var("terrace.back", Type::Bool, VarKind::Meta, Loc::default());
+    let length = recirculates(&p).then(|| p.add_var("terrace.length", Type::Bit(16), VarKind::Meta, Loc::default()));
+    let half = Half { bridge, header, back, length, options };
     let body = std::mem::take(&mut p.controls[control].body);
-    p.controls[control].body = leave(&p, body, places, bridge, header, options);
-    let others: Vec<ControlId> = p.controls.keys().collect();
+    let body = half.leave(&p, body, places);
+    for place in places.iter().filter(|place| place.hot) {
+        if let Some(Term::Apply { table, .. }) = body.blocks[place.block].term.as_ref().map(|term| &term.term) {
+            // Which of its entries are here is chosen later.
+            p.tables[*table].entries.clear();
+        }
+    }
+    p.controls[control].body = half.take_back(&p, body);
+    let others: Vec<ControlId> = p.controls.keys().filter(|id| *id != control).collect();
     for id in others {
-        let kind = p.controls[id].kind;
-        let emitted: &[HeaderId] = match kind {
-            ControlKind::Deparser | ControlKind::MainDeparser => &bridge.headers,
-            ControlKind::Egress | ControlKind::ComputeChecksum => &[],
-            _ => continue,
-        };
         let body = std::mem::take(&mut p.controls[id].body);
-        let deparses = matches!(kind, ControlKind::Deparser | ControlKind::MainDeparser);
-        p.controls[id].body = pass_by(body, header, deparses.then_some(emitted));
+        p.controls[id].body = match p.controls[id].kind {
+            ControlKind::Parser | ControlKind::MainParser => half.parse(&p, body),
+            ControlKind::Deparser | ControlKind::MainDeparser => half.pass_by(&p, body, Some(&bridge.headers)),
+            ControlKind::Egress | ControlKind::ComputeChecksum => half.pass_by(&p, body, None),
+            ControlKind::VerifyChecksum => half.not_from_below(body),
+            _ => body,
+        };
     }
     p
 }
 
-/// At each stop: fill the bridge header, and send the packet down.
-fn leave(p: &Pipeline, mut body: Body, places: &[Block], bridge: &Bridge, header: HeaderId, options: Options) -> Body {
-    for (stop, place) in places.iter().enumerate() {
-        body.blocks[*place].insts.clear();
-        body.blocks[*place].term = None;
-        let mut b = BodyBuilder::over(body);
-        b.switch_to(*place);
-        bridge.fill(p, header, stop, options.key, &mut b);
-        match p.arch {
-            Arch::Pna => {
-                let port = b.bits(32, options.down_port);
-                b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+impl Half<'_> {
+    /// At each stop: fill the bridge header, and send the packet down.
+    fn leave(&self, p: &Pipeline, mut body: Body, places: &[Place]) -> Body {
+        for (stop, place) in places.iter().enumerate() {
+            let applied = body.blocks[place.block].term.take().filter(|_| place.hot);
+            let insts = std::mem::take(&mut body.blocks[place.block].insts);
+            let mut b = BodyBuilder::over(body);
+            let down = if place.hot { b.create_block() } else { place.block };
+            b.switch_to(down);
+            self.bridge.fill(p, self.header, stop, self.options.key, &mut b);
+            if let Some(length) = self.length {
+                let value = b.load(p, length);
+                b.store(self.bridge.length_field(p, self.header), value);
             }
-            Arch::V1Model => {
-                for (name, value) in [("egress_spec", options.down_port), ("mcast_grp", 0)] {
-                    if let Some(var) = p.intrinsics.get(&format!("standard_metadata.{name}")) {
-                        let value = b.bits(p.vars[*var].ty.width(), value);
-                        b.store(*var, value);
-                    }
-                }
+            send(p, self.options.down_port, &mut b);
+            b.ret();
+            body = b.finish();
+            if let Some(TermData { term: Term::Apply { table, keys, arms }, loc }) = applied {
+                let mut b = BodyBuilder::over(body);
+                let arms = arms.iter().map(|arm| hit_only(&mut b, arm, down)).collect();
+                body = b.finish();
+                let found = TermData { term: Term::Apply { table, keys, arms }, loc };
+                (body.blocks[place.block].insts, body.blocks[place.block].term) = (insts, Some(found));
             }
         }
-        b.ret();
-        body = b.finish();
+        body
     }
+
+    /// Whether the packet came from below, by the port.
+    fn from_below(&self, p: &Pipeline, names: &[&str], b: &mut BodyBuilder) -> Option<Value> {
+        let port = names.iter().find_map(|name| p.intrinsics.get(*name))?;
+        let found = b.load(p, *port);
+        let below = b.bits(p.vars[*port].ty.width(), self.options.down_port);
+        Some(b.eq(found, below))
+    }
+
+    /// On the port that leads down there are packets in bridge headers, and nothing else.
+    fn parse(&self, p: &Pipeline, body: Body) -> Body {
+        let Some(old) = body.entry else { return body };
+        let mut b = BodyBuilder::over(body);
+        let (entry, bridged) = (b.create_block(), b.create_block());
+        b.switch_to(entry);
+        let Some(below) = self.from_below(p, &["standard_metadata.ingress_port", "parser_istd.input_port"], &mut b)
+        else {
+            return without(b, old);
+        };
+        b.add_state("terrace_port", entry, Loc::default());
+        if let Some(length) = self.length {
+            let bytes = b.packet_length();
+            let bytes = b.cast(Type::Bit(16), bytes);
+            b.store(length, bytes);
+        }
+        b.branch(below, bridged, old);
+        b.switch_to(bridged);
+        b.add_state("terrace_back", bridged, Loc::default());
+        b.extract(self.header);
+        b.ret();
+        let mut body = b.finish();
+        body.entry = Some(entry);
+        body
+    }
+
+    /// A packet that comes back leaves as it is, on the port that its bridge header names; others of that port are dropped.
+    fn take_back(&self, p: &Pipeline, body: Body) -> Body {
+        let Some(old) = body.entry else { return body };
+        let mut b = BodyBuilder::over(body);
+        let [entry, bridged, good, bad] = [(); 4].map(|()| b.create_block());
+        b.switch_to(entry);
+        let Some(below) = self.from_below(p, &["standard_metadata.ingress_port", "istd.input_port"], &mut b) else {
+            return without(b, old);
+        };
+        b.branch(below, bridged, old);
+        b.switch_to(bridged);
+        let valid = b.is_valid(self.header);
+        let ours = self.bridge.is_ours(p, self.header, self.options.key, &mut b);
+        let back = self.bridge.comes_back(p, self.header, &mut b);
+        let ours = b.binary(BinaryOp::And, valid, ours);
+        let ours = b.binary(BinaryOp::And, ours, back);
+        b.branch(ours, good, bad);
+        b.switch_to(good);
+        let port = self.bridge.port(p, self.header, &mut b);
+        b.set_invalid(self.header);
+        let yes = b.bool(true);
+        b.store(self.back, yes);
+        match p.arch {
+            Arch::Pna => {
+                b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+            }
+            Arch::V1Model => set(p, "egress_spec", port, &mut b),
+        }
+        b.ret();
+        b.switch_to(bad);
+        b.set_invalid(self.header);
+        let drop = if p.arch == Arch::Pna { ExternFn::DropPacket } else { ExternFn::MarkToDrop };
+        b.call(None, drop, Vec::new(), &[]);
+        b.ret();
+        let mut body = b.finish();
+        body.entry = Some(entry);
+        body
+    }
+
+    /// A packet that goes down or came back passes a control by; in a deparser, the bridge header and those that it names are emitted.
+    fn pass_by(&self, p: &Pipeline, body: Body, emitted: Option<&[HeaderId]>) -> Body {
+        let Some(old) = body.entry else { return body };
+        let mut b = BodyBuilder::over(body);
+        let (entry, bridged) = (b.create_block(), b.create_block());
+        b.switch_to(entry);
+        let (valid, back) = (b.is_valid(self.header), b.load(p, self.back));
+        let by = b.binary(BinaryOp::Or, valid, back);
+        b.branch(by, bridged, old);
+        b.switch_to(bridged);
+        if let Some(emitted) = emitted {
+            // What is not valid is not emitted: of a packet that came back, nothing.
+            b.emit(self.header);
+            emitted.iter().for_each(|header| b.emit(*header));
+        }
+        b.ret();
+        let mut body = b.finish();
+        body.entry = Some(entry);
+        body
+    }
+
+    /// A packet from below passes by: it has none of the program's headers.
+    fn not_from_below(&self, body: Body) -> Body {
+        let Some(old) = body.entry else { return body };
+        let mut b = BodyBuilder::over(body);
+        let (entry, bridged) = (b.create_block(), b.create_block());
+        b.switch_to(entry);
+        let valid = b.is_valid(self.header);
+        b.branch(valid, bridged, old);
+        b.switch_to(bridged);
+        b.ret();
+        let mut body = b.finish();
+        body.entry = Some(entry);
+        body
+    }
+}
+
+/// Whether packets come in again that the program has changed.
+fn recirculates(p: &Pipeline) -> bool {
+    let insts = p.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
+    insts
+        .into_iter()
+        .any(|data| matches!(data.inst, Inst::Extern { func: ExternFn::Recirculate | ExternFn::PnaRecirculate, .. }))
+}
+
+/// The program cannot be told by its port where a packet came from: it begins as it did.
+fn without(b: BodyBuilder, old: Block) -> Body {
+    let mut body = b.finish();
+    body.entry = Some(old);
     body
 }
 
-/// A packet with a bridge header passes a control by; in a deparser, the bridge header and those that it names are emitted.
-fn pass_by(body: Body, header: HeaderId, emitted: Option<&[HeaderId]>) -> Body {
-    let Some(old) = body.entry else { return body };
-    let mut b = BodyBuilder::over(body);
-    let (entry, bridged) = (b.create_block(), b.create_block());
-    b.switch_to(entry);
-    let valid = b.is_valid(header);
-    b.branch(valid, bridged, old);
-    b.switch_to(bridged);
-    if let Some(headers) = emitted {
-        b.emit(header);
-        headers.iter().for_each(|header| b.emit(*header));
+/// Sends the packet to a port.
+fn send(p: &Pipeline, port: u32, b: &mut BodyBuilder) {
+    match p.arch {
+        Arch::Pna => {
+            let port = b.bits(32, port);
+            b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+        }
+        Arch::V1Model => {
+            for (name, value) in [("egress_spec", port), ("mcast_grp", 0)] {
+                let value = b.bits(32, value);
+                set(p, name, value, b);
+            }
+        }
     }
-    b.ret();
-    let mut body = b.finish();
-    body.entry = Some(entry);
-    body
+}
+
+/// Sets a number of v1model's metadata to one of 32 bits.
+fn set(p: &Pipeline, name: &str, value: Value, b: &mut BodyBuilder) {
+    if let Some(var) = p.intrinsics.get(&format!("standard_metadata.{name}")) {
+        let value = b.cast(p.vars[*var].ty, value);
+        b.store(*var, value);
+    }
+}
+
+/// An arm that goes on only where an entry was found, and down where none was.
+fn hit_only(b: &mut BodyBuilder, arm: &Arm, down: Block) -> Arm {
+    let types: Vec<Type> = b.body().blocks[arm.block].params.iter().map(|param| b.body().value_type(*param)).collect();
+    let block = b.create_block();
+    let args: Vec<Value> = types.into_iter().map(|ty| b.append_param(block, ty)).collect();
+    b.switch_to(block);
+    if let Some(hit) = args.first().copied() {
+        let on = BlockCall { block: arm.block, args };
+        b.branch_with(hit, on, BlockCall { block: down, args: Vec::new() });
+    }
+    Arm { action: arm.action, block }
 }
 
 /// A body that does nothing.

@@ -8,6 +8,8 @@ use clap::{Args, ValueEnum};
 use interp::Config;
 use ir::Pipeline;
 use node::engine::{CachePlan, Choice, Compress, Controlled, SwitchPlan};
+use node::tiers::TiersPlan;
+use offload::cut::Held;
 use std::sync::Arc;
 use tables::WriteBatch;
 
@@ -24,6 +26,8 @@ enum EngineKind {
     FlowCache,
     /// An emulated switch: the program is placed on a chip (`--target`, `--fold`), and runs as that would run it; slow
     Asic,
+    /// Tiers together: what the switch holds of the program (`--hot`, `--absent`) runs on an emulated switch, the rest behind a flow cache
+    Tiers,
 }
 
 /// `--engine`, and the chip.
@@ -41,6 +45,18 @@ pub struct EngineArgs {
     /// With `--engine asic`: how tables are made smaller, as `terrace plan --compress` takes it.
     #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
     compress: String,
+    /// With `--engine tiers`: a table of which the switch has so many entries, those that are hit most.
+    #[arg(long, value_name = "TABLE=ENTRIES", value_parser = hot)]
+    hot: Vec<(String, u64)>,
+    /// With `--engine tiers`: a table that is not on the switch.
+    #[arg(long, value_name = "TABLE")]
+    absent: Vec<String>,
+}
+
+/// A table and its hot entries.
+fn hot(text: &str) -> Result<(String, u64), String> {
+    let parts = text.rsplit_once('=').and_then(|(table, entries)| Some((table.to_owned(), entries.parse().ok()?)));
+    parts.ok_or_else(|| "give a table and a number of entries, as in vm_nc_v4=1000".to_owned())
 }
 
 impl EngineArgs {
@@ -58,18 +74,29 @@ impl EngineArgs {
             EngineKind::Jit => Choice::Jit,
             EngineKind::Interp => Choice::Interp,
             EngineKind::FlowCache => Choice::FlowCache(CachePlan::default()),
-            EngineKind::Asic => Choice::Asic(Box::new(SwitchPlan {
-                target: target(&self.target)?,
-                fold: self.fold.as_ref().and_then(|pipes| pipes.parse().ok()),
-                compress: Compress(self.compress.clone()),
-                room: room(pipeline, entries),
-            })),
+            EngineKind::Asic => self.chip(pipeline, entries)?,
+            EngineKind::Tiers => {
+                let hot = self.hot.iter().map(|(table, entries)| (table.clone(), Held::Hot(*entries)));
+                let held = hot.chain(self.absent.iter().map(|table| (table.clone(), Held::Absent))).collect();
+                let below = Choice::FlowCache(CachePlan::default());
+                Choice::Tiers(Box::new(TiersPlan::here(self.chip(pipeline, entries)?, below, held)))
+            }
         };
         choice.load(pipeline, config).map_err(|refusal| match self.engine {
-            EngineKind::Asic => Failure::Refused(refusal.message),
+            EngineKind::Asic | EngineKind::Tiers => Failure::Refused(refusal.message),
             // They take whatever compiles.
             EngineKind::Jit | EngineKind::Interp | EngineKind::FlowCache => Failure::Bug(refusal.message),
         })
+    }
+
+    /// An emulated switch with room for the entries.
+    fn chip(&self, pipeline: &Pipeline, entries: &WriteBatch) -> Result<Choice, Failure> {
+        Ok(Choice::Asic(Box::new(SwitchPlan {
+            target: target(&self.target)?,
+            fold: self.fold.as_ref().and_then(|pipes| pipes.parse().ok()),
+            compress: Compress(self.compress.clone()),
+            room: room(pipeline, entries),
+        })))
     }
 
     /// The same for another `terrace`, in whatever directory that works.
@@ -83,6 +110,8 @@ impl EngineArgs {
         let mut all = vec!["--engine".to_owned(), kind, "--target".to_owned(), target];
         all.extend(["--compress".to_owned(), self.compress.clone()]);
         all.extend(self.fold.iter().flat_map(|pipes| ["--fold".to_owned(), pipes.clone()]));
+        all.extend(self.hot.iter().flat_map(|(table, entries)| ["--hot".to_owned(), format!("{table}={entries}")]));
+        all.extend(self.absent.iter().flat_map(|table| ["--absent".to_owned(), table.clone()]));
         all
     }
 }

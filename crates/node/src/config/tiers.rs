@@ -1,0 +1,73 @@
+//! Checks of `[tiers]`.
+
+use super::Checker;
+use super::model::{ConfigFile, Leads, Tier, TiersSetting};
+use crate::engine::{CachePlan, Choice};
+use crate::tiers::TiersPlan;
+use offload::cut::Held;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+impl Checker<'_> {
+    /// How programs are divided; `above` runs the switch's half, if it is here.
+    pub(super) fn tiers(&mut self, file: &ConfigFile, above: Choice, cache: CachePlan) -> TiersPlan {
+        let TiersSetting { here, hot, absent, key, down_port, silence_ms, choose_ms, .. } = &file.tiers;
+        let has = |tier: Tier| here.contains(&tier);
+        let ports = |leads: Leads| {
+            let all = file.ports.iter().filter(move |port| port.leads == Some(leads));
+            all.map(|port| port.number).collect::<Vec<u32>>()
+        };
+        let (down, up) = (ports(Leads::Down), ports(Leads::Up));
+        if has(Tier::Dpu) && !has(Tier::Cpu) {
+            self.wrong("here", "`dpu` is without `cpu`: what the flow cache does not know takes the slow path in the same process; add \"cpu\"".to_owned());
+        }
+        if here.is_empty() {
+            self.wrong("here", "`here` names no tier: give \"switch\", or \"dpu\" and \"cpu\", or all".to_owned());
+        }
+        if has(Tier::Switch) && !has(Tier::Cpu) && down.is_empty() {
+            self.wrong("here", "the switch is alone: give a port with leads = \"down\", or add \"cpu\"".to_owned());
+        }
+        if has(Tier::Switch) && !up.is_empty() {
+            self.wrong(
+                "leads",
+                "the switch is in this process, and a port with leads = \"up\" leads to one: take one away".to_owned(),
+            );
+        }
+        if !has(Tier::Switch) && up.is_empty() && !here.is_empty() {
+            self.wrong(
+                "here",
+                "there is no switch here, and no port to one: give a port with leads = \"up\"".to_owned(),
+            );
+        }
+        if !has(Tier::Switch) && !down.is_empty() {
+            self.wrong("leads", "ports with leads = \"down\" are the switch's, which is not here".to_owned());
+        }
+        if let Some(port) = file.ports.iter().find(|port| port.number == *down_port) {
+            let message = format!("port {down_port} is that of `{}`; give `down_port` another number", port.device);
+            self.wrong("down_port", message);
+        }
+        if file.cpu_port == *down_port {
+            self.wrong("down_port", format!("port {down_port} is the CPU port; give `down_port` another number"));
+        }
+        for name in absent.iter().filter(|name| hot.contains_key(*name)) {
+            self.wrong(name, format!("table `{name}` is both hot and absent: one of them"));
+        }
+        if *silence_ms < 50 {
+            self.wrong("silence_ms", "`silence_ms` is 50 at least: tiers are asked ten times a second".to_owned());
+        }
+        let hot = hot.iter().map(|(name, entries)| (name.clone(), Held::Hot(*entries)));
+        let held: BTreeMap<String, Held> = hot.chain(absent.iter().map(|name| (name.clone(), Held::Absent))).collect();
+        let below = if has(Tier::Dpu) { Choice::FlowCache(cache) } else { Choice::Jit };
+        TiersPlan {
+            above: has(Tier::Switch).then(|| Box::new(above)),
+            below: (has(Tier::Cpu) || has(Tier::Dpu)).then(|| Box::new(below)),
+            held,
+            key: *key,
+            down_port: *down_port,
+            down,
+            up,
+            silence: Duration::from_millis(*silence_ms),
+            choose: Duration::from_millis(*choose_ms),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Which flow a frame belongs to, whatever the program: what a switch hashes to choose among links.
+
+use std::hash::{BuildHasher, Hasher};
+
+/// Encapsulations that are looked into.
+const LAYERS: usize = 4;
+const VXLAN_PORT: u16 = 4789;
+const GENEVE_PORT: u16 = 6081;
+
+/// A hash of addresses, protocol and ports of each layer, and of the network identifiers of VXLAN (RFC 7348) and Geneve (RFC 8926). Of a frame that is no IP: of its
+/// addresses and type. The same both for fragments of a packet and for the first of them, as ports of fragments are not looked at.
+pub fn flow_hash(seed: &impl BuildHasher, frame: &[u8]) -> u64 {
+    let mut hasher = seed.build_hasher();
+    let mut rest = frame;
+    for _ in 0..LAYERS {
+        match layer(rest, &mut hasher) {
+            Some(inner) => rest = inner,
+            None => break,
+        }
+    }
+    hasher.finish()
+}
+
+/// Hashes an Ethernet frame's flow; what it carries, if it is a tunnel.
+fn layer<'f>(frame: &'f [u8], hasher: &mut impl Hasher) -> Option<&'f [u8]> {
+    let mut at = 12;
+    let mut kind = short(frame, at)?;
+    while matches!(kind, 0x8100 | 0x88a8) {
+        hasher.write_u16(short(frame, at + 2)? & 0xfff);
+        at += 4;
+        kind = short(frame, at)?;
+    }
+    let ip = frame.get(at + 2..)?;
+    let (protocol, transport) = match kind {
+        0x0800 => {
+            let header = usize::from(*ip.first()? & 15) * 4;
+            hasher.write(ip.get(12..20)?);
+            let whole = short(ip, 6)? & 0x3fff == 0;
+            (*ip.get(9)?, ip.get(header..).filter(|_| whole))
+        }
+        0x86dd => {
+            hasher.write(ip.get(8..40)?);
+            (*ip.get(6)?, ip.get(40..))
+        }
+        kind => {
+            hasher.write(frame.get(..12)?);
+            hasher.write_u16(kind);
+            return None;
+        }
+    };
+    hasher.write_u8(protocol);
+    let transport = transport?;
+    let ports = match protocol {
+        6 | 17 | 132 => transport.get(..4)?,
+        _ => return None,
+    };
+    hasher.write(ports);
+    if protocol != 17 {
+        return None;
+    }
+    match short(ports, 2)? {
+        VXLAN_PORT => {
+            hasher.write(transport.get(12..15)?);
+            transport.get(16..)
+        }
+        GENEVE_PORT => {
+            hasher.write(transport.get(12..15)?);
+            let options = usize::from(*transport.get(8)? & 0x3f) * 4;
+            transport.get(16 + options..).filter(|_| short(transport, 10) == Some(0x6558))
+        }
+        _ => None,
+    }
+}
+
+fn short(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::hash::RandomState;
+    use std::net::IpAddr;
+    use testkit::frame::{Ip, Tunnelled, segment};
+
+    fn frame(vni: u32, last: u8, port: u16, length: usize) -> Vec<u8> {
+        let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let inner = Ip::new(ip("10.0.0.1"), IpAddr::from([10, 0, 1, last]), 6, segment(port, 443, length));
+        Tunnelled::new((ip("192.0.2.1"), ip("192.0.2.2")), vni, inner).bytes()
+    }
+
+    #[test]
+    fn packets_of_a_flow_are_alike_and_flows_are_not() {
+        let seed = RandomState::new();
+        let hash = |vni, last, port, length| flow_hash(&seed, &frame(vni, last, port, length));
+        assert_eq!(hash(5, 1, 1_000, 40), hash(5, 1, 1_000, 900));
+        let flows = [hash(5, 1, 1_000, 40), hash(6, 1, 1_000, 40), hash(5, 2, 1_000, 40), hash(5, 1, 1_001, 40)];
+        assert_eq!(flows.iter().collect::<HashSet<_>>().len(), 4, "inner addresses, ports and networks count");
+    }
+
+    #[test]
+    fn any_bytes_have_a_flow() {
+        let seed = RandomState::new();
+        let whole = frame(5, 1, 1_000, 40);
+        let hashes: HashSet<u64> = (0..whole.len()).map(|len| flow_hash(&seed, &whole[..len])).collect();
+        assert!(hashes.len() > 5);
+    }
+}

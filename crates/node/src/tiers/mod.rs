@@ -1,0 +1,147 @@
+//! Tiers together: a program cut in two, the upper half on one engine, the lower one on another, with bridge headers between.
+//!
+//! This module answers one question: *how is a program that runs on a switch, a DPU and a CPU one program for those who send it packets, and for those who write
+//! its tables?*
+//!
+//! ```text
+//!  front ports ⇄ switch (upper half: whole and hot tables) ⇄ bridge headers ⇄ dpu (flow cache) → cpu (its slow path: all tables)
+//! ```
+//!
+//! What comes on a front port goes through the upper half. Most packets leave there. One that comes to a stop (a table that is not on the switch, an
+//! entry that is not among the hot ones, something the switch cannot do) goes to the lower half with a bridge header; what that one sends comes back through
+//! the switch, in a bridge header of the same length, to leave on the port that it names. Both halves may be in one process, or in several, with ports
+//! between ([`Links`]); then the switch asks each of the others again and again whether it is there, and does without one that does not answer.
+//!
+//! | what | where |
+//! |---|---|
+//! | which tiers are here, and what the switch holds | this file |
+//! | a packet's way | `worker.rs` |
+//! | ports to tiers elsewhere: which flow goes where, who is there | `links.rs`, `flow.rs` |
+//! | writes, counters, levels: one program's | `control.rs` |
+//! | which entries are hot | `chosen.rs`, [`offload::hot`] |
+//!
+//! A write is made in both halves while no packet is in either: a packet sees all of it or none. Where the halves are in several processes, each of
+//! them is written by its controller, and a packet on its way between them may see a change in one and not yet in the other.
+
+mod chosen;
+mod control;
+mod flow;
+mod links;
+mod worker;
+
+pub use links::LinkState;
+
+use crate::engine::{Choice, Controlled};
+use control::Tiers;
+use interp::Config;
+use ir::{Pipeline, TableId};
+use offload::cut::{Cut, Held, Options, cut, stops};
+use p4runtime::Refusal;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The port by which the upper half knows the tiers below, unless something else is said. v1model's ports have nine bits, and the last ones mean something.
+pub const DOWN_PORT: u32 = 509;
+
+/// The key of bridge headers, unless something else is said: good for tiers within one process, and for tests.
+pub const KEY: u32 = 0x7e55_ace5;
+
+/// Which tiers are in this process, and how the program is divided.
+#[derive(Clone, Debug)]
+pub struct TiersPlan {
+    /// What runs the upper half, if it is here.
+    pub above: Option<Box<Choice>>,
+    /// What runs the lower half, if it is here: a flow cache, which is the DPU's and the CPU's tier in one, or an engine for the CPU's alone.
+    pub below: Option<Box<Choice>>,
+    /// How the switch holds tables, by control-plane name, or the end of it behind a dot. Tables that are not named are whole; those that packets write to are always absent.
+    pub held: BTreeMap<String, Held>,
+    /// The number that bridge headers have and frames of others do not.
+    pub key: u32,
+    /// The port by which the upper half knows what is below. No front port may have it.
+    pub down_port: u32,
+    /// Ports to tiers below in other processes, each of which has the whole lower half.
+    pub down: Vec<u32>,
+    /// Ports to the switch, if it is in another process.
+    pub up: Vec<u32>,
+    /// A tier below that has not answered for so long is not there.
+    pub silence: Duration,
+    /// How often hot entries are chosen anew.
+    pub choose: Duration,
+}
+
+impl TiersPlan {
+    /// All tiers in this process: these engines.
+    pub fn here(above: Choice, below: Choice, held: BTreeMap<String, Held>) -> TiersPlan {
+        TiersPlan {
+            above: Some(Box::new(above)),
+            below: Some(Box::new(below)),
+            held,
+            key: KEY,
+            down_port: DOWN_PORT,
+            down: Vec::new(),
+            up: Vec::new(),
+            silence: Duration::from_millis(350),
+            choose: Duration::from_secs(1),
+        }
+    }
+
+    /// A program in two, as it is divided here: all processes with the same plan divide it alike.
+    ///
+    /// # Errors
+    /// No such table, or it cannot be cut there.
+    pub fn cut(&self, pipeline: &Pipeline) -> Result<Cut, Refusal> {
+        let find = |(name, held): (&String, &Held)| match named(pipeline, name) {
+            Some(table) => Ok((table, *held)),
+            None => {
+                let known: Vec<&str> = pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
+                let known = known.join(", ");
+                let name = format!("{}: `{name}` is none of its tables, or the end of several names", pipeline.name);
+                Err(Refusal::unimplemented(format!("{name}; it has {known}")))
+            }
+        };
+        let held: BTreeMap<TableId, Held> = self.held.iter().map(find).collect::<Result<_, _>>()?;
+        let options = Options { down_port: self.down_port, key: self.key };
+        let cut = stops(pipeline, &held).and_then(|stops| cut(pipeline, &stops, options));
+        let cut =
+            cut.map_err(|error| Refusal::unimplemented(format!("{} cannot be divided so: {error}", pipeline.name)))?;
+        for half in [&cut.upper, &cut.lower] {
+            alike(pipeline, half).map_err(Refusal::unimplemented)?;
+        }
+        Ok(cut)
+    }
+
+    /// The engine.
+    pub(crate) fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, Refusal> {
+        if settings.ports.as_ref().is_some_and(|ports| ports.contains(&self.down_port)) {
+            let port = self.down_port;
+            return Err(Refusal::unimplemented(format!(
+                "port {port} is a front port, and the one that leads to the tiers below: give `down_port` another number"
+            )));
+        }
+        Ok(Box::new(Tiers::new(self, pipeline, settings)?))
+    }
+}
+
+/// The table of that name, or the only one whose name ends so behind a dot.
+pub(crate) fn named(pipeline: &Pipeline, name: &str) -> Option<TableId> {
+    let exact = pipeline.tables.iter().find(|(_, table)| table.preamble.name == name);
+    let ends = |full: &str| full.strip_suffix(name).is_some_and(|front| front.ends_with('.'));
+    let mut ending = pipeline.tables.iter().filter(|(_, table)| ends(&table.preamble.name));
+    exact.or_else(|| ending.next().filter(|_| ending.next().is_none())).map(|(table, _)| table)
+}
+
+/// Whether a half has the tables and objects of the whole under the same numbers, so that writes to one are writes to the other.
+fn alike(whole: &Pipeline, half: &Pipeline) -> Result<(), String> {
+    let names = |p: &Pipeline| -> Vec<String> { p.tables.values().map(|table| table.preamble.name.clone()).collect() };
+    let objects = |p: &Pipeline| -> Vec<String> {
+        let all = p.externs.values().take(whole.externs.len());
+        all.map(|object| format!("{} {:?}", object.preamble.name, object.kind)).collect()
+    };
+    let actions =
+        |p: &Pipeline| -> Vec<String> { p.actions.values().map(|action| action.preamble.name.clone()).collect() };
+    if names(whole) == names(half) && objects(whole) == objects(half) && actions(whole) == actions(half) {
+        return Ok(());
+    }
+    Err(format!("{}: {} has other tables, actions or objects, which is a bug", whole.name, half.name))
+}
