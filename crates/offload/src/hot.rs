@@ -133,7 +133,7 @@ impl Hot {
         for entry in state.entries(self.table) {
             let (hits, stays) = (hits(entry), self.has(entry.key(), entry.priority()));
             if hits > 0 || stays {
-                wanted.push((hits * if stays { STAY } else { 100 }, entry));
+                wanted.push((hits.saturating_mul(if stays { STAY } else { 100 }), entry));
             }
             groups.entry(self.exact(entry.key())).or_default().push(entry);
         }

@@ -167,11 +167,6 @@ impl Checker<'_> {
     }
 
     fn ports(&mut self, file: &ConfigFile) {
-        for port in file.ports.iter().filter(|port| port.leads.is_some() && file.engine != Engine::Tiers) {
-            let message =
-                format!("port {} leads to another tier, and there are none: give engine = \"tiers\"", port.number);
-            self.wrong(&port.device, message);
-        }
         let mut numbers: BTreeMap<u32, &str> = BTreeMap::new();
         for port in &file.ports {
             if port.number == file.cpu_port {

@@ -23,6 +23,7 @@ mod turns;
 pub use flowcache::CachePlan;
 pub use plan::{Compress, NoPlan, ROOM, Room, SwitchPlan};
 
+use crate::explain::Part;
 use crate::tiers::TiersPlan;
 use ::interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ::jit::Tallies;
@@ -80,6 +81,27 @@ impl Choice {
             Choice::Tiers(plan) => plan.load(pipeline, settings),
         }
     }
+}
+
+/// What packets are explained by.
+pub enum Parts {
+    /// A program that runs as a whole.
+    Whole(Part),
+    /// One that is divided among tiers.
+    Halves {
+        /// The upper half, if it is in this process.
+        above: Option<Part>,
+        /// The lower half, if it is in this process.
+        below: Option<Part>,
+        /// The key of bridge headers.
+        key: u32,
+        /// The upper half's port that leads down.
+        down_port: u32,
+        /// Bytes of a bridge header.
+        bridge: usize,
+        /// Why packets stop, by number.
+        stops: Vec<String>,
+    },
 }
 
 /// An engine as the control plane has it: by it tables are written and counters read, and from it workers get theirs. It runs no packets itself.
@@ -141,6 +163,15 @@ pub trait Controlled: Send {
 
     /// The registers, for an explainer: it reads them as they are when it asks.
     fn registers(&self) -> Registers;
+
+    /// The program, or its halves, with tables and registers, for an explainer.
+    fn parts(&self) -> Parts {
+        let mut state = None;
+        self.look(&mut |now| state = Some(now.clone()));
+        // An engine shows its state once.
+        let state = state.unwrap_or_else(|| unreachable!("an engine has a state"));
+        Parts::Whole(Part { pipeline: state.pipeline().clone(), state, registers: self.registers() })
+    }
 
     /// The direct counter of an entry that is in the table.
     fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData>;

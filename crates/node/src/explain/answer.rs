@@ -1,6 +1,7 @@
 //! What is said of a packet: as it goes to clients, one JSON document each.
 
-use interp::{Outputs, Trace};
+use super::told::End;
+use interp::Outputs;
 use packet::{Origin, ReasonTable, Verdict, hex};
 use serde::{Deserialize, Serialize};
 
@@ -124,8 +125,14 @@ pub struct Explanation {
 
 impl Explanation {
     /// Of what an explainer says.
-    pub fn new(outputs: &Outputs, trace: Trace, reasons: &ReasonTable, tables_version: u64) -> Explanation {
-        Explanation { steps: trace.steps, verdicts: Verdicted::all(outputs, reasons), tables_version }
+    pub(super) fn new(
+        steps: Vec<interp::Step>,
+        ends: &[End],
+        reasons: &ReasonTable,
+        tables_version: u64,
+    ) -> Explanation {
+        let named = |(verdict, origin, bytes): &End| Verdicted::new(*verdict, *origin, bytes, reasons);
+        Explanation { steps, verdicts: ends.iter().map(named).collect(), tables_version }
     }
 }
 

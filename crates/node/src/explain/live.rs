@@ -1,10 +1,9 @@
 //! [`LiveTrace`]: packets that pass, each with what became of it and why.
 
 use crate::device::Node;
-use crate::explain::Present;
 use crate::explain::answer::{Arrived, Explanation, Traced, Verdicted};
 use crate::explain::tap::{Seen, Session, Wanted};
-use interp::Explainer;
+use crate::explain::{Present, Teller};
 use interp::host::architecture::reason_table;
 use packet::ReasonTable;
 use std::sync::Arc;
@@ -46,7 +45,7 @@ pub struct LiveTrace<'a> {
 struct Known {
     present: Present,
     at: u64,
-    explainer: Option<Explainer>,
+    teller: Option<Teller>,
     reasons: ReasonTable,
 }
 
@@ -115,12 +114,15 @@ impl<'a> LiveTrace<'a> {
             let former = self.known.take();
             let present = self.node.present()?;
             let at = io::now();
-            let same = former.filter(|known| Arc::ptr_eq(&known.present.pipeline, &present.pipeline));
-            let (explainer, reasons) = match same {
-                Some(known) => (known.explainer, known.reasons),
-                None => (self.node.explainer(&present.pipeline), reason_table(&present.pipeline)),
+            let same = former.filter(|known| {
+                Arc::ptr_eq(&known.present.pipeline, &present.pipeline)
+                    && known.present.parts.same_programs(&present.parts)
+            });
+            let (teller, reasons) = match same {
+                Some(known) => (known.teller, known.reasons),
+                None => (Teller::new(&present.parts, &self.node.settings), reason_table(&present.pipeline)),
             };
-            self.known = Some(Known { present, at, explainer, reasons });
+            self.known = Some(Known { present, at, teller, reasons });
         }
         self.known.as_mut()
     }
@@ -149,14 +151,14 @@ impl<'a> LiveTrace<'a> {
             return traced;
         };
         traced.later_ns = known.at.saturating_sub(seen.at);
-        let Present { state, registers, .. } = &known.present;
-        let explainer = known.explainer.as_mut();
-        let explained = explainer.and_then(|e| e.explain(state, registers, &seen.bytes, seen.port, seen.at));
-        let Some((outputs, trace)) = explained else {
+        let Present { parts, .. } = &known.present;
+        let teller = known.teller.as_mut();
+        let explained = teller.and_then(|teller| teller.tell(parts, &seen.bytes, seen.port, seen.at));
+        let Some((steps, ends)) = explained else {
             traced.differs = Some("the explainer does not take this program, which is a bug".to_owned());
             return traced;
         };
-        let explanation = Explanation::new(&outputs, trace, &known.reasons, state.version());
+        let explanation = Explanation::new(steps, &ends, &known.reasons, parts.version());
         traced.differs = difference(&traced.became, traced.more, &explanation.verdicts, traced.later_ns);
         traced.explanation = Some(explanation);
         traced

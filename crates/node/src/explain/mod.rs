@@ -10,6 +10,7 @@
 //! | the copies, around a worker's engine | `tap.rs` |
 //! | a trace | `live.rs` |
 //! | what is said of a packet | `answer.rs` |
+//! | who says it: an explainer for each half of a program | `told.rs` |
 //! | a trace as a client asks for it | `serve.rs` |
 
 pub mod answer;
@@ -17,30 +18,30 @@ pub mod filter;
 mod live;
 mod serve;
 mod tap;
+mod told;
 
 pub use live::{LiveTrace, MAX_PACKETS, MAX_TIME, Next};
 pub use serve::{PortName, TraceAnswer, TraceOf};
 pub use tap::{MAX_SESSIONS, Wanted};
 pub(crate) use tap::{Tapped, Taps};
+pub use told::Part;
+pub(crate) use told::Teller;
 
 use crate::device::Node;
+use crate::engine::Parts;
 use answer::{Arrived, Explanation};
-use interp::{Explainer, Registers};
 use ir::Pipeline;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use tables::State;
 use thiserror::Error;
 
 /// What a node is like at one moment.
 pub(crate) struct Present {
     /// The program.
     pub pipeline: Arc<Pipeline>,
-    /// What controllers have written, and packets added.
-    pub state: State,
-    /// The registers; they are read when asked for.
-    pub registers: Registers,
+    /// It, or its halves, with what controllers have written, and packets added.
+    pub parts: Parts,
 }
 
 /// Why there is no explanation.
@@ -80,12 +81,11 @@ impl Node {
         if bytes.len() > packet::MAX_LEN {
             return Err(CannotExplain::TooLong(bytes.len()));
         }
-        let Present { pipeline, state, registers } = self.present().ok_or(CannotExplain::NoProgram)?;
-        let mut explainer = self.explainer(&pipeline).ok_or(CannotExplain::Bug)?;
+        let Present { parts, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
+        let mut teller = Teller::new(&parts, &self.settings).ok_or(CannotExplain::Bug)?;
         let now = io::now();
-        let explained = explainer.explain(&state, &registers, bytes, port, now);
-        let (outputs, trace) = explained.ok_or(CannotExplain::Bug)?;
-        let explanation = Explanation::new(&outputs, trace, explainer.reasons(), state.version());
+        let (steps, ends) = teller.tell(&parts, bytes, port, now).ok_or(CannotExplain::Bug)?;
+        let explanation = Explanation::new(steps, &ends, &parts.reasons(), parts.version());
         Ok(WhatIf { packet: Arrived::new(bytes, port, now), explanation })
     }
 
@@ -101,12 +101,6 @@ impl Node {
     pub(crate) fn present(&self) -> Option<Present> {
         let inner = self.inner();
         let engine = &inner.current.as_ref()?.engine;
-        let state = engine.with_state(State::clone);
-        Some(Present { pipeline: engine.pipeline().clone(), state, registers: engine.registers() })
-    }
-
-    /// Who explains packets of a program; `None` never for one that runs.
-    pub(crate) fn explainer(&self, pipeline: &Arc<Pipeline>) -> Option<Explainer> {
-        Explainer::new(pipeline.clone(), self.settings.clone()).ok()
+        Some(Present { pipeline: engine.pipeline().clone(), parts: engine.parts() })
     }
 }

@@ -83,7 +83,7 @@ impl Tiers {
     fn hits(&self, table: TableId, entry: &Entry) -> u64 {
         let below = self.below.as_ref().and_then(|below| below.entry_counter(table, entry));
         let above = self.above_of(table, entry).and_then(|(above, entry)| above.entry_counter(table, &entry));
-        [below, above].into_iter().flatten().map(|counter| counter.packets).sum::<u64>()
+        below.into_iter().chain(above).reduce(sum).map_or(0, |both| both.packets)
     }
 
     /// What an entry has counted above.

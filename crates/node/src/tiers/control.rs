@@ -4,7 +4,8 @@ use super::chosen::Chooser;
 use super::links::{LinkState, Links};
 use super::worker::{TiersWorker, Wiring};
 use super::{TiersPlan, named};
-use crate::engine::{Choice, Controlled};
+use crate::engine::{Choice, Controlled, Parts};
+use crate::explain::Part;
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionTally, TableTally, Tallies};
@@ -110,11 +111,17 @@ impl Tiers {
     /// What the whole program's tables have.
     pub(super) fn with_whole<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         match (&self.below, &self.alone) {
-            (Some(below), _) => below.with_state(f),
+            (Some(below), _) => below.with_state(|half| f(&self.as_whole(half))),
             (None, Some(state)) => f(state),
             // One of them is there.
             (None, None) => unreachable!("a process has the lower half, or its tables"),
         }
+    }
+
+    /// A half's state as the whole program's, which has the same tables.
+    fn as_whole(&self, half: &State) -> State {
+        // It was looked at when the program was divided.
+        half.of(&self.pipeline).unwrap_or_else(|| half.clone())
     }
 
     /// The half that has an object's state.
@@ -229,6 +236,22 @@ impl Controlled for Tiers {
             let halves = if kept_above.contains(&register) { [&above, &below] } else { [&below, &above] };
             halves.into_iter().flatten().next()?.get(register, index)
         })
+    }
+
+    fn parts(&self) -> Parts {
+        let part = |half: &Option<Box<dyn Controlled>>| {
+            let half = half.as_ref()?;
+            let state = half.with_state(State::clone);
+            Some(Part { pipeline: state.pipeline().clone(), state, registers: half.registers() })
+        };
+        Parts::Halves {
+            above: part(&self.above),
+            below: part(&self.below),
+            key: self.wiring.key,
+            down_port: self.wiring.down_port,
+            bridge: self.wiring.bridge,
+            stops: self.cut.points.iter().map(|point| point.why.clone()).collect(),
+        }
     }
 
     fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {

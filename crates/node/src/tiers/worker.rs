@@ -219,7 +219,10 @@ impl TiersWorker {
         let wiring = self.wiring.clone();
         let length = u16::try_from(of.length).unwrap_or(0);
         let port = batch.packets().get(usize::from(of.input)).map_or(0, |input| input.ingress_port.0);
-        let told = wire::stamp(packet.bytes_mut(), wiring.key, port, length, 0);
+        let Some(told) = wire::stamp(packet.bytes_mut(), wiring.key, port, length, 0) else {
+            // The program itself has sent it to that port, which is none for it.
+            return self.deliver(of, Verdict::Drop(EngineReason::UnknownPort.into()), packet, batch, out);
+        };
         wiring.moved.down.fetch_add(1, Relaxed);
         if let Some(port) = wiring.links.choose(of.flow, packet.received_at) {
             return self.deliver(of, Verdict::Forward { port: PortId(port) }, packet, batch, out);
@@ -227,7 +230,7 @@ impl TiersWorker {
         if self.below.is_none() {
             return self.deliver(of, Verdict::Drop(EngineReason::TierDown.into()), packet, batch, out);
         }
-        packet.came_with = told.map(|told| told.length.into());
+        packet.came_with = Some(told.length.into());
         packet.ingress_port = PortId(wiring.down_port);
         if self.legs[DOWN].batch.room() == 0 {
             self.run(DOWN, batch, out);

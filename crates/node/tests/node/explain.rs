@@ -1,11 +1,11 @@
 //! A node explains packets: those that pass, with what became of them, and those that might.
 
-use crate::support::{CPU, Wired, entry, frame, mark, marks};
+use crate::support::{CPU, Wired, entry, frame, mark, marks, tiers};
 use io::Idle;
 use node::engine::Choice;
 use node::explain::answer::{Traced, Verdicted};
 use node::explain::filter::{Filter, Instruction};
-use node::explain::{CannotExplain, LiveTrace, MAX_SESSIONS, Next, TraceAnswer, TraceOf, Wanted};
+use node::explain::{CannotExplain, LiveTrace, MAX_SESSIONS, Next, TraceAnswer, TraceOf, Wanted, WhatIf};
 use node::{Node, Parts, Seat};
 use p4runtime::{Device, Keep};
 use packet::{hex, unhex};
@@ -327,4 +327,45 @@ fn copies_belong_to_their_packet_and_registers_are_those_of_the_node() {
         let told = node.explain(&bytes(9, 0), 1).expect("runs").explanation.verdicts;
         assert_eq!(told[0].hex(), Some(hex(&bytes(9, former)).as_str()), "the register is as the last packet left it");
     }
+}
+
+/// What is told of a packet names the tiers that it goes through, whether it is one that could come or one that came.
+#[test]
+fn an_explanation_goes_through_the_tiers() {
+    let mut wired = Wired::on(tiers(&[("forward", 8)], &[]), 1, None);
+    wired.commit(&marks(&[]), Keep::Nothing);
+    wired.write(&mark(&wired.node, UpdateKind::Insert, 5));
+    let mut batch = WriteBatch::new();
+    batch.insert(entry(&wired.node, "forward", 1, "out_of", &[1]));
+    wired.write(&batch);
+    let told = |node: &Node| {
+        let WhatIf { explanation, .. } = node.explain(&frame(7), 1).expect("runs");
+        let out = explanation.verdicts.iter().any(|end| matches!(end, Verdicted::Forward { port: 1, .. }));
+        assert!(out, "{explanation:?}");
+        explanation.steps.iter().map(|step| step.event.to_string()).collect::<Vec<_>>().join("\n")
+    };
+    let has = |text: &str, words: &[&str]| words.iter().all(|word| text.contains(word));
+    let down =
+        ["tier switch: down at stop 0, the switch has 8 entries of", "tiers dpu and cpu", "back in a bridge header"];
+    let text = told(&wired.node);
+    assert!(has(&text, &down), "{text}");
+
+    // Packets that come are told alike, until what they find is hot.
+    let mut trace = wired.node.trace(Wanted::default(), 1, MINUTE).expect("room");
+    for number in 0..60 {
+        assert!(wired.ends[0].send_bytes(&frame(number)).expect("short"));
+    }
+    let traced = next(&mut trace);
+    assert_eq!(traced.differs, None, "{traced:?}");
+    let steps = traced.explanation.expect("it is explained").steps;
+    assert!(steps.iter().any(|step| step.event.to_string().starts_with(down[0])), "{steps:?}");
+    drop(trace);
+    let began = Instant::now();
+    while has(&told(&wired.node), &down) {
+        assert!(began.elapsed() < MINUTE, "the entry does not become hot");
+        wired.node.tick();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let text = told(&wired.node);
+    assert!(text.contains("tier switch") && !text.contains("bridge header"), "{text}");
 }

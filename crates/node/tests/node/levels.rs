@@ -1,6 +1,6 @@
 //! What packets and time leave that nobody writes goes on: over a take-over, and over a pipeline that has the same meters and entries.
 
-use crate::support::{chip, forwarding, named, program};
+use crate::support::{chip, forwarding, named, program, tiers};
 use crate::takeover::{Place, connect, until, write};
 use io::memif::MemifPort;
 use io::{Attached, Port};
@@ -86,7 +86,8 @@ fn a_meter_that_is_empty_stays_red_through_take_overs() {
         empty(&mut end);
         // From engine to engine, and to one of its own kind.
         let cache = Choice::FlowCache(CachePlan::default());
-        for engine in [Choice::Jit, chip(64, "none"), chip(64, "none"), cache, Choice::Interp, Choice::Jit] {
+        let divided = tiers(&[], &[]);
+        for engine in [Choice::Jit, chip(64, "none"), chip(64, "none"), cache, divided, Choice::Interp, Choice::Jit] {
             place.run_on(engine.clone());
             node = taken_over(&place, node);
             assert_eq!(ask(&mut end, 1), [RED, RED, 1], "{defines:?}, {}", engine.name());

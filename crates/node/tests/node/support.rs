@@ -2,13 +2,16 @@
 
 use io::memory::{MemoryPort, pair};
 use io::{Attached, Idle};
-use node::engine::{Choice, Compress, SwitchPlan};
+use node::engine::{CachePlan, Choice, Compress, SwitchPlan};
+use node::tiers::TiersPlan;
 use node::{Node, Parts, Seat, Store};
 use num_bigint::BigUint;
+use offload::cut::Held;
 use p4runtime::{Device, Forwarding, Keep};
 use packet::PortId;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tables::{ActionSpec, TableEntry, UpdateKind, WriteBatch};
 
 pub use crate::wire::{KIND, frame, read};
@@ -21,6 +24,15 @@ pub fn chip(room: u64, compress: &str) -> Choice {
     let mut plan = SwitchPlan::new(asic::target::Target::shipped("tofino1").expect("it is shipped"));
     (plan.room.others, plan.compress) = (room, Compress(compress.to_owned()));
     Choice::Asic(Box::new(plan))
+}
+
+/// Tiers together: an emulated switch with these tables hot and absent, a flow cache below. Hot entries are chosen ten times a second.
+pub fn tiers(hot: &[(&str, u64)], absent: &[&str]) -> Choice {
+    let hot = hot.iter().map(|(table, entries)| ((*table).to_owned(), Held::Hot(*entries)));
+    let held = hot.chain(absent.iter().map(|table| ((*table).to_owned(), Held::Absent))).collect();
+    let below = Choice::FlowCache(CachePlan::default());
+    let choose = Duration::from_millis(100);
+    Choice::Tiers(Box::new(TiersPlan { choose, ..TiersPlan::here(chip(256, "none"), below, held) }))
 }
 
 /// The device config of `marks.p4` with some macros.

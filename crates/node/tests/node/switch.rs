@@ -2,7 +2,7 @@
 //! they wrote to, whatever stands for those on the chip.
 
 use crate::restart::contents;
-use crate::support::{Wired, chip, entry, frame, mark, marks, read};
+use crate::support::{Wired, chip, entry, frame, mark, marks, read, tiers};
 use crate::takeover::{Place, connect, until, write};
 use io::Port;
 use node::engine::{CachePlan, Choice};
@@ -69,7 +69,9 @@ fn writes(node: &Node, rounds: u64) {
 fn the_same_writes_and_packets_come_to_the_same_as_with_native_code() {
     let mut all = Vec::new();
     let cache = Choice::FlowCache(CachePlan::default());
-    for engine in [Choice::Jit, Choice::Interp, cache, chip(256, "none"), chip(256, "pieces:forward*4")] {
+    let divided = [tiers(&[("forward", 20)], &["second"]), tiers(&[("first", 1), ("forward", 0)], &[])];
+    let engines = [Choice::Jit, Choice::Interp, cache, chip(256, "none"), chip(256, "pieces:forward*4")];
+    for engine in engines.into_iter().chain(divided) {
         let name = engine.name();
         let mut wired = Wired::on(engine, 1, None);
         wired.commit(&marks(&[]), Keep::Nothing);

@@ -16,5 +16,6 @@ mod processors;
 mod scraped;
 mod signals;
 mod takeover;
+mod tiers;
 #[path = "../wire/mod.rs"]
 mod wire;

@@ -54,7 +54,7 @@ fn documented() -> BTreeMap<String, (String, String)> {
     text.lines().filter_map(row).collect()
 }
 
-fn get(address: &str, request: &str) -> String {
+pub fn get(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();

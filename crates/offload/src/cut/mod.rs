@@ -40,7 +40,7 @@
 //!
 //! # What is not the same below
 //! The lower half sees a packet that is longer by the bridge header and shorter by headers that nobody needs any more. Meters and counters in bytes go by
-//! the length in the bridge header, if the engine is told (`packet::Packet::came_with`); v1model's `packet_length` in egress finds another one.
+//! the length in the bridge header, if the engine is told (`packet::Packet::came_with`). A program that asks for v1model's `packet_length` in egress is refused.
 
 mod bridge;
 mod closure;
@@ -55,7 +55,7 @@ pub use bridge::{BACK, ETHERTYPE, HELLO};
 pub use tables::{Held, stops};
 
 use bridge::Bridge;
-use ir::{Arch, Block, ControlId, ControlKind, Loc, Pipeline, TableId, Term};
+use ir::{Arch, Block, ControlId, ControlKind, Inst, Loc, Pipeline, TableId, Term};
 use std::collections::BTreeSet;
 
 /// Most stops of one cut: the bridge header has a byte for them, less [`BACK`] and [`HELLO`].
@@ -157,6 +157,11 @@ pub enum CutError {
     /// A packet would have to come back.
     #[error("`{0}` is behind a stop: the packet would have to go through the upper tier again; stop elsewhere")]
     Again(&'static str),
+    /// v1model's egress asks for the packet's length.
+    #[error(
+        "egress asks for `packet_length`, and below a stop the packet has another one: a bridge header and other headers; ask in ingress, and carry it in metadata"
+    )]
+    Length,
     /// What came out breaks the IR's rules: a bug.
     #[error("the cut made a pipeline that is not sound: {0}")]
     Broken(String),
@@ -168,6 +173,9 @@ pub enum CutError {
 /// [`CutError`].
 pub fn cut(pipeline: &Pipeline, stops: &[Stop], options: Options) -> Result<Cut, CutError> {
     let (control, stops) = check(pipeline, stops)?;
+    if asks_for_length(pipeline) {
+        return Err(CutError::Length);
+    }
     let stops = closure::close(pipeline, control, stops)?;
     if stops.len() > MAX_STOPS {
         return Err(CutError::TooMany(stops.len()));
@@ -197,6 +205,14 @@ pub fn cut(pipeline: &Pipeline, stops: &[Stop], options: Options) -> Result<Cut,
     let upper = finish(upper::make(whole.clone(), control, &places_above, &bridge, options), "upper")?;
     let lower = finish(lower::make(whole, control, &places, &bridge, options), "lower")?;
     Ok(Cut { upper, lower, points, fields, hot: hot.into_iter().collect() })
+}
+
+/// Whether egress looks at the length that the packet has there.
+fn asks_for_length(pipeline: &Pipeline) -> bool {
+    let length = pipeline.intrinsics.get("standard_metadata.packet_length");
+    let egress = pipeline.controls.values().filter(|control| control.kind == ControlKind::Egress);
+    let mut insts = egress.flat_map(|control| control.body.blocks.values()).flat_map(|block| &block.insts);
+    insts.any(|data| matches!((&data.inst, length), (Inst::Load(var), Some(length)) if var == length))
 }
 
 /// The control that can be cut, and whether all stops are in it.

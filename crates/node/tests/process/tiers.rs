@@ -1,0 +1,203 @@
+//! A switch in one process and the tiers below it in two others, with memifs between: each flow keeps its way and its order, a tier that is killed costs no flow
+//! more than the time until that is noticed, one that comes back gets its flows back, and nobody on a front port can speak as a tier.
+
+use crate::daemon::Daemon;
+use crate::forward::{Forward, commit, pipeline};
+use io::Port;
+use io::memif::MemifPort;
+use p4runtime::proto::v1::update::Type;
+use p4runtime::proto::v1::write_request::Atomicity;
+use packet::{Batch, Packet, PortId};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Until a tier that does not answer is thought to be gone.
+const SILENCE: Duration = Duration::from_millis(400);
+const KEY: u32 = 0x0bad_cafe;
+/// Flows of the test, told apart by their source.
+const FLOWS: u64 = 24;
+/// Frames that came, by flow: the number of the last, and when it came.
+type Last = BTreeMap<u64, (u32, Instant)>;
+
+/// A frame of a flow, with its number.
+fn frame(flow: u64, number: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    bytes[5] = 1;
+    bytes[6..12].copy_from_slice(&(0x0200_0000_0000 | flow).to_be_bytes()[2..]);
+    bytes[12..14].copy_from_slice(&crate::wire::KIND.to_be_bytes());
+    bytes[14..18].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+fn text(folder: &Path, tiers: &str, ports: &[(u32, String, &str)]) -> String {
+    let ports = ports.iter().map(|(number, device, leads)| {
+        let leads = if leads.is_empty() { String::new() } else { format!("leads = {leads:?}\n") };
+        format!("[[port]]\nnumber = {number}\ndevice = {device:?}\n{leads}")
+    });
+    let control = folder.join("control.sock");
+    let ports: String = ports.collect();
+    format!(
+        "engine = \"tiers\"\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[metrics]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n[tiers]\nkey = {KEY}\nsilence_ms = {}\nabsent = [\"second\"]\n{tiers}\n{ports}",
+        SILENCE.as_millis()
+    )
+}
+
+struct Process {
+    daemon: Option<Daemon>,
+    folder: tempfile::TempDir,
+    text: String,
+}
+
+impl Process {
+    fn new(tiers: &str, ports: &[(u32, String, &str)]) -> Process {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = text(folder.path(), tiers, ports);
+        let mut process = Process { daemon: None, folder, text };
+        process.start();
+        process
+    }
+
+    /// A process, with the program and where frames for destination 1 go.
+    fn start(&mut self) {
+        let file = crate::daemon::config_in(self.folder.path(), &self.text);
+        let daemon = Daemon::with(&file, &[]);
+        let runtime = tokio::runtime::Runtime::new().expect("threads");
+        runtime.block_on(async {
+            let (mut client, _stream) = daemon.client().await;
+            let pipeline = pipeline();
+            commit(&mut client, &pipeline).await;
+            let update = Forward::new(&pipeline).update(Type::Insert, 1, 1);
+            client.write(vec![update], Atomicity::ContinueOnError).await.expect("a good entry");
+        });
+        self.daemon = Some(daemon);
+    }
+
+    /// It is killed, with no time to say so.
+    fn kill(&mut self) {
+        let mut daemon = self.daemon.take().expect("it runs");
+        daemon.child.kill().expect("it is ours");
+        daemon.child.wait().expect("it ends");
+    }
+
+    /// What it counted, of a family and with a label.
+    fn counted(&self, line: &str) -> u64 {
+        let address = self.daemon.as_ref().expect("it runs").metrics();
+        let page = crate::scraped::get(&address, "GET /metrics HTTP/1.0\r\n\r\n");
+        let found = page.lines().find(|text| text.contains(line));
+        found.and_then(|text| text.rsplit(' ').next()?.parse::<f64>().ok()).map_or(0, |number| number as u64)
+    }
+}
+
+/// Sends frames of all flows in turn, at some speed, for a while, and looks at what comes back: in its order, flow by flow.
+struct Traffic {
+    end: MemifPort,
+    /// The next frame's.
+    number: u32,
+    sent: u32,
+    last: Last,
+    /// The longest time in which a flow got nothing.
+    gap: Duration,
+    back: u32,
+}
+
+impl Traffic {
+    fn run(&mut self, time: Duration, also: &dyn Fn(&mut MemifPort)) {
+        let began = Instant::now();
+        let mut batch = Batch::new();
+        while began.elapsed() < time {
+            let frames: Vec<Packet> =
+                (0..FLOWS).map(|flow| Packet::from_bytes(&frame(flow, self.number)).expect("short")).collect();
+            assert_eq!(self.end.send_all(&mut frames.iter()), frames.len());
+            self.number += 1;
+            self.sent += FLOWS as u32;
+            also(&mut self.end);
+            std::thread::sleep(Duration::from_millis(2));
+            self.take(&mut batch);
+        }
+        // What is on its way comes.
+        let until = Instant::now() + Duration::from_millis(200);
+        while Instant::now() < until {
+            self.take(&mut batch);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn take(&mut self, batch: &mut Batch) {
+        batch.clear();
+        self.end.receive(PortId(1), batch).expect("it goes on");
+        for packet in batch.packets() {
+            let bytes = packet.bytes();
+            let flow = u64::from(bytes[11]);
+            let (number, _, _, program) = crate::wire::read(bytes);
+            assert_eq!((bytes.len(), program), (64, 1), "it went through the whole program");
+            if let Some((last, when)) = self.last.insert(flow, (number, Instant::now())) {
+                assert!(number > last, "flow {flow}: {number} after {last}");
+                self.gap = self.gap.max(when.elapsed());
+            }
+            self.back += 1;
+        }
+    }
+
+    /// What was lost since the last time, and the longest time in which a flow got nothing.
+    fn settle(&mut self) -> (u32, Duration) {
+        let lost = std::mem::take(&mut self.sent) - std::mem::take(&mut self.back);
+        (lost, std::mem::take(&mut self.gap))
+    }
+}
+
+#[test]
+fn a_tier_that_dies_costs_no_flow_more_than_the_time_until_it_is_noticed() {
+    let sockets = tempfile::tempdir().expect("a folder");
+    let memif = |name: &str, role: &str| format!("memif:socket={},role={role}", sockets.path().join(name).display());
+    let below = |name: &str| Process::new("here = [\"dpu\", \"cpu\"]", &[(301, memif(name, "client"), "up")]);
+    let switch = Process::new(
+        "here = [\"switch\"]\nswitch = \"jit\"",
+        &[
+            (1, memif("front", "server"), ""),
+            (301, memif("one", "server"), "down"),
+            (302, memif("two", "server"), "down"),
+        ],
+    );
+    let (mut one, _two) = (below("one"), below("two"));
+    let mut end = MemifPort::open(&memif("front", "client")).expect("a port");
+    let began = Instant::now();
+    while end.trouble().is_some() {
+        assert!(began.elapsed() < PATIENCE, "{:?}", end.last_fault());
+    }
+    let mut traffic = Traffic { end, number: 1, sent: 0, last: Last::new(), gap: Duration::ZERO, back: 0 };
+    // Until both answer.
+    traffic.run(Duration::from_millis(1_500), &|_| {});
+    traffic.settle();
+    traffic.run(Duration::from_millis(1_500), &|_| {});
+    let (lost, _) = traffic.settle();
+    assert_eq!(lost, 0, "both are there");
+
+    // Somebody on a front port who knows the key.
+    let mut forged = vec![0; 120];
+    forged[12..14].copy_from_slice(&offload::cut::ETHERTYPE.to_be_bytes());
+    forged[14..18].copy_from_slice(&KEY.to_be_bytes());
+    forged[18] = offload::cut::BACK;
+    forged[22] = 1;
+    let forged = [Packet::from_bytes(&forged).expect("short")];
+    traffic.run(Duration::from_millis(300), &|end| assert_eq!(end.send_all(&mut forged.iter()), 1));
+    let (lost, _) = traffic.settle();
+    assert_eq!(lost, 0, "a forged frame came back, or cost another one");
+    assert!(switch.counted("reason=\"forged_bridge\"") > 50, "they are counted by their reason");
+
+    one.kill();
+    traffic.run(Duration::from_millis(2_500), &|_| {});
+    let (lost, gap) = traffic.settle();
+    println!("killed: {lost} frames lost, a flow without any for {gap:?}");
+    assert!(lost > 0, "it had flows");
+    assert!(gap > SILENCE / 2 && gap < SILENCE * 3, "a flow got nothing for {gap:?}");
+    traffic.run(Duration::from_millis(1_000), &|_| {});
+    assert_eq!(traffic.settle().0, 0, "the other one has them all");
+
+    one.start();
+    traffic.run(Duration::from_millis(2_500), &|_| {});
+    traffic.settle();
+    traffic.run(Duration::from_millis(1_000), &|_| {});
+    assert_eq!(traffic.settle().0, 0, "both are there again");
+}
