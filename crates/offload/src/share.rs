@@ -24,13 +24,7 @@ pub struct Share {
 impl Share {
     /// For a pipeline that was cut; `room` says how many entries of hot tables there may be above.
     pub fn new(pipeline: &Arc<Pipeline>, cut: &Cut, room: impl Fn(TableId) -> u64) -> Share {
-        let bodies = cut.upper.controls.values().flat_map(|control| control.body.blocks.values());
-        let applied: HashSet<TableId> = bodies
-            .filter_map(|block| match block.term.as_ref().map(|term| &term.term) {
-                Some(Term::Apply { table, .. }) => Some(*table),
-                _ => None,
-            })
-            .collect();
+        let applied = applied(&cut.upper);
         let hot = cut.hot.iter().map(|table| (*table, Hot::new(pipeline, *table, room(*table)))).collect();
         Share { pipeline: pipeline.clone(), applied, hot, took: Vec::new(), away: Vec::new() }
     }
@@ -185,6 +179,16 @@ fn packed(kind: UpdateKind, table: TableId, entry: &Entry) -> Update {
 fn identity(pipeline: &Pipeline, table: TableId, entry: &Entry) -> EntryId {
     let whole = entry.to_table_entry(pipeline, table);
     EntryId { table, keys: whole.keys, priority: whole.priority }
+}
+
+/// The tables that a pipeline applies.
+pub fn applied(pipeline: &Pipeline) -> HashSet<TableId> {
+    let bodies = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
+    let applied = bodies.filter_map(|block| match block.term.as_ref().map(|term| &term.term) {
+        Some(Term::Apply { table, .. }) => Some(*table),
+        _ => None,
+    });
+    applied.collect()
 }
 
 /// Whether all that uses an indexed object is above: then its state is there, else below.

@@ -100,7 +100,7 @@ impl Made {
 
 impl Room {
     /// Entries of all tables and elements of all objects.
-    fn sizes(&self, pipeline: &Pipeline) -> Result<Sizes, String> {
+    pub(crate) fn sizes(&self, pipeline: &Pipeline) -> Result<Sizes, String> {
         let indexed: Vec<&ir::ExternInst> = pipeline.externs.values().filter(|inst| inst.kind.is_indexed()).collect();
         let mut sizes = Sizes::new();
         for table in pipeline.tables.values() {

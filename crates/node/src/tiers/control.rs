@@ -1,18 +1,18 @@
 //! [`Tiers`]: two halves as one engine, for those who write tables and read counters.
 
+use super::TiersPlan;
 use super::chosen::Chooser;
 use super::links::{LinkState, Links};
 use super::worker::{TiersWorker, Wiring};
-use super::{TiersPlan, named};
 use crate::engine::{Choice, Controlled, Parts};
 use crate::explain::Part;
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionTally, TableTally, Tallies};
 use num_bigint::BigUint;
-use offload::cut::{Cut, Held};
+use offload::cut::Cut;
 use offload::share::{Share, is_above};
-use p4runtime::Refusal;
+use p4runtime::{Code, Refusal};
 use packet::{Engine, ReasonTable};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -46,6 +46,8 @@ pub struct Tiers {
     kept_above: HashSet<ExternId>,
     cut: Cut,
     reasons: ReasonTable,
+    /// Tables that were made hot because the chip has no room for them as a whole.
+    made_hot: Vec<String>,
 }
 
 /// Both together.
@@ -55,7 +57,6 @@ pub fn sum(a: CounterData, b: CounterData) -> CounterData {
 
 impl Tiers {
     pub fn new(plan: &TiersPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Tiers, Refusal> {
-        let cut = plan.cut(pipeline)?;
         let mut inside = settings.clone();
         inside.ports = inside.ports.map(|mut ports| {
             ports.insert(plan.down_port);
@@ -65,20 +66,20 @@ impl Tiers {
             Some(choice) => choice.load(&Arc::new(half.clone()), settings).map(Some),
             None => Ok(None),
         };
-        let rooms = plan.held.iter().filter_map(|(name, held)| match held {
-            Held::Hot(entries) => Some((named(pipeline, name)?, *entries)),
-            _ => None,
-        });
-        let room: BTreeMap<TableId, u64> = rooms.collect();
-        let above = plan.above.as_ref().map(|above| {
-            let mut above = above.clone();
-            if let Choice::Asic(chip) = &mut *above {
-                let names = room.iter().map(|(table, room)| (pipeline.tables[*table].preamble.name.clone(), *room));
-                chip.room.tables.extend(names);
+        let mut plan = plan.clone();
+        let mut made_hot = Vec::new();
+        let (cut, above) = loop {
+            let cut = plan.cut(pipeline)?;
+            match load(&plan.with_rooms(pipeline), &cut.upper, &inside) {
+                Ok(above) => break (cut, above),
+                Err(full) if full.code == Code::ResourceExhausted => match plan.smaller(pipeline, &cut) {
+                    Some(note) => made_hot.push(note),
+                    None => return Err(full),
+                },
+                Err(refused) => return Err(refused),
             }
-            above
-        });
-        let above = load(&above, &cut.upper, &inside)?;
+        };
+        let room = plan.rooms(pipeline);
         let below = load(&plan.below, &cut.lower, settings)?;
         let alone = match below {
             Some(_) => None,
@@ -105,6 +106,7 @@ impl Tiers {
             chooser: Chooser::new(plan.choose),
             cut,
             reasons,
+            made_hot,
         })
     }
 
@@ -352,6 +354,7 @@ impl Controlled for Tiers {
             "tiers: {share:.2} % of packets served by the switch, {above}; {down} went down in a bridge header of {} bytes, {back} came back",
             self.wiring.bridge
         )];
+        notes.extend(self.made_hot.iter().cloned());
         for point in &self.cut.points {
             let kind = if point.hot { "hot" } else { "stop" };
             notes.push(format!("tiers: {kind}: {} ({} bits carried)", point.why, point.carried_bits));

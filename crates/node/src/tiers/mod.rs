@@ -36,6 +36,7 @@ use control::Tiers;
 use interp::Config;
 use ir::{Pipeline, TableId};
 use offload::cut::{Cut, Held, Options, cut, stops};
+use offload::share;
 use p4runtime::Refusal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +44,9 @@ use std::time::Duration;
 
 /// The port by which the upper half knows the tiers below, unless something else is said. v1model's ports have nine bits, and the last ones mean something.
 pub const DOWN_PORT: u32 = 509;
+
+/// A table that does not fit is made smaller until it has so many hot entries.
+const LEAST_HOT: u64 = 64;
 
 /// The key of bridge headers, unless something else is said: good for tiers within one process, and for tests.
 pub const KEY: u32 = 0x7e55_ace5;
@@ -109,6 +113,49 @@ impl TiersPlan {
             alike(pipeline, half).map_err(Refusal::unimplemented)?;
         }
         Ok(cut)
+    }
+
+    /// How many entries of hot tables there may be above.
+    fn rooms(&self, pipeline: &Pipeline) -> BTreeMap<TableId, u64> {
+        let hot = self.held.iter().filter_map(|(name, held)| match held {
+            Held::Hot(entries) => Some((named(pipeline, name)?, *entries)),
+            _ => None,
+        });
+        hot.collect()
+    }
+
+    /// What runs the upper half: a chip with room for the hot entries of hot tables.
+    fn with_rooms(&self, pipeline: &Pipeline) -> Option<Box<Choice>> {
+        let mut above = self.above.clone()?;
+        if let Choice::Asic(chip) = &mut *above {
+            let rooms = self.rooms(pipeline);
+            let names = rooms.iter().map(|(table, room)| (pipeline.tables[*table].preamble.name.clone(), *room));
+            chip.room.tables.extend(names);
+        }
+        Some(above)
+    }
+
+    /// The chip has no room: the table that takes most of it becomes hot, or less of it does. What was done; `None` if nothing is left to be done.
+    fn smaller(&mut self, pipeline: &Pipeline, cut: &Cut) -> Option<String> {
+        let Some(Choice::Asic(chip)) = self.above.as_deref() else { return None };
+        let sizes = chip.room.sizes(pipeline).ok()?;
+        let rooms = self.rooms(pipeline);
+        let declared = |table: TableId| &pipeline.tables[table];
+        let bits =
+            |table: TableId| declared(table).keys.iter().map(|key| u64::from(key.ty.width())).sum::<u64>().max(1);
+        let room = |table: TableId| {
+            let whole = sizes.get(&declared(table).preamble.name).copied().unwrap_or(0);
+            rooms.get(&table).copied().unwrap_or(whole)
+        };
+        let applied = share::applied(&cut.upper);
+        let may = |table: &TableId| !declared(*table).const_entries && room(*table) > LEAST_HOT;
+        let weight = |table: &TableId| (room(*table).saturating_mul(bits(*table)), *table);
+        let largest = applied.into_iter().filter(may).max_by_key(weight)?;
+        let name = declared(largest).preamble.name.clone();
+        let (had, has) = (room(largest), (room(largest) / 4).max(LEAST_HOT));
+        self.held.retain(|held, _| named(pipeline, held) != Some(largest));
+        self.held.insert(name.clone(), Held::Hot(has));
+        Some(format!("tiers: {name} is hot, {has} entries: the chip has no room for {had}"))
     }
 
     /// The engine.

@@ -204,3 +204,22 @@ fn a_switch_that_is_too_small_takes_nothing_over() {
     let taken = place.take().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(contents(&taken.node.state().expect("runs")), before);
 }
+
+/// Tiers on a chip that has no room for the program's large table: it becomes hot, and nothing is refused.
+#[test]
+fn what_does_not_fit_on_the_chip_becomes_hot() {
+    let whole = chip(40_000_000, "none");
+    let alone = Wired::on(whole.clone(), 1, None);
+    let config = marks(&[]);
+    let refused = alone.node.verify(config.as_bytes()).expect_err("it does not fit");
+    assert_eq!(refused.code, Code::ResourceExhausted);
+    let below = Choice::FlowCache(CachePlan::default());
+    let plan = node::tiers::TiersPlan::here(whole, below, BTreeMap::new());
+    let mut wired = Wired::on(Choice::Tiers(Box::new(plan)), 1, None);
+    wired.commit(&config, Keep::Nothing);
+    wired.write(&mark(&wired.node, UpdateKind::Insert, 5));
+    writes(&wired.node, 120);
+    assert!(answers(&mut wired, 0..200).len() > 30);
+    let notes = wired.node.version().program.expect("runs").notes;
+    assert!(notes.iter().any(|note| note.contains("forward is hot") && note.contains("has no room")), "{notes:#?}");
+}

@@ -5,7 +5,7 @@ use ir::{
     Arg, Block, Body, ControlId, ControlKind, Entity, ExternFn, ExternId, Inst, Loc, Pipeline, TableId, Term,
     reverse_postorder,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A stop, and whether it was asked for.
 pub struct Closed {
@@ -20,6 +20,8 @@ pub struct Closed {
 enum Keeper {
     /// An extern object with state.
     Object(ExternId),
+    /// A checksum unit: its state is one packet's, and matters where it is built in front of a stop and used behind it.
+    Sum(ExternId),
     /// A table that packets write to: by adding entries, by hitting them (idle times), or by a direct meter.
     Table(TableId),
     /// Random numbers and flow ids are sequences.
@@ -63,8 +65,10 @@ pub fn close(pipeline: &Pipeline, control: ControlId, asked: Vec<Stop>) -> Resul
     loop {
         let mut new: Vec<(Place, String)> = Vec::new();
         let behind = |place: Place| stops.keys().any(|stop| *stop == place || reach.leads(*stop, place));
+        let parted = parted_sums(body, &stops, &notes, &reach);
         for note in &notes {
-            if stops.contains_key(&note.place) {
+            let whole = matches!(note.keeper, Some(Keeper::Sum(object)) if !parted.contains(&object));
+            if whole || stops.contains_key(&note.place) {
                 continue;
             }
             if note.effect && stops.keys().any(|stop| reach.leads(note.place, *stop)) {
@@ -97,6 +101,46 @@ pub fn close(pipeline: &Pipeline, control: ControlId, asked: Vec<Stop>) -> Resul
     }
     again(body, |place| stops.keys().any(|stop| *stop == place || reach.leads(*stop, place)))?;
     Ok(stops.into_values().collect())
+}
+
+/// Checksum units that are used in front of a stop, and behind it before they are cleared.
+fn parted_sums(body: &Body, stops: &BTreeMap<Place, Closed>, notes: &[Note], reach: &Reach) -> BTreeSet<ExternId> {
+    let uses = notes.iter().filter_map(|note| match note.keeper {
+        Some(Keeper::Sum(object)) => Some((object, note.place)),
+        _ => None,
+    });
+    let uses: Vec<(ExternId, Place)> = uses.collect();
+    let objects: BTreeSet<ExternId> = uses.iter().map(|(object, _)| *object).collect();
+    let parts = |object: ExternId, stop: Place| {
+        let in_front = uses.iter().any(|(of, place)| *of == object && reach.leads(*place, stop));
+        in_front && reads_before_clearing(body, object, stop)
+    };
+    objects.into_iter().filter(|object| stops.keys().any(|stop| parts(*object, *stop))).collect()
+}
+
+/// Whether a packet that goes on at a place may use a checksum unit before it clears it.
+fn reads_before_clearing(body: &Body, object: ExternId, from: Place) -> bool {
+    let first = match from.1 {
+        At::Inst(n) => n,
+        At::Term => body.blocks[from.0].insts.len(),
+    };
+    let (mut open, mut seen) = (vec![(from.0, first)], BTreeSet::new());
+    while let Some((block, first)) = open.pop() {
+        let data = &body.blocks[block];
+        let of = |inst: &Inst| match inst {
+            Inst::Extern { object: Some(used), func, .. } if *used == object => Some(*func),
+            _ => None,
+        };
+        match data.insts.iter().skip(first).find_map(|data| of(&data.inst)) {
+            Some(ExternFn::ChecksumClear | ExternFn::InternetChecksumClear | ExternFn::InternetChecksumSetState) => {}
+            Some(_) => return true,
+            None => {
+                let next = data.term.as_ref().map(|term| term.term.successors()).unwrap_or_default();
+                open.extend(next.into_iter().filter(|block| seen.insert(*block)).map(|block| (block, 0)));
+            }
+        }
+    }
+    false
 }
 
 /// A table of which the upper tier has a few entries has them wherever it is applied. One whose entries nobody can choose, as they are constant, is no such
@@ -148,7 +192,7 @@ fn cool(stops: &mut BTreeMap<Place, Closed>, notes: &[Note], reach: &Reach) -> b
 fn state_behind(pipeline: &Pipeline) -> Option<String> {
     let behind = pipeline.controls.values().filter(|control| control.kind == ControlKind::Egress);
     let mut all = behind.flat_map(|control| notes(pipeline, &control.body));
-    all.find(|note| note.keeper.is_some()).map(|note| note.name)
+    all.find(|note| note.keeper.is_some_and(|keeper| !matches!(keeper, Keeper::Sum(_)))).map(|note| note.name)
 }
 
 /// Refuses what would send a packet through the upper tier once more.
@@ -218,10 +262,19 @@ fn note(pipeline: &Pipeline, place: Place, object: Option<ExternId>, func: Exter
         DropPacket | SendToPort | MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate
     );
     let keeper = match func {
-        // Counts add up; hashes and digests have no state.
-        CounterCount | DirectCounterCount | HashGet | DigestPack | Checksum16Get => None,
+        // Counts add up; hashes have no state. Digests have none either, but an order.
+        CounterCount | DirectCounterCount | HashGet | Checksum16Get => None,
         Random | AllocateFlowId => Some(Keeper::Sequence(func)),
         AddEntry | SetEntryExpireTime | RestartExpireTimer | DirectMeterExecute => table.map(Keeper::Table),
+        ChecksumClear
+        | ChecksumUpdate
+        | ChecksumGet
+        | InternetChecksumClear
+        | InternetChecksumAdd
+        | InternetChecksumSubtract
+        | InternetChecksumGet
+        | InternetChecksumGetState
+        | InternetChecksumSetState => object.map(Keeper::Sum),
         _ => object.map(Keeper::Object),
     };
     let entry_of = match func {

@@ -8,7 +8,7 @@
 //! # What is cut where
 //! Cuts are in v1model's ingress and in PNA's main control. More places become stops than were asked for, so that state stays in one place:
 //! whatever reads or writes a register, a meter, or a table that packets write to must be on one side, so if one place that does is behind a
-//! stop, all are; likewise what cannot be taken back or carried: sending, dropping, mirroring before a stop. Counters are on both sides;
+//! stop, all are; so are digests of a kind, which have an order; likewise what cannot be taken back or carried: sending, dropping, mirroring before a stop. Counters are on both sides;
 //! who reads them adds them up. Entries of a table that both sides apply are written to both.
 //!
 //! # Bridge header

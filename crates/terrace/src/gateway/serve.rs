@@ -117,6 +117,9 @@ impl Supervisor<Box<dyn Engine>> for PacketThread {
                 Job::Stats { reply } => reply.send(self.stats(&**worker, report)).is_ok(),
             };
         }
+        // What grows old goes, and hot entries are chosen; nobody here wants to be told.
+        worker.rest();
+        drop(self.engine.advance_time(io::now()));
         ControlFlow::Continue(())
     }
 
