@@ -74,12 +74,16 @@ impl Hot {
         self.chosen.values().flatten()
     }
 
-    /// An entry is new in the table: those that it hides in part may not stay.
+    /// An entry is new in the table: those that it hides in part may not stay, nor those that these hid, and so on.
     pub fn inserted(&mut self, new: &Entry) -> Vec<Entry> {
-        let Some(all) = self.chosen.get_mut(&exact(&self.layout, new.key())) else { return Vec::new() };
         let layout = &self.layout;
-        let hides = |entry: &Entry| strength(layout, new) < strength(layout, entry) && overlap(layout, new, entry);
-        let out: Vec<Entry> = all.extract_if(.., |entry| hides(entry)).collect();
+        let Some(all) = self.chosen.get_mut(&exact(layout, new.key())) else { return Vec::new() };
+        let mut out: Vec<Entry> = all.extract_if(.., |entry| hides(layout, new, entry)).collect();
+        let mut at = 0;
+        while let Some(gone) = out.get(at).cloned() {
+            out.extend(all.extract_if(.., |entry| hides(layout, &gone, entry)));
+            at += 1;
+        }
         self.count -= out.len() as u64;
         out
     }
