@@ -2,7 +2,7 @@
 //! they wrote to, whatever stands for those on the chip.
 
 use crate::restart::contents;
-use crate::support::{Wired, chip, entry, frame, mark, marks, read, tiers};
+use crate::support::{KIND, Wired, chip, entry, frame, mark, marks, read, tiers};
 use crate::takeover::{Place, connect, until, write};
 use io::Port;
 use node::engine::{CachePlan, Choice};
@@ -222,4 +222,50 @@ fn what_does_not_fit_on_the_chip_becomes_hot() {
     assert!(answers(&mut wired, 0..200).len() > 30);
     let notes = wired.node.version().program.expect("runs").notes;
     assert!(notes.iter().any(|note| note.contains("forward is hot") && note.contains("has no room")), "{notes:#?}");
+}
+
+/// An entry counts on where it was, and what it counted goes with it, when another one takes its place on the switch.
+#[test]
+fn an_entry_that_leaves_the_switch_keeps_its_count() {
+    let mut wired = Wired::on(tiers(&[("first", 1)], &[]), 1, None);
+    wired.commit(&marks(&[]), Keep::Nothing);
+    let mut batch = WriteBatch::new();
+    batch.insert(entry(&wired.node, "forward", 1, "out_of", &[1]));
+    let kinds = [u64::from(KIND), 0x9999];
+    kinds.iter().for_each(|kind| drop(batch.insert(entry(&wired.node, "first", *kind, "first_mark", &[7]))));
+    wired.write(&batch);
+    let pipeline = wired.node.state().expect("runs").pipeline().clone();
+    let table = pipeline.tables.iter().find(|(_, t)| t.preamble.name.ends_with("first")).expect("it").0;
+    let counts = |node: &Node| -> BTreeMap<u64, u64> {
+        let state = node.state().expect("runs");
+        let count = |entry: &tables::Entry| node.direct_counter(table, entry).map_or(0, |count| count.packets);
+        state.entries(table).map(|entry| (entry.key()[0], count(entry))).collect()
+    };
+    let hot = |node: &Node| {
+        let notes = node.version().program.expect("runs").notes;
+        let note = notes.into_iter().find(|note| note.contains("hot entries")).expect("one is hot");
+        note.split(" came").next().and_then(|text| text.rsplit(' ').next()?.parse::<u64>().ok()).expect("a number")
+    };
+    let mut sent = BTreeMap::from(kinds.map(|kind| (kind, 0)));
+    // One is hit a good deal more than the other, then the other; and some more, which the switch counts.
+    for round in 0..4u64 {
+        let kind = kinds[round as usize % 2];
+        let came = hot(&wired.node);
+        let mut send = |wired: &mut Wired| {
+            for number in 0..50 {
+                let mut bytes = frame(number);
+                bytes[12..14].copy_from_slice(&(kind as u16).to_be_bytes());
+                assert!(wired.ends[0].send_bytes(&bytes).expect("short"));
+            }
+            *sent.get_mut(&kind).expect("one of them") += 50;
+            until("they are counted", || counts(&wired.node) == sent);
+        };
+        until("the other one is hot", || {
+            send(&mut wired);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            wired.node.tick();
+            hot(&wired.node) > came
+        });
+        send(&mut wired);
+    }
 }
