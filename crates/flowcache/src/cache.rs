@@ -4,14 +4,16 @@ use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::config::{CacheConfig, Kind};
 use crate::effects::Live;
-use crate::fresh::Fresh;
+use crate::fresh::{Fresh, Lists};
 use crate::partition::{Fields, partition};
+use crate::recipe::{Recipes, wholes};
 use crate::record::{Known, Record};
-use crate::segment::{Ground, Play, Refused, Segment, Traversal, Uncacheable};
+use crate::segment::{Ground, Refused, Segment, Traversal, Uncacheable};
 use crate::stats::Stats;
 use crate::store::{Kept, Put, Store};
+use crate::trail::{Noting, Trail};
 use crate::witness::Witness;
-use interp::walk::{Code, Detour, Outcome, Pc, Program, Slot, Step, Walker};
+use interp::walk::{Code, Detour, Outcome, Pc, Program, Slot, State, Step, Walker};
 use ir::{Entity, Pipeline, VarKind};
 use packet::EngineReason;
 use std::hash::BuildHasher;
@@ -37,6 +39,13 @@ pub struct Caches {
     /// The slot that says whose packet it is.
     pub(crate) tenant: Option<Slot>,
     record: Record,
+    recipes: Recipes,
+    trail: Trail,
+    /// By instruction: table applications at which segments of known ways begin.
+    cuts: Vec<bool>,
+    /// Each packet on the slow path is analysed though its way is known, and what comes out is compared.
+    pub(crate) compare: bool,
+    lists: Lists,
     hasher: foldhash::fast::RandomState,
 }
 
@@ -70,16 +79,22 @@ impl Caches {
             }
         }
         let tables = config.kind.tables();
+        let witnesses: Vec<Witness> = pipeline.tables.values().map(|table| Witness::new(&table.keys)).collect();
         Caches {
             add_on_miss: pipeline.tables.values().map(|table| table.add_on_miss).collect(),
-            witnesses: pipeline.tables.values().map(|table| Witness::new(&table.keys)).collect(),
             stores: (0..tables).map(|_| Store::new(config.entries, config.masks)).collect(),
-            fresh: Fresh::default(),
+            fresh: Fresh::new(pipeline, &witnesses),
+            witnesses,
             stats: Stats::default(),
             adaptive: Adaptive::new(tables * config.entries),
             admission: config.slow_path.map(Admission::new),
             tenant: None,
             record: Record::default(),
+            recipes: Recipes::default(),
+            trail: Trail::default(),
+            cuts: vec![false; code.ops.len()],
+            compare: false,
+            lists: Lists::default(),
             hasher: foldhash::fast::RandomState::default(),
             config,
             pipeline: pipeline.clone(),
@@ -99,35 +114,24 @@ impl Caches {
         self.stats.lookups += 1;
         let slots = &self.known.slots;
         let stores = self.stores.iter_mut().enumerate().skip(table);
-        stores.map(|(at, store)| (at, store.find(slots, walker, tag))).find_map(|(at, place)| Some((at, place?)))
+        stores.map(|(at, store)| (at, store.find(slots, walker.state(), tag))).find_map(|(at, place)| Some((at, place?)))
     }
 
     fn replay(&mut self, walker: &mut Walker<'_>, at: usize, place: u32) -> Replayed {
         let now = walker.now();
         self.stores[at].touch(place, now);
         let Some(Kept { segment, .. }) = self.stores[at].get(place) else { return Replayed::NoFuel };
-        if walker.fuel() <= segment.fuel {
+        let way = &*segment.way;
+        if walker.fuel() <= way.fuel {
             return Replayed::NoFuel;
         }
-        walker.take_fuel(segment.backs);
-        for play in &*segment.plays {
-            let (step, expected) = match *play {
-                Play::Step(pc) => (walker.step(pc), None),
-                Play::Check { pc, to } => (walker.step(pc), Some(to)),
-                Play::Apply { pc, asked, to } => {
-                    let found = segment.asked[asked as usize].found;
-                    let code = walker.code();
-                    let interp::walk::Op::Apply { index } = code.ops[pc as usize] else { continue };
-                    (walker.apply(&code.applies[index as usize], found, pc), Some(to))
-                }
-            };
-            match (step, expected) {
-                (Step::End(outcome), _) => return Replayed::End(outcome),
-                (Step::Next(pc), Some(to)) if pc != to => return Replayed::Left(pc),
-                _ => {}
-            }
+        walker.take_fuel(way.backs);
+        match walker.replay(&way.script, |asked| segment.found(asked as usize)) {
+            interp::walk::Replayed::Done => {}
+            interp::walk::Replayed::End(outcome) => return Replayed::End(outcome),
+            interp::walk::Replayed::Left(pc) => return Replayed::Left(pc),
         }
-        match segment.end {
+        match way.end {
             crate::segment::End::At(pc) => Replayed::At(pc),
             end => Replayed::End(end.outcome().unwrap_or(Outcome::Return)),
         }
@@ -136,6 +140,9 @@ impl Caches {
     /// The slow path, from `tag` on; what it did is kept in the tables from `table` on.
     fn slow(&mut self, walker: &mut Walker<'_>, tag: Pc, table: usize) -> Outcome {
         self.stats.misses += 1;
+        if self.config.kind == Kind::Exact {
+            return self.slow_by_recipe(walker, tag);
+        }
         let mut record = std::mem::take(&mut self.record);
         let outcome = record.run(&self.known, walker, tag);
         if table < self.stores.len() {
@@ -144,6 +151,93 @@ impl Caches {
             self.stats.partition_ns += start.elapsed().as_nanos() as u64;
         } else {
             self.stats.rejected += 1;
+        }
+        self.record = record;
+        outcome
+    }
+
+    /// The slow path where what is kept depends on the packet's decisions alone.
+    fn slow_by_recipe(&mut self, walker: &mut Walker<'_>, tag: Pc) -> Outcome {
+        let mut trail = std::mem::take(&mut self.trail);
+        let outcome = match self.compare {
+            true => self.walk_and_compare(walker, tag, &mut trail),
+            false => {
+                let Caches { known, witnesses, cuts, .. } = &*self;
+                trail.begin(known, walker.state(), tag);
+                walker.walk(tag, &mut Noting { trail: &mut trail, known, witnesses, cuts, found: false })
+            }
+        };
+        match trail.too_long {
+            true => *self.stats.uncacheable.entry(Uncacheable::TooLong).or_default() += 1,
+            false => self.keep_by_recipe(walker, &trail, tag, outcome),
+        }
+        self.trail = trail;
+        outcome
+    }
+
+    fn keep_by_recipe(&mut self, walker: &Walker<'_>, trail: &Trail, tag: Pc, outcome: Outcome) {
+        let recipe = match self.recipes.find(tag, outcome, &trail.decisions) {
+            Some(recipe) => {
+                self.stats.known_ways += 1;
+                recipe
+            }
+            None => {
+                let start = Instant::now();
+                let recipe = self.make_recipe(walker, trail, tag, outcome);
+                self.stats.partition_ns += start.elapsed().as_nanos() as u64;
+                recipe
+            }
+        };
+        for reason in &self.recipes.get(recipe).refused {
+            *self.stats.uncacheable.entry(*reason).or_default() += 1;
+        }
+        for part in 0..self.recipes.get(recipe).parts.len() {
+            if let Some(segment) = self.recipes.get(recipe).parts[part].segment(&self.known.slots, trail) {
+                self.put(segment, 0, walker.now());
+            }
+        }
+    }
+
+    fn make_recipe(&mut self, walker: &Walker<'_>, trail: &Trail, tag: Pc, outcome: Outcome) -> usize {
+        let mut record = std::mem::take(&mut self.record);
+        record.retrace(&self.known, walker.program(), walker.code(), tag, &trail.decisions);
+        let mut recipes = std::mem::take(&mut self.recipes);
+        let traversal = Traversal::new(self.ground(walker), &record, outcome);
+        let made = recipes.make(&traversal, &record, outcome, &trail.decisions);
+        self.stats.ways += 1;
+        for pc in recipes.get(made).parts.iter().filter_map(|part| part.begins_at()) {
+            self.cuts[pc as usize] = true;
+        }
+        (self.record, self.recipes) = (record, recipes);
+        made
+    }
+
+    /// As the slow path without recipes goes; what it makes of the packet must be what the recipe does.
+    fn walk_and_compare(&mut self, walker: &mut Walker<'_>, tag: Pc, trail: &mut Trail) -> Outcome {
+        let (slots, valid) = (walker.slots().to_vec(), walker.valid().to_vec());
+        let before = State { slots: &slots, valid: &valid };
+        let mut record = std::mem::take(&mut self.record);
+        let outcome = record.run(&self.known, walker, tag);
+        *trail = Trail::of(&record, &self.known, walker.code(), (&self.witnesses, &self.cuts), before);
+        if !trail.too_long && self.recipes.find(tag, outcome, &trail.decisions).is_none() {
+            self.record = Record::default();
+            self.make_recipe(walker, trail, tag, outcome);
+            // Now it is known where its segments begin.
+            *trail = Trail::of(&record, &self.known, walker.code(), (&self.witnesses, &self.cuts), before);
+        }
+        if let Some(recipe) = self.recipes.find(tag, outcome, &trail.decisions).filter(|_| !trail.too_long) {
+            let recipe = self.recipes.get(recipe);
+            let traversal = Traversal::new(self.ground(walker), &record, outcome);
+            let made = wholes(&traversal, |first, last| traversal.segment(Some(walker), first, last));
+            let mut parts = recipe.parts.iter().map(|part| part.segment(&self.known.slots, trail));
+            let same = made.segments.iter().all(|(_, segment)| {
+                let part = parts.next();
+                // Of a way with many segments not each state is kept.
+                part.is_some_and(|part| part.is_none_or(|part| part == *segment))
+            });
+            let same = same && parts.next().is_none() && *made.refused == *recipe.refused;
+            self.stats.compared += 1;
+            self.stats.contradicted += u64::from(!same);
         }
         self.record = record;
         outcome
@@ -182,7 +276,7 @@ impl Caches {
         let segments = match made.whole {
             None => made.segments,
             Some(whole) => {
-                let id = |segment: &Segment| self.hasher.hash_one((segment.tag, &segment.mask, &segment.values));
+                let id = |segment: &Segment| self.hasher.hash_one((segment.way.tag, segment.way.asks.bits(), segment.values()));
                 let (id_of_whole, pieces) = (id(&whole), made.segments.iter().map(id));
                 match self.adaptive.choose(made.way, id_of_whole, pieces) {
                     true => {
@@ -204,16 +298,20 @@ impl Caches {
         let mut made = Made { way: traversal.way(), ..Made::default() };
         let room = self.stores.len() - table;
         match self.config.kind {
-            Kind::Exact | Kind::Megaflow => made.segments = wholes(&traversal, walker, &mut made.refused),
+            Kind::Exact | Kind::Megaflow => {
+                let wholes = wholes(&traversal, |first, last| traversal.segment(Some(walker), first, last));
+                made.segments = wholes.segments.into_iter().map(|(_, segment)| segment).collect();
+                made.refused = wholes.refused;
+            }
             Kind::SubTraversal { .. } | Kind::Adaptive { .. } => {
                 let pieces = pieces(&traversal, walker, room, &self.fields, &mut made.refused);
                 made.no_room = pieces.is_none();
                 made.segments = pieces.unwrap_or_default();
             }
         }
-        let ends = made.segments.last().is_some_and(|last| last.end.outcome().is_some());
+        let ends = made.segments.last().is_some_and(|last| last.way.end.outcome().is_some());
         if matches!(self.config.kind, Kind::Adaptive { .. }) && made.segments.len() > 1 && ends {
-            made.whole = traversal.segment(walker, 0, traversal.units() - 1).ok();
+            made.whole = traversal.segment(Some(walker), 0, traversal.units() - 1).ok();
         }
         made
     }
@@ -234,24 +332,25 @@ impl Caches {
         if let Some(at) = range.clone().find(|at| self.stores[*at].place_of(segment).is_some()) {
             return at;
         }
-        let ends = segment.end.outcome().is_some();
-        if ends && segment.tag == 0 {
+        let ends = segment.way.end.outcome().is_some();
+        if ends && segment.way.tag == 0 {
             return range.min_by_key(|at| self.stores[*at].len()).unwrap_or(last);
         }
         last
     }
 
     fn put(&mut self, segment: Segment, at: usize, now: u64) {
-        let Caches { stores, fresh, witnesses, stats, .. } = self;
-        let gone = |place: u32, kept: &Kept| {
+        let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
+        let gone = |kept: &Kept| {
             stats.evicted += 1;
-            fresh.remove(witnesses, &kept.segment, (at as u32, place));
+            fresh.remove(witnesses, &kept.segment, kept.nodes, lists);
         };
         match stores[at].put(segment, now, gone) {
             Put::New(place) => {
                 stats.inserted += 1;
                 if let Some(kept) = stores[at].get(place) {
-                    fresh.insert(witnesses, &kept.segment, (at as u32, place));
+                    let nodes = fresh.insert(witnesses, &kept.segment, (at as u32, place), lists);
+                    stores[at].set_nodes(place, nodes);
                 }
             }
             Put::Shared(_) => stats.shared += 1,
@@ -262,7 +361,7 @@ impl Caches {
     /// Takes out what is stale.
     pub(crate) fn forget(&mut self, at: u32, place: u32) {
         if let Some(kept) = self.stores[at as usize].remove(place) {
-            self.fresh.remove(&self.witnesses, &kept.segment, (at, place));
+            self.fresh.remove(&self.witnesses, &kept.segment, kept.nodes, &mut self.lists);
             self.stats.stale += 1;
         }
     }
@@ -270,15 +369,15 @@ impl Caches {
     /// Everything goes.
     pub(crate) fn clear(&mut self) {
         self.stores.iter_mut().for_each(Store::clear);
-        self.fresh = Fresh::default();
+        self.fresh.clear();
     }
 
     /// Takes out what was not hit for the configured time.
     pub(crate) fn expire(&mut self, now: u64) {
         let Some(before) = self.config.idle_ns.and_then(|idle| now.checked_sub(idle)) else { return };
-        let Caches { stores, fresh, witnesses, stats, .. } = self;
-        for (at, store) in stores.iter_mut().enumerate() {
-            let gone = |place: u32, kept: &Kept| fresh.remove(witnesses, &kept.segment, (at as u32, place));
+        let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
+        for store in stores {
+            let gone = |kept: &Kept| fresh.remove(witnesses, &kept.segment, kept.nodes, lists);
             stats.expired += store.expire(before, gone) as u64;
         }
     }
@@ -296,29 +395,6 @@ struct Made {
     no_room: bool,
 }
 
-/// As few segments as there can be.
-fn wholes(traversal: &Traversal<'_>, walker: &Walker<'_>, refused: &mut Vec<Uncacheable>) -> Vec<Segment> {
-    let units = traversal.units();
-    let (mut segments, mut first, mut last) = (Vec::new(), 0, units - 1);
-    while first < units {
-        match traversal.segment(walker, first, last) {
-            Ok(segment) => {
-                segments.push(segment);
-                (first, last) = (last + 1, units - 1);
-            }
-            Err(Refused::CutAt(unit)) if unit > first => last = unit - 1,
-            // What comes before the table that is at fault can be kept.
-            Err(_) if last > first => last -= 1,
-            Err(Refused::No(reason)) => {
-                refused.push(reason);
-                break;
-            }
-            Err(Refused::CutAt(_)) => break,
-        }
-    }
-    segments
-}
-
 /// A traversal cut by what its tables look at, into as many segments as there is room for. `None`: it can't be.
 fn pieces(
     traversal: &Traversal<'_>,
@@ -329,7 +405,7 @@ fn pieces(
 ) -> Option<Vec<Segment>> {
     let mut units = Vec::new();
     for unit in 0..traversal.units() {
-        match traversal.segment(walker, unit, unit) {
+        match traversal.segment(Some(walker), unit, unit) {
             Ok(segment) => units.push(segment),
             Err(Refused::No(reason)) => {
                 refused.push(reason);
@@ -342,7 +418,7 @@ fn pieces(
         return Some(Vec::new());
     }
     let looked_at =
-        |segment: &Segment| -> Fields { segment.mask.iter().filter_map(|(slot, _)| fields[*slot as usize]).collect() };
+        |segment: &Segment| -> Fields { segment.asks().filter_map(|(slot, ..)| fields[slot as usize]).collect() };
     let sets: Vec<Fields> = units.iter().map(looked_at).collect();
     let mut must: Vec<bool> = vec![false; units.len()];
     // A table whose key differs from packet to packet begins a segment; that is found as segments are made.
@@ -352,7 +428,7 @@ fn pieces(
         for (first, last) in parts {
             let segment = match first == last {
                 true => Ok(units[first].clone()),
-                false => traversal.segment(walker, first, last),
+                false => traversal.segment(Some(walker), first, last),
             };
             match segment {
                 Ok(segment) => segments.push(segment),

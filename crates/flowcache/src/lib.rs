@@ -17,7 +17,8 @@
 //! |---|---|
 //! | the engine; writes | `engine.rs` |
 //! | a packet's way through the caches | `cache.rs` |
-//! | what a packet did | `record.rs`, `effects.rs` |
+//! | what a packet did | `record.rs`, `effects.rs`; the least of it, `trail.rs` |
+//! | what is known of a way | `recipe.rs`, `way.rs`, `asks.rs` |
 //! | which bits decided | `justify.rs`, `witness.rs` |
 //! | segments, and where traversals are cut | `segment.rs`, `partition.rs`, `adaptive.rs` |
 //! | tables of segments | `store.rs` |
@@ -28,6 +29,7 @@
 
 pub mod adaptive;
 pub mod admission;
+pub mod asks;
 mod cache;
 mod config;
 pub mod effects;
@@ -36,11 +38,14 @@ pub mod explain;
 pub mod fresh;
 pub mod justify;
 pub mod partition;
+pub mod recipe;
 pub mod record;
 pub mod segment;
 pub mod space;
 mod stats;
 pub mod store;
+pub mod trail;
+pub mod way;
 pub mod witness;
 
 pub use config::{CacheConfig, Kind};

@@ -9,7 +9,7 @@ use crate::meter::Colour;
 use crate::program::{Call, CallArg, Reg};
 use crate::words::{self, mask64, mask128};
 use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc};
-use tables::Action;
+use tables::{Action, words_for};
 
 /// v1model's number of a colour: 0 green, 1 yellow, 2 red.
 pub fn v1model_colour(colour: Colour) -> u8 {
@@ -45,6 +45,22 @@ fn give(frame: &mut Frame, call: &Call, value: u128) {
     if let Some(reg) = call.results.first() {
         words::store128(frame.words_mut(*reg), value & mask128(reg.width));
     }
+}
+
+/// The one's complement sum of values packed one behind the other, as [`algorithm::ones_sum`] of their bytes. As 2^16 is 1 modulo 2^16 - 1, it is
+/// enough to bring each value's last bit to its place in a word of 16 bits.
+fn sum_of(frame: &Frame, data: &[Reg], start: u16) -> u16 {
+    let (mut sum, mut end) = (u128::from(start), 0);
+    for reg in data {
+        let words = frame.words(*reg);
+        let (width, words) = if reg.varbit { (words[0] as u32, &words[1..]) } else { (reg.width, words) };
+        end = (end + width) % 16;
+        for (at, word) in words.iter().take(words_for(width)).enumerate() {
+            let word = word & mask64(width - 64 * at as u32);
+            sum += u128::from(word) << ((16 - end) % 16);
+        }
+    }
+    algorithm::fold((sum >> 64) as u64 + (sum as u64 >> 32) + (sum as u64 & 0xffff_ffff))
 }
 
 impl<const T: bool> Machine<'_, T> {
@@ -266,14 +282,9 @@ impl<const T: bool> Machine<'_, T> {
         let sum = frame.sums[object];
         match call.func {
             InternetChecksumClear => frame.sums[object] = 0,
-            InternetChecksumAdd | InternetChecksumSubtract => {
-                let bits = &mut *self.bits;
-                bits.clear();
-                push_data(frame, data(call, 0), bits);
-                frame.sums[object] = match call.func {
-                    InternetChecksumAdd => algorithm::ones_sum(sum, bits.bytes()),
-                    _ => algorithm::ones_subtract(sum, algorithm::ones_sum(0, bits.bytes())),
-                };
+            InternetChecksumAdd => frame.sums[object] = sum_of(frame, data(call, 0), sum),
+            InternetChecksumSubtract => {
+                frame.sums[object] = algorithm::ones_subtract(sum, sum_of(frame, data(call, 0), 0));
             }
             InternetChecksumGet => give(frame, call, u128::from(!sum)),
             InternetChecksumGetState => give(frame, call, u128::from(sum)),
@@ -384,5 +395,43 @@ impl<const T: bool> Machine<'_, T> {
         }
         let values = data(call, 0).iter().map(|reg| big(frame, *reg)).collect();
         self.memory.digests.push_back(DigestMessage { digest, values });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sum_of;
+    use crate::algorithm;
+    use crate::apply::push_data;
+    use crate::frame::Frame;
+    use crate::program::Reg;
+    use crate::wire::BitBuffer;
+
+    /// The sum of values is that of the bytes that they are packed into, whatever their widths; sums of zeros included.
+    #[test]
+    fn the_sum_of_values_is_that_of_their_bytes() {
+        let mut random = 3u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            algorithm::scramble(random) % below
+        };
+        for _ in 0..20_000 {
+            let (mut slots, mut regs) = (Vec::new(), Vec::new());
+            for _ in 0..next(9) {
+                let (width, varbit) = ([1 + next(16), 16, 48, 64, 128, next(200)][next(6) as usize] as u32, next(5) == 0);
+                let slot = slots.len() as u32;
+                slots.extend(varbit.then_some(u64::from(width)));
+                for word in 0..width.div_ceil(64) {
+                    let ones = [0, next(u64::MAX), u64::MAX][next(3) as usize];
+                    slots.push(ones & crate::words::mask64(width - 64 * word));
+                }
+                regs.push(Reg { slot, words: slots.len() as u32 - slot, width, signed: false, varbit });
+            }
+            let frame = Frame { slots, ..Frame::default() };
+            let mut bits = BitBuffer::default();
+            push_data(&frame, &regs, &mut bits);
+            let start = [0, 1, 0xffff, next(0x10000) as u16][next(4) as usize];
+            assert_eq!(sum_of(&frame, &regs, start), algorithm::ones_sum(start, bits.bytes()), "{regs:?} {frame:?}");
+        }
     }
 }

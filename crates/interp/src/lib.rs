@@ -54,6 +54,7 @@ mod pna;
 mod program;
 mod reasons;
 mod render;
+mod replay;
 mod trace;
 mod v1model;
 pub mod walk;

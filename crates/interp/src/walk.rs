@@ -8,12 +8,30 @@ use crate::frame::Frame;
 use crate::machine::{self, Machine};
 
 pub use crate::machine::Outcome;
+pub use crate::replay::{Play, Replayed, Script};
 pub use crate::program::{ApplySite, Arm, Call, CallArg, Code, Header, Op, Pc, Program, Reg, Slot, Switch, WideOp};
 
 /// Runs the main control (v1model: ingress) of each packet.
 pub trait Detour {
     /// Runs it from its start to its end.
     fn run(&mut self, walker: &mut Walker<'_>) -> Outcome;
+}
+
+/// Who is told of the decisions of a [`Walker::walk`].
+pub trait Watch {
+    /// A table at `pc` is about to be applied, and finds that entry, or none. The packet is as the table sees it.
+    fn asked(&mut self, site: &ApplySite, pc: Pc, packet: State<'_>, found: Option<u32>);
+    /// A branch, a switch or, after [`Watch::asked`], the choice of an action went on there.
+    fn decided(&mut self, to: Pc);
+}
+
+/// A packet's slots and headers.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'s> {
+    /// As [`Walker::slots`].
+    pub slots: &'s [u64],
+    /// As [`Walker::valid`].
+    pub valid: &'s [bool],
 }
 
 /// What happened in a step.
@@ -61,6 +79,16 @@ impl<'w> Walker<'w> {
         &program.codes[self.code]
     }
 
+    /// The number of the block.
+    pub(crate) fn index(&self) -> usize {
+        self.code
+    }
+
+    /// What runs instructions, and the packet.
+    pub(crate) fn parts(&mut self) -> (&mut Machine<'w, false>, &mut Frame) {
+        (&mut self.machine, self.frame)
+    }
+
     /// The program.
     pub fn program(&self) -> &'w Program {
         self.machine.program
@@ -100,6 +128,46 @@ impl<'w> Walker<'w> {
         match self.machine.step(self.frame, self.code, code, &mut at) {
             None => Step::Next(at as Pc),
             Some(outcome) => Step::End(outcome),
+        }
+    }
+
+    /// The packet as it is.
+    pub fn state(&self) -> State<'_> {
+        State { slots: &self.frame.slots, valid: &self.frame.valid }
+    }
+
+    /// Runs the control from there to its end, and tells of its decisions.
+    pub fn walk(&mut self, from: Pc, watch: &mut impl Watch) -> Outcome {
+        let code = self.code();
+        let mut at = from as usize;
+        loop {
+            match code.ops.get(at) {
+                Some(Op::Apply { index }) => {
+                    if !self.machine.burn() {
+                        return Outcome::Abort(packet::EngineReason::StepLimit);
+                    }
+                    let site = &code.applies[*index as usize];
+                    let found = self.lookup(site);
+                    watch.asked(site, at as Pc, self.state(), found);
+                    let to = self.machine.apply_found(self.frame, site, found, code.locs[at]);
+                    watch.decided(to);
+                    at = to as usize;
+                }
+                Some(Op::Branch { c, then, els }) => {
+                    let to = if self.frame.slots[*c as usize] != 0 { *then } else { *els };
+                    watch.decided(to);
+                    at = to as usize;
+                }
+                op => {
+                    let outcome = self.machine.step(self.frame, self.code, code, &mut at);
+                    if let Some(outcome) = outcome {
+                        return outcome;
+                    }
+                    if let Some(Op::Switch { .. }) = op {
+                        watch.decided(at as Pc);
+                    }
+                }
+            }
         }
     }
 
