@@ -5,6 +5,7 @@ use crate::admission::Admission;
 use crate::config::{CacheConfig, Kind};
 use crate::effects::Live;
 use crate::fresh::{Fresh, Lists};
+use crate::herd::Herded;
 use crate::partition::{Fields, partition};
 use crate::recipe::{Recipes, wholes};
 use crate::record::{Known, Record};
@@ -13,7 +14,7 @@ use crate::stats::Stats;
 use crate::store::{Kept, Put, Store};
 use crate::trail::{Noting, Trail};
 use crate::witness::Witness;
-use interp::walk::{Code, Detour, Outcome, Pc, Program, Slot, State, Step, Walker};
+use interp::walk::{Code, Detour, Herd, Outcome, Pc, Program, Slot, State, Step, Walker};
 use ir::{Entity, Pipeline, VarKind};
 use packet::EngineReason;
 use std::hash::BuildHasher;
@@ -42,7 +43,8 @@ pub struct Caches {
     recipes: Recipes,
     trail: Trail,
     /// By instruction: table applications at which segments of known ways begin.
-    cuts: Vec<bool>,
+    pub(crate) cuts: Vec<bool>,
+    pub(crate) herded: Herded,
     /// Each packet on the slow path is analysed though its way is known, and what comes out is compared.
     pub(crate) compare: bool,
     lists: Lists,
@@ -93,6 +95,7 @@ impl Caches {
             recipes: Recipes::default(),
             trail: Trail::default(),
             cuts: vec![false; code.ops.len()],
+            herded: Herded::default(),
             compare: false,
             lists: Lists::default(),
             hasher: foldhash::fast::RandomState::default(),
@@ -110,7 +113,7 @@ impl Caches {
     }
 
     /// The first table from `table` on that has a segment for the packet.
-    fn find(&mut self, walker: &Walker<'_>, tag: Pc, table: usize) -> Option<(usize, u32)> {
+    pub(crate) fn find(&mut self, walker: &Walker<'_>, tag: Pc, table: usize) -> Option<(usize, u32)> {
         self.stats.lookups += 1;
         let slots = &self.known.slots;
         let stores = self.stores.iter_mut().enumerate().skip(table);
@@ -167,15 +170,17 @@ impl Caches {
                 walker.walk(tag, &mut Noting { trail: &mut trail, known, witnesses, cuts, found: false })
             }
         };
-        match trail.too_long {
-            true => *self.stats.uncacheable.entry(Uncacheable::TooLong).or_default() += 1,
-            false => self.keep_by_recipe(walker, &trail, tag, outcome),
-        }
+        self.keep_trail(walker, &trail, tag, outcome);
         self.trail = trail;
         outcome
     }
 
-    fn keep_by_recipe(&mut self, walker: &Walker<'_>, trail: &Trail, tag: Pc, outcome: Outcome) {
+    /// Keeps what a packet's trail gives.
+    pub(crate) fn keep_trail(&mut self, walker: &Walker<'_>, trail: &Trail, tag: Pc, outcome: Outcome) {
+        if trail.too_long {
+            *self.stats.uncacheable.entry(Uncacheable::TooLong).or_default() += 1;
+            return;
+        }
         let recipe = match self.recipes.find(tag, outcome, &trail.decisions) {
             Some(recipe) => {
                 self.stats.known_ways += 1;
@@ -444,17 +449,29 @@ fn pieces(
     None
 }
 
-impl Detour for Caches {
-    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
-        self.stats.packets += 1;
-        // As the packet says it when it comes: what is replayed may change it.
-        let tenant = self.tenant.map_or(0, |slot| walker.slots()[slot as usize]);
+impl Caches {
+    /// Whose packet it is, as it says when it comes: what is replayed may change it.
+    pub(crate) fn tenant_of(&self, slots: &[u64]) -> u64 {
+        self.tenant.map_or(0, |slot| slots[slot as usize])
+    }
+
+    /// Whether a tenant's packet may take the slow path; else it is dropped.
+    pub(crate) fn admit(&mut self, tenant: u64, now: u64) -> Result<(), Outcome> {
+        if self.admission.as_mut().is_some_and(|admission| !admission.admit(tenant, now)) {
+            self.stats.shed += 1;
+            return Err(Outcome::Abort(EngineReason::SlowPathShare));
+        }
+        Ok(())
+    }
+
+    /// Runs the control of a packet for whose start that was found in the cache: table, and place.
+    pub(crate) fn onward(&mut self, walker: &mut Walker<'_>, mut found: Option<(usize, u32)>) -> Outcome {
+        let tenant = self.tenant_of(walker.slots());
         let (mut tag, mut table, mut began) = (0, 0, false);
         loop {
-            let Some((at, place)) = self.find(walker, tag, table) else {
-                if self.admission.as_mut().is_some_and(|admission| !admission.admit(tenant, walker.now())) {
-                    self.stats.shed += 1;
-                    return Outcome::Abort(EngineReason::SlowPathShare);
+            let Some((at, place)) = found else {
+                if let Err(refused) = self.admit(tenant, walker.now()) {
+                    return refused;
                 }
                 self.stats.partial += u64::from(began);
                 return self.slow(walker, tag, table);
@@ -478,7 +495,20 @@ impl Detour for Caches {
             if self.is_chain() {
                 table = at + 1;
             }
+            found = self.find(walker, tag, table);
         }
+    }
+}
+
+impl Detour for Caches {
+    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
+        self.stats.packets += 1;
+        let found = self.find(walker, 0, 0);
+        self.onward(walker, found)
+    }
+
+    fn run_many(&mut self, herd: &mut Herd<'_, '_>) {
+        self.together(herd);
     }
 }
 

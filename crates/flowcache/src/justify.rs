@@ -75,7 +75,7 @@ impl<'r> Justify<'r> {
     }
 
     fn ask(&mut self, operand: &Operand, mask: u64) {
-        if mask == 0 || operand.slot < self.known.slots.first {
+        if mask == 0 || self.known.constants[operand.slot as usize] {
             return;
         }
         let mask = if self.whole { u64::MAX } else { mask };
@@ -218,7 +218,7 @@ impl<'r> Justify<'r> {
 
     /// The bits of an operand that are justified already.
     fn known(&self, operand: &Operand) -> u64 {
-        if operand.slot < self.known.slots.first {
+        if self.known.constants[operand.slot as usize] {
             return u64::MAX;
         }
         match operand.def {

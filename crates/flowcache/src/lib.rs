@@ -16,7 +16,7 @@
 //! | what | where |
 //! |---|---|
 //! | the engine; writes | `engine.rs` |
-//! | a packet's way through the caches | `cache.rs` |
+//! | a packet's way through the caches; that of many together | `cache.rs`; `herd.rs` |
 //! | what a packet did | `record.rs`, `effects.rs`; the least of it, `trail.rs` |
 //! | what is known of a way | `recipe.rs`, `way.rs`, `asks.rs` |
 //! | which bits decided | `justify.rs`, `witness.rs` |
@@ -36,6 +36,7 @@ pub mod effects;
 mod engine;
 pub mod explain;
 pub mod fresh;
+mod herd;
 pub mod justify;
 pub mod partition;
 pub mod recipe;

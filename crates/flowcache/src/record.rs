@@ -96,6 +96,8 @@ pub struct Known {
     pub slots: Slots,
     /// By slot: the bits that it can have.
     pub widths: Vec<u64>,
+    /// By slot: it is a constant, as it is no variable and the control does not write it.
+    pub constants: Vec<bool>,
     /// By instruction of the main control.
     pub effects: Vec<Effects>,
     /// By table: what a hit gives is not the entry's alone.
@@ -108,7 +110,7 @@ impl Known {
     /// Of this program, whose main control is `code`.
     pub fn new(pipeline: &ir::Pipeline, program: &Program, code: &Code) -> Known {
         let slots = Slots::new(program);
-        let written = |table: &ir::Table| {
+        let hit_writes = |table: &ir::Table| {
             let reg = program.var_regs.get(table.meter_result?.0 as usize)?;
             Some((reg.slot, reg.words))
         };
@@ -117,12 +119,22 @@ impl Known {
             let last = &mut widths[(reg.slot + reg.words - 1) as usize];
             *last = u64::MAX >> (63 - (reg.width - 1) % 64);
         }
+        let effects: Vec<Effects> = code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
+        let mut constants: Vec<bool> = (0..slots.all() as Slot).map(|at| (slots.values..slots.end).contains(&at)).collect();
+        let written = effects.iter().flat_map(|effects| spread(&effects.defs));
+        written.for_each(|slot| constants[slot as usize] = false);
+        for site in &code.applies {
+            for (arm, words) in site.arms.iter().zip(&program.arm_words[site.table]) {
+                spread(&[(arm.hit, 1), (arm.params, *words)]).for_each(|slot| constants[slot as usize] = false);
+            }
+        }
         Known {
             slots,
             widths,
-            effects: code.ops.iter().map(|op| effects(&slots, program, code, op)).collect(),
+            constants,
+            effects,
             live_tables: pipeline.tables.values().map(|table| table.implementation.is_some()).collect(),
-            hit_writes: pipeline.tables.values().map(written).collect(),
+            hit_writes: pipeline.tables.values().map(hit_writes).collect(),
         }
     }
 }

@@ -77,6 +77,7 @@ pub struct Store {
     memory: usize,
     generation: u32,
     scratch: Vec<u64>,
+    hashes: Vec<u64>,
 }
 
 impl Store {
@@ -99,6 +100,7 @@ impl Store {
             memory: 0,
             generation: 0,
             scratch: Vec::new(),
+            hashes: Vec::new(),
         }
     }
 
@@ -149,6 +151,40 @@ impl Store {
             }
         }
         None
+    }
+
+    /// As [`Store::find`], for many packets: first what all of them have is gathered, then all are looked up, so that they wait for memory together. `state`
+    /// says what a packet has; those of `open` for which something is found leave it, and `found` is told their number and the place.
+    pub fn find_many<'s>(
+        &mut self,
+        slots: &Slots,
+        tag: Pc,
+        open: &mut Vec<usize>,
+        state: impl Fn(usize) -> State<'s>,
+        mut found: impl FnMut(usize, u32),
+    ) {
+        let Some(groups) = self.by_tag.get(&tag) else { return };
+        for group in groups {
+            let group = &self.groups[*group as usize];
+            let words = group.asks.words();
+            self.scratch.resize(words * open.len(), 0);
+            self.hashes.clear();
+            for (at, packet) in open.iter().enumerate() {
+                let key = &mut self.scratch[at * words..(at + 1) * words];
+                group.asks.gather(slots, state(*packet), 0, key);
+                self.hashes.push(self.hasher.hash_one(&*key));
+            }
+            let mut at = 0;
+            open.retain(|packet| {
+                let (hash, key) = (self.hashes[at], &self.scratch[at * words..(at + 1) * words]);
+                at += 1;
+                match group.map.find(hash, |place| is(&self.kept, *place, hash, key)) {
+                    Some(place) => found(*packet, *place),
+                    None => return true,
+                }
+                false
+            });
+        }
     }
 
     /// A packet has hit it.

@@ -39,6 +39,7 @@ mod engine;
 mod explain_call;
 mod explainer;
 mod frame;
+mod herd;
 pub mod host;
 mod interp;
 mod levels;

@@ -1,0 +1,115 @@
+//! Packets that came together: looked for together, and on the slow path they take turns from table to table, so that they wait for memory together.
+
+use crate::cache::Caches;
+use crate::config::Kind;
+use crate::trail::{Noting, Trail};
+use interp::walk::{Herd, Outcome, Pc, Step};
+
+/// A packet on the slow path.
+#[derive(Clone, Debug, Default)]
+struct Run {
+    packet: usize,
+    trail: Trail,
+    /// The table application that it waits at, and what is found there.
+    at: Pc,
+    found: Option<u32>,
+    outcome: Option<Outcome>,
+}
+
+/// What is used again for each herd.
+#[derive(Clone, Debug, Default)]
+pub struct Herded {
+    /// Packets for which nothing was found yet.
+    open: Vec<usize>,
+    /// Packets that hit: table, and place.
+    hits: Vec<(usize, usize, u32)>,
+    runs: Vec<Run>,
+}
+
+impl Caches {
+    /// Runs the control of packets whose order does not matter.
+    pub(crate) fn together(&mut self, herd: &mut Herd<'_, '_>) {
+        let mut herded = std::mem::take(&mut self.herded);
+        let Herded { open, hits, runs } = &mut herded;
+        hits.clear();
+        open.clear();
+        open.extend((0..herd.len()).filter(|packet| herd.is_here(*packet)));
+        self.stats.packets += open.len() as u64;
+        self.stats.lookups += open.len() as u64;
+        let slots = self.known().slots;
+        for (at, store) in self.stores.iter_mut().enumerate() {
+            store.find_many(&slots, 0, open, |packet| herd.state(packet), |packet, place| hits.push((packet, at, place)));
+        }
+        let misses = self.stats.misses;
+        for (packet, at, place) in hits.iter().copied() {
+            let mut walker = herd.walker(packet);
+            // Whoever took the slow path may have put something else there.
+            let found = if self.stats.misses == misses { Some((at, place)) } else { self.find(&walker, 0, 0) };
+            let outcome = self.onward(&mut walker, found);
+            drop(walker);
+            herd.end(packet, outcome);
+        }
+        if self.config.kind == Kind::Exact && !self.compare {
+            self.slow_together(herd, open, runs);
+        } else {
+            for packet in open.iter().copied() {
+                let mut walker = herd.walker(packet);
+                let found = self.find(&walker, 0, 0);
+                let outcome = self.onward(&mut walker, found);
+                drop(walker);
+                herd.end(packet, outcome);
+            }
+        }
+        self.herded = herded;
+    }
+
+    /// The slow path from the start of the control.
+    fn slow_together(&mut self, herd: &mut Herd<'_, '_>, open: &[usize], runs: &mut Vec<Run>) {
+        let mut count = 0;
+        for packet in open.iter().copied() {
+            let (tenant, now) = (self.tenant_of(herd.state(packet).slots), herd.walker(packet).now());
+            if let Err(refused) = self.admit(tenant, now) {
+                herd.end(packet, refused);
+                continue;
+            }
+            if runs.len() == count {
+                runs.push(Run::default());
+            }
+            runs[count].packet = packet;
+            count += 1;
+        }
+        let runs = &mut runs[..count];
+        self.stats.misses += count as u64;
+        self.walk_together(herd, runs);
+        for Run { packet, trail, outcome, .. } in runs {
+            let Some(outcome) = *outcome else { continue };
+            self.keep_trail(&herd.walker(*packet), trail, 0, outcome);
+            herd.end(*packet, outcome);
+        }
+    }
+
+    fn walk_together(&self, herd: &mut Herd<'_, '_>, runs: &mut [Run]) {
+        let (known, witnesses, cuts) = (self.known(), &self.witnesses[..], &self.cuts[..]);
+        let went = |run: &mut Run, step: Step| match step {
+            Step::Next(pc) => run.at = pc,
+            Step::End(outcome) => run.outcome = Some(outcome),
+        };
+        for run in &mut *runs {
+            run.outcome = None;
+            run.trail.begin(known, herd.state(run.packet), 0);
+            let mut noting = Noting { trail: &mut run.trail, known, witnesses, cuts, found: false };
+            let step = herd.walker(run.packet).walk_to_table(0, &mut noting);
+            went(run, step);
+        }
+        while runs.iter().any(|run| run.outcome.is_none()) {
+            for run in runs.iter_mut().filter(|run| run.outcome.is_none()) {
+                run.found = herd.walker(run.packet).lookup_at(run.at);
+            }
+            for run in runs.iter_mut().filter(|run| run.outcome.is_none()) {
+                let mut noting = Noting { trail: &mut run.trail, known, witnesses, cuts, found: false };
+                let step = herd.walker(run.packet).walk_through_table(run.at, run.found, &mut noting);
+                went(run, step);
+            }
+        }
+    }
+}
