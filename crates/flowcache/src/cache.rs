@@ -129,7 +129,7 @@ impl Caches {
             return Replayed::NoFuel;
         }
         walker.take_fuel(way.backs);
-        match walker.replay(&way.script, |asked| segment.found(asked as usize)) {
+        match walker.replay(way.script(walker.code()), |asked| segment.found(asked as usize)) {
             interp::walk::Replayed::Done => {}
             interp::walk::Replayed::End(outcome) => return Replayed::End(outcome),
             interp::walk::Replayed::Left(pc) => return Replayed::Left(pc),

@@ -3,7 +3,7 @@
 use crate::cache::Caches;
 use crate::config::Kind;
 use crate::trail::{Noting, Trail};
-use interp::walk::{Herd, Outcome, Pc, Step};
+use interp::walk::{Herd, Op, Outcome, Pc, Step};
 
 /// A packet on the slow path.
 #[derive(Clone, Debug, Default)]
@@ -36,10 +36,12 @@ impl Caches {
         open.extend((0..herd.len()).filter(|packet| herd.is_here(*packet)));
         self.stats.packets += open.len() as u64;
         self.stats.lookups += open.len() as u64;
+        self.stats.together += open.len() as u64;
         let slots = self.known().slots;
         for (at, store) in self.stores.iter_mut().enumerate() {
             store.find_many(&slots, 0, open, |packet| herd.state(packet), |packet, place| hits.push((packet, at, place)));
         }
+        self.touch(herd, hits);
         let misses = self.stats.misses;
         for (packet, at, place) in hits.iter().copied() {
             let mut walker = herd.walker(packet);
@@ -61,6 +63,20 @@ impl Caches {
             }
         }
         self.herded = herded;
+    }
+
+    /// Looks at what the packets that hit find in tables, all at once.
+    fn touch(&self, herd: &mut Herd<'_, '_>, hits: &[(usize, usize, u32)]) {
+        let mut seen = 0;
+        for (packet, at, place) in hits {
+            let (Some(kept), walker) = (self.stores[*at].get(*place), herd.walker(*packet)) else { continue };
+            for (number, question) in kept.segment.way.questions.iter().enumerate() {
+                if let Some(found) = kept.segment.found(number) {
+                    seen ^= walker.touch(question.table as usize, found);
+                }
+            }
+        }
+        std::hint::black_box(seen);
     }
 
     /// The slow path from the start of the control.
@@ -88,6 +104,17 @@ impl Caches {
         }
     }
 
+    fn touch_found(&self, herd: &mut Herd<'_, '_>, runs: &[Run]) {
+        let mut seen = 0;
+        for run in runs.iter().filter(|run| run.outcome.is_none()) {
+            let walker = herd.walker(run.packet);
+            if let (Some(found), Op::Apply { index }) = (run.found, walker.code().ops[run.at as usize]) {
+                seen ^= walker.touch(walker.code().applies[index as usize].table, found);
+            }
+        }
+        std::hint::black_box(seen);
+    }
+
     fn walk_together(&self, herd: &mut Herd<'_, '_>, runs: &mut [Run]) {
         let (known, witnesses, cuts) = (self.known(), &self.witnesses[..], &self.cuts[..]);
         let went = |run: &mut Run, step: Step| match step {
@@ -105,6 +132,7 @@ impl Caches {
             for run in runs.iter_mut().filter(|run| run.outcome.is_none()) {
                 run.found = herd.walker(run.packet).lookup_at(run.at);
             }
+            self.touch_found(herd, runs);
             for run in runs.iter_mut().filter(|run| run.outcome.is_none()) {
                 let mut noting = Noting { trail: &mut run.trail, known, witnesses, cuts, found: false };
                 let step = herd.walker(run.packet).walk_through_table(run.at, run.found, &mut noting);

@@ -7,9 +7,9 @@ use crate::record::{Done, Kind, Known, NONE, Operand, Record};
 use crate::way::{Question, Source, Way};
 use crate::witness::Witness;
 pub use interp::walk::Play;
-use interp::walk::{ApplySite, Code, Op, Outcome, Pc, Script, Slot, Walker};
+use interp::walk::{ApplySite, Code, Op, Outcome, Pc, Slot, Walker};
 use std::cell::OnceCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where a segment leads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -343,7 +343,7 @@ impl<'t> Traversal<'t> {
             asked.iter().map(|(step, site, asked)| self.question(&asks, (from, *step), (*site, *asked), &mut own));
         let questions: Box<[Question]> = questions.collect();
         let found = asked.iter().map(|(_, _, asked)| asked.found);
-        let (tag, script) = (self.tag(first), Script::new(self.code, &plays));
+        let (tag, script) = (self.tag(first), OnceLock::new());
         let way = Way { tag, asks: asks.into(), plays, script, end, fuel, backs, questions, own: own.len() };
         let mut body = vec![0; way.body()].into_boxed_slice();
         let (values, rest) = body.split_at_mut(way.asks.words());
@@ -447,36 +447,36 @@ impl<'t> Traversal<'t> {
     /// The instructions without those whose results nobody reads.
     fn needed(&self, plays: Vec<(usize, Play)>, end: End) -> Arc<[Play]> {
         let slots = self.slots();
-        let mut live = vec![false; slots.all()];
-        for (slot, needed) in live.iter_mut().enumerate().skip(slots.first as usize) {
-            let slot = slot as Slot;
-            *needed = match end {
-                _ if slot >= slots.end => true,
-                End::At(pc) if slot >= slots.values => self.live.is(pc, slot),
-                End::At(_) => true,
-                End::Done { .. } => slot < slots.values && !self.local[slot as usize],
-            };
-        }
+        // What is needed at the end; asked only of slots that are written.
+        let at_end = |slot: Slot| match end {
+            _ if slot >= slots.end => true,
+            End::At(pc) if slot >= slots.values => self.live.is(pc, slot),
+            End::At(_) => true,
+            End::Done { .. } => slot < slots.values && !self.local[slot as usize],
+        };
+        let mut since: Vec<Option<bool>> = vec![None; slots.all()];
+        let is_live = |since: &[Option<bool>], slot: Slot| since[slot as usize].unwrap_or_else(|| at_end(slot));
         let mut kept = Vec::with_capacity(plays.len());
         for (step, play) in plays.into_iter().rev() {
             let done = &self.record.steps[step];
-            let defs = || self.record.defs(step).iter().map(|def| def.slot as usize);
-            if done.kind == Kind::Pure && !defs().any(|slot| live[slot]) {
+            let defs = || self.record.defs(step).iter().map(|def| def.slot);
+            if done.kind == Kind::Pure && !defs().any(|slot| is_live(&since, slot)) {
                 continue;
             }
             // Where the packet may leave the cache it goes on with all that is there.
             if matches!(play, Play::Check { .. }) || matches!(done.kind, Kind::Apply { live: true, .. }) {
-                live[slots.first as usize..slots.values as usize].fill(true);
-                (slots.values..slots.end).for_each(|slot| live[slot as usize] |= self.live.is(done.pc, slot));
+                since[slots.first as usize..slots.values as usize].fill(Some(true));
+                let values = (slots.values..slots.end).filter(|slot| self.live.is(done.pc, *slot));
+                values.for_each(|slot| since[slot as usize] = Some(true));
             }
             // A field is written only if its header is valid.
             let certain = !matches!(self.code.ops[done.pc as usize], Op::Field1 { .. } | Op::FieldN { .. });
             if done.kind == Kind::Pure && certain {
-                defs().for_each(|slot| live[slot] = false);
+                defs().for_each(|slot| since[slot as usize] = Some(false));
             }
             // Of a table application the keys are known; of one that leads to a group the packet's are asked again.
             if !matches!(done.kind, Kind::Apply { live: false, .. }) {
-                spread(&self.known.effects[done.pc as usize].uses).for_each(|slot| live[slot as usize] = true);
+                spread(&self.known.effects[done.pc as usize].uses).for_each(|slot| since[slot as usize] = Some(true));
             }
             kept.push(play);
         }

@@ -14,6 +14,8 @@ pub struct Stats {
     pub misses: u64,
     /// Of the misses, those for which the cache had the first part.
     pub partial: u64,
+    /// Packets that were looked for together with others of their time, and took turns with them.
+    pub together: u64,
     /// Packets that left the cache in the middle of a segment, as a meter's colour was another one.
     pub left: u64,
     /// Segments that were looked for.

@@ -2,9 +2,9 @@
 
 use crate::asks::Asks;
 use crate::segment::{End, Play};
-use interp::walk::{Pc, Script};
+use interp::walk::{Code, Pc, Script};
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where a word of a table's key comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,8 +35,8 @@ pub struct Way {
     pub asks: Arc<Asks>,
     /// What is done.
     pub plays: Arc<[Play]>,
-    /// The same, ready to be done.
-    pub script: Script,
+    /// The same, ready to be done: made when it is done first ([`Way::script`]).
+    pub script: OnceLock<Script>,
     /// Where it leads.
     pub end: End,
     /// Backward jumps that are left out, and table applications.
@@ -55,6 +55,11 @@ impl Way {
         self.asks.words() + self.own + self.questions.len().div_ceil(2)
     }
 
+    /// What is done, ready to be done. `code` is that of the control.
+    pub fn script(&self, code: &Code) -> &Script {
+        self.script.get_or_init(|| Script::new(code, &self.plays))
+    }
+
     /// How many tables it stands for.
     pub fn tables(&self) -> u32 {
         self.questions.len() as u32
@@ -63,7 +68,7 @@ impl Way {
     /// Bytes that it takes, about.
     pub fn memory(&self) -> usize {
         let questions: usize = self.questions.iter().map(|q| size_of_val(&*q.key) + size_of_val(&*q.mask)).sum();
-        size_of::<Way>() + size_of_val(&*self.plays) + self.script.memory() + questions + size_of_val(&*self.questions)
+        size_of::<Way>() + size_of_val(&*self.plays) + self.script.get().map_or(0, Script::memory) + questions + size_of_val(&*self.questions)
     }
 }
 

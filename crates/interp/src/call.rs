@@ -9,7 +9,7 @@ use crate::meter::Colour;
 use crate::program::{Call, CallArg, Reg};
 use crate::words::{self, mask64, mask128};
 use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc};
-use tables::{Action, words_for};
+use tables::Action;
 
 /// v1model's number of a colour: 0 green, 1 yellow, 2 red.
 pub fn v1model_colour(colour: Colour) -> u8 {
@@ -50,17 +50,25 @@ fn give(frame: &mut Frame, call: &Call, value: u128) {
 /// The one's complement sum of values packed one behind the other, as [`algorithm::ones_sum`] of their bytes. As 2^16 is 1 modulo 2^16 - 1, it is
 /// enough to bring each value's last bit to its place in a word of 16 bits.
 fn sum_of(frame: &Frame, data: &[Reg], start: u16) -> u16 {
-    let (mut sum, mut end) = (u128::from(start), 0);
+    let (mut sum, mut end) = (u64::from(start), 0);
     for reg in data {
+        // Of a number of up to 48 bits, most of all there are, nothing is shifted out.
+        if reg.words == 1 && reg.width <= 48 {
+            end = (end + reg.width) % 16;
+            let value = frame.slots[reg.slot as usize] & mask64(reg.width);
+            let value = value << ((16 - end) % 16);
+            sum += (value >> 32) + (value & 0xffff_ffff);
+            continue;
+        }
         let words = frame.words(*reg);
         let (width, words) = if reg.varbit { (words[0] as u32, &words[1..]) } else { (reg.width, words) };
         end = (end + width) % 16;
-        for (at, word) in words.iter().take(words_for(width)).enumerate() {
-            let word = word & mask64(width - 64 * at as u32);
-            sum += u128::from(word) << ((16 - end) % 16);
+        for (at, word) in words.iter().take(width.div_ceil(64) as usize).enumerate() {
+            let value = u128::from(word & mask64(width - 64 * at as u32)) << ((16 - end) % 16);
+            sum += (value >> 64) as u64 + (value as u64 >> 32) + (value as u64 & 0xffff_ffff);
         }
     }
-    algorithm::fold((sum >> 64) as u64 + (sum as u64 >> 32) + (sum as u64 & 0xffff_ffff))
+    algorithm::fold(sum)
 }
 
 impl<const T: bool> Machine<'_, T> {

@@ -214,6 +214,12 @@ impl<'w> Walker<'w> {
         }
     }
 
+    /// Looks at an entry that is going to be found, so that it is near when that happens: what comes back says nothing.
+    #[inline]
+    pub fn touch(&self, table: usize, number: u32) -> u64 {
+        self.machine.memory.touch(table, number)
+    }
+
     /// Applies the table there, which finds that entry, or none, and goes on to the next table application, or to the end.
     pub fn walk_through_table(&mut self, pc: Pc, found: Option<u32>, watch: &mut impl Watch) -> Step {
         let code = self.code();

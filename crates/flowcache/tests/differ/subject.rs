@@ -78,6 +78,7 @@ fn add(totals: &mut Stats, more: &Stats) {
     totals.rejected += more.rejected;
     totals.cut += more.cut;
     totals.whole += more.whole;
+    totals.together += more.together;
     totals.ways += more.ways;
     totals.known_ways += more.known_ways;
     totals.compared += more.compared;
