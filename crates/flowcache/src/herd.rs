@@ -24,13 +24,15 @@ pub struct Herded {
     /// Packets that hit: table, and place.
     hits: Vec<(usize, usize, u32)>,
     runs: Vec<Run>,
+    /// Those of them that wait at a table application, where that is, and what is found there.
+    waiting: Vec<(usize, Pc, Option<u32>)>,
 }
 
 impl Caches {
     /// Runs the control of packets whose order does not matter.
     pub(crate) fn together(&mut self, herd: &mut Herd<'_, '_>) {
         let mut herded = std::mem::take(&mut self.herded);
-        let Herded { open, hits, runs } = &mut herded;
+        let Herded { open, hits, runs, waiting } = &mut herded;
         hits.clear();
         open.clear();
         open.extend((0..herd.len()).filter(|packet| herd.is_here(*packet)));
@@ -52,7 +54,7 @@ impl Caches {
             herd.end(packet, outcome);
         }
         if self.config.kind == Kind::Exact && !self.compare {
-            self.slow_together(herd, open, runs);
+            self.slow_together(herd, open, (runs, waiting));
         } else {
             for packet in open.iter().copied() {
                 let mut walker = herd.walker(packet);
@@ -80,7 +82,12 @@ impl Caches {
     }
 
     /// The slow path from the start of the control.
-    fn slow_together(&mut self, herd: &mut Herd<'_, '_>, open: &[usize], runs: &mut Vec<Run>) {
+    fn slow_together(
+        &mut self,
+        herd: &mut Herd<'_, '_>,
+        open: &[usize],
+        (runs, waiting): (&mut Vec<Run>, &mut Vec<(usize, Pc, Option<u32>)>),
+    ) {
         let mut count = 0;
         for packet in open.iter().copied() {
             let (tenant, now) = (self.tenant_of(herd.state(packet).slots), herd.walker(packet).now());
@@ -96,7 +103,7 @@ impl Caches {
         }
         let runs = &mut runs[..count];
         self.stats.misses += count as u64;
-        self.walk_together(herd, runs);
+        self.walk_together(herd, runs, waiting);
         for Run { packet, trail, outcome, .. } in runs {
             let Some(outcome) = *outcome else { continue };
             self.keep_trail(&herd.walker(*packet), trail, 0, outcome);
@@ -115,7 +122,7 @@ impl Caches {
         std::hint::black_box(seen);
     }
 
-    fn walk_together(&self, herd: &mut Herd<'_, '_>, runs: &mut [Run]) {
+    fn walk_together(&self, herd: &mut Herd<'_, '_>, runs: &mut [Run], waiting: &mut Vec<(usize, Pc, Option<u32>)>) {
         let (known, witnesses, cuts) = (self.known(), &self.witnesses[..], &self.cuts[..]);
         let went = |run: &mut Run, step: Step| match step {
             Step::Next(pc) => run.at = pc,
@@ -129,8 +136,12 @@ impl Caches {
             went(run, step);
         }
         while runs.iter().any(|run| run.outcome.is_none()) {
+            waiting.clear();
+            waiting.extend(runs.iter().filter(|run| run.outcome.is_none()).map(|run| (run.packet, run.at, None)));
+            herd.lookup(waiting);
+            let mut found = waiting.iter().map(|(.., found)| *found);
             for run in runs.iter_mut().filter(|run| run.outcome.is_none()) {
-                run.found = herd.walker(run.packet).lookup_at(run.at);
+                run.found = found.next().flatten();
             }
             self.touch_found(herd, runs);
             for run in runs.iter_mut().filter(|run| run.outcome.is_none()) {

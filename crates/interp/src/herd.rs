@@ -8,7 +8,7 @@ use crate::interp::Interp;
 use crate::machine::{self, Machine, Outcome};
 use crate::output::Outputs;
 use crate::pass::Pass;
-use crate::program::Program;
+use crate::program::{Op, Pc, Program};
 use crate::trace::Trace;
 use crate::walk::{Detour, State, Walker};
 use ir::{Arch, ControlKind, ExternFn, Pipeline};
@@ -30,6 +30,7 @@ pub struct Herd<'h, 'm> {
     machine: &'h mut Machine<'m, false>,
     packets: &'h mut [Waiting],
     code: usize,
+    found: Vec<Option<u32>>,
 }
 
 impl Herd<'_, '_> {
@@ -58,6 +59,20 @@ impl Herd<'_, '_> {
     pub fn walker(&mut self, packet: usize) -> Walker<'_> {
         let Waiting { frame, fuel, .. } = &mut self.packets[packet];
         Walker::resumed(self.machine, frame, fuel, self.code)
+    }
+
+    /// What packets find that are at table applications: each with where it is, and what it finds. Those at one place that stand side by side are looked up
+    /// together.
+    pub fn lookup(&mut self, waiting: &mut [(usize, Pc, Option<u32>)]) {
+        let code = &self.machine.program.codes[self.code];
+        for same in waiting.chunk_by_mut(|(_, one, _), (_, other, _)| one == other) {
+            let Some(Op::Apply { index }) = code.ops.get(same[0].1 as usize) else { continue };
+            let site = &code.applies[*index as usize];
+            self.found.clear();
+            let packets = same.iter().map(|(packet, ..)| &self.packets[*packet].frame.slots[..]);
+            self.machine.memory.lookup_many(site.table, packets, &site.keys, |found| self.found.push(found));
+            same.iter_mut().zip(&self.found).for_each(|((.., place), found)| *place = *found);
+        }
     }
 
     /// How a packet's main control has ended.
@@ -131,7 +146,7 @@ impl Interp {
             Waiting { frame, fuel: pass.machine.fuel, outcome }
         };
         let mut waiting: Vec<Waiting> = packets.iter_mut().map(enter).collect();
-        detour.run_many(&mut Herd { machine: &mut pass.machine, packets: &mut waiting, code });
+        detour.run_many(&mut Herd { machine: &mut pass.machine, packets: &mut waiting, code, found: Vec::new() });
         pass.detour = Some(detour);
         for (number, (Waiting { mut frame, fuel, outcome }, packet)) in waiting.into_iter().zip(packets).enumerate() {
             pass.out.clear();
