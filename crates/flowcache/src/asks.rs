@@ -64,13 +64,14 @@ impl Asks {
         self.bits.binary_search_by_key(&slot, |bits| bits.slot).ok()
     }
 
-    /// What the packet has there, into `out`, which has [`Asks::words`] words. The state's first slot is number `from`.
+    /// What the packet has there, into `out`, which has [`Asks::words`] words. The state's first slot is number `from`; slots that it does not have are 0.
     #[inline]
     pub fn gather(&self, slots: &Slots, state: State<'_>, from: Slot, out: &mut [u64]) {
         out.fill(0);
         let (fields, valid) = self.bits.split_at(self.slots);
         for bits in fields {
-            out[bits.word as usize] |= (state.slots[(bits.slot - from) as usize] & bits.mask) << bits.shift;
+            let value = state.slots.get((bits.slot - from) as usize).copied().unwrap_or(0);
+            out[bits.word as usize] |= (value & bits.mask) << bits.shift;
         }
         for bits in valid {
             out[bits.word as usize] |= u64::from(state.valid[(bits.slot - slots.end) as usize]) << bits.shift;

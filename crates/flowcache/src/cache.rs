@@ -12,9 +12,9 @@ use crate::record::{Known, Record};
 use crate::segment::{Ground, Refused, Segment, Traversal, Uncacheable};
 use crate::stats::Stats;
 use crate::store::{Kept, Put, Store};
-use crate::trail::{Noting, Trail};
+use crate::trail::Trail;
 use crate::witness::Witness;
-use interp::walk::{Code, Detour, Herd, Outcome, Pc, Program, Slot, State, Step, Walker};
+use interp::walk::{Code, Detour, Herd, Outcome, Pc, Program, Slot, Step, Walker};
 use ir::{Entity, Pipeline, VarKind};
 use packet::EngineReason;
 use std::hash::BuildHasher;
@@ -25,7 +25,7 @@ use std::time::Instant;
 pub struct Caches {
     pub(crate) config: CacheConfig,
     pub(crate) pipeline: Arc<Pipeline>,
-    known: Known,
+    pub(crate) known: Known,
     live: Live,
     local: Vec<bool>,
     /// By slot: number of the header field's variable.
@@ -39,9 +39,9 @@ pub struct Caches {
     pub(crate) admission: Option<Admission>,
     /// The slot that says whose packet it is.
     pub(crate) tenant: Option<Slot>,
-    record: Record,
-    recipes: Recipes,
-    trail: Trail,
+    pub(crate) record: Record,
+    pub(crate) recipes: Recipes,
+    pub(crate) trail: Trail,
     /// By instruction: table applications at which segments of known ways begin.
     pub(crate) cuts: Vec<bool>,
     pub(crate) herded: Herded,
@@ -117,7 +117,9 @@ impl Caches {
         self.stats.lookups += 1;
         let slots = &self.known.slots;
         let stores = self.stores.iter_mut().enumerate().skip(table);
-        stores.map(|(at, store)| (at, store.find(slots, walker.state(), tag))).find_map(|(at, place)| Some((at, place?)))
+        stores
+            .map(|(at, store)| (at, store.find(slots, walker.state(), tag)))
+            .find_map(|(at, place)| Some((at, place?)))
     }
 
     fn replay(&mut self, walker: &mut Walker<'_>, at: usize, place: u32) -> Replayed {
@@ -159,95 +161,6 @@ impl Caches {
         outcome
     }
 
-    /// The slow path where what is kept depends on the packet's decisions alone.
-    fn slow_by_recipe(&mut self, walker: &mut Walker<'_>, tag: Pc) -> Outcome {
-        let mut trail = std::mem::take(&mut self.trail);
-        let outcome = match self.compare {
-            true => self.walk_and_compare(walker, tag, &mut trail),
-            false => {
-                let Caches { known, witnesses, cuts, .. } = &*self;
-                trail.begin(known, walker.state(), tag);
-                walker.walk(tag, &mut Noting { trail: &mut trail, known, witnesses, cuts, found: false })
-            }
-        };
-        self.keep_trail(walker, &trail, tag, outcome);
-        self.trail = trail;
-        outcome
-    }
-
-    /// Keeps what a packet's trail gives.
-    pub(crate) fn keep_trail(&mut self, walker: &Walker<'_>, trail: &Trail, tag: Pc, outcome: Outcome) {
-        if trail.too_long {
-            *self.stats.uncacheable.entry(Uncacheable::TooLong).or_default() += 1;
-            return;
-        }
-        let recipe = match self.recipes.find(tag, outcome, &trail.decisions) {
-            Some(recipe) => {
-                self.stats.known_ways += 1;
-                recipe
-            }
-            None => {
-                let start = Instant::now();
-                let recipe = self.make_recipe(walker, trail, tag, outcome);
-                self.stats.partition_ns += start.elapsed().as_nanos() as u64;
-                recipe
-            }
-        };
-        for reason in &self.recipes.get(recipe).refused {
-            *self.stats.uncacheable.entry(*reason).or_default() += 1;
-        }
-        for part in 0..self.recipes.get(recipe).parts.len() {
-            if let Some(segment) = self.recipes.get(recipe).parts[part].segment(&self.known.slots, trail) {
-                self.put(segment, 0, walker.now());
-            }
-        }
-    }
-
-    fn make_recipe(&mut self, walker: &Walker<'_>, trail: &Trail, tag: Pc, outcome: Outcome) -> usize {
-        let mut record = std::mem::take(&mut self.record);
-        record.retrace(&self.known, walker.program(), walker.code(), tag, &trail.decisions);
-        let mut recipes = std::mem::take(&mut self.recipes);
-        let traversal = Traversal::new(self.ground(walker), &record, outcome);
-        let made = recipes.make(&traversal, &record, outcome, &trail.decisions);
-        self.stats.ways += 1;
-        for pc in recipes.get(made).parts.iter().filter_map(|part| part.begins_at()) {
-            self.cuts[pc as usize] = true;
-        }
-        (self.record, self.recipes) = (record, recipes);
-        made
-    }
-
-    /// As the slow path without recipes goes; what it makes of the packet must be what the recipe does.
-    fn walk_and_compare(&mut self, walker: &mut Walker<'_>, tag: Pc, trail: &mut Trail) -> Outcome {
-        let (slots, valid) = (walker.slots().to_vec(), walker.valid().to_vec());
-        let before = State { slots: &slots, valid: &valid };
-        let mut record = std::mem::take(&mut self.record);
-        let outcome = record.run(&self.known, walker, tag);
-        *trail = Trail::of(&record, &self.known, walker.code(), (&self.witnesses, &self.cuts), before);
-        if !trail.too_long && self.recipes.find(tag, outcome, &trail.decisions).is_none() {
-            self.record = Record::default();
-            self.make_recipe(walker, trail, tag, outcome);
-            // Now it is known where its segments begin.
-            *trail = Trail::of(&record, &self.known, walker.code(), (&self.witnesses, &self.cuts), before);
-        }
-        if let Some(recipe) = self.recipes.find(tag, outcome, &trail.decisions).filter(|_| !trail.too_long) {
-            let recipe = self.recipes.get(recipe);
-            let traversal = Traversal::new(self.ground(walker), &record, outcome);
-            let made = wholes(&traversal, |first, last| traversal.segment(Some(walker), first, last));
-            let mut parts = recipe.parts.iter().map(|part| part.segment(&self.known.slots, trail));
-            let same = made.segments.iter().all(|(_, segment)| {
-                let part = parts.next();
-                // Of a way with many segments not each state is kept.
-                part.is_some_and(|part| part.is_none_or(|part| part == *segment))
-            });
-            let same = same && parts.next().is_none() && *made.refused == *recipe.refused;
-            self.stats.compared += 1;
-            self.stats.contradicted += u64::from(!same);
-        }
-        self.record = record;
-        outcome
-    }
-
     /// What traversals are made with.
     pub(crate) fn ground<'c>(&'c self, walker: &Walker<'c>) -> Ground<'c> {
         Ground {
@@ -281,7 +194,9 @@ impl Caches {
         let segments = match made.whole {
             None => made.segments,
             Some(whole) => {
-                let id = |segment: &Segment| self.hasher.hash_one((segment.way.tag, segment.way.asks.bits(), segment.values()));
+                let id = |segment: &Segment| {
+                    self.hasher.hash_one((segment.way.tag, segment.way.asks.bits(), segment.values()))
+                };
                 let (id_of_whole, pieces) = (id(&whole), made.segments.iter().map(id));
                 match self.adaptive.choose(made.way, id_of_whole, pieces) {
                     true => {
@@ -344,7 +259,7 @@ impl Caches {
         last
     }
 
-    fn put(&mut self, segment: Segment, at: usize, now: u64) {
+    pub(crate) fn put(&mut self, segment: Segment, at: usize, now: u64) {
         let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
         let gone = |kept: &Kept| {
             stats.evicted += 1;

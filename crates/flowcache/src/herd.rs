@@ -4,6 +4,7 @@ use crate::cache::Caches;
 use crate::config::Kind;
 use crate::trail::{Noting, Trail};
 use interp::walk::{Herd, Op, Outcome, Pc, Step};
+use std::time::Instant;
 
 /// A packet on the slow path.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +42,13 @@ impl Caches {
         self.stats.together += open.len() as u64;
         let slots = self.known().slots;
         for (at, store) in self.stores.iter_mut().enumerate() {
-            store.find_many(&slots, 0, open, |packet| herd.state(packet), |packet, place| hits.push((packet, at, place)));
+            store.find_many(
+                &slots,
+                0,
+                open,
+                |packet| herd.state(packet),
+                |packet, place| hits.push((packet, at, place)),
+            );
         }
         self.touch(herd, hits);
         let misses = self.stats.misses;
@@ -104,11 +111,13 @@ impl Caches {
         let runs = &mut runs[..count];
         self.stats.misses += count as u64;
         self.walk_together(herd, runs, waiting);
+        let start = Instant::now();
         for Run { packet, trail, outcome, .. } in runs {
             let Some(outcome) = *outcome else { continue };
             self.keep_trail(&herd.walker(*packet), trail, 0, outcome);
             herd.end(*packet, outcome);
         }
+        self.stats.partition_ns += start.elapsed().as_nanos() as u64;
     }
 
     fn touch_found(&self, herd: &mut Herd<'_, '_>, runs: &[Run]) {

@@ -16,7 +16,7 @@
 //! | what | where |
 //! |---|---|
 //! | the engine; writes | `engine.rs` |
-//! | a packet's way through the caches; that of many together | `cache.rs`; `herd.rs` |
+//! | a packet's way through the caches; the exact cache's slow path; many together | `cache.rs`; `slow.rs`; `herd.rs` |
 //! | what a packet did | `record.rs`, `effects.rs`; the least of it, `trail.rs` |
 //! | what is known of a way | `recipe.rs`, `way.rs`, `asks.rs` |
 //! | which bits decided | `justify.rs`, `witness.rs` |
@@ -42,6 +42,7 @@ pub mod partition;
 pub mod recipe;
 pub mod record;
 pub mod segment;
+mod slow;
 pub mod space;
 mod stats;
 pub mod store;

@@ -120,7 +120,8 @@ impl Known {
             *last = u64::MAX >> (63 - (reg.width - 1) % 64);
         }
         let effects: Vec<Effects> = code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
-        let mut constants: Vec<bool> = (0..slots.all() as Slot).map(|at| (slots.values..slots.end).contains(&at)).collect();
+        let mut constants: Vec<bool> =
+            (0..slots.all() as Slot).map(|at| (slots.values..slots.end).contains(&at)).collect();
         let written = effects.iter().flat_map(|effects| spread(&effects.defs));
         written.for_each(|slot| constants[slot as usize] = false);
         for site in &code.applies {

@@ -36,7 +36,7 @@ pub struct Stats {
     pub cut: u64,
     /// See above.
     pub whole: u64,
-    /// Nanoseconds spent on making and cutting traversals; with [`crate::Kind::Exact`] of new ways only.
+    /// Nanoseconds spent on making, cutting and keeping traversals.
     pub partition_ns: u64,
     /// Ways of which a recipe was made.
     pub ways: u64,

@@ -83,12 +83,12 @@ impl Trail {
         let end = if variables_only { slots.values } else { slots.end };
         kept.slots.clear();
         kept.slots.extend_from_slice(&state.slots[slots.first as usize..end as usize]);
-        kept.slots.resize((slots.end - slots.first) as usize, 0);
         kept.valid.clear();
         kept.valid.extend_from_slice(state.valid);
     }
 
-    /// The packet's state in front of the table application of that number, or at the start, if it was kept; its first slot is [`crate::effects::Slots::first`].
+    /// The packet's state in front of the table application of that number, or at the start, if it was kept; its first slot is [`crate::effects::Slots::first`]. What no
+    /// value was in yet is not there.
     pub fn state(&self, application: Option<usize>) -> Option<State<'_>> {
         let kept = self.kept[..self.states].iter().find(|kept| kept.application == application)?;
         Some(State { slots: &kept.slots, valid: &kept.valid })
@@ -136,13 +136,7 @@ impl Trail {
         trail
     }
 
-    fn note(
-        &mut self,
-        site: &ApplySite,
-        witnesses: &[Witness],
-        found: Option<u32>,
-        operand: impl Fn(usize) -> u64,
-    ) {
+    fn note(&mut self, site: &ApplySite, witnesses: &[Witness], found: Option<u32>, operand: impl Fn(usize) -> u64) {
         self.firsts.push(self.keys.len() as u32);
         self.found.push(found);
         self.keys.extend(key_words(&witnesses[site.table], site).map(|(_, at)| operand(at)));

@@ -68,7 +68,11 @@ impl Way {
     /// Bytes that it takes, about.
     pub fn memory(&self) -> usize {
         let questions: usize = self.questions.iter().map(|q| size_of_val(&*q.key) + size_of_val(&*q.mask)).sum();
-        size_of::<Way>() + size_of_val(&*self.plays) + self.script.get().map_or(0, Script::memory) + questions + size_of_val(&*self.questions)
+        size_of::<Way>()
+            + size_of_val(&*self.plays)
+            + self.script.get().map_or(0, Script::memory)
+            + questions
+            + size_of_val(&*self.questions)
     }
 }
 

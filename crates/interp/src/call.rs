@@ -426,7 +426,8 @@ mod tests {
         for _ in 0..20_000 {
             let (mut slots, mut regs) = (Vec::new(), Vec::new());
             for _ in 0..next(9) {
-                let (width, varbit) = ([1 + next(16), 16, 48, 64, 128, next(200)][next(6) as usize] as u32, next(5) == 0);
+                let (width, varbit) =
+                    ([1 + next(16), 16, 48, 64, 128, next(200)][next(6) as usize] as u32, next(5) == 0);
                 let slot = slots.len() as u32;
                 slots.extend(varbit.then_some(u64::from(width)));
                 for word in 0..width.div_ceil(64) {

@@ -9,8 +9,8 @@ use crate::machine::{self, Machine};
 
 pub use crate::herd::{Herd, MOST as MOST_TOGETHER};
 pub use crate::machine::Outcome;
-pub use crate::replay::{Play, Replayed, Script};
 pub use crate::program::{ApplySite, Arm, Call, CallArg, Code, Header, Op, Pc, Program, Reg, Slot, Switch, WideOp};
+pub use crate::replay::{Play, Replayed, Script};
 
 /// Runs the main control (v1model: ingress) of each packet.
 pub trait Detour {
