@@ -3,7 +3,7 @@
 use crate::cache::Caches;
 use crate::config::Kind;
 use crate::trail::{Noting, Trail};
-use interp::walk::{Herd, Op, Outcome, Pc, Step};
+use interp::walk::{Asking, Herd, Op, Outcome, Pc, Step};
 use std::time::Instant;
 
 /// A packet on the slow path.
@@ -25,15 +25,15 @@ pub struct Herded {
     /// Packets that hit: table, and place.
     hits: Vec<(usize, usize, u32)>,
     runs: Vec<Run>,
-    /// Those of them that wait at a table application, where that is, and what is found there.
-    waiting: Vec<(usize, Pc, Option<u32>)>,
+    /// Those of them that are at a table application.
+    asking: Vec<Asking>,
 }
 
 impl Caches {
     /// Runs the control of packets whose order does not matter.
     pub(crate) fn together(&mut self, herd: &mut Herd<'_, '_>) {
         let mut herded = std::mem::take(&mut self.herded);
-        let Herded { open, hits, runs, waiting } = &mut herded;
+        let Herded { open, hits, runs, asking } = &mut herded;
         hits.clear();
         open.clear();
         open.extend((0..herd.len()).filter(|packet| herd.is_here(*packet)));
@@ -61,7 +61,7 @@ impl Caches {
             herd.end(packet, outcome);
         }
         if self.config.kind == Kind::Exact && !self.compare {
-            self.slow_together(herd, open, (runs, waiting));
+            self.slow_together(herd, open, (runs, asking));
         } else {
             for packet in open.iter().copied() {
                 let mut walker = herd.walker(packet);
@@ -93,7 +93,7 @@ impl Caches {
         &mut self,
         herd: &mut Herd<'_, '_>,
         open: &[usize],
-        (runs, waiting): (&mut Vec<Run>, &mut Vec<(usize, Pc, Option<u32>)>),
+        (runs, asking): (&mut Vec<Run>, &mut Vec<Asking>),
     ) {
         let mut count = 0;
         for packet in open.iter().copied() {
@@ -110,7 +110,7 @@ impl Caches {
         }
         let runs = &mut runs[..count];
         self.stats.misses += count as u64;
-        self.walk_together(herd, runs, waiting);
+        self.walk_together(herd, runs, asking);
         let start = Instant::now();
         for Run { packet, trail, outcome, .. } in runs {
             let Some(outcome) = *outcome else { continue };
@@ -131,7 +131,7 @@ impl Caches {
         std::hint::black_box(seen);
     }
 
-    fn walk_together(&self, herd: &mut Herd<'_, '_>, runs: &mut [Run], waiting: &mut Vec<(usize, Pc, Option<u32>)>) {
+    fn walk_together(&self, herd: &mut Herd<'_, '_>, runs: &mut [Run], asking: &mut Vec<Asking>) {
         let (known, witnesses, cuts) = (self.known(), &self.witnesses[..], &self.cuts[..]);
         let went = |run: &mut Run, step: Step| match step {
             Step::Next(pc) => run.at = pc,
@@ -145,10 +145,14 @@ impl Caches {
             went(run, step);
         }
         while runs.iter().any(|run| run.outcome.is_none()) {
-            waiting.clear();
-            waiting.extend(runs.iter().filter(|run| run.outcome.is_none()).map(|run| (run.packet, run.at, None)));
-            herd.lookup(waiting);
-            let mut found = waiting.iter().map(|(.., found)| *found);
+            asking.clear();
+            asking.extend(runs.iter().filter(|run| run.outcome.is_none()).map(|run| Asking {
+                packet: run.packet,
+                pc: run.at,
+                found: None,
+            }));
+            herd.lookup(asking);
+            let mut found = asking.iter().map(|asking| asking.found);
             for run in runs.iter_mut().filter(|run| run.outcome.is_none()) {
                 run.found = found.next().flatten();
             }

@@ -25,6 +25,17 @@ struct Waiting {
     outcome: Result<Option<Outcome>, EngineReason>,
 }
 
+/// A packet at a table application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asking {
+    /// Its number in the herd.
+    pub packet: usize,
+    /// Where the table is applied.
+    pub pc: Pc,
+    /// The number of the entry that it finds.
+    pub found: Option<u32>,
+}
+
 /// Packets at the main control. Each must be brought to its end: [`Herd::end`].
 pub struct Herd<'h, 'm> {
     machine: &'h mut Machine<'m, false>,
@@ -61,17 +72,16 @@ impl Herd<'_, '_> {
         Walker::resumed(self.machine, frame, fuel, self.code)
     }
 
-    /// What packets find that are at table applications: each with where it is, and what it finds. Those at one place that stand side by side are looked up
-    /// together.
-    pub fn lookup(&mut self, waiting: &mut [(usize, Pc, Option<u32>)]) {
+    /// Says what packets find that are at table applications. Those at one place that stand side by side are looked up together.
+    pub fn lookup(&mut self, asking: &mut [Asking]) {
         let code = &self.machine.program.codes[self.code];
-        for same in waiting.chunk_by_mut(|(_, one, _), (_, other, _)| one == other) {
-            let Some(Op::Apply { index }) = code.ops.get(same[0].1 as usize) else { continue };
+        for same in asking.chunk_by_mut(|one, other| one.pc == other.pc) {
+            let Some(Op::Apply { index }) = code.ops.get(same[0].pc as usize) else { continue };
             let site = &code.applies[*index as usize];
             self.found.clear();
-            let packets = same.iter().map(|(packet, ..)| &self.packets[*packet].frame.slots[..]);
+            let packets = same.iter().map(|asking| &self.packets[asking.packet].frame.slots[..]);
             self.machine.memory.lookup_many(site.table, packets, &site.keys, |found| self.found.push(found));
-            same.iter_mut().zip(&self.found).for_each(|((.., place), found)| *place = *found);
+            same.iter_mut().zip(&self.found).for_each(|(asking, found)| asking.found = *found);
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::frame::Frame;
 use crate::machine::{self, Machine};
 
-pub use crate::herd::{Herd, MOST as MOST_TOGETHER};
+pub use crate::herd::{Asking, Herd};
 pub use crate::machine::Outcome;
 pub use crate::program::{ApplySite, Arm, Call, CallArg, Code, Header, Op, Pc, Program, Reg, Slot, Switch, WideOp};
 pub use crate::replay::{Play, Replayed, Script};

@@ -50,7 +50,7 @@ pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
         let cache = FlowCache::new(build.pipeline.clone(), build.setup.clone(), config(seed));
         let mut cache = cache.map_err(|error| error.to_string())?;
         // Some exact caches have each recipe compared with an analysis of the packet, some go the way that is not watched.
-        if seed % 8 == 0 {
+        if seed.is_multiple_of(8) {
             cache.compare_recipes();
         }
         Ok(Box::new(Cached { cache, batch: Batch::new(), out: Output::new(), sabotage }))
