@@ -98,6 +98,18 @@ impl FlowCache {
         self.tables().map(|table| table.memory).sum::<usize>() + self.caches.fresh.memory()
     }
 
+    /// Whether what finds the segments that a change makes stale is in order: for tests.
+    ///
+    /// # Errors
+    /// What is wrong: a bug.
+    pub fn check(&self) -> Result<(), String> {
+        let caches = &self.caches;
+        let segments = caches.stores.iter().enumerate().flat_map(|(at, store)| {
+            store.iter().map(move |(place, kept)| (&kept.segment, kept.nodes, (at as u32, place)))
+        });
+        caches.fresh.check(&caches.witnesses, segments)
+    }
+
     /// From now on, each packet that takes the slow path is analysed by itself though its way is known, and what the recipe gives is compared with that
     /// ([`Stats::compared`]): for tests.
     pub fn compare_recipes(&mut self) {

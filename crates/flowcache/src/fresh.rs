@@ -206,6 +206,48 @@ impl Fresh {
         self.free[count].push(nodes);
     }
 
+    /// Whether each of these segments, with the first of its nodes and its place, stands once in each of its lists, and nobody else does.
+    ///
+    /// # Errors
+    /// What is wrong: a bug.
+    pub fn check<'s>(
+        &self,
+        witnesses: &[Witness],
+        segments: impl Iterator<Item = (&'s Segment, u32, Place)>,
+    ) -> Result<(), String> {
+        let (mut nodes, mut lists) = (0, 0);
+        for (segment, first, place) in segments {
+            let mut wrong = None;
+            let mut node = first;
+            self.lists(witnesses, segment, |list| {
+                let Node { before, behind, place: of } = self.nodes[node as usize];
+                let follows = match self.nodes.get(before as usize) {
+                    Some(before) => before.behind == node,
+                    None => {
+                        lists += 1;
+                        self.first(list) == node
+                    }
+                };
+                let leads = self.nodes.get(behind as usize).is_none_or(|behind| behind.before == node);
+                if of != place || !follows || !leads {
+                    wrong = Some(format!("node {node} of {place:?} in {list:?}: {:?}", self.nodes[node as usize]));
+                }
+                node += 1;
+            });
+            nodes += node - first;
+            wrong.map_or(Ok(()), Err)?;
+        }
+        let free: usize = self.free.iter().enumerate().map(|(length, runs)| length * runs.len()).sum();
+        let numbered = self.by_number.iter().flatten().flatten();
+        let heads = numbered.chain(&self.missed).filter(|first| **first != NONE).count() + self.by_key.len();
+        match nodes as usize + free == self.nodes.len() && heads == lists {
+            true => Ok(()),
+            false => {
+                Err(format!("{} nodes, {nodes} in lists, {free} free; {heads} lists, {lists} begun", self.nodes.len()))
+            }
+        }
+    }
+
     fn all(&self, list: List) -> impl Iterator<Item = Place> + '_ {
         let at = |node: u32| self.nodes.get(node as usize);
         std::iter::successors(at(self.first(list)), move |node| at(node.behind)).map(|node| node.place)

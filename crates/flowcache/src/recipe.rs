@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// The most ways that are known; when there are more, all are forgotten.
 const MAX_WAYS: usize = 4_096;
-/// The most decisions of all ways that are known.
-const MAX_DECISIONS: usize = 1 << 20;
+/// The most decisions and instructions of all ways that are known.
+const MAX_SIZE: usize = 1 << 20;
 
 /// A segment of a way.
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ pub struct Wholes {
 pub struct Recipes {
     all: Vec<Recipe>,
     by_way: HashTable<u32>,
-    decisions: usize,
+    size: usize,
     hasher: RandomState,
 }
 
@@ -169,10 +169,10 @@ impl Recipes {
         outcome: Outcome,
         decisions: &[Decision],
     ) -> usize {
-        if self.all.len() >= MAX_WAYS || self.decisions + decisions.len() > MAX_DECISIONS {
+        if self.all.len() >= MAX_WAYS || self.size > MAX_SIZE {
             self.all.clear();
             self.by_way.clear();
-            self.decisions = 0;
+            self.size = 0;
         }
         let made = wholes(traversal, |first, last| traversal.segment(None, first, last));
         let parts = made.segments.into_iter().map(|(first, segment)| Part::new(traversal, first, segment));
@@ -186,7 +186,7 @@ impl Recipes {
             parts: parts.collect(),
             refused: made.refused.into(),
         };
-        self.decisions += decisions.len();
+        self.size += decisions.len() + recipe.parts.iter().map(|part| part.way.plays.len()).sum::<usize>();
         self.by_way.insert_unique(hash, self.all.len() as u32, |at| self.all[*at as usize].hash);
         self.all.push(recipe);
         self.all.len() - 1

@@ -106,6 +106,7 @@ impl Subject for Cached {
     }
     fn tick(&mut self, now: u64) -> Vec<Idle> {
         let idle = self.cache.advance_time(now);
+        assert_eq!(self.cache.check(), Ok(()), "what finds stale segments");
         idle_entries(self.cache.interp().pipeline(), &idle)
     }
     fn state(&self) -> State {
