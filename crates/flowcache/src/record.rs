@@ -227,7 +227,7 @@ impl Record {
                     self.backs.push((self.steps.len() as u32, std::mem::take(&mut backs)));
                     let site = &code.applies[*index as usize];
                     let found = decision.found().then_some(0);
-                    self.applied(known, None, program, (pc, site), found, decision.to(), operands);
+                    self.applied(known, (None, program), (pc, site), (found, decision.to()), operands);
                     decision.to()
                 }
                 (op, Some(decision)) => {
@@ -290,19 +290,17 @@ impl Record {
         let found = walker.lookup(site);
         let next = walker.apply(site, found, pc);
         let Step::Next(to) = next else { return next };
-        self.applied(known, Some(walker), walker.program(), (pc, site), found, to, operands);
+        self.applied(known, (Some(walker), walker.program()), (pc, site), (found, to), operands);
         next
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// A table was applied, found that entry, and went on there.
     fn applied(
         &mut self,
         known: &Known,
-        walker: Option<&Walker<'_>>,
-        program: &Program,
+        (walker, program): (Option<&Walker<'_>>, &Program),
         (pc, site): (Pc, &ApplySite),
-        found: Option<u32>,
-        to: Pc,
+        (found, to): (Option<u32>, Pc),
         operands: (u32, u32),
     ) {
         // An arm's parameters lie one after the other, as many words as the action's own.

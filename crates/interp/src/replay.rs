@@ -1,7 +1,7 @@
 //! [`Script`]: what was done on one way through a control, without its decisions, made ready to be done again.
 //!
-//! The way is straight, so values that are only moved on are read where they came from, and what lies side by side is moved together. Each instruction is still
-//! carried out by the interpreter's own code.
+//! The way is straight: instructions that only compute stand one behind the other, and moves of neighbours are one. Each is still carried out by the interpreter's
+//! own code.
 
 use crate::frame::Frame;
 use crate::machine::{Machine, compute};
