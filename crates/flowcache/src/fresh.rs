@@ -136,32 +136,54 @@ impl Fresh {
         }
     }
 
-    /// The lists that a segment stands in, each with a node of its own.
-    fn lists(&self, witnesses: &[Witness], segment: &Segment, mut each: impl FnMut(List)) {
-        for (number, question) in segment.way.questions.iter().enumerate() {
-            let found = segment.found(number);
-            each(match (found, &self.by_number[question.table as usize]) {
-                (Some(found), Some(_)) => List::Number(question.table, found),
-                _ => {
-                    let words = witnesses[question.table as usize].exact_words();
-                    List::Key(self.hash(question.table, words.map(|word| segment.key(number, word))))
-                }
-            });
-            if found.is_none() {
-                each(List::Missed(question.table));
-            }
+    /// The lists for a question, each with a node of its own.
+    fn lists_for(
+        &self,
+        witnesses: &[Witness],
+        (table, found): (u32, Option<u32>),
+        key: impl Fn(usize) -> u64,
+        each: &mut impl FnMut(List),
+    ) {
+        each(match (found, &self.by_number[table as usize]) {
+            (Some(found), Some(_)) => List::Number(table, found),
+            _ => List::Key(self.hash(table, witnesses[table as usize].exact_words().map(key))),
+        });
+        if found.is_none() {
+            each(List::Missed(table));
         }
     }
 
-    /// How many nodes a segment has.
-    fn count(segment: &Segment) -> usize {
-        let questions = segment.way.questions.len();
-        questions + (0..questions).filter(|question| segment.found(*question).is_none()).count()
+    /// The lists that a segment stands in.
+    fn lists(&self, witnesses: &[Witness], segment: &Segment, mut each: impl FnMut(List)) {
+        for (number, question) in segment.way.questions.iter().enumerate() {
+            let asked = (question.table, segment.found(number));
+            self.lists_for(witnesses, asked, |word| segment.key(number, word), &mut each);
+        }
+    }
+
+    /// The same of whatever was made from these lookups.
+    fn lists_of(&self, witnesses: &[Witness], asked: &[Asked], lists: &mut Lists) {
+        lists.0.clear();
+        for Asked { table, key, found, .. } in asked {
+            self.lists_for(witnesses, (*table, *found), |word| key[word], &mut |list| lists.0.push(list));
+        }
     }
 
     /// A segment is kept; the first of its nodes.
     pub fn insert(&mut self, witnesses: &[Witness], segment: &Segment, place: Place, scratch: &mut Lists) -> u32 {
-        let count = Fresh::count(segment);
+        scratch.0.clear();
+        self.lists(witnesses, segment, |list| scratch.0.push(list));
+        self.link(place, scratch)
+    }
+
+    /// As [`Fresh::insert`], of what was made from these lookups.
+    pub fn insert_asked(&mut self, witnesses: &[Witness], asked: &[Asked], place: Place, scratch: &mut Lists) -> u32 {
+        self.lists_of(witnesses, asked, scratch);
+        self.link(place, scratch)
+    }
+
+    fn link(&mut self, place: Place, lists: &Lists) -> u32 {
+        let count = lists.0.len();
         let nodes = match self.free.get_mut(count).and_then(Vec::pop) {
             Some(nodes) => nodes,
             None => {
@@ -170,9 +192,7 @@ impl Fresh {
                 nodes
             }
         };
-        scratch.0.clear();
-        self.lists(witnesses, segment, |list| scratch.0.push(list));
-        for (at, list) in scratch.0.iter().enumerate() {
+        for (at, list) in lists.0.iter().enumerate() {
             let node = nodes + at as u32;
             let behind = self.set_first(*list, node);
             self.nodes[node as usize] = Node { before: NONE, behind, place };
@@ -187,7 +207,17 @@ impl Fresh {
     pub fn remove(&mut self, witnesses: &[Witness], segment: &Segment, nodes: u32, scratch: &mut Lists) {
         scratch.0.clear();
         self.lists(witnesses, segment, |list| scratch.0.push(list));
-        for (at, list) in scratch.0.iter().enumerate() {
+        self.unlink(nodes, scratch);
+    }
+
+    /// As [`Fresh::remove`], of what was made from these lookups.
+    pub fn remove_asked(&mut self, witnesses: &[Witness], asked: &[Asked], nodes: u32, scratch: &mut Lists) {
+        self.lists_of(witnesses, asked, scratch);
+        self.unlink(nodes, scratch);
+    }
+
+    fn unlink(&mut self, nodes: u32, lists: &Lists) {
+        for (at, list) in lists.0.iter().enumerate() {
             let Node { before, behind, .. } = self.nodes[nodes as usize + at];
             match self.nodes.get_mut(before as usize) {
                 Some(before) => before.behind = behind,
@@ -199,7 +229,7 @@ impl Fresh {
                 behind.before = before;
             }
         }
-        let count = scratch.0.len();
+        let count = lists.0.len();
         if self.free.len() <= count {
             self.free.resize(count + 1, Vec::new());
         }
