@@ -7,9 +7,10 @@
 use anyhow::Context;
 use bench::program::{Kind as Which, Program, lpm};
 use bench::ring::{IN_PORT, Template};
-use bench::world::{Entries, Flows, Layout, World};
+use bench::world::{Entries, Flow, Flows, Layout, World};
 use flowcache::{CacheConfig, FlowCache, Kind};
-use interp::{Config, Outputs};
+use interp::Config;
+use packet::{Batch, Engine, Output, PortId};
 use std::path::Path;
 use std::time::Instant;
 use tables::{Update, UpdateKind, WriteBatch};
@@ -27,22 +28,50 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Packets that are given together.
+const BATCH: usize = 32;
+
+/// Gives packets to an engine, a batch at a time.
+struct Sender<'w> {
+    template: Template,
+    flows: &'w [Flow],
+    batch: Batch,
+    out: Output,
+}
+
+impl Sender<'_> {
+    /// One packet of each of these VMs. All of them must be forwarded.
+    fn send(&mut self, engine: &mut FlowCache, mut numbers: impl Iterator<Item = usize>, now: u64) {
+        loop {
+            self.batch.clear();
+            for number in numbers.by_ref().take(BATCH) {
+                let Ok(packet) = self.batch.push() else { break };
+                packet.reset();
+                (packet.ingress_port, packet.received_at) = (PortId(IN_PORT), now);
+                let len = self.template.packet_len();
+                if let Ok(space) = packet.receive_space(len) {
+                    self.template.write(self.flows[number], space);
+                    packet.received(len);
+                }
+            }
+            if self.batch.is_empty() {
+                return;
+            }
+            self.out.clear();
+            Engine::process(engine, &mut self.batch, &mut self.out);
+            let forwarded = self.out.emissions().iter().all(|e| matches!(e.verdict, packet::Verdict::Forward { .. }));
+            assert!(forwarded, "{:?}", self.out.emissions());
+        }
+    }
+}
+
 fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
     let cache = CacheConfig { kind, entries: world.vms + world.vms / 8, ..CacheConfig::default() };
     let mut engine = FlowCache::new(program.pipeline.clone(), Config::default(), cache)?;
     Entries::new(world, program)?.all(|batch| engine.write(batch))?;
     let flows = Flows::each(&world);
-    let template = Template::new(64);
-    let (mut out, mut frame) = (Outputs::new(), vec![0; template.packet_len()]);
-    let mut send = |engine: &mut FlowCache, number: usize, now: u64| {
-        template.write(flows[number], &mut frame);
-        engine.process_into(&frame, IN_PORT, now, &mut out);
-        assert!(
-            out.packets().iter().all(|packet| matches!(packet.verdict, packet::Verdict::Forward { .. })),
-            "VM {number}: {:?}",
-            out.packets()
-        );
-    };
+    let (batch, out) = (Batch::with_capacity(BATCH), Output::new());
+    let mut sender = Sender { template: Template::new(64), flows: &flows, batch, out };
 
     // The hot ones: the first 5 % of the VMs, which are spread over all tenants.
     let hot = (world.vms / 20).max(1);
@@ -50,10 +79,10 @@ fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
     println!("{kind:?}, {} VMs, 5 % of them draw 95 % of the packets", world.vms);
     for window in 0..4 {
         let (before, start) = (engine.stats().clone(), Instant::now());
-        for _ in 0..WINDOW {
-            let number = if rng.f64() < 0.95 { rng.usize(..hot) } else { hot + rng.usize(..world.vms - hot) };
-            send(&mut engine, number, 1);
-        }
+        let number = |rng: &mut fastrand::Rng| {
+            if rng.f64() < 0.95 { rng.usize(..hot) } else { hot + rng.usize(..world.vms - hot) }
+        };
+        sender.send(&mut engine, (0..WINDOW).map(|_| number(&mut rng)), 1);
         let (packets, misses) = (engine.stats().packets - before.packets, engine.stats().misses - before.misses);
         let share = 1000.0 * misses as f64 / packets as f64;
         let rate = packets as f64 / start.elapsed().as_secs_f64() / 1e6;
@@ -62,15 +91,16 @@ fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
 
     engine.clear();
     let (before, start) = (engine.stats().clone(), Instant::now());
-    (0..world.vms).for_each(|number| send(&mut engine, number, 2));
+    sender.send(&mut engine, 0..world.vms, 2);
     let elapsed = start.elapsed().as_secs_f64();
     let made = engine.stats().misses - before.misses;
     println!("  {made} new flows: {:.0} set up a second", made as f64 / elapsed);
     let start = Instant::now();
-    (0..world.vms).for_each(|number| send(&mut engine, number, 3));
+    sender.send(&mut engine, 0..world.vms, 3);
     println!("  the same again: {:.2} Mpps", world.vms as f64 / start.elapsed().as_secs_f64() / 1e6);
     let tables: Vec<_> = engine.tables().map(|table| (table.entries, table.masks)).collect();
-    println!("  tables (entries, masks): {tables:?}; {} MiB", engine.memory() >> 20);
+    let each = engine.memory() / engine.tables().map(|table| table.entries).sum::<usize>().max(1);
+    println!("  tables (entries, masks): {tables:?}; {} MiB, {each} bytes an entry", engine.memory() >> 20);
     println!("  {:?}", engine.stats());
     update(program, world, &mut engine)
 }

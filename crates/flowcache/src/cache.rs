@@ -4,14 +4,17 @@ use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::config::{CacheConfig, Kind};
 use crate::effects::Live;
-use crate::fresh::Fresh;
+use crate::fresh::{Fresh, Lists};
+use crate::herd::Herded;
 use crate::partition::{Fields, partition};
+use crate::recipe::{Recipes, wholes};
 use crate::record::{Known, Record};
-use crate::segment::{Ground, Play, Refused, Segment, Traversal, Uncacheable};
+use crate::segment::{Ground, Refused, Segment, Traversal, Uncacheable};
 use crate::stats::Stats;
 use crate::store::{Kept, Put, Store};
+use crate::trail::Trail;
 use crate::witness::Witness;
-use interp::walk::{Code, Detour, Outcome, Pc, Program, Slot, Step, Walker};
+use interp::walk::{Code, Detour, Herd, Outcome, Pc, Program, Slot, Step, Walker};
 use ir::{Entity, Pipeline, VarKind};
 use packet::EngineReason;
 use std::hash::BuildHasher;
@@ -22,7 +25,7 @@ use std::time::Instant;
 pub struct Caches {
     pub(crate) config: CacheConfig,
     pub(crate) pipeline: Arc<Pipeline>,
-    known: Known,
+    pub(crate) known: Known,
     live: Live,
     local: Vec<bool>,
     /// By slot: number of the header field's variable.
@@ -36,7 +39,15 @@ pub struct Caches {
     pub(crate) admission: Option<Admission>,
     /// The slot that says whose packet it is.
     pub(crate) tenant: Option<Slot>,
-    record: Record,
+    pub(crate) record: Record,
+    pub(crate) recipes: Recipes,
+    pub(crate) trail: Trail,
+    /// By instruction: table applications at which segments of known ways begin.
+    pub(crate) cuts: Vec<bool>,
+    pub(crate) herded: Herded,
+    /// Each packet on the slow path is analysed though its way is known, and what comes out is compared.
+    pub(crate) compare: bool,
+    lists: Lists,
     hasher: foldhash::fast::RandomState,
 }
 
@@ -70,16 +81,23 @@ impl Caches {
             }
         }
         let tables = config.kind.tables();
+        let witnesses: Vec<Witness> = pipeline.tables.values().map(|table| Witness::new(&table.keys)).collect();
         Caches {
             add_on_miss: pipeline.tables.values().map(|table| table.add_on_miss).collect(),
-            witnesses: pipeline.tables.values().map(|table| Witness::new(&table.keys)).collect(),
             stores: (0..tables).map(|_| Store::new(config.entries, config.masks)).collect(),
-            fresh: Fresh::default(),
+            fresh: Fresh::new(pipeline, &witnesses),
+            witnesses,
             stats: Stats::default(),
             adaptive: Adaptive::new(tables * config.entries),
             admission: config.slow_path.map(Admission::new),
             tenant: None,
             record: Record::default(),
+            recipes: Recipes::default(),
+            trail: Trail::default(),
+            cuts: vec![false; code.ops.len()],
+            herded: Herded::default(),
+            compare: false,
+            lists: Lists::default(),
             hasher: foldhash::fast::RandomState::default(),
             config,
             pipeline: pipeline.clone(),
@@ -95,39 +113,30 @@ impl Caches {
     }
 
     /// The first table from `table` on that has a segment for the packet.
-    fn find(&mut self, walker: &Walker<'_>, tag: Pc, table: usize) -> Option<(usize, u32)> {
+    pub(crate) fn find(&mut self, walker: &Walker<'_>, tag: Pc, table: usize) -> Option<(usize, u32)> {
         self.stats.lookups += 1;
         let slots = &self.known.slots;
         let stores = self.stores.iter_mut().enumerate().skip(table);
-        stores.map(|(at, store)| (at, store.find(slots, walker, tag))).find_map(|(at, place)| Some((at, place?)))
+        stores
+            .map(|(at, store)| (at, store.find(slots, walker.state(), tag)))
+            .find_map(|(at, place)| Some((at, place?)))
     }
 
     fn replay(&mut self, walker: &mut Walker<'_>, at: usize, place: u32) -> Replayed {
         let now = walker.now();
         self.stores[at].touch(place, now);
         let Some(Kept { segment, .. }) = self.stores[at].get(place) else { return Replayed::NoFuel };
-        if walker.fuel() <= segment.fuel {
+        let way = &*segment.way;
+        if walker.fuel() <= way.fuel {
             return Replayed::NoFuel;
         }
-        walker.take_fuel(segment.backs);
-        for play in &*segment.plays {
-            let (step, expected) = match *play {
-                Play::Step(pc) => (walker.step(pc), None),
-                Play::Check { pc, to } => (walker.step(pc), Some(to)),
-                Play::Apply { pc, asked, to } => {
-                    let found = segment.asked[asked as usize].found;
-                    let code = walker.code();
-                    let interp::walk::Op::Apply { index } = code.ops[pc as usize] else { continue };
-                    (walker.apply(&code.applies[index as usize], found, pc), Some(to))
-                }
-            };
-            match (step, expected) {
-                (Step::End(outcome), _) => return Replayed::End(outcome),
-                (Step::Next(pc), Some(to)) if pc != to => return Replayed::Left(pc),
-                _ => {}
-            }
+        walker.take_fuel(way.backs);
+        match walker.replay(way.script(walker.code()), |asked| segment.found(asked as usize)) {
+            interp::walk::Replayed::Done => {}
+            interp::walk::Replayed::End(outcome) => return Replayed::End(outcome),
+            interp::walk::Replayed::Left(pc) => return Replayed::Left(pc),
         }
-        match segment.end {
+        match way.end {
             crate::segment::End::At(pc) => Replayed::At(pc),
             end => Replayed::End(end.outcome().unwrap_or(Outcome::Return)),
         }
@@ -136,6 +145,9 @@ impl Caches {
     /// The slow path, from `tag` on; what it did is kept in the tables from `table` on.
     fn slow(&mut self, walker: &mut Walker<'_>, tag: Pc, table: usize) -> Outcome {
         self.stats.misses += 1;
+        if self.config.kind == Kind::Exact {
+            return self.slow_by_recipe(walker, tag);
+        }
         let mut record = std::mem::take(&mut self.record);
         let outcome = record.run(&self.known, walker, tag);
         if table < self.stores.len() {
@@ -182,7 +194,9 @@ impl Caches {
         let segments = match made.whole {
             None => made.segments,
             Some(whole) => {
-                let id = |segment: &Segment| self.hasher.hash_one((segment.tag, &segment.mask, &segment.values));
+                let id = |segment: &Segment| {
+                    self.hasher.hash_one((segment.way.tag, segment.way.asks.bits(), segment.values()))
+                };
                 let (id_of_whole, pieces) = (id(&whole), made.segments.iter().map(id));
                 match self.adaptive.choose(made.way, id_of_whole, pieces) {
                     true => {
@@ -204,16 +218,20 @@ impl Caches {
         let mut made = Made { way: traversal.way(), ..Made::default() };
         let room = self.stores.len() - table;
         match self.config.kind {
-            Kind::Exact | Kind::Megaflow => made.segments = wholes(&traversal, walker, &mut made.refused),
+            Kind::Exact | Kind::Megaflow => {
+                let wholes = wholes(&traversal, |first, last| traversal.segment(Some(walker), first, last));
+                made.segments = wholes.segments.into_iter().map(|(_, segment)| segment).collect();
+                made.refused = wholes.refused;
+            }
             Kind::SubTraversal { .. } | Kind::Adaptive { .. } => {
                 let pieces = pieces(&traversal, walker, room, &self.fields, &mut made.refused);
                 made.no_room = pieces.is_none();
                 made.segments = pieces.unwrap_or_default();
             }
         }
-        let ends = made.segments.last().is_some_and(|last| last.end.outcome().is_some());
+        let ends = made.segments.last().is_some_and(|last| last.way.end.outcome().is_some());
         if matches!(self.config.kind, Kind::Adaptive { .. }) && made.segments.len() > 1 && ends {
-            made.whole = traversal.segment(walker, 0, traversal.units() - 1).ok();
+            made.whole = traversal.segment(Some(walker), 0, traversal.units() - 1).ok();
         }
         made
     }
@@ -234,24 +252,25 @@ impl Caches {
         if let Some(at) = range.clone().find(|at| self.stores[*at].place_of(segment).is_some()) {
             return at;
         }
-        let ends = segment.end.outcome().is_some();
-        if ends && segment.tag == 0 {
+        let ends = segment.way.end.outcome().is_some();
+        if ends && segment.way.tag == 0 {
             return range.min_by_key(|at| self.stores[*at].len()).unwrap_or(last);
         }
         last
     }
 
-    fn put(&mut self, segment: Segment, at: usize, now: u64) {
-        let Caches { stores, fresh, witnesses, stats, .. } = self;
-        let gone = |place: u32, kept: &Kept| {
+    pub(crate) fn put(&mut self, segment: Segment, at: usize, now: u64) {
+        let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
+        let gone = |kept: &Kept| {
             stats.evicted += 1;
-            fresh.remove(witnesses, &kept.segment, (at as u32, place));
+            fresh.remove(witnesses, &kept.segment, kept.nodes, lists);
         };
         match stores[at].put(segment, now, gone) {
             Put::New(place) => {
                 stats.inserted += 1;
                 if let Some(kept) = stores[at].get(place) {
-                    fresh.insert(witnesses, &kept.segment, (at as u32, place));
+                    let nodes = fresh.insert(witnesses, &kept.segment, (at as u32, place), lists);
+                    stores[at].set_nodes(place, nodes);
                 }
             }
             Put::Shared(_) => stats.shared += 1,
@@ -262,7 +281,7 @@ impl Caches {
     /// Takes out what is stale.
     pub(crate) fn forget(&mut self, at: u32, place: u32) {
         if let Some(kept) = self.stores[at as usize].remove(place) {
-            self.fresh.remove(&self.witnesses, &kept.segment, (at, place));
+            self.fresh.remove(&self.witnesses, &kept.segment, kept.nodes, &mut self.lists);
             self.stats.stale += 1;
         }
     }
@@ -270,15 +289,15 @@ impl Caches {
     /// Everything goes.
     pub(crate) fn clear(&mut self) {
         self.stores.iter_mut().for_each(Store::clear);
-        self.fresh = Fresh::default();
+        self.fresh.clear();
     }
 
     /// Takes out what was not hit for the configured time.
     pub(crate) fn expire(&mut self, now: u64) {
         let Some(before) = self.config.idle_ns.and_then(|idle| now.checked_sub(idle)) else { return };
-        let Caches { stores, fresh, witnesses, stats, .. } = self;
-        for (at, store) in stores.iter_mut().enumerate() {
-            let gone = |place: u32, kept: &Kept| fresh.remove(witnesses, &kept.segment, (at as u32, place));
+        let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
+        for store in stores {
+            let gone = |kept: &Kept| fresh.remove(witnesses, &kept.segment, kept.nodes, lists);
             stats.expired += store.expire(before, gone) as u64;
         }
     }
@@ -296,29 +315,6 @@ struct Made {
     no_room: bool,
 }
 
-/// As few segments as there can be.
-fn wholes(traversal: &Traversal<'_>, walker: &Walker<'_>, refused: &mut Vec<Uncacheable>) -> Vec<Segment> {
-    let units = traversal.units();
-    let (mut segments, mut first, mut last) = (Vec::new(), 0, units - 1);
-    while first < units {
-        match traversal.segment(walker, first, last) {
-            Ok(segment) => {
-                segments.push(segment);
-                (first, last) = (last + 1, units - 1);
-            }
-            Err(Refused::CutAt(unit)) if unit > first => last = unit - 1,
-            // What comes before the table that is at fault can be kept.
-            Err(_) if last > first => last -= 1,
-            Err(Refused::No(reason)) => {
-                refused.push(reason);
-                break;
-            }
-            Err(Refused::CutAt(_)) => break,
-        }
-    }
-    segments
-}
-
 /// A traversal cut by what its tables look at, into as many segments as there is room for. `None`: it can't be.
 fn pieces(
     traversal: &Traversal<'_>,
@@ -329,7 +325,7 @@ fn pieces(
 ) -> Option<Vec<Segment>> {
     let mut units = Vec::new();
     for unit in 0..traversal.units() {
-        match traversal.segment(walker, unit, unit) {
+        match traversal.segment(Some(walker), unit, unit) {
             Ok(segment) => units.push(segment),
             Err(Refused::No(reason)) => {
                 refused.push(reason);
@@ -342,7 +338,7 @@ fn pieces(
         return Some(Vec::new());
     }
     let looked_at =
-        |segment: &Segment| -> Fields { segment.mask.iter().filter_map(|(slot, _)| fields[*slot as usize]).collect() };
+        |segment: &Segment| -> Fields { segment.asks().filter_map(|(slot, ..)| fields[slot as usize]).collect() };
     let sets: Vec<Fields> = units.iter().map(looked_at).collect();
     let mut must: Vec<bool> = vec![false; units.len()];
     // A table whose key differs from packet to packet begins a segment; that is found as segments are made.
@@ -352,7 +348,7 @@ fn pieces(
         for (first, last) in parts {
             let segment = match first == last {
                 true => Ok(units[first].clone()),
-                false => traversal.segment(walker, first, last),
+                false => traversal.segment(Some(walker), first, last),
             };
             match segment {
                 Ok(segment) => segments.push(segment),
@@ -368,17 +364,29 @@ fn pieces(
     None
 }
 
-impl Detour for Caches {
-    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
-        self.stats.packets += 1;
-        // As the packet says it when it comes: what is replayed may change it.
-        let tenant = self.tenant.map_or(0, |slot| walker.slots()[slot as usize]);
+impl Caches {
+    /// Whose packet it is, as it says when it comes: what is replayed may change it.
+    pub(crate) fn tenant_of(&self, slots: &[u64]) -> u64 {
+        self.tenant.map_or(0, |slot| slots[slot as usize])
+    }
+
+    /// Whether a tenant's packet may take the slow path; else it is dropped.
+    pub(crate) fn admit(&mut self, tenant: u64, now: u64) -> Result<(), Outcome> {
+        if self.admission.as_mut().is_some_and(|admission| !admission.admit(tenant, now)) {
+            self.stats.shed += 1;
+            return Err(Outcome::Abort(EngineReason::SlowPathShare));
+        }
+        Ok(())
+    }
+
+    /// Runs the control of a packet for whose start that was found in the cache: table, and place.
+    pub(crate) fn onward(&mut self, walker: &mut Walker<'_>, mut found: Option<(usize, u32)>) -> Outcome {
+        let tenant = self.tenant_of(walker.slots());
         let (mut tag, mut table, mut began) = (0, 0, false);
         loop {
-            let Some((at, place)) = self.find(walker, tag, table) else {
-                if self.admission.as_mut().is_some_and(|admission| !admission.admit(tenant, walker.now())) {
-                    self.stats.shed += 1;
-                    return Outcome::Abort(EngineReason::SlowPathShare);
+            let Some((at, place)) = found else {
+                if let Err(refused) = self.admit(tenant, walker.now()) {
+                    return refused;
                 }
                 self.stats.partial += u64::from(began);
                 return self.slow(walker, tag, table);
@@ -402,7 +410,20 @@ impl Detour for Caches {
             if self.is_chain() {
                 table = at + 1;
             }
+            found = self.find(walker, tag, table);
         }
+    }
+}
+
+impl Detour for Caches {
+    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
+        self.stats.packets += 1;
+        let found = self.find(walker, 0, 0);
+        self.onward(walker, found)
+    }
+
+    fn run_many(&mut self, herd: &mut Herd<'_, '_>) {
+        self.together(herd);
     }
 }
 

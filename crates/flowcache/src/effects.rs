@@ -20,9 +20,9 @@ pub struct Effects {
 /// Where things lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
-    /// The first slot that is no constant.
+    /// The first slot of a variable.
     pub first: Slot,
-    /// The first slot that is a value.
+    /// The first slot that is a value or a constant.
     pub values: Slot,
     /// Behind the last slot.
     pub end: Slot,

@@ -93,9 +93,27 @@ impl FlowCache {
         })
     }
 
-    /// Bytes that all segments take, about.
+    /// Bytes that all segments take, about, and what finds those that a change makes stale.
     pub fn memory(&self) -> usize {
-        self.tables().map(|table| table.memory).sum()
+        self.tables().map(|table| table.memory).sum::<usize>() + self.caches.fresh.memory()
+    }
+
+    /// Whether what finds the segments that a change makes stale is in order: for tests.
+    ///
+    /// # Errors
+    /// What is wrong: a bug.
+    pub fn check(&self) -> Result<(), String> {
+        let caches = &self.caches;
+        let segments = caches.stores.iter().enumerate().flat_map(|(at, store)| {
+            store.iter().map(move |(place, kept)| (&kept.segment, kept.nodes, (at as u32, place)))
+        });
+        caches.fresh.check(&caches.witnesses, segments)
+    }
+
+    /// From now on, each packet that takes the slow path is analysed by itself though its way is known, and what the recipe gives is compared with that
+    /// ([`Stats::compared`]): for tests.
+    pub fn compare_recipes(&mut self) {
+        self.caches.compare = true;
     }
 
     /// How many different whole traversals the segments make, if each may follow each that begins where it ends: an upper bound.
@@ -157,7 +175,7 @@ impl FlowCache {
     /// Who found the entry of that number, or if it isn't known, any entry by a key that this one has.
     fn gone(&self, table: TableId, entry: &Entry, number: Option<u32>, stale: &mut BTreeSet<Place>) {
         let witness = &self.caches.witnesses[table.index()];
-        self.who_asked(table, entry, stale, |asked| match number {
+        self.who_asked((table, entry, number), stale, |asked| match number {
             Some(number) => asked.found == Some(number),
             None => asked.found.is_some() && may_match(witness, asked, entry),
         });
@@ -166,19 +184,26 @@ impl FlowCache {
     /// Who would find the new entry.
     fn inserted(&self, table: TableId, entry: &Entry, stale: &mut BTreeSet<Place>) {
         let witness = &self.caches.witnesses[table.index()];
-        self.who_asked(table, entry, stale, |asked| {
+        self.who_asked((table, entry, None), stale, |asked| {
             let found = asked.found.and_then(|number| self.interp.entry_of(table, number));
             found.is_none_or(|found| witness.is_stronger(entry, found)) && may_match(witness, asked, entry)
         });
     }
 
-    /// Segments that asked the table under the exact keys of an entry, if it concerns what they asked.
-    fn who_asked(&self, table: TableId, entry: &Entry, stale: &mut BTreeSet<Place>, concerns: impl Fn(&Asked) -> bool) {
+    /// Segments that asked the table under the exact keys of an entry, or found the one of that number, if it concerns what they asked.
+    fn who_asked(
+        &self,
+        (table, entry, number): (TableId, &Entry, Option<u32>),
+        stale: &mut BTreeSet<Place>,
+        concerns: impl Fn(&Asked) -> bool,
+    ) {
         let caches = &self.caches;
-        let places = caches.fresh.under(&caches.witnesses[table.index()], table.0, entry);
+        let places = caches.fresh.under(&caches.witnesses[table.index()], table.0, entry, number);
         stale.extend(places.filter(|(at, place)| {
-            let kept = caches.stores[*at as usize].get(*place);
-            kept.is_some_and(|kept| kept.segment.asked.iter().any(|asked| asked.table == table.0 && concerns(asked)))
+            let Some(kept) = caches.stores[*at as usize].get(*place) else { return false };
+            let questions = kept.segment.way.questions.iter().enumerate();
+            let mut of_table = questions.filter(|(_, question)| question.table == table.0);
+            of_table.any(|(question, _)| concerns(&kept.segment.asked(question)))
         }));
     }
 

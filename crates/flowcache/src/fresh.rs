@@ -1,14 +1,16 @@
 //! [`Fresh`]: which segments a change of a table makes stale, and no others.
 //!
 //! A segment was made from lookups ([`Asked`]). It is stale if one of them would now find another entry, or the same one with another action: if its entry was
-//! changed or deleted; or if a new entry matches some packet of the segment and is stronger than what was found. Segments are indexed by table and exact
-//! keys, so that a change of one tenant's route looks at that tenant's segments only.
+//! changed or deleted; or if a new entry matches some packet of the segment and is stronger than what was found. So segments stand in lists, a node for each
+//! lookup: of a table whose keys are all exact under the number of the entry that was found, as a new entry cannot be stronger than it; else under the
+//! table and the exact keys, so that a change of one tenant's route looks at that tenant's segments only. Who found nothing also stands in a list of the table's, for
+//! changes of the default action.
 
 use crate::segment::{Asked, Segment};
 use crate::witness::Witness;
-use ir::MatchKind;
-use std::collections::{HashMap, HashSet};
-use std::hash::BuildHasher;
+use hashbrown::HashTable;
+use ir::{Entity, MatchKind, Pipeline};
+use std::hash::{BuildHasher, Hasher};
 use tables::{Entry, KeyField};
 
 type Fast = foldhash::fast::RandomState;
@@ -16,59 +18,295 @@ type Fast = foldhash::fast::RandomState;
 /// Where a segment is: number of its store, and place.
 pub type Place = (u32, u32);
 
+/// No node.
+const NONE: u32 = u32::MAX;
+
+/// A segment in a list.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    before: u32,
+    behind: u32,
+    place: Place,
+}
+
+/// The first node of the list under a table and exact keys, by their hash. Two keys may share a list: whoever looks there checks each segment.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    hash: u64,
+    first: u32,
+}
+
+/// A list.
+#[derive(Clone, Copy, Debug)]
+enum List {
+    /// Table, and number of the entry.
+    Number(u32, u32),
+    /// Hash of table and exact keys.
+    Key(u64),
+    /// Table.
+    Missed(u32),
+}
+
 /// Segments by what they asked.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Fresh {
-    /// By hash of table and exact keys. Two keys may share a place: whoever looks there checks each segment.
-    by_key: HashMap<u64, HashSet<Place, Fast>, Fast>,
-    /// By table: segments for which nothing was found, for changes of the default action.
-    missed: HashMap<u32, HashSet<Place, Fast>, Fast>,
+    nodes: Vec<Node>,
+    /// Runs of nodes that are free, by their length: the first of each.
+    free: Vec<Vec<u32>>,
+    /// By table whose keys are all exact and whose entries have numbers for whoever takes them out: by number of the entry.
+    by_number: Vec<Option<Vec<u32>>>,
+    by_key: HashTable<Head>,
+    /// By table.
+    missed: Vec<u32>,
     hasher: Fast,
 }
 
 impl Fresh {
-    fn hash(&self, table: u32, exact: &[u64]) -> u64 {
-        self.hasher.hash_one((table, exact))
-    }
-
-    /// A segment is kept.
-    pub fn insert(&mut self, witnesses: &[Witness], segment: &Segment, place: Place) {
-        for asked in &segment.asked {
-            let key = self.hash(asked.table, &witnesses[asked.table as usize].exact_of(&asked.key));
-            self.by_key.entry(key).or_default().insert(place);
-            if asked.found.is_none() {
-                self.missed.entry(asked.table).or_default().insert(place);
-            }
+    /// For a program's tables.
+    pub fn new(pipeline: &Pipeline, witnesses: &[Witness]) -> Fresh {
+        // Entries that go for being idle are told without their number.
+        let by_number = pipeline.tables.iter().map(|(id, table)| {
+            let numbered = witnesses[id.index()].all_exact() && !table.idle_timeout && !table.add_on_miss;
+            numbered.then(Vec::new)
+        });
+        Fresh {
+            nodes: Vec::new(),
+            free: Vec::new(),
+            by_number: by_number.collect(),
+            by_key: HashTable::new(),
+            missed: vec![NONE; pipeline.tables.len()],
+            hasher: Fast::default(),
         }
     }
 
-    /// A segment is gone.
-    pub fn remove(&mut self, witnesses: &[Witness], segment: &Segment, place: Place) {
-        for asked in &segment.asked {
-            let key = self.hash(asked.table, &witnesses[asked.table as usize].exact_of(&asked.key));
-            if let Some(places) = self.by_key.get_mut(&key) {
-                places.remove(&place);
-                if places.is_empty() {
-                    self.by_key.remove(&key);
+    /// Nothing is kept any more.
+    pub fn clear(&mut self) {
+        self.nodes.clear();
+        self.free.clear();
+        self.by_number.iter_mut().flatten().for_each(Vec::clear);
+        self.by_key.clear();
+        self.missed.fill(NONE);
+    }
+
+    /// Bytes in use, about.
+    pub fn memory(&self) -> usize {
+        let numbers: usize = self.by_number.iter().flatten().map(|heads| size_of_val(&**heads)).sum();
+        size_of_val(&*self.nodes) + numbers + self.by_key.len() * (size_of::<Head>() + 1)
+    }
+
+    fn hash(&self, table: u32, exact: impl Iterator<Item = u64>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u32(table);
+        exact.for_each(|word| hasher.write_u64(word));
+        hasher.finish()
+    }
+
+    fn first(&self, list: List) -> u32 {
+        match list {
+            List::Number(table, number) => {
+                let heads = self.by_number[table as usize].as_deref().unwrap_or_default();
+                heads.get(number as usize).copied().unwrap_or(NONE)
+            }
+            List::Key(hash) => self.by_key.find(hash, |head| head.hash == hash).map_or(NONE, |head| head.first),
+            List::Missed(table) => self.missed[table as usize],
+        }
+    }
+
+    /// The list begins with another node; what was its first.
+    fn set_first(&mut self, list: List, first: u32) -> u32 {
+        match list {
+            List::Number(table, number) => {
+                let Some(heads) = &mut self.by_number[table as usize] else { return NONE };
+                if heads.len() <= number as usize {
+                    heads.resize(number as usize + 1, NONE);
+                }
+                std::mem::replace(&mut heads[number as usize], first)
+            }
+            List::Missed(table) => std::mem::replace(&mut self.missed[table as usize], first),
+            List::Key(hash) => match self.by_key.entry(hash, |head| head.hash == hash, |head| head.hash) {
+                hashbrown::hash_table::Entry::Occupied(mut entry) if first != NONE => {
+                    std::mem::replace(&mut entry.get_mut().first, first)
+                }
+                hashbrown::hash_table::Entry::Occupied(entry) => entry.remove().0.first,
+                hashbrown::hash_table::Entry::Vacant(entry) => {
+                    entry.insert(Head { hash, first });
+                    NONE
+                }
+            },
+        }
+    }
+
+    /// The lists for a question, each with a node of its own.
+    fn lists_for(
+        &self,
+        witnesses: &[Witness],
+        (table, found): (u32, Option<u32>),
+        key: impl Fn(usize) -> u64,
+        each: &mut impl FnMut(List),
+    ) {
+        each(match (found, &self.by_number[table as usize]) {
+            (Some(found), Some(_)) => List::Number(table, found),
+            _ => List::Key(self.hash(table, witnesses[table as usize].exact_words().map(key))),
+        });
+        if found.is_none() {
+            each(List::Missed(table));
+        }
+    }
+
+    /// The lists that a segment stands in.
+    fn lists(&self, witnesses: &[Witness], segment: &Segment, mut each: impl FnMut(List)) {
+        for (number, question) in segment.way.questions.iter().enumerate() {
+            let asked = (question.table, segment.found(number));
+            self.lists_for(witnesses, asked, |word| segment.key(number, word), &mut each);
+        }
+    }
+
+    /// The same of whatever was made from these lookups.
+    fn lists_of(&self, witnesses: &[Witness], asked: &[Asked], lists: &mut Lists) {
+        lists.0.clear();
+        for Asked { table, key, found, .. } in asked {
+            self.lists_for(witnesses, (*table, *found), |word| key[word], &mut |list| lists.0.push(list));
+        }
+    }
+
+    /// A segment is kept; the first of its nodes.
+    pub fn insert(&mut self, witnesses: &[Witness], segment: &Segment, place: Place, scratch: &mut Lists) -> u32 {
+        scratch.0.clear();
+        self.lists(witnesses, segment, |list| scratch.0.push(list));
+        self.link(place, scratch)
+    }
+
+    /// As [`Fresh::insert`], of what was made from these lookups.
+    pub fn insert_asked(&mut self, witnesses: &[Witness], asked: &[Asked], place: Place, scratch: &mut Lists) -> u32 {
+        self.lists_of(witnesses, asked, scratch);
+        self.link(place, scratch)
+    }
+
+    fn link(&mut self, place: Place, lists: &Lists) -> u32 {
+        let count = lists.0.len();
+        let nodes = match self.free.get_mut(count).and_then(Vec::pop) {
+            Some(nodes) => nodes,
+            None => {
+                let nodes = self.nodes.len() as u32;
+                self.nodes.resize(self.nodes.len() + count, Node { before: NONE, behind: NONE, place });
+                nodes
+            }
+        };
+        for (at, list) in lists.0.iter().enumerate() {
+            let node = nodes + at as u32;
+            let behind = self.set_first(*list, node);
+            self.nodes[node as usize] = Node { before: NONE, behind, place };
+            if let Some(behind) = self.nodes.get_mut(behind as usize) {
+                behind.before = node;
+            }
+        }
+        nodes
+    }
+
+    /// A segment is gone, whose nodes begin there.
+    pub fn remove(&mut self, witnesses: &[Witness], segment: &Segment, nodes: u32, scratch: &mut Lists) {
+        scratch.0.clear();
+        self.lists(witnesses, segment, |list| scratch.0.push(list));
+        self.unlink(nodes, scratch);
+    }
+
+    /// As [`Fresh::remove`], of what was made from these lookups.
+    pub fn remove_asked(&mut self, witnesses: &[Witness], asked: &[Asked], nodes: u32, scratch: &mut Lists) {
+        self.lists_of(witnesses, asked, scratch);
+        self.unlink(nodes, scratch);
+    }
+
+    fn unlink(&mut self, nodes: u32, lists: &Lists) {
+        for (at, list) in lists.0.iter().enumerate() {
+            let Node { before, behind, .. } = self.nodes[nodes as usize + at];
+            match self.nodes.get_mut(before as usize) {
+                Some(before) => before.behind = behind,
+                None => {
+                    self.set_first(*list, behind);
                 }
             }
-            if let Some(places) = self.missed.get_mut(&asked.table).filter(|_| asked.found.is_none()) {
-                places.remove(&place);
+            if let Some(behind) = self.nodes.get_mut(behind as usize) {
+                behind.before = before;
+            }
+        }
+        let count = lists.0.len();
+        if self.free.len() <= count {
+            self.free.resize(count + 1, Vec::new());
+        }
+        self.free[count].push(nodes);
+    }
+
+    /// Whether each of these segments, with the first of its nodes and its place, stands once in each of its lists, and nobody else does.
+    ///
+    /// # Errors
+    /// What is wrong: a bug.
+    pub fn check<'s>(
+        &self,
+        witnesses: &[Witness],
+        segments: impl Iterator<Item = (&'s Segment, u32, Place)>,
+    ) -> Result<(), String> {
+        let (mut nodes, mut lists) = (0, 0);
+        for (segment, first, place) in segments {
+            let mut wrong = None;
+            let mut node = first;
+            self.lists(witnesses, segment, |list| {
+                let Node { before, behind, place: of } = self.nodes[node as usize];
+                let follows = match self.nodes.get(before as usize) {
+                    Some(before) => before.behind == node,
+                    None => {
+                        lists += 1;
+                        self.first(list) == node
+                    }
+                };
+                let leads = self.nodes.get(behind as usize).is_none_or(|behind| behind.before == node);
+                if of != place || !follows || !leads {
+                    wrong = Some(format!("node {node} of {place:?} in {list:?}: {:?}", self.nodes[node as usize]));
+                }
+                node += 1;
+            });
+            nodes += node - first;
+            wrong.map_or(Ok(()), Err)?;
+        }
+        let free: usize = self.free.iter().enumerate().map(|(length, runs)| length * runs.len()).sum();
+        let numbered = self.by_number.iter().flatten().flatten();
+        let heads = numbered.chain(&self.missed).filter(|first| **first != NONE).count() + self.by_key.len();
+        match nodes as usize + free == self.nodes.len() && heads == lists {
+            true => Ok(()),
+            false => {
+                Err(format!("{} nodes, {nodes} in lists, {free} free; {heads} lists, {lists} begun", self.nodes.len()))
             }
         }
     }
 
-    /// Segments that asked a table under the exact keys of an entry.
-    pub fn under(&self, witness: &Witness, table: u32, entry: &Entry) -> impl Iterator<Item = Place> + '_ {
-        let key = self.hash(table, &witness.exact_of_entry(entry));
-        self.by_key.get(&key).into_iter().flatten().copied()
+    fn all(&self, list: List) -> impl Iterator<Item = Place> + '_ {
+        let at = |node: u32| self.nodes.get(node as usize);
+        std::iter::successors(at(self.first(list)), move |node| at(node.behind)).map(|node| node.place)
+    }
+
+    /// Segments that asked a table under the exact keys of an entry: of a table whose keys are all exact those that found nothing, and those that found the
+    /// entry of that number.
+    pub fn under(
+        &self,
+        witness: &Witness,
+        table: u32,
+        entry: &Entry,
+        number: Option<u32>,
+    ) -> impl Iterator<Item = Place> + '_ {
+        let key = self.hash(table, witness.exact_of_entry(entry).iter().copied());
+        let numbered = number.filter(|_| self.by_number[table as usize].is_some());
+        let numbered = numbered.map(|number| self.all(List::Number(table, number)));
+        self.all(List::Key(key)).chain(numbered.into_iter().flatten())
     }
 
     /// Segments that found nothing in a table.
     pub fn missed(&self, table: u32) -> impl Iterator<Item = Place> + '_ {
-        self.missed.get(&table).into_iter().flatten().copied()
+        self.all(List::Missed(table))
     }
 }
+
+/// Room for the lists of a segment.
+#[derive(Clone, Debug, Default)]
+pub struct Lists(Vec<List>);
 
 /// Whether an entry matches some key of what was asked.
 pub fn may_match(witness: &Witness, asked: &Asked, entry: &Entry) -> bool {

@@ -34,6 +34,8 @@ pub struct Justify<'r> {
     pub mask: Mask,
     /// Still to be asked.
     open: Vec<(u32, u64)>,
+    /// What is found depends on the instructions alone, not on values: all of whatever was read.
+    whole: bool,
 }
 
 /// All bits up to the highest of a mask.
@@ -55,9 +57,11 @@ fn highest(mask: u64) -> u64 {
 }
 
 impl<'r> Justify<'r> {
-    /// For the stretch of a record that begins at step `from`.
-    pub fn new(known: &'r Known, code: &'r Code, record: &'r Record, from: usize) -> Justify<'r> {
-        Justify { known, code, record, from, done: vec![0; record.defs.len()], mask: Mask::new(), open: Vec::new() }
+    /// For the stretch of a record that begins at step `from`. `whole`: asks for all of what was read, so that what is found is the same for all packets
+    /// that took the same way.
+    pub fn new(known: &'r Known, code: &'r Code, record: &'r Record, from: usize, whole: bool) -> Justify<'r> {
+        let done = vec![0; record.defs.len()];
+        Justify { known, code, record, from, done, mask: Mask::new(), open: Vec::new(), whole }
     }
 
     /// The bits of an operand had to be what they were.
@@ -71,9 +75,10 @@ impl<'r> Justify<'r> {
     }
 
     fn ask(&mut self, operand: &Operand, mask: u64) {
-        if mask == 0 || operand.slot < self.known.slots.first {
+        if mask == 0 || self.known.constants[operand.slot as usize] {
             return;
         }
+        let mask = if self.whole { u64::MAX } else { mask };
         if operand.def == NONE || (self.record.defs[operand.def as usize].step as usize) < self.from {
             self.mask.entry(operand.slot).or_insert(Bits { mask: 0, value: operand.value }).mask |= mask;
             return;
@@ -100,6 +105,7 @@ impl<'r> Justify<'r> {
         match done.kind {
             // What an entry gives is the entry's; that it was found is justified where the table was applied.
             Kind::Apply { .. } | Kind::Live | Kind::AddEntry | Kind::Decision(_) => return,
+            Kind::Pure | Kind::Effect if self.whole => return self.all(operands),
             Kind::Pure | Kind::Effect => {}
         }
         match self.code.ops[done.pc as usize] {
@@ -212,7 +218,7 @@ impl<'r> Justify<'r> {
 
     /// The bits of an operand that are justified already.
     fn known(&self, operand: &Operand) -> u64 {
-        if operand.slot < self.known.slots.first {
+        if self.known.constants[operand.slot as usize] {
             return u64::MAX;
         }
         match operand.def {
@@ -279,6 +285,9 @@ impl<'r> Justify<'r> {
     /// The decision of a `switch` went where it went.
     pub fn switch(&mut self, step: usize, index: u32) {
         let operands = self.record.operands(step);
+        if self.whole {
+            return operands.iter().for_each(|operand| self.need(operand, u64::MAX));
+        }
         let switch = &self.code.switches[index as usize];
         let value: Vec<u64> = operands.iter().map(|operand| operand.value).collect();
         let cases = || {

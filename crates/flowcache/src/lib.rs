@@ -16,8 +16,9 @@
 //! | what | where |
 //! |---|---|
 //! | the engine; writes | `engine.rs` |
-//! | a packet's way through the caches | `cache.rs` |
-//! | what a packet did | `record.rs`, `effects.rs` |
+//! | a packet's way through the caches; the exact cache's slow path; many together | `cache.rs`; `slow.rs`; `herd.rs` |
+//! | what a packet did | `record.rs`, `effects.rs`; the least of it, `trail.rs` |
+//! | what is known of a way | `recipe.rs`, `way.rs`, `asks.rs` |
 //! | which bits decided | `justify.rs`, `witness.rs` |
 //! | segments, and where traversals are cut | `segment.rs`, `partition.rs`, `adaptive.rs` |
 //! | tables of segments | `store.rs` |
@@ -28,19 +29,25 @@
 
 pub mod adaptive;
 pub mod admission;
+pub mod asks;
 mod cache;
 mod config;
 pub mod effects;
 mod engine;
 pub mod explain;
 pub mod fresh;
+mod herd;
 pub mod justify;
 pub mod partition;
+pub mod recipe;
 pub mod record;
 pub mod segment;
+mod slow;
 pub mod space;
 mod stats;
 pub mod store;
+pub mod trail;
+pub mod way;
 pub mod witness;
 
 pub use config::{CacheConfig, Kind};

@@ -1,7 +1,8 @@
 //! [`Record`]: what the main control did with one packet, instruction by instruction, and where each operand came from.
 
 use crate::effects::{CallKind, Effects, Slots, Span, call_kind, effects, spread};
-use interp::walk::{Code, Op, Outcome, Pc, Program, Slot, Step, Walker};
+use crate::trail::Decision;
+use interp::walk::{ApplySite, Code, Op, Outcome, Pc, Program, Slot, Step, Walker};
 
 /// No definition: the slot is as it was when the record began.
 pub const NONE: u32 = u32::MAX;
@@ -93,6 +94,10 @@ pub struct Record {
 pub struct Known {
     /// Where things lie.
     pub slots: Slots,
+    /// By slot: the bits that it can have.
+    pub widths: Vec<u64>,
+    /// By slot: it is a constant, as it is no variable and the control does not write it.
+    pub constants: Vec<bool>,
     /// By instruction of the main control.
     pub effects: Vec<Effects>,
     /// By table: what a hit gives is not the entry's alone.
@@ -105,15 +110,32 @@ impl Known {
     /// Of this program, whose main control is `code`.
     pub fn new(pipeline: &ir::Pipeline, program: &Program, code: &Code) -> Known {
         let slots = Slots::new(program);
-        let written = |table: &ir::Table| {
+        let hit_writes = |table: &ir::Table| {
             let reg = program.var_regs.get(table.meter_result?.0 as usize)?;
             Some((reg.slot, reg.words))
         };
+        let mut widths = vec![u64::MAX; slots.end as usize];
+        for reg in program.var_regs.iter().filter(|reg| !reg.varbit && reg.width > 0) {
+            let last = &mut widths[(reg.slot + reg.words - 1) as usize];
+            *last = u64::MAX >> (63 - (reg.width - 1) % 64);
+        }
+        let effects: Vec<Effects> = code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
+        let mut constants: Vec<bool> =
+            (0..slots.all() as Slot).map(|at| (slots.values..slots.end).contains(&at)).collect();
+        let written = effects.iter().flat_map(|effects| spread(&effects.defs));
+        written.for_each(|slot| constants[slot as usize] = false);
+        for site in &code.applies {
+            for (arm, words) in site.arms.iter().zip(&program.arm_words[site.table]) {
+                spread(&[(arm.hit, 1), (arm.params, *words)]).for_each(|slot| constants[slot as usize] = false);
+            }
+        }
         Known {
             slots,
-            effects: code.ops.iter().map(|op| effects(&slots, program, code, op)).collect(),
+            widths,
+            constants,
+            effects,
             live_tables: pipeline.tables.values().map(|table| table.implementation.is_some()).collect(),
-            hit_writes: pipeline.tables.values().map(written).collect(),
+            hit_writes: pipeline.tables.values().map(hit_writes).collect(),
         }
     }
 }
@@ -126,9 +148,22 @@ pub fn read(slots: &Slots, walker: &Walker<'_>, slot: Slot) -> u64 {
     }
 }
 
+/// What an instruction is that takes no decision.
+fn kind_of(known: &Known, code: &Code, pc: Pc, op: &Op) -> Kind {
+    match op {
+        Op::Call { index } => match call_kind(&code.calls[*index as usize]) {
+            CallKind::Function => Kind::Pure,
+            CallKind::Effect => Kind::Effect,
+            CallKind::Live => Kind::Live,
+            CallKind::AddEntry => Kind::AddEntry,
+        },
+        _ if known.effects[pc as usize].pure => Kind::Pure,
+        _ => Kind::Effect,
+    }
+}
+
 impl Record {
-    /// Runs the control from `start` to its end and records what it does; the earlier record is lost.
-    pub fn run(&mut self, known: &Known, walker: &mut Walker<'_>, start: Pc) -> Outcome {
+    fn clear(&mut self, known: &Known, start: Pc) {
         self.start = start;
         self.steps.clear();
         self.operands.clear();
@@ -137,6 +172,11 @@ impl Record {
         self.too_long = false;
         self.last.clear();
         self.last.resize(known.slots.all(), NONE);
+    }
+
+    /// Runs the control from `start` to its end and records what it does; the earlier record is lost.
+    pub fn run(&mut self, known: &Known, walker: &mut Walker<'_>, start: Pc) -> Outcome {
+        self.clear(known, start);
         let mut pc = start;
         let mut backs = 0;
         loop {
@@ -148,6 +188,72 @@ impl Record {
                 }
             }
         }
+    }
+
+    /// What the control did with a packet that started at `start` and whose decisions are known ([`Trail`]); the earlier record is lost. Values, and the
+    /// numbers of entries, are not known: they are 0.
+    pub fn retrace(&mut self, known: &Known, program: &Program, code: &Code, start: Pc, decisions: &[Decision]) {
+        self.clear(known, start);
+        let mut decisions = decisions.iter();
+        let (mut pc, mut backs) = (start, 0);
+        while let Some(op) = code.ops.get(pc as usize) {
+            match op {
+                Op::Return | Op::Exit | Op::Reject => break,
+                Op::Goto { pc: to } => {
+                    pc = *to;
+                    continue;
+                }
+                Op::Back { pc: to } => {
+                    backs += 1;
+                    pc = *to;
+                    continue;
+                }
+                _ => {}
+            }
+            let decision = match op {
+                Op::Branch { .. } | Op::Switch { .. } | Op::Apply { .. } => match decisions.next() {
+                    Some(decision) => Some(*decision),
+                    None => break,
+                },
+                _ => None,
+            };
+            if self.steps.len() >= MAX_STEPS {
+                self.too_long = true;
+                break;
+            }
+            let operands = self.read(known, None, pc);
+            pc = match (op, decision) {
+                (Op::Apply { index }, Some(decision)) => {
+                    self.backs.push((self.steps.len() as u32, std::mem::take(&mut backs)));
+                    let site = &code.applies[*index as usize];
+                    let found = decision.found().then_some(0);
+                    self.applied(known, (None, program), (pc, site), (found, decision.to()), operands);
+                    decision.to()
+                }
+                (op, Some(decision)) => {
+                    debug_assert!(matches!(op, Op::Branch { .. } | Op::Switch { .. }));
+                    let kind = Kind::Decision(decision.to());
+                    self.done(known, None, (pc, kind), operands, &known.effects[pc as usize].defs);
+                    decision.to()
+                }
+                (op, None) => {
+                    let kind = kind_of(known, code, pc, op);
+                    self.done(known, None, (pc, kind), operands, &known.effects[pc as usize].defs);
+                    pc + 1
+                }
+            };
+        }
+        self.backs.push((self.steps.len() as u32, backs));
+    }
+
+    /// Notes what an instruction reads.
+    fn read(&mut self, known: &Known, walker: Option<&Walker<'_>>, pc: Pc) -> (u32, u32) {
+        let first = self.operands.len() as u32;
+        for slot in spread(&known.effects[pc as usize].uses) {
+            let value = walker.map_or(0, |walker| read(&known.slots, walker, slot));
+            self.operands.push(Operand { slot, def: self.last[slot as usize], value });
+        }
+        (first, self.operands.len() as u32)
     }
 
     fn step(&mut self, known: &Known, walker: &mut Walker<'_>, pc: Pc, backs: &mut u32) -> Step {
@@ -165,13 +271,7 @@ impl Record {
             self.too_long = true;
             return walker.step(pc);
         }
-        let effects = &known.effects[pc as usize];
-        let first = self.operands.len() as u32;
-        for slot in spread(&effects.uses) {
-            let value = read(&known.slots, walker, slot);
-            self.operands.push(Operand { slot, def: self.last[slot as usize], value });
-        }
-        let operands = (first, self.operands.len() as u32);
+        let operands = self.read(known, Some(walker), pc);
         if let Op::Apply { index } = op {
             self.backs.push((self.steps.len() as u32, std::mem::take(backs)));
             return self.apply(known, walker, (pc, *index), operands);
@@ -179,16 +279,9 @@ impl Record {
         let next = walker.step(pc);
         let kind = match (op, next) {
             (Op::Branch { .. } | Op::Switch { .. }, Step::Next(to)) => Kind::Decision(to),
-            (Op::Call { index }, _) => match call_kind(&code.calls[*index as usize]) {
-                CallKind::Function => Kind::Pure,
-                CallKind::Effect => Kind::Effect,
-                CallKind::Live => Kind::Live,
-                CallKind::AddEntry => Kind::AddEntry,
-            },
-            _ if effects.pure => Kind::Pure,
-            _ => Kind::Effect,
+            _ => kind_of(known, code, pc, op),
         };
-        self.done(known, walker, (pc, kind), operands, &effects.defs);
+        self.done(known, Some(walker), (pc, kind), operands, &known.effects[pc as usize].defs);
         next
     }
 
@@ -197,28 +290,40 @@ impl Record {
         let found = walker.lookup(site);
         let next = walker.apply(site, found, pc);
         let Step::Next(to) = next else { return next };
+        self.applied(known, (Some(walker), walker.program()), (pc, site), (found, to), operands);
+        next
+    }
+
+    /// A table was applied, found that entry, and went on there.
+    fn applied(
+        &mut self,
+        known: &Known,
+        (walker, program): (Option<&Walker<'_>>, &Program),
+        (pc, site): (Pc, &ApplySite),
+        (found, to): (Option<u32>, Pc),
+        operands: (u32, u32),
+    ) {
         // An arm's parameters lie one after the other, as many words as the action's own.
         let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
         let arm = &site.arms[place];
-        let words = walker.program().arm_words[site.table][place];
+        let words = program.arm_words[site.table][place];
         let mut defs = vec![(arm.hit, 1), (arm.params, words)];
         defs.extend(known.hit_writes[site.table]);
         let live = known.live_tables[site.table] || known.hit_writes[site.table].is_some();
         self.done(known, walker, (pc, Kind::Apply { found, to, live }), operands, &defs);
-        next
     }
 
     fn done(
         &mut self,
         known: &Known,
-        walker: &Walker<'_>,
+        walker: Option<&Walker<'_>>,
         (pc, kind): (Pc, Kind),
         operands: (u32, u32),
         defs: &[Span],
     ) {
         let (step, first) = (self.steps.len() as u32, self.defs.len() as u32);
         for (word, slot) in spread(defs).enumerate() {
-            let value = read(&known.slots, walker, slot);
+            let value = walker.map_or(0, |walker| read(&known.slots, walker, slot));
             self.last[slot as usize] = self.defs.len() as u32;
             self.defs.push(Def { step, word: word as u32, slot, value });
         }

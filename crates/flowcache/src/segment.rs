@@ -1,35 +1,15 @@
 //! [`Segment`]: a stretch of a traversal, as it can be kept and replayed: what a packet must look like, and what is done to it then.
 
+use crate::asks::Asks;
 use crate::effects::{Live, Slots, spread};
-use crate::justify::{Justify, Mask};
+use crate::justify::Justify;
 use crate::record::{Done, Kind, Known, NONE, Operand, Record};
+use crate::way::{Question, Source, Way};
 use crate::witness::Witness;
-use interp::walk::{Code, Op, Outcome, Pc, Slot, Walker};
+pub use interp::walk::Play;
+use interp::walk::{ApplySite, Code, Op, Outcome, Pc, Slot, Walker};
 use std::cell::OnceCell;
-use std::sync::Arc;
-
-/// An instruction of a replay.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Play {
-    /// Carry it out.
-    Step(Pc),
-    /// Carry out a decision: if it does not go on at `to`, the packet leaves the cache there.
-    Check {
-        /// Which.
-        pc: Pc,
-        /// Where it went on when the segment was made.
-        to: Pc,
-    },
-    /// A table finds what it did; if it does not go on at `to`, as the member of a group may not, the packet leaves the cache there.
-    Apply {
-        /// Which.
-        pc: Pc,
-        /// Which of [`Segment::asked`] says what it found.
-        asked: u32,
-        /// Where it went on when the segment was made.
-        to: Pc,
-    },
-}
+use std::sync::{Arc, OnceLock};
 
 /// Where a segment leads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -68,33 +48,58 @@ pub struct Asked {
 }
 
 /// A stretch of a traversal.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// Where it begins: the start of the control, or a table application.
-    pub tag: Pc,
-    /// The bits of the packet's state that must be what they are in `values`, by slot.
-    pub mask: Arc<[(Slot, u64)]>,
-    /// See above; other bits are 0.
-    pub values: Box<[u64]>,
-    /// What is done: the same for all segments of a way, which share it once they are kept.
-    pub plays: Arc<[Play]>,
-    /// Where it leads.
-    pub end: End,
-    /// How many tables it stands for.
-    pub tables: u32,
-    /// Backward jumps that are left out, and table applications.
-    pub fuel: u64,
-    /// The backward jumps alone.
-    pub backs: u64,
-    /// What it was made from.
-    pub asked: Box<[Asked]>,
+    /// What it shares with others of its way, once it is kept.
+    pub way: Arc<Way>,
+    /// What is its own: [`Way::body`].
+    pub body: Box<[u64]>,
 }
 
 impl Segment {
     /// Bytes that it takes alone, about, without what it shares with others.
     pub fn memory(&self) -> usize {
-        let asked: usize = self.asked.iter().map(|asked| 16 * asked.key.len() + size_of::<Asked>()).sum();
-        size_of::<Segment>() + 8 * self.values.len() + asked
+        size_of::<Segment>() + size_of_val(&*self.body)
+    }
+
+    /// What the packet's state must be, packed as [`crate::asks::Asks`] says.
+    pub fn values(&self) -> &[u64] {
+        &self.body[..self.way.asks.words()]
+    }
+
+    /// The bits of the packet's state that must be what they are in the last: slot, bits, value; other bits of the value are 0.
+    pub fn asks(&self) -> impl Iterator<Item = (Slot, u64, u64)> + '_ {
+        let bits = self.way.asks.bits().iter().enumerate();
+        bits.map(|(place, bits)| (bits.slot, bits.mask, self.way.asks.value(self.values(), place)))
+    }
+
+    /// The number of the entry that a question found.
+    #[inline]
+    pub fn found(&self, question: usize) -> Option<u32> {
+        let word = self.body[self.way.asks.words() + self.way.own + question / 2];
+        ((word >> (32 * (question % 2))) as u32).checked_sub(1)
+    }
+
+    /// A word of the key of a question.
+    pub fn key(&self, question: usize, word: usize) -> u64 {
+        match self.way.questions[question].key[word] {
+            Source::Asked(place) => self.way.asks.value(self.values(), place as usize),
+            Source::Own(own) => self.body[self.way.asks.words() + own as usize],
+        }
+    }
+
+    /// What it was made from.
+    pub fn asked(&self, question: usize) -> Asked {
+        let Question { table, key, mask } = &self.way.questions[question];
+        let key = (0..key.len()).map(|word| self.key(question, word)).collect();
+        Asked { table: *table, key, mask: mask.clone(), found: self.found(question) }
+    }
+}
+
+/// Writes what questions found where [`Segment::found`] looks for it: two to a word.
+pub fn put_found(room: &mut [u64], found: impl Iterator<Item = Option<u32>>) {
+    for (at, found) in found.enumerate() {
+        room[at / 2] |= u64::from(found.map_or(0, |number| number + 1)) << (32 * (at % 2));
     }
 }
 
@@ -219,6 +224,11 @@ impl<'t> Traversal<'t> {
         }
     }
 
+    /// How many tables are applied before a unit.
+    pub fn applications_before(&self, unit: usize) -> usize {
+        self.applications.partition_point(|at| *at < self.bounds[unit])
+    }
+
     /// A number for the way that the packet took: the same for packets that met the same tables and took the same decisions there.
     pub fn way(&self) -> u64 {
         let mut way = u64::from(self.record.start);
@@ -235,7 +245,7 @@ impl<'t> Traversal<'t> {
     }
 
     /// What a unit asked its table, if it has one.
-    pub fn asked_in(&self, unit: usize, walker: &Walker<'_>) -> Option<&Asked> {
+    pub fn asked_in(&self, unit: usize, walker: Option<&Walker<'_>>) -> Option<&Asked> {
         let steps = self.steps(unit);
         let application = self.applications.iter().position(|at| steps.contains(at))?;
         self.asked(application, walker)
@@ -246,7 +256,7 @@ impl<'t> Traversal<'t> {
     }
 
     /// What the application asked its table.
-    fn asked(&self, application: usize, walker: &Walker<'_>) -> Option<&Asked> {
+    fn asked(&self, application: usize, walker: Option<&Walker<'_>>) -> Option<&Asked> {
         let make = || {
             let step = self.applications[application];
             let Done { pc, kind: Kind::Apply { found, .. }, .. } = self.record.steps[step] else { return None };
@@ -255,27 +265,27 @@ impl<'t> Traversal<'t> {
             let witness = &self.witnesses[site.table];
             let operands = self.record.operands(step);
             let mut key = vec![0; witness.words()];
-            for (field, at) in witness.fields() {
-                let first = first_word(site, field.position);
-                (0..field.words).for_each(|word| key[at + word] = operands[first + word].value);
+            for (word, operand) in key_words(witness, site) {
+                key[word] = operands[operand].value;
             }
-            let entry = match found {
-                Some(number) => Some(walker.entry(site.table, number)?),
-                None => None,
+            // By whole fields, the packet's way decides what is asked, and no entry need be known.
+            let mask = match (self.whole_fields, found, walker) {
+                (true, ..) => witness.all(),
+                (false, Some(number), walker) => witness.decide(&key, Some(walker?.entry(site.table, number)?)),
+                (false, None, _) => witness.decide(&key, None),
             };
-            let mask = witness.decide(&key, entry);
             Some(Asked { table: site.table as u32, key: key.into(), mask: mask.into(), found })
         };
         self.asked[application].get_or_init(make).as_ref()
     }
 
     /// The units `first..=last` as one segment.
-    pub fn segment(&self, walker: &Walker<'_>, first: usize, last: usize) -> Result<Segment, Refused> {
+    pub fn segment(&self, walker: Option<&Walker<'_>>, first: usize, last: usize) -> Result<Segment, Refused> {
         let (from, to) = (self.bounds[first], self.bounds[last + 1]);
         self.may_be_kept(last)?;
         let differs = self.differs(from, to);
-        let mut justify = Justify::new(self.known, self.code, self.record, from);
-        let mut asked = Vec::new();
+        let mut justify = Justify::new(self.known, self.code, self.record, from, self.whole_fields);
+        let mut asked: Vec<(usize, &ApplySite, &Asked)> = Vec::new();
         let mut plays: Vec<(usize, Play)> = Vec::new();
         for step in from..to {
             let done = &self.record.steps[step];
@@ -304,7 +314,8 @@ impl<'t> Traversal<'t> {
                         return Err(Refused::No(Uncacheable::AddOnMiss));
                     }
                     self.need_key(&mut justify, step, question);
-                    asked.push(question.clone());
+                    let Op::Apply { index } = self.code.ops[done.pc as usize] else { continue };
+                    asked.push((step, &self.code.applies[index as usize], question));
                     Play::Apply { pc: done.pc, asked: asked.len() as u32 - 1, to }
                 }
             };
@@ -319,18 +330,74 @@ impl<'t> Traversal<'t> {
         let within = |at: usize| at > from && at <= to || at == 0 && from == 0;
         let counted = self.record.backs.iter().filter(|(at, _)| within(*at as usize));
         let backs: u64 = counted.map(|(_, count)| u64::from(*count)).sum();
-        let (mask, values) = packed(&justify.mask, self.slots(), self.whole_fields);
-        Ok(Segment {
-            tag: self.tag(first),
-            mask,
-            values,
-            plays,
-            end,
-            tables: asked.len() as u32,
-            fuel: backs + asked.len() as u64,
-            backs,
-            asked: asked.into(),
-        })
+        let fuel = backs + asked.len() as u64;
+        let masks: Vec<(Slot, u64)> = justify
+            .mask
+            .iter()
+            .map(|(slot, bits)| (*slot, self.bits(*slot, bits.mask)))
+            .filter(|(_, mask)| *mask != 0)
+            .collect();
+        let asks = Asks::new(self.slots(), &masks);
+        let mut own = Vec::new();
+        let questions =
+            asked.iter().map(|(step, site, asked)| self.question(&asks, (from, *step), (*site, *asked), &mut own));
+        let questions: Box<[Question]> = questions.collect();
+        let found = asked.iter().map(|(_, _, asked)| asked.found);
+        let (tag, script) = (self.tag(first), OnceLock::new());
+        let way = Way { tag, asks: asks.into(), plays, script, end, fuel, backs, questions, own: own.len() };
+        let mut body = vec![0; way.body()].into_boxed_slice();
+        let (values, rest) = body.split_at_mut(way.asks.words());
+        way.asks.pack(masks.iter().map(|(slot, _)| justify.mask[slot].value), values);
+        rest[..own.len()].copy_from_slice(&own);
+        put_found(&mut rest[own.len()..], found);
+        Ok(Segment { way: way.into(), body })
+    }
+
+    /// The bits of a slot that a segment asks for, if it is these that decided.
+    fn bits(&self, slot: Slot, mask: u64) -> u64 {
+        match (slot >= self.slots().end, mask) {
+            (true, mask) => mask & 1,
+            (false, 0) => 0,
+            (false, _) if self.whole_fields => self.known.widths[slot as usize],
+            (false, mask) => mask,
+        }
+    }
+
+    /// A question of the stretch from step `from` on. Words of its key that are what the packet had when the stretch began are not kept again.
+    fn question(
+        &self,
+        asks: &Asks,
+        (from, step): (usize, usize),
+        (site, asked): (&ApplySite, &Asked),
+        own: &mut Vec<u64>,
+    ) -> Question {
+        let mut key = vec![Source::Own(0); asked.key.len()];
+        for (word, operand) in key_words(&self.witnesses[site.table], site) {
+            let origin = self.whole_fields.then(|| self.origin(self.record.operands(step)[operand], from)).flatten();
+            key[word] = match origin.and_then(|slot| asks.place(slot)) {
+                Some(place) => Source::Asked(place as u32),
+                None => {
+                    own.push(asked.key[word]);
+                    Source::Own(own.len() as u32 - 1)
+                }
+            };
+        }
+        Question { table: asked.table, key: key.into(), mask: asked.mask.clone() }
+    }
+
+    /// The slot whose value, as it was when the stretch began, was only moved until it was read here.
+    fn origin(&self, mut operand: Operand, from: usize) -> Option<Slot> {
+        loop {
+            if operand.def == NONE || (self.record.defs[operand.def as usize].step as usize) < from {
+                return Some(operand.slot);
+            }
+            let def = self.record.defs[operand.def as usize];
+            let done = &self.record.steps[def.step as usize];
+            if !matches!(self.code.ops[done.pc as usize], Op::Mov1 { .. } | Op::MovN { .. }) {
+                return None;
+            }
+            operand = self.record.operands(def.step as usize)[def.word as usize];
+        }
     }
 
     /// Whether a segment may go up to that unit. What it does in between is another question.
@@ -372,45 +439,44 @@ impl<'t> Traversal<'t> {
         let Op::Apply { index } = self.code.ops[self.record.steps[step].pc as usize] else { return };
         let site = &self.code.applies[index as usize];
         let operands = self.record.operands(step);
-        for (field, at) in self.witnesses[site.table].fields() {
-            let first = first_word(site, field.position);
-            (0..field.words).for_each(|word| justify.need(&operands[first + word], asked.mask[at + word]));
+        for (word, operand) in key_words(&self.witnesses[site.table], site) {
+            justify.need(&operands[operand], asked.mask[word]);
         }
     }
 
     /// The instructions without those whose results nobody reads.
     fn needed(&self, plays: Vec<(usize, Play)>, end: End) -> Arc<[Play]> {
         let slots = self.slots();
-        let mut live = vec![false; slots.all()];
-        for (slot, needed) in live.iter_mut().enumerate().skip(slots.first as usize) {
-            let slot = slot as Slot;
-            *needed = match end {
-                _ if slot >= slots.end => true,
-                End::At(pc) if slot >= slots.values => self.live.is(pc, slot),
-                End::At(_) => true,
-                End::Done { .. } => slot < slots.values && !self.local[slot as usize],
-            };
-        }
+        // What is needed at the end; asked only of slots that are written.
+        let at_end = |slot: Slot| match end {
+            _ if slot >= slots.end => true,
+            End::At(pc) if slot >= slots.values => self.live.is(pc, slot),
+            End::At(_) => true,
+            End::Done { .. } => slot < slots.values && !self.local[slot as usize],
+        };
+        let mut since: Vec<Option<bool>> = vec![None; slots.all()];
+        let is_live = |since: &[Option<bool>], slot: Slot| since[slot as usize].unwrap_or_else(|| at_end(slot));
         let mut kept = Vec::with_capacity(plays.len());
         for (step, play) in plays.into_iter().rev() {
             let done = &self.record.steps[step];
-            let defs = || self.record.defs(step).iter().map(|def| def.slot as usize);
-            if done.kind == Kind::Pure && !defs().any(|slot| live[slot]) {
+            let defs = || self.record.defs(step).iter().map(|def| def.slot);
+            if done.kind == Kind::Pure && !defs().any(|slot| is_live(&since, slot)) {
                 continue;
             }
             // Where the packet may leave the cache it goes on with all that is there.
             if matches!(play, Play::Check { .. }) || matches!(done.kind, Kind::Apply { live: true, .. }) {
-                live[slots.first as usize..slots.values as usize].fill(true);
-                (slots.values..slots.end).for_each(|slot| live[slot as usize] |= self.live.is(done.pc, slot));
+                since[slots.first as usize..slots.values as usize].fill(Some(true));
+                let values = (slots.values..slots.end).filter(|slot| self.live.is(done.pc, *slot));
+                values.for_each(|slot| since[slot as usize] = Some(true));
             }
             // A field is written only if its header is valid.
             let certain = !matches!(self.code.ops[done.pc as usize], Op::Field1 { .. } | Op::FieldN { .. });
             if done.kind == Kind::Pure && certain {
-                defs().for_each(|slot| live[slot] = false);
+                defs().for_each(|slot| since[slot as usize] = Some(false));
             }
             // Of a table application the keys are known; of one that leads to a group the packet's are asked again.
             if !matches!(done.kind, Kind::Apply { live: false, .. }) {
-                spread(&self.known.effects[done.pc as usize].uses).for_each(|slot| live[slot as usize] = true);
+                spread(&self.known.effects[done.pc as usize].uses).for_each(|slot| since[slot as usize] = Some(true));
             }
             kept.push(play);
         }
@@ -419,25 +485,10 @@ impl<'t> Traversal<'t> {
     }
 }
 
-/// Which of a site's operands is the first word of a key.
-fn first_word(site: &interp::walk::ApplySite, key: usize) -> usize {
-    site.keys[..key].iter().map(|reg| reg.words as usize).sum()
-}
-
-/// What a segment asks of the packet's state.
-type Asks = (Arc<[(Slot, u64)]>, Box<[u64]>);
-
-fn packed(mask: &Mask, slots: &Slots, whole_fields: bool) -> Asks {
-    let bits = |slot: Slot, mask: u64| match (slot >= slots.end, mask) {
-        (true, mask) => mask & 1,
-        (false, mask) if mask != 0 && whole_fields => u64::MAX,
-        (false, mask) => mask,
-    };
-    let places = mask.iter().map(|(slot, asked)| (*slot, bits(*slot, asked.mask))).filter(|(_, mask)| *mask != 0);
-    let (mut masks, mut values) = (Vec::new(), Vec::new());
-    for (slot, kept) in places {
-        masks.push((slot, kept));
-        values.push(mask[&slot].value & kept);
-    }
-    (masks.into(), values.into())
+/// For each word of a table's key, field by field, which of the site's operands it is.
+pub fn key_words<'w>(witness: &'w Witness, site: &'w ApplySite) -> impl Iterator<Item = (usize, usize)> + 'w {
+    witness.fields().flat_map(|(field, at)| {
+        let first: usize = site.keys[..field.position].iter().map(|reg| reg.words as usize).sum();
+        (0..field.words).map(move |word| (at + word, first + word))
+    })
 }

@@ -14,6 +14,8 @@ pub struct Stats {
     pub misses: u64,
     /// Of the misses, those for which the cache had the first part.
     pub partial: u64,
+    /// Packets that were looked for together with others of their time, and took turns with them.
+    pub together: u64,
     /// Packets that left the cache in the middle of a segment, as a meter's colour was another one.
     pub left: u64,
     /// Segments that were looked for.
@@ -34,8 +36,16 @@ pub struct Stats {
     pub cut: u64,
     /// See above.
     pub whole: u64,
-    /// Nanoseconds spent on making and cutting traversals.
+    /// Nanoseconds spent on making, cutting and keeping traversals.
     pub partition_ns: u64,
+    /// Ways of which a recipe was made.
+    pub ways: u64,
+    /// Packets on the slow path whose way was known.
+    pub known_ways: u64,
+    /// Packets for which what a recipe gives was compared with an analysis of their own ([`crate::FlowCache::compare_recipes`]), and those for which it differed.
+    pub compared: u64,
+    /// See above.
+    pub contradicted: u64,
     /// Packets that were not let into the slow path, as their tenant had used up its share.
     pub shed: u64,
     /// Stretches that can't be kept, by reason.

@@ -144,6 +144,11 @@ impl Witness {
         self.fields().filter(|(field, _)| field.kind != MatchKind::Exact)
     }
 
+    /// The words of exact keys among those of a key.
+    pub fn exact_words(&self) -> impl Iterator<Item = usize> {
+        self.exact().flat_map(|(field, at)| at..at + field.words)
+    }
+
     /// The exact keys of a packet's key.
     pub fn exact_of(&self, key: &[u64]) -> Box<[u64]> {
         self.exact().flat_map(|(field, at)| key[at..at + field.words].iter().copied()).collect()
@@ -246,6 +251,16 @@ impl Witness {
         if empty {
             self.groups.remove(&exact);
         }
+    }
+
+    /// All bits of a key.
+    pub fn all(&self) -> Vec<u64> {
+        self.fields().flat_map(|(field, _)| (0..field.words).map(|word| full(field, word))).collect()
+    }
+
+    /// Whether all keys are exact.
+    pub fn all_exact(&self) -> bool {
+        self.all_exact
     }
 
     /// The bits of `key` that decided that `found`, or nothing, was found: a mask of as many words.

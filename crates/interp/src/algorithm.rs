@@ -15,7 +15,8 @@ pub fn ones_sum(start: u16, bytes: &[u8]) -> u16 {
     fold(u64::from(start) + sum + rest.chunks(2).map(word).sum::<u64>())
 }
 
-fn fold(mut sum: u64) -> u16 {
+/// Adds the words of 16 bits of a number until there is one.
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

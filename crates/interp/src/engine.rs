@@ -1,8 +1,10 @@
 //! The engine behind the trait that all engines share.
 
+use crate::herd::MOST;
 use crate::interp::Interp;
+use crate::output::Outputs;
 use crate::walk::Detour;
-use packet::{Batch, Emission, Engine, EngineReason, Output, PacketRef, ReasonTable, Verdict};
+use packet::{Batch, Emission, Engine, EngineReason, Output, Packet, PacketRef, ReasonTable, Verdict};
 
 impl Engine for Interp {
     fn name(&self) -> &str {
@@ -24,8 +26,8 @@ impl Engine for Interp {
 }
 
 impl Interp {
-    /// One packet after the other, their main control run by a detour, if there is one. The first packet that leaves takes the place of the one that
-    /// came.
+    /// One packet after the other, their main control run by a detour, if there is one: then those of one time take turns where that cannot be seen. The first
+    /// packet that leaves takes the place of the one that came.
     pub fn process_batch(
         &mut self,
         mut detour: Option<&mut (dyn Detour + 'static)>,
@@ -33,43 +35,67 @@ impl Interp {
         out: &mut Output,
     ) {
         let mut results = std::mem::take(&mut self.scratch);
-        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            let input = PacketRef::Input(index as u16);
-            let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.received_at);
-            self.counted_length = packet.came_with;
+        let packets = batch.packets_mut();
+        let mut first = 0;
+        while first < packets.len() {
+            let (together, most) = (packets[first].received_at, MOST.min(packets.len() - first));
+            let same = packets[first..first + most].iter().take_while(|packet| packet.received_at == together).count();
+            let count = if self.takes_turns && detour.is_some() { same } else { 1 };
             match detour.as_deref_mut() {
-                Some(detour) => self.process_by(detour, bytes, port, now, &mut results),
-                None => self.process_into(bytes, port, now, &mut results),
-            }
-            let mut replaced = false;
-            for result in results.packets() {
-                let (verdict, origin) = (result.verdict, result.origin);
-                if matches!(verdict, Verdict::Drop(_)) {
-                    out.emit(Emission { packet: input, origin, verdict });
-                    continue;
+                Some(detour) if count > 1 => {
+                    self.process_herd(
+                        detour,
+                        &mut packets[first..first + count],
+                        &mut results,
+                        |number, packet, results| give(first + number, packet, results, out),
+                    );
                 }
-                let place = if replaced {
-                    match out.add() {
-                        Some((reference, slot)) => {
-                            slot.ingress_port = packet.ingress_port;
-                            slot.received_at = packet.received_at;
-                            slot.set_bytes(&result.bytes).map(|()| reference)
-                        }
-                        None => {
-                            let verdict = Verdict::Drop(EngineReason::ReplicationLimit.into());
-                            out.emit(Emission { packet: input, origin, verdict });
-                            continue;
-                        }
+                detour => {
+                    let packet = &mut packets[first];
+                    self.counted_length = packet.came_with;
+                    let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.received_at);
+                    match detour {
+                        Some(detour) => self.process_by(detour, bytes, port, now, &mut results),
+                        None => self.process_into(bytes, port, now, &mut results),
                     }
-                } else {
-                    replaced = true;
-                    packet.set_bytes(&result.bytes).map(|()| input)
-                };
-                let verdict = if place.is_ok() { verdict } else { Verdict::Drop(EngineReason::PacketTooLong.into()) };
-                out.emit(Emission { packet: place.unwrap_or(input), origin, verdict });
+                    give(first, packet, &results, out);
+                }
             }
+            first += count;
         }
         self.counted_length = None;
         self.scratch = results;
+    }
+}
+
+/// Says what became of a packet.
+fn give(index: usize, packet: &mut Packet, results: &Outputs, out: &mut Output) {
+    let input = PacketRef::Input(index as u16);
+    let mut replaced = false;
+    for result in results.packets() {
+        let (verdict, origin) = (result.verdict, result.origin);
+        if matches!(verdict, Verdict::Drop(_)) {
+            out.emit(Emission { packet: input, origin, verdict });
+            continue;
+        }
+        let place = if replaced {
+            match out.add() {
+                Some((reference, slot)) => {
+                    slot.ingress_port = packet.ingress_port;
+                    slot.received_at = packet.received_at;
+                    slot.set_bytes(&result.bytes).map(|()| reference)
+                }
+                None => {
+                    let verdict = Verdict::Drop(EngineReason::ReplicationLimit.into());
+                    out.emit(Emission { packet: input, origin, verdict });
+                    continue;
+                }
+            }
+        } else {
+            replaced = true;
+            packet.set_bytes(&result.bytes).map(|()| input)
+        };
+        let verdict = if place.is_ok() { verdict } else { Verdict::Drop(EngineReason::PacketTooLong.into()) };
+        out.emit(Emission { packet: place.unwrap_or(input), origin, verdict });
     }
 }

@@ -34,7 +34,7 @@ pub type FramePool = Vec<Box<Frame>>;
 /// A packet in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
-    /// Constants, variables, values.
+    /// Variables, constants, values.
     pub slots: Vec<u64>,
     /// Validity of each header.
     pub valid: Vec<bool>,
@@ -136,6 +136,17 @@ impl Frame {
         self.clone.wanted = false;
         self.resubmit.wanted = false;
         self.recirculate.wanted = false;
+    }
+
+    /// Becomes a packet that has come in on a port, with that length to be counted by if not its own.
+    pub fn arrive(&mut self, bytes: &[u8], port: u32, came_with: Option<u32>) {
+        self.set_data(bytes);
+        self.port = port;
+        self.ingress_length = came_with.unwrap_or(self.len as u32);
+        self.passes = 0;
+        self.origin = packet::Origin::Received;
+        self.cut = 0;
+        self.assert_failed = false;
     }
 
     /// Takes over a packet's bytes.

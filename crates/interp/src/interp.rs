@@ -25,10 +25,12 @@ pub struct Interp {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) program: Arc<Program>,
     pub(crate) memory: Memory,
-    config: Config,
-    pool: FramePool,
-    queue: VecDeque<(Stage, Box<Frame>)>,
-    bits: BitBuffer,
+    pub(crate) config: Config,
+    pub(crate) pool: FramePool,
+    pub(crate) queue: VecDeque<(Stage, Box<Frame>)>,
+    pub(crate) bits: BitBuffer,
+    /// See [`crate::herd::takes_turns`].
+    pub(crate) takes_turns: bool,
     reasons: ReasonTable,
     pub(crate) scratch: Outputs,
     /// By which the next packet is counted, if not by its own.
@@ -50,6 +52,7 @@ impl Interp {
     pub(crate) fn with(pipeline: Arc<Pipeline>, program: Program, memory: Memory, config: Config) -> Interp {
         Interp {
             reasons: reasons::table(&pipeline),
+            takes_turns: crate::herd::takes_turns(&pipeline, &program),
             pipeline,
             program: Arc::new(program),
             memory,
@@ -164,13 +167,7 @@ impl Interp {
         self.memory.now = self.memory.now.max(now);
         let program = self.program.clone();
         let mut frame = self.pool.pop().unwrap_or_else(|| Box::new(Frame::new(&program)));
-        frame.set_data(&bytes[..bytes.len().min(packet::MAX_LEN)]);
-        frame.port = port;
-        frame.ingress_length = self.counted_length.unwrap_or(frame.len as u32);
-        frame.passes = 0;
-        frame.origin = packet::Origin::Received;
-        frame.cut = 0;
-        frame.assert_failed = false;
+        frame.arrive(&bytes[..bytes.len().min(packet::MAX_LEN)], port, self.counted_length);
         let machine = Machine::<T> {
             program: &program,
             pipeline: &self.pipeline,

@@ -163,7 +163,7 @@ pub(crate) fn begin(frame: &mut Frame) {
 
 /// Carries out an instruction that only computes on slots; false for all others.
 #[inline(always)]
-fn compute(s: &mut [u64], op: &Op) -> bool {
+pub(crate) fn compute(s: &mut [u64], op: &Op) -> bool {
     macro_rules! at {
         ($slot:expr) => {
             s[*$slot as usize]

@@ -1,6 +1,6 @@
 //! The pipeline as the engine runs it: decoded once at load, so that a packet costs no look-up of widths or types.
 //!
-//! All scalars lie in one array of 64-bit slots: `constants | variables | values`. A value of up to 64 bits is one slot, wider
+//! All scalars lie in one array of 64-bit slots: `variables | constants and values`. A value of up to 64 bits is one slot, wider
 //! ones are several, least significant first; a `varbit` is its length in bits and then its bits, as a number. Fields of
 //! an invalid header are kept 0, so that a load is nothing but a read.
 
@@ -175,7 +175,7 @@ pub const ROLES: usize = ControlKind::MainDeparser as usize + 1;
 /// A decoded pipeline.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Contents of the slots before a packet comes: constants, then zeros.
+    /// Contents of the slots before a packet comes: of constants what they are, else zeros.
     pub initial: Vec<u64>,
     /// Slots of variables: first, and how many.
     pub vars: (Slot, u32),

@@ -7,13 +7,42 @@
 use crate::frame::Frame;
 use crate::machine::{self, Machine};
 
+pub use crate::herd::{Asking, Herd};
 pub use crate::machine::Outcome;
 pub use crate::program::{ApplySite, Arm, Call, CallArg, Code, Header, Op, Pc, Program, Reg, Slot, Switch, WideOp};
+pub use crate::replay::{Play, Replayed, Script};
 
 /// Runs the main control (v1model: ingress) of each packet.
 pub trait Detour {
     /// Runs it from its start to its end.
     fn run(&mut self, walker: &mut Walker<'_>) -> Outcome;
+
+    /// Runs it for packets that came at the same time, whose steps may be taken in any order.
+    fn run_many(&mut self, herd: &mut Herd<'_, '_>) {
+        for packet in 0..herd.len() {
+            if herd.is_here(packet) {
+                let outcome = self.run(&mut herd.walker(packet));
+                herd.end(packet, outcome);
+            }
+        }
+    }
+}
+
+/// Who is told of the decisions of a [`Walker::walk`].
+pub trait Watch {
+    /// A table at `pc` is about to be applied, and finds that entry, or none. The packet is as the table sees it.
+    fn asked(&mut self, site: &ApplySite, pc: Pc, packet: State<'_>, found: Option<u32>);
+    /// A branch, a switch or, after [`Watch::asked`], the choice of an action went on there.
+    fn decided(&mut self, to: Pc);
+}
+
+/// A packet's slots and headers.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'s> {
+    /// As [`Walker::slots`].
+    pub slots: &'s [u64],
+    /// As [`Walker::valid`].
+    pub valid: &'s [bool],
 }
 
 /// What happened in a step.
@@ -55,10 +84,40 @@ impl<'w> Walker<'w> {
         Walker { machine, frame, code, fuel: &mut from.fuel }
     }
 
+    /// A packet that has entered the block before, with the fuel that it has left.
+    pub(crate) fn resumed<'a: 'w>(
+        from: &'w mut Machine<'a, false>,
+        frame: &'w mut Frame,
+        fuel: &'w mut u64,
+        code: usize,
+    ) -> Walker<'w> {
+        let machine = Machine::<'w, false> {
+            program: from.program,
+            pipeline: from.pipeline,
+            config: from.config,
+            memory: &mut *from.memory,
+            trace: &mut *from.trace,
+            fuel: *fuel,
+            parser_fuel: 0,
+            bits: &mut *from.bits,
+        };
+        Walker { machine, frame, code, fuel }
+    }
+
     /// The block's code.
     pub fn code(&self) -> &'w Code {
         let program: &'w Program = self.machine.program;
         &program.codes[self.code]
+    }
+
+    /// The number of the block.
+    pub(crate) fn index(&self) -> usize {
+        self.code
+    }
+
+    /// What runs instructions, and the packet.
+    pub(crate) fn parts(&mut self) -> (&mut Machine<'w, false>, &mut Frame) {
+        (&mut self.machine, self.frame)
     }
 
     /// The program.
@@ -101,6 +160,80 @@ impl<'w> Walker<'w> {
             None => Step::Next(at as Pc),
             Some(outcome) => Step::End(outcome),
         }
+    }
+
+    /// The packet as it is.
+    pub fn state(&self) -> State<'_> {
+        State { slots: &self.frame.slots, valid: &self.frame.valid }
+    }
+
+    /// Runs the control from there to its end, and tells of its decisions.
+    pub fn walk(&mut self, from: Pc, watch: &mut impl Watch) -> Outcome {
+        let mut step = self.walk_to_table(from, watch);
+        loop {
+            match step {
+                Step::Next(pc) => {
+                    let found = self.lookup_at(pc);
+                    step = self.walk_through_table(pc, found, watch);
+                }
+                Step::End(outcome) => return outcome,
+            }
+        }
+    }
+
+    /// Runs the control from there to the next table application, or to its end.
+    pub fn walk_to_table(&mut self, from: Pc, watch: &mut impl Watch) -> Step {
+        let code = self.code();
+        let mut at = from as usize;
+        loop {
+            match code.ops.get(at) {
+                Some(Op::Apply { .. }) => return Step::Next(at as Pc),
+                Some(Op::Branch { c, then, els }) => {
+                    let to = if self.frame.slots[*c as usize] != 0 { *then } else { *els };
+                    watch.decided(to);
+                    at = to as usize;
+                }
+                op => {
+                    let outcome = self.machine.step(self.frame, self.code, code, &mut at);
+                    if let Some(outcome) = outcome {
+                        return Step::End(outcome);
+                    }
+                    if let Some(Op::Switch { .. }) = op {
+                        watch.decided(at as Pc);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the table that is applied there finds.
+    pub fn lookup_at(&mut self, pc: Pc) -> Option<u32> {
+        match self.code().ops.get(pc as usize) {
+            Some(Op::Apply { index }) => self.lookup(&self.code().applies[*index as usize]),
+            _ => None,
+        }
+    }
+
+    /// Looks at an entry that is going to be found, so that it is near when that happens: what comes back says nothing.
+    #[inline]
+    pub fn touch(&self, table: usize, number: u32) -> u64 {
+        self.machine.memory.touch(table, number)
+    }
+
+    /// Applies the table there, which finds that entry, or none, and goes on to the next table application, or to the end.
+    pub fn walk_through_table(&mut self, pc: Pc, found: Option<u32>, watch: &mut impl Watch) -> Step {
+        let code = self.code();
+        let Some(Op::Apply { index }) = code.ops.get(pc as usize) else {
+            return Step::End(Outcome::Abort(packet::EngineReason::EngineFault));
+        };
+        if !self.machine.burn() {
+            return Step::End(Outcome::Abort(packet::EngineReason::StepLimit));
+        }
+        let site = &code.applies[*index as usize];
+        watch.asked(site, pc, self.state(), found);
+        let to = self.machine.apply_found(self.frame, site, found, code.locs[pc as usize]);
+        watch.decided(to);
+        self.walk_to_table(to, watch)
     }
 
     /// The entry of a number.

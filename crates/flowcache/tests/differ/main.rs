@@ -83,6 +83,11 @@ fn a_cache_is_the_interpreter() {
         assert!(totals.misses > 0 && totals.partial > 0 && totals.left > 0, "{totals:?}");
         assert!(totals.evicted > 0 && totals.stale > 0 && totals.shared > 0 && totals.expired > 0, "{totals:?}");
         assert!(totals.cut > 0 && !totals.uncacheable.is_empty(), "{totals:?}");
+        // Packets take turns.
+        assert!(totals.together > totals.packets / 40, "{totals:?}");
+        // Recipes are made, used, and compared with the analysis that they save.
+        assert!(totals.ways > cases && totals.known_ways > totals.ways, "{totals:?}");
+        assert!(totals.compared > cases && totals.contradicted == 0, "{totals:?}");
     }
 }
 

@@ -126,6 +126,8 @@ pub struct Table {
     pub applied: Vec<[CounterData; 2]>,
     /// The last key that was looked up.
     pub key: Vec<u64>,
+    /// Keys that are looked up together.
+    many: Vec<u64>,
     /// Whether a hit restarts the idle time.
     pub restart_on_hit: bool,
     /// v1model: a hit counts and meters by itself.
@@ -166,6 +168,7 @@ impl Table {
             |name: &str, value: &str| declared.properties.iter().any(|(n, text)| n == name && text.contains(value));
         Table {
             key: vec![0; shape.total],
+            many: Vec::new(),
             layout: KeyLayout::new(&declared.keys),
             shape,
             strategy,
@@ -229,6 +232,34 @@ impl Table {
             Strategy::Scan(scan) => scan.get(&self.key),
             Strategy::Asked(_) => None,
         }
+    }
+
+    /// As [`Table::lookup`], for many packets: `packets` gives their slots. All keys are packed first, so that nothing stands between the lookups and they wait for
+    /// memory together.
+    pub fn lookup_many<'s>(
+        &mut self,
+        packets: impl Iterator<Item = &'s [u64]>,
+        keys: &[Reg],
+        mut found: impl FnMut(Option<u32>),
+    ) {
+        let (mut room, words) = (std::mem::take(&mut self.many), self.shape.total);
+        room.clear();
+        let mut count = 0;
+        for slots in packets {
+            room.resize((count + 1) * words, 0);
+            self.shape.pack(slots, keys, &mut room[count * words..]);
+            count += 1;
+        }
+        for packet in 0..count {
+            let key = &room[packet * words..(packet + 1) * words];
+            found(match &mut self.strategy {
+                Strategy::Never | Strategy::Asked(_) => None,
+                Strategy::Exact(map) => map.get(key),
+                Strategy::Prefixes(prefixes) => prefixes.get(key),
+                Strategy::Scan(scan) => scan.get(key),
+            });
+        }
+        self.many = room;
     }
 
     /// The arguments of an entry with a direct action.
