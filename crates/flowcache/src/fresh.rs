@@ -33,7 +33,12 @@ impl Fresh {
 
     /// A segment is kept.
     pub fn insert(&mut self, witnesses: &[Witness], segment: &Segment, place: Place) {
-        for asked in &segment.asked {
+        self.insert_asked(witnesses, &segment.asked, place);
+    }
+
+    /// As [`Fresh::insert`], of what was made from these lookups.
+    pub fn insert_asked(&mut self, witnesses: &[Witness], asked: &[Asked], place: Place) {
+        for asked in asked {
             let key = self.hash(asked.table, &witnesses[asked.table as usize].exact_of(&asked.key));
             self.by_key.entry(key).or_default().insert(place);
             if asked.found.is_none() {
@@ -44,7 +49,12 @@ impl Fresh {
 
     /// A segment is gone.
     pub fn remove(&mut self, witnesses: &[Witness], segment: &Segment, place: Place) {
-        for asked in &segment.asked {
+        self.remove_asked(witnesses, &segment.asked, place);
+    }
+
+    /// As [`Fresh::remove`], of what was made from these lookups.
+    pub fn remove_asked(&mut self, witnesses: &[Witness], asked: &[Asked], place: Place) {
+        for asked in asked {
             let key = self.hash(asked.table, &witnesses[asked.table as usize].exact_of(&asked.key));
             if let Some(places) = self.by_key.get_mut(&key) {
                 places.remove(&place);

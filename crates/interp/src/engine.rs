@@ -1,8 +1,9 @@
 //! The engine behind the trait that all engines share.
 
 use crate::interp::Interp;
+use crate::output::Outputs;
 use crate::walk::Detour;
-use packet::{Batch, Emission, Engine, EngineReason, Output, PacketRef, ReasonTable, Verdict};
+use packet::{Batch, Emission, Engine, EngineReason, Output, Packet, PacketRef, ReasonTable, Verdict};
 
 impl Engine for Interp {
     fn name(&self) -> &str {
@@ -34,40 +35,45 @@ impl Interp {
     ) {
         let mut results = std::mem::take(&mut self.scratch);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            let input = PacketRef::Input(index as u16);
             let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.received_at);
             match detour.as_deref_mut() {
                 Some(detour) => self.process_by(detour, bytes, port, now, &mut results),
                 None => self.process_into(bytes, port, now, &mut results),
             }
-            let mut replaced = false;
-            for result in results.packets() {
-                let (verdict, origin) = (result.verdict, result.origin);
-                if matches!(verdict, Verdict::Drop(_)) {
+            emit(&results, index as u16, packet, out);
+        }
+        self.scratch = results;
+    }
+}
+
+/// Answers with the verdicts on the packet of that number in its batch. The first one that leaves takes the packet's place.
+pub fn emit(results: &Outputs, index: u16, packet: &mut Packet, out: &mut Output) {
+    let input = PacketRef::Input(index);
+    let mut replaced = false;
+    for result in results.packets() {
+        let (verdict, origin) = (result.verdict, result.origin);
+        if matches!(verdict, Verdict::Drop(_)) {
+            out.emit(Emission { packet: input, origin, verdict });
+            continue;
+        }
+        let place = if replaced {
+            match out.add() {
+                Some((reference, slot)) => {
+                    slot.ingress_port = packet.ingress_port;
+                    slot.received_at = packet.received_at;
+                    slot.set_bytes(&result.bytes).map(|()| reference)
+                }
+                None => {
+                    let verdict = Verdict::Drop(EngineReason::ReplicationLimit.into());
                     out.emit(Emission { packet: input, origin, verdict });
                     continue;
                 }
-                let place = if replaced {
-                    match out.add() {
-                        Some((reference, slot)) => {
-                            slot.ingress_port = packet.ingress_port;
-                            slot.received_at = packet.received_at;
-                            slot.set_bytes(&result.bytes).map(|()| reference)
-                        }
-                        None => {
-                            let verdict = Verdict::Drop(EngineReason::ReplicationLimit.into());
-                            out.emit(Emission { packet: input, origin, verdict });
-                            continue;
-                        }
-                    }
-                } else {
-                    replaced = true;
-                    packet.set_bytes(&result.bytes).map(|()| input)
-                };
-                let verdict = if place.is_ok() { verdict } else { Verdict::Drop(EngineReason::PacketTooLong.into()) };
-                out.emit(Emission { packet: place.unwrap_or(input), origin, verdict });
             }
-        }
-        self.scratch = results;
+        } else {
+            replaced = true;
+            packet.set_bytes(&result.bytes).map(|()| input)
+        };
+        let verdict = if place.is_ok() { verdict } else { Verdict::Drop(EngineReason::PacketTooLong.into()) };
+        out.emit(Emission { packet: place.unwrap_or(input), origin, verdict });
     }
 }
