@@ -1,5 +1,6 @@
 //! Rewrites against the interpreter: random programs, entries, updates, and packets of the same flows with other payloads and lengths; and the gateway.
 
+mod router;
 mod subject;
 
 use std::time::{Duration, Instant};

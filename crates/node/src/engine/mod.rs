@@ -8,6 +8,7 @@
 //! | native code | `jit.rs` | share tables; each counts for itself |
 //! | the reference engine | `interp.rs` | take turns |
 //! | a flow cache in front of it | `flowcache.rs` | take turns |
+//! | a flow cache in the kernel in front of it | `xdp/` | take turns |
 //! | the emulated switch | `switch.rs`; which chip, and what is where on it: `plan.rs` | take turns |
 //!
 //! What an engine cannot do it says: in an error, or in [`Controlled::notes`], which a node shows.
@@ -18,9 +19,11 @@ mod jit;
 mod plan;
 mod switch;
 mod turns;
+mod xdp;
 
 pub use flowcache::CachePlan;
 pub use plan::{Compress, NoPlan, ROOM, Room, SwitchPlan};
+pub use xdp::XdpPlan;
 
 use ::interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ::jit::Tallies;
@@ -44,6 +47,8 @@ pub enum Choice {
     FlowCache(CachePlan),
     /// An emulated switch, with the program placed on it.
     Asic(Box<SwitchPlan>),
+    /// A flow cache in the kernel, in front of the reference engine.
+    Xdp(XdpPlan),
 }
 
 impl Choice {
@@ -54,6 +59,7 @@ impl Choice {
             Choice::Interp => "interp",
             Choice::FlowCache(_) => "flowcache",
             Choice::Asic(_) => "asic",
+            Choice::Xdp(_) => "xdp",
         }
     }
 
@@ -67,6 +73,7 @@ impl Choice {
             Choice::Jit => jit::load(pipeline, settings).map_err(cannot),
             Choice::Interp => interp::load(pipeline, settings).map_err(cannot),
             Choice::FlowCache(plan) => flowcache::load(plan, pipeline, settings).map_err(cannot),
+            Choice::Xdp(plan) => xdp::load(plan, pipeline, settings).map_err(cannot),
             Choice::Asic(plan) => match switch::load(plan, pipeline, settings) {
                 Ok(engine) => Ok(engine),
                 Err(NoPlan::Full(why)) => Err(Refusal::new(Code::ResourceExhausted, why)),

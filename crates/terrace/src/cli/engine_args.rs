@@ -6,8 +6,10 @@ use crate::gateway::engine::room;
 use asic::target::Target;
 use clap::{Args, ValueEnum};
 use interp::Config;
+use io::dpdk::DpdkOptions;
+use io::{OpenedPort, PortError, PortKind, open_port};
 use ir::Pipeline;
-use node::engine::{CachePlan, Choice, Compress, Controlled, SwitchPlan};
+use node::engine::{CachePlan, Choice, Compress, Controlled, SwitchPlan, XdpPlan};
 use std::sync::Arc;
 use tables::WriteBatch;
 
@@ -22,6 +24,8 @@ enum EngineKind {
     /// A flow cache in front of the reference engine: what packets did is done again for packets like them
     #[value(name = "flowcache")]
     FlowCache,
+    /// A flow cache in the kernel (XDP), attached to the ports, in front of the reference engine
+    Xdp,
     /// An emulated switch: the program is placed on a chip (`--target`, `--fold`), and runs as that would run it; slow
     Asic,
 }
@@ -38,6 +42,9 @@ pub struct EngineArgs {
     /// With `--engine asic`: pipes that stand one behind the other; unless given, the fewest of 1, 2 and 4 with which the program fits.
     #[arg(long, value_name = "PIPES", value_parser = ["1", "2", "4"])]
     fold: Option<String>,
+    /// The flow cache in the kernel, loaded when a port or the engine asks for it.
+    #[arg(skip)]
+    xdp: XdpPlan,
     /// With `--engine asic`: how tables are made smaller, as `terrace plan --compress` takes it.
     #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
     compress: String,
@@ -58,6 +65,7 @@ impl EngineArgs {
             EngineKind::Jit => Choice::Jit,
             EngineKind::Interp => Choice::Interp,
             EngineKind::FlowCache => Choice::FlowCache(CachePlan::default()),
+            EngineKind::Xdp => Choice::Xdp(self.xdp.clone()),
             EngineKind::Asic => Choice::Asic(Box::new(SwitchPlan {
                 target: target(&self.target)?,
                 fold: self.fold.as_ref().and_then(|pipes| pipes.parse().ok()),
@@ -68,8 +76,26 @@ impl EngineArgs {
         choice.load(pipeline, config).map_err(|refusal| match self.engine {
             EngineKind::Asic => Failure::Refused(refusal.message),
             // They take whatever compiles.
-            EngineKind::Jit | EngineKind::Interp | EngineKind::FlowCache => Failure::Bug(refusal.message),
+            EngineKind::Jit | EngineKind::Interp | EngineKind::FlowCache | EngineKind::Xdp => {
+                Failure::Bug(refusal.message)
+            }
         })
+    }
+
+    /// Opens an interface of this thread's network namespace as the port of that number: with the flow cache in the kernel, if that is the engine.
+    ///
+    /// # Errors
+    /// See [`open_port`].
+    pub fn open_port(
+        &self,
+        (interface, number): (&str, u32),
+        kind: PortKind,
+        options: &DpdkOptions,
+    ) -> Result<OpenedPort, PortError> {
+        match (self.engine, kind) {
+            (EngineKind::Xdp, PortKind::Auto) => self.xdp.open(interface, number),
+            _ => open_port(interface, kind, options),
+        }
     }
 
     /// The same for another `terrace`, in whatever directory that works.

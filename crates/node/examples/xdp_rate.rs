@@ -1,0 +1,215 @@
+//! Packets a second of the gateway on a veth pair: carried out in the kernel, and by AF_XDP alone, in one run.
+//!
+//! ```sh
+//! cargo run --release -p node --example xdp_rate -- [SECONDS] [FLOWS]    # as root
+//! ```
+//!
+//! The generator is the kernel's own (BPF_PROG_TEST_RUN with live frames): a program at the far end sends each frame, and the gateway's port gets it as from a
+//! wire. It runs on the first processor, what is in user space on the last one. By AF_XDP alone means: the same port and the same program in the kernel, but it knows no flow,
+//! so that all packets go to the socket and come back by it; through nothing at all, through native code, and through the interpreter.
+
+use interp::Config;
+use io::xdp::{Kernel, XdpPort};
+use io::{Namespace, Outgoing, Port};
+use ir::Pipeline;
+use node::engine::{Choice, XdpPlan};
+use packet::{Batch, Emission, Engine, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tables::WriteBatch;
+use testkit::differ::case::Step;
+
+/// Frames of one call of the generator.
+const CALL: u32 = 2_048;
+
+/// Sends all back.
+struct Mirror;
+
+impl Engine for Mirror {
+    fn name(&self) -> &str {
+        "nothing"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        &ReasonTable::EMPTY
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        for (index, packet) in batch.packets().iter().enumerate() {
+            let verdict = Verdict::Forward { port: packet.ingress_port };
+            out.emit(Emission { packet: PacketRef::Input(index as u16), origin: Origin::Received, verdict });
+        }
+    }
+}
+
+fn ip(arguments: &str) {
+    let done = Command::new("ip").args(arguments.split_whitespace()).status();
+    assert!(done.is_ok_and(|status| status.success()), "ip {arguments}: run as root");
+}
+
+struct Removed(String);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        ip(&format!("netns del {}", self.0));
+    }
+}
+
+/// A port that receives, runs an engine, and sends, until told to stop; how many packets it sent.
+fn serve(port: &mut XdpPort, engine: &mut dyn Engine, number: u32, stop: &AtomicBool) -> u64 {
+    let (mut batch, mut out) = (Batch::new(), Output::new());
+    let before = port.counters().sent.packets;
+    while !stop.load(Ordering::Relaxed) {
+        batch.clear();
+        out.clear();
+        if port.receive(PortId(number), &mut batch).is_err() || batch.is_empty() {
+            std::thread::yield_now();
+            continue;
+        }
+        engine.process(&mut batch, &mut out);
+        let leaving: Vec<&Packet> = out
+            .emissions()
+            .iter()
+            .filter(|emission| matches!(emission.verdict, Verdict::Forward { .. }))
+            .filter_map(|emission| out.packet(&batch, emission.packet))
+            .collect();
+        port.send(&mut Outgoing::copies_of(&leaving));
+    }
+    port.counters().sent.packets - before
+}
+
+/// Packets that are forwarded by the port that they come in by, as a gateway does with one uplink, and the entries they need.
+fn scene(flows: usize) -> anyhow::Result<(Arc<Pipeline>, WriteBatch, Vec<Vec<u8>>, u32)> {
+    for seed in 0.. {
+        let case = testkit::differ::plan::gateway(seed, 400)?;
+        let Some(Step::Write(entries)) = case.steps.first() else { continue };
+        let mut oracle = interp::Interp::new(case.pipeline.clone(), Config::default())?;
+        oracle.write(entries)?;
+        for step in &case.steps {
+            let Step::Packets(packets) = step else { continue };
+            for packet in packets {
+                let bytes = &packet.bytes;
+                let tunnelled = bytes.len() >= 92 && bytes[12..14] == [8, 0] && bytes[62..64] == [8, 0];
+                let outputs = oracle.process(bytes, packet.port, 0);
+                let Some((port, _)) = outputs.sent().next().filter(|_| tunnelled && [6, 17].contains(&bytes[73]))
+                else {
+                    continue;
+                };
+                // Other ports within the tunnel are other flows.
+                let flow = |number: usize| {
+                    let mut bytes = bytes.clone();
+                    bytes[84..86].copy_from_slice(&(1_024 + number as u16).to_be_bytes());
+                    bytes
+                };
+                let all: Vec<Vec<u8>> = (0..flows).map(flow).collect();
+                let leave = |bytes: &Vec<u8>| {
+                    oracle.process(bytes, port, 0).sent().next().is_some_and(|(leaves, _)| leaves == port)
+                };
+                if all.iter().map(leave).all(|leaves| leaves) {
+                    return Ok((case.pipeline.clone(), entries.clone(), all, port));
+                }
+            }
+        }
+    }
+    anyhow::bail!("no packet of any region is forwarded")
+}
+
+/// Generates for so long; how long it really took.
+fn generate(kernel: &Kernel, far: u32, frames: &[Vec<u8>], time: Duration) -> anyhow::Result<Duration> {
+    let start = Instant::now();
+    for frame in frames.iter().cycle() {
+        kernel.run_live("bounce", far, frame, CALL)?;
+        if start.elapsed() >= time {
+            break;
+        }
+    }
+    Ok(start.elapsed())
+}
+
+fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3.0);
+    let flows: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(100);
+    let time = Duration::from_secs_f64(seconds);
+    let (pipeline, entries, frames, number) = scene(flows)?;
+    let name = format!("xdp-rate-{}", std::process::id());
+    ip(&format!("netns add {name}"));
+    let _removed = Removed(name.clone());
+    ip(&format!("-n {name} link add near mtu 3400 type veth peer name far mtu 3400"));
+    ["near", "far"].iter().for_each(|end| ip(&format!("-n {name} link set {end} up")));
+    let plan = XdpPlan::new(flows.max(1_024) as u32 * 2);
+    let kernel = plan.kernel().map_err(|why| anyhow::anyhow!("{why}"))?;
+    let open = || -> anyhow::Result<_> {
+        let port = XdpPort::open(kernel, "near", number)?;
+        let far = XdpPort::open(kernel, "far", number + 1)?;
+        let index = far.interface();
+        drop(far);
+        Ok((port, index, kernel.let_pass("far")?))
+    };
+    let (mut port, far, _passes) = Namespace::open(&name)?.run(open)??;
+    let cores = io::allowed_cores()?;
+    let (first, last) = (cores[0], cores[cores.len() - 1]);
+    println!(
+        "{} bytes a packet, {flows} flows, {seconds} s each; {:?}, zero copy: {}",
+        frames[0].len(),
+        port.mode(),
+        port.is_zero_copy()
+    );
+
+    let alone = |port: &mut XdpPort, engine: &mut dyn Engine| -> anyhow::Result<f64> {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let _ = io::stay_on(&[last]);
+                serve(port, engine, number, &stop)
+            });
+            let _ = io::stay_on(&[first]);
+            let took = generate(kernel, far, &frames, time);
+            stop.store(true, Ordering::Relaxed);
+            let sent = server.join().map_err(|_| anyhow::anyhow!("the server panicked"))?;
+            Ok(sent as f64 / took?.as_secs_f64())
+        })
+    };
+    let mut rates = Vec::new();
+    rates.push(("AF_XDP alone, through nothing", alone(&mut port, &mut Mirror)?));
+    for choice in [Choice::Jit, Choice::Interp] {
+        let mut engine =
+            choice.load(&pipeline, &Config::default()).map_err(|refusal| anyhow::anyhow!(refusal.message))?;
+        engine.write(&entries)?;
+        let name = if matches!(choice, Choice::Jit) {
+            "AF_XDP alone, through native code"
+        } else {
+            "AF_XDP alone, through the interpreter"
+        };
+        rates.push((name, alone(&mut port, &mut *engine.worker())?));
+    }
+
+    let mut engine = Choice::Xdp(plan.clone())
+        .load(&pipeline, &Config::default())
+        .map_err(|refusal| anyhow::anyhow!(refusal.message))?;
+    engine.write(&entries)?;
+    // The first packet of each flow is the interpreter's.
+    let mut worker = engine.worker();
+    for frame in &frames {
+        let (mut batch, mut out) = (Batch::new(), Output::new());
+        batch.push_bytes(frame, PortId(number), io::now())?;
+        worker.process(&mut batch, &mut out);
+    }
+    anyhow::ensure!(kernel.held() == frames.len(), "{} of {} flows are in the kernel", kernel.held(), frames.len());
+    let before = kernel.outcomes();
+    let _ = io::stay_on(&[first]);
+    let took = generate(kernel, far, &frames, time)?;
+    let after = kernel.outcomes();
+    anyhow::ensure!(after.missed == before.missed, "{after:?}");
+    let rate = (after.sent - before.sent) as f64 / took.as_secs_f64();
+    for (what, alone) in &rates {
+        println!("{what}: {:.3} million packets a second", alone / 1e6);
+    }
+    println!("in the kernel: {:.3} million packets a second", rate / 1e6);
+    for (what, alone) in &rates {
+        println!("  {:.1} x {what}", rate / alone);
+    }
+    Ok(())
+}
