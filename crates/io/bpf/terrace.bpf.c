@@ -218,6 +218,29 @@ struct {
 	uint(value_size, 4);
 } sockets SEC(".maps");
 
+struct generator {
+	u32 frames;
+	u32 next;
+};
+
+struct {
+	uint(type, MAP_ARRAY);
+	uint(max_entries, 1);
+	type(key, u32);
+	type(value, struct generator);
+} generators SEC(".maps");
+
+struct frame {
+	u8 bytes[WINDOW];
+};
+
+struct {
+	uint(type, MAP_ARRAY);
+	uint(max_entries, 1024);
+	type(key, u32);
+	type(value, struct frame);
+} frames SEC(".maps");
+
 static inline void outcome(u32 what)
 {
 	u32 at = bpf_get_smp_processor_id() * OUTCOMES + what;
@@ -432,9 +455,22 @@ SEC("xdp") int pass(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* Sends back what comes: a generator of packets, together with BPF_PROG_TEST_RUN's live frames. */
-SEC("xdp") int bounce(struct xdp_md *ctx)
+/* A generator of packets, together with BPF_PROG_TEST_RUN's live frames: sends each frame back, with the next one of these beginnings. The kernel uses frames
+   again as they came back, so that a beginning has to be written each time. */
+SEC("xdp") int generate(struct xdp_md *ctx)
 {
+	u64 n = (u64)ctx->data_end - (u64)ctx->data;
+	u32 zero = 0;
+	struct generator *generator = bpf_map_lookup_elem(&generators, &zero);
+	if (!generator || !generator->frames)
+		return XDP_DROP;
+	u32 at = generator->next++ % generator->frames;
+	u8 *frame = bpf_map_lookup_elem(&frames, &at);
+	bounded(n);
+	if (n > WINDOW)
+		n = WINDOW;
+	if (!frame || n < 1 || bpf_xdp_store_bytes(ctx, 0, frame, n))
+		return XDP_DROP;
 	return XDP_TX;
 }
 

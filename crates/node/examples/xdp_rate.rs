@@ -22,7 +22,7 @@ use tables::WriteBatch;
 use testkit::differ::case::Step;
 
 /// Frames of one call of the generator.
-const CALL: u32 = 2_048;
+const CALL: u32 = 1 << 17;
 
 /// Sends all back.
 struct Mirror;
@@ -116,16 +116,29 @@ fn scene(flows: usize) -> anyhow::Result<(Arc<Pipeline>, WriteBatch, Vec<Vec<u8>
     anyhow::bail!("no packet of any region is forwarded")
 }
 
-/// Generates for so long; how long it really took.
-fn generate(kernel: &Kernel, far: u32, frames: &[Vec<u8>], time: Duration) -> anyhow::Result<Duration> {
-    let start = Instant::now();
-    for frame in frames.iter().cycle() {
-        kernel.run_live("bounce", far, frame, CALL)?;
-        if start.elapsed() >= time {
-            break;
-        }
+/// What generates.
+struct Generator<'g> {
+    kernel: &'g Kernel,
+    /// The interface's number is one of this.
+    namespace: Namespace,
+    far: u32,
+    core: usize,
+    frames: &'g [Vec<u8>],
+    time: Duration,
+}
+
+impl Generator<'_> {
+    /// Generates; how long it really took.
+    fn run(&self) -> anyhow::Result<Duration> {
+        self.namespace.run(|| {
+            let _ = io::stay_on(&[self.core]);
+            let start = Instant::now();
+            while start.elapsed() < self.time {
+                self.kernel.generate(self.far, self.frames, CALL)?;
+            }
+            Ok(start.elapsed())
+        })?
     }
-    Ok(start.elapsed())
 }
 
 fn main() -> anyhow::Result<()> {
@@ -158,6 +171,7 @@ fn main() -> anyhow::Result<()> {
         port.is_zero_copy()
     );
 
+    let generator = Generator { kernel, namespace: Namespace::open(&name)?, far, core: first, frames: &frames, time };
     let alone = |port: &mut XdpPort, engine: &mut dyn Engine| -> anyhow::Result<f64> {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -165,8 +179,7 @@ fn main() -> anyhow::Result<()> {
                 let _ = io::stay_on(&[last]);
                 serve(port, engine, number, &stop)
             });
-            let _ = io::stay_on(&[first]);
-            let took = generate(kernel, far, &frames, time);
+            let took = generator.run();
             stop.store(true, Ordering::Relaxed);
             let sent = server.join().map_err(|_| anyhow::anyhow!("the server panicked"))?;
             Ok(sent as f64 / took?.as_secs_f64())
@@ -199,8 +212,7 @@ fn main() -> anyhow::Result<()> {
     }
     anyhow::ensure!(kernel.held() == frames.len(), "{} of {} flows are in the kernel", kernel.held(), frames.len());
     let before = kernel.outcomes();
-    let _ = io::stay_on(&[first]);
-    let took = generate(kernel, far, &frames, time)?;
+    let took = generator.run()?;
     let after = kernel.outcomes();
     anyhow::ensure!(after.missed == before.missed, "{after:?}");
     let rate = (after.sent - before.sent) as f64 / took.as_secs_f64();

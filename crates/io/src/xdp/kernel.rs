@@ -75,6 +75,8 @@ struct Inner {
     ports: HashMap<MapData, u32, u32>,
     devices: DevMap<MapData>,
     sockets: XskMap<MapData>,
+    generators: Array<MapData, [u32; 2]>,
+    frames: Array<MapData, [u8; super::form::WINDOW]>,
     tallies: Words,
     outcomes: Words,
     room: u32,
@@ -124,7 +126,7 @@ impl Kernel {
         loader.set_max_entries("keys", room).set_max_entries("flows", room);
         loader.set_max_entries("tallies", room * processors).set_max_entries("outcomes", OUTCOMES as u32 * processors);
         let mut ebpf = loader.load(OBJECT).map_err(refused)?;
-        for name in ["terrace", "pass", "bounce"] {
+        for name in ["terrace", "pass", "generate"] {
             program(&mut ebpf, name)?.load().map_err(refused)?;
         }
         let mut take = |name: &'static str| {
@@ -147,6 +149,8 @@ impl Kernel {
             ports: HashMap::try_from(take("ports")?).map_err(refused)?,
             devices: DevMap::try_from(take("devices")?).map_err(refused)?,
             sockets: XskMap::try_from(take("sockets")?).map_err(refused)?,
+            generators: Array::try_from(take("generators")?).map_err(refused)?,
+            frames: Array::try_from(take("frames")?).map_err(refused)?,
             settings,
             tallies,
             outcomes,
@@ -307,19 +311,27 @@ impl Kernel {
         link.map_err(|error| XdpError::Attach { interface: interface.to_owned(), why: error.to_string() })
     }
 
-    /// Runs a program of the object by its name (`terrace`, `bounce`) on a frame, as if it came in on an interface, `count` times, in batches: what the
-    /// program says becomes of each one. A generator of packets for measurements. How long one took, in nanoseconds.
+    /// Sends frames of one length from an interface of the calling thread's network namespace, one after the other, `count` in all, as fast as the kernel can: up
+    /// to 1024 frames, which differ in their first [`super::form::WINDOW`] bytes only. A generator for measurements.
     ///
     /// # Errors
     /// The kernel cannot (before 5.18), or does not allow it.
-    pub fn run_live(&self, name: &str, interface: u32, frame: &[u8], count: u32) -> Result<u32, XdpError> {
+    pub fn generate(&self, interface: u32, frames: &[Vec<u8>], count: u32) -> Result<(), XdpError> {
+        let Some(frame) = frames.first() else { return Ok(()) };
         let descriptor = {
             let mut inner = self.inner();
-            let fd = program(&mut inner.ebpf, name)?.fd().map_err(refused)?.as_fd();
+            let some = &frames[..frames.len().min(1024)];
+            for (at, frame) in some.iter().enumerate() {
+                let mut bytes = [0; super::form::WINDOW];
+                bytes.iter_mut().zip(frame).for_each(|(to, byte)| *to = *byte);
+                inner.frames.set(at as u32, bytes, 0).map_err(full)?;
+            }
+            inner.generators.set(0, [some.len() as u32, 0], 0).map_err(full)?;
+            let fd = program(&mut inner.ebpf, "generate")?.fd().map_err(refused)?.as_fd();
             fd.try_clone_to_owned()
                 .map_err(|source| XdpError::System { step: "have the program's descriptor", source })?
         };
-        super::run_live(descriptor.as_fd(), interface, frame, count)
+        super::test_run::run_live(descriptor.as_fd(), interface, frame, count)
             .map_err(|source| XdpError::System { step: "run the program on frames", source })
     }
 }

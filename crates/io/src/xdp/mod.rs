@@ -22,7 +22,6 @@ mod test_run;
 
 pub use kernel::{Kernel, Outcomes, PORTS, REST, Tally};
 pub use port::{Mode, XdpPort};
-pub use test_run::run_live;
 
 use std::io;
 use thiserror::Error;
