@@ -126,7 +126,7 @@ impl Kernel {
         loader.set_max_entries("keys", room).set_max_entries("flows", room);
         loader.set_max_entries("tallies", room * processors).set_max_entries("outcomes", OUTCOMES as u32 * processors);
         let mut ebpf = loader.load(OBJECT).map_err(refused)?;
-        for name in ["terrace", "pass", "generate"] {
+        for name in ["terrace", "pass", "sink", "generate"] {
             program(&mut ebpf, name)?.load().map_err(refused)?;
         }
         let mut take = |name: &'static str| {
@@ -240,7 +240,7 @@ impl Kernel {
         let zero = inner.zero.get(place as usize).copied().unwrap_or_default();
         let now = inner.read(place);
         let (packets, bytes) = (now.packets.wrapping_sub(zero.packets), now.bytes.wrapping_sub(zero.bytes));
-        Tally { packets, bytes, last: if now.last == zero.last { 0 } else { to_unix(now.last) } }
+        Tally { packets, bytes, last: if packets == 0 { 0 } else { to_unix(now.last) } }
     }
 
     /// What became of packets.
@@ -304,9 +304,21 @@ impl Kernel {
     /// # Errors
     /// As of a port.
     pub fn let_pass(&self, interface: &str) -> Result<impl Send + use<>, XdpError> {
+        self.attach_other("pass", interface)
+    }
+
+    /// As [`Kernel::let_pass`], but nothing passes: for measurements.
+    ///
+    /// # Errors
+    /// As of a port.
+    pub fn sink(&self, interface: &str) -> Result<impl Send + use<>, XdpError> {
+        self.attach_other("sink", interface)
+    }
+
+    fn attach_other(&self, name: &str, interface: &str) -> Result<XdpLink, XdpError> {
         let index = super::port::index_of(interface)?;
         let mut inner = self.inner();
-        let xdp = program(&mut inner.ebpf, "pass")?;
+        let xdp = program(&mut inner.ebpf, name)?;
         let link = xdp.attach_to_if_index(index, XdpFlags::DRV_MODE).and_then(|id| xdp.take_link(id));
         link.map_err(|error| XdpError::Attach { interface: interface.to_owned(), why: error.to_string() })
     }
