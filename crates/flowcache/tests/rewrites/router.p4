@@ -57,6 +57,7 @@ control ing(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
         actions = { drop_it; forward; encapsulate; }
         default_action = drop_it();
         counters = hits;
+        support_timeout = true;
         size = 64;
     }
     apply {

@@ -2,6 +2,7 @@
 //! for. Needs root; otherwise each test says that it was skipped.
 
 mod lab;
+mod router;
 
 use io::xdp::REST;
 use ir::{ExternKind, Pipeline};
@@ -13,7 +14,7 @@ use testkit::differ::case::{PacketIn, Step};
 use testkit::differ::plan;
 
 /// All indexed counters and all tallies of tables are the same.
-fn same_counts(lab: &Lab, oracle: &Oracle, pipeline: &Arc<Pipeline>) {
+pub fn same_counts(lab: &Lab, oracle: &Oracle, pipeline: &Arc<Pipeline>) {
     // Counts are fetched now and then only.
     std::thread::sleep(std::time::Duration::from_millis(5));
     for (id, object) in pipeline.externs.iter().filter(|(_, object)| matches!(object.kind, ExternKind::Counter { .. }))
