@@ -36,7 +36,11 @@ impl Lab {
     }
 
     fn port(&self, pair: usize) -> XdpPort {
-        let open = || XdpPort::open(&self.kernel, &format!("a{pair}"), pair as u32);
+        self.port_as(pair, Mode::Native)
+    }
+
+    fn port_as(&self, pair: usize, mode: Mode) -> XdpPort {
+        let open = || XdpPort::open_as(&self.kernel, &format!("a{pair}"), pair as u32, mode);
         self.namespaces.inside(0, open).unwrap()
     }
 
@@ -112,8 +116,18 @@ fn without_flows_all_packets_arrive_unchanged() {
 
 #[test]
 fn flows_are_carried_out_counted_and_forgotten() {
+    carried_out(Mode::Native);
+}
+
+#[test]
+fn flows_are_carried_out_behind_the_driver_too() {
+    carried_out(Mode::Generic);
+}
+
+fn carried_out(mode: Mode) {
     let Some(lab) = Lab::new(2, 16) else { return };
-    let (mut port, mut other) = (lab.port(0), lab.port(1));
+    let (mut port, mut other) = (lab.port_as(0, mode), lab.port_as(1, mode));
+    assert_eq!((port.mode(), other.mode()), (mode, mode));
     let ((mut world, _first), (mut beyond, _second)) = (lab.world(0), lab.world(1));
     let (from, to) = (lab.kernel.port(0).unwrap(), lab.kernel.port(1).unwrap());
     lab.kernel.set_shape(0, &by_type(), 1).unwrap();

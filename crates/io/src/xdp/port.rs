@@ -107,13 +107,22 @@ impl XdpPort {
     /// # Errors
     /// It does not exist, or the program cannot be attached.
     pub fn open(kernel: &Kernel, interface: &str, number: u32) -> Result<XdpPort, PortError> {
+        XdpPort::open_as(kernel, interface, number, Mode::Native)
+    }
+
+    /// As [`XdpPort::open`]; with [`Mode::Generic`] behind the driver, whatever that can: for veth ends whose peers take no packets from programs.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn open_as(kernel: &Kernel, interface: &str, number: u32, wanted: Mode) -> Result<XdpPort, PortError> {
         let index = index_of(interface).map_err(PortError::Xdp)?;
         // Also looks whether it is an Ethernet interface, and takes its place if there is no AF_XDP.
         let raw = RawPort::open(interface)?;
         let mtu = raw.mtu();
         let mut notes = Vec::new();
-        let (mode, (place, link)) = match kernel.attach(interface, index, number, true) {
-            Ok(attached) => (Mode::Native, attached),
+        let (mode, (place, link)) = match kernel.attach(interface, index, number, wanted == Mode::Native) {
+            Ok(attached) => (wanted, attached),
+            Err(why) if wanted == Mode::Generic => return Err(PortError::Xdp(why)),
             Err(why) => {
                 let attached = kernel.attach(interface, index, number, false).map_err(PortError::Xdp)?;
                 notes.push(format!("`{interface}`: XDP in generic mode, which is slower: {why}"));

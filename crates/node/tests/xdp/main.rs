@@ -7,7 +7,8 @@ mod router;
 use io::xdp::REST;
 use ir::{ExternKind, Pipeline};
 use lab::{Lab, Oracle};
-use packet::MAX_LEN;
+use node::engine::{Choice, XdpPlan};
+use packet::{Batch, MAX_LEN, Output, PortId, Verdict};
 use std::sync::Arc;
 use tables::{Update, WriteBatch};
 use testkit::differ::case::{PacketIn, Step};
@@ -162,6 +163,47 @@ fn a_full_map_is_named_and_packets_go_on() {
     assert!(notes.contains("left no flow: there is no room for more flows"), "{notes}");
     assert!(!notes.contains(" 0 evicted"), "{notes}");
     assert!(lab.plan.kernel().expect("it was there").held() <= 8);
+}
+
+/// Without XDP the engine does the same, beside the interpreter, and says why it is not in the kernel.
+#[test]
+fn without_xdp_packets_go_on_and_a_note_says_why() {
+    let case = plan::gateway(9, 300).expect("a case");
+    let plan = XdpPlan::without("this kernel has none");
+    let engine = Choice::Xdp(plan.clone()).load(&case.pipeline, &interp::Config::default());
+    let mut engine = engine.unwrap_or_else(|refusal| panic!("{}", refusal.message));
+    let mut worker = engine.worker();
+    let mut oracle = Oracle::new(&case.pipeline);
+    let (mut batch, mut out) = (Batch::new(), Output::new());
+    for step in &case.steps {
+        match step {
+            Step::Write(entries) => {
+                oracle.interp.write(entries).expect("the region's entries");
+                engine.write(entries).expect("the region's entries");
+            }
+            Step::Packets(some) => {
+                for packet in some.iter().chain(some) {
+                    batch.clear();
+                    out.clear();
+                    batch.push_bytes(&packet.bytes, PortId(packet.port), packet.at).expect("a packet");
+                    worker.process(&mut batch, &mut out);
+                    let expected = oracle.interp.process(&packet.bytes, packet.port, packet.at);
+                    let verdicts: Vec<Verdict> = out.emissions().iter().map(|emission| emission.verdict).collect();
+                    assert_eq!(expected.packets().iter().map(|packet| packet.verdict).collect::<Vec<_>>(), verdicts);
+                    if let Some((_, bytes)) = expected.sent().next() {
+                        assert_eq!(bytes, batch.packets()[0].bytes());
+                    }
+                }
+            }
+            Step::Tick(_) => {}
+        }
+    }
+    let notes = engine.notes().join("\n");
+    assert!(notes.contains("xdp: not in the kernel: this kernel has none"), "{notes}");
+    assert!(!notes.contains(" 0 rewritten beside it"), "{notes}");
+    let opened = plan.open("lo", 1);
+    let note = opened.map(|opened| opened.note.unwrap_or_default());
+    assert!(note.as_ref().is_ok_and(|note| note.contains("this kernel has none")), "{:?}", note.err());
 }
 
 /// Another program takes over the kernel's maps when the first one is gone, and finds nothing of it.

@@ -7,6 +7,7 @@ use asic::target::Target;
 use clap::{Args, ValueEnum};
 use interp::Config;
 use io::dpdk::DpdkOptions;
+use io::xdp::Mode;
 use io::{OpenedPort, PortError, PortKind, open_port};
 use ir::Pipeline;
 use node::engine::{CachePlan, Choice, Compress, Controlled, SwitchPlan, XdpPlan};
@@ -82,18 +83,20 @@ impl EngineArgs {
         })
     }
 
-    /// Opens an interface of this thread's network namespace as the port of that number: with the flow cache in the kernel, if that is the engine.
+    /// Opens an interface of this thread's network namespace as the port of that number: with the flow cache in the kernel, if that is the engine; in the
+    /// lab behind the driver, as the wires' other ends take no packets from programs there.
     ///
     /// # Errors
     /// See [`open_port`].
     pub fn open_port(
         &self,
         (interface, number): (&str, u32),
-        kind: PortKind,
+        (kind, in_lab): (PortKind, bool),
         options: &DpdkOptions,
     ) -> Result<OpenedPort, PortError> {
+        let mode = if in_lab { Mode::Generic } else { Mode::Native };
         match (self.engine, kind) {
-            (EngineKind::Xdp, PortKind::Auto) => self.xdp.open(interface, number),
+            (EngineKind::Xdp, PortKind::Auto) => self.xdp.open_as(interface, number, mode),
             _ => open_port(interface, kind, options),
         }
     }

@@ -196,7 +196,7 @@ impl RunArgs {
             let state = lab::State::load(lab).map_err(Failure::system)?;
             let mut note = |text: String| ui.note(text);
             let kind = self.io.into();
-            let open = |port: (&str, u32), options: &DpdkOptions| self.engine.open_port(port, kind, options);
+            let open = |port: (&str, u32), options: &DpdkOptions| self.engine.open_port(port, (kind, true), options);
             return lab::open_ports(&state.topology, &open, &mut note).map_err(Failure::system);
         }
         let mut ports = self.ports.clone();
@@ -211,7 +211,7 @@ impl RunArgs {
         }
         let open_one = |port: &PortArg| {
             let named = (port.interface.as_str(), port.number);
-            let opened = self.engine.open_port(named, self.io.into(), &DpdkOptions::default())?;
+            let opened = self.engine.open_port(named, (self.io.into(), false), &DpdkOptions::default())?;
             opened.note.into_iter().for_each(|note| ui.note(note));
             Ok(Attached { id: PortId(port.number), port: opened.port })
         };

@@ -1,6 +1,6 @@
 //! [`XdpPlan`]: the kernel's flow cache of a node, its ports, and what there is if the kernel has none.
 
-use io::xdp::{Kernel, XdpPort};
+use io::xdp::{Kernel, Mode, XdpPort};
 use io::{OpenedPort, PortError, PortKind, dpdk::DpdkOptions, open_port};
 use std::sync::{Arc, OnceLock};
 
@@ -27,6 +27,14 @@ impl XdpPlan {
         XdpPlan { flows, kernel: Arc::default() }
     }
 
+    /// None, for that reason: ports are ordinary ones.
+    pub fn without(why: &str) -> XdpPlan {
+        let plan = XdpPlan::default();
+        // Nobody has asked yet.
+        let _ = plan.kernel.set(Err(why.to_owned()));
+        plan
+    }
+
     /// The kernel's flow cache, loaded when it is asked for first.
     ///
     /// # Errors
@@ -42,11 +50,19 @@ impl XdpPlan {
     /// # Errors
     /// It is no port at all.
     pub fn open(&self, interface: &str, number: u32) -> Result<OpenedPort, PortError> {
+        self.open_as(interface, number, Mode::Native)
+    }
+
+    /// As [`XdpPlan::open`], in the driver if it can, or behind it.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn open_as(&self, interface: &str, number: u32, mode: Mode) -> Result<OpenedPort, PortError> {
         if !is_interface(interface) {
             return open_port(interface, PortKind::Auto, &DpdkOptions::default());
         }
         let why = match self.kernel() {
-            Ok(kernel) => match XdpPort::open(kernel, interface, number) {
+            Ok(kernel) => match XdpPort::open_as(kernel, interface, number, mode) {
                 Ok(port) => {
                     let note = (!port.notes().is_empty()).then(|| port.notes().join("; "));
                     return Ok(OpenedPort { port: Box::new(port), note });
