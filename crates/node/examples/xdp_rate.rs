@@ -81,7 +81,16 @@ fn serve(port: &mut XdpPort, engine: &mut dyn Engine, number: u32, stop: &Atomic
 }
 
 /// Packets that are forwarded by the port that they come in by, as a gateway does with one uplink, and the entries they need.
-fn scene(flows: usize) -> anyhow::Result<(Arc<Pipeline>, WriteBatch, Vec<Vec<u8>>, u32)> {
+struct Scene {
+    pipeline: Arc<Pipeline>,
+    entries: WriteBatch,
+    /// A packet of each flow.
+    frames: Vec<Vec<u8>>,
+    /// The port.
+    number: u32,
+}
+
+fn scene(flows: usize) -> anyhow::Result<Scene> {
     for seed in 0.. {
         let case = testkit::differ::plan::gateway(seed, 400)?;
         let Some(Step::Write(entries)) = case.steps.first() else { continue };
@@ -107,8 +116,9 @@ fn scene(flows: usize) -> anyhow::Result<(Arc<Pipeline>, WriteBatch, Vec<Vec<u8>
                 let leave = |bytes: &Vec<u8>| {
                     oracle.process(bytes, port, 0).sent().next().is_some_and(|(leaves, _)| leaves == port)
                 };
-                if all.iter().map(leave).all(|leaves| leaves) {
-                    return Ok((case.pipeline.clone(), entries.clone(), all, port));
+                if all.iter().all(leave) {
+                    let (pipeline, entries) = (case.pipeline.clone(), entries.clone());
+                    return Ok(Scene { pipeline, entries, frames: all, number: port });
                 }
             }
         }
@@ -146,7 +156,7 @@ fn main() -> anyhow::Result<()> {
     let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3.0);
     let flows: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(100);
     let time = Duration::from_secs_f64(seconds);
-    let (pipeline, entries, frames, number) = scene(flows)?;
+    let Scene { pipeline, entries, frames, number } = scene(flows)?;
     let name = format!("xdp-rate-{}", std::process::id());
     ip(&format!("netns add {name}"));
     let _removed = Removed(name.clone());

@@ -218,7 +218,7 @@ impl Shadow {
                 let there = self.needs(at as u64 + u64::from(reg.width));
                 let step = walker.step(pc);
                 if there {
-                    self.from_packet(reg, at);
+                    self.read_packet(reg, at);
                 }
                 step
             }
@@ -255,7 +255,7 @@ impl Shadow {
     }
 
     /// A register gets the packet's bits from there on.
-    fn from_packet(&mut self, reg: Reg, at: usize) {
+    fn read_packet(&mut self, reg: Reg, at: usize) {
         for word in 0..reg.words {
             let mut bits = [CONST; 64];
             for (bit, from) in bits.iter_mut().enumerate() {
@@ -288,7 +288,7 @@ impl Shadow {
                 reg = Reg { slot: reg.slot + 1, words: (extra as u32).div_ceil(64), width: extra as u32, ..reg };
             }
             self.fields.push((at as u32, reg.width));
-            self.from_packet(reg, at);
+            self.read_packet(reg, at);
             at += reg.width as usize;
         }
         self.gone(walker, &before);

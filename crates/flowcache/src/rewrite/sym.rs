@@ -158,7 +158,7 @@ impl Pins {
         }
         let at = self.field(sym)?;
         let add = value as i64 - self.length as i64;
-        let near = (-160..=0).contains(&add) && value >= 20 && value <= 0xffff;
+        let near = (-160..=0).contains(&add) && (20..=0xffff).contains(&value);
         let known = self.near.contains(&at);
         let free = self.near.len() < MAX_NEAR && !self.near.iter().any(|other| other.abs_diff(at) < 2);
         if !(near && (known || free) && !(0..16).any(|bit| self.is_pinned(at * 8 + bit))) {

@@ -8,7 +8,7 @@ use ir::BinaryOp;
 impl Shadow {
     pub fn wide(&mut self, walker: &mut Walker<'_>, block: usize, pc: Pc, index: u32) -> Step {
         let made: Vec<(Slot, Sym)> = match walker.code().wide[index as usize] {
-            WideOp::Cast { d, a } if !d.varbit && !a.varbit && !(a.signed && d.width > a.width) => {
+            WideOp::Cast { d, a } if !(d.varbit || a.varbit || a.signed && d.width > a.width) => {
                 self.moved(d, |bit| (bit < a.width).then_some((a, bit)))
             }
             WideOp::Slice { d, a, lo } if !d.varbit && !a.varbit => {
