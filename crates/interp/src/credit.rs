@@ -76,6 +76,12 @@ impl ByteForm {
 }
 
 impl Interp {
+    /// A packet came at that time, in nanoseconds, that another path handled: for later ones it is not earlier. The time that it is for the engine.
+    pub fn saw(&mut self, now: u64) -> u64 {
+        self.memory.now = self.memory.now.max(now);
+        self.memory.now
+    }
+
     /// Adds what so many packets, the last of them at `last` nanoseconds, would have added. `bytes` is what a counter counts for all of them.
     pub fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
         let memory = &mut self.memory;
@@ -101,7 +107,6 @@ impl Interp {
             Credit::Hit { table, number, generation }
             | Credit::Direct { table, number, generation }
             | Credit::Restart { table, number, generation } => {
-                memory.now = memory.now.max(last);
                 let Some(entries) = memory.tables.get_mut(table.index()) else { return };
                 let (restarts, counts) = (entries.restart_on_hit, entries.count_on_hit);
                 let Some(slot) = entries.slots.get_mut(number as usize) else { return };

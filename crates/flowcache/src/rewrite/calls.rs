@@ -212,8 +212,13 @@ impl Shadow {
         let Some(CallArg::Value(condition)) = call.args.first() else { return Sym::Const };
         self.pin_reg(*condition);
         if walker.slots()[condition.slot as usize] == 0 {
-            let old = values(call, 2).first().map_or(Sym::Const, |reg| self.sym(reg.slot));
-            return old;
+            return match (values(call, 2), &call.results[..]) {
+                ([old], [new]) if old.words == 1 && !old.varbit && old.width == new.width => self.sym(old.slot),
+                _ => {
+                    self.pin_all(call);
+                    Sym::Const
+                }
+            };
         }
         if !csum {
             values(call, 1).iter().for_each(|reg| self.pin_reg(*reg));

@@ -135,6 +135,7 @@ impl RewriteCache {
             (None, Fate::Drop(reason)) => Verdict::Drop(*reason),
             _ => return Answer::Missed,
         };
+        let now = self.interp.saw(now);
         self.credit(place, 1, bytes.len() as u64, now);
         Answer::Rewritten(place, verdict)
     }
@@ -199,6 +200,7 @@ impl RewriteCache {
 }
 
 fn credit(interp: &mut Interp, flow: &Flow, packets: u64, bytes: u64, last: u64) {
+    interp.saw(last);
     for (credit, form) in &flow.rewrite.credits {
         interp.credit(credit, packets, form.total(packets, bytes), last);
     }
