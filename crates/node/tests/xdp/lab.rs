@@ -71,15 +71,15 @@ impl Lab {
         }
         let open = || {
             let kernel = plan.kernel().expect("a kernel with XDP");
-            let mut ends: (Vec<Box<dyn Port>>, Vec<RawPort>, Vec<Box<dyn Send>>) = Default::default();
+            let (mut near, mut world, mut passes) = (Vec::new(), Vec::new(), Vec::<Box<dyn Send>>::new());
             for port in 0..ports {
                 let opened = plan.open(&format!("a{port}"), port).expect("a port");
                 assert_eq!(opened.note, None);
-                ends.0.push(opened.port);
-                ends.1.push(RawPort::open(&format!("b{port}")).expect("the world"));
-                ends.2.push(Box::new(kernel.let_pass(&format!("b{port}")).expect("a program for the world")));
+                near.push(opened.port);
+                world.push(RawPort::open(&format!("b{port}")).expect("the world"));
+                passes.push(Box::new(kernel.let_pass(&format!("b{port}")).expect("a program for the world")));
             }
-            ends
+            (near, world, passes)
         };
         let (ports, world, passes) = Namespace::open(&name).and_then(|namespace| namespace.run(open)).expect("made");
         let engine = Choice::Xdp(plan.clone()).load(pipeline, &Config::default());
