@@ -256,12 +256,16 @@ impl Shadow {
 
     /// A register gets the packet's bits from there on.
     fn read_packet(&mut self, reg: Reg, at: usize) {
+        // Bits are numbered with 16 bits.
+        if at + reg.width as usize >= usize::from(CONST) {
+            return self.pins.fail(Unrewritable::TooDeep);
+        }
         for word in 0..reg.words {
             let mut bits = [CONST; 64];
             for (bit, from) in bits.iter_mut().enumerate() {
                 let place = word * 64 + bit as u32;
                 if place < reg.width {
-                    *from = (at + (reg.width - 1 - place) as usize).min(usize::from(CONST) - 1) as u16;
+                    *from = (at + (reg.width - 1 - place) as usize) as u16;
                 }
             }
             self.set_bits(reg.slot + word, bits);
