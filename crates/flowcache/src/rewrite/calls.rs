@@ -142,7 +142,9 @@ impl Shadow {
                 let width = walker.slots()[reg.slot as usize].min(u64::from(reg.width)) as u32;
                 reg = Reg { slot: reg.slot + 1, words: width.div_ceil(64), width, ..reg };
             }
-            if let (Sym::Length(more), 16..=64) = (self.sym(reg.slot), reg.width) {
+            if let (Sym::Length(more), 16..=64) = (self.sym(reg.slot), reg.width)
+                && self.pins.is_short(more)
+            {
                 pieces.extend((16..reg.width).map(|_| Piece::Bit(CONST, false)));
                 self.pins.bound(-more, 0xffff - more);
                 pieces.push(Piece::Length(more));

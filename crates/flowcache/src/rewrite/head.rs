@@ -51,7 +51,7 @@ impl Shadow {
         };
         let sym = length.map_or(sym, Sym::Length);
         match sym {
-            Sym::Length(more) if placed => {
+            Sym::Length(more) if placed && self.pins.is_short(more) => {
                 self.pins.bound(-more, 0xffff - more);
                 self.emitted.lengths.push((low, more));
                 self.emitted.bits.extend((0..width).map(|_| (CONST, false)));

@@ -138,6 +138,11 @@ impl Pins {
         }
     }
 
+    /// Whether the packet's length and so much more is a number of 16 bits.
+    pub fn is_short(&self, more: i64) -> bool {
+        (0..=0xffff).contains(&(self.length as i64 + more))
+    }
+
     /// The first byte of the 16-bit field that the slot is.
     pub fn field(&self, sym: &Sym) -> Option<u16> {
         let Sym::Bits(bits) = sym else { return None };
