@@ -1,5 +1,8 @@
 //! Finds DPDK by pkg-config and builds the shim in `shim/dpdk.c` against it. Without DPDK, or with `TERRACE_WITHOUT_DPDK=1`, the crate is
 //! built without it: opening a DPDK port then says so.
+//!
+//! Compiles the kernel's program `bpf/terrace.bpf.c` with clang. Without clang, or with `TERRACE_WITHOUT_XDP=1`, the crate is built without it, and says so where it is
+//! asked for.
 
 use std::process::Command;
 
@@ -12,9 +15,12 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(has_dpdk)");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=shim/dpdk.c");
-    for variable in ["TERRACE_WITHOUT_DPDK", "PKG_CONFIG_PATH"] {
+    println!("cargo:rustc-check-cfg=cfg(has_bpf)");
+    println!("cargo:rerun-if-changed=bpf/terrace.bpf.c");
+    for variable in ["TERRACE_WITHOUT_DPDK", "PKG_CONFIG_PATH", "TERRACE_WITHOUT_XDP", "CLANG"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
+    kernel_program();
     if std::env::var_os("TERRACE_WITHOUT_DPDK").is_some() {
         return;
     }
@@ -40,6 +46,35 @@ fn main() {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
     println!("cargo:rustc-cfg=has_dpdk");
+}
+
+/// Compiles the kernel's program, if clang is there.
+fn kernel_program() {
+    if std::env::var_os("TERRACE_WITHOUT_XDP").is_some() {
+        return;
+    }
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let Some(folder) = std::env::var_os("OUT_DIR") else { return };
+    let object = std::path::Path::new(&folder).join("terrace.bpf.o");
+    // The program for this machine's order of bytes; types (-g) say to the loader what the maps are.
+    let big = std::env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "big");
+    let target = if big { "bpfeb" } else { "bpfel" };
+    let output = Command::new(&clang)
+        .args(["-target", target, "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c", "bpf/terrace.bpf.c", "-o"])
+        .arg(&object)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => println!("cargo:rustc-cfg=has_bpf"),
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
+            println!("cargo:warning=built without the XDP program, as {clang} does not compile it: {why}");
+        }
+        Err(error) => {
+            println!(
+                "cargo:warning=built without the XDP program, as there is no {clang} ({error}): install clang and build again"
+            );
+        }
+    }
 }
 
 /// What pkg-config prints; `None` if it fails or is not there.

@@ -25,6 +25,7 @@
 //! | what a change makes stale | `fresh.rs` |
 //! | who may take the slow path | `admission.rs` |
 //! | what is counted | `stats.rs`, `space.rs` |
+//! | what a packet did, as a rewrite of bytes for the kernel | `rewrite/` |
 //! | a packet's way in words | `explain.rs` |
 
 pub mod adaptive;
@@ -41,6 +42,7 @@ pub mod justify;
 pub mod partition;
 pub mod recipe;
 pub mod record;
+pub mod rewrite;
 pub mod segment;
 mod slow;
 pub mod space;
@@ -53,5 +55,6 @@ pub mod witness;
 pub use config::{CacheConfig, Kind};
 pub use engine::{FlowCache, TableUse};
 pub use explain::Explanation;
+pub use rewrite::Unrewritable;
 pub use segment::Uncacheable;
 pub use stats::Stats;

@@ -47,7 +47,7 @@ impl Interp {
                         detour,
                         &mut packets[first..first + count],
                         &mut results,
-                        |number, packet, results| give(first + number, packet, results, out),
+                        |number, packet, results| emit(results, (first + number) as u16, packet, out),
                     );
                 }
                 detour => {
@@ -58,7 +58,7 @@ impl Interp {
                         Some(detour) => self.process_by(detour, bytes, port, now, &mut results),
                         None => self.process_into(bytes, port, now, &mut results),
                     }
-                    give(first, packet, &results, out);
+                    emit(&results, first as u16, packet, out);
                 }
             }
             first += count;
@@ -68,9 +68,9 @@ impl Interp {
     }
 }
 
-/// Says what became of a packet.
-fn give(index: usize, packet: &mut Packet, results: &Outputs, out: &mut Output) {
-    let input = PacketRef::Input(index as u16);
+/// Answers with the verdicts on the packet of that number in its batch. The first one that leaves takes the packet's place.
+pub fn emit(results: &Outputs, index: u16, packet: &mut Packet, out: &mut Output) {
+    let input = PacketRef::Input(index);
     let mut replaced = false;
     for result in results.packets() {
         let (verdict, origin) = (result.verdict, result.origin);

@@ -34,6 +34,7 @@ mod asked_memory;
 mod call;
 mod config;
 mod crc;
+mod credit;
 mod decode;
 mod engine;
 mod explain_call;
@@ -65,7 +66,9 @@ mod words;
 
 pub use algorithm::hash;
 pub use config::Config;
+pub use credit::{ByteForm, Credit};
 pub use decode::LoadError;
+pub use engine::emit;
 pub use explainer::{Explainer, Registers};
 pub use interp::Interp;
 pub use levels::{EntryLevel, MeterLevel};

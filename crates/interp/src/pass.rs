@@ -57,8 +57,7 @@ impl<const T: bool> Pass<'_, T> {
     /// Runs a block, if the program has it. `Err`: the engine gave up.
     pub fn block(&mut self, frame: &mut Frame, kind: ControlKind) -> Result<Outcome, EngineReason> {
         let Some(code) = self.machine.program.code(kind) else { return Ok(Outcome::Return) };
-        let main = matches!(kind, ControlKind::Ingress | ControlKind::MainControl);
-        let outcome = match self.detour.as_deref_mut().filter(|_| main) {
+        let outcome = match self.detour.as_deref_mut().filter(|detour| detour.takes(kind)) {
             Some(detour) => detour.run(&mut Walker::new(&mut self.machine, frame, code)),
             None => self.machine.run(frame, code),
         };

@@ -6,15 +6,16 @@
 
 use crate::frame::Frame;
 use crate::machine::{self, Machine};
+use ir::ControlKind;
 
 pub use crate::herd::{Asking, Herd};
 pub use crate::machine::Outcome;
 pub use crate::program::{ApplySite, Arm, Call, CallArg, Code, Header, Op, Pc, Program, Reg, Slot, Switch, WideOp};
 pub use crate::replay::{Play, Replayed, Script};
 
-/// Runs the main control (v1model: ingress) of each packet.
+/// Runs the main control (v1model: ingress) of each packet, or more blocks of the architecture.
 pub trait Detour {
-    /// Runs it from its start to its end.
+    /// Runs a block from its start to its end.
     fn run(&mut self, walker: &mut Walker<'_>) -> Outcome;
 
     /// Runs it for packets that came at the same time, whose steps may be taken in any order.
@@ -25,6 +26,11 @@ pub trait Detour {
                 herd.end(packet, outcome);
             }
         }
+    }
+
+    /// Whether it runs blocks of that role.
+    fn takes(&self, kind: ControlKind) -> bool {
+        matches!(kind, ControlKind::Ingress | ControlKind::MainControl)
     }
 }
 
@@ -78,7 +84,7 @@ impl<'w> Walker<'w> {
             memory: &mut *from.memory,
             trace: &mut *from.trace,
             fuel: from.fuel,
-            parser_fuel: 0,
+            parser_fuel: from.parser_fuel,
             bits: &mut *from.bits,
         };
         Walker { machine, frame, code, fuel: &mut from.fuel }
@@ -239,6 +245,31 @@ impl<'w> Walker<'w> {
     /// The entry of a number.
     pub fn entry(&self, table: usize, number: u32) -> Option<&tables::Entry> {
         self.machine.memory.entry(table, number)
+    }
+
+    /// How many bits of the packet are parsed.
+    pub fn cursor(&self) -> usize {
+        self.frame.cursor
+    }
+
+    /// Bytes of the packet as it came into this pass.
+    pub fn data(&self) -> &[u8] {
+        &self.frame.data[..self.frame.len]
+    }
+
+    /// Where the packet came in.
+    pub fn port(&self) -> u32 {
+        self.frame.port
+    }
+
+    /// Tells the entry of a number from those that had the number before.
+    pub fn generation(&self, table: usize, number: u32) -> u32 {
+        self.machine.memory.tables[table].slots.get(number as usize).map_or(0, |slot| slot.generation)
+    }
+
+    /// The entry that the packet hit last in a table: its number.
+    pub fn hit_in(&self, table: usize) -> Option<u32> {
+        self.frame.hits.get(table)?.checked_sub(1)
     }
 
     /// Looks up what the table finds for the packet as it is: the number of the entry.

@@ -58,6 +58,9 @@ pub enum PortError {
     /// A DPDK port cannot be opened.
     #[error(transparent)]
     Dpdk(#[from] DpdkError),
+    /// The kernel's flow cache cannot be attached.
+    #[error(transparent)]
+    Xdp(#[from] crate::xdp::XdpError),
     /// Not the name of a memif port.
     #[error(
         "`{device}` is no memif port: {why}; write memif:socket=PATH,role=server (or client), with id=N and ring=LOG2 if need be"

@@ -10,6 +10,7 @@
 //! | [`dpdk::DpdkPort`]: network cards and DPDK's virtual devices, without copies | `dpdk/`, `shim/dpdk.c` |
 //! | [`RawPort`]: a network interface by an AF_PACKET socket | `raw.rs`, `offload.rs` |
 //! | [`memif::MemifPort`]: another process, by shared memory, without DPDK | `memif/` |
+//! | [`xdp::XdpPort`]: a network interface with a flow cache in the kernel, and AF_XDP for what that does not know | `xdp/`, `bpf/terrace.bpf.c` |
 //! | [`memory::pair`]: two ports wired to each other | `memory.rs` |
 //! | [`capture`]: pcap files, [`CapturePort`]: a port that replays one and records to another | `capture.rs`, `capture_port.rs` |
 //! | [`Tracer`], [`FaultInjector`]: ports around other ports | `tracer.rs`, `fault.rs` |
@@ -44,6 +45,7 @@ mod runner;
 mod sys;
 mod tracer;
 mod workers;
+pub mod xdp;
 
 pub use call::Call;
 pub use capture_port::CapturePort;

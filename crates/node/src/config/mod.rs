@@ -5,10 +5,10 @@ mod tiers;
 
 pub use model::{
     CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, Engine, IdleSetting, Leads, Means, MetricsSetting,
-    PortSetting, Service, SwitchEngine, SwitchSetting, Tier, TiersSetting, TokenSetting,
+    PortSetting, Service, SwitchEngine, SwitchSetting, Tier, TiersSetting, TokenSetting, XdpSetting,
 };
 
-use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan};
+use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan, XdpPlan};
 use asic::target::Target;
 use flowcache::admission::Budget;
 use flowcache::{CacheConfig, Kind};
@@ -204,6 +204,10 @@ impl Checker<'_> {
         let text = self.file("sizes", sizes.as_ref());
         let sizing = sizes.as_ref().zip(text).map(|(path, text)| (path.display().to_string(), text));
         let cache = self.cache(&file.cache);
+        let flows = file.xdp.flows;
+        if !(1..=1 << 22).contains(&flows) {
+            self.wrong("flows", "`flows` is 1 to 4194304; without it, 16384".to_owned());
+        }
         let chip = chip.map(|target| {
             let room = Room { sizing, others: *room, ..Room::default() };
             Choice::Asic(Box::new(SwitchPlan { target, fold: *fold, compress: Compress(compress.clone()), room }))
@@ -211,6 +215,7 @@ impl Checker<'_> {
         match file.engine {
             Engine::FlowCache => Choice::FlowCache(cache),
             Engine::Asic => chip.unwrap_or_default(),
+            Engine::Xdp => Choice::Xdp(XdpPlan::new(flows)),
             Engine::Interp => Choice::Interp,
             Engine::Jit => Choice::Jit,
             Engine::Tiers => {
@@ -350,6 +355,17 @@ mod tests {
         let wrong = check("engine = \"flowcache\"\n[cache]\ntables = 9\nentries = 0\nslow_path_pps = 0\n").map(|_| ());
         let places: Vec<_> = wrong.unwrap_err().into_iter().filter_map(|mistake| mistake.place).collect();
         assert_eq!(places, [(3, 1), (4, 1), (5, 1)]);
+    }
+
+    #[test]
+    fn the_flow_cache_in_the_kernel() {
+        let flows = |text: &str| match check(text).map(|config| config.engine) {
+            Ok(Choice::Xdp(plan)) => plan.flows,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(flows("engine = \"xdp\"\n"), XdpPlan::FLOWS);
+        assert_eq!(flows("engine = \"xdp\"\n[xdp]\nflows = 77\n"), 77);
+        assert!(mistakes("engine = \"xdp\"\n[xdp]\nflows = 0\n")[0].contains("(3, 1) `flows` is 1 to 4194304"));
     }
 
     #[test]

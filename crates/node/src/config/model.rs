@@ -26,6 +26,9 @@ pub struct ConfigFile {
     /// The cache of `engine = "flowcache"`.
     #[serde(default)]
     pub cache: CacheSetting,
+    /// The flow cache of `engine = "xdp"`.
+    #[serde(default)]
+    pub xdp: XdpSetting,
     /// The chip of `engine = "asic"`.
     #[serde(default)]
     pub switch: SwitchSetting,
@@ -139,6 +142,8 @@ pub enum Engine {
     /// A flow cache (`[cache]`) in front of the reference engine: what packets did is kept, and done again for packets like them.
     #[serde(rename = "flowcache")]
     FlowCache,
+    /// A flow cache in the kernel (`[xdp]`), attached to the ports, in front of the reference engine.
+    Xdp,
     /// An emulated switch (`[switch]`): a program is placed on a chip, and runs as that would run it; slow, one packet at a time.
     Asic,
     /// Tiers together (`[tiers]`): what the switch holds of a program runs there, and the rest behind a flow cache, or in software alone.
@@ -292,6 +297,26 @@ fn cache_tables() -> usize {
 
 fn cache_entries() -> usize {
     8_000
+}
+
+/// A flow cache in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct XdpSetting {
+    /// The most flows in it, up to 4194304. 16384 unless given.
+    #[serde(default = "xdp_flows")]
+    #[schemars(range(min = 1, max = 4_194_304))]
+    pub flows: u32,
+}
+
+impl Default for XdpSetting {
+    fn default() -> XdpSetting {
+        XdpSetting { flows: xdp_flows() }
+    }
+}
+
+fn xdp_flows() -> u32 {
+    crate::engine::XdpPlan::FLOWS
 }
 
 /// The chip that an emulated switch is, and the room on it.

@@ -4,6 +4,7 @@ use super::notify;
 use super::start::open;
 use crate::config::{self, BadConfig, Config, ConfigFile, PortSetting};
 use crate::device::Node;
+use crate::engine::Choice;
 use crate::log::Log;
 use p4runtime::server::Credentials;
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub(super) struct Reload {
     pub credentials: Credentials,
     pub log: Arc<Log>,
     pub node: Arc<Node>,
+    /// Ports are opened as it takes them.
+    pub engine: Choice,
     /// For the service manager.
     pub status: String,
 }
@@ -51,7 +54,7 @@ impl Reload {
         for key in &later {
             warn!(key, "`{key}` changes with a restart");
         }
-        self.file.ports = ports(&self.node, &self.file.ports, config.file.ports);
+        self.file.ports = ports(&self.node, &self.engine, &self.file.ports, config.file.ports);
         self.file.log = config.file.log;
         let service = &mut self.file.p4runtime;
         service.certificate = config.file.p4runtime.certificate;
@@ -70,7 +73,7 @@ pub(super) fn refuse(bad: &BadConfig) {
 }
 
 /// Ports come and go: what there is afterwards. A port that cannot be had is named; the others go on whatever happens to it.
-fn ports(node: &Node, before: &[PortSetting], after: Vec<PortSetting>) -> Vec<PortSetting> {
+fn ports(node: &Node, engine: &Choice, before: &[PortSetting], after: Vec<PortSetting>) -> Vec<PortSetting> {
     let mut there: Vec<PortSetting> = Vec::new();
     for old in before {
         if after.contains(old) {
@@ -89,7 +92,7 @@ fn ports(node: &Node, before: &[PortSetting], after: Vec<PortSetting>) -> Vec<Po
         if there.iter().any(|port| port.number == new.number) {
             continue;
         }
-        match open(&new).and_then(|port| Ok(node.attach_port(new.number, port)?)) {
+        match open(&new, engine).and_then(|port| Ok(node.attach_port(new.number, port)?)) {
             Ok(()) => {
                 info!(port = new.number, device = new.device, "a port was added");
                 there.push(new);

@@ -63,8 +63,15 @@ pub(super) async fn control(
     let ports = ports(&config);
     let status = format!("{ports}; P4Runtime on {}", addresses.join(", "));
     let credentials = config.serve.credentials.clone();
-    let reload =
-        Reload { path, file: config.file.clone(), credentials, log, node: node.clone(), status: status.clone() };
+    let reload = Reload {
+        path,
+        file: config.file.clone(),
+        credentials,
+        log,
+        node: node.clone(),
+        engine: config.engine.clone(),
+        status: status.clone(),
+    };
     let reload = Arc::new(Mutex::new(reload));
     let replaced = succession::give(&node, config.file.takeover.as_deref(), listening)?;
     let shutdown = told_to_end(stop, interrupt, replaced, Unlinked(config.file.takeover.clone()));

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, IdleSetting, Means, PortSetting};
 use crate::device::{Node, Parts};
+use crate::engine::Choice;
 use crate::plane::Seat;
 use crate::store::Store;
 use io::dpdk::DpdkOptions;
@@ -16,7 +17,9 @@ pub(super) fn start(config: &Config) -> anyhow::Result<Node> {
     let workers = parts.seats.len();
     for (index, setting) in file.ports.iter().enumerate() {
         // A port with one queue belongs to one worker; the ports are shared out.
-        parts.seats[index % workers].ports.push(Attached { id: PortId(setting.number), port: open(setting)? });
+        parts.seats[index % workers]
+            .ports
+            .push(Attached { id: PortId(setting.number), port: open(setting, &config.engine)? });
     }
     Ok(Node::start(Parts { store, ..parts })?)
 }
@@ -37,14 +40,18 @@ pub(super) fn parts(config: &Config) -> Parts {
 }
 
 /// The port that a setting names, in the namespace that has it.
-pub(super) fn open(setting: &PortSetting) -> anyhow::Result<Box<dyn Port>> {
+pub(super) fn open(setting: &PortSetting, engine: &Choice) -> anyhow::Result<Box<dyn Port>> {
     let kind = match setting.by {
         Means::Auto => PortKind::Auto,
         Means::AfPacket => PortKind::AfPacket,
         Means::AfXdp => PortKind::AfXdp,
         Means::Raw => PortKind::Raw,
     };
-    let open = || open_port(&setting.device, kind, &DpdkOptions::default());
+    let open = || match (engine, kind) {
+        // Named means are those that were asked for.
+        (Choice::Xdp(plan), PortKind::Auto) => plan.open(&setting.device, setting.number),
+        _ => open_port(&setting.device, kind, &DpdkOptions::default()),
+    };
     let opened = match &setting.netns {
         Some(name) => Namespace::open(name)?.run(open)?,
         None => open(),

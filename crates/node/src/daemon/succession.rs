@@ -4,6 +4,7 @@ use super::processors::Processors;
 use super::start::{open, parts};
 use crate::config::{Config, PortSetting};
 use crate::device::Node;
+use crate::engine::Choice;
 use crate::takeover::{self, Giver, Listening, Taken, TakeoverError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,20 +31,20 @@ pub(super) fn take_over(config: &Config) -> anyhow::Result<(Arc<Node>, Vec<Liste
     if !missing.is_empty() {
         let settings: Vec<PortSetting> =
             file.ports.iter().filter(|port| missing.contains(&port.number)).cloned().collect();
-        let node = node.clone();
+        let (node, engine) = (node.clone(), config.engine.clone());
         std::thread::Builder::new().name("ports".into()).spawn(move || {
             line.wait();
-            settings.iter().for_each(|setting| attach_when_free(&node, setting));
+            settings.iter().for_each(|setting| attach_when_free(&node, setting, &engine));
         })?;
     }
     Ok((node, listening))
 }
 
 /// Opens a port that the process before had, as soon as that one has let go of it.
-fn attach_when_free(node: &Node, setting: &PortSetting) {
+fn attach_when_free(node: &Node, setting: &PortSetting, engine: &Choice) {
     let deadline = Instant::now() + FREED;
     let failed = loop {
-        match open(setting) {
+        match open(setting, engine) {
             Ok(port) => match node.attach_port(setting.number, port) {
                 Ok(()) => return,
                 Err(error) => break error.to_string(),

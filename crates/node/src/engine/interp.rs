@@ -7,7 +7,7 @@ use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionTally, TableTally, Tallies};
 use num_bigint::BigUint;
 use packet::Engine;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use tables::{CounterData, Entry, State, WriteBatch, WriteError};
 
 pub(super) fn load(pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
@@ -32,6 +32,9 @@ pub(super) trait Inside: Engine + Send + 'static {
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// What somebody else has counted for it is counted here before it is read.
+    fn merge(&mut self) {}
 }
 
 impl Inside for Interp {
@@ -59,6 +62,15 @@ pub(super) struct Reference<E> {
     pub engine: Turns<E>,
 }
 
+impl<E: Inside> Reference<E> {
+    /// Waits for a turn, and has all counts in it.
+    fn counted_up(&self) -> MutexGuard<'_, E> {
+        let mut turn = self.engine.turn();
+        turn.merge();
+        turn
+    }
+}
+
 impl<E: Inside> Controlled for Reference<E> {
     fn name(&self) -> &'static str {
         E::NAME
@@ -81,11 +93,11 @@ impl<E: Inside> Controlled for Reference<E> {
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        self.engine.turn().inside().counter(counter, index)
+        self.counted_up().inside().counter(counter, index)
     }
 
     fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
-        let turn = self.engine.turn();
+        let turn = self.counted_up();
         let engine = turn.inside();
         one_by_one(end.min(engine.array_len(counter).unwrap_or(0)), |index| engine.counter(counter, index))
     }
@@ -104,11 +116,11 @@ impl<E: Inside> Controlled for Reference<E> {
     }
 
     fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
-        self.engine.turn().inside().entry_counter(table, entry)
+        self.counted_up().inside().entry_counter(table, entry)
     }
 
     fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
-        self.engine.turn().inside().entry_idle_for(table, entry)
+        self.counted_up().inside().entry_idle_for(table, entry)
     }
 
     fn take_digests(&mut self) -> Vec<DigestMessage> {
@@ -135,7 +147,7 @@ impl<E: Inside> Controlled for Reference<E> {
     }
 
     fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
-        self.engine.turn().inside().entry_level(table, entry)
+        self.counted_up().inside().entry_level(table, entry)
     }
 
     fn set_entry_level(&self, table: TableId, entry: &Entry, level: EntryLevel) {
@@ -151,7 +163,7 @@ impl<E: Inside> Controlled for Reference<E> {
     }
 
     fn tallies(&self) -> Tallies {
-        let turn = self.engine.turn();
+        let turn = self.counted_up();
         let engine = turn.inside();
         let at = |table: TableId| {
             let actions = engine.applied(table).map(|(action, [misses, hits])| ActionTally { action, hits, misses });
@@ -161,7 +173,7 @@ impl<E: Inside> Controlled for Reference<E> {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.engine.turn().notes()
+        self.counted_up().notes()
     }
 
     fn without_code(&self) -> Option<String> {

@@ -9,6 +9,7 @@
 //! | the reference engine | `interp.rs` | take turns |
 //! | a flow cache in front of it | `flowcache.rs` | take turns |
 //! | two of them, each with half of the program | `tiers/` of this crate | theirs, while nobody writes |
+//! | a flow cache in the kernel in front of it | `xdp/` | take turns |
 //! | the emulated switch | `switch.rs`; which chip, and what is where on it: `plan.rs` | take turns |
 //!
 //! What an engine cannot do it says: in an error, or in [`Controlled::notes`], which a node shows.
@@ -19,9 +20,11 @@ mod jit;
 mod plan;
 mod switch;
 mod turns;
+mod xdp;
 
 pub use flowcache::CachePlan;
 pub use plan::{Compress, NoPlan, ROOM, Room, SwitchPlan};
+pub use xdp::XdpPlan;
 
 use crate::explain::Part;
 use crate::tiers::TiersPlan;
@@ -49,6 +52,8 @@ pub enum Choice {
     Asic(Box<SwitchPlan>),
     /// Tiers together: each half of the program on an engine of its own.
     Tiers(Box<TiersPlan>),
+    /// A flow cache in the kernel, in front of the reference engine.
+    Xdp(XdpPlan),
 }
 
 impl Choice {
@@ -60,6 +65,7 @@ impl Choice {
             Choice::FlowCache(_) => "flowcache",
             Choice::Asic(_) => "asic",
             Choice::Tiers(_) => "tiers",
+            Choice::Xdp(_) => "xdp",
         }
     }
 
@@ -73,6 +79,7 @@ impl Choice {
             Choice::Jit => jit::load(pipeline, settings).map_err(cannot),
             Choice::Interp => interp::load(pipeline, settings).map_err(cannot),
             Choice::FlowCache(plan) => flowcache::load(plan, pipeline, settings).map_err(cannot),
+            Choice::Xdp(plan) => xdp::load(plan, pipeline, settings).map_err(cannot),
             Choice::Asic(plan) => match switch::load(plan, pipeline, settings) {
                 Ok(engine) => Ok(engine),
                 Err(NoPlan::Full(why)) => Err(Refusal::new(Code::ResourceExhausted, why)),

@@ -232,7 +232,9 @@ fn an_entry_that_leaves_the_switch_keeps_its_count() {
     let mut batch = WriteBatch::new();
     batch.insert(entry(&wired.node, "forward", 1, "out_of", &[1]));
     let kinds = [u64::from(KIND), 0x9999];
-    kinds.iter().for_each(|kind| drop(batch.insert(entry(&wired.node, "first", *kind, "first_mark", &[7]))));
+    for kind in kinds {
+        batch.insert(entry(&wired.node, "first", kind, "first_mark", &[7]));
+    }
     wired.write(&batch);
     let pipeline = wired.node.state().expect("runs").pipeline().clone();
     let table = pipeline.tables.iter().find(|(_, t)| t.preamble.name.ends_with("first")).expect("it").0;

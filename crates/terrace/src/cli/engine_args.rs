@@ -6,8 +6,11 @@ use crate::gateway::engine::room;
 use asic::target::Target;
 use clap::{Args, ValueEnum};
 use interp::Config;
+use io::dpdk::DpdkOptions;
+use io::xdp::Mode;
+use io::{OpenedPort, PortError, PortKind, open_port};
 use ir::Pipeline;
-use node::engine::{CachePlan, Choice, Compress, Controlled, SwitchPlan};
+use node::engine::{CachePlan, Choice, Compress, Controlled, SwitchPlan, XdpPlan};
 use node::tiers::TiersPlan;
 use offload::cut::Held;
 use std::sync::Arc;
@@ -24,6 +27,8 @@ enum EngineKind {
     /// A flow cache in front of the reference engine: what packets did is done again for packets like them
     #[value(name = "flowcache")]
     FlowCache,
+    /// A flow cache in the kernel (XDP), attached to the ports, in front of the reference engine
+    Xdp,
     /// An emulated switch: the program is placed on a chip (`--target`, `--fold`), and runs as that would run it; slow
     Asic,
     /// Tiers together: what the switch holds of the program (`--hot`, `--absent`) runs on an emulated switch, the rest behind a flow cache
@@ -42,6 +47,9 @@ pub struct EngineArgs {
     /// With `--engine asic`: pipes that stand one behind the other; unless given, the fewest of 1, 2 and 4 with which the program fits.
     #[arg(long, value_name = "PIPES", value_parser = ["1", "2", "4"])]
     fold: Option<String>,
+    /// The flow cache in the kernel, loaded when a port or the engine asks for it.
+    #[arg(skip)]
+    xdp: XdpPlan,
     /// With `--engine asic`: how tables are made smaller, as `terrace plan --compress` takes it.
     #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
     compress: String,
@@ -74,6 +82,7 @@ impl EngineArgs {
             EngineKind::Jit => Choice::Jit,
             EngineKind::Interp => Choice::Interp,
             EngineKind::FlowCache => Choice::FlowCache(CachePlan::default()),
+            EngineKind::Xdp => Choice::Xdp(self.xdp.clone()),
             EngineKind::Asic => self.chip(pipeline, entries)?,
             EngineKind::Tiers => {
                 let hot = self.hot.iter().map(|(table, entries)| (table.clone(), Held::Hot(*entries)));
@@ -85,7 +94,9 @@ impl EngineArgs {
         choice.load(pipeline, config).map_err(|refusal| match self.engine {
             EngineKind::Asic | EngineKind::Tiers => Failure::Refused(refusal.message),
             // They take whatever compiles.
-            EngineKind::Jit | EngineKind::Interp | EngineKind::FlowCache => Failure::Bug(refusal.message),
+            EngineKind::Jit | EngineKind::Interp | EngineKind::FlowCache | EngineKind::Xdp => {
+                Failure::Bug(refusal.message)
+            }
         })
     }
 
@@ -97,6 +108,24 @@ impl EngineArgs {
             compress: Compress(self.compress.clone()),
             room: room(pipeline, entries),
         })))
+    }
+
+    /// Opens an interface of this thread's network namespace as the port of that number: with the flow cache in the kernel, if that is the engine; in the
+    /// lab behind the driver, as the wires' other ends take no packets from programs there.
+    ///
+    /// # Errors
+    /// See [`open_port`].
+    pub fn open_port(
+        &self,
+        (interface, number): (&str, u32),
+        (kind, in_lab): (PortKind, bool),
+        options: &DpdkOptions,
+    ) -> Result<OpenedPort, PortError> {
+        let mode = if in_lab { Mode::Generic } else { Mode::Native };
+        match (self.engine, kind) {
+            (EngineKind::Xdp, PortKind::Auto) => self.xdp.open_as(interface, number, mode),
+            _ => open_port(interface, kind, options),
+        }
     }
 
     /// The same for another `terrace`, in whatever directory that works.

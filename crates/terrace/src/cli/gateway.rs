@@ -13,7 +13,7 @@ use crate::lab;
 use clap::{Args, Subcommand};
 use interp::Config;
 use io::dpdk::DpdkOptions;
-use io::{Attached, Namespace, PortError, open_port};
+use io::{Attached, Namespace, PortError};
 use packet::PortId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeSet;
@@ -195,7 +195,9 @@ impl RunArgs {
         if let Some(lab) = &self.lab {
             let state = lab::State::load(lab).map_err(Failure::system)?;
             let mut note = |text: String| ui.note(text);
-            return lab::open_ports(&state.topology, self.io.into(), &mut note).map_err(Failure::system);
+            let kind = self.io.into();
+            let open = |port: (&str, u32), options: &DpdkOptions| self.engine.open_port(port, (kind, true), options);
+            return lab::open_ports(&state.topology, &open, &mut note).map_err(Failure::system);
         }
         let mut ports = self.ports.clone();
         if let (true, Some(region)) = (ports.is_empty(), &inputs.region) {
@@ -208,7 +210,8 @@ impl RunArgs {
             ));
         }
         let open_one = |port: &PortArg| {
-            let opened = open_port(&port.interface, self.io.into(), &DpdkOptions::default())?;
+            let named = (port.interface.as_str(), port.number);
+            let opened = self.engine.open_port(named, (self.io.into(), false), &DpdkOptions::default())?;
             opened.note.into_iter().for_each(|note| ui.note(note));
             Ok(Attached { id: PortId(port.number), port: opened.port })
         };

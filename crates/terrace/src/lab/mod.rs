@@ -58,7 +58,7 @@ pub use endpoints::{Endpoint, EndpointKind};
 pub use error::LabError;
 pub use permission::permitted;
 pub use ping::{Ping, PingOutcome, ping, ping_all};
-pub use ports::open_ports;
+pub use ports::{OpenOne, open_ports};
 pub use signals::stop_on_signals;
 pub use state::{Process, State, running};
 pub use status::{NamespaceStatus, Status, status};

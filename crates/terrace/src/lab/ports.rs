@@ -3,17 +3,20 @@
 use super::error::LabError;
 use super::topology::Topology;
 use io::dpdk::{DpdkOptions, EalOptions, HugePages};
-use io::{Attached, Namespace, PortKind, open_port};
+use io::{Attached, Namespace, OpenedPort, PortError};
 use packet::PortId;
 
-/// Opens each of the gateway's interfaces as a port, by the means of `kind`, from whatever namespace the caller is in. The ports have the numbers that
+/// Opens a port: interface, number, options.
+pub type OpenOne<'a> = &'a (dyn Fn((&str, u32), &DpdkOptions) -> Result<OpenedPort, PortError> + Sync);
+
+/// Opens each of the gateway's interfaces as a port, by `open`, from whatever namespace the caller is in. The ports have the numbers that
 /// the region file gives them. `note` is told what is not as it was asked for.
 ///
 /// # Errors
 /// If the lab is not up, or this process may not.
 pub fn open_ports(
     topology: &Topology,
-    kind: PortKind,
+    open: OpenOne<'_>,
     note: &mut (dyn FnMut(String) + Send),
 ) -> Result<Vec<Attached>, LabError> {
     // Huge pages are for those who need the speed; the kernel behind these interfaces is slower.
@@ -21,11 +24,11 @@ pub fn open_ports(
     let options = DpdkOptions { eal, ..DpdkOptions::default() };
     let namespace = Namespace::open(&topology.gateway_namespace())?;
     namespace.run(|| {
-        let mut open = |port: u32| {
-            let opened = open_port(&format!("port{port}"), kind, &options)?;
+        let mut one = |port: u32| {
+            let opened = open((&format!("port{port}"), port), &options)?;
             opened.note.into_iter().for_each(&mut *note);
             Ok(Attached { id: PortId(port), port: opened.port })
         };
-        topology.gateway.uplinks.iter().map(|uplink| open(uplink.port)).collect()
+        topology.gateway.uplinks.iter().map(|uplink| one(uplink.port)).collect()
     })?
 }

@@ -199,8 +199,10 @@ struct Running {
 impl Running {
     fn start(topology: &Topology) -> Running {
         let lab = build(topology);
-        let mut runner =
-            io::Runner::new(open_ports(topology, io::PortKind::Auto, &mut |note| panic!("{note}")).unwrap()).unwrap();
+        let open = |(interface, _): (&str, u32), options: &io::dpdk::DpdkOptions| {
+            io::open_port(interface, io::PortKind::Auto, options)
+        };
+        let mut runner = io::Runner::new(open_ports(topology, &open, &mut |note| panic!("{note}")).unwrap()).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let mut engine = StandIn { count: 0, region: region(), topology: topology.clone() };

@@ -1,0 +1,350 @@
+//! Instructions that compute: where the bits of their results come from.
+
+use super::Unrewritable;
+use super::form::Check;
+use super::shadow::Shadow;
+use super::sym::{Bits, CONST, Sym, Words};
+use interp::walk::{Op, Pc, Slot, Step, Walker};
+
+/// An operand: where its bits come from, and its value.
+pub type Operand = (Sym, u64);
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Equal,
+    Less,
+    LessOrEqual,
+}
+
+fn is_const(sym: &Sym) -> bool {
+    matches!(sym, Sym::Const)
+}
+
+/// Whether the number is of the form 2^n - 1.
+fn is_low_mask(mask: u64) -> bool {
+    mask & mask.wrapping_add(1) == 0
+}
+
+impl Shadow {
+    fn operand(&self, walker: &Walker<'_>, slot: Slot) -> Operand {
+        (self.sym(slot), walker.slots()[slot as usize])
+    }
+
+    /// An instruction that computes.
+    pub fn compute(&mut self, walker: &mut Walker<'_>, block: usize, pc: Pc, op: Op) -> Step {
+        let get = |shadow: &Shadow, slot: Slot| shadow.operand(walker, slot);
+        macro_rules! binary {
+            ($a:expr, $b:expr) => {
+                (get(self, $a), get(self, $b))
+            };
+        }
+        let made: (Slot, Sym) = match op {
+            Op::Mov1 { d, a } => (d, get(self, a).0),
+            Op::MovN { d, a, n } => return self.move_many(walker, pc, (d, a, n)),
+            Op::Field1 { h, d, a } => match walker.valid()[h as usize] {
+                true => (d, get(self, a).0),
+                false => return walker.step(pc),
+            },
+            Op::FieldN { h, d, a, n } => match walker.valid()[h as usize] {
+                true => return self.move_many(walker, pc, (d, a, n)),
+                false => return walker.step(pc),
+            },
+            Op::SelectN { d, c, a, b, n } => {
+                self.pin(c, u64::MAX);
+                let from = if walker.slots()[c as usize] != 0 { a } else { b };
+                return self.move_many(walker, pc, (d, from, n));
+            }
+            Op::Select1 { d, c, a, b } => {
+                self.pin(c, u64::MAX);
+                (d, get(self, if walker.slots()[c as usize] != 0 { a } else { b }).0)
+            }
+            Op::Add1 { d, a, b, mask } => {
+                let (a, b) = binary!(a, b);
+                (d, self.sum(a, b, mask, false))
+            }
+            Op::Sub1 { d, a, b, mask } => {
+                let (a, b) = binary!(a, b);
+                (d, self.sum(a, b, mask, true))
+            }
+            Op::And1 { d, a, b } => {
+                let (a, b) = binary!(a, b);
+                (d, self.and(a, b))
+            }
+            Op::Or1 { d, a, b } => {
+                let (a, b) = binary!(a, b);
+                (d, self.or(a, b, true))
+            }
+            Op::Xor1 { d, a, b } => {
+                let (a, b) = binary!(a, b);
+                (d, self.or(a, b, false))
+            }
+            Op::Mask1 { d, a, mask } => {
+                let a = get(self, a);
+                (d, self.and(a, (Sym::Const, mask)))
+            }
+            Op::Slice1 { d, a, lo, mask } => {
+                let a = get(self, a);
+                let shifted = self.shifted(a, -(lo as i32));
+                (d, self.and(shifted, (Sym::Const, mask)))
+            }
+            Op::Concat1 { d, a, b, shift } => {
+                let (a, b) = binary!(a, b);
+                let high = self.shifted(a, shift as i32);
+                (d, self.or(high, b, true))
+            }
+            Op::Shl1 { d, a, b, mask } => {
+                self.pin(b, u64::MAX);
+                let (a, by) = (get(self, a), walker.slots()[b as usize]);
+                let shifted = self.shifted(a, by.min(64) as i32);
+                (d, self.and(shifted, (Sym::Const, mask)))
+            }
+            Op::Shr1 { d, a, b } => {
+                self.pin(b, u64::MAX);
+                let (a, by) = (get(self, a), walker.slots()[b as usize]);
+                (d, self.shifted(a, -(by.min(64) as i32)).0)
+            }
+            Op::Eq1 { d, a, b } | Op::Ne1 { d, a, b } => {
+                let (a, b) = binary!(a, b);
+                (d, self.compare(a, b, Relation::Equal))
+            }
+            Op::Lt1 { d, a, b } => {
+                let (a, b) = binary!(a, b);
+                (d, self.compare(a, b, Relation::Less))
+            }
+            Op::Le1 { d, a, b } => {
+                let (a, b) = binary!(a, b);
+                (d, self.compare(a, b, Relation::LessOrEqual))
+            }
+            // Validity is a constant of the flow.
+            Op::IsValid { d, .. } => (d, Sym::Const),
+            Op::Wide { index } => return self.wide(walker, block, pc, index),
+            _ => {
+                self.opaque(block, pc);
+                return walker.step(pc);
+            }
+        };
+        let step = walker.step(pc);
+        self.set(made.0, made.1);
+        step
+    }
+
+    fn move_many(&mut self, walker: &mut Walker<'_>, pc: Pc, (d, a, n): (Slot, Slot, u32)) -> Step {
+        let syms: Vec<Sym> = (a..a + n).map(|slot| self.sym(slot)).collect();
+        let step = walker.step(pc);
+        syms.into_iter().enumerate().for_each(|(at, sym)| self.set(d + at as Slot, sym));
+        step
+    }
+
+    /// What both operands have in them that differs each time is in the result; nobody has looked at it yet.
+    fn live(a: &Operand, b: &Operand) -> Option<Sym> {
+        [a, b].into_iter().find(|operand| matches!(operand.0, Sym::Live(_))).map(|operand| operand.0.clone())
+    }
+
+    fn pin_both(&mut self, a: &Operand, b: &Operand) -> Sym {
+        self.pins.pin(&a.0, u64::MAX);
+        self.pins.pin(&b.0, u64::MAX);
+        Sym::Const
+    }
+
+    /// The sum or difference, modulo a power of two.
+    fn sum(&mut self, a: Operand, b: Operand, mask: u64, minus: bool) -> Sym {
+        if let Some(live) = Self::live(&a, &b) {
+            return live;
+        }
+        if is_const(&a.0) && is_const(&b.0) {
+            return Sym::Const;
+        }
+        let value = if minus { a.1.wrapping_sub(b.1) } else { a.1.wrapping_add(b.1) } & mask;
+        let length = match (is_const(&a.0), is_const(&b.0)) {
+            (false, true) => self.pins.as_length(&a.0, a.1),
+            (true, false) if !minus => self.pins.as_length(&b.0, b.1),
+            (false, false) if minus => {
+                let both = self.pins.as_length(&a.0, a.1).zip(self.pins.as_length(&b.0, b.1));
+                if both.is_some() {
+                    return Sym::Const;
+                }
+                None
+            }
+            _ => None,
+        };
+        if length.is_none() {
+            return self.pin_both(&a, &b);
+        }
+        self.length(value, mask)
+    }
+
+    /// A value that grows with the packet's length, and this is what it is for the packet; it is so as long as it does not leave `0..=most`.
+    fn length(&mut self, value: u64, most: u64) -> Sym {
+        let more = value as i64 - self.pins.length as i64;
+        let most = most.min(1 << 40) as i64;
+        if value > 1 << 40 {
+            self.pins.pin_length();
+            return Sym::Const;
+        }
+        self.pins.bound(-more, most - more);
+        Sym::Length(more)
+    }
+
+    fn and(&mut self, a: Operand, b: Operand) -> Sym {
+        if let Some(live) = Self::live(&a, &b) {
+            return live;
+        }
+        let (a, b) = if is_const(&b.0) { (a, b) } else { (b, a) };
+        match (&a.0, &b.0) {
+            (Sym::Const, _) => return Sym::Const,
+            (Sym::Length(_), Sym::Const) if is_low_mask(b.1) && a.1 & b.1 == a.1 => return self.length(a.1, b.1),
+            (Sym::Sum(..), Sym::Const) if b.1 & 0xffff == 0xffff => return a.0,
+            _ => {}
+        }
+        self.each(a, b, |a, b| match (a, b) {
+            ((CONST, false), _) | (_, (CONST, false)) => Some(CONST),
+            ((CONST, true), (bit, _)) | ((bit, _), (CONST, true)) => Some(bit),
+            _ => None,
+        })
+    }
+
+    /// `or`; with `inclusive` false `xor`.
+    fn or(&mut self, a: Operand, b: Operand, inclusive: bool) -> Sym {
+        if let Some(live) = Self::live(&a, &b) {
+            return live;
+        }
+        let (a, b) = if is_const(&b.0) { (a, b) } else { (b, a) };
+        if matches!(a.0, Sym::Const | Sym::Length(_) | Sym::Sum(..)) && is_const(&b.0) && b.1 == 0 {
+            return a.0;
+        }
+        self.each(a, b, |a, b| match (a, b) {
+            ((CONST, true), _) | (_, (CONST, true)) if inclusive => Some(CONST),
+            ((CONST, false), (bit, _)) | ((bit, _), (CONST, false)) => Some(bit),
+            _ => None,
+        })
+    }
+
+    /// Bit by bit; where there is no rule both bits are looked at.
+    pub fn each(&mut self, a: Operand, b: Operand, rule: impl Fn((u16, bool), (u16, bool)) -> Option<u16>) -> Sym {
+        let (of_a, of_b) = (self.pins.bits(&a.0), self.pins.bits(&b.0));
+        let mut bits = [CONST; 64];
+        for (at, bit) in bits.iter_mut().enumerate() {
+            let known = |from: u16, pinned: bool| if pinned { CONST } else { from };
+            let from_a = known(of_a[at], self.pins.is_pinned(of_a[at]));
+            let from_b = known(of_b[at], self.pins.is_pinned(of_b[at]));
+            match rule((from_a, a.1 >> at & 1 == 1), (from_b, b.1 >> at & 1 == 1)) {
+                Some(from) => *bit = from,
+                None => {
+                    self.pins.pin_bit(from_a);
+                    self.pins.pin_bit(from_b);
+                }
+            }
+        }
+        of_bits(bits)
+    }
+
+    /// Shifted up, or down.
+    pub fn shifted(&mut self, a: Operand, by: i32) -> Operand {
+        let value = match by {
+            0 => a.1,
+            64.. => 0,
+            1.. => a.1 << by,
+            -63..=-1 => a.1 >> -by,
+            _ => 0,
+        };
+        if by == 0 || matches!(a.0, Sym::Const | Sym::Live(_)) {
+            return (a.0, value);
+        }
+        let from = self.pins.bits(&a.0);
+        let mut bits = [CONST; 64];
+        for (at, bit) in bits.iter_mut().enumerate() {
+            let place = at as i32 - by;
+            if (0..64).contains(&place) {
+                *bit = from[place as usize];
+            }
+        }
+        (of_bits(bits), value)
+    }
+
+    fn compare(&mut self, a: Operand, b: Operand, relation: Relation) -> Sym {
+        if let Some(live) = Self::live(&a, &b) {
+            return live;
+        }
+        if is_const(&a.0) && is_const(&b.0) {
+            return Sym::Const;
+        }
+        if relation == Relation::Equal && matches!((&a.0, &b.0), (Sym::Sum(..), _) | (_, Sym::Sum(..))) {
+            return self.check(a, b);
+        }
+        let follows = |sym: &Sym| matches!(sym, Sym::Length(_));
+        // That a field is equal to a constant says all of it.
+        let either = relation != Relation::Equal || follows(&a.0) || follows(&b.0);
+        let length = |shadow: &mut Shadow, operand: &Operand| match either && !is_const(&operand.0) {
+            true => shadow.pins.as_length(&operand.0, operand.1),
+            false => None,
+        };
+        // A field of its own is taken as a length only where what it is compared with is one, or a constant.
+        let usable = |shadow: &Shadow, sym: &Sym| is_const(sym) || follows(sym) || shadow.pins.field(sym).is_some();
+        let (from_a, from_b) = match usable(self, &a.0) && usable(self, &b.0) {
+            true => (length(self, &a), length(self, &b)),
+            false => (None, None),
+        };
+        match (from_a, from_b) {
+            // Their difference is a constant.
+            (Some(_), Some(_)) => {}
+            (Some(more), None) if is_const(&b.0) => self.against(more, b.1, a.1, relation, false),
+            (None, Some(more)) if is_const(&a.0) => self.against(more, a.1, b.1, relation, true),
+            _ => return self.pin_both(&a, &b),
+        }
+        Sym::Const
+    }
+
+    /// The length and `more`, which is `value` now, against a constant; which one comes first in the comparison.
+    fn against(&mut self, more: i64, constant: u64, value: u64, relation: Relation, reversed: bool) {
+        let constant = constant.min(1 << 40) as i64 - more;
+        let value = value as i64 - more;
+        let (below, from) = (i64::MIN..=constant - 1, constant..=i64::MAX);
+        let (up_to, above) = (i64::MIN..=constant, constant + 1..=i64::MAX);
+        let range = match (relation, reversed) {
+            (Relation::Equal, _) if value == constant => return self.pins.pin_length(),
+            (Relation::Equal, _) if value < constant => below,
+            (Relation::Equal, _) => above,
+            (Relation::Less, false) | (Relation::LessOrEqual, true) => {
+                let (yes, no) = if reversed { (from, below) } else { (below, from) };
+                if yes.contains(&value) { yes } else { no }
+            }
+            (Relation::LessOrEqual, false) | (Relation::Less, true) => {
+                let (yes, no) = if reversed { (above, up_to) } else { (up_to, above) };
+                if yes.contains(&value) { yes } else { no }
+            }
+        };
+        self.pins.bound(*range.start(), *range.end());
+    }
+
+    /// A sum against something: if it is that, it must be so for each packet; if it isn't, no two packets are alike.
+    fn check(&mut self, a: Operand, b: Operand) -> Sym {
+        let (a, b) = if matches!(a.0, Sym::Sum(..)) { (a, b) } else { (b, a) };
+        let Sym::Sum(words, complement) = &a.0 else { return Sym::Const };
+        if a.1 != b.1 {
+            self.pins.fail(Unrewritable::Checksum);
+            return Sym::Const;
+        }
+        let flip = if *complement { 0xffff } else { 0 };
+        let word = self.pins.field(&b.0);
+        let expected = match word {
+            Some(_) => flip,
+            None => {
+                self.pins.pin(&b.0, u64::MAX);
+                b.1 as u16 ^ flip
+            }
+        };
+        self.checked(words, expected, word);
+        Sym::Const
+    }
+
+    /// A sum must be that, or that and a word of the packet.
+    pub fn checked(&mut self, words: &Words, expected: u16, word: Option<u16>) {
+        let check = Check { sum: Default::default(), expected, word };
+        self.checks.push((words.clone(), check));
+    }
+}
+
+fn of_bits(bits: Bits) -> Sym {
+    if bits.iter().all(|bit| *bit == CONST) { Sym::Const } else { Sym::Bits(Box::new(bits)) }
+}

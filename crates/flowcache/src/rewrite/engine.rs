@@ -1,0 +1,208 @@
+//! [`RewriteCache`]: the interpreter, and the rewrites of what it did.
+
+use super::Unrewritable;
+use super::flows::{Flow, Flows, Placed};
+use super::form::{Fate, Rewrite};
+use super::shadow::{Known, Shadow};
+use interp::{Config, IdleEntry, Interp, LoadError, Outputs};
+use ir::Pipeline;
+use packet::Verdict;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tables::{Change, WriteBatch, WriteError};
+
+/// What was counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RewriteStats {
+    /// Packets that the interpreter ran.
+    pub ran: u64,
+    /// Rewrites that were kept.
+    pub kept: u64,
+    /// Those of them that took the place of one for other lengths.
+    pub replaced: u64,
+    /// Rewrites that a change of a table made stale.
+    pub stale: u64,
+    /// Rewrites that went for others.
+    pub evicted: u64,
+    /// Packets whose rewrite would not have been what the interpreter did: a fault, and the rewrite was not kept.
+    pub faults: u64,
+    /// Packets of which no rewrite was kept, by reason.
+    pub refused: BTreeMap<Unrewritable, u64>,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It was rewritten: its verdict, of this place.
+    Rewritten(u32, Verdict),
+    /// No rewrite fits.
+    Missed,
+}
+
+/// An interpreter that says what it did as rewrites. Somebody else may have them carried out; what that counts is credited here.
+pub struct RewriteCache {
+    interp: Interp,
+    known: Arc<Known>,
+    flows: Flows,
+    stats: RewriteStats,
+}
+
+impl RewriteCache {
+    /// Loads a pipeline that the verifier has accepted; with room for so many flows.
+    ///
+    /// # Errors
+    /// Those of [`Interp::new`].
+    pub fn new(pipeline: Arc<Pipeline>, config: Config, room: usize) -> Result<RewriteCache, LoadError> {
+        let interp = Interp::new(pipeline.clone(), config)?;
+        let known = Arc::new(Known::new(&pipeline, interp.program()));
+        let flows = Flows::new(&known.pipeline, &known.witnesses, room);
+        Ok(RewriteCache { interp, known, flows, stats: RewriteStats::default() })
+    }
+
+    /// The interpreter, with all state.
+    pub fn interp(&self) -> &Interp {
+        &self.interp
+    }
+
+    /// The same, to set counters and the like. Tables are changed by [`RewriteCache::write`] only.
+    pub fn interp_mut(&mut self) -> &mut Interp {
+        &mut self.interp
+    }
+
+    /// The rewrites.
+    pub fn flows(&self) -> &Flows {
+        &self.flows
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &RewriteStats {
+        &self.stats
+    }
+
+    /// Runs a packet; and the place of the rewrite that was made of it.
+    ///
+    /// # Errors
+    /// Why none was kept; the packet was run nevertheless.
+    pub fn learn(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) -> Result<Placed, Unrewritable> {
+        self.stats.ran += 1;
+        let made = self.make(bytes, port, now, out);
+        let placed = made.and_then(|(rewrite, shadow)| self.flows.insert(&self.known, (rewrite, bytes), shadow));
+        match &placed {
+            Ok(placed) => {
+                self.stats.kept += 1;
+                self.stats.replaced += u64::from(placed.replaced.is_some());
+            }
+            Err(why) => *self.stats.refused.entry(*why).or_default() += 1,
+        }
+        placed
+    }
+
+    fn make(
+        &mut self,
+        bytes: &[u8],
+        port: u32,
+        now: u64,
+        out: &mut Outputs,
+    ) -> Result<(Rewrite, Vec<crate::segment::Asked>), Unrewritable> {
+        let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
+        let mut shadow = Shadow::new(&self.known, bytes);
+        self.interp.process_by(&mut shadow, bytes, port, now, out);
+        let asked = std::mem::take(&mut shadow.asked);
+        let rewrite = shadow.finish(out, port, bytes)?;
+        // It must do to this packet what was done.
+        let mut again = Vec::new();
+        let leaves = rewrite.run(bytes, &mut again);
+        let same = match out.packets() {
+            [only] => match only.verdict {
+                Verdict::Forward { port } => leaves == Some(port.0) && again == only.bytes,
+                _ => leaves.is_none(),
+            },
+            _ => false,
+        };
+        if !same || !rewrite.fits(bytes) {
+            self.stats.faults += 1;
+            return Err(Unrewritable::Aborted);
+        }
+        Ok((rewrite, asked))
+    }
+
+    /// Rewrites a packet, if there is a rewrite for it, and counts it. `out` gets its bytes if it leaves.
+    pub fn rewrite(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Vec<u8>) -> Answer {
+        let Some(place) = self.flows.find(bytes, port) else { return Answer::Missed };
+        let Some(flow) = self.flows.get(place) else { return Answer::Missed };
+        let leaves = flow.rewrite.run(bytes, out);
+        let verdict = match (leaves, &flow.rewrite.fate) {
+            (Some(port), _) => Verdict::Forward { port: packet::PortId(port) },
+            (None, Fate::Drop(reason)) => Verdict::Drop(*reason),
+            _ => return Answer::Missed,
+        };
+        let now = self.interp.saw(now);
+        self.credit(place, 1, bytes.len() as u64, now);
+        Answer::Rewritten(place, verdict)
+    }
+
+    /// Counts packets that were rewritten elsewhere: so many, of so many bytes in all, the last of them at `last` nanoseconds.
+    pub fn credit(&mut self, place: u32, packets: u64, bytes: u64, last: u64) {
+        let Some(flow) = self.flows.get_mut(place) else { return };
+        flow.packets += packets;
+        credit(&mut self.interp, flow, packets, bytes, last);
+    }
+
+    /// The same, for one that was taken out.
+    pub fn credit_gone(&mut self, flow: &Flow, packets: u64, bytes: u64, last: u64) {
+        credit(&mut self.interp, flow, packets, bytes, last);
+    }
+
+    /// Applies a batch as a whole. The rewrites that contradict the tables now are no more found, and come back with their places, which are not used again
+    /// until [`RewriteCache::release`].
+    ///
+    /// # Errors
+    /// Those of [`Interp::write`].
+    pub fn write(&mut self, batch: &WriteBatch) -> Result<Vec<(u32, Flow)>, WriteError> {
+        let mut noted: Vec<(Change, Option<u32>)> = Vec::new();
+        self.interp.write_noting(batch, |change, number| noted.push((change.clone(), number)))?;
+        let mut stale = BTreeSet::new();
+        for (change, number) in &noted {
+            self.flows.stale(&self.known, &self.interp, (change, *number), &mut stale);
+        }
+        Ok(self.forget(stale))
+    }
+
+    fn forget(&mut self, stale: BTreeSet<u32>) -> Vec<(u32, Flow)> {
+        let gone: Vec<(u32, Flow)> =
+            stale.into_iter().filter_map(|place| Some((place, self.flows.remove(&self.known, place)?))).collect();
+        self.stats.stale += gone.len() as u64;
+        gone
+    }
+
+    /// Time passes; idle entries, and rewrites that found one that is gone.
+    pub fn advance_time(&mut self, now: u64) -> (Vec<IdleEntry>, Vec<(u32, Flow)>) {
+        let idle = self.interp.advance_time(now);
+        let mut stale = BTreeSet::new();
+        for gone in idle.iter().filter(|gone| gone.deleted) {
+            self.flows.gone(&self.known, gone.table, &gone.entry, None, &mut stale);
+        }
+        (idle, self.forget(stale))
+    }
+
+    /// Takes out up to `count` flows that had no packets for the longest time.
+    pub fn evict(&mut self, count: usize) -> Vec<(u32, Flow)> {
+        let oldest = self.flows.oldest(count);
+        let gone: Vec<(u32, Flow)> =
+            oldest.into_iter().filter_map(|place| Some((place, self.flows.remove(&self.known, place)?))).collect();
+        self.stats.evicted += gone.len() as u64;
+        gone
+    }
+
+    /// A place may be used again.
+    pub fn release(&mut self, place: u32) {
+        self.flows.release(place);
+    }
+}
+
+fn credit(interp: &mut Interp, flow: &Flow, packets: u64, bytes: u64, last: u64) {
+    interp.saw(last);
+    for (credit, form) in &flow.rewrite.credits {
+        interp.credit(credit, packets, form.total(packets, bytes), last);
+    }
+}

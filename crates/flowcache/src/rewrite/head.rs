@@ -1,0 +1,200 @@
+//! From what the deparser emitted to the new beginning of a packet; and from what was looked at to a key.
+
+use super::Unrewritable;
+use super::form::{Check, Fate, Head, MAX_LENGTHS, MAX_SUMS, Rewrite, Shape, WINDOW};
+use super::shadow::Shadow;
+use super::sym::{CONST, Pins, Sym, Words};
+use interp::Outputs;
+use interp::walk::{Slot, Walker};
+use packet::{Origin, Verdict};
+
+/// What the deparser emitted.
+#[derive(Default)]
+pub(super) struct Emitted {
+    /// Bit by bit: the packet's bit that it is, or a constant; and its value.
+    bits: Vec<(u16, bool)>,
+    /// Bits at which 16-bit fields begin that are the packet's length and something.
+    lengths: Vec<(usize, i64)>,
+    /// Bits at which sums begin.
+    sums: Vec<(usize, Words, bool)>,
+}
+
+impl Shadow {
+    /// A header is emitted.
+    pub fn emit(&mut self, walker: &Walker<'_>, h: u32) {
+        let header = &walker.program().headers[h as usize];
+        for field in &header.fields {
+            let (mut first, mut width) = (field.reg.slot, field.reg.width);
+            if field.reg.varbit {
+                self.pin(first, u64::MAX);
+                width = walker.slots()[first as usize].min(u64::from(width)) as u32;
+                first += 1;
+            }
+            if self.emitted.bits.len() > 1 << 16 {
+                return self.pins.fail(Unrewritable::TooDeep);
+            }
+            self.emit_field(walker, first, width);
+        }
+    }
+
+    fn emit_field(&mut self, walker: &Walker<'_>, first: Slot, width: u32) {
+        let at = self.emitted.bits.len();
+        // The low 16 bits are the number.
+        let low = at + width.max(16) as usize - 16;
+        let placed = low.is_multiple_of(8) && (16..=64).contains(&width);
+        let sym = self.sym(first);
+        // A length that was compared as one is written as one: wherever it goes, it need not be part of the key.
+        let near = self.pins.field(&sym).is_some_and(|at| self.pins.near.contains(&at));
+        let length = match near && width == 16 {
+            true => self.pins.as_length(&sym, walker.slots()[first as usize]),
+            false => None,
+        };
+        let sym = length.map_or(sym, Sym::Length);
+        match sym {
+            Sym::Length(more) if placed && self.pins.is_short(more) => {
+                self.pins.bound(-more, 0xffff - more);
+                self.emitted.lengths.push((low, more));
+                self.emitted.bits.extend((0..width).map(|_| (CONST, false)));
+            }
+            Sym::Sum(words, complement) if placed => {
+                self.emitted.sums.push((low, *words, complement));
+                self.emitted.bits.extend((0..width).map(|_| (CONST, false)));
+            }
+            _ => {
+                for place in (0..width).rev() {
+                    let slot = first + place / 64;
+                    let value = walker.slots()[slot as usize] >> (place % 64) & 1 == 1;
+                    let bit = match self.sym(slot) {
+                        Sym::Bits(bits) => bits[(place % 64) as usize],
+                        Sym::Const => CONST,
+                        other => {
+                            self.pins.pin(&other, u64::MAX);
+                            CONST
+                        }
+                    };
+                    self.emitted.bits.push((bit, value));
+                }
+            }
+        }
+    }
+
+    /// What was found, if it can be said.
+    pub fn finish(mut self, outputs: &Outputs, port: u32, bytes: &[u8]) -> Result<Rewrite, Unrewritable> {
+        let fail = |shadow: &Shadow| shadow.pins.failed.map_or(Ok(()), Err);
+        fail(&self)?;
+        let [only] = outputs.packets() else { return Err(Unrewritable::Copies) };
+        if only.origin != Origin::Received {
+            return Err(Unrewritable::Copies);
+        }
+        let leaves = match only.verdict {
+            Verdict::Forward { port } => Some(port.0),
+            Verdict::Drop(_) => None,
+            Verdict::ToCpu { .. } => return Err(Unrewritable::ToCpu),
+        };
+        let emitted = std::mem::take(&mut self.emitted);
+        let placed = match leaves {
+            Some(_) => Some(self.place(&emitted)?),
+            None => None,
+        };
+        self.whole_fields();
+        let fate = match (only.verdict, leaves, placed) {
+            (_, Some(port), Some(placed)) => Fate::Forward { port, head: Box::new(self.head(emitted, placed)?) },
+            (Verdict::Drop(reason), ..) => Fate::Drop(reason),
+            _ => return Err(Unrewritable::Aborted),
+        };
+        let checks = self.close_checks();
+        fail(&self)?;
+        let (first, last) = self.pins.lengths;
+        let Pins { mask, near, whole_length: length, .. } = self.pins;
+        let shape = Shape { mask, near: near.into_iter().collect(), length };
+        let key = shape.key(bytes, port);
+        if checks.len() > MAX_SUMS {
+            return Err(Unrewritable::TooMuch);
+        }
+        let lengths = (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32);
+        Ok(Rewrite { shape, key, lengths, checks, fate, credits: self.credits })
+    }
+
+    fn close_checks(&mut self) -> Vec<Check> {
+        let checks = std::mem::take(&mut self.checks);
+        let close = |(words, mut check): (Words, Check)| {
+            check.sum = self.pins.close(&words);
+            check
+        };
+        let mut checks: Vec<Check> = checks.into_iter().map(close).collect();
+        checks.dedup();
+        checks
+    }
+
+    /// How many bytes the new beginning has and how many it takes the place of. Bits that stay in their place behind it are payload.
+    fn place(&mut self, emitted: &Emitted) -> Result<(usize, usize), Unrewritable> {
+        let (mut head, mut taken) = (emitted.bits.len().div_ceil(8), self.parsed.div_ceil(8).min(self.pins.length));
+        let shift = head as i64 * 8 - taken as i64 * 8;
+        // A packet must not be longer than it can be.
+        self.pins.bound(0, packet::MAX_LEN as i64 - (head as i64 - taken as i64));
+        let special = emitted.lengths.iter().map(|(at, _)| *at).chain(emitted.sums.iter().map(|(at, ..)| *at));
+        let special = special.map(|at| at / 8 + 2).max().unwrap_or(0);
+        let stays = |byte: usize| {
+            let bits = emitted.bits.get(byte * 8..byte * 8 + 8);
+            bits.is_some_and(|bits| {
+                let place = |at: usize| (byte * 8 + at) as i64 - shift;
+                bits.iter().enumerate().all(|(at, (bit, _))| *bit != CONST && i64::from(*bit) == place(at))
+            })
+        };
+        while head > special && taken > 0 && head > 0 && stays(head - 1) {
+            (head, taken) = (head - 1, taken - 1);
+        }
+        if head > WINDOW || taken > WINDOW {
+            return Err(Unrewritable::TooDeep);
+        }
+        for (at, (bit, _)) in emitted.bits.iter().enumerate().take(head * 8) {
+            if i64::from(*bit) != at as i64 - shift {
+                self.pins.pin_bit(*bit);
+            }
+        }
+        self.pins.bound(taken as i64, i64::MAX);
+        self.pins.failed.map_or(Ok((head, taken)), Err)
+    }
+
+    /// Keys ask for whole fields, so that there are few different sets of bits; of what was only looked ahead at, for whole bytes.
+    fn whole_fields(&mut self) {
+        for (first, width) in std::mem::take(&mut self.fields) {
+            let bits = first..(first + width).min(WINDOW as u32 * 8);
+            if bits.clone().any(|bit| self.pins.is_pinned(bit as u16)) {
+                bits.for_each(|bit| self.pins.pin_bit(bit as u16));
+            }
+        }
+        for byte in &mut self.pins.mask {
+            *byte = if *byte == 0 { 0 } else { 0xff };
+        }
+        // Of a field that is known, and whose distance from the length is, the length is known.
+        let mask = self.pins.mask;
+        let looked = |at: &u16| mask[*at as usize] != 0 || mask[*at as usize + 1] != 0;
+        let known: Vec<u16> = self.pins.near.iter().copied().filter(|at| looked(at)).collect();
+        for at in known {
+            self.pins.near.remove(&at);
+            self.pins.whole_length = true;
+            (self.pins.mask[at as usize], self.pins.mask[at as usize + 1]) = (0xff, 0xff);
+        }
+    }
+
+    fn head(&mut self, emitted: Emitted, (len, taken): (usize, usize)) -> Result<Head, Unrewritable> {
+        let grow = len as i64 - taken as i64;
+        let (mut keep, mut set) = ([0; WINDOW], [0; WINDOW]);
+        for (at, (bit, value)) in emitted.bits.iter().enumerate().take(len * 8) {
+            let one = 0x80 >> (at % 8);
+            match i64::from(*bit) == at as i64 - grow * 8 && *bit != CONST {
+                true => keep[at / 8] |= one,
+                false => set[at / 8] |= if *value { one } else { 0 },
+            }
+        }
+        if emitted.lengths.len() > MAX_LENGTHS || emitted.sums.len() > MAX_SUMS {
+            return Err(Unrewritable::TooMuch);
+        }
+        let lengths = emitted.lengths.iter().map(|(at, more)| ((at / 8) as u16, *more as i32)).collect();
+        let close =
+            |(at, words, complement): (usize, Words, bool)| ((at / 8) as u16, self.pins.close(&words), complement);
+        let sums = emitted.sums.into_iter().map(close).collect();
+        Ok(Head { grow: grow as i16, len: len as u16, keep, set, lengths, sums })
+    }
+}

@@ -1,0 +1,262 @@
+//! [`Sym`]: what is known of a 64-bit slot besides its value: where its bits come from.
+//!
+//! A bit is a constant of the flow, or a bit of the packet that nobody has looked at. As soon as somebody looks ([`Pins::pin`]), the bit becomes part of the key,
+//! and thereby a constant. Two forms more are followed: the packet's length and something, and one's complement sums.
+
+use super::Unrewritable;
+use super::form::{MAX_NEAR, MAX_TERMS, Sum, WINDOW, word};
+use std::collections::BTreeSet;
+
+/// A bit that is a constant.
+pub const CONST: u16 = u16::MAX;
+
+/// For each bit, from the lowest, the bit of the packet that it is (the first bit of the first byte is 0), or [`CONST`].
+pub type Bits = [u16; 64];
+
+/// Where a slot's bits come from.
+#[derive(Clone, Debug)]
+pub enum Sym {
+    /// The same for all packets of the flow.
+    Const,
+    /// Bit by bit.
+    Bits(Box<Bits>),
+    /// The packet's length in bytes, and so much more.
+    Length(i64),
+    /// 16 bits: a sum, complemented if that is set.
+    Sum(Box<Words>, bool),
+    /// Different each time, for that reason.
+    Live(Unrewritable),
+}
+
+/// A sum while it grows: its words may yet become constants.
+#[derive(Clone, Debug, Default)]
+pub struct Words {
+    /// What is constant already.
+    pub constant: u64,
+    /// How often the packet's length is in it.
+    pub lengths: u32,
+    /// What is added to these lengths in all.
+    pub more: i64,
+    /// Words of the packet: first byte and mask.
+    pub terms: Vec<(u16, u16)>,
+}
+
+/// What was looked at, of one packet.
+#[derive(Clone, Debug)]
+pub struct Pins {
+    /// The packet's first bytes.
+    pub window: [u8; WINDOW],
+    /// Its length in bytes.
+    pub length: usize,
+    /// Bits of the key.
+    pub mask: [u8; WINDOW],
+    /// See [`super::form::Shape::near`].
+    pub near: BTreeSet<u16>,
+    /// The length is part of the key.
+    pub whole_length: bool,
+    /// Lengths for which all decisions are the same.
+    pub lengths: (i64, i64),
+    /// What stands in the way.
+    pub failed: Option<Unrewritable>,
+}
+
+impl Pins {
+    /// Nothing is looked at yet.
+    pub fn new(bytes: &[u8]) -> Pins {
+        Pins {
+            window: super::form::window(bytes),
+            length: bytes.len(),
+            mask: [0; WINDOW],
+            near: BTreeSet::new(),
+            whole_length: false,
+            lengths: (0, packet::MAX_LEN as i64),
+            failed: None,
+        }
+    }
+
+    /// It cannot be done.
+    pub fn fail(&mut self, why: Unrewritable) {
+        self.failed.get_or_insert(why);
+    }
+
+    /// Whether the bit is a constant of the flow.
+    pub fn is_pinned(&self, bit: u16) -> bool {
+        bit == CONST || self.mask.get(bit as usize / 8).is_some_and(|byte| byte >> (7 - bit % 8) & 1 == 1)
+    }
+
+    /// Somebody looked at the bit.
+    pub fn pin_bit(&mut self, bit: u16) {
+        if bit == CONST {
+            return;
+        }
+        match self.mask.get_mut(bit as usize / 8) {
+            Some(byte) => *byte |= 1 << (7 - bit % 8),
+            None => self.fail(Unrewritable::TooDeep),
+        }
+    }
+
+    /// The length is what it is.
+    pub fn pin_length(&mut self) {
+        self.whole_length = true;
+    }
+
+    /// Only lengths `first..=last` decide alike.
+    pub fn bound(&mut self, first: i64, last: i64) {
+        self.lengths = (self.lengths.0.max(first), self.lengths.1.min(last));
+    }
+
+    /// Somebody looked at these bits of a slot.
+    pub fn pin(&mut self, sym: &Sym, mask: u64) {
+        match sym {
+            Sym::Const => {}
+            _ if mask == 0 => {}
+            Sym::Bits(bits) => {
+                (0..64).filter(|bit| mask >> bit & 1 == 1).for_each(|bit| self.pin_bit(bits[bit]));
+            }
+            Sym::Length(_) => self.pin_length(),
+            Sym::Sum(..) => self.fail(Unrewritable::Checksum),
+            Sym::Live(why) => self.fail(*why),
+        }
+    }
+
+    /// The slot's bits, what is no bit of the packet being pinned.
+    pub fn bits(&mut self, sym: &Sym) -> Bits {
+        match sym {
+            Sym::Bits(bits) => **bits,
+            other => {
+                self.pin(other, u64::MAX);
+                [CONST; 64]
+            }
+        }
+    }
+
+    /// If all bits are constants by now, so is the slot.
+    pub fn settled(&self, sym: Sym) -> Sym {
+        match &sym {
+            Sym::Bits(bits) if bits.iter().all(|bit| self.is_pinned(*bit)) => Sym::Const,
+            _ => sym,
+        }
+    }
+
+    /// Whether the packet's length and so much more is a number of 16 bits.
+    pub fn is_short(&self, more: i64) -> bool {
+        (0..=0xffff).contains(&(self.length as i64 + more))
+    }
+
+    /// The first byte of the 16-bit field that the slot is.
+    pub fn field(&self, sym: &Sym) -> Option<u16> {
+        let Sym::Bits(bits) = sym else { return None };
+        let first = bits[15];
+        let straight = first != CONST
+            && first.is_multiple_of(8)
+            && (first as usize) < (WINDOW - 1) * 8
+            && (0..16).all(|bit| bits[bit] == first + 15 - bit as u16)
+            && bits[16..].iter().all(|bit| *bit == CONST);
+        straight.then_some(first / 8)
+    }
+
+    /// The slot as the packet's length and something: it is that, or a 16-bit field that is near the length. Such a field then counts, in the key, as its
+    /// distance from the length.
+    pub fn as_length(&mut self, sym: &Sym, value: u64) -> Option<i64> {
+        if let Sym::Length(add) = sym {
+            return Some(*add);
+        }
+        let at = self.field(sym)?;
+        let add = value as i64 - self.length as i64;
+        let near = (-160..=0).contains(&add) && (20..=0xffff).contains(&value);
+        let known = self.near.contains(&at);
+        let free = self.near.len() < MAX_NEAR && !self.near.iter().any(|other| other.abs_diff(at) < 2);
+        if !(near && (known || free) && !(0..16).any(|bit| self.is_pinned(at * 8 + bit))) {
+            return None;
+        }
+        self.near.insert(at);
+        self.bound(-add, 0xffff - add);
+        Some(add)
+    }
+
+    /// Adds bits, most significant first, to a sum, 16 to a word, the last one filled with zeros.
+    pub fn add_words(&mut self, sum: &mut Words, data: &[Piece]) {
+        let mut at = 0;
+        for piece in data {
+            match piece {
+                Piece::Bit(bit, value) => {
+                    self.add_bit(sum, at % 16, *bit, *value);
+                    at += 1;
+                }
+                Piece::Length(add) if at % 16 == 0 => {
+                    sum.lengths += 1;
+                    sum.more += add;
+                    at += 16;
+                }
+                Piece::Length(add) => {
+                    self.pin_length();
+                    let value = (self.length as i64 + add) as u16;
+                    for bit in (0..16).rev() {
+                        self.add_bit(sum, at % 16, CONST, value >> bit & 1 == 1);
+                        at += 1;
+                    }
+                }
+            }
+        }
+        if sum.terms.len() > 4 * MAX_TERMS * 8 {
+            self.fail(Unrewritable::TooMuch);
+        }
+    }
+
+    /// A bit at place `at`, from the highest, of a word.
+    fn add_bit(&mut self, sum: &mut Words, at: u16, bit: u16, value: bool) {
+        let weight = 0x8000 >> at;
+        let aligned =
+            bit != CONST && bit >= at && (bit - at).is_multiple_of(8) && ((bit - at) as usize) < (WINDOW - 1) * 8;
+        if !aligned {
+            self.pin_bit(bit);
+            sum.constant += if value { u64::from(weight) } else { 0 };
+            return;
+        }
+        let first = (bit - at) / 8;
+        match sum.terms.iter_mut().find(|(byte, mask)| *byte == first && mask & weight == 0) {
+            Some((_, mask)) => *mask |= weight,
+            None => sum.terms.push((first, weight)),
+        }
+    }
+
+    /// The sum, with all that is constant by now added up.
+    pub fn close(&mut self, words: &Words) -> Sum {
+        let mut sum = Sum { lengths: words.lengths, ..Sum::default() };
+        let mut constant = words.constant as i64 + words.more;
+        for (at, mask) in &words.terms {
+            let pinned = u16::from_be_bytes([self.mask[*at as usize], self.mask[*at as usize + 1]]) & mask;
+            constant += i64::from(word(&self.window, *at as usize) & pinned);
+            if mask & !pinned != 0 {
+                sum.terms.push((*at, mask & !pinned));
+            }
+        }
+        // A negative rest belongs to the lengths: whatever they are, together they must be more than nothing.
+        if constant < 0 && sum.lengths > 0 {
+            self.bound(-constant / i64::from(sum.lengths) + 1, i64::MAX);
+            constant = constant.rem_euclid(0xffff);
+        }
+        sum.constant = constant as u64;
+        if sum.terms.len() > MAX_TERMS {
+            self.fail(Unrewritable::TooMuch);
+        }
+        sum
+    }
+
+    /// What the sum is, for the packet.
+    pub fn value(&self, words: &Words) -> u16 {
+        let terms =
+            words.terms.iter().map(|(at, mask)| i64::from(word(&self.window, *at as usize) & mask)).sum::<i64>();
+        let lengths = i64::from(words.lengths) * self.length as i64 + words.more;
+        super::form::fold((words.constant as i64 + terms + lengths).max(0) as u64)
+    }
+}
+
+/// A piece of what is summed.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece {
+    /// A bit of the packet or a constant, and its value.
+    Bit(u16, bool),
+    /// 16 bits: the packet's length and so much more.
+    Length(i64),
+}

@@ -1,0 +1,206 @@
+//! Rewrites, carried out as the kernel would, as what the differential harness compares.
+
+use flowcache::Unrewritable;
+use flowcache::rewrite::{Answer as Rewritten, RewriteCache, RewriteStats};
+use interp::Outputs;
+use ir::{ExternId, TableId};
+use num_bigint::BigUint;
+use packet::{Origin, Verdict};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use tables::{CounterData, EntryId, State, WriteBatch};
+use testkit::differ::case::PacketIn;
+use testkit::differ::subject::{Answer, Emitted, Idle, Subject, idle_entries};
+use testkit::differ::subjects::OwnedFactory;
+
+/// What is wrong on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sabotage {
+    /// Nothing.
+    None,
+    /// Writes do not reach the rewrites: the tables change behind their back.
+    Stale,
+    /// Packets are rewritten whether or not lengths and checksums allow it.
+    Unchecked,
+}
+
+/// What all of a run have counted.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    pub packets: u64,
+    pub rewritten: u64,
+    pub forwarded: u64,
+    /// Rewritten packets that were not of the length of the one that the rewrite was made from.
+    pub other_lengths: u64,
+    /// Rewritten packets whose rewrite had a sum to check, or to write.
+    pub sums: u64,
+    /// Whose rewrite writes a length.
+    pub lengths: u64,
+    pub grown: u64,
+    pub kept: u64,
+    pub replaced: u64,
+    pub stale: u64,
+    pub evicted: u64,
+    pub faults: u64,
+    pub refused: BTreeMap<Unrewritable, u64>,
+}
+
+pub static TOTALS: Mutex<Option<Totals>> = Mutex::new(None);
+
+struct Rewriting {
+    cache: RewriteCache,
+    /// Lengths of the packets that rewrites were made from, by place.
+    made_from: BTreeMap<u32, usize>,
+    totals: Totals,
+    sabotage: Sabotage,
+}
+
+/// Makes the cache of a seed: some have room for few flows.
+pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
+    Box::new(move |build| {
+        let room = [16, 4_096, 4_096, 4_096][(seed % 4) as usize];
+        let cache = RewriteCache::new(build.pipeline.clone(), build.setup.clone(), room);
+        let cache = cache.map_err(|error| error.to_string())?;
+        Ok(Box::new(Rewriting { cache, made_from: BTreeMap::new(), totals: Totals::default(), sabotage }))
+    })
+}
+
+impl Drop for Rewriting {
+    fn drop(&mut self) {
+        if self.sabotage != Sabotage::None {
+            return;
+        }
+        let mut totals = TOTALS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (all, own) = (totals.get_or_insert_default(), &self.totals);
+        let RewriteStats { kept, replaced, stale, evicted, faults, refused, .. } = self.cache.stats();
+        for (to, more) in [
+            (&mut all.packets, own.packets),
+            (&mut all.rewritten, own.rewritten),
+            (&mut all.forwarded, own.forwarded),
+            (&mut all.other_lengths, own.other_lengths),
+            (&mut all.sums, own.sums),
+            (&mut all.lengths, own.lengths),
+            (&mut all.grown, own.grown),
+            (&mut all.kept, *kept),
+            (&mut all.replaced, *replaced),
+            (&mut all.stale, *stale),
+            (&mut all.evicted, *evicted),
+            (&mut all.faults, *faults),
+        ] {
+            *to += more;
+        }
+        for (why, count) in refused {
+            *all.refused.entry(*why).or_default() += count;
+        }
+    }
+}
+
+impl Rewriting {
+    fn one(&mut self, index: usize, packet: &PacketIn, emitted: &mut Vec<Emitted>) {
+        use flowcache::rewrite::form::Fate;
+        self.totals.packets += 1;
+        // The interpreter, which would keep the time, may not see the packet.
+        let (origin, input) = (Origin::Received, Some(index));
+        let mut bytes = Vec::new();
+        let answer = match self.sabotage {
+            Sabotage::Unchecked => self.unchecked(packet, &mut bytes),
+            _ => self.cache.rewrite(&packet.bytes, packet.port, packet.at, &mut bytes),
+        };
+        if let Rewritten::Rewritten(place, verdict) = answer {
+            self.totals.rewritten += 1;
+            self.totals.forwarded += u64::from(matches!(verdict, Verdict::Forward { .. }));
+            let other = self.made_from.get(&place).is_some_and(|length| *length != packet.bytes.len());
+            self.totals.other_lengths += u64::from(other);
+            let rewrite = &self.cache.flows().get(place).expect("it was found").rewrite;
+            let head = if let Fate::Forward { head, .. } = &rewrite.fate { Some(head) } else { None };
+            let sums = !rewrite.checks.is_empty() || head.is_some_and(|head| !head.sums.is_empty());
+            self.totals.sums += u64::from(sums);
+            self.totals.lengths += u64::from(head.is_some_and(|head| !head.lengths.is_empty()));
+            self.totals.grown += u64::from(head.is_some_and(|head| head.grow != 0));
+            return emitted.push(Emitted { input, origin, verdict, bytes });
+        }
+        let mut outputs = Outputs::new();
+        let learned = self.cache.learn(&packet.bytes, packet.port, packet.at, &mut outputs);
+        match learned {
+            Ok(placed) => {
+                self.made_from.insert(placed.place, packet.bytes.len());
+                if let Some((place, _)) = placed.replaced {
+                    self.cache.release(place);
+                }
+            }
+            Err(Unrewritable::NoRoom) => {
+                for (place, _) in self.cache.evict(2) {
+                    self.cache.release(place);
+                }
+            }
+            Err(_) => {}
+        }
+        for packet in outputs.packets() {
+            let bytes = if matches!(packet.verdict, Verdict::Drop(_)) { Vec::new() } else { packet.bytes.clone() };
+            emitted.push(Emitted { input, origin: packet.origin, verdict: packet.verdict, bytes });
+        }
+    }
+
+    /// By the key alone.
+    fn unchecked(&mut self, packet: &PacketIn, bytes: &mut Vec<u8>) -> Rewritten {
+        use flowcache::rewrite::form::Fate;
+        let found = self.cache.flows().iter().find(|(_, flow)| {
+            let rewrite = &flow.rewrite;
+            rewrite.shape.key(&packet.bytes, packet.port) == rewrite.key
+        });
+        let Some((place, flow)) = found else { return Rewritten::Missed };
+        let leaves = flow.rewrite.run(&packet.bytes, bytes);
+        let verdict = match (leaves, &flow.rewrite.fate) {
+            (Some(port), _) => Verdict::Forward { port: packet::PortId(port) },
+            (None, Fate::Drop(reason)) => Verdict::Drop(*reason),
+            _ => return Rewritten::Missed,
+        };
+        self.cache.credit(place, 1, packet.bytes.len() as u64, packet.at);
+        Rewritten::Rewritten(place, verdict)
+    }
+}
+
+impl Subject for Rewriting {
+    fn name(&self) -> String {
+        "rewrites".to_owned()
+    }
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        let gone = match self.sabotage {
+            Sabotage::Stale => self.cache.interp_mut().write(batch).map(|()| Vec::new()),
+            _ => self.cache.write(batch),
+        };
+        gone.map_err(|error| error.to_string())?.into_iter().for_each(|(place, _)| self.cache.release(place));
+        Ok(())
+    }
+    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+        let mut answer = Answer::default();
+        for (index, packet) in packets.iter().enumerate() {
+            self.one(index, packet, &mut answer.emitted);
+        }
+        answer
+    }
+    fn tick(&mut self, now: u64) -> Vec<Idle> {
+        let (idle, gone) = self.cache.advance_time(now);
+        gone.into_iter().for_each(|(place, _)| self.cache.release(place));
+        idle_entries(self.cache.interp().pipeline(), &idle)
+    }
+    fn state(&self) -> State {
+        self.cache.interp().state().clone()
+    }
+    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        self.cache.interp().counter(counter, index)
+    }
+    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        self.cache.interp().register(register, index)
+    }
+    fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
+        self.cache.interp().direct_counter(entry)
+    }
+    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+        Some(self.cache.interp().applied(table).map(|(_, counts)| counts).collect())
+    }
+    fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
+        let digests = self.cache.interp_mut().take_digests();
+        digests.into_iter().map(|message| (message.digest, message.values)).collect()
+    }
+}

@@ -1,0 +1,381 @@
+//! [`Kernel`]: the program's maps, shared by the ports that it is attached to and by whoever fills them.
+
+use super::XdpError;
+use super::form::{Flow, Key, MAX_SHAPES, Settings, Shape};
+use super::mapped::Words;
+use aya::maps::{Array, DevMap, HashMap, Map, MapData, XskMap};
+use aya::programs::{Xdp, XdpFlags, xdp::XdpLink};
+use aya::{Ebpf, EbpfLoader};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The most ports.
+pub const PORTS: u32 = 256;
+/// Queues of a port whose packets get to this process.
+pub(super) const QUEUES: u32 = 64;
+/// Kinds of outcomes: `bpf/terrace.bpf.c` lists them.
+const OUTCOMES: usize = 8;
+
+#[cfg(has_bpf)]
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/terrace.bpf.o"));
+#[cfg(not(has_bpf))]
+static OBJECT: &[u8] = &[];
+
+/// What a flow has had, since it was put there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes as they came in.
+    pub bytes: u64,
+    /// When the last one came, in nanoseconds since the Unix epoch; 0 if none has.
+    pub last: u64,
+}
+
+/// What became of packets that the program saw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcomes {
+    /// Rewritten, and sent back by the port that they came in by.
+    pub sent: u64,
+    /// Rewritten, and sent by another port.
+    pub redirected: u64,
+    /// Dropped, as their flow is.
+    pub dropped: u64,
+    /// Of no flow.
+    pub missed: u64,
+    /// Of a flow, but there is no room in front for a longer head.
+    pub no_headroom: u64,
+    /// Their key is that of a flow, but not their length, or a checksum is wrong. They missed.
+    pub misfit: u64,
+    /// Of an interface that is no port.
+    pub foreign: u64,
+    /// A fault of the program, or a flow that makes no sense.
+    pub fault: u64,
+}
+
+/// The kernel's flow cache. Clones are the same one.
+#[derive(Clone)]
+pub struct Kernel(Arc<Mutex<Inner>>);
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernel").field("flows", &self.inner().room).finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    // Keeps the programs loaded.
+    ebpf: Ebpf,
+    settings: Array<MapData, Settings>,
+    shapes: Array<MapData, Shape>,
+    keys: HashMap<MapData, Key, u32>,
+    flows: Array<MapData, Flow>,
+    ports: HashMap<MapData, u32, u32>,
+    devices: DevMap<MapData>,
+    sockets: XskMap<MapData>,
+    generators: Array<MapData, [u32; 2]>,
+    frames: Array<MapData, [u8; super::form::WINDOW]>,
+    tallies: Words,
+    outcomes: Words,
+    room: u32,
+    processors: u32,
+    /// What each tally was when its place was given away.
+    zero: Vec<Tally>,
+    /// By place: number of the port.
+    attached: BTreeMap<u32, u32>,
+    /// Who fills the maps.
+    owner: Option<u64>,
+    /// Nobody may before that: packets that found an earlier owner's flows may be under way.
+    rests_until: Option<Instant>,
+}
+
+/// So long after a flow was taken out, no packet that has found it is under way any more: a program runs for some microseconds.
+pub const REST: Duration = Duration::from_millis(20);
+
+fn refused(error: impl std::error::Error) -> XdpError {
+    // The kernel's reasons are the last.
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    // A verifier's log is long; its end says why.
+    let from = text.char_indices().rev().nth(1_500).map_or(0, |(at, _)| at);
+    XdpError::Refused(text[from..].to_owned())
+}
+
+fn full(error: impl std::fmt::Display) -> XdpError {
+    XdpError::Map(error.to_string())
+}
+
+impl Kernel {
+    /// Loads the program, with room for so many flows.
+    ///
+    /// # Errors
+    /// There is none, or the kernel does not take it.
+    pub fn load(room: u32) -> Result<Kernel, XdpError> {
+        if OBJECT.is_empty() {
+            return Err(XdpError::NotBuilt);
+        }
+        let room = room.clamp(1, 1 << 22);
+        let processors = aya::util::nr_cpus().map_err(|(_, error)| refused(error))? as u32;
+        let mut loader = EbpfLoader::new();
+        loader.set_max_entries("keys", room).set_max_entries("flows", room);
+        loader.set_max_entries("tallies", room * processors).set_max_entries("outcomes", OUTCOMES as u32 * processors);
+        let mut ebpf = loader.load(OBJECT).map_err(refused)?;
+        for name in ["terrace", "pass", "sink", "generate"] {
+            program(&mut ebpf, name)?.load().map_err(refused)?;
+        }
+        let mut take = |name: &'static str| {
+            ebpf.take_map(name).ok_or_else(|| XdpError::Refused(format!("the program has no map {name}")))
+        };
+        let words = |map: &Map, count: usize| match map {
+            Map::Array(data) => Words::new(data.fd().as_fd(), count)
+                .map_err(|source| XdpError::System { step: "map the program's counters", source }),
+            _ => Err(XdpError::Refused("a map of counters is no array".to_owned())),
+        };
+        let (tallies, outcomes) = (take("tallies")?, take("outcomes")?);
+        let tallies = words(&tallies, (room * processors) as usize * 4)?;
+        let outcomes = words(&outcomes, OUTCOMES * processors as usize)?;
+        let mut settings = Array::try_from(take("settings")?).map_err(refused)?;
+        settings.set(0, Settings { shapes: 0, processors }, 0).map_err(full)?;
+        let inner = Inner {
+            shapes: Array::try_from(take("shapes")?).map_err(refused)?,
+            keys: HashMap::try_from(take("keys")?).map_err(refused)?,
+            flows: Array::try_from(take("flows")?).map_err(refused)?,
+            ports: HashMap::try_from(take("ports")?).map_err(refused)?,
+            devices: DevMap::try_from(take("devices")?).map_err(refused)?,
+            sockets: XskMap::try_from(take("sockets")?).map_err(refused)?,
+            generators: Array::try_from(take("generators")?).map_err(refused)?,
+            frames: Array::try_from(take("frames")?).map_err(refused)?,
+            settings,
+            tallies,
+            outcomes,
+            room,
+            processors,
+            zero: vec![Tally::default(); room as usize],
+            attached: BTreeMap::new(),
+            owner: None,
+            rests_until: None,
+            ebpf,
+        };
+        Ok(Kernel(Arc::new(Mutex::new(inner))))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room for so many flows.
+    pub fn room(&self) -> u32 {
+        self.inner().room
+    }
+
+    /// The place of the port of that number, if the program is attached to it.
+    pub fn port(&self, number: u32) -> Option<u32> {
+        self.inner().attached.iter().find(|(_, attached)| **attached == number).map(|(place, _)| *place)
+    }
+
+    /// Whether the maps are those of the owner of that number, as they are from the moment on that it asks when they are nobody's.
+    pub fn claim(&self, owner: u64) -> bool {
+        let mut inner = self.inner();
+        if inner.owner.is_none() && inner.rests_until.is_none_or(|until| Instant::now() >= until) {
+            inner.owner = Some(owner);
+        }
+        inner.owner == Some(owner)
+    }
+
+    /// The owner of that number is none any more, if it was: packets find no flows.
+    pub fn release(&self, owner: u64) {
+        let mut inner = self.inner();
+        if inner.owner != Some(owner) {
+            return;
+        }
+        let settings = Settings { shapes: 0, processors: inner.processors };
+        let _ = inner.settings.set(0, settings, 0);
+        let keys: Vec<Key> = inner.keys.keys().flatten().collect();
+        keys.iter().for_each(|key| drop(inner.keys.remove(key)));
+        (inner.owner, inner.rests_until) = (None, Some(Instant::now() + REST));
+    }
+
+    /// Tells of a shape: new, or with another gate. The program tries the first `count`.
+    ///
+    /// # Errors
+    /// The map refuses it.
+    pub fn set_shape(&self, number: u32, shape: &Shape, count: u32) -> Result<(), XdpError> {
+        let mut inner = self.inner();
+        inner.shapes.set(number, shape, 0).map_err(full)?;
+        let settings = Settings { shapes: count.min(MAX_SHAPES as u32), processors: inner.processors };
+        inner.settings.set(0, settings, 0).map_err(full)
+    }
+
+    /// Puts a flow at a place that packets have had no way to for some time, and lets them find it.
+    ///
+    /// # Errors
+    /// A map is full. Nothing has changed then.
+    pub fn install(&self, place: u32, flow: &Flow) -> Result<(), XdpError> {
+        let mut inner = self.inner();
+        let now = inner.read(place);
+        if let Some(zero) = inner.zero.get_mut(place as usize) {
+            *zero = now;
+        }
+        inner.flows.set(place, flow, 0).map_err(full)?;
+        inner.keys.insert(flow.key, place, 0).map_err(full)
+    }
+
+    /// Packets find the flow no more: the next one misses. Its place may be given to another one after a while, when no packet that has found it can be under way.
+    pub fn remove(&self, key: &Key, place: u32) {
+        let mut inner = self.inner();
+        if inner.keys.get(key, 0).is_ok_and(|found| found == place) {
+            let _ = inner.keys.remove(key);
+        }
+    }
+
+    /// What the flow at a place has had.
+    pub fn tally(&self, place: u32) -> Tally {
+        let inner = self.inner();
+        let zero = inner.zero.get(place as usize).copied().unwrap_or_default();
+        let now = inner.read(place);
+        let (packets, bytes) = (now.packets.wrapping_sub(zero.packets), now.bytes.wrapping_sub(zero.bytes));
+        Tally { packets, bytes, last: if packets == 0 { 0 } else { to_unix(now.last) } }
+    }
+
+    /// What became of packets.
+    pub fn outcomes(&self) -> Outcomes {
+        let inner = self.inner();
+        let [sent, redirected, dropped, missed, no_headroom, misfit, foreign, fault]: [u64; OUTCOMES] =
+            std::array::from_fn(|what| {
+                (0..inner.processors as usize).map(|processor| inner.outcomes.get(processor * OUTCOMES + what)).sum()
+            });
+        Outcomes { sent, redirected, dropped, missed, no_headroom, misfit, foreign, fault }
+    }
+
+    /// How many keys the kernel holds.
+    pub fn held(&self) -> usize {
+        self.inner().keys.keys().flatten().count()
+    }
+
+    pub(super) fn attach(
+        &self,
+        name: &str,
+        interface: u32,
+        number: u32,
+        native: bool,
+    ) -> Result<(u32, XdpLink), XdpError> {
+        let mut inner = self.inner();
+        let place = (0..PORTS).find(|place| !inner.attached.contains_key(place)).ok_or(XdpError::TooManyPorts)?;
+        inner.ports.insert(interface, place, 0).map_err(full)?;
+        inner.devices.set(place, interface, None, 0).map_err(full)?;
+        let flags = if native { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
+        let xdp = program(&mut inner.ebpf, "terrace")?;
+        let link = xdp.attach_to_if_index(interface, flags).and_then(|id| xdp.take_link(id)).map_err(|error| {
+            let why = match refused(error) {
+                XdpError::Refused(why) => why,
+                other => other.to_string(),
+            };
+            XdpError::Attach { interface: name.to_owned(), why }
+        });
+        match link {
+            Ok(link) => {
+                inner.attached.insert(place, number);
+                Ok((place, link))
+            }
+            Err(error) => {
+                inner.detach(place, interface);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn detach(&self, place: u32, interface: u32) {
+        self.inner().detach(place, interface);
+    }
+
+    pub(super) fn add_socket(&self, place: u32, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
+        self.inner().sockets.set(place * QUEUES + queue, socket, 0).map_err(full)
+    }
+
+    /// Attaches a program that lets all pass: the other end of a veth pair takes packets from a program only if it has one itself, or receive offload. It stays
+    /// as long as the result lives.
+    ///
+    /// # Errors
+    /// As of a port.
+    pub fn let_pass(&self, interface: &str) -> Result<impl Send + use<>, XdpError> {
+        self.attach_other("pass", interface)
+    }
+
+    /// As [`Kernel::let_pass`], but nothing passes: for measurements.
+    ///
+    /// # Errors
+    /// As of a port.
+    pub fn sink(&self, interface: &str) -> Result<impl Send + use<>, XdpError> {
+        self.attach_other("sink", interface)
+    }
+
+    fn attach_other(&self, name: &str, interface: &str) -> Result<XdpLink, XdpError> {
+        let index = super::port::index_of(interface)?;
+        let mut inner = self.inner();
+        let xdp = program(&mut inner.ebpf, name)?;
+        let link = xdp.attach_to_if_index(index, XdpFlags::DRV_MODE).and_then(|id| xdp.take_link(id));
+        link.map_err(|error| XdpError::Attach { interface: interface.to_owned(), why: error.to_string() })
+    }
+
+    /// Sends frames of one length from an interface of the calling thread's network namespace, one after the other, `count` in all, as fast as the kernel can: up
+    /// to 1024 frames, which differ in their first [`super::form::WINDOW`] bytes only. A generator for measurements.
+    ///
+    /// # Errors
+    /// The kernel cannot (before 5.18), or does not allow it.
+    pub fn generate(&self, interface: u32, frames: &[Vec<u8>], count: u32) -> Result<(), XdpError> {
+        let Some(frame) = frames.first() else { return Ok(()) };
+        let descriptor = {
+            let mut inner = self.inner();
+            let some = &frames[..frames.len().min(1024)];
+            for (at, frame) in some.iter().enumerate() {
+                let mut bytes = [0; super::form::WINDOW];
+                bytes.iter_mut().zip(frame).for_each(|(to, byte)| *to = *byte);
+                inner.frames.set(at as u32, bytes, 0).map_err(full)?;
+            }
+            inner.generators.set(0, [some.len() as u32, 0], 0).map_err(full)?;
+            let fd = program(&mut inner.ebpf, "generate")?.fd().map_err(refused)?.as_fd();
+            fd.try_clone_to_owned()
+                .map_err(|source| XdpError::System { step: "have the program's descriptor", source })?
+        };
+        super::test_run::run_live(descriptor.as_fd(), interface, frame, count)
+            .map_err(|source| XdpError::System { step: "run the program on frames", source })
+    }
+}
+
+fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, XdpError> {
+    let none = || XdpError::Refused(format!("the object has no program {name}"));
+    ebpf.program_mut(name).ok_or_else(none)?.try_into().map_err(refused)
+}
+
+impl Inner {
+    /// As it is, not since the place was given away.
+    fn read(&self, place: u32) -> Tally {
+        let mut tally = Tally::default();
+        for processor in 0..self.processors {
+            let at = (place * self.processors + processor) as usize * 4;
+            tally.packets = tally.packets.wrapping_add(self.tallies.get(at));
+            tally.bytes = tally.bytes.wrapping_add(self.tallies.get(at + 1));
+            tally.last = tally.last.max(self.tallies.get(at + 2));
+        }
+        tally
+    }
+
+    fn detach(&mut self, place: u32, interface: u32) {
+        self.attached.remove(&place);
+        let _ = self.ports.remove(&interface);
+        // Sockets leave their map when they are closed, devices theirs when they are gone.
+    }
+}
+
+/// From the kernel's clock to the time of day.
+fn to_unix(monotonic: u64) -> u64 {
+    let ago = super::mapped::monotonic().saturating_sub(monotonic);
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos() as u64);
+    unix.saturating_sub(ago)
+}

@@ -1,0 +1,240 @@
+//! The kernel's flow cache and AF_XDP ports on veth pairs, in network namespaces that each test makes and removes.
+//!
+//! Needs root and a kernel with XDP. Otherwise each test says that it was skipped (`--nocapture` shows it). What flows mean is tested where they are made
+//! (`crates/node/tests/xdp`); here they are written by hand.
+
+#[allow(dead_code)] // the wire is other tests'
+mod support;
+
+use io::xdp::form::{Check, Flow, Key, NO_WORD, Shape, Sum, Term, WINDOW};
+use io::xdp::{BUILT_IN, Kernel, Mode, XdpPort};
+use io::{Namespace, Port, RawPort};
+use packet::{Batch, Packet, PortId};
+use std::time::{Duration, Instant};
+use support::Namespaces;
+
+/// A namespace with pairs `a0`-`b0`, `a1`-`b1`: the `a` are ports, the `b` are the world.
+struct Lab {
+    namespaces: Namespaces,
+    kernel: Kernel,
+}
+
+impl Lab {
+    fn new(pairs: usize, room: u32) -> Option<Lab> {
+        if !BUILT_IN {
+            println!("SKIPPED: built without clang, there is no XDP program");
+            return None;
+        }
+        let namespaces = Namespaces::new(1)?;
+        for pair in 0..pairs {
+            namespaces.ip(0, &format!("link add a{pair} type veth peer name b{pair}"));
+            namespaces.ip(0, &format!("link set a{pair} up"));
+            namespaces.ip(0, &format!("link set b{pair} up"));
+        }
+        let kernel = Kernel::load(room).unwrap_or_else(|error| panic!("{error}"));
+        Some(Lab { namespaces, kernel })
+    }
+
+    fn port(&self, pair: usize) -> XdpPort {
+        self.port_as(pair, Mode::Native)
+    }
+
+    fn port_as(&self, pair: usize, mode: Mode) -> XdpPort {
+        let open = || XdpPort::open_as(&self.kernel, &format!("a{pair}"), pair as u32, mode);
+        self.namespaces.inside(0, open).unwrap()
+    }
+
+    /// The world's end, which takes packets from programs.
+    fn world(&self, pair: usize) -> (RawPort, impl Send + use<>) {
+        let name = format!("b{pair}");
+        let open = || (RawPort::open(&name).unwrap(), self.kernel.let_pass(&name).unwrap());
+        Namespace::open(self.namespaces.name(0)).unwrap().run(open).unwrap()
+    }
+}
+
+fn receive(port: &mut impl Port, count: usize) -> Vec<Packet> {
+    let deadline = Instant::now() + Duration::from_secs(3);
+    let mut all = Vec::new();
+    while all.len() < count && Instant::now() < deadline {
+        let mut batch = Batch::new();
+        if port.receive(PortId(3), &mut batch).unwrap() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        all.extend_from_slice(batch.packets());
+    }
+    all
+}
+
+fn frame(len: usize, ethertype: u16, seed: u8) -> Packet {
+    let mut bytes: Vec<u8> = (0..len).map(|index| (index as u8).wrapping_mul(7).wrapping_add(seed)).collect();
+    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
+    bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    Packet::from_bytes(&bytes).unwrap()
+}
+
+fn bytes(packets: &[Packet]) -> Vec<&[u8]> {
+    packets.iter().map(Packet::bytes).collect()
+}
+
+/// Asks for the Ethernet type.
+fn by_type() -> Shape {
+    let mut shape =
+        Shape { mask: [0; WINDOW], gate_mask: [0; 16], gate_value: [0; 16], near: [0; 6], nears: 0, length: 0 };
+    shape.mask[12..14].fill(0xff);
+    shape
+}
+
+fn key(port: u32, ethertype: u16) -> Key {
+    let mut key = Key { shape: 0, port: port as u16, length: 0, bytes: [0; WINDOW] };
+    key.bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    key
+}
+
+#[test]
+fn without_flows_all_packets_arrive_unchanged() {
+    let Some(lab) = Lab::new(1, 16) else { return };
+    let mut port = lab.port(0);
+    let (mut world, _passes) = lab.world(0);
+    assert_eq!((port.name(), port.mtu(), port.mode()), ("a0", 1500, Mode::Native));
+    assert!(port.notes().is_empty(), "{:?}", port.notes());
+    let sizes = [14, 15, 60, 1513, 1514];
+    let packets: Vec<Packet> = (0..300).map(|index| frame(sizes[index % 5], 0x88b5, index as u8)).collect();
+    assert_eq!(world.send_all(&mut packets.iter()), 300);
+    let received = receive(&mut port, 300);
+    assert_eq!(bytes(&received), bytes(&packets));
+    // More than a ring holds, both ways: chunks come back.
+    for round in 0..20 {
+        let packets: Vec<Packet> = (0..250).map(|index| frame(100 + index, 0x88b5, round)).collect();
+        assert_eq!(port.send_all(&mut packets.iter()), 250);
+        assert_eq!(bytes(&receive(&mut world, 250)), bytes(&packets), "round {round}");
+        assert_eq!(world.send_all(&mut packets.iter()), 250);
+        assert_eq!(bytes(&receive(&mut port, 250)), bytes(&packets), "round {round}");
+    }
+    assert_eq!((port.counters().received.packets, port.counters().sent.packets), (5_300, 5_000));
+    assert_eq!(lab.kernel.outcomes().missed, 5_300);
+}
+
+#[test]
+fn flows_are_carried_out_counted_and_forgotten() {
+    carried_out(Mode::Native);
+}
+
+#[test]
+fn flows_are_carried_out_behind_the_driver_too() {
+    carried_out(Mode::Generic);
+}
+
+fn carried_out(mode: Mode) {
+    let Some(lab) = Lab::new(2, 16) else { return };
+    let (mut port, mut other) = (lab.port_as(0, mode), lab.port_as(1, mode));
+    assert_eq!((port.mode(), other.mode()), (mode, mode));
+    let ((mut world, _first), (mut beyond, _second)) = (lab.world(0), lab.world(1));
+    let (from, to) = (lab.kernel.port(0).unwrap(), lab.kernel.port(1).unwrap());
+    lab.kernel.set_shape(0, &by_type(), 1).unwrap();
+    // Back, with four bytes more in front and the length written there.
+    let mut back = Flow::new(key(from, 0x1111));
+    (back.forward, back.port, back.grow, back.len, back.first, back.last) = (1, from, 4, 8, 0, 200);
+    back.set[..4].copy_from_slice(&[0xaa, 0xbb, 0, 0]);
+    back.keep[4..8].fill(0xff);
+    (back.lengths, back.length[0].at, back.length[0].add) = (1, 2, 4);
+    lab.kernel.install(3, &back).unwrap();
+    // On, if a checksum is right, shorter by two bytes.
+    let mut on = Flow::new(key(from, 0x2222));
+    (on.forward, on.port, on.grow, on.len) = (1, to, -2, 4);
+    on.keep[..4].fill(0xff);
+    on.checks = 1;
+    let mut sum = Sum { constant: 5, lengths: 0, terms: 2, ..Sum::default() };
+    sum.term[..2].copy_from_slice(&[Term { at: 14, mask: 0xffff }, Term { at: 16, mask: 0xffff }]);
+    on.check[0] = Check { sum, expected: 0xffff, word: NO_WORD, unused: 0 };
+    lab.kernel.install(4, &on).unwrap();
+    lab.kernel.install(5, &Flow::new(key(from, 0x3333))).unwrap();
+
+    let mut whole = frame(80, 0x2222, 2);
+    whole.bytes_mut()[14..18].copy_from_slice(&[0x12, 0x34, 0xed, 0xc6]);
+    let mut wrong = whole.clone();
+    wrong.bytes_mut()[17] = 0xc7;
+    let sent = [
+        frame(60, 0x1111, 1),
+        frame(200, 0x1111, 5),
+        frame(201, 0x1111, 3),
+        whole.clone(),
+        wrong.clone(),
+        frame(60, 0x3333, 4),
+    ];
+    assert_eq!(world.send_all(&mut sent.iter()), 6);
+    let longer = |packet: &Packet| {
+        let length = (packet.len() as u16 + 4).to_be_bytes();
+        [&[0xaa, 0xbb][..], &length, packet.bytes()].concat()
+    };
+    let returned = receive(&mut world, 2);
+    assert_eq!(bytes(&returned), [longer(&sent[0]), longer(&sent[1])]);
+    assert_eq!(bytes(&receive(&mut beyond, 1)), [&whole.bytes()[2..]]);
+    assert_eq!(
+        bytes(&receive(&mut port, 2)),
+        [sent[2].bytes(), wrong.bytes()],
+        "too long, and a wrong checksum: they miss"
+    );
+    let found = lab.kernel.outcomes();
+    assert_eq!((found.sent, found.redirected, found.dropped, found.missed, found.misfit), (2, 1, 1, 2, 2), "{found:?}");
+    assert_eq!((found.fault, found.no_headroom, found.foreign), (0, 0, 0), "{found:?}");
+    let tally = lab.kernel.tally(3);
+    assert_eq!((tally.packets, tally.bytes), (2, 260));
+    assert!(io::now().abs_diff(tally.last) < 60_000_000_000, "{tally:?}");
+    assert_eq!(lab.kernel.held(), 3);
+
+    lab.kernel.remove(&key(from, 0x1111), 3);
+    assert_eq!(world.send_all(&mut sent[..1].iter()), 1);
+    assert_eq!(bytes(&receive(&mut port, 1)), [sent[0].bytes()]);
+    // Another flow at the place begins with nothing.
+    lab.kernel.install(3, &Flow::new(key(from, 0x4444))).unwrap();
+    assert_eq!(lab.kernel.tally(3).packets, 0);
+    assert!(receive(&mut other, 0).is_empty());
+
+    // Without the port there is no program, and packets go to the system's stack as ever.
+    drop(port);
+    let mut plain = Namespace::open(lab.namespaces.name(0)).unwrap().run(|| RawPort::open("a0").unwrap()).unwrap();
+    assert_eq!(world.send_all(&mut sent[3..4].iter()), 1);
+    assert_eq!(bytes(&receive(&mut plain, 1)), [whole.bytes()]);
+    assert_eq!(lab.kernel.outcomes().redirected, 1);
+}
+
+#[test]
+fn maps_have_their_limit_and_one_owner() {
+    let Some(lab) = Lab::new(1, 4) else { return };
+    let port = lab.port(0);
+    let from = lab.kernel.port(0).unwrap();
+    assert!(lab.kernel.claim(7) && lab.kernel.claim(7) && !lab.kernel.claim(8));
+    for place in 0..4 {
+        lab.kernel.install(place, &Flow::new(key(from, 0x5000 + place as u16))).unwrap();
+    }
+    let refused = lab.kernel.install(4, &Flow::new(key(from, 0x6000))).unwrap_err().to_string();
+    assert!(refused.contains("full"), "{refused}");
+    assert_eq!(lab.kernel.held(), 4);
+    lab.kernel.release(8);
+    assert_eq!(lab.kernel.held(), 4, "another one's are not released");
+    lab.kernel.release(7);
+    assert_eq!(lab.kernel.held(), 0);
+    assert!(!lab.kernel.claim(8), "packets that have found a flow may be under way");
+    std::thread::sleep(io::xdp::REST);
+    assert!(lab.kernel.claim(8));
+    drop(port);
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let Some(lab) = Lab::new(1, 4) else { return };
+    let inside = |name: &'static str| {
+        let open = || XdpPort::open(&lab.kernel, name, 0).err().map(|error| error.to_string());
+        Namespace::open(lab.namespaces.name(0)).unwrap().run(open).unwrap().unwrap()
+    };
+    assert!(inside("nothere").contains("no network interface `nothere`"));
+    let _port = lab.port(0);
+    let twice = inside("a0");
+    assert!(twice.contains("cannot be attached to `a0`"), "{twice}");
+    // The loopback's driver has no XDP: behind it, then.
+    lab.namespaces.ip(0, "link set lo up mtu 1500");
+    let open = || XdpPort::open(&lab.kernel, "lo", 1).unwrap();
+    let port = Namespace::open(lab.namespaces.name(0)).unwrap().run(open).unwrap();
+    assert_eq!(port.mode(), Mode::Generic);
+    assert!(port.notes()[0].contains("generic mode"), "{:?}", port.notes());
+}

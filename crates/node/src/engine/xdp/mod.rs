@@ -1,0 +1,318 @@
+//! The flow cache in the kernel: the reference engine says what it did as rewrites, the kernel's program does it again.
+//!
+//! Packets that come here are those that the kernel does not know, or all, if there is no XDP. What becomes of one is the interpreter's word; the rewrite that was made of
+//! it goes to the kernel, if the ports by which its flow comes and leaves are the kernel's. A write takes out of the kernel what it makes stale before it
+//! is acknowledged. What the kernel counts is credited here before anybody reads it, before writes, and before entries are looked through for idle ones.
+
+mod form;
+mod plan;
+
+pub use plan::XdpPlan;
+
+use super::Controlled;
+use super::interp::{Inside, Reference};
+use super::turns::Turns;
+use flowcache::Unrewritable;
+use flowcache::rewrite::flows::{Flow, Placed};
+use flowcache::rewrite::form::Fate;
+use flowcache::rewrite::{Answer, RewriteCache};
+use interp::{Config, IdleEntry, Interp, Outputs};
+use io::xdp::{Kernel, REST, Tally};
+use ir::Pipeline;
+use packet::{Batch, Emission, Engine, Origin, Output, PacketRef, ReasonTable, Verdict};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tables::{WriteBatch, WriteError};
+
+/// Counts are fetched from the kernel at most so often.
+const FETCH: Duration = Duration::from_millis(1);
+
+pub(super) fn load(plan: &XdpPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
+    let engine = XdpEngine::new(plan, pipeline, settings).map_err(|error| error.to_string())?;
+    Ok(Box::new(Reference { pipeline: pipeline.clone(), engine: Turns::new(engine) }))
+}
+
+/// Why a flow is not in the kernel though it could be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Outside {
+    /// It comes, or leaves, by a port that is not the kernel's.
+    Port,
+    /// A map of the kernel's is full, or refuses it.
+    Map,
+    /// The kernel's maps are still another program's.
+    Busy,
+}
+
+impl Outside {
+    fn why(self) -> &'static str {
+        match self {
+            Outside::Port => "a port of theirs has no XDP",
+            Outside::Map => "the kernel's maps are full",
+            Outside::Busy => "the kernel still had those of the program before",
+        }
+    }
+}
+
+/// The kernel's side of a place.
+#[derive(Clone, Copy, Default)]
+struct Side {
+    key: Option<io::xdp::form::Key>,
+    credited: Tally,
+}
+
+/// See the module.
+pub(super) struct XdpEngine {
+    cache: RewriteCache,
+    kernel: Result<Kernel, String>,
+    owner: u64,
+    sides: Vec<Side>,
+    /// Flows that were taken out, and when: packets may be under way that have found them.
+    leaving: VecDeque<(Instant, u32, Flow)>,
+    outside: BTreeMap<Outside, u64>,
+    fetched: Option<Instant>,
+    results: Outputs,
+    bytes: Vec<u8>,
+    /// Packets that were rewritten here.
+    here: u64,
+}
+
+impl XdpEngine {
+    fn new(plan: &XdpPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<XdpEngine, interp::LoadError> {
+        static OWNERS: AtomicU64 = AtomicU64::new(1);
+        let room = plan.flows.max(1) as usize;
+        Ok(XdpEngine {
+            cache: RewriteCache::new(pipeline.clone(), settings.clone(), room)?,
+            kernel: plan.kernel().cloned().map_err(str::to_owned),
+            owner: OWNERS.fetch_add(1, Ordering::Relaxed),
+            sides: vec![Side::default(); room],
+            leaving: VecDeque::new(),
+            outside: BTreeMap::new(),
+            fetched: None,
+            results: Outputs::new(),
+            bytes: Vec::new(),
+            here: 0,
+        })
+    }
+
+    /// A flow's way into the kernel.
+    fn install(&mut self, placed: &Placed) -> Result<(), Outside> {
+        let Ok(kernel) = &self.kernel else { return Ok(()) };
+        if !kernel.claim(self.owner) {
+            return Err(Outside::Busy);
+        }
+        let flows = self.cache.flows();
+        let Some(flow) = flows.get(placed.place) else { return Ok(()) };
+        let from = kernel.port(flow.rewrite.key.port).ok_or(Outside::Port)?;
+        let leaves = match &flow.rewrite.fate {
+            Fate::Forward { port, .. } => Some(kernel.port(*port).ok_or(Outside::Port)?),
+            Fate::Drop(_) => None,
+        };
+        let used = &flows.shapes()[flow.shape as usize];
+        // Also if it isn't new: when it was, the flow may have had no way into the kernel.
+        let count = flows.shapes().len() as u32;
+        kernel.set_shape(flow.shape, &form::shape(used), count).map_err(|_| Outside::Map)?;
+        let key = form::key(flow.shape, &flow.rewrite.key, from);
+        kernel.install(placed.place, &form::flow(&flow.rewrite, key, leaves)).map_err(|_| Outside::Map)?;
+        self.sides[placed.place as usize] = Side { key: Some(key), credited: Tally::default() };
+        Ok(())
+    }
+
+    /// A flow leaves the kernel.
+    fn retire(&mut self, place: u32, flow: Flow) {
+        if let (Ok(kernel), Some(key)) = (&self.kernel, self.sides[place as usize].key) {
+            kernel.remove(&key, place);
+        }
+        self.leaving.push_back((Instant::now(), place, flow));
+    }
+
+    /// What the kernel has counted since it was asked last.
+    fn counted(&mut self, place: u32) -> Option<(u64, u64, u64)> {
+        let Ok(kernel) = &self.kernel else { return None };
+        let side = &mut self.sides[place as usize];
+        side.key?;
+        let now = kernel.tally(place);
+        let before = std::mem::replace(&mut side.credited, now);
+        let packets = now.packets.wrapping_sub(before.packets);
+        (packets > 0).then(|| (packets, now.bytes.wrapping_sub(before.bytes), now.last))
+    }
+
+    /// Fetches all counts.
+    fn fetch(&mut self) {
+        self.fetched = Some(Instant::now());
+        let places: Vec<u32> = self.cache.flows().iter().map(|(place, _)| place).collect();
+        for place in places {
+            if let Some((packets, bytes, last)) = self.counted(place) {
+                self.cache.credit(place, packets, bytes, last);
+            }
+        }
+        for _ in 0..self.leaving.len() {
+            let Some((since, place, flow)) = self.leaving.pop_front() else { break };
+            let over = since.elapsed() >= REST;
+            if let Some((packets, bytes, last)) = self.counted(place) {
+                self.cache.credit_gone(&flow, packets, bytes, last);
+            }
+            if over {
+                self.sides[place as usize] = Side::default();
+                self.cache.release(place);
+            } else {
+                self.leaving.push_back((since, place, flow));
+            }
+        }
+    }
+
+    fn one(&mut self, index: u16, packet: &mut packet::Packet, out: &mut Output) {
+        let (port, now) = (packet.ingress_port.0, packet.received_at);
+        // It may have been on its way while its flow went into the kernel; or the flow has no way there.
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let answer = self.cache.rewrite(packet.bytes(), port, now, &mut bytes);
+        if let Answer::Rewritten(_, mut verdict) = answer {
+            self.here += 1;
+            if !matches!(verdict, Verdict::Drop(_)) && packet.set_bytes(&bytes).is_err() {
+                verdict = Verdict::Drop(packet::EngineReason::PacketTooLong.into());
+            }
+            out.emit(Emission { packet: PacketRef::Input(index), origin: Origin::Received, verdict });
+            self.bytes = bytes;
+            return;
+        }
+        self.bytes = bytes;
+        let mut results = std::mem::take(&mut self.results);
+        match self.cache.learn(packet.bytes(), port, now, &mut results) {
+            Ok(placed) => {
+                if let Err(why) = self.install(&placed) {
+                    *self.outside.entry(why).or_default() += 1;
+                }
+                if let Some((place, flow)) = placed.replaced {
+                    self.retire(place, *flow);
+                }
+            }
+            Err(Unrewritable::NoRoom) => self.make_room(),
+            Err(_) => {}
+        }
+        interp::emit(&results, index, packet, out);
+        self.results = results;
+    }
+
+    /// Some of the flows that had no packets for the longest time go.
+    fn make_room(&mut self) {
+        if !self.leaving.is_empty() {
+            // There will be room as soon as they have left.
+            return self.fetch();
+        }
+        self.fetch();
+        let count = self.cache.flows().room() / 64 + 1;
+        for (place, flow) in self.cache.evict(count) {
+            self.retire(place, flow);
+        }
+    }
+}
+
+impl Drop for XdpEngine {
+    fn drop(&mut self) {
+        if let Ok(kernel) = &self.kernel {
+            kernel.release(self.owner);
+        }
+    }
+}
+
+impl Engine for XdpEngine {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        self.cache.interp().reasons()
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            self.one(index as u16, packet, out);
+        }
+    }
+
+    fn tick(&mut self, now: u64, _out: &mut Output) {
+        let idle = self.pass(now);
+        self.cache.interp_mut().notify(idle);
+    }
+}
+
+impl Inside for XdpEngine {
+    const NAME: &'static str = "xdp";
+
+    fn inside(&self) -> &Interp {
+        self.cache.interp()
+    }
+
+    fn inside_mut(&mut self) -> &mut Interp {
+        self.cache.interp_mut()
+    }
+
+    fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        // Counts of flows that go belong to entries as they are now.
+        if !self.cache.flows().is_empty() {
+            self.fetch();
+        }
+        for (place, flow) in self.cache.write(batch)? {
+            self.retire(place, flow);
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, now: u64) -> Vec<IdleEntry> {
+        self.merge();
+        let (idle, gone) = self.cache.advance_time(now);
+        gone.into_iter().for_each(|(place, flow)| self.retire(place, flow));
+        idle
+    }
+
+    fn merge(&mut self) {
+        if self.fetched.is_none_or(|fetched| fetched.elapsed() >= FETCH) {
+            self.fetch();
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let flows = self.cache.flows();
+        let stats = self.cache.stats();
+        let mut notes = vec![format!(
+            "xdp: {} flows of {}, under {} shapes; {} packets by the interpreter, {} rewritten beside it; {} stale, {} evicted",
+            flows.len(),
+            flows.room(),
+            flows.shapes().len(),
+            stats.ran,
+            self.here,
+            stats.stale,
+            stats.evicted
+        )];
+        match &self.kernel {
+            Err(why) => notes.push(format!("xdp: not in the kernel: {why}")),
+            Ok(kernel) => {
+                let found = kernel.outcomes();
+                notes.push(format!(
+                    "xdp: the kernel holds {} flows; it has sent {}, redirected {}, dropped {}, missed {} packets; {} with another length or a wrong checksum, {} without headroom, {} faults",
+                    kernel.held(),
+                    found.sent,
+                    found.redirected,
+                    found.dropped,
+                    found.missed,
+                    found.misfit,
+                    found.no_headroom,
+                    found.fault
+                ));
+            }
+        }
+        notes.extend(
+            self.outside.iter().map(|(why, count)| format!("xdp: {count} flows not in the kernel: {}", why.why())),
+        );
+        let refused = stats.refused.iter();
+        notes.extend(refused.map(|(why, count)| format!("xdp: {count} packets left no flow: {}", why.why())));
+        if stats.faults > 0 {
+            notes.push(format!(
+                "xdp: {} rewrites were not what the interpreter did, and were not kept; please report it",
+                stats.faults
+            ));
+        }
+        notes
+    }
+}

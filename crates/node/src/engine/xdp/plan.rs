@@ -1,0 +1,84 @@
+//! [`XdpPlan`]: the kernel's flow cache of a node, its ports, and what there is if the kernel has none.
+
+use io::xdp::{Kernel, Mode, XdpPort};
+use io::{OpenedPort, PortError, PortKind, dpdk::DpdkOptions, open_port};
+use std::sync::{Arc, OnceLock};
+
+/// How the kernel's flow cache is made. Clones are of the same one.
+#[derive(Clone, Debug)]
+pub struct XdpPlan {
+    /// Room for so many flows.
+    pub flows: u32,
+    kernel: Arc<OnceLock<Result<Kernel, String>>>,
+}
+
+impl Default for XdpPlan {
+    fn default() -> XdpPlan {
+        XdpPlan::new(XdpPlan::FLOWS)
+    }
+}
+
+impl XdpPlan {
+    /// Flows, unless somebody says otherwise.
+    pub const FLOWS: u32 = 16_384;
+
+    /// With room for so many flows.
+    pub fn new(flows: u32) -> XdpPlan {
+        XdpPlan { flows, kernel: Arc::default() }
+    }
+
+    /// None, for that reason: ports are ordinary ones.
+    pub fn without(why: &str) -> XdpPlan {
+        let plan = XdpPlan::default();
+        // Nobody has asked yet.
+        let _ = plan.kernel.set(Err(why.to_owned()));
+        plan
+    }
+
+    /// The kernel's flow cache, loaded when it is asked for first.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn kernel(&self) -> Result<&Kernel, &str> {
+        let load = || Kernel::load(self.flows).map_err(|error| error.to_string());
+        self.kernel.get_or_init(load).as_ref().map_err(String::as_str)
+    }
+
+    /// Opens an interface of the calling thread's network namespace as the port of that number, with the kernel's flow cache attached. If that cannot be, the port is
+    /// an ordinary one, and a note says why.
+    ///
+    /// # Errors
+    /// It is no port at all.
+    pub fn open(&self, interface: &str, number: u32) -> Result<OpenedPort, PortError> {
+        self.open_as(interface, number, Mode::Native)
+    }
+
+    /// As [`XdpPlan::open`], in the driver if it can, or behind it.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn open_as(&self, interface: &str, number: u32, mode: Mode) -> Result<OpenedPort, PortError> {
+        if !is_interface(interface) {
+            return open_port(interface, PortKind::Auto, &DpdkOptions::default());
+        }
+        let why = match self.kernel() {
+            Ok(kernel) => match XdpPort::open_as(kernel, interface, number, mode) {
+                Ok(port) => {
+                    let note = (!port.notes().is_empty()).then(|| port.notes().join("; "));
+                    return Ok(OpenedPort { port: Box::new(port), note });
+                }
+                Err(PortError::Xdp(error)) => error.to_string(),
+                Err(error) => return Err(error),
+            },
+            Err(why) => why.to_owned(),
+        };
+        let opened = open_port(interface, PortKind::Auto, &DpdkOptions::default())?;
+        let note = format!("`{interface}` is without the kernel's flow cache: {why}");
+        Ok(OpenedPort { port: opened.port, note: Some(note) })
+    }
+}
+
+/// A memif or a device of DPDK's is none.
+fn is_interface(device: &str) -> bool {
+    !device.starts_with(io::memif::PREFIX) && !io::dpdk::DpdkDevice::recognise(device)
+}
