@@ -66,6 +66,16 @@ impl Chip {
     }
 }
 
+/// The halves of a pipe that a program was emitted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Halves {
+    /// All in ingress.
+    Ingress,
+    /// Ingress, and egress behind the decision about the port.
+    Both,
+}
+
 /// A program to compile, with the sizes of its tables.
 #[derive(Clone, Debug)]
 struct Program {
@@ -150,11 +160,17 @@ fn repository() -> Result<Vec<Program>> {
         let sizes = Some(dir.join("chip.toml")).filter(|path| path.is_file());
         programs.push(Program { path: dir.join(format!("{name}.p4")), sizes });
     }
-    let corpus = root.join("tests/corpus/pna");
-    let entries = std::fs::read_dir(&corpus).with_context(|| format!("reading {}", corpus.display()))?;
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let vswitch = root.join("programs/vswitch");
+    let mut paths: Vec<PathBuf> = files(&vswitch)?.into_iter().filter(|path| path.is_dir()).collect();
+    paths = paths.iter().map(|dir| files(dir)).collect::<Result<Vec<_>>>()?.concat();
+    paths.extend(files(&root.join("tests/corpus/pna"))?);
     paths.retain(|path| path.extension().is_some_and(|ext| ext == "p4"));
     paths.sort();
     programs.extend(paths.into_iter().map(|path| Program { path, sizes: None }));
     Ok(programs)
+}
+
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))?;
+    Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
 }

@@ -1,6 +1,6 @@
 //! What the compiler's report and terrace's plan say, and the table of both.
 
-use super::Chip;
+use super::{Chip, Halves};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
@@ -21,6 +21,8 @@ pub(super) struct Used {
 pub(super) struct Row {
     pub(super) program: String,
     pub(super) chip: Chip,
+    /// Those that it was accepted for, or else refused for.
+    pub(super) halves: Halves,
     pub(super) compiled: Result<Used, String>,
     pub(super) planned: Result<Used, String>,
 }
@@ -82,7 +84,7 @@ pub(super) fn first_error(output: &str) -> String {
 /// The table, as Markdown.
 pub(super) fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| program | chip | stages | SRAM | TCAM | planned: stages | SRAM | TCAM | refused |\n|---|---|---|---|---|---|---|---|---|\n",
+        "| program | chip | in | stages | SRAM | TCAM | planned: stages | SRAM | TCAM | refused |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let cells = |used: &Result<Used, String>| match used {
@@ -94,9 +96,10 @@ pub(super) fn table(rows: &[Row]) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "| {} | {:?} | {} | {} | {} |",
+            "| {} | {:?} | {:?} | {} | {} | {} |",
             row.program,
             row.chip,
+            row.halves,
             cells(&row.compiled),
             cells(&row.planned),
             why.join("; plan: ")

@@ -3,6 +3,7 @@
 pub(super) mod action;
 pub(super) mod condition;
 pub(super) mod frame;
+pub(super) mod halves;
 mod objects;
 mod once;
 mod parsing;
