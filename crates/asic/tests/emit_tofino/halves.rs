@@ -257,6 +257,22 @@ fn compare(case: &Case, split: &Split, tally: &mut Tally) {
     engines.counters(case);
 }
 
+/// The program with one decision about the port: at the beginning of a block.
+fn decided_once(pipeline: &Pipeline, rng: &mut fastrand::Rng) -> Pipeline {
+    let mut new = pipeline.clone();
+    let control = new.controls.values_mut().find(|c| c.kind == ControlKind::MainControl).expect("a main control");
+    for data in control.body.blocks.values_mut() {
+        data.insts.retain(|i| !matches!(i.inst, Inst::Extern { func: ExternFn::SendToPort, .. }));
+    }
+    let blocks = ir::reverse_postorder(&control.body);
+    let block = blocks[rng.usize(..blocks.len().min(4))];
+    let port = control.body.values.push(Type::Bit(32));
+    let inst = Inst::Const(Const::new(Type::Bit(32), rng.u32(..4)));
+    let made = InstData { inst, results: vec![port], loc: Loc::default() };
+    control.body.blocks[block].insts.splice(0..0, [made, send(port)]);
+    new
+}
+
 #[test]
 fn both_halves_of_made_programs_do_what_the_whole_does() {
     let (first, cases) = (number("DIFFER_SEED", 60_000), number("EMIT_CASES", 400));
@@ -264,9 +280,13 @@ fn both_halves_of_made_programs_do_what_the_whole_does() {
     let config = Config { packets: 120, random: 0, ..Config::small() };
     let mut tally = Tally::default();
     for seed in first..first + cases {
-        let case = plan::case(seed, &config).unwrap_or_else(|r| panic!("seed {seed}: {}", r.diagnostics));
+        let mut case = plan::case(seed, &config).unwrap_or_else(|r| panic!("seed {seed}: {}", r.diagnostics));
         if case.pipeline.arch != ir::Arch::Pna || is_of_the_whole(&case.pipeline) {
             continue;
+        }
+        let mut rng = fastrand::Rng::with_seed(seed);
+        if rng.u8(..4) > 0 {
+            case.pipeline = Arc::new(decided_once(&case.pipeline, &mut rng));
         }
         if let Some(split) = split(&case.pipeline) {
             compare(&case, &split, &mut tally);

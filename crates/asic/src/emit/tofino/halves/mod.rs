@@ -18,7 +18,7 @@ use super::prepare::Deparsed;
 use crate::emit::mentions::Mentions;
 use bridge::Bridge;
 use ir::*;
-use place::{Place, Ways, func};
+use place::{Counters, Place, Ways, func};
 use std::collections::{BTreeSet, HashMap};
 
 /// Name of the architecture's bit that keeps a packet from egress.
@@ -38,13 +38,17 @@ pub(in crate::emit) struct Halves {
 /// Splits a prepared pipeline; `hdr` is the headers' name. None if there is no place to cut: nothing is behind the port's decision, or what
 /// is needs something that is not carried.
 pub(in crate::emit) fn halves(p: &Pipeline, deparsed: &[Deparsed], hdr: &str) -> Option<Halves> {
+    cut(p, deparsed, hdr, Counters::OneHalf)
+}
+
+fn cut(p: &Pipeline, deparsed: &[Deparsed], hdr: &str, counters: Counters) -> Option<Halves> {
     let of = |kind| p.controls.iter().find(|(_, c)| c.kind == kind).map(|(id, _)| id);
     let (parser, main) = (of(ControlKind::MainParser)?, of(ControlKind::MainControl)?);
     let deparser = of(ControlKind::MainDeparser)?;
     let emitted = emitted(p, deparser)?;
-    let place = place::place(p, main, deparser, &emitted)?;
+    let place = place::place(p, main, deparser, &emitted, counters)?;
     let shapes = shapes::shapes(p, parser, main, place.block, place.at)?;
-    let mut splitter = Splitter { p: p.clone(), parser, main, deparser, emitted, place };
+    let splitter = Splitter { p: p.clone(), parser, main, deparser, emitted, place };
     let (ingress, egress) = splitter.cut();
     let needed = splitter.needed(&egress, deparsed);
     let varying: Vec<HeaderId> = needed
@@ -78,10 +82,10 @@ impl Split {
     pub const BYPASS: &'static str = BYPASS;
 }
 
-/// Splits a PNA pipeline at the place where [`crate::emit::emit_over`] would cut it; none if there is no such place.
+/// Splits a PNA pipeline where [`crate::emit::emit_over`] would; none if there is no such place. A counter may be in both halves.
 pub fn split(p: &Pipeline) -> Option<Split> {
     let hdr = crate::emit::names::Names::new(p, "", None).storage.hdr;
-    let both = halves(p, &[], &hdr)?;
+    let both = cut(p, &[], &hdr, Counters::Anywhere)?;
     let (mut ingress, mut egress) = (both.pipeline.clone(), both.pipeline);
     let keep = |p: &mut Pipeline, role: fn(ControlKind) -> Option<ControlKind>| {
         let mut controls = EntityMap::new();
@@ -209,9 +213,9 @@ impl Splitter {
                 bridge.take(&mut self.p, var);
                 continue;
             }
-            let name = self.p.vars[var].name.clone();
-            let field = bridge.field(&mut self.p, &name, self.p.vars[var].ty);
-            let value = ingress.values.push(self.p.vars[var].ty);
+            let Var { name, ty, .. } = self.p.vars[var].clone();
+            let field = bridge.field(&mut self.p, &name, ty);
+            let value = ingress.values.push(ty);
             leave.push(InstData { inst: Inst::Load(var), results: vec![value], loc });
             leave.push(InstData { inst: Inst::Store(field, value), results: Vec::new(), loc });
             replace(&mut egress, var, field);

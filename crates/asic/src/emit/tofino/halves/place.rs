@@ -10,6 +10,15 @@ const MAX_BITS: u32 = 512;
 /// Larger controls than this are not cut: what lies behind each block is kept.
 const MAX_BLOCKS: usize = 1 << 12;
 
+/// Where a counter may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counters {
+    /// In one of the halves, as a chip's is.
+    OneHalf,
+    /// In both: what each has counted adds up.
+    Anywhere,
+}
+
 /// A place in a control, with what is live there.
 pub(super) struct Place {
     pub(super) block: Block,
@@ -19,7 +28,13 @@ pub(super) struct Place {
 }
 
 /// The place that leaves most instructions to egress; of several the one where least is carried.
-pub(super) fn place(p: &Pipeline, main: ControlId, deparser: ControlId, emitted: &[HeaderId]) -> Option<Place> {
+pub(super) fn place(
+    p: &Pipeline,
+    main: ControlId,
+    deparser: ControlId,
+    emitted: &[HeaderId],
+    counters: Counters,
+) -> Option<Place> {
     let body = &p.controls[main].body;
     let ways = Ways::new(body)?;
     let progress = &Untouched;
@@ -28,7 +43,7 @@ pub(super) fn place(p: &Pipeline, main: ControlId, deparser: ControlId, emitted:
     let begins = analysis.run(&end);
     let mut best: Option<(usize, u32, Place)> = None;
     for block in ir::reverse_postorder(body) {
-        if !ways.leaving_settles(body, block) || !ways.separate(p, body, block) {
+        if !ways.leaving_settles(body, block) || !ways.separate(p, body, block, counters) {
             continue;
         }
         let behind: usize = ways.behind[&block].iter().map(|b| body.blocks[*b].insts.len()).sum();
@@ -132,7 +147,7 @@ impl Ways {
     }
 
     /// Whether tables and objects are on one side of the block only.
-    fn separate(&self, p: &Pipeline, body: &Body, block: Block) -> bool {
+    fn separate(&self, p: &Pipeline, body: &Body, block: Block, counters: Counters) -> bool {
         let mut before = BTreeSet::new();
         let mut todo: Vec<Block> = body.entry.into_iter().collect();
         while let Some(at) = todo.pop() {
@@ -141,18 +156,23 @@ impl Ways {
             }
         }
         before.remove(&block);
-        let of = |blocks: &BTreeSet<Block>| blocks.iter().flat_map(|b| things(p, &body.blocks[*b])).collect();
+        let of = |blocks: &BTreeSet<Block>| blocks.iter().flat_map(|b| things(p, &body.blocks[*b], counters)).collect();
         let (here, there): (BTreeSet<String>, BTreeSet<String>) = (of(&before), of(&self.behind[&block]));
         here.is_disjoint(&there)
     }
 }
 
 /// Names of the tables and objects that a block uses; hash units and random numbers may be had twice.
-fn things(p: &Pipeline, data: &BlockData) -> Vec<String> {
+fn things(p: &Pipeline, data: &BlockData, counters: Counters) -> Vec<String> {
     let mut all = Vec::new();
+    let twice = |kind: &ExternKind| match kind {
+        ExternKind::Hash { .. } | ExternKind::Random { .. } => true,
+        ExternKind::Counter { .. } => counters == Counters::Anywhere,
+        _ => false,
+    };
     for inst in &data.insts {
         if let Inst::Extern { object: Some(object), .. } = inst.inst
-            && !matches!(p.externs[object].kind, ExternKind::Hash { .. } | ExternKind::Random { .. })
+            && !twice(&p.externs[object].kind)
         {
             all.push(p.externs[object].preamble.name.clone());
         }
