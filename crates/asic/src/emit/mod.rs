@@ -178,7 +178,8 @@ fn tofino(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) ->
     let mut prepared = tofino::prepare::prepare(&plain, &meta);
     let mut bridge_bytes = None;
     if halves == Halves::Both
-        && let Some(split) = tofino::halves::halves(&prepared.pipeline, &prepared.deparsed, &hdr)
+        && let Some(split) =
+            tofino::halves::halves(&prepared.pipeline, &prepared.deparsed, &hdr, tofino::halves::depth(target))
     {
         bridge_bytes = Some(split.bytes);
         prepared.pipeline = split.pipeline;

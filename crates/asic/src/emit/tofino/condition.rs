@@ -52,9 +52,31 @@ impl Writer<'_, '_> {
             (Some(yes), Some(no)) if no.len() < yes.len() => format!("!{}", self.check(no)),
             (Some(yes), _) => self.check(yes),
             (None, Some(no)) => format!("!{}", self.check(no)),
-            (None, None) => text(&tree).0,
+            (None, None) => self.in_parts(&tree, &mut before),
         };
         Ok((before, text))
+    }
+
+    /// A condition that no gateway decides at once, and no table: one part after the other, into a variable.
+    fn in_parts(&mut self, tree: &Cond, before: &mut Vec<Stmt>) -> String {
+        let (parts, found) = match tree {
+            Cond::Any(parts) => (parts.clone(), "true"),
+            Cond::All(parts) => (parts.iter().map(negated).collect(), "false"),
+            _ => return text(tree).0,
+        };
+        // What has no opposite stays one condition.
+        if parts.len() < 2 || parts.iter().any(|part| matches!((part, tree), (Cond::Raw(..), Cond::All(_)))) {
+            return text(tree).0;
+        }
+        let name = self.e.names.fresh("holds");
+        self.declare("bool", &name);
+        let set = |value: &str| vec![line(format!("{name} = {value};"))];
+        let mut code = set(if found == "true" { "false" } else { "true" });
+        for part in parts.iter().rev() {
+            code = vec![Stmt::If { cond: text(part).0, then: set(found), els: code }];
+        }
+        before.extend(code);
+        name
     }
 
     /// Sets a bool.
@@ -309,7 +331,8 @@ impl Writer<'_, '_> {
     /// An operand that an ALU takes: what is more is computed before.
     pub(in crate::emit) fn operand(&mut self, value: Value, block: Block) -> Res<()> {
         let expr: Expr = self.value(value);
-        let is_operand = expr.form == Form::Const || (expr.form == Form::Primary && !expr.text.starts_with('('));
+        let plain = !expr.text.starts_with('(') && !expr.text.contains('[');
+        let is_operand = expr.form == Form::Const || (expr.form == Form::Primary && plain);
         if is_operand { Ok(()) } else { self.save(value, block) }
     }
 }

@@ -137,6 +137,7 @@ impl Emitter<'_> {
         let (hdr, meta) = self.both();
         let mut writer = Writer::new(self, control.kind, &control.body);
         let code = writer.control()?;
+        let code = writer.steps(code);
         let decls = std::mem::take(&mut writer.decls);
         let mut lines = Lines::default();
         let intrinsics = match control.kind {
@@ -254,7 +255,9 @@ impl Emitter<'_> {
             _ => "ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md",
         };
         let name = &control.name;
-        lines.open(&format!("control {name}(packet_out packet, inout headers_t {hdr}, in metadata_t {meta}, in {intrinsic})"));
+        lines.open(&format!(
+            "control {name}(packet_out packet, inout headers_t {hdr}, in metadata_t {meta}, in {intrinsic})"
+        ));
         let mut updates = Vec::new();
         for sum in deparsed {
             let name = self.names.fresh("checksum");

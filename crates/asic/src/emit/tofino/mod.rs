@@ -9,4 +9,5 @@ mod once;
 mod parsing;
 pub(super) mod prepare;
 pub(super) mod register;
+mod steps;
 mod sums;

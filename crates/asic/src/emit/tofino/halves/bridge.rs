@@ -2,7 +2,7 @@
 
 use super::Kept;
 use ir::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A bridge header while it is made.
 pub(super) struct Bridge {
@@ -92,12 +92,32 @@ fn free(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
     found.unwrap_or_else(|| wanted.to_owned())
 }
 
+/// A header of the first fields of another one.
+pub(super) fn front(p: &mut Pipeline, header: HeaderId, count: usize) -> HeaderId {
+    let Header { name, ty, fields, .. } = p.headers[header].clone();
+    let HeaderType { name: ty_name, fields: of } = p.header_types[ty].clone();
+    let stem = ty_name.strip_suffix("_h").or(ty_name.strip_suffix("_t")).unwrap_or(&ty_name);
+    let ty_name = free(&format!("{stem}_front_h"), |name| p.header_types.values().any(|t| t.name == name));
+    let ty = p.header_types.push(HeaderType { name: ty_name, fields: of[..count].to_vec() });
+    let (root, last) = name.rsplit_once('.').unwrap_or(("hdr", &name));
+    let last = crate::emit::names::flat(last);
+    let name = free(&format!("{last}_front"), |name| p.headers.values().any(|h| h.name == format!("{root}.{name}")));
+    let name = format!("{root}.{name}");
+    let new = p.headers.push(Header { name: name.clone(), ty, fields: Vec::new(), union: None, local: false });
+    for (n, (var, field)) in fields[..count].iter().zip(&of).enumerate() {
+        let kind = VarKind::Field(new, u32::try_from(n).unwrap_or(u32::MAX));
+        let var = Var { name: format!("{name}.{}", field.name), kind, ..p.vars[*var].clone() };
+        let var = p.vars.push(var);
+        p.headers[new].fields.push(var);
+    }
+    new
+}
+
 /// The table that says which headers a packet has, and its action.
 pub(super) fn shape_table(p: &mut Pipeline, main: ControlId, kept: &Kept) -> (TableId, ActionId) {
     let control = p.controls[main].name.clone();
     let preamble = |name: &str| Preamble { name: format!("{control}.{name}"), hidden: true, ..Preamble::default() };
-    let param =
-        Param { name: "pattern".into(), ty: Type::Bit(8), annotations: Vec::new(), id: 0, type_name: None };
+    let param = Param { name: "pattern".into(), ty: Type::Bit(8), annotations: Vec::new(), id: 0, type_name: None };
     let loc = Loc::default();
     let action = p.actions.push(Action { preamble: preamble("bridge_with"), params: vec![param], loc });
     let key = |header: &HeaderId| Key {
@@ -136,48 +156,97 @@ pub(super) fn shape_table(p: &mut Pipeline, main: ControlId, kept: &Kept) -> (Ta
     (p.tables.push(table), action)
 }
 
-/// The egress parser: the bridge header, then each header that the packet has.
+/// The egress parser: the bridge header, then each header that the packet has. A way through it is a set of headers that there can be.
 pub(super) fn parser(p: &Pipeline, bridge: &Bridge, kept: &Kept, shape: Option<VarId>) -> Body {
     let mut body = Body::default();
-    let loc = Loc::default();
-    let inst = |inst, results| InstData { inst, results, loc };
-    let to = |block| BlockCall { block, args: Vec::new() };
-    let ends = |term| Some(TermData { term, loc });
-    let mut next = body.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term: ends(Term::Return) });
-    for header in kept.parsed.iter().rev() {
-        let insts = vec![inst(Inst::Extract(*header), Vec::new())];
-        let has = body.blocks.push(BlockData { params: Vec::new(), insts, term: ends(Term::Jump(to(next))) });
-        let name = p.headers[*header].name.rsplit('.').next().unwrap_or_default().to_owned();
-        body.states.push(State { name, block: has, loc });
-        let bit = kept.varying.iter().position(|h| h == header);
-        next = match (bit, shape) {
-            (Some(bit), Some(shape)) => {
-                let mask = Const::new(Type::Bit(8), 1u32 << bit);
-                let [value, one, part] = [(); 3].map(|()| body.values.push(Type::Bit(8)));
-                let is = body.values.push(Type::Bool);
-                let insts = vec![
-                    inst(Inst::Load(shape), vec![value]),
-                    inst(Inst::Const(mask), vec![one]),
-                    inst(Inst::Binary(BinaryOp::And, value, one), vec![part]),
-                    inst(Inst::Binary(BinaryOp::Eq, part, one), vec![is]),
-                ];
-                let term = Term::Branch { cond: is, then: to(has), els: to(next) };
-                body.blocks.push(BlockData { params: Vec::new(), insts, term: ends(term) })
-            }
-            _ => has,
-        };
-    }
+    let term = Some(TermData { term: Term::Return, loc: Loc::default() });
+    let end = body.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term });
+    let mut states = States { p, kept, shape, body, end, known: BTreeMap::new() };
+    let next = states.from(0, &kept.patterns);
     let insts = vec![inst(Inst::Extract(bridge.header), Vec::new())];
-    body.entry = Some(body.blocks.push(BlockData { params: Vec::new(), insts, term: ends(Term::Jump(to(next))) }));
-    body
+    let entry = states.block(insts, Term::Jump(to(next)));
+    states.body.entry = Some(entry);
+    states.body
+}
+
+fn inst(inst: Inst, results: Vec<Value>) -> InstData {
+    InstData { inst, results, loc: Loc::default() }
+}
+
+fn to(block: Block) -> BlockCall {
+    BlockCall { block, args: Vec::new() }
+}
+
+struct States<'a> {
+    p: &'a Pipeline,
+    kept: &'a Kept,
+    shape: Option<VarId>,
+    body: Body,
+    end: Block,
+    /// By the next header, and what there may be from it on.
+    known: BTreeMap<(usize, BTreeSet<u64>), Block>,
+}
+
+impl States<'_> {
+    fn block(&mut self, insts: Vec<InstData>, term: Term) -> Block {
+        let term = Some(TermData { term, loc: Loc::default() });
+        self.body.blocks.push(BlockData { params: Vec::new(), insts, term })
+    }
+
+    /// The states for the headers from that one on, of packets with these patterns.
+    fn from(&mut self, n: usize, patterns: &BTreeSet<u64>) -> Block {
+        let Some(header) = self.kept.parsed.get(n).copied() else { return self.end };
+        // Headers that are behind this one have the higher bits.
+        let behind = self.kept.parsed[n..].iter().filter_map(|h| self.kept.varying.iter().position(|v| v == h)).min();
+        let rest: BTreeSet<u64> = patterns.iter().map(|p| behind.map_or(0, |bit| p >> bit)).collect();
+        if let Some(known) = self.known.get(&(n, rest.clone())) {
+            return *known;
+        }
+        let bit = self.kept.varying.iter().position(|h| *h == header);
+        let of = |wanted: u64| -> BTreeSet<u64> {
+            let has = |p: &&u64| bit.is_none_or(|bit| *p >> bit & 1 == wanted);
+            patterns.iter().filter(has).copied().collect()
+        };
+        let made = match (bit.zip(self.shape), of(1), of(0)) {
+            (Some((bit, shape)), with, without) if !with.is_empty() && !without.is_empty() => {
+                let els = self.from(n + 1, &without);
+                let then = self.take(n, header, &with);
+                self.choice(shape, bit, then, els)
+            }
+            (Some(_), with, without) if with.is_empty() => self.from(n + 1, &without),
+            (_, with, _) => self.take(n, header, &with),
+        };
+        self.known.insert((n, rest), made);
+        made
+    }
+
+    fn take(&mut self, n: usize, header: HeaderId, patterns: &BTreeSet<u64>) -> Block {
+        let next = self.from(n + 1, patterns);
+        let block =
+            self.block(vec![inst(Inst::Extract(self.kept.in_egress(header)), Vec::new())], Term::Jump(to(next)));
+        let name = self.p.headers[header].name.rsplit('.').next().unwrap_or_default().to_owned();
+        self.body.states.push(State { name, block, loc: Loc::default() });
+        block
+    }
+
+    fn choice(&mut self, shape: VarId, bit: usize, then: Block, els: Block) -> Block {
+        let [value, one, part] = [(); 3].map(|()| self.body.values.push(Type::Bit(8)));
+        let is = self.body.values.push(Type::Bool);
+        let insts = vec![
+            inst(Inst::Load(shape), vec![value]),
+            inst(Inst::Const(Const::new(Type::Bit(8), 1u32 << bit)), vec![one]),
+            inst(Inst::Binary(BinaryOp::And, value, one), vec![part]),
+            inst(Inst::Binary(BinaryOp::Eq, part, one), vec![is]),
+        ];
+        self.block(insts, Term::Branch { cond: is, then: to(then), els: to(els) })
+    }
 }
 
 /// The egress deparser.
-pub(super) fn deparser(needed: &[HeaderId]) -> Body {
+pub(super) fn deparser(kept: &Kept) -> Body {
     let mut body = Body::default();
-    let loc = Loc::default();
-    let insts = needed.iter().map(|h| InstData { inst: Inst::Emit(*h), results: Vec::new(), loc }).collect();
-    let term = Some(TermData { term: Term::Return, loc });
+    let insts = kept.needed.iter().map(|h| inst(Inst::Emit(kept.in_egress(*h)), Vec::new())).collect();
+    let term = Some(TermData { term: Term::Return, loc: Loc::default() });
     body.entry = Some(body.blocks.push(BlockData { params: Vec::new(), insts, term }));
     body
 }

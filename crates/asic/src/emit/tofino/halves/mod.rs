@@ -19,7 +19,7 @@ use crate::emit::mentions::Mentions;
 use bridge::Bridge;
 use ir::*;
 use place::{Counters, Place, Ways, func};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Name of the architecture's bit that keeps a packet from egress.
 pub(in crate::emit) const BYPASS: &str = "ig_tm_md.bypass_egress";
@@ -35,35 +35,41 @@ pub(in crate::emit) struct Halves {
     pub(in crate::emit) bytes: u32,
 }
 
-/// Splits a prepared pipeline; `hdr` is the headers' name. None if there is no place to cut: nothing is behind the port's decision, or what
-/// is needs something that is not carried.
-pub(in crate::emit) fn halves(p: &Pipeline, deparsed: &[Deparsed], hdr: &str) -> Option<Halves> {
-    cut(p, deparsed, hdr, Counters::OneHalf)
+/// Bytes that the egress parser of Tofino 1 takes, with the chip's own metadata in front; later ones take more than programs have.
+const EGRESS_DEPTH: u32 = 160;
+/// Bytes of that metadata.
+const EGRESS_INTRINSIC: u32 = 27;
+/// Places that are looked at before there is none.
+const MAX_PLACES: usize = 256;
+
+/// How much of a packet an egress parser can take apart: bytes, from the bridge header on.
+pub(in crate::emit) fn depth(target: crate::emit::Target) -> Option<u32> {
+    (target == crate::emit::Target::Tna).then_some(EGRESS_DEPTH - EGRESS_INTRINSIC)
 }
 
-fn cut(p: &Pipeline, deparsed: &[Deparsed], hdr: &str, counters: Counters) -> Option<Halves> {
+/// Splits a prepared pipeline; `hdr` is the headers' name, `depth` bounds what the egress parser takes apart. None if there is no place to
+/// cut: nothing is behind the port's decision, or what is needs something that is not carried.
+pub(in crate::emit) fn halves(p: &Pipeline, deparsed: &[Deparsed], hdr: &str, depth: Option<u32>) -> Option<Halves> {
+    cut(p, deparsed, hdr, depth, Counters::OneHalf)
+}
+
+fn cut(p: &Pipeline, deparsed: &[Deparsed], hdr: &str, depth: Option<u32>, counters: Counters) -> Option<Halves> {
     let of = |kind| p.controls.iter().find(|(_, c)| c.kind == kind).map(|(id, _)| id);
     let (parser, main) = (of(ControlKind::MainParser)?, of(ControlKind::MainControl)?);
     let deparser = of(ControlKind::MainDeparser)?;
     let emitted = emitted(p, deparser)?;
-    let place = place::place(p, main, deparser, &emitted, counters)?;
-    let shapes = shapes::shapes(p, parser, main, place.block, place.at)?;
-    let splitter = Splitter { p: p.clone(), parser, main, deparser, emitted, place };
-    let (ingress, egress) = splitter.cut();
-    let needed = splitter.needed(&egress, deparsed);
-    let varying: Vec<HeaderId> = needed
-        .iter()
-        .copied()
-        .filter(|h| {
-            let has = |shape: &u64| shape >> h.index() & 1 == 1;
-            shapes.iter().any(has) && !shapes.iter().all(has)
-        })
-        .collect();
-    let never = |h: &HeaderId| shapes.iter().all(|shape| shape >> h.index() & 1 == 0);
-    let parsed: Vec<HeaderId> = needed.iter().copied().filter(|h| !never(h)).collect();
-    (varying.len() <= MAX_VARYING).then_some(())?;
-    let patterns: BTreeSet<u64> = shapes.iter().map(|shape| pattern(&varying, *shape)).collect();
-    Some(splitter.build(ingress, egress, hdr, &Kept { needed, parsed, varying, patterns }))
+    let places = place::places(p, main, deparser, &emitted, counters);
+    places.into_iter().take(MAX_PLACES).find_map(|place| {
+        let shapes = shapes::shapes(p, parser, main, place.block, place.at)?;
+        let mut splitter = Splitter { p: p.clone(), main, parser, deparser, emitted: emitted.clone(), place };
+        let (ingress, mut egress) = splitter.cut();
+        let mut kept = Kept::new(&splitter.needed(&egress, deparsed), &shapes)?;
+        splitter.fronts(&mut egress, deparsed, &mut kept, &shapes);
+        let longest = kept.longest(&splitter.p, &shapes);
+        let built = splitter.build(ingress, egress, hdr, &kept);
+        let bytes = built.bytes + longest;
+        depth.is_none_or(|depth| bytes <= depth).then_some(built)
+    })
 }
 
 /// The two halves as programs of their own, in the order in which a packet meets them.
@@ -85,7 +91,7 @@ impl Split {
 /// Splits a PNA pipeline where [`crate::emit::emit_over`] would; none if there is no such place. A counter may be in both halves.
 pub fn split(p: &Pipeline) -> Option<Split> {
     let hdr = crate::emit::names::Names::new(p, "", None).storage.hdr;
-    let both = cut(p, &[], &hdr, Counters::Anywhere)?;
+    let both = cut(p, &[], &hdr, None, Counters::Anywhere)?;
     let (mut ingress, mut egress) = (both.pipeline.clone(), both.pipeline);
     let keep = |p: &mut Pipeline, role: fn(ControlKind) -> Option<ControlKind>| {
         let mut controls = EntityMap::new();
@@ -119,6 +125,33 @@ struct Kept {
     varying: Vec<HeaderId>,
     /// Which of these a packet can have: sets of them, bit by position.
     patterns: BTreeSet<u64>,
+    /// Headers of which egress has the front alone, as a header of its own.
+    fronts: BTreeMap<HeaderId, HeaderId>,
+}
+
+impl Kept {
+    /// Of these headers, by the sets that there are; none if too many vary.
+    fn new(needed: &[HeaderId], shapes: &BTreeSet<u64>) -> Option<Kept> {
+        let has = |shape: &u64, h: &HeaderId| shape >> h.index() & 1 == 1;
+        let parsed: Vec<HeaderId> = needed.iter().copied().filter(|h| shapes.iter().any(|s| has(s, h))).collect();
+        let varying: Vec<HeaderId> = parsed.iter().copied().filter(|h| !shapes.iter().all(|s| has(s, h))).collect();
+        (varying.len() <= MAX_VARYING).then_some(())?;
+        let patterns = shapes.iter().map(|shape| pattern(&varying, *shape)).collect();
+        Some(Kept { needed: needed.to_vec(), parsed, varying, patterns, fronts: BTreeMap::new() })
+    }
+
+    /// What a header is in egress.
+    fn in_egress(&self, header: HeaderId) -> HeaderId {
+        self.fronts.get(&header).copied().unwrap_or(header)
+    }
+
+    /// Bytes of these headers that one packet can have.
+    fn longest(&self, p: &Pipeline, shapes: &BTreeSet<u64>) -> u32 {
+        let bits =
+            |h: &HeaderId| p.headers[self.in_egress(*h)].fields.iter().map(|v| p.vars[*v].ty.width()).sum::<u32>();
+        let of = |shape: &u64| self.parsed.iter().filter(|h| shape >> h.index() & 1 == 1).map(bits).sum::<u32>();
+        shapes.iter().map(of).max().unwrap_or(0).div_ceil(8)
+    }
 }
 
 /// Which of these headers a set has, bit by position.
@@ -198,6 +231,50 @@ impl Splitter {
         self.emitted[..last.map_or(0, |last| last + 1)].to_vec()
     }
 
+    /// Of a header that comes last in its packets, egress needs no more than up to the last field that it looks at.
+    fn fronts(&mut self, egress: &mut Body, deparsed: &[Deparsed], kept: &mut Kept, shapes: &BTreeSet<u64>) {
+        let has = |shape: &u64, h: &HeaderId| shape >> h.index() & 1 == 1;
+        let mentions = Mentions::of(&self.p, egress);
+        let sums: Vec<&Deparsed> = deparsed.iter().filter(|d| stores(egress, d.wanted)).collect();
+        let summed = |var: VarId| sums.iter().any(|d| d.field == var || d.over.contains(&var));
+        for (n, header) in kept.needed.clone().into_iter().enumerate() {
+            let behind = &kept.needed[n + 1..];
+            let last = shapes.iter().filter(|s| has(s, &header)).all(|s| !behind.iter().any(|h| has(s, h)));
+            let mut insts = egress.blocks.values().flat_map(|b| &b.insts);
+            let remade = insts.any(|i| match &i.inst {
+                Inst::SetValid(h) | Inst::SetInvalid(h) => *h == header,
+                Inst::CopyHeader { dst, src } => *dst == header || *src == header,
+                _ => false,
+            });
+            // A header behind it that egress makes would come before its rest.
+            let made =
+                |h: &HeaderId| egress.blocks.values().flat_map(|b| &b.insts).any(|i| i.inst == Inst::SetValid(*h));
+            if !last || remade || behind.iter().any(made) || !kept.parsed.contains(&header) {
+                continue;
+            }
+            let fields = self.p.headers[header].fields.clone();
+            let used = |var: &VarId| mentions.vars.contains(var) || summed(*var);
+            let Some(until) = fields.iter().rposition(used) else { continue };
+            let mut bits = 0;
+            let ends = |(at, var): (usize, &VarId)| {
+                bits += self.p.vars[*var].ty.width();
+                (at >= until && bits % 8 == 0).then_some(at + 1)
+            };
+            let Some(count) = fields.iter().enumerate().find_map(ends).filter(|count| *count < fields.len()) else {
+                continue;
+            };
+            let front = bridge::front(&mut self.p, header, count);
+            let to = self.p.headers[front].fields.clone();
+            fields.iter().zip(to).for_each(|(from, to)| replace(egress, *from, to));
+            for inst in egress.blocks.values_mut().flat_map(|b| &mut b.insts) {
+                if inst.inst == Inst::IsValid(header) {
+                    inst.inst = Inst::IsValid(front);
+                }
+            }
+            kept.fronts.insert(header, front);
+        }
+    }
+
     fn build(mut self, mut ingress: Body, mut egress: Body, hdr: &str, kept: &Kept) -> Halves {
         let original = self.p.controls[self.main].body.clone();
         let mut bridge = Bridge::new(&mut self.p, hdr);
@@ -237,6 +314,7 @@ impl Splitter {
             self.send_shape(&mut ingress, shape, kept, loc);
         }
         let first = egress.entry.unwrap_or(Block(0));
+        enter.extend(unknown(&egress, &enter));
         egress.blocks[first].insts = enter;
         self.p.controls[self.main].body = ingress;
         let parser = bridge::parser(&self.p, &bridge, kept, shape);
@@ -248,7 +326,7 @@ impl Splitter {
         for (kind, name, body) in [
             (ControlKind::Parser, "egress_parser", parser),
             (ControlKind::Egress, "egress", egress),
-            (ControlKind::Deparser, "egress_deparser", bridge::deparser(&kept.needed)),
+            (ControlKind::Deparser, "egress_deparser", bridge::deparser(kept)),
         ] {
             self.p.controls.push(Control { name: name.into(), kind, body });
         }
@@ -342,6 +420,22 @@ fn replace(body: &mut Body, from: VarId, to: VarId) {
             _ => {}
         }
     }
+}
+
+/// Zeros for values that a body has not: nothing that is live needs them, but instructions name them.
+fn unknown(body: &Body, known: &[InstData]) -> Vec<InstData> {
+    let blocks = || body.blocks.values();
+    let insts = || blocks().flat_map(|b| &b.insts).chain(known);
+    let mut defined: BTreeSet<Value> = insts().flat_map(|i| i.results.iter().copied()).collect();
+    defined.extend(blocks().flat_map(|b| b.params.iter().copied()));
+    let mut used = BTreeSet::new();
+    insts().for_each(|i| i.inst.for_each_use(|v| _ = used.insert(v)));
+    blocks().filter_map(|b| b.term.as_ref()).for_each(|t| t.term.for_each_use(|v| _ = used.insert(v)));
+    let zero = |value: &Value| {
+        let inst = Inst::Const(Const::new(body.values[*value], 0u8));
+        InstData { inst, results: vec![*value], loc: Loc::default() }
+    };
+    used.difference(&defined).map(zero).collect()
 }
 
 /// Blocks that nothing leads to name nothing.

@@ -27,42 +27,39 @@ pub(super) struct Place {
     pub(super) live: Live,
 }
 
-/// The place that leaves most instructions to egress; of several the one where least is carried.
-pub(super) fn place(
+/// Where a control may be cut: first what leaves most instructions to egress, of those that leave as many where least is carried.
+pub(super) fn places(
     p: &Pipeline,
     main: ControlId,
     deparser: ControlId,
     emitted: &[HeaderId],
     counters: Counters,
-) -> Option<Place> {
+) -> Vec<Place> {
     let body = &p.controls[main].body;
-    let ways = Ways::new(body)?;
+    let Some(ways) = Ways::new(body) else { return Vec::new() };
     let progress = &Untouched;
     let end = Analysis { pipeline: p, body: &p.controls[deparser].body, progress }.entry(&Live::default());
     let analysis = Analysis { pipeline: p, body, progress };
     let begins = analysis.run(&end);
-    let mut best: Option<(usize, u32, Place)> = None;
+    let mut all: Vec<(usize, u32, Place)> = Vec::new();
     for block in ir::reverse_postorder(body) {
         if !ways.leaving_settles(body, block) || !ways.separate(p, body, block, counters) {
             continue;
         }
         let behind: usize = ways.behind[&block].iter().map(|b| body.blocks[*b].insts.len()).sum();
         for at in 0..=body.blocks[block].insts.len() {
-            if !ways.egress_only(body, block, at) {
+            if !ways.egress_only(body, block, at) || !ways.sent(body, block, at) {
                 continue;
             }
             let left = behind + body.blocks[block].insts.len() - at;
-            if best.as_ref().is_some_and(|(most, ..)| *most > left) {
-                continue;
-            }
             let live = analysis.within(block, at, &end, &begins);
-            let Some(bits) = carried(p, body, &live, emitted).filter(|bits| *bits <= MAX_BITS) else { continue };
-            if best.as_ref().is_none_or(|(most, least, _)| (left, *least) > (*most, bits)) {
-                best = Some((left, bits, Place { block, at, live }));
+            if let Some(bits) = carried(p, body, &live, emitted).filter(|bits| *bits <= MAX_BITS) {
+                all.push((left, bits, Place { block, at, live }));
             }
         }
     }
-    best.map(|(.., place)| place)
+    all.sort_by_key(|(left, bits, _)| (std::cmp::Reverse(*left), *bits));
+    all.into_iter().map(|(.., place)| place).collect()
 }
 
 /// Bits that a bridge header has for what is live; none if something is that has no place in one.
@@ -102,13 +99,15 @@ pub(super) struct Ways {
     pub(super) behind: HashMap<Block, BTreeSet<Block>>,
     /// Blocks from which each way sends the packet somewhere, or drops it.
     settles: HashSet<Block>,
+    /// Blocks that no packet comes to without having been sent somewhere.
+    sent: HashSet<Block>,
 }
 
 impl Ways {
     /// None for a body with loops, and for one that is too large.
     pub(super) fn new(body: &Body) -> Option<Ways> {
         (body.blocks.len() <= MAX_BLOCKS).then_some(())?;
-        let mut ways = Ways { behind: HashMap::new(), settles: HashSet::new() };
+        let mut ways = Ways { behind: HashMap::new(), settles: HashSet::new(), sent: HashSet::new() };
         for block in ir::reverse_postorder(body).into_iter().rev() {
             let next = successors(body, block);
             let mut behind: BTreeSet<Block> = next.iter().copied().collect();
@@ -123,7 +122,26 @@ impl Ways {
             }
             ways.behind.insert(block, behind);
         }
+        let mut unsent: HashSet<Block> = body.entry.into_iter().collect();
+        for block in ir::reverse_postorder(body) {
+            if !unsent.contains(&block) {
+                ways.sent.insert(block);
+            }
+            if !ways.sent(body, block, body.blocks[block].insts.len()) {
+                unsent.extend(successors(body, block));
+            }
+        }
         Some(ways)
+    }
+
+    /// Whether each packet has been sent somewhere, and not been dropped behind that, before an instruction of a block. One that has not would
+    /// not come to egress, and not be counted there.
+    fn sent(&self, body: &Body, block: Block, at: usize) -> bool {
+        body.blocks[block].insts[..at].iter().fold(self.sent.contains(&block), |sent, i| match func(&i.inst) {
+            Some(ExternFn::SendToPort) => true,
+            Some(ExternFn::DropPacket) => false,
+            _ => sent,
+        })
     }
 
     /// Whether nothing from that instruction on needs to be in ingress, and there is some work.
