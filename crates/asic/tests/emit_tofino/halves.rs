@@ -50,7 +50,7 @@ fn the_gateway_goes_on_in_egress_where_its_port_is_known() {
         // Packets to the CPU have no bridge header, and each of them says so.
         let sent = ingress.matches("= CPU_PORT;").count();
         assert!(sent > 0 && sent == ingress.matches("ig_tm_md.bypass_egress = 1;").count(), "{ingress}");
-        assert_eq!(sent, ingress.matches("hdr.bridge.setInvalid();").count(), "{ingress}");
+        assert_eq!(sent, ingress.matches("hdr.bridge_vpc.setInvalid();").count(), "{ingress}");
         // Checksums are computed where the headers are complete.
         assert!(block(text, "control egress_deparser(").contains(".update({"), "{text}");
         let bytes = emitted.bridge_bytes.expect("a bridge header");

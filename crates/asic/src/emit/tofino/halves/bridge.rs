@@ -4,26 +4,21 @@ use super::Kept;
 use ir::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A bridge header while it is made.
+/// What is carried, while it is made: a header for each field. Fields of one header have to lie beside each other in a chip's containers, and with
+/// them all that they are moved to or from; of several headers each finds its own place.
 pub(super) struct Bridge {
-    pub(super) header: HeaderId,
-    /// Variables of the program that are fields of it now.
+    /// In their order in front of the packet.
+    pub(super) headers: Vec<HeaderId>,
+    /// Variables of the program that are fields now.
     pub(super) taken: Vec<VarId>,
-    fields: Vec<VarId>,
-    names: BTreeSet<String>,
+    /// Name of the headers' struct.
+    hdr: String,
 }
 
 impl Bridge {
     /// One without fields.
-    pub(super) fn new(p: &mut Pipeline, hdr: &str) -> Bridge {
-        let name = free("bridge", |name| {
-            let full = format!("{hdr}.{name}");
-            p.headers.values().any(|h| h.name == full) || p.header_types.values().any(|t| t.name == format!("{name}_h"))
-        });
-        let ty = p.header_types.push(HeaderType { name: format!("{name}_h"), fields: Vec::new() });
-        let name = format!("{hdr}.{name}");
-        let header = p.headers.push(Header { name, ty, fields: Vec::new(), union: None, local: false });
-        Bridge { header, taken: Vec::new(), fields: Vec::new(), names: BTreeSet::new() }
+    pub(super) fn new(hdr: &str) -> Bridge {
+        Bridge { headers: Vec::new(), taken: Vec::new(), hdr: hdr.to_owned() }
     }
 
     /// A new field.
@@ -40,50 +35,47 @@ impl Bridge {
     }
 
     fn add(&mut self, p: &mut Pipeline, var: VarId) {
-        let last = p.vars[var].name.rsplit('.').next().unwrap_or_default().to_owned();
-        let last = crate::emit::names::flat(&last);
-        let name = free(&last, |name| self.names.contains(name));
-        p.vars[var].name = format!("{}.{name}", p.headers[self.header].name);
-        self.names.insert(name);
-        self.fields.push(var);
-    }
-
-    /// Each field ends a byte: what writes one does not touch its neighbours.
-    pub(super) fn fill(&self, p: &mut Pipeline) {
-        let ty = p.headers[self.header].ty;
-        for var in &self.fields {
-            let width = p.vars[*var].ty.width();
-            let missing = width.next_multiple_of(8) - width;
-            if missing > 0 {
-                let name = free("pad", |name| {
-                    self.names.contains(name) || p.header_types[ty].fields.iter().any(|f| f.name == name)
-                });
-                let pad = Var {
-                    name: format!("{}.{name}", p.headers[self.header].name),
-                    ty: Type::Bit(missing),
-                    kind: VarKind::Meta,
-                    loc: Loc::default(),
-                };
-                let pad = p.vars.push(pad);
-                self.place(p, pad, name);
-            }
-            let name = p.vars[*var].name.rsplit('.').next().unwrap_or_default().to_owned();
-            self.place(p, *var, name);
+        let last = crate::emit::names::flat(p.vars[var].name.rsplit('.').next().unwrap_or_default());
+        let stem = free(&format!("bridge_{last}"), |name| {
+            let full = format!("{}.{name}", self.hdr);
+            p.headers.values().any(|h| h.name == full) || p.header_types.values().any(|t| t.name == format!("{name}_h"))
+        });
+        let ty = p.header_types.push(HeaderType { name: format!("{stem}_h"), fields: Vec::new() });
+        let name = format!("{}.{stem}", self.hdr);
+        let header = p.headers.push(Header { name: name.clone(), ty, fields: Vec::new(), union: None, local: false });
+        self.headers.push(header);
+        // It ends the header, whose first bits fill up a byte.
+        let width = p.vars[var].ty.width();
+        let missing = width.next_multiple_of(8) - width;
+        if missing > 0 {
+            let pad = if last == "pad" { "filler" } else { "pad" };
+            let (kind, loc) = (VarKind::Meta, Loc::default());
+            let filler = p.vars.push(Var { name: format!("{name}.{pad}"), ty: Type::Bit(missing), kind, loc });
+            place(p, header, filler, pad);
         }
+        p.vars[var].name = format!("{name}.{last}");
+        place(p, header, var, &last);
     }
 
-    fn place(&self, p: &mut Pipeline, var: VarId, name: String) {
-        let number = p.headers[self.header].fields.len();
-        p.vars[var].kind = VarKind::Field(self.header, u32::try_from(number).unwrap_or(u32::MAX));
-        p.headers[self.header].fields.push(var);
-        let ty = p.headers[self.header].ty;
-        p.header_types[ty].fields.push(HeaderField { name, ty: p.vars[var].ty });
-    }
-
-    /// Its length.
+    /// Length of all.
     pub(super) fn bytes(&self, p: &Pipeline) -> u32 {
-        p.headers[self.header].fields.iter().map(|v| p.vars[*v].ty.width()).sum::<u32>() / 8
+        let fields = self.headers.iter().flat_map(|h| &p.headers[*h].fields);
+        fields.map(|v| p.vars[*v].ty.width()).sum::<u32>() / 8
     }
+
+    /// The same for each header.
+    pub(super) fn each(&self, of: fn(HeaderId) -> Inst, loc: Loc) -> impl Iterator<Item = InstData> {
+        self.headers.iter().map(move |h| InstData { inst: of(*h), results: Vec::new(), loc })
+    }
+}
+
+/// Makes a variable the last field of a header.
+fn place(p: &mut Pipeline, header: HeaderId, var: VarId, name: &str) {
+    let number = p.headers[header].fields.len();
+    p.vars[var].kind = VarKind::Field(header, u32::try_from(number).unwrap_or(u32::MAX));
+    p.headers[header].fields.push(var);
+    let ty = p.headers[header].ty;
+    p.header_types[ty].fields.push(HeaderField { name: name.to_owned(), ty: p.vars[var].ty });
 }
 
 fn free(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
@@ -163,7 +155,7 @@ pub(super) fn parser(p: &Pipeline, bridge: &Bridge, kept: &Kept, shape: Option<V
     let end = body.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term });
     let mut states = States { p, kept, shape, body, end, known: BTreeMap::new() };
     let next = states.from(0, &kept.patterns);
-    let insts = vec![inst(Inst::Extract(bridge.header), Vec::new())];
+    let insts = bridge.each(Inst::Extract, Loc::default()).collect();
     let entry = states.block(insts, Term::Jump(to(next)));
     states.body.entry = Some(entry);
     states.body

@@ -1,6 +1,6 @@
 //! A program over both halves of a pipe: ingress up to a cut behind which the packet's port is decided, egress from there on.
 //!
-//! Between them a packet is bytes. In front of it ingress puts a bridge header with what is live at the cut (`place`), and which of the
+//! Between them a packet is bytes. In front of it ingress puts bridge headers with what is live at the cut (`place`), and which of the
 //! headers there are (`shapes`); the egress parser takes the packet apart again by that, as far as egress touches it. Metadata that is
 //! carried *is* the bridge header's field from the beginning, so that nothing is copied at the cut.
 //!
@@ -277,7 +277,7 @@ impl Splitter {
 
     fn build(mut self, mut ingress: Body, mut egress: Body, hdr: &str, kept: &Kept) -> Halves {
         let original = self.p.controls[self.main].body.clone();
-        let mut bridge = Bridge::new(&mut self.p, hdr);
+        let mut bridge = Bridge::new(hdr);
         let shape = (!kept.varying.is_empty()).then(|| bridge.field(&mut self.p, "headers", Type::Bit(8)));
         let loc = self.loc(&original);
         let (mut leave, mut enter) = (Vec::new(), Vec::new());
@@ -306,7 +306,6 @@ impl Splitter {
             leave.push(InstData { inst: Inst::Store(field, value), results: Vec::new(), loc });
             enter.push(InstData { inst: Inst::Load(field), results: vec![value], loc: Loc::default() });
         }
-        bridge.fill(&mut self.p);
         self.begin(&mut ingress, &bridge, &original);
         self.bypass(&mut ingress, &bridge, &original);
         ingress.blocks[self.place.block].insts.extend(leave);
@@ -320,8 +319,7 @@ impl Splitter {
         let parser = bridge::parser(&self.p, &bridge, kept, shape);
         let deparser = &mut self.p.controls[self.deparser].body;
         if let Some(entry) = deparser.entry {
-            let emit = InstData { inst: Inst::Emit(bridge.header), results: Vec::new(), loc: Loc::default() };
-            deparser.blocks[entry].insts.insert(0, emit);
+            deparser.blocks[entry].insts.splice(0..0, bridge.each(Inst::Emit, Loc::default()));
         }
         for (kind, name, body) in [
             (ControlKind::Parser, "egress_parser", parser),
@@ -345,7 +343,7 @@ impl Splitter {
     fn begin(&self, ingress: &mut Body, bridge: &Bridge, original: &Body) {
         let Some(entry) = ingress.entry else { return };
         let loc = Loc::default();
-        let mut insts = vec![InstData { inst: Inst::SetValid(bridge.header), results: Vec::new(), loc }];
+        let mut insts: Vec<InstData> = bridge.each(Inst::SetValid, loc).collect();
         let progress = &crate::live::Untouched;
         let analysis = crate::live::Analysis { pipeline: &self.p, body: original, progress };
         let begin = analysis.entry(&crate::live::Live::default());
@@ -378,11 +376,11 @@ impl Splitter {
             let Some(at) = ingress.blocks[*block].insts.iter().rposition(sends) else { continue };
             let loc = ingress.blocks[*block].insts[at].loc;
             let one = ingress.values.push(Type::Bit(1));
-            let more = [
+            let mut more = vec![
                 InstData { inst: Inst::Const(Const::new(Type::Bit(1), 1u8)), results: vec![one], loc },
                 InstData { inst: Inst::Store(bypass, one), results: Vec::new(), loc },
-                InstData { inst: Inst::SetInvalid(bridge.header), results: Vec::new(), loc },
             ];
+            more.extend(bridge.each(Inst::SetInvalid, loc));
             ingress.blocks[*block].insts.splice(at + 1..at + 1, more);
         }
     }
