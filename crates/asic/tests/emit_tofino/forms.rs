@@ -254,3 +254,19 @@ fn a_counter_that_some_actions_use_is_named() {
     assert!(left_out.len() == 1 && left_out[0].contains("only some actions of its table"), "{left_out:?}");
     assert!(!text.contains("counters = n;") && !text.contains("n.count();"), "{text}");
 }
+
+/// A gateway compares two fields, or fields with constants.
+#[test]
+fn conditions_that_compare_fields_and_more_go_part_by_part() {
+    let apply = "if (hdr.h.c != hdr.h.e || (hdr.h.a & 8) == 0 || hdr.h.b == 3) { hdr.h.d = 1; } if (hdr.h.c == hdr.h.e && hdr.h.b == 4) { hdr.h.d = 2; }";
+    let (text, left_out) = written("", apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(
+        &text,
+        &[
+            "if (hdr.h.c != hdr.h.e) {\n            holds = true;",
+            "if ((hdr.h.a & 8) == 0) {\n            holds = true;",
+        ],
+    );
+    has(&text, &["if (holds) {", "if (hdr.h.c != hdr.h.e) {\n            holds_2 = false;", "if (holds_2) {"]);
+}

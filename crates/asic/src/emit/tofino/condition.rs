@@ -45,6 +45,10 @@ impl Writer<'_, '_> {
     pub(in crate::emit) fn condition(&mut self, cond: Value) -> Res<(Vec<Stmt>, String)> {
         let mut before = Vec::new();
         let tree = self.tree_of(cond, true, &mut before)?;
+        if mixed(&tree) {
+            let cond = self.in_parts(&tree, &mut before);
+            return Ok((before, cond));
+        }
         if bits(&tree) <= GATEWAY_BITS && widest(&tree) <= 32 {
             return Ok((before, text(&tree).0));
         }
@@ -60,12 +64,11 @@ impl Writer<'_, '_> {
     /// A condition that no gateway decides at once, and no table: one part after the other, into a variable.
     fn in_parts(&mut self, tree: &Cond, before: &mut Vec<Stmt>) -> String {
         let (parts, found) = match tree {
-            Cond::Any(parts) => (parts.clone(), "true"),
-            Cond::All(parts) => (parts.iter().map(negated).collect(), "false"),
+            Cond::Any(_) => (flattened(tree), "true"),
+            Cond::All(_) => (flattened(&negated(tree)), "false"),
             _ => return text(tree).0,
         };
-        // What has no opposite stays one condition.
-        if parts.len() < 2 || parts.iter().any(|part| matches!((part, tree), (Cond::Raw(..), Cond::All(_)))) {
+        if parts.len() < 2 {
             return text(tree).0;
         }
         let name = self.e.names.fresh("holds");
@@ -363,11 +366,33 @@ fn item(entry: &[Test], base: &str, width: u32, truth: bool) -> String {
 fn negated(cond: &Cond) -> Cond {
     match cond {
         Cond::Known(known) => Cond::Known(!known),
-        Cond::Raw(text, bits) => Cond::Raw(text.clone(), *bits),
+        Cond::Raw(text, bits) => Cond::Raw(crate::emit::text::negated(text), *bits),
         Cond::Test(test) => Cond::Test(Test { equal: !test.equal, ..test.clone() }),
         Cond::All(all) => Cond::Any(all.iter().map(negated).collect()),
         Cond::Any(all) => Cond::All(all.iter().map(negated).collect()),
     }
+}
+
+/// Alternatives of alternatives are alternatives.
+fn flattened(cond: &Cond) -> Vec<Cond> {
+    match cond {
+        Cond::Any(parts) => parts.iter().flat_map(flattened).collect(),
+        other => vec![other.clone()],
+    }
+}
+
+/// Whether two fields are compared, and something else is asked: a gateway does one of both.
+fn mixed(cond: &Cond) -> bool {
+    fn leaves(cond: &Cond) -> (usize, usize) {
+        match cond {
+            Cond::Known(_) => (0, 0),
+            Cond::Raw(..) => (1, 1),
+            Cond::Test(_) => (1, 0),
+            Cond::All(all) | Cond::Any(all) => all.iter().map(leaves).fold((0, 0), |(a, b), (c, d)| (a + c, b + d)),
+        }
+    }
+    let (all, raw) = leaves(cond);
+    raw > 0 && all > 1
 }
 
 fn ones(width: u32) -> BigUint {

@@ -4,7 +4,8 @@
 //! header fields. Such an instruction has two sources that are fields, or one and a constant; fields that share a byte share a container. And
 //! what a hash unit, a random number generator or a meter gives comes to an action on one way of 32 bits. So an assignment gets an
 //! action of its own if it takes such a result, if it writes a field that shares bytes with another one that is written there, or if it reads what
-//! was computed right before.
+//! was computed right before. So does what computes a local variable: the compiler would put its expression into the condition that asks for it,
+//! and conditions compute nothing.
 //!
 //! An ALU's operands are in containers as wide as its result's. A header field that is widened, or of which bits are taken, while it is also used as it
 //! is, would have to be in two kinds of container; so such moves go through the hash unit, which brings bits anywhere (`@in_hash`).
@@ -148,6 +149,7 @@ impl Writer<'_, '_> {
         for part in &parts {
             let crowded = known.shared.get(part.to).is_some_and(|bytes| writes[bytes] > 1) && !is_constant(part.value);
             let late = names(part.value).any(|name| computed.contains(name));
+            let asked = computes(part.value) && !part.to.contains('.');
             let across = known.is_across(part.to, part.value, late);
             if computes(part.value) || late || across {
                 computed.insert(part.to);
@@ -156,7 +158,7 @@ impl Writer<'_, '_> {
                 self.declare(ty, part.to);
             }
             let text = format!("{} = {};", part.to, part.value);
-            if !(from_unit(part.value) || crowded || late || across) {
+            if !(from_unit(part.value) || crowded || late || asked || across) {
                 out.push(line(text));
                 continue;
             }
