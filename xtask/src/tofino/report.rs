@@ -39,7 +39,9 @@ pub(super) fn compiled(json: &Value) -> Used {
     for stage in json["resources"]["mau"]["mau_stages"].as_array().into_iter().flatten() {
         let of = |what: &str, list: &str| used(&stage[what][list]);
         let (sram, tcam) = (of("rams", "srams"), of("tcams", "tcams"));
-        let others = of("gateways", "gateways") + of("logical_tables", "ids") + of("map_rams", "maprams");
+        // A table without memory of its own is in its stage, too.
+        let ids = stage["logical_tables"]["ids"].as_array().map_or(0, |ids| ids.len() as u64);
+        let others = of("gateways", "gateways") + ids + of("map_rams", "maprams");
         if sram + tcam + others > 0 {
             all.stages = all.stages.max(stage["stage_number"].as_u64().map_or(0, |n| n + 1));
         }
@@ -124,10 +126,11 @@ mod tests {
         let stages = [
             stage(0, vec![block.clone(), block.clone(), free.clone()], vec![]),
             stage(3, vec![], vec![block]),
+            json!({ "stage_number": 4, "logical_tables": { "ids": [{ "id": 0, "table_name": "t" }], "size": 16 } }),
             stage(5, vec![free], vec![]),
         ];
         let json = json!({ "resources": { "mau": { "nStages": 12, "mau_stages": stages } } });
-        assert_eq!(compiled(&json), Used { stages: 4, sram: 2, tcam: 1 });
+        assert_eq!(compiled(&json), Used { stages: 5, sram: 2, tcam: 1 });
     }
 
     #[test]
