@@ -41,7 +41,7 @@ pub struct TofinoArgs {
     /// Exit with 1 if a program is refused.
     #[arg(long)]
     check: bool,
-    /// Programs, each with a sizing file after a colon if wanted; the repository's gateway, overlay and PNA programs unless given.
+    /// Programs, each with a sizing file after a colon if wanted; the repository's gateway, overlay, vswitch and PNA programs unless given.
     #[arg(value_name = "FILE.p4[:SIZES.toml]")]
     programs: Vec<String>,
 }
@@ -166,7 +166,10 @@ fn repository() -> Result<Vec<Program>> {
     paths.extend(files(&root.join("tests/corpus/pna"))?);
     paths.retain(|path| path.extension().is_some_and(|ext| ext == "p4"));
     paths.sort();
-    programs.extend(paths.into_iter().map(|path| Program { path, sizes: None }));
+    programs.extend(paths.into_iter().map(|path| {
+        let sizes = Some(path.with_file_name("chip.toml")).filter(|sizes| sizes.is_file());
+        Program { path, sizes }
+    }));
     Ok(programs)
 }
 

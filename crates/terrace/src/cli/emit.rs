@@ -48,7 +48,9 @@ impl EmitArgs {
         let halves = if self.egress { Halves::Both } else { Halves::Ingress };
         let emitted = emit_over(&pipeline, self.target, &sizes, halves).map_err(Failure::refused)?;
         if self.egress && emitted.bridge_bytes.is_none() {
-            ui.note("all of it is in ingress: nothing that egress could do follows the decision about the packet's port".into());
+            ui.note(
+                "all of it is in ingress: nothing that egress could do follows the decision about the packet's port",
+            );
         }
         if !ui.json {
             for what in &emitted.left_out {

@@ -149,8 +149,7 @@ impl Ways {
         let rest = body.blocks[block].insts[at..].iter();
         let mut all = rest.chain(self.behind[&block].iter().flat_map(|b| &body.blocks[*b].insts));
         let applies = |b: &Block| matches!(body.blocks[*b].term, Some(TermData { term: Term::Apply { .. }, .. }));
-        (applies(&block) || self.behind[&block].iter().any(applies))
-            && all.all(|i| func(&i.inst).is_none_or(|f| in_egress(f)))
+        (applies(&block) || self.behind[&block].iter().any(applies)) && all.all(|i| func(&i.inst).is_none_or(in_egress))
     }
 
     /// Whether packets that never come to the block, though they might have, are sent or dropped before they end.
