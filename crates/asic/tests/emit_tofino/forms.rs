@@ -270,3 +270,16 @@ fn conditions_that_compare_fields_and_more_go_part_by_part() {
     );
     has(&text, &["if (holds) {", "if (hdr.h.c != hdr.h.e) {\n            holds_2 = false;", "if (holds_2) {"]);
 }
+
+/// An index goes through the hash unit, beside which there are no constants.
+#[test]
+fn a_count_between_assignments_is_an_action() {
+    let decls = "Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS) n;";
+    let apply = "hdr.h.c = 4789; n.count(hdr.h.a); hdr.h.e = 4790;";
+    let (text, left_out) = written(decls, apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(
+        &text,
+        &["action use_n() { n.count(hdr.h.a); }", "hdr.h.c = 0x12b5;\n        use_n();\n        hdr.h.e = 0x12b6;"],
+    );
+}

@@ -308,7 +308,8 @@ fn both_halves_of_made_programs_do_what_the_whole_does() {
         }
     }
     eprintln!("{tally:?}");
-    assert!(tally.split >= 10 && tally.bridged * 10 > tally.packets, "{tally:?}");
+    // A run of a few cases says what it finds; the usual one has to have found something to compare.
+    assert!(cases < 1_000 || (tally.split >= 10 && tally.bridged * 10 > tally.packets), "{tally:?}");
 }
 
 #[test]

@@ -7,6 +7,9 @@
 //! was computed right before. So does what computes a local variable: the compiler would put its expression into the condition that asks for it,
 //! and conditions compute nothing.
 //!
+//! A counter or register whose index is a field is reached through the hash unit, beside which an action without lookup has no data of its own,
+//! not even constants that are too large for an instruction: so that is an action, too.
+//!
 //! An ALU's operands are in containers as wide as its result's. A header field that is widened, or of which bits are taken, while it is also used as it
 //! is, would have to be in two kinds of container; so such moves go through the hash unit, which brings bits anywhere (`@in_hash`).
 
@@ -125,7 +128,13 @@ impl Writer<'_, '_> {
                 other => other,
             };
             self.run(std::mem::take(&mut run), known, &mut all);
-            all.push(stmt);
+            match stmt {
+                Stmt::Line(text) if text.contains(".count(") || text.contains(".write(") => {
+                    let object = text.split('.').next().unwrap_or(&text);
+                    all.push(self.own_action(&format!("use_{object}"), &text));
+                }
+                other => all.push(other),
+            }
         }
         self.run(run, known, &mut all);
         all
@@ -163,11 +172,17 @@ impl Writer<'_, '_> {
                 continue;
             }
             let last = part.to.rsplit('.').next().unwrap_or(part.to);
-            let name = self.e.names.fresh(&format!("set_{last}"));
             let text = if across { format!("@in_hash {{ {text} }}") } else { text };
-            self.decls.push(format!("action {name}() {{ {text} }}"));
-            out.push(line(format!("{name}();")));
+            let stmt = self.own_action(&format!("set_{last}"), &text);
+            out.push(stmt);
         }
+    }
+
+    /// A statement as an action; its call.
+    fn own_action(&mut self, wanted: &str, text: &str) -> Stmt {
+        let name = self.e.names.fresh(wanted);
+        self.decls.push(format!("action {name}() {{ {text} }}"));
+        line(format!("{name}();"))
     }
 
     /// Fields that share a byte with others, by what they are called, with a number for each such group; and all fields.
