@@ -261,6 +261,18 @@ impl<P: Progress> Analysis<'_, P> {
         begin
     }
 
+    /// What is live before instruction number `at` of a block, if `begin` is live where blocks begin ([`Analysis::run`]) and `end` where the
+    /// body ends.
+    pub fn within(&self, block: Block, at: usize, end: &Live, begin: &[Live]) -> Live {
+        let mut live = self.at_end(block, end, begin);
+        for (n, data) in self.body.blocks[block].insts.iter().enumerate().skip(at).rev() {
+            if self.progress.inst(block, n) {
+                self.before(data, &mut live);
+            }
+        }
+        live
+    }
+
     /// What is live before a block's terminator.
     fn at_end(&self, block: Block, end: &Live, begin: &[Live]) -> Live {
         let Some(term) = self.body.blocks[block].term.as_ref() else { return end.clone() };

@@ -41,7 +41,7 @@ pub struct TofinoArgs {
     /// Exit with 1 if a program is refused.
     #[arg(long)]
     check: bool,
-    /// Programs, each with a sizing file after a colon if wanted; the repository's gateway, overlay and PNA programs unless given.
+    /// Programs, each with a sizing file after a colon if wanted; the repository's gateway, overlay, vswitch and PNA programs unless given.
     #[arg(value_name = "FILE.p4[:SIZES.toml]")]
     programs: Vec<String>,
 }
@@ -64,6 +64,16 @@ impl Chip {
             Chip::Tofino2 => ["tofino2", "t2na", "tofino2", "2"],
         }
     }
+}
+
+/// The halves of a pipe that a program was emitted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Halves {
+    /// All in ingress.
+    Ingress,
+    /// Ingress, and egress behind the decision about the port.
+    Both,
 }
 
 /// A program to compile, with the sizes of its tables.
@@ -150,11 +160,20 @@ fn repository() -> Result<Vec<Program>> {
         let sizes = Some(dir.join("chip.toml")).filter(|path| path.is_file());
         programs.push(Program { path: dir.join(format!("{name}.p4")), sizes });
     }
-    let corpus = root.join("tests/corpus/pna");
-    let entries = std::fs::read_dir(&corpus).with_context(|| format!("reading {}", corpus.display()))?;
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let vswitch = root.join("programs/vswitch");
+    let mut paths: Vec<PathBuf> = files(&vswitch)?.into_iter().filter(|path| path.is_dir()).collect();
+    paths = paths.iter().map(|dir| files(dir)).collect::<Result<Vec<_>>>()?.concat();
+    paths.extend(files(&root.join("tests/corpus/pna"))?);
     paths.retain(|path| path.extension().is_some_and(|ext| ext == "p4"));
     paths.sort();
-    programs.extend(paths.into_iter().map(|path| Program { path, sizes: None }));
+    programs.extend(paths.into_iter().map(|path| {
+        let sizes = Some(path.with_file_name("chip.toml")).filter(|sizes| sizes.is_file());
+        Program { path, sizes }
+    }));
     Ok(programs)
+}
+
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))?;
+    Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
 }

@@ -1,6 +1,6 @@
 //! What the compiler's report and terrace's plan say, and the table of both.
 
-use super::Chip;
+use super::{Chip, Halves};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
@@ -21,6 +21,8 @@ pub(super) struct Used {
 pub(super) struct Row {
     pub(super) program: String,
     pub(super) chip: Chip,
+    /// Those that it was accepted for, or else refused for.
+    pub(super) halves: Halves,
     pub(super) compiled: Result<Used, String>,
     pub(super) planned: Result<Used, String>,
 }
@@ -37,7 +39,9 @@ pub(super) fn compiled(json: &Value) -> Used {
     for stage in json["resources"]["mau"]["mau_stages"].as_array().into_iter().flatten() {
         let of = |what: &str, list: &str| used(&stage[what][list]);
         let (sram, tcam) = (of("rams", "srams"), of("tcams", "tcams"));
-        let others = of("gateways", "gateways") + of("logical_tables", "ids") + of("map_rams", "maprams");
+        // A table without memory of its own is in its stage, too.
+        let ids = stage["logical_tables"]["ids"].as_array().map_or(0, |ids| ids.len() as u64);
+        let others = of("gateways", "gateways") + ids + of("map_rams", "maprams");
         if sram + tcam + others > 0 {
             all.stages = all.stages.max(stage["stage_number"].as_u64().map_or(0, |n| n + 1));
         }
@@ -82,7 +86,7 @@ pub(super) fn first_error(output: &str) -> String {
 /// The table, as Markdown.
 pub(super) fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| program | chip | stages | SRAM | TCAM | planned: stages | SRAM | TCAM | refused |\n|---|---|---|---|---|---|---|---|---|\n",
+        "| program | chip | in | stages | SRAM | TCAM | planned: stages | SRAM | TCAM | refused |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let cells = |used: &Result<Used, String>| match used {
@@ -94,9 +98,10 @@ pub(super) fn table(rows: &[Row]) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "| {} | {:?} | {} | {} | {} |",
+            "| {} | {:?} | {:?} | {} | {} | {} |",
             row.program,
             row.chip,
+            row.halves,
             cells(&row.compiled),
             cells(&row.planned),
             why.join("; plan: ")
@@ -121,10 +126,11 @@ mod tests {
         let stages = [
             stage(0, vec![block.clone(), block.clone(), free.clone()], vec![]),
             stage(3, vec![], vec![block]),
+            json!({ "stage_number": 4, "logical_tables": { "ids": [{ "id": 0, "table_name": "t" }], "size": 16 } }),
             stage(5, vec![free], vec![]),
         ];
         let json = json!({ "resources": { "mau": { "nStages": 12, "mau_stages": stages } } });
-        assert_eq!(compiled(&json), Used { stages: 4, sram: 2, tcam: 1 });
+        assert_eq!(compiled(&json), Used { stages: 5, sram: 2, tcam: 1 });
     }
 
     #[test]

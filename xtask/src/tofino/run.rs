@@ -1,7 +1,7 @@
 //! Running the compiler and terrace.
 
 use super::report::{self, Row, Used};
-use super::{Chip, Program};
+use super::{Chip, Halves, Program};
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,16 +28,45 @@ impl Tools<'_> {
         std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let text = dir.join(format!("{}.p4", program.name()));
         let planned = self.plan(program, chip, dir)?;
-        let compiled = match self.emit(program, chip, &text, dir)? {
-            Ok(()) => self.compile(chip, &text, dir)?,
-            Err(why) => Err(format!("not emitted: {why}")),
-        };
-        Ok(Row { program: program.name(), chip, compiled, planned })
+        let mut halves = Halves::Ingress;
+        let mut compiled = self.over(halves, program, chip, &text, dir)?;
+        if compiled.is_err() {
+            // Both halves have more stages; what is refused for another reason is refused again.
+            let both = self.over(Halves::Both, program, chip, &text, dir)?;
+            if both.is_ok() {
+                (halves, compiled) = (Halves::Both, both);
+            }
+        }
+        Ok(Row { program: program.name(), chip, halves, compiled, planned })
     }
 
-    fn emit(&self, program: &Program, chip: Chip, text: &Path, dir: &Path) -> Result<Result<(), String>> {
+    fn over(
+        &self,
+        halves: Halves,
+        program: &Program,
+        chip: Chip,
+        text: &Path,
+        dir: &Path,
+    ) -> Result<Result<Used, String>> {
+        Ok(match self.emit(halves, program, chip, text, dir)? {
+            Ok(()) => self.compile(chip, text, dir)?,
+            Err(why) => Err(format!("not emitted: {why}")),
+        })
+    }
+
+    fn emit(
+        &self,
+        halves: Halves,
+        program: &Program,
+        chip: Chip,
+        text: &Path,
+        dir: &Path,
+    ) -> Result<Result<(), String>> {
         let mut command = Command::new(self.terrace);
         command.arg("emit").arg(&program.path).args(["--target", chip.names()[1], "-o"]).arg(text);
+        if halves == Halves::Both {
+            command.arg("--egress");
+        }
         if let Some(sizes) = &program.sizes {
             command.arg("--sizes").arg(sizes);
         }

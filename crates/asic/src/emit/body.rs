@@ -143,7 +143,8 @@ impl<'e, 'a> Writer<'e, 'a> {
             self.loc = data.loc;
             let changed = self.changes(&data.inst);
             self.save_before(&changed, block, n)?;
-            let chooses = self.e.target.is_tofino() && self.kind == ControlKind::MainControl && self.action.is_none();
+            let control = matches!(self.kind, ControlKind::MainControl | ControlKind::Egress);
+            let chooses = self.e.target.is_tofino() && control && self.action.is_none();
             match &data.inst {
                 Inst::Store(var, value) => self.store(*var, *value, block, n)?,
                 Inst::Select { cond, then, els } if chooses => self.choose(data.results[0], [*cond, *then, *els])?,
@@ -279,7 +280,7 @@ impl<'e, 'a> Writer<'e, 'a> {
         let name = self.e.var(var);
         let text = self.e.converted(self.p, var, &expr);
         let tofino = self.e.target.is_tofino() && !matches!(self.kind, ControlKind::MainParser);
-        if tofino && self.p.vars[var].kind == VarKind::Intrinsic {
+        if tofino && self.p.vars[var].kind == VarKind::Intrinsic && name != super::tofino::halves::BYPASS {
             return Ok(());
         }
         if tofino && self.p.vars[var].ty == Type::Bool && !matches!(expr.form, Form::Primary | Form::Const) {

@@ -198,7 +198,8 @@ impl Writer<'_, '_> {
             },
             ExternFn::RegisterRead | ExternFn::RegisterWrite => return self.tofino_register(call),
             ExternFn::DropPacket => {
-                self.out.push(line("ig_dprsr_md.drop_ctl = 1;"));
+                let half = if self.kind == ControlKind::Egress { "eg" } else { "ig" };
+                self.out.push(line(format!("{half}_dprsr_md.drop_ctl = 1;")));
                 return Ok(());
             }
             ExternFn::SendToPort => {

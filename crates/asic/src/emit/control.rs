@@ -161,7 +161,7 @@ impl Writer<'_, '_> {
         match (&self.action, how) {
             (None, "return;") if self.frames.is_empty() => Vec::new(),
             // There is one control, and what a compiler makes of `return` are flags.
-            (None, "return;") if self.e.target.is_tofino() && self.kind == ControlKind::MainControl => {
+            (None, "return;") if self.e.target.is_tofino() && self.kind != ControlKind::MainDeparser => {
                 vec![line("exit;")]
             }
             // A `return` would leave the action alone.

@@ -32,6 +32,7 @@ use ir::*;
 use names::Names;
 use std::collections::{HashMap, HashSet};
 use text::Stmt;
+pub use tofino::halves::{Split, split};
 
 /// How deep statements may nest, and how long a chain of joins may be: writing recurses as deep.
 const MAX_DEPTH: usize = 400;
@@ -76,6 +77,16 @@ impl std::str::FromStr for Target {
     }
 }
 
+/// The halves of a chip's pipe that a program is written for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Halves {
+    /// All is in ingress; egress is bypassed.
+    #[default]
+    Ingress,
+    /// What follows the decision about the packet's port is in egress, if there is such a place and what is live there can be carried.
+    Both,
+}
+
 /// What is written.
 #[derive(Clone, Debug)]
 pub struct Emitted {
@@ -83,6 +94,8 @@ pub struct Emitted {
     pub text: String,
     /// What of the program is not in it, as the architecture has no form for it. Of v1model and PNA always empty.
     pub left_out: Vec<Unsupported>,
+    /// Bytes of the bridge header between ingress and egress; none if all is in ingress, or the target has no such halves.
+    pub bridge_bytes: Option<u32>,
 }
 
 /// Something that the target has no form for.
@@ -116,15 +129,23 @@ pub enum EmitError {
     },
 }
 
-/// Writes a verified pipeline for an architecture; `sizes` says how many entries its tables hold, where that is not what the program says.
+/// Writes a verified pipeline for an architecture, for Tofino all of it into ingress; `sizes` says how many entries its tables hold, where that is not what the program says.
 ///
 /// # Errors
 /// [`EmitError`]: what the architecture has no form for.
 pub fn emit(pipeline: &Pipeline, target: Target, sizes: &Sizes) -> Result<Emitted, EmitError> {
+    emit_over(pipeline, target, sizes, Halves::Ingress)
+}
+
+/// The same, over these halves of the chip's pipe; architectures that have none do not ask.
+///
+/// # Errors
+/// [`EmitError`]: what the architecture has no form for.
+pub fn emit_over(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) -> Result<Emitted, EmitError> {
     let refused = |what| EmitError::Unsupported { target: target.name(), what };
     let plain = coalesce::coalesce(pipeline);
     let (plain, meta) = match (pipeline.arch, target) {
-        (_, Target::Tna | Target::T2na) => return tofino(pipeline, target, sizes),
+        (_, Target::Tna | Target::T2na) => return tofino(pipeline, target, sizes, halves),
         (Arch::V1Model, Target::V1Model) | (Arch::Pna, Target::Pna) => (plain, None),
         (Arch::Pna, Target::V1Model) => {
             let meta = Names::new(&plain, "", None).storage.meta;
@@ -138,27 +159,36 @@ pub fn emit(pipeline: &Pipeline, target: Target, sizes: &Sizes) -> Result<Emitte
     let mut emitter = Emitter::new(&plain, target, sizes, meta.as_deref());
     loop {
         match emitter.program() {
-            Ok(text) => return Ok(Emitted { text, left_out: Vec::new() }),
+            Ok(text) => return Ok(Emitted { text, left_out: Vec::new(), bridge_bytes: None }),
             Err(Stop::Again) => emitter.reset(),
             Err(Stop::Refused(what)) => return Err(refused(what)),
         }
     }
 }
 
-fn tofino(pipeline: &Pipeline, target: Target, sizes: &Sizes) -> Result<Emitted, EmitError> {
+fn tofino(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) -> Result<Emitted, EmitError> {
     let refused = |what| EmitError::Unsupported { target: target.name(), what };
     if pipeline.arch != Arch::Pna {
         let what = "it is written for v1model; programs for the chip are written for PNA".to_owned();
         return Err(refused(Unsupported { place: None, what }));
     }
     let plain = coalesce::coalesce(pipeline);
-    let meta = Names::new(&plain, "", None).storage.meta;
-    let prepared = tofino::prepare::prepare(&plain, &meta);
+    let storage = Names::new(&plain, "", None).storage;
+    let (hdr, meta) = (storage.hdr, storage.meta);
+    let mut prepared = tofino::prepare::prepare(&plain, &meta);
+    let mut bridge_bytes = None;
+    if halves == Halves::Both
+        && let Some(split) =
+            tofino::halves::halves(&prepared.pipeline, &prepared.deparsed, &hdr, tofino::halves::depth(target))
+    {
+        bridge_bytes = Some(split.bytes);
+        prepared.pipeline = split.pipeline;
+    }
     let mut emitter = Emitter::new(&prepared.pipeline, target, sizes, Some(&meta));
     emitter.left_out = prepared.left_out.clone();
     loop {
         match emitter.tofino(&prepared.deparsed) {
-            Ok(text) => return Ok(Emitted { text, left_out: emitter.left_out }),
+            Ok(text) => return Ok(Emitted { text, left_out: emitter.left_out, bridge_bytes }),
             Err(Stop::Again) => emitter.reset(),
             Err(Stop::Refused(what)) => return Err(refused(what)),
         }

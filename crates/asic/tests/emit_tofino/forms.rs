@@ -95,7 +95,7 @@ fn meters_give_numbers_for_colours() {
 fn a_meter_of_a_table_is_its_property() {
     let decls = "DirectMeter(PNA_MeterType_t.PACKETS) m; PNA_MeterColor_t colour;
         action police() { colour = m.execute(); }
-        table t { key = { hdr.h.a: exact; } actions = { police; NoAction; } pna_direct_meter = m; default_action = NoAction(); }";
+        table t { key = { hdr.h.a: exact; } actions = { police; @defaultonly NoAction; } pna_direct_meter = m; default_action = NoAction(); }";
     let apply = "colour = PNA_MeterColor_t.GREEN; t.apply(); if (colour == PNA_MeterColor_t.YELLOW) { hdr.h.b = 5; }";
     let (text, left_out) = written(decls, apply, "transition accept;");
     assert!(left_out.is_empty(), "{left_out:?}");
@@ -197,4 +197,89 @@ fn what_a_parser_would_compute_is_named() {
     let (text, left_out) = written("", "hdr.h.sum = meta.x;", "meta.x = hdr.h.c + 1; transition accept;");
     assert!(left_out.len() == 1 && left_out[0].contains("only moves bits"), "{left_out:?}");
     assert!(!text.contains("hdr.h.c + 1"), "{text}");
+}
+
+/// Assignments that follow each other become one action of the chip, which has few operands for a container and one way from its hash units.
+#[test]
+fn what_one_action_cannot_do_is_several() {
+    let decls = "Hash<bit<32>>(PNA_HashAlgorithm_t.CRC32) h1; Hash<bit<16>>(PNA_HashAlgorithm_t.CRC16) h2;";
+    let apply = "hdr.h.d = h1.get_hash({ hdr.h.c }); hdr.h.e = h2.get_hash({ hdr.h.a });";
+    let (text, left_out) = written(decls, apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(&text, &["{ hdr.h.d = h1.get({ hdr.h.c }); }", "{ hdr.h.e = h2.get({ hdr.h.a }); }"]);
+    assert!(text.contains("set_d();\n        set_e();"), "{text}");
+}
+
+#[test]
+fn a_header_field_is_widened_by_the_hash_unit() {
+    let apply = "hdr.h.d = (bit<32>) hdr.h.c + 20; hdr.h.e = hdr.h.c + 20; hdr.h.sum = 2w3 ++ hdr.h.d[13:0];";
+    let (text, left_out) = written("", apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(&text, &["@in_hash { ", " = (bit<32>) hdr.h.c; }", "@in_hash { hdr.h.sum = 2w3 ++ hdr.h.d[13:0]; }"]);
+    has(&text, &["hdr.h.e = hdr.h.c + 20;"]);
+}
+
+/// Fields that share a byte are in one container: their sources are written one after the other.
+#[test]
+fn fields_that_share_a_byte_are_written_one_by_one() {
+    let text = program(
+        "",
+        "hdr.n.x = meta.y[3:0]; hdr.n.z = hdr.h.a[3:0]; hdr.h.b = 4;",
+        "p.extract(hdr.n); transition accept;",
+    )
+    .replace("struct headers_t {", "header n_t { bit<4> x; bit<4> z; }\nstruct headers_t { n_t n;")
+    .replace("p.emit(hdr.g);", "p.emit(hdr.g); p.emit(hdr.n);");
+    let pipeline = compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let text = emitted(&pipeline, &Sizes::new()).text;
+    assert!(check(&text).is_empty(), "{:?}\n{text}", check(&text));
+    has(
+        &text,
+        &["action set_x() { ", "action set_z() { ", "        set_x();", "        set_z();", "        hdr.h.b = 4;"],
+    );
+}
+
+/// An entry of the chip has its counter whatever its action is.
+#[test]
+fn a_counter_that_some_actions_use_is_named() {
+    let table = |actions: &str| {
+        format!(
+            "DirectCounter<bit<64>>(PNA_CounterType_t.PACKETS) n; action yes() {{ n.count(); hdr.h.b = 1; }} action no() {{ hdr.h.b = 2; }}
+             table t {{ key = {{ hdr.h.a: exact; }} actions = {{ yes; {actions} }} default_action = no(); pna_direct_counter = n; }}"
+        )
+    };
+    let (text, left_out) = written(&table("@defaultonly no;"), "t.apply();", "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(&text, &["counters = n;", "n.count();"]);
+    let (text, left_out) = written(&table("no;"), "t.apply();", "transition accept;");
+    assert!(left_out.len() == 1 && left_out[0].contains("only some actions of its table"), "{left_out:?}");
+    assert!(!text.contains("counters = n;") && !text.contains("n.count();"), "{text}");
+}
+
+/// A gateway compares two fields, or fields with constants.
+#[test]
+fn conditions_that_compare_fields_and_more_go_part_by_part() {
+    let apply = "if (hdr.h.c != hdr.h.e || (hdr.h.a & 8) == 0 || hdr.h.b == 3) { hdr.h.d = 1; } if (hdr.h.c == hdr.h.e && hdr.h.b == 4) { hdr.h.d = 2; }";
+    let (text, left_out) = written("", apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(
+        &text,
+        &[
+            "if (hdr.h.c != hdr.h.e) {\n            holds = true;",
+            "if ((hdr.h.a & 8) == 0) {\n            holds = true;",
+        ],
+    );
+    has(&text, &["if (holds) {", "if (hdr.h.c != hdr.h.e) {\n            holds_2 = false;", "if (holds_2) {"]);
+}
+
+/// An index goes through the hash unit, beside which there are no constants.
+#[test]
+fn a_count_between_assignments_is_an_action() {
+    let decls = "Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS) n;";
+    let apply = "hdr.h.c = 4789; n.count(hdr.h.a); hdr.h.e = 4790;";
+    let (text, left_out) = written(decls, apply, "transition accept;");
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(
+        &text,
+        &["action use_n() { n.count(hdr.h.a); }", "hdr.h.c = 0x12b5;\n        use_n();\n        hdr.h.e = 0x12b6;"],
+    );
 }

@@ -2,6 +2,7 @@
 //! the program, and what has no form is named with its place.
 
 mod forms;
+mod halves;
 mod rules;
 
 use asic::emit::{Emitted, Target, emit};

@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::program_args::SourceArgs;
 use super::sizing::sizing;
 use super::ui::{self, Ui};
-use asic::emit::{Target, emit};
+use asic::emit::{Halves, Target, emit_over};
 use asic::rewrite::Sizes;
 use clap::Args;
 use std::path::PathBuf;
@@ -23,6 +23,9 @@ pub struct EmitArgs {
     /// How many entries tables (and for a chip, counters) hold, where that is not what the program says: a sizing file (docs/plan.md).
     #[arg(long, value_name = "FILE.toml")]
     sizes: Option<PathBuf>,
+    /// For a chip: put what follows the decision about a packet's port into egress, with a bridge header for what it needs.
+    #[arg(long)]
+    egress: bool,
     /// Fail if something of the program is left out.
     #[arg(long)]
     strict: bool,
@@ -42,7 +45,13 @@ impl EmitArgs {
             sizes.extend(sizing.sizes().map_err(Failure::refused)?);
             sizes.extend(sizing.objects().map_err(Failure::refused)?);
         }
-        let emitted = emit(&pipeline, self.target, &sizes).map_err(Failure::refused)?;
+        let halves = if self.egress { Halves::Both } else { Halves::Ingress };
+        let emitted = emit_over(&pipeline, self.target, &sizes, halves).map_err(Failure::refused)?;
+        if self.egress && emitted.bridge_bytes.is_none() {
+            ui.note(
+                "all of it is in ingress: nothing that egress could do follows the decision about the packet's port",
+            );
+        }
         if !ui.json {
             for what in &emitted.left_out {
                 ui.note(format!("left out: {what}"));

@@ -45,6 +45,10 @@ impl Writer<'_, '_> {
     pub(in crate::emit) fn condition(&mut self, cond: Value) -> Res<(Vec<Stmt>, String)> {
         let mut before = Vec::new();
         let tree = self.tree_of(cond, true, &mut before)?;
+        if mixed(&tree) {
+            let cond = self.in_parts(&tree, &mut before);
+            return Ok((before, cond));
+        }
         if bits(&tree) <= GATEWAY_BITS && widest(&tree) <= 32 {
             return Ok((before, text(&tree).0));
         }
@@ -52,9 +56,30 @@ impl Writer<'_, '_> {
             (Some(yes), Some(no)) if no.len() < yes.len() => format!("!{}", self.check(no)),
             (Some(yes), _) => self.check(yes),
             (None, Some(no)) => format!("!{}", self.check(no)),
-            (None, None) => text(&tree).0,
+            (None, None) => self.in_parts(&tree, &mut before),
         };
         Ok((before, text))
+    }
+
+    /// A condition that no gateway decides at once, and no table: one part after the other, into a variable.
+    fn in_parts(&mut self, tree: &Cond, before: &mut Vec<Stmt>) -> String {
+        let (parts, found) = match tree {
+            Cond::Any(_) => (flattened(tree), "true"),
+            Cond::All(_) => (flattened(&negated(tree)), "false"),
+            _ => return text(tree).0,
+        };
+        if parts.len() < 2 {
+            return text(tree).0;
+        }
+        let name = self.e.names.fresh("holds");
+        self.declare("bool", &name);
+        let set = |value: &str| vec![line(format!("{name} = {value};"))];
+        let mut code = set(if found == "true" { "false" } else { "true" });
+        for part in parts.iter().rev() {
+            code = vec![Stmt::If { cond: text(part).0, then: set(found), els: code }];
+        }
+        before.extend(code);
+        name
     }
 
     /// Sets a bool.
@@ -309,7 +334,8 @@ impl Writer<'_, '_> {
     /// An operand that an ALU takes: what is more is computed before.
     pub(in crate::emit) fn operand(&mut self, value: Value, block: Block) -> Res<()> {
         let expr: Expr = self.value(value);
-        let is_operand = expr.form == Form::Const || (expr.form == Form::Primary && !expr.text.starts_with('('));
+        let plain = !expr.text.starts_with('(') && !expr.text.contains('[');
+        let is_operand = expr.form == Form::Const || (expr.form == Form::Primary && plain);
         if is_operand { Ok(()) } else { self.save(value, block) }
     }
 }
@@ -340,11 +366,33 @@ fn item(entry: &[Test], base: &str, width: u32, truth: bool) -> String {
 fn negated(cond: &Cond) -> Cond {
     match cond {
         Cond::Known(known) => Cond::Known(!known),
-        Cond::Raw(text, bits) => Cond::Raw(text.clone(), *bits),
+        Cond::Raw(text, bits) => Cond::Raw(crate::emit::text::negated(text), *bits),
         Cond::Test(test) => Cond::Test(Test { equal: !test.equal, ..test.clone() }),
         Cond::All(all) => Cond::Any(all.iter().map(negated).collect()),
         Cond::Any(all) => Cond::All(all.iter().map(negated).collect()),
     }
+}
+
+/// Alternatives of alternatives are alternatives.
+fn flattened(cond: &Cond) -> Vec<Cond> {
+    match cond {
+        Cond::Any(parts) => parts.iter().flat_map(flattened).collect(),
+        other => vec![other.clone()],
+    }
+}
+
+/// Whether two fields are compared, and something else is asked: a gateway does one of both.
+fn mixed(cond: &Cond) -> bool {
+    fn leaves(cond: &Cond) -> (usize, usize) {
+        match cond {
+            Cond::Known(_) => (0, 0),
+            Cond::Raw(..) => (1, 1),
+            Cond::Test(_) => (1, 0),
+            Cond::All(all) | Cond::Any(all) => all.iter().map(leaves).fold((0, 0), |(a, b), (c, d)| (a + c, b + d)),
+        }
+    }
+    let (all, raw) = leaves(cond);
+    raw > 0 && all > 1
 }
 
 fn ones(width: u32) -> BigUint {

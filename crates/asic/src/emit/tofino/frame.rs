@@ -2,6 +2,7 @@
 
 use crate::emit::body::Writer;
 use crate::emit::text::{Lines, line};
+use crate::emit::tofino::halves;
 use crate::emit::tofino::prepare::Deparsed;
 use crate::emit::{Emitter, Res, parser};
 use ir::*;
@@ -27,14 +28,29 @@ impl Emitter<'_> {
         let [Some(parser), Some(main), Some(deparser)] = kinds.map(|kind| of(self.p, kind)) else {
             return self.unsupported(Loc::default(), "a program without parser, main control or deparser");
         };
-        let parser_text = self.tofino_parser(parser)?;
-        let main_text = self.tofino_control(main)?;
-        let deparser_text = self.tofino_deparser(deparser, deparsed)?;
+        let kinds = [ControlKind::Parser, ControlKind::Egress, ControlKind::Deparser];
+        let egress = match kinds.map(|kind| of(self.p, kind)) {
+            [Some(parser), Some(control), Some(deparser)] => Some([parser, control, deparser]),
+            _ => None,
+        };
+        let mut texts = vec![self.tofino_parser(parser)?, self.tofino_control(main)?];
+        let sums = self.sums_of(main, deparsed);
+        texts.push(self.tofino_deparser(deparser, &sums)?);
+        match egress {
+            Some([parser, control, deparser]) => {
+                texts.extend([self.tofino_parser(parser)?, self.tofino_control(control)?]);
+                let sums = self.sums_of(control, deparsed);
+                texts.push(self.tofino_deparser(deparser, &sums)?);
+            }
+            None => texts.push(self.no_egress()),
+        }
         let mut lines = Lines::default();
         let name = self.p.name.clone();
-        lines.line(&format!(
-            "// {name} for Tofino, written by Terrace from its pipeline. All of it runs in ingress; egress is bypassed."
-        ));
+        let halves = match egress {
+            Some(_) => "Egress goes on where the packet's port is decided.",
+            None => "All of it runs in ingress; egress is bypassed.",
+        };
+        lines.line(&format!("// {name} for Tofino, written by Terrace from its pipeline. {halves}"));
         if !self.left_out.is_empty() {
             lines.line("//");
             lines.line("// Not in here, as the chip has no form for it:");
@@ -48,18 +64,30 @@ impl Emitter<'_> {
         lines.line("/// Where packets to the CPU leave: the port of the CPU's Ethernet interface.");
         lines.line("const PortId_t CPU_PORT = 64;");
         self.types(&mut lines, &[]);
-        lines.gap();
-        lines.line("struct egress_headers_t { }");
-        lines.line("struct egress_metadata_t { }");
-        for text in [parser_text, main_text, deparser_text, self.tofino_egress()] {
+        if egress.is_none() {
+            lines.gap();
+            lines.line("struct egress_headers_t { }");
+            lines.line("struct egress_metadata_t { }");
+        }
+        for text in texts {
             lines.gap();
             lines.out.push_str(&text);
         }
         lines.gap();
-        let [p, c, d] = [parser, main, deparser].map(|id| self.p.controls[id].name.clone());
-        lines.line(&format!("Pipeline({p}(), {c}(), {d}(), egress_parser(), egress(), egress_deparser()) pipe;"));
+        let mut blocks = [parser, main, deparser].map(|id| self.p.controls[id].name.clone()).to_vec();
+        blocks.extend(match egress {
+            Some(ids) => ids.map(|id| self.p.controls[id].name.clone()),
+            None => ["egress_parser", "egress", "egress_deparser"].map(str::to_owned),
+        });
+        lines.line(&format!("Pipeline({}()) pipe;", blocks.join("(), ")));
         lines.line("Switch(pipe) main;");
         Ok(lines.out)
+    }
+
+    /// The checksums that the deparser behind a control computes.
+    fn sums_of(&self, control: ControlId, deparsed: &[Deparsed]) -> Vec<Deparsed> {
+        let body = &self.p.controls[control].body;
+        deparsed.iter().filter(|sum| halves::stores(body, sum.wanted)).cloned().collect()
     }
 
     fn both(&self) -> (String, String) {
@@ -73,8 +101,12 @@ impl Emitter<'_> {
         let states = writer.parser()?;
         let decls = std::mem::take(&mut writer.decls);
         let mut lines = Lines::default();
+        let (half, intrinsic) = match control.kind {
+            ControlKind::Parser => ("egress", "eg_intr_md"),
+            _ => ("ingress", "ig_intr_md"),
+        };
         lines.open(&format!(
-            "parser {}(packet_in packet, out headers_t {hdr}, out metadata_t {meta}, out ingress_intrinsic_metadata_t ig_intr_md)",
+            "parser {}(packet_in packet, out headers_t {hdr}, out metadata_t {meta}, out {half}_intrinsic_metadata_t {intrinsic})",
             control.name
         ));
         for object in &self.names.mentions[id.index()].externs {
@@ -89,8 +121,10 @@ impl Emitter<'_> {
         decls.iter().for_each(|decl| lines.line(decl));
         lines.gap();
         lines.open("state start");
-        lines.line("packet.extract(ig_intr_md);");
-        lines.line("packet.advance(PORT_METADATA_SIZE);");
+        lines.line(&format!("packet.extract({intrinsic});"));
+        if control.kind != ControlKind::Parser {
+            lines.line("packet.advance(PORT_METADATA_SIZE);");
+        }
         lines.line("transition parse_packet;");
         lines.close();
         parser::print(&mut lines, &parser::renamed(states, "start", "parse_packet"));
@@ -103,14 +137,23 @@ impl Emitter<'_> {
         let (hdr, meta) = self.both();
         let mut writer = Writer::new(self, control.kind, &control.body);
         let code = writer.control()?;
+        let code = writer.steps(code);
         let decls = std::mem::take(&mut writer.decls);
         let mut lines = Lines::default();
-        lines.open(&format!(
-            "control {}(inout headers_t {hdr}, inout metadata_t {meta}, in ingress_intrinsic_metadata_t ig_intr_md, \
-             in ingress_intrinsic_metadata_from_parser_t ig_prsr_md, inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md, \
-             inout ingress_intrinsic_metadata_for_tm_t ig_tm_md)",
-            control.name
-        ));
+        let intrinsics = match control.kind {
+            ControlKind::Egress => {
+                "in egress_intrinsic_metadata_t eg_intr_md, in egress_intrinsic_metadata_from_parser_t eg_prsr_md, \
+                 inout egress_intrinsic_metadata_for_deparser_t eg_dprsr_md, \
+                 inout egress_intrinsic_metadata_for_output_port_t eg_oport_md"
+            }
+            _ => {
+                "in ingress_intrinsic_metadata_t ig_intr_md, in ingress_intrinsic_metadata_from_parser_t ig_prsr_md, \
+                 inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md, \
+                 inout ingress_intrinsic_metadata_for_tm_t ig_tm_md"
+            }
+        };
+        let name = &control.name;
+        lines.open(&format!("control {name}(inout headers_t {hdr}, inout metadata_t {meta}, {intrinsics})"));
         for object in self.names.mentions[id.index()].externs.clone() {
             self.tofino_object(&mut lines, object, &control.name)?;
         }
@@ -128,7 +171,9 @@ impl Emitter<'_> {
         }
         lines.gap();
         lines.open("apply");
-        lines.stmts(&[line("ig_tm_md.bypass_egress = 1;")]);
+        if !self.p.intrinsics.contains_key(halves::BYPASS) {
+            lines.stmts(&[line("ig_tm_md.bypass_egress = 1;")]);
+        }
         lines.stmts(&code);
         lines.close();
         lines.close();
@@ -205,10 +250,13 @@ impl Emitter<'_> {
         let control = &self.p.controls[id];
         let (hdr, meta) = self.both();
         let mut lines = Lines::default();
+        let intrinsic = match control.kind {
+            ControlKind::Deparser => "egress_intrinsic_metadata_for_deparser_t eg_dprsr_md",
+            _ => "ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md",
+        };
+        let name = &control.name;
         lines.open(&format!(
-            "control {}(packet_out packet, inout headers_t {hdr}, in metadata_t {meta}, \
-             in ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md)",
-            control.name
+            "control {name}(packet_out packet, inout headers_t {hdr}, in metadata_t {meta}, in {intrinsic})"
         ));
         let mut updates = Vec::new();
         for sum in deparsed {
@@ -236,7 +284,7 @@ impl Emitter<'_> {
         Ok(lines.out)
     }
 
-    fn tofino_egress(&self) -> String {
+    fn no_egress(&self) -> String {
         "parser egress_parser(packet_in packet, out egress_headers_t hdr, out egress_metadata_t meta,
                      out egress_intrinsic_metadata_t eg_intr_md) {
     state start {

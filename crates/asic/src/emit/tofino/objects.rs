@@ -79,6 +79,39 @@ impl Preparer {
         }
     }
 
+    /// Takes out tables' own counters and meters that not all of their actions use: on the chip an entry has its counter whatever its action is.
+    pub(super) fn in_all_actions(&mut self, body: &mut Body) {
+        for table in self.p.tables.keys() {
+            let Table { direct_counter, direct_meter, .. } = self.p.tables[table].clone();
+            for (object, word) in [(direct_counter, "counter"), (direct_meter, "meter")] {
+                let Some(object) = object else { continue };
+                let uses = |block: Block| {
+                    let prefix = super::action::simple_prefix(&self.p, body, block);
+                    let insts = &body.blocks[block].insts[..prefix];
+                    insts.iter().any(|i| matches!(i.inst, Inst::Extern { object: Some(o), .. } if o == object))
+                };
+                let by_miss =
+                    |a: ActionId| self.p.tables[table].actions.iter().any(|r| r.action == a && r.default_only);
+                let arms = body.blocks.values().filter_map(|data| match &data.term.as_ref()?.term {
+                    Term::Apply { table: of, arms, .. } if *of == table => Some(arms),
+                    _ => None,
+                });
+                if arms.flatten().all(|arm| by_miss(arm.action) || uses(arm.block)) {
+                    continue;
+                }
+                let (name, loc) = (self.p.externs[object].preamble.name.clone(), self.p.externs[object].loc);
+                let what = format!("{word} `{name}`, which only some actions of its table use: on the chip all do");
+                self.leave_out(loc, what);
+                Self::without(body, |inst| matches!(inst, Inst::Extern { object: Some(o), .. } if *o == object));
+                let table = &mut self.p.tables[table];
+                match word {
+                    "counter" => table.direct_counter = None,
+                    _ => table.direct_meter = None,
+                }
+            }
+        }
+    }
+
     /// Takes instructions out; what they give is zero.
     fn without(body: &mut Body, out: impl Fn(&Inst) -> bool) {
         for n in 0..body.blocks.len() {

@@ -60,6 +60,7 @@ pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
                 this.checksums(&mut body);
                 this.externs(&mut body);
                 this.arithmetic(&mut body);
+                this.in_all_actions(&mut body);
                 this.first(&mut body, error);
             }
             ControlKind::MainDeparser => this.externs(&mut body),
