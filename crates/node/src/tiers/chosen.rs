@@ -105,7 +105,7 @@ impl Tiers {
     /// Takes note of entries that were found idle, so that the halves agree.
     pub(super) fn idle(&mut self, now: u64) -> Vec<IdleEntry> {
         // Tables whose entries grow too old are below alone.
-        let mut idle = Vec::new();
+        let mut idle = std::mem::take(&mut self.late);
         for half in [&mut self.above, &mut self.below].into_iter().flatten() {
             idle.extend(half.advance_time(now));
         }

@@ -15,7 +15,7 @@ use offload::share::{Share, is_above};
 use p4runtime::{Code, Refusal};
 use packet::{Engine, ReasonTable};
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use tables::{CounterData, Entry, State, WriteBatch, WriteError};
 
@@ -48,6 +48,10 @@ pub struct Tiers {
     reasons: ReasonTable,
     /// Tables that were made hot because the chip has no room for them as a whole.
     made_hot: Vec<String>,
+    /// Whether entries do not grow too old for now.
+    held: AtomicBool,
+    /// Idle entries that were found between two looks.
+    pub(super) late: Vec<IdleEntry>,
 }
 
 /// Both together.
@@ -93,6 +97,7 @@ impl Tiers {
             links: Links::new(&plan.down, plan.silence, io::now()),
             up: plan.up.clone(),
             moved: Moved::default(),
+            clock: AtomicU64::new(0),
         };
         let reasons = above.as_ref().or(below.as_ref()).map(|half| half.worker().reasons().clone()).unwrap_or_default();
         Ok(Tiers {
@@ -107,6 +112,8 @@ impl Tiers {
             cut,
             reasons,
             made_hot,
+            held: AtomicBool::new(false),
+            late: Vec::new(),
         })
     }
 
@@ -151,6 +158,16 @@ impl Tiers {
         }
     }
 
+    /// A half that had no packet for a while does not know the time, by which what is written is new. Nothing is found idle by it.
+    fn tell_time(&mut self) {
+        let (now, held) = (self.wiring.clock.load(Relaxed), self.held.load(Relaxed));
+        for half in [&mut self.above, &mut self.below].into_iter().flatten() {
+            half.hold_idle(true);
+            self.late.extend(half.advance_time(now));
+            half.hold_idle(held);
+        }
+    }
+
     /// What the upper half was written, or would have been, the lower one is.
     fn write_below(&mut self, batch: &WriteBatch, whole: State) -> Result<(), WriteError> {
         match &mut self.below {
@@ -189,6 +206,7 @@ impl Controlled for Tiers {
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         let wiring = self.wiring.clone();
         let _gate = wiring.gate.write().unwrap_or_else(PoisonError::into_inner);
+        self.tell_time();
         let mut whole = self.with_whole(State::clone);
         let changes = whole.apply(batch)?;
         if self.above.is_some() {
@@ -278,6 +296,7 @@ impl Controlled for Tiers {
     }
 
     fn hold_idle(&self, hold: bool) {
+        self.held.store(hold, Relaxed);
         self.halves().for_each(|half| half.hold_idle(hold));
     }
 

@@ -7,7 +7,7 @@ use offload::cut::{BACK, HELLO, wire};
 use packet::{
     Batch, Emission, Engine, EngineReason, MAX_BATCH, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict,
 };
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What all workers of a process know.
@@ -22,6 +22,8 @@ pub struct Wiring {
     /// Ports to the switch.
     pub up: Vec<u32>,
     pub moved: Moved,
+    /// When the newest packet came, in nanoseconds.
+    pub clock: AtomicU64,
 }
 
 /// Packets on their way to a half, with whose packet each one is.
@@ -85,6 +87,9 @@ impl TiersWorker {
     /// Sorts what came in by where it belongs.
     fn arrive(&mut self, batch: &mut Batch) {
         let wiring = self.wiring.clone();
+        if let Some(now) = batch.packets().iter().map(|packet| packet.received_at).max() {
+            wiring.clock.fetch_max(now, Relaxed);
+        }
         for index in 0..batch.len() {
             let packet = &mut batch.packets_mut()[index];
             let (port, now) = (packet.ingress_port, packet.received_at);
