@@ -103,25 +103,21 @@ impl Share {
                 }
             },
             Change::Modified(table, old, entry, counter) => {
-                if hot.is_none_or(|hot| hot.modified(entry)) {
-                    above.updates.push(packed(UpdateKind::Modify, *table, entry));
-                    if self.hot.contains_key(table) {
-                        self.took.push((*table, old.clone()));
-                    }
-                    if counter.is_some() {
-                        let id = identity(&self.pipeline, *table, entry);
-                        above.push(Update::DirectCounter(id, CounterData::default()));
-                    }
+                let is_hot = hot.is_some();
+                let is_above = hot.is_none_or(|hot| hot.modified(entry));
+                let updates = is_above.then(|| packed(UpdateKind::Modify, *table, entry));
+                above.updates.extend(updates);
+                self.took.extend((is_above && is_hot).then(|| (*table, old.clone())));
+                if is_above && counter.is_some() {
+                    let id = identity(&self.pipeline, *table, entry);
+                    above.push(Update::DirectCounter(id, CounterData::default()));
                 }
             }
             Change::Deleted(table, entry) => {
                 let is_hot = hot.is_some();
-                if hot.is_none_or(|hot| hot.deleted(entry.key(), entry.priority())) {
-                    above.updates.push(packed(UpdateKind::Delete, *table, entry));
-                    if is_hot {
-                        self.took.push((*table, entry.clone()));
-                    }
-                }
+                let is_above = hot.is_none_or(|hot| hot.deleted(entry.key(), entry.priority()));
+                above.updates.extend(is_above.then(|| packed(UpdateKind::Delete, *table, entry)));
+                self.took.extend((is_above && is_hot).then(|| (*table, entry.clone())));
             }
             _ => {}
         }

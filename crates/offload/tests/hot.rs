@@ -58,14 +58,13 @@ impl Pair {
                     updates.extend(away.iter().map(|entry| packed(UpdateKind::Delete, *table, entry)));
                 }
                 Change::Modified(table, _, entry, _) => {
-                    if self.hot.get_mut(table).is_some_and(|hot| hot.modified(entry)) {
-                        updates.push(packed(UpdateKind::Modify, *table, entry));
-                    }
+                    let is_hot = self.hot.get_mut(table).is_some_and(|hot| hot.modified(entry));
+                    updates.extend(is_hot.then(|| packed(UpdateKind::Modify, *table, entry)));
                 }
                 Change::Deleted(table, entry) => {
-                    if self.hot.get_mut(table).is_some_and(|hot| hot.deleted(entry.key(), entry.priority())) {
-                        updates.push(packed(UpdateKind::Delete, *table, entry));
-                    }
+                    let hot = self.hot.get_mut(table);
+                    let is_hot = hot.is_some_and(|hot| hot.deleted(entry.key(), entry.priority()));
+                    updates.extend(is_hot.then(|| packed(UpdateKind::Delete, *table, entry)));
                 }
                 _ => {}
             }

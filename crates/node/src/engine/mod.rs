@@ -95,20 +95,23 @@ pub enum Parts {
     /// A program that runs as a whole.
     Whole(Part),
     /// One that is divided among tiers.
-    Halves {
-        /// The upper half, if it is in this process.
-        above: Option<Part>,
-        /// The lower half, if it is in this process.
-        below: Option<Part>,
-        /// The key of bridge headers.
-        key: u32,
-        /// The upper half's port that leads down.
-        down_port: u32,
-        /// Bytes of a bridge header.
-        bridge: usize,
-        /// Why packets stop, by number.
-        stops: Vec<String>,
-    },
+    Halves(Box<Halves>),
+}
+
+/// A program that is divided among tiers.
+pub struct Halves {
+    /// The upper half, if it is in this process.
+    pub above: Option<Part>,
+    /// The lower half, if it is in this process.
+    pub below: Option<Part>,
+    /// The key of bridge headers.
+    pub key: u32,
+    /// The upper half's port that leads down.
+    pub down_port: u32,
+    /// Bytes of a bridge header.
+    pub bridge: usize,
+    /// Why packets stop, by number.
+    pub stops: Vec<String>,
 }
 
 /// An engine as the control plane has it: by it tables are written and counters read, and from it workers get theirs. It runs no packets itself.

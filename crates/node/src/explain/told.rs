@@ -1,6 +1,6 @@
 //! [`Teller`]: runs a program's explainers, one for each half if the program is divided among tiers, and follows a packet from one to the other.
 
-use crate::engine::Parts;
+use crate::engine::{Halves, Parts};
 use interp::host::architecture::reason_table;
 use interp::{Config, Event, Explainer, Outputs, Registers, Step};
 use ir::Pipeline;
@@ -34,7 +34,8 @@ impl Teller {
         let make = |part: &Part, settings: &Config| Explainer::new(part.pipeline.clone(), settings.clone()).ok();
         match parts {
             Parts::Whole(part) => Some(Teller { above: Some(make(part, settings)?), below: None }),
-            Parts::Halves { above, below, down_port, .. } => {
+            Parts::Halves(halves) => {
+                let Halves { above, below, down_port, .. } = &**halves;
                 let mut inside = settings.clone();
                 inside.ports = inside.ports.map(|mut ports| {
                     ports.insert(*down_port);
@@ -54,24 +55,23 @@ impl Teller {
                 let (outputs, trace) = self.above.as_mut()?.explain(&part.state, &part.registers, bytes, port, now)?;
                 Some((trace.steps, ends(&outputs)))
             }
-            Parts::Halves { above, below, .. } => match (above, below) {
-                (Some(above), below) => self.from_front(parts, above, below.as_ref(), bytes, port, now),
-                (None, Some(below)) => self.from_switch(parts, below, bytes, port, now),
+            Parts::Halves(halves) => match (&halves.above, &halves.below) {
+                (Some(above), _) => self.tell_from_front(halves, above, bytes, port, now),
+                (None, Some(below)) => self.tell_from_switch(halves, below, bytes, port, now),
                 (None, None) => None,
             },
         }
     }
 
-    fn from_front(
+    fn tell_from_front(
         &mut self,
-        parts: &Parts,
+        halves: &Halves,
         above: &Part,
-        below: Option<&Part>,
         bytes: &[u8],
         port: u32,
         now: u64,
     ) -> Option<(Vec<Step>, Vec<End>)> {
-        let Parts::Halves { key, down_port, stops, .. } = parts else { return None };
+        let Halves { below, key, down_port, stops, .. } = halves;
         let mut steps = vec![said("tier switch: the upper half of the program".to_owned())];
         let (outputs, trace) = self.above.as_mut()?.explain(&above.state, &above.registers, bytes, port, now)?;
         steps.extend(trace.steps);
@@ -113,15 +113,15 @@ impl Teller {
     }
 
     /// The switch is in another process, and the packet came from there.
-    fn from_switch(
+    fn tell_from_switch(
         &mut self,
-        parts: &Parts,
+        halves: &Halves,
         below: &Part,
         bytes: &[u8],
         port: u32,
         now: u64,
     ) -> Option<(Vec<Step>, Vec<End>)> {
-        let Parts::Halves { key, stops, bridge, .. } = parts else { return None };
+        let Halves { key, stops, bridge, .. } = halves;
         let told = wire::read(bytes, *key);
         let mut steps = vec![said(match told {
             Some(told) if told.stop == HELLO => "no packet: the switch asks whether this tier is there".to_owned(),
@@ -156,8 +156,8 @@ impl Parts {
     pub fn version(&self) -> u64 {
         match self {
             Parts::Whole(part) => part.state.version(),
-            Parts::Halves { above, below, .. } => {
-                below.as_ref().or(above.as_ref()).map_or(0, |part| part.state.version())
+            Parts::Halves(halves) => {
+                halves.below.as_ref().or(halves.above.as_ref()).map_or(0, |part| part.state.version())
             }
         }
     }
@@ -166,7 +166,7 @@ impl Parts {
     pub fn reasons(&self) -> ReasonTable {
         let part = match self {
             Parts::Whole(part) => Some(part),
-            Parts::Halves { above, below, .. } => above.as_ref().or(below.as_ref()),
+            Parts::Halves(halves) => halves.above.as_ref().or(halves.below.as_ref()),
         };
         part.map(|part| reason_table(&part.pipeline)).unwrap_or_default()
     }
@@ -179,9 +179,7 @@ impl Parts {
         };
         match (self, former) {
             (Parts::Whole(a), Parts::Whole(b)) => Arc::ptr_eq(&a.pipeline, &b.pipeline),
-            (Parts::Halves { above: a, below: b, .. }, Parts::Halves { above: c, below: d, .. }) => {
-                same(a, c) && same(b, d)
-            }
+            (Parts::Halves(a), Parts::Halves(b)) => same(&a.above, &b.above) && same(&a.below, &b.below),
             _ => false,
         }
     }

@@ -4,7 +4,7 @@ use super::TiersPlan;
 use super::chosen::Chooser;
 use super::links::{LinkState, Links};
 use super::worker::{TiersWorker, Wiring};
-use crate::engine::{Choice, Controlled, Parts};
+use crate::engine::{Choice, Controlled, Halves, Parts};
 use crate::explain::Part;
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
@@ -264,14 +264,14 @@ impl Controlled for Tiers {
             let state = half.with_state(State::clone);
             Some(Part { pipeline: state.pipeline().clone(), state, registers: half.registers() })
         };
-        Parts::Halves {
+        Parts::Halves(Box::new(Halves {
             above: part(&self.above),
             below: part(&self.below),
             key: self.wiring.key,
             down_port: self.wiring.down_port,
             bridge: self.wiring.bridge,
             stops: self.cut.points.iter().map(|point| point.why.clone()).collect(),
-        }
+        }))
     }
 
     fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {

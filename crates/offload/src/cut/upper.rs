@@ -85,7 +85,7 @@ impl Half<'_> {
     }
 
     /// Whether the packet came from below, by the port.
-    fn from_below(&self, p: &Pipeline, names: &[&str], b: &mut BodyBuilder) -> Option<Value> {
+    fn came_from_below(&self, p: &Pipeline, names: &[&str], b: &mut BodyBuilder) -> Option<Value> {
         let port = names.iter().find_map(|name| p.intrinsics.get(*name))?;
         let found = b.load(p, *port);
         let below = b.bits(p.vars[*port].ty.width(), self.options.down_port);
@@ -98,7 +98,8 @@ impl Half<'_> {
         let mut b = BodyBuilder::over(body);
         let (entry, bridged) = (b.create_block(), b.create_block());
         b.switch_to(entry);
-        let Some(below) = self.from_below(p, &["standard_metadata.ingress_port", "parser_istd.input_port"], &mut b)
+        let Some(below) =
+            self.came_from_below(p, &["standard_metadata.ingress_port", "parser_istd.input_port"], &mut b)
         else {
             return without(b, old);
         };
@@ -124,7 +125,8 @@ impl Half<'_> {
         let mut b = BodyBuilder::over(body);
         let [entry, bridged, good, bad] = [(); 4].map(|()| b.create_block());
         b.switch_to(entry);
-        let Some(below) = self.from_below(p, &["standard_metadata.ingress_port", "istd.input_port"], &mut b) else {
+        let Some(below) = self.came_from_below(p, &["standard_metadata.ingress_port", "istd.input_port"], &mut b)
+        else {
             return without(b, old);
         };
         b.branch(below, bridged, old);
