@@ -202,7 +202,7 @@ mod tests {
         assert!(!after.contains(&8) && before.contains(&8));
         assert!(before.iter().zip(&after).all(|(old, new)| old == new || *old == 8));
         assert!(after.iter().zip(&before).any(|(new, old)| *old == 8 && *new == 7));
-        assert_eq!(links.states(210 * MS)[1], LinkState { port: 8, alive: false, packets: 1_000, losses: 1 });
+        assert_eq!(links.states(210 * MS)[1], LinkState { port: 8, alive: false, packets: 999, losses: 1 });
         assert_eq!(links.choose(1, 500 * MS), None);
         links.heard(8, 500 * MS);
         assert_eq!(links.choose(1, 500 * MS), Some(8));
