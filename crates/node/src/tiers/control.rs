@@ -17,7 +17,7 @@ use packet::{Engine, ReasonTable};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
-use tables::{CounterData, Entry, State, WriteBatch, WriteError};
+use tables::{Change, CounterData, Entry, State, WriteBatch, WriteError};
 
 /// What moved between tiers.
 #[derive(Debug, Default)]
@@ -211,7 +211,18 @@ impl Controlled for Tiers {
         let changes = whole.apply(batch)?;
         if self.above.is_some() {
             let to_above = self.share.above(batch, &changes);
-            let away = self.share.sent_away().to_vec();
+            // What the batch sets anew, or makes again, does not take along what was counted before.
+            let set = |(table, entry): &&(TableId, Entry)| {
+                changes.iter().any(|change| match change {
+                    Change::Inserted(of, other, _)
+                    | Change::Modified(of, _, other, Some(_))
+                    | Change::DirectCounter(of, other, _) => {
+                        of == table && other.key() == entry.key() && other.priority() == entry.priority()
+                    }
+                    _ => false,
+                })
+            };
+            let away: Vec<_> = self.share.sent_away().iter().filter(|away| !set(away)).cloned().collect();
             let counted = away.iter().map(|(table, entry)| (*table, entry.clone(), self.counted_above(*table, entry)));
             let counted: Vec<_> = counted.collect();
             if let Some(Err(refused)) = self.above.as_mut().map(|above| above.write(&to_above)) {
