@@ -4,7 +4,7 @@
 //! second-level cache, as a network card's would come from the last level; and no packet is seen twice.
 
 use crate::world::{Flow, Flows, GATEWAY, OWN_MAC, ROUTER_MAC, SENDER};
-use packet::{Batch, PortId};
+use packet::{Batch, Packet, PortId};
 
 /// Bytes of packets in a ring, at most.
 const RING_BYTES: usize = 1 << 20;
@@ -82,6 +82,18 @@ impl Template {
         let halves = |word: u32| (word >> 16) + (word & 0xffff);
         let sum = self.sum + halves(flow.source) + halves(flow.destination) + u32::from(flow.identification);
         to[offset::CHECKSUM..offset::CHECKSUM + 2].copy_from_slice(&checksum(sum).to_be_bytes());
+    }
+
+    /// Makes a packet as if it had been received at that time (nanoseconds) on [`IN_PORT`].
+    pub fn receive(&self, flow: Flow, packet: &mut Packet, now: u64) {
+        packet.reset();
+        (packet.ingress_port, packet.received_at) = (PortId(IN_PORT), now);
+        let len = self.packet_len();
+        // No packet made here is too long for a buffer.
+        if let Ok(space) = packet.receive_space(len) {
+            self.write(flow, space);
+            packet.received(len);
+        }
     }
 
     /// A flow's packet.

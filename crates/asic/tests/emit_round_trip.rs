@@ -10,12 +10,9 @@ use std::sync::Arc;
 use testkit::differ::case::{Case, Source, Step};
 use testkit::differ::compile::compile;
 use testkit::differ::config::Config;
+use testkit::differ::number;
 use testkit::differ::subject::{Answer, Build, Oracle, Subject};
 use testkit::differ::{compare, plan, print};
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 fn own(pipeline: &Pipeline) -> Target {
     match pipeline.arch {

@@ -4,6 +4,7 @@
 //! those who ask for less leave over goes to whoever comes first. So a tenant that floods gets what nobody else wants, and one that begins a new flow
 //! now and then is always let in. What is refused is counted by tenant.
 
+use crate::pace::{Pace, Spare};
 use std::collections::HashMap;
 
 type Fast = foldhash::fast::RandomState;
@@ -33,23 +34,40 @@ impl Budget {
     }
 }
 
+/// Packets of a tenant in a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    asked: u64,
+    got: u64,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Admission {
     budget: Budget,
     /// The number of the window that runs.
     window: u64,
-    /// What each tenant asked for in it.
-    asked: HashMap<u64, u64, Fast>,
+    /// What each tenant asked for in it, and got.
+    asked: HashMap<u64, Asked, Fast>,
     /// What each tenant is sure of.
     share: u64,
-    /// What is left for all.
+    /// What is left for all, now and when the window began.
     spare: u64,
+    spare_of_window: u64,
+    /// Packets that the window takes: those of the budget, or fewer, as there is no time for more.
+    packets: u64,
+    pace: Option<Pace>,
     /// Packets that were let in.
     taken: u64,
     /// Packets that were refused, by tenant: of [`MAX_TENANTS`], and of all others together.
     refused: HashMap<u64, u64, Fast>,
     refused_others: u64,
+}
+
+/// What of a window's packets may go when so much of it has passed: a sixteenth at once, the rest evenly, so that they do not crowd out others at its beginning.
+fn by_now(packets: u64, passed: u64, window: u64) -> u64 {
+    let evenly = u128::from(packets) * u128::from(passed) / u128::from(window.max(1));
+    (evenly as u64 + packets.div_ceil(16)).min(packets)
 }
 
 /// Stands for all tenants beyond [`MAX_TENANTS`].
@@ -65,10 +83,28 @@ impl Admission {
             asked: HashMap::default(),
             share: packets,
             spare: 0,
+            spare_of_window: 0,
+            packets,
+            pace: None,
             taken: 0,
             refused: HashMap::default(),
             refused_others: 0,
         }
+    }
+
+    /// From now on the slow path takes no more than there is time for, and no more than the budget.
+    pub fn keep_pace(&mut self, spare: Spare) {
+        self.pace = Some(Pace::new(spare));
+    }
+
+    /// What measures how long the engine is busy, if that counts.
+    pub fn pace(&mut self) -> Option<&mut Pace> {
+        self.pace.as_mut()
+    }
+
+    /// Packets that the slow path takes in this window.
+    pub fn packets(&self) -> u64 {
+        self.packets
     }
 
     /// Whether a packet of a tenant may take the slow path at `now` nanoseconds.
@@ -78,12 +114,18 @@ impl Admission {
             self.next(window);
         }
         let known = self.asked.contains_key(&tenant) || self.asked.len() < MAX_TENANTS;
+        let by_now = |packets: u64| match &self.pace {
+            Some(_) => by_now(packets, now % self.budget.window_ns.max(1), self.budget.window_ns),
+            None => packets,
+        };
+        let (share, kept_back) = (by_now(self.share), self.spare_of_window - by_now(self.spare_of_window));
         let asked = self.asked.entry(if known { tenant } else { OTHERS }).or_default();
-        *asked += 1;
+        asked.asked += 1;
         // Tenants that were not there in the window before can make it more than was planned: at most twice as much.
-        let room = self.taken < 2 * self.budget.packets();
-        let sure = *asked <= self.share;
-        let admitted = room && (sure || self.spare > 0);
+        let room = self.taken < self.packets.saturating_mul(2);
+        let sure = asked.got < share;
+        let admitted = room && (sure || self.spare > kept_back);
+        asked.got += u64::from(admitted);
         if admitted {
             self.taken += 1;
             self.spare -= u64::from(!sure);
@@ -101,14 +143,18 @@ impl Admission {
     }
 
     fn next(&mut self, window: u64) {
-        let packets = self.budget.packets();
+        let passed = window - self.window;
+        let time = self.pace.as_mut().map(|pace| pace.next(self.budget.window_ns, passed));
+        self.packets = self.budget.packets().min(time.unwrap_or(u64::MAX)).max(1);
+        let packets = self.packets;
         // After a pause nobody is known to be active.
-        if window > self.window + 1 {
+        if passed > 1 {
             self.asked.clear();
         }
         self.share = (packets / (self.asked.len() as u64).max(1)).max(1);
-        let wanted: u64 = self.asked.values().map(|asked| (*asked).min(self.share)).sum();
+        let wanted: u64 = self.asked.values().map(|asked| asked.asked.min(self.share)).sum();
         self.spare = packets.saturating_sub(wanted);
+        self.spare_of_window = self.spare;
         self.asked.clear();
         self.taken = 0;
         self.window = window;
@@ -172,6 +218,28 @@ mod tests {
     fn floods_share_alike() {
         let got = last(&mut admission(), 5, &[(1, 10_000), (2, 5_000), (3, 10_000), (4, 10_000)]);
         assert_eq!(got, [25, 25, 25, 25]);
+    }
+
+    /// With a pace, a window's packets do not all go at its beginning; whoever asks late gets its share all the same.
+    #[test]
+    fn a_pace_spreads_packets_over_the_window() {
+        let mut admission = admission();
+        admission.keep_pace(crate::pace::Spare::default());
+        let mut window = |number: u64, wants: &[(u64, u64, u64)]| {
+            let pace = admission.pace().expect("it keeps one");
+            // Half of the time is others'; a packet takes 5 us.
+            pace.note(1_000_000, 500_000, 100);
+            let asks = wants.iter().map(|(tenant, at, count)| {
+                (0..*count).filter(|_| admission.admit(*tenant, number * 1_000_000 + at)).count()
+            });
+            asks.collect::<Vec<_>>()
+        };
+        window(1, &[(1, 0, 1_000)]);
+        // 90 packets: what is left but for 5 % of the time.
+        assert_eq!(window(2, &[(1, 0, 1_000), (1, 500_000, 1_000), (1, 999_999, 1_000)]), [6, 45, 39]);
+        window(3, &[(1, 0, 1_000), (2, 0, 1)]);
+        let got = window(4, &[(1, 0, 1_000), (1, 900_000, 1_000), (2, 900_000, 1)]);
+        assert_eq!(got[2], 1, "{got:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::config::{CacheConfig, Kind};
+use crate::courses::Courses;
 use crate::effects::Live;
 use crate::fresh::{Fresh, Lists};
 use crate::herd::Herded;
@@ -37,11 +38,16 @@ pub struct Caches {
     pub(crate) stats: Stats,
     adaptive: Adaptive,
     pub(crate) admission: Option<Admission>,
+    /// Nanoseconds on the slow path since somebody set it to 0.
+    pub(crate) slow_ns: u64,
     /// The slot that says whose packet it is.
     pub(crate) tenant: Option<Slot>,
     pub(crate) record: Record,
     pub(crate) recipes: Recipes,
+    pub(crate) courses: Courses,
     pub(crate) trail: Trail,
+    /// What tables found for a packet whose way is foreseen.
+    pub(crate) found: Vec<Option<u32>>,
     /// By instruction: table applications at which segments of known ways begin.
     pub(crate) cuts: Vec<bool>,
     pub(crate) herded: Herded,
@@ -90,9 +96,12 @@ impl Caches {
             stats: Stats::default(),
             adaptive: Adaptive::new(tables * config.entries),
             admission: config.slow_path.map(Admission::new),
+            slow_ns: 0,
             tenant: None,
             record: Record::default(),
             recipes: Recipes::default(),
+            courses: Courses::default(),
+            found: Vec::new(),
             trail: Trail::default(),
             cuts: vec![false; code.ops.len()],
             herded: Herded::default(),
@@ -241,7 +250,7 @@ impl Caches {
         let mut first = table;
         for (number, segment) in segments.into_iter().enumerate() {
             let at = if chain { self.table_for(&segment, first, self.stores.len() - (count - number)) } else { 0 };
-            self.put(segment, at, now);
+            self.put(segment, at, now, None);
             first = at + 1;
         }
     }
@@ -259,7 +268,8 @@ impl Caches {
         last
     }
 
-    pub(crate) fn put(&mut self, segment: Segment, at: usize, now: u64) {
+    /// Keeps a segment. `known` are the lists that it will stand in, if somebody has found them out.
+    pub(crate) fn put(&mut self, segment: Segment, at: usize, now: u64, known: Option<&Lists>) {
         let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
         let gone = |kept: &Kept| {
             stats.evicted += 1;
@@ -269,7 +279,11 @@ impl Caches {
             Put::New(place) => {
                 stats.inserted += 1;
                 if let Some(kept) = stores[at].get(place) {
-                    let nodes = fresh.insert(witnesses, &kept.segment, (at as u32, place), lists);
+                    let here = (at as u32, place);
+                    let nodes = match known {
+                        Some(known) => fresh.link(here, known),
+                        None => fresh.insert(witnesses, &kept.segment, here, lists),
+                    };
                     stores[at].set_nodes(place, nodes);
                 }
             }
@@ -389,7 +403,10 @@ impl Caches {
                     return refused;
                 }
                 self.stats.partial += u64::from(began);
-                return self.slow(walker, tag, table);
+                let start = Instant::now();
+                let outcome = self.slow(walker, tag, table);
+                self.slow_ns += start.elapsed().as_nanos() as u64;
+                return outcome;
             };
             began = true;
             match self.replay(walker, at, place) {
@@ -428,7 +445,7 @@ impl Detour for Caches {
 }
 
 /// Runs the control from there without the cache.
-fn plain(walker: &mut Walker<'_>, mut pc: Pc) -> Outcome {
+pub(crate) fn plain(walker: &mut Walker<'_>, mut pc: Pc) -> Outcome {
     loop {
         match walker.step(pc) {
             Step::Next(next) => pc = next,

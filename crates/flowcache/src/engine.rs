@@ -5,6 +5,7 @@ use crate::cache::Caches;
 use crate::config::{CacheConfig, Kind};
 use crate::explain::{Explanation, Teller};
 use crate::fresh::{Place, may_match};
+use crate::pace::Spare;
 use crate::segment::Asked;
 use crate::space;
 use crate::stats::Stats;
@@ -14,12 +15,15 @@ use ir::{ControlKind, Entity, Pipeline, TableId};
 use packet::{Batch, Engine, Output, ReasonTable};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 use tables::{Change, Entry, WriteBatch, WriteError};
 
 /// A pipeline whose main control is cached. See the crate.
 pub struct FlowCache {
     interp: Interp,
     caches: Caches,
+    /// What became of packets with a mark, of the last batch.
+    told: Vec<(u16, String)>,
 }
 
 /// What a table of a cache holds.
@@ -46,7 +50,7 @@ impl FlowCache {
         for table in pipeline.tables.keys() {
             interp.state().entries(table).for_each(|entry| caches.witnesses[table.index()].insert(entry));
         }
-        Ok(FlowCache { interp, caches })
+        Ok(FlowCache { interp, caches, told: Vec::new() })
     }
 
     /// The engine that the slow path is, with all state.
@@ -82,6 +86,12 @@ impl FlowCache {
     /// Who was refused the slow path, and how often.
     pub fn admission(&self) -> Option<&Admission> {
         self.caches.admission.as_ref()
+    }
+
+    /// From now on the slow path takes no more than other packets leave it time for ([`crate::pace`]), and no more than its budget. False if it has none
+    /// ([`CacheConfig::slow_path`]). Where flows are not given in batches ([`Engine::process`]), nothing is measured.
+    pub fn keep_pace(&mut self, spare: Spare) -> bool {
+        self.caches.admission.as_mut().map(|admission| admission.keep_pace(spare)).is_some()
     }
 
     /// What each table holds.
@@ -237,6 +247,25 @@ impl FlowCache {
         (out, teller.told)
     }
 
+    /// A batch in which packets have marks: those are had by themselves, so that it is seen what was done for them.
+    #[cold]
+    fn process_marked(&mut self, batch: &mut Batch, out: &mut Output) {
+        let marks: Vec<u16> = batch.packets().iter().map(|packet| packet.mark).collect();
+        let mut first = 0;
+        while first < marks.len() {
+            let plain = marks[first..].iter().take_while(|mark| **mark == 0).count();
+            if plain > 0 {
+                self.interp.process_some(Some(&mut self.caches), batch, first..first + plain, out);
+                first += plain;
+                continue;
+            }
+            let before = self.caches.stats.clone();
+            self.interp.process_some(Some(&mut self.caches), batch, first..first + 1, out);
+            self.told.push((marks[first], self.caches.stats.since_of_one(&before)));
+            first += 1;
+        }
+    }
+
     /// Forgets all segments.
     pub fn clear(&mut self) {
         self.caches.clear();
@@ -259,7 +288,29 @@ impl Engine for FlowCache {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        self.told.clear();
+        if batch.packets().iter().any(|packet| packet.mark != 0) {
+            return self.process_marked(batch, out);
+        }
+        let paced = self.caches.admission.as_mut().is_some_and(|admission| admission.pace().is_some());
+        if !paced {
+            return self.interp.process_batch(Some(&mut self.caches), batch, out);
+        }
+        let start = Instant::now();
+        let (packets, misses) = (batch.len() as u64, self.caches.stats.misses);
+        self.caches.slow_ns = 0;
         self.interp.process_batch(Some(&mut self.caches), batch, out);
+        let busy = start.elapsed().as_nanos() as u64;
+        let slow = self.caches.stats.misses - misses;
+        // A packet on the slow path also has its part of what is done for all: parser, deparser, and the rest.
+        let shared = busy.saturating_sub(self.caches.slow_ns) * slow / packets.max(1);
+        if let Some(pace) = self.caches.admission.as_mut().and_then(Admission::pace) {
+            pace.note(busy, self.caches.slow_ns + shared, slow);
+        }
+    }
+
+    fn told(&mut self) -> Vec<(u16, String)> {
+        std::mem::take(&mut self.told)
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {

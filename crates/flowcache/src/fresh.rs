@@ -1,25 +1,23 @@
 //! [`Fresh`]: which segments a change of a table makes stale, and no others.
 //!
 //! A segment was made from lookups ([`Asked`]). It is stale if one of them would now find another entry, or the same one with another action: if its entry was
-//! changed or deleted; or if a new entry matches some packet of the segment and is stronger than what was found. So segments stand in lists, a node for each
-//! lookup: of a table whose keys are all exact under the number of the entry that was found, as a new entry cannot be stronger than it; else under the
-//! table and the exact keys, so that a change of one tenant's route looks at that tenant's segments only. Who found nothing also stands in a list of the table's, for
+//! changed or deleted; or if a new entry matches some packet of the segment and is stronger than what was found. So segments stand in lists, at most a node for each
+//! lookup: of a table whose keys are all exact under the number of the entry that was found, as a new entry cannot be stronger than it; else under
+//! the exact keys, so that a change of one tenant's route looks at that tenant's segments only. Who found nothing also stands in a list of the table's, for
 //! changes of the default action.
 
+use crate::heads::{Heads, NONE};
 use crate::segment::{Asked, Segment};
 use crate::witness::Witness;
-use hashbrown::HashTable;
 use ir::{Entity, MatchKind, Pipeline};
 use std::hash::{BuildHasher, Hasher};
+use tables::fast::soon;
 use tables::{Entry, KeyField};
 
 type Fast = foldhash::fast::RandomState;
 
 /// Where a segment is: number of its store, and place.
 pub type Place = (u32, u32);
-
-/// No node.
-const NONE: u32 = u32::MAX;
 
 /// A segment in a list.
 #[derive(Clone, Copy, Debug)]
@@ -29,22 +27,32 @@ struct Node {
     place: Place,
 }
 
-/// The first node of the list under a table and exact keys, by their hash. Two keys may share a list: whoever looks there checks each segment.
-#[derive(Clone, Copy, Debug)]
-struct Head {
-    hash: u64,
-    first: u32,
-}
-
 /// A list.
 #[derive(Clone, Copy, Debug)]
 enum List {
     /// Table, and number of the entry.
     Number(u32, u32),
-    /// Hash of table and exact keys.
+    /// Hash of exact keys.
     Key(u64),
     /// Table.
     Missed(u32),
+}
+
+/// Keeps back keys' lists that were told before, if they are among the first few.
+fn once(each: &mut impl FnMut(List)) -> impl FnMut(List) {
+    let (mut told, mut count) = ([0; 8], 0);
+    move |list| {
+        if let List::Key(hash) = list {
+            if told[..count].contains(&hash) {
+                return;
+            }
+            if count < told.len() {
+                told[count] = hash;
+                count += 1;
+            }
+        }
+        each(list);
+    }
 }
 
 /// Segments by what they asked.
@@ -55,9 +63,12 @@ pub struct Fresh {
     free: Vec<Vec<u32>>,
     /// By table whose keys are all exact and whose entries have numbers for whoever takes them out: by number of the entry.
     by_number: Vec<Option<Vec<u32>>>,
-    by_key: HashTable<Head>,
+    /// Two keys may share a list: whoever looks there checks each segment.
+    by_key: Heads,
     /// By table.
     missed: Vec<u32>,
+    /// By table: there may be another default action.
+    defaults: Vec<bool>,
     hasher: Fast,
 }
 
@@ -73,8 +84,9 @@ impl Fresh {
             nodes: Vec::new(),
             free: Vec::new(),
             by_number: by_number.collect(),
-            by_key: HashTable::new(),
+            by_key: Heads::default(),
             missed: vec![NONE; pipeline.tables.len()],
+            defaults: pipeline.tables.values().map(|table| !table.const_default).collect(),
             hasher: Fast::default(),
         }
     }
@@ -91,12 +103,12 @@ impl Fresh {
     /// Bytes in use, about.
     pub fn memory(&self) -> usize {
         let numbers: usize = self.by_number.iter().flatten().map(|heads| size_of_val(&**heads)).sum();
-        size_of_val(&*self.nodes) + numbers + self.by_key.len() * (size_of::<Head>() + 1)
+        size_of_val(&*self.nodes) + numbers + self.by_key.memory()
     }
 
-    fn hash(&self, table: u32, exact: impl Iterator<Item = u64>) -> u64 {
+    /// Of exact keys. Tables with the same ones share lists, so that a segment that asks several tables about one tenant stands there once.
+    fn hash(&self, exact: impl Iterator<Item = u64>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        hasher.write_u32(table);
         exact.for_each(|word| hasher.write_u64(word));
         hasher.finish()
     }
@@ -107,7 +119,7 @@ impl Fresh {
                 let heads = self.by_number[table as usize].as_deref().unwrap_or_default();
                 heads.get(number as usize).copied().unwrap_or(NONE)
             }
-            List::Key(hash) => self.by_key.find(hash, |head| head.hash == hash).map_or(NONE, |head| head.first),
+            List::Key(hash) => self.by_key.get(hash),
             List::Missed(table) => self.missed[table as usize],
         }
     }
@@ -123,16 +135,7 @@ impl Fresh {
                 std::mem::replace(&mut heads[number as usize], first)
             }
             List::Missed(table) => std::mem::replace(&mut self.missed[table as usize], first),
-            List::Key(hash) => match self.by_key.entry(hash, |head| head.hash == hash, |head| head.hash) {
-                hashbrown::hash_table::Entry::Occupied(mut entry) if first != NONE => {
-                    std::mem::replace(&mut entry.get_mut().first, first)
-                }
-                hashbrown::hash_table::Entry::Occupied(entry) => entry.remove().0.first,
-                hashbrown::hash_table::Entry::Vacant(entry) => {
-                    entry.insert(Head { hash, first });
-                    NONE
-                }
-            },
+            List::Key(hash) => self.by_key.set(hash, first),
         }
     }
 
@@ -144,17 +147,20 @@ impl Fresh {
         key: impl Fn(usize) -> u64,
         each: &mut impl FnMut(List),
     ) {
-        each(match (found, &self.by_number[table as usize]) {
-            (Some(found), Some(_)) => List::Number(table, found),
-            _ => List::Key(self.hash(table, witnesses[table as usize].exact_words().map(key))),
-        });
-        if found.is_none() {
+        match (found, &self.by_number[table as usize]) {
+            (Some(found), Some(_)) => each(List::Number(table, found)),
+            // There is never an entry.
+            _ if witnesses[table as usize].words() == 0 => {}
+            _ => each(List::Key(self.hash(witnesses[table as usize].exact_words().map(key)))),
+        }
+        if found.is_none() && self.defaults[table as usize] {
             each(List::Missed(table));
         }
     }
 
     /// The lists that a segment stands in.
     fn lists(&self, witnesses: &[Witness], segment: &Segment, mut each: impl FnMut(List)) {
+        let mut each = once(&mut each);
         for (number, question) in segment.way.questions.iter().enumerate() {
             let asked = (question.table, segment.found(number));
             self.lists_for(witnesses, asked, |word| segment.key(number, word), &mut each);
@@ -164,8 +170,10 @@ impl Fresh {
     /// The same of whatever was made from these lookups.
     fn lists_of(&self, witnesses: &[Witness], asked: &[Asked], lists: &mut Lists) {
         lists.0.clear();
+        let mut push = |list| lists.0.push(list);
+        let mut each = once(&mut push);
         for Asked { table, key, found, .. } in asked {
-            self.lists_for(witnesses, (*table, *found), |word| key[word], &mut |list| lists.0.push(list));
+            self.lists_for(witnesses, (*table, *found), |word| key[word], &mut each);
         }
     }
 
@@ -182,8 +190,38 @@ impl Fresh {
         self.link(place, scratch)
     }
 
-    fn link(&mut self, place: Place, lists: &Lists) -> u32 {
+    /// The lists of a segment that is going to be kept.
+    pub fn lists_for_segment(&self, witnesses: &[Witness], segment: &Segment, lists: &mut Lists) {
+        lists.0.clear();
+        self.lists(witnesses, segment, |list| lists.0.push(list));
+    }
+
+    /// Asks for where these lists begin, so that it is near when somebody is put in front.
+    pub fn lists_soon(&self, lists: &Lists) {
+        for list in &lists.0 {
+            match list {
+                List::Number(table, number) => {
+                    if let Some(heads) = &self.by_number[*table as usize] {
+                        soon(heads, *number as usize);
+                    }
+                }
+                List::Key(hash) => self.by_key.soon(*hash),
+                List::Missed(_) => {}
+            }
+        }
+    }
+
+    /// The same for whoever stands first.
+    pub fn first_soon(&self, lists: &Lists) {
+        lists.0.iter().for_each(|list| soon(&self.nodes, self.first(*list) as usize));
+    }
+
+    /// As [`Fresh::insert`], where the lists are known.
+    pub fn link(&mut self, place: Place, lists: &Lists) -> u32 {
         let count = lists.0.len();
+        if count == 0 {
+            return NONE;
+        }
         let nodes = match self.free.get_mut(count).and_then(Vec::pop) {
             Some(nodes) => nodes,
             None => {
@@ -230,6 +268,9 @@ impl Fresh {
             }
         }
         let count = lists.0.len();
+        if count == 0 {
+            return;
+        }
         if self.free.len() <= count {
             self.free.resize(count + 1, Vec::new());
         }
@@ -292,7 +333,7 @@ impl Fresh {
         entry: &Entry,
         number: Option<u32>,
     ) -> impl Iterator<Item = Place> + '_ {
-        let key = self.hash(table, witness.exact_of_entry(entry).iter().copied());
+        let key = self.hash(witness.exact_of_entry(entry).iter().copied());
         let numbered = number.filter(|_| self.by_number[table as usize].is_some());
         let numbered = numbered.map(|number| self.all(List::Number(table, number)));
         self.all(List::Key(key)).chain(numbered.into_iter().flatten())

@@ -19,11 +19,12 @@
 //! | a packet's way through the caches; the exact cache's slow path; many together | `cache.rs`; `slow.rs`; `herd.rs` |
 //! | what a packet did | `record.rs`, `effects.rs`; the least of it, `trail.rs` |
 //! | what is known of a way | `recipe.rs`, `way.rs`, `asks.rs` |
+//! | what decides on known ways, asked beside a new flow's packet | `course/`, `courses.rs` |
 //! | which bits decided | `justify.rs`, `witness.rs` |
 //! | segments, and where traversals are cut | `segment.rs`, `partition.rs`, `adaptive.rs` |
 //! | tables of segments | `store.rs` |
-//! | what a change makes stale | `fresh.rs` |
-//! | who may take the slow path | `admission.rs` |
+//! | what a change makes stale | `fresh.rs`, `heads.rs` |
+//! | who may take the slow path, and how many | `admission.rs`, `pace.rs` |
 //! | what is counted | `stats.rs`, `space.rs` |
 //! | what a packet did, as a rewrite of bytes for the kernel | `rewrite/` |
 //! | a packet's way in words | `explain.rs` |
@@ -33,12 +34,16 @@ pub mod admission;
 pub mod asks;
 mod cache;
 mod config;
+pub mod course;
+pub mod courses;
 pub mod effects;
 mod engine;
 pub mod explain;
 pub mod fresh;
+pub mod heads;
 mod herd;
 pub mod justify;
+pub mod pace;
 pub mod partition;
 pub mod recipe;
 pub mod record;

@@ -5,12 +5,12 @@
 
 use crate::effects::Slots;
 use crate::record::Record;
-use crate::segment::{Refused, Segment, Traversal, Uncacheable, put_found};
+use crate::segment::{Play, Refused, Segment, Traversal, Uncacheable, put_found};
 use crate::trail::{Decision, Trail};
 use crate::way::{Source, Way};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use interp::walk::{Outcome, Pc};
+use interp::walk::{Outcome, Pc, Slot, State};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -63,6 +63,16 @@ impl Ended {
     }
 }
 
+impl Recipe {
+    /// Its one segment, if that is all of the way and the same whatever differs from packet to packet.
+    pub fn whole(&self) -> Option<&Part> {
+        let [part] = &*self.parts else { return None };
+        let checked = part.way.plays.iter().any(|play| matches!(play, Play::Check { .. }));
+        let all = part.begins.is_none() && part.way.tag == 0 && part.way.end.outcome().is_some();
+        (all && !checked && self.refused.is_empty()).then_some(part)
+    }
+}
+
 impl Part {
     fn new(traversal: &Traversal<'_>, first: usize, segment: Segment) -> Part {
         let way = segment.way;
@@ -90,6 +100,22 @@ impl Part {
         }
         put_found(found, trail.found[self.first..].iter().copied().take(self.way.questions.len()));
         Some(Segment { way: self.way.clone(), body })
+    }
+
+    /// The segment that a packet at the start of the control gives whose way is foreseen: `own` are the slots of its own words, `found` is what tables will find.
+    pub fn foreseen(&self, slots: &Slots, state: State<'_>, own: &[Slot], found: &[Option<u32>]) -> Segment {
+        let mut body = vec![0; self.way.body()].into_boxed_slice();
+        let (values, rest) = body.split_at_mut(self.way.asks.words());
+        self.way.asks.gather(slots, state, 0, values);
+        let (words, room) = rest.split_at_mut(self.way.own);
+        words.iter_mut().zip(own).for_each(|(word, slot)| *word = state.slots[*slot as usize]);
+        put_found(room, found.iter().copied());
+        Segment { way: self.way.clone(), body }
+    }
+
+    /// Where its own words come from: table application of the whole traversal, and word of the key.
+    pub fn own(&self) -> &[(usize, usize)] {
+        &self.own
     }
 
     /// The table application in front of which it begins, if not at the start of the traversal.
@@ -143,6 +169,11 @@ pub struct Recipes {
 impl Recipes {
     fn hash(&self, start: Pc, ended: Ended, decisions: &[Decision]) -> u64 {
         self.hasher.hash_one((start, ended, decisions))
+    }
+
+    /// Of these numbers, and all others were forgotten just now.
+    pub fn starts_anew(made: usize) -> bool {
+        made == 0
     }
 
     /// The number of the recipe for a packet that went this way.

@@ -42,6 +42,8 @@ pub struct Stats {
     pub ways: u64,
     /// Packets on the slow path whose way was known.
     pub known_ways: u64,
+    /// Of those, the ones whose way was foreseen ([`crate::courses`]): nothing was interpreted for them but what decides, unless it was compared.
+    pub foreseen: u64,
     /// Packets for which what a recipe gives was compared with an analysis of their own ([`crate::FlowCache::compare_recipes`]), and those for which it differed.
     pub compared: u64,
     /// See above.
@@ -53,6 +55,34 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// What was done for the one packet that came since `before`, in words.
+    pub(crate) fn since_of_one(&self, before: &Stats) -> String {
+        let more = |count: fn(&Stats) -> u64| count(self) - count(before);
+        let kept = match (more(|stats| stats.inserted), more(|stats| stats.shared)) {
+            (0, 0) => String::new(),
+            (0, shared) => format!("; {shared} pieces of its way were kept already"),
+            (inserted, _) => format!("; {inserted} pieces of its way are kept for the next ones"),
+        };
+        let refused = |(reason, count): (&Uncacheable, &u64)| {
+            (before.uncacheable.get(reason) != Some(count)).then(|| format!("; not offloaded: {}", reason.why()))
+        };
+        let refused: String = self.uncacheable.iter().filter_map(refused).collect();
+        let rejected =
+            if more(|stats| stats.rejected) > 0 { "; not kept: too many masks, or too few tables" } else { "" };
+        let what = match () {
+            _ if more(|stats| stats.packets) == 0 => "the flow cache was not asked: the parser decided",
+            _ if more(|stats| stats.shed) > 0 => {
+                "not in the flow cache, and its tenant has used up its share of the slow path"
+            }
+            _ if more(|stats| stats.hits) > 0 => "offloaded: the flow cache had all of its way",
+            _ if more(|stats| stats.partial) > 0 => {
+                "the flow cache had the first part of its way, the slow path decided the rest"
+            }
+            _ => "not in the flow cache: the slow path decided",
+        };
+        format!("{what}{kept}{refused}{rejected}")
+    }
+
     /// Share of packets that hit, from 0 to 1.
     pub fn hit_rate(&self) -> f64 {
         if self.packets == 0 { 0.0 } else { self.hits as f64 / self.packets as f64 }

@@ -198,11 +198,15 @@ impl Store {
 
     /// Whether a segment with this tag, mask and state is there.
     pub fn place_of(&self, segment: &Segment) -> Option<u32> {
+        self.place_hashed(segment, self.hasher.hash_one(segment.values()))
+    }
+
+    fn place_hashed(&self, segment: &Segment, hash: u64) -> Option<u32> {
         let group = match self.known.get(&address(&segment.way)) {
             Some((group, _)) => *group,
             None => *self.by_mask.get(&(segment.way.tag, segment.way.asks.clone()))?,
         };
-        let (hash, values) = (self.hasher.hash_one(segment.values()), segment.values());
+        let values = segment.values();
         self.groups[group as usize].map.find(hash, |place| is(&self.kept, *place, hash, values)).copied()
     }
 
@@ -218,7 +222,8 @@ impl Store {
     /// Puts a segment in; who had to go for it is given to `gone`.
     pub fn put(&mut self, mut segment: Segment, now: u64, mut gone: impl FnMut(&Kept)) -> Put {
         self.share(&mut segment);
-        if let Some(place) = self.place_of(&segment) {
+        let hash = self.hasher.hash_one(segment.values());
+        if let Some(place) = self.place_hashed(&segment, hash) {
             let kept = self.kept[place as usize].as_mut().expect("what is found is there");
             // The same; or the same state, but another length: the longer one stays.
             let same = kept.segment == segment;
@@ -239,7 +244,7 @@ impl Store {
             }
         }
         let Some(group) = self.group_for(&segment) else { return Put::TooManyMasks };
-        Put::New(self.settle(segment, group, now))
+        Put::New(self.settle(segment, hash, group, now))
     }
 
     /// The group of a segment that is put in.
@@ -279,8 +284,7 @@ impl Store {
         Some(at)
     }
 
-    fn settle(&mut self, segment: Segment, group: u32, now: u64) -> u32 {
-        let hash = self.hasher.hash_one(segment.values());
+    fn settle(&mut self, segment: Segment, hash: u64, group: u32, now: u64) -> u32 {
         let place = self.free.pop().unwrap_or_else(|| {
             self.kept.push(None);
             self.kept.len() as u32 - 1

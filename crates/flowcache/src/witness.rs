@@ -4,15 +4,11 @@
 //! stronger, one bit (of a range: a prefix) that keeps it away. Of a miss in a table whose keys are all exact, they are all bits.
 
 use ir::MatchKind;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
-use tables::{Entry, KeyField, KeyLayout};
+use tables::{Entry, KeyField, KeyLayout, Strength};
 
 type Fast = foldhash::fast::RandomState;
-
-/// How strong an entry is among those that match: less is stronger.
-type Strength = (Reverse<i32>, Reverse<u64>, u64);
 
 /// What an entry asks of the keys that are not exact.
 #[derive(Clone, Debug)]
@@ -156,18 +152,12 @@ impl Witness {
 
     /// The exact keys of an entry.
     pub fn exact_of_entry(&self, entry: &Entry) -> Box<[u64]> {
-        self.exact().flat_map(|(field, _)| field.value(entry.key()).iter().copied()).collect()
-    }
-
-    fn strength(&self, entry: &Entry) -> Strength {
-        let lpm = self.layout.fields.iter().filter(|field| field.kind == MatchKind::Lpm);
-        let length = lpm.map(|field| field.second(entry.key())[0]).sum();
-        (Reverse(entry.priority()), Reverse(length), entry.sequence())
+        self.layout.exact_words(entry.key()).collect()
     }
 
     /// Whether the first of two entries wins where both match.
     pub fn is_stronger(&self, entry: &Entry, other: &Entry) -> bool {
-        self.strength(entry) < self.strength(other)
+        self.layout.strength(entry) < self.layout.strength(other)
     }
 
     /// Turns a number of a signed key into one that compares as unsigned.
@@ -198,7 +188,7 @@ impl Witness {
                 _ => value.iter().enumerate().for_each(|(at, value)| push(full(field, at), *value)),
             }
         }
-        Rule { strength: self.strength(entry), mask: masks.into(), value: values.into(), ranges: ranges.into() }
+        Rule { strength: self.layout.strength(entry), mask: masks.into(), value: values.into(), ranges: ranges.into() }
     }
 
     /// An entry is in the table.

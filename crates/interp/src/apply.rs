@@ -49,7 +49,14 @@ impl<const T: bool> Machine<'_, T> {
         let args = &args[..words.min(args.len())];
         frame.slots[place.hit as usize] = u64::from(slot.is_some());
         let to = place.params as usize;
-        frame.slots[to..to + args.len()].copy_from_slice(args);
+        // Most have a word or two, for which a call that copies costs more than it does.
+        let room = &mut frame.slots[to..to + args.len()];
+        match (args, &mut *room) {
+            ([], _) => {}
+            ([one], [to]) => *to = *one,
+            ([one, other], [to, next]) => (*to, *next) = (*one, *other),
+            _ => room.copy_from_slice(args),
+        }
         if T {
             let args = args.to_vec();
             self.note_table(frame, site, slot, target, arm, &args, loc);
@@ -124,11 +131,25 @@ pub(crate) fn selector(pipeline: &Pipeline, table: usize) -> Option<(HashAlgorit
 
 /// Appends values as a program lists them: each with its width, a varbit with its length.
 pub(crate) fn push_data(frame: &Frame, data: &[Reg], bits: &mut crate::wire::BitBuffer) {
+    // Numbers of a word are gathered, and written eight bytes at a time.
+    let (mut gathered, mut count) = (0u128, 0);
     for reg in data {
         let words = frame.words(*reg);
+        if reg.words == 1 && !reg.varbit {
+            gathered = gathered << reg.width | u128::from(words[0] & mask64(reg.width));
+            count += reg.width;
+            if count >= 64 {
+                count -= 64;
+                bits.push_words(64, &[(gathered >> count) as u64]);
+            }
+            continue;
+        }
+        bits.push_words(count, &[gathered as u64]);
+        count = 0;
         match reg.varbit {
             true => bits.push_words(words[0] as u32, &words[1..]),
             false => bits.push_words(reg.width, words),
         }
     }
+    bits.push_words(count, &[gathered as u64]);
 }

@@ -114,8 +114,10 @@ impl<const T: bool> Machine<'_, T> {
             LogMsg => {}
             IsHostPort | IsNetPort => {
                 let port = scalar(frame, call, 0) as u32;
-                let exists = self.config.ports.as_ref().is_none_or(|ports| ports.contains(&port));
-                let host = self.config.host_ports.contains(&port);
+                let config = &self.config;
+                let known = config.ports.as_ref().is_none_or(|ports| ports.contains(&port));
+                let exists = known && !config.inner_ports.contains(&port);
+                let host = config.host_ports.contains(&port);
                 give(frame, call, u128::from(exists && host == (call.func == IsHostPort)));
             }
             DropPacket => frame.destination = Destination::Drop,

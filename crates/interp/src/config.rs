@@ -9,6 +9,8 @@ pub struct Config {
     pub seed: u64,
     /// The ports that exist; `None`: all. A packet sent to another one is dropped as `unknown_port`.
     pub ports: Option<BTreeSet<u32>>,
+    /// Those of them that lead to other parts of the same device: packets can be sent there, but a program that asks is told that there is no such port.
+    pub inner_ports: BTreeSet<u32>,
     /// PNA: the ports that lead to hosts (vports). A packet from one of them has direction HOST_TO_NET, all others NET_TO_HOST.
     pub host_ports: BTreeSet<u32>,
     /// v1model: the port that stands for the CPU. PNA has one of its own, 0xfffffffd.
@@ -28,6 +30,7 @@ impl Default for Config {
         Config {
             seed: 1,
             ports: None,
+            inner_ports: BTreeSet::new(),
             host_ports: BTreeSet::new(),
             cpu_port: None,
             start: 0,

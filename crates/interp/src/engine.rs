@@ -5,6 +5,7 @@ use crate::interp::Interp;
 use crate::output::Outputs;
 use crate::walk::Detour;
 use packet::{Batch, Emission, Engine, EngineReason, Output, Packet, PacketRef, ReasonTable, Verdict};
+use std::ops::Range;
 
 impl Engine for Interp {
     fn name(&self) -> &str {
@@ -28,17 +29,24 @@ impl Engine for Interp {
 impl Interp {
     /// One packet after the other, their main control run by a detour, if there is one: then those of one time take turns where that cannot be seen. The first
     /// packet that leaves takes the place of the one that came.
-    pub fn process_batch(
+    pub fn process_batch(&mut self, detour: Option<&mut (dyn Detour + 'static)>, batch: &mut Batch, out: &mut Output) {
+        let all = 0..batch.len();
+        self.process_some(detour, batch, all, out);
+    }
+
+    /// The same for those of these numbers.
+    pub fn process_some(
         &mut self,
         mut detour: Option<&mut (dyn Detour + 'static)>,
         batch: &mut Batch,
+        numbers: Range<usize>,
         out: &mut Output,
     ) {
         let mut results = std::mem::take(&mut self.scratch);
         let packets = batch.packets_mut();
-        let mut first = 0;
-        while first < packets.len() {
-            let (together, most) = (packets[first].received_at, MOST.min(packets.len() - first));
+        let (mut first, end) = (numbers.start, numbers.end.min(packets.len()));
+        while first < end {
+            let (together, most) = (packets[first].received_at, MOST.min(end - first));
             let same = packets[first..first + most].iter().take_while(|packet| packet.received_at == together).count();
             let count = if self.takes_turns && detour.is_some() { same } else { 1 };
             match detour.as_deref_mut() {

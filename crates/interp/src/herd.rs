@@ -3,12 +3,13 @@
 //! One packet after the other waits for memory at each table; many that look up one behind the other wait once. What they leave behind is the same in any order,
 //! or else they go one by one ([`takes_turns`]).
 
+use crate::foresee::Beside;
 use crate::frame::Frame;
 use crate::interp::Interp;
 use crate::machine::{self, Machine, Outcome};
 use crate::output::Outputs;
 use crate::pass::Pass;
-use crate::program::{Op, Pc, Program};
+use crate::program::{Op, Pc, Program, Reg};
 use crate::trace::Trace;
 use crate::walk::{Detour, State, Walker};
 use ir::{Arch, ControlKind, ExternFn, Pipeline};
@@ -44,7 +45,7 @@ pub struct Herd<'h, 'm> {
     found: Vec<Option<u32>>,
 }
 
-impl Herd<'_, '_> {
+impl<'m> Herd<'_, 'm> {
     /// How many there are. Those that their parser has dropped count.
     pub fn len(&self) -> usize {
         self.packets.len()
@@ -72,6 +73,12 @@ impl Herd<'_, '_> {
         Walker::resumed(self.machine, frame, fuel, self.code)
     }
 
+    /// A packet, with so many slots in all: those behind the program's are room.
+    #[inline]
+    pub fn beside(&mut self, packet: usize, slots: usize) -> Beside<'_, 'm> {
+        Beside::new(self.machine, &mut self.packets[packet].frame, self.code, slots)
+    }
+
     /// Says what packets find that are at table applications. Those at one place that stand side by side are looked up together.
     pub fn lookup(&mut self, asking: &mut [Asking]) {
         let code = &self.machine.program.codes[self.code];
@@ -83,6 +90,25 @@ impl Herd<'_, '_> {
             self.machine.memory.lookup_many(site.table, packets, &site.keys, |found| self.found.push(found));
             same.iter_mut().zip(&self.found).for_each(|(asking, found)| asking.found = *found);
         }
+    }
+
+    /// What each of these packets finds in a table that is asked for `keys`, in order. Nothing is applied.
+    pub fn ask(
+        &mut self,
+        table: usize,
+        keys: &[Reg],
+        packets: impl Iterator<Item = usize>,
+        found: &mut Vec<Option<u32>>,
+    ) {
+        let of = &self.packets;
+        let slots = packets.map(|packet| &of[packet].frame.slots[..]);
+        self.machine.memory.lookup_many(table, slots, keys, |number| found.push(number));
+    }
+
+    /// Asks for an entry that is going to be found.
+    #[inline]
+    pub fn soon(&self, table: usize, number: u32) {
+        self.machine.memory.soon(table, number);
     }
 
     /// How a packet's main control has ended.

@@ -39,6 +39,7 @@ mod decode;
 mod engine;
 mod explain_call;
 mod explainer;
+mod foresee;
 mod frame;
 mod herd;
 pub mod host;

@@ -204,7 +204,7 @@ pub(crate) fn compute(s: &mut [u64], op: &Op) -> bool {
     true
 }
 
-fn switch(slots: &[u64], switch: &Switch) -> Pc {
+pub(crate) fn switch(slots: &[u64], switch: &Switch) -> Pc {
     let from = switch.value.slot as usize;
     if switch.wide.is_empty() {
         let value = slots[from];
@@ -227,7 +227,7 @@ fn number(frame: &Frame, reg: Reg) -> u128 {
     words::load128(frame.words(reg))
 }
 
-fn wide(frame: &mut Frame, op: &WideOp) {
+pub(crate) fn wide(frame: &mut Frame, op: &WideOp) {
     match *op {
         WideOp::Binary { op, d, a, b } => wide_binary(frame, op, d, a, b),
         WideOp::Unary { op, d, a } => {

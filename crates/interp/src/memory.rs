@@ -8,6 +8,7 @@ use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use tables::fast::soon;
 use tables::{Action, Change, CloneSession, CounterData, Entry, MulticastGroup, State, words_for};
 
 /// The most digest messages and notifications that wait for the control plane.
@@ -135,16 +136,13 @@ impl Memory {
         self.tables.get(table)?.slots.get(number as usize)?.entry.as_ref()
     }
 
-    /// Reads what a hit of an entry reads first. 0 for small tables, which are near anyway.
+    /// Asks for what a hit of an entry will read; of small tables it is near anyway.
     #[inline]
-    pub fn touch(&self, table: usize, number: u32) -> u64 {
+    pub fn soon(&self, table: usize, number: u32) {
         let table = &self.tables[table];
-        match table.slots.get(number as usize) {
-            Some(slot) if table.slots.len() > NEAR => {
-                let args = table.args(number).first().copied().unwrap_or(0);
-                u64::from(slot.generation) ^ args ^ u64::from(matches!(slot.target, crate::lookup::Target::Arm(1)))
-            }
-            _ => 0,
+        if table.slots.len() > NEAR {
+            soon(&table.slots, number as usize);
+            table.args_soon(number);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::program::{Pc, Reg, Slot};
 use ir::{BinaryOp, UnaryOp};
 
 /// An instruction. A trailing `1` is the form for values of one slot. `d` is the destination, `a` and `b` are operands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Op {
     Mov1 {

@@ -200,14 +200,25 @@ impl<const T: bool> Machine<'_, T> {
         }
         let (bytes, start) = frame.out.grow(bits);
         if header.fast && start.is_multiple_of(8) {
-            let from = start / 8;
+            // Fields follow each other: eight bytes are written as soon as they are full.
+            let (mut at, mut word, mut filled) = (start / 8, 0u128, 0);
+            let mut write = |at: usize, eight: u64| {
+                if let Some(chunk) = bytes.get_mut(at..at + 8) {
+                    chunk.copy_from_slice(&eight.to_be_bytes());
+                }
+            };
             for field in &header.fields {
-                let at = from + (field.position / 8) as usize;
-                let Some(chunk) = bytes.get_mut(at..at + 8) else { return };
-                let word = u64::from_be_bytes(<[u8; 8]>::try_from(&*chunk).unwrap_or([0; 8]));
-                let value = frame.slots[field.reg.slot as usize];
-                let place = 64 - field.reg.width - field.position % 8;
-                chunk.copy_from_slice(&(word | value << place).to_be_bytes());
+                word = word << field.reg.width | u128::from(frame.slots[field.reg.slot as usize]);
+                filled += field.reg.width;
+                if filled >= 64 {
+                    filled -= 64;
+                    write(at, (word >> filled) as u64);
+                    at += 8;
+                }
+            }
+            // What is behind is 0 still.
+            if filled > 0 {
+                write(at, (word as u64) << (64 - filled));
             }
             return;
         }

@@ -72,10 +72,15 @@ pub struct Script {
 impl Script {
     /// Of these instructions of a control.
     pub fn new(code: &Code, plays: &[Play]) -> Script {
+        Script::with(code, plays, |_| None)
+    }
+
+    /// As [`Script::new`], with another instruction in the place of some.
+    pub fn with(code: &Code, plays: &[Play], instead: impl Fn(Pc) -> Option<Op>) -> Script {
         let mut script = Script::default();
         for play in plays {
             match *play {
-                Play::Step(pc) => match code.ops[pc as usize] {
+                Play::Step(pc) => match instead(pc).unwrap_or(code.ops[pc as usize]) {
                     op if computes(&op) => script.compute(op),
                     _ => script.acts.push(Act::Step(pc)),
                 },
@@ -160,23 +165,23 @@ fn together(first: &Op, second: &Op) -> Option<Op> {
 
 /// Carries out an instruction that [`computes`].
 #[inline(always)]
-fn carry_out(frame: &mut Frame, op: &Op) {
+pub(crate) fn carry_out(slots: &mut [u64], valid: &[bool], op: &Op) {
     match *op {
-        Op::Mov1 { d, a } => frame.slots[d as usize] = frame.slots[a as usize],
-        Op::MovN { d, a, n } => frame.slots.copy_within(a as usize..(a + n) as usize, d as usize),
+        Op::Mov1 { d, a } => slots[d as usize] = slots[a as usize],
+        Op::MovN { d, a, n } => slots.copy_within(a as usize..(a + n) as usize, d as usize),
         Op::Field1 { h, d, a } => {
-            if frame.valid[h as usize] {
-                frame.slots[d as usize] = frame.slots[a as usize];
+            if valid[h as usize] {
+                slots[d as usize] = slots[a as usize];
             }
         }
         Op::FieldN { h, d, a, n } => {
-            if frame.valid[h as usize] {
-                frame.slots.copy_within(a as usize..(a + n) as usize, d as usize);
+            if valid[h as usize] {
+                slots.copy_within(a as usize..(a + n) as usize, d as usize);
             }
         }
-        Op::IsValid { d, h } => frame.slots[d as usize] = u64::from(frame.valid[h as usize]),
+        Op::IsValid { d, h } => slots[d as usize] = u64::from(valid[h as usize]),
         ref op => {
-            compute(&mut frame.slots, op);
+            compute(slots, op);
         }
     }
 }
@@ -192,7 +197,8 @@ impl Walker<'_> {
                 Act::Compute(count) => {
                     let (now, later) = ops.split_at(count as usize);
                     ops = later;
-                    now.iter().for_each(|op| carry_out(frame, op));
+                    let (slots, valid) = (&mut frame.slots[..], &frame.valid[..]);
+                    now.iter().for_each(|op| carry_out(slots, valid, op));
                 }
                 Act::Step(pc) => {
                     if let Some(outcome) = machine.step(frame, index, code, &mut (pc as usize)) {

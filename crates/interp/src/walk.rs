@@ -8,6 +8,7 @@ use crate::frame::Frame;
 use crate::machine::{self, Machine};
 use ir::ControlKind;
 
+pub use crate::foresee::{Beside, rewired, value};
 pub use crate::herd::{Asking, Herd};
 pub use crate::machine::Outcome;
 pub use crate::program::{ApplySite, Arm, Call, CallArg, Code, Header, Op, Pc, Program, Reg, Slot, Switch, WideOp};
@@ -220,10 +221,10 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// Looks at an entry that is going to be found, so that it is near when that happens: what comes back says nothing.
+    /// Asks for an entry that is going to be found, so that it is near when that happens.
     #[inline]
-    pub fn touch(&self, table: usize, number: u32) -> u64 {
-        self.machine.memory.touch(table, number)
+    pub fn soon(&self, table: usize, number: u32) {
+        self.machine.memory.soon(table, number);
     }
 
     /// Applies the table there, which finds that entry, or none, and goes on to the next table application, or to the end.

@@ -3,10 +3,13 @@
 //! Needs root. Otherwise each test says that it was skipped: as no test harness shows output of tests that pass, run with
 //! `--nocapture` to see it.
 
+#[path = "support/receive.rs"]
+mod receive;
 mod support;
 
 use io::{Attached, Namespace, Port, PortError, RawPort, Readiness, RunReport, Runner};
 use packet::*;
+use receive::receive;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
@@ -15,6 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::{Namespaces, Wire, sh};
+
+/// How long packets are waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Namespaces, and raw sockets in them.
 struct Lab(Namespaces);
@@ -43,20 +49,6 @@ impl Lab {
         self.ip(0, "link set vb up");
         (self.open(0, "va"), self.open(0, "vb"))
     }
-}
-
-/// Receives until `count` packets are there, for at most two seconds.
-fn receive(port: &mut impl Port, count: usize) -> Vec<Packet> {
-    let deadline = Instant::now() + Duration::from_secs(2);
-    let mut all = Vec::new();
-    while all.len() < count && Instant::now() < deadline {
-        let mut batch = Batch::new();
-        if port.receive(PortId(3), &mut batch).unwrap() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        all.extend_from_slice(batch.packets());
-    }
-    all
 }
 
 /// Counts what there is to receive, until nothing has come for half a second.
@@ -92,14 +84,14 @@ fn frames_cross_a_veth_pair_unchanged() {
     let sizes = [14, 15, 60, 1513, 1514];
     let packets: Vec<Packet> = (0..300).map(|index| frame(sizes[index % 5], [0x88, 0xb5], index as u8)).collect();
     assert_eq!(a.send_all(&mut packets.iter()), 300);
-    let received = receive(&mut b, 300);
+    let received = receive(&mut b, 300, PATIENCE);
     assert_eq!(received.len(), 300);
     for (sent, got) in packets.iter().zip(&received) {
         assert_eq!(sent.bytes(), got.bytes());
         assert_eq!(got.ingress_port, PortId(3));
         assert!(got.received_at > 1_600_000_000_000_000_000);
     }
-    assert!(receive(&mut bystander, 1).is_empty(), "outgoing packets are not received");
+    assert!(receive(&mut bystander, 1, PATIENCE).is_empty(), "outgoing packets are not received");
     assert_eq!(a.counters().sent.packets, 300);
     assert_eq!(b.counters().received, Counter { packets: 300, bytes: packets.iter().map(|p| p.len() as u64).sum() });
     assert!(matches!(b.readiness(), Readiness::Wait(_)));
@@ -116,7 +108,7 @@ fn vlan_tags_survive() {
     let mut stacked = frame(1514, [0x88, 0xa8], 2);
     stacked.bytes_mut()[14..22].copy_from_slice(&[0x00, 0x07, 0x81, 0x00, 0x0f, 0xff, 0x08, 0x00]);
     assert_eq!(a.send_all(&mut [&tagged, &longest, &stacked].into_iter()), 3);
-    let received = receive(&mut b, 3);
+    let received = receive(&mut b, 3, PATIENCE);
     let bytes: Vec<&[u8]> = received.iter().map(Packet::bytes).collect();
     assert_eq!(bytes, [tagged.bytes(), longest.bytes(), stacked.bytes()]);
 
@@ -129,7 +121,7 @@ fn vlan_tags_survive() {
     lab.ip(0, "link set tagged up");
     lab.ip(0, "neigh add 10.1.0.2 lladdr 02:00:00:00:00:09 dev tagged");
     lab.namespace(0).run(|| UdpSocket::bind("10.1.0.1:0").unwrap().send_to(b"hello", "10.1.0.2:5").unwrap()).unwrap();
-    let received = receive(&mut b, 1);
+    let received = receive(&mut b, 1, PATIENCE);
     assert_eq!(received.len(), 1);
     assert_eq!(received[0].bytes()[12..18], [0x81, 0x00, 0x00, 0x09, 0x08, 0x00]);
     assert_udp_checksum(&received[0].bytes()[18..]);
@@ -155,11 +147,11 @@ fn what_cannot_be_sent_is_counted_with_its_reason() {
     assert_eq!(a.counters().drops.get(PortReason::TxPortDown).packets, 1);
     lab.ip(0, "link set va up");
     assert_eq!(a.send_all(&mut packets[2..].iter()), 1, "a port comes back with its interface");
-    assert!(receive(&mut a, 1).is_empty());
+    assert!(receive(&mut a, 1, PATIENCE).is_empty());
     lab.ip(0, "link del va");
     assert_eq!(a.send_all(&mut packets[2..].iter()), 0);
     assert_eq!(a.counters().drops.get(PortReason::TxPortDown).packets, 2);
-    assert!(receive(&mut a, 1).is_empty(), "receiving from what is gone gives nothing, and no error either");
+    assert!(receive(&mut a, 1, PATIENCE).is_empty(), "receiving from what is gone gives nothing, and no error either");
 }
 
 #[test]
@@ -171,7 +163,7 @@ fn a_frame_larger_than_the_buffer_is_dropped_by_name() {
     let mut a = lab.open(0, "va");
     // `b` was opened when its MTU was 1500.
     assert_eq!(a.send_all(&mut [frame(2500, [0x88, 0xb5], 0), frame(100, [0x88, 0xb5], 0)].iter()), 2);
-    let received = receive(&mut b, 1);
+    let received = receive(&mut b, 1, PATIENCE);
     assert_eq!(received.iter().map(Packet::len).collect::<Vec<_>>(), [100]);
     assert_eq!(b.counters().drops.get(PortReason::RxOversize), Counter { packets: 1, bytes: 2500 });
 }
@@ -243,7 +235,7 @@ fn checksums_left_to_the_hardware_are_computed() {
             }
         })
         .unwrap();
-    let received = receive(&mut b, 50);
+    let received = receive(&mut b, 50, PATIENCE);
     assert_eq!(received.len(), 50);
     for packet in &received {
         assert_udp_checksum(&packet.bytes()[14..]);

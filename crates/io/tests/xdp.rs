@@ -3,15 +3,21 @@
 //! Needs root and a kernel with XDP. Otherwise each test says that it was skipped (`--nocapture` shows it). What flows mean is tested where they are made
 //! (`crates/node/tests/xdp`); here they are written by hand.
 
+#[path = "support/receive.rs"]
+mod receive;
 #[allow(dead_code)] // the wire is other tests'
 mod support;
 
 use io::xdp::form::{Check, Flow, Key, NO_WORD, Shape, Sum, Term, WINDOW};
 use io::xdp::{BUILT_IN, Kernel, Mode, XdpPort};
 use io::{Namespace, Port, RawPort};
-use packet::{Batch, Packet, PortId};
-use std::time::{Duration, Instant};
+use packet::Packet;
+use receive::receive;
+use std::time::Duration;
 use support::Namespaces;
+
+/// How long packets are waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A namespace with pairs `a0`-`b0`, `a1`-`b1`: the `a` are ports, the `b` are the world.
 struct Lab {
@@ -52,19 +58,6 @@ impl Lab {
     }
 }
 
-fn receive(port: &mut impl Port, count: usize) -> Vec<Packet> {
-    let deadline = Instant::now() + Duration::from_secs(3);
-    let mut all = Vec::new();
-    while all.len() < count && Instant::now() < deadline {
-        let mut batch = Batch::new();
-        if port.receive(PortId(3), &mut batch).unwrap() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        all.extend_from_slice(batch.packets());
-    }
-    all
-}
-
 fn frame(len: usize, ethertype: u16, seed: u8) -> Packet {
     let mut bytes: Vec<u8> = (0..len).map(|index| (index as u8).wrapping_mul(7).wrapping_add(seed)).collect();
     bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
@@ -100,15 +93,15 @@ fn without_flows_all_packets_arrive_unchanged() {
     let sizes = [14, 15, 60, 1513, 1514];
     let packets: Vec<Packet> = (0..300).map(|index| frame(sizes[index % 5], 0x88b5, index as u8)).collect();
     assert_eq!(world.send_all(&mut packets.iter()), 300);
-    let received = receive(&mut port, 300);
+    let received = receive(&mut port, 300, PATIENCE);
     assert_eq!(bytes(&received), bytes(&packets));
     // More than a ring holds, both ways: chunks come back.
     for round in 0..20 {
         let packets: Vec<Packet> = (0..250).map(|index| frame(100 + index, 0x88b5, round)).collect();
         assert_eq!(port.send_all(&mut packets.iter()), 250);
-        assert_eq!(bytes(&receive(&mut world, 250)), bytes(&packets), "round {round}");
+        assert_eq!(bytes(&receive(&mut world, 250, PATIENCE)), bytes(&packets), "round {round}");
         assert_eq!(world.send_all(&mut packets.iter()), 250);
-        assert_eq!(bytes(&receive(&mut port, 250)), bytes(&packets), "round {round}");
+        assert_eq!(bytes(&receive(&mut port, 250, PATIENCE)), bytes(&packets), "round {round}");
     }
     assert_eq!((port.counters().received.packets, port.counters().sent.packets), (5_300, 5_000));
     assert_eq!(lab.kernel.outcomes().missed, 5_300);
@@ -166,11 +159,11 @@ fn carried_out(mode: Mode) {
         let length = (packet.len() as u16 + 4).to_be_bytes();
         [&[0xaa, 0xbb][..], &length, packet.bytes()].concat()
     };
-    let returned = receive(&mut world, 2);
+    let returned = receive(&mut world, 2, PATIENCE);
     assert_eq!(bytes(&returned), [longer(&sent[0]), longer(&sent[1])]);
-    assert_eq!(bytes(&receive(&mut beyond, 1)), [&whole.bytes()[2..]]);
+    assert_eq!(bytes(&receive(&mut beyond, 1, PATIENCE)), [&whole.bytes()[2..]]);
     assert_eq!(
-        bytes(&receive(&mut port, 2)),
+        bytes(&receive(&mut port, 2, PATIENCE)),
         [sent[2].bytes(), wrong.bytes()],
         "too long, and a wrong checksum: they miss"
     );
@@ -184,17 +177,17 @@ fn carried_out(mode: Mode) {
 
     lab.kernel.remove(&key(from, 0x1111), 3);
     assert_eq!(world.send_all(&mut sent[..1].iter()), 1);
-    assert_eq!(bytes(&receive(&mut port, 1)), [sent[0].bytes()]);
+    assert_eq!(bytes(&receive(&mut port, 1, PATIENCE)), [sent[0].bytes()]);
     // Another flow at the place begins with nothing.
     lab.kernel.install(3, &Flow::new(key(from, 0x4444))).unwrap();
     assert_eq!(lab.kernel.tally(3).packets, 0);
-    assert!(receive(&mut other, 0).is_empty());
+    assert!(receive(&mut other, 0, PATIENCE).is_empty());
 
     // Without the port there is no program, and packets go to the system's stack as ever.
     drop(port);
     let mut plain = Namespace::open(lab.namespaces.name(0)).unwrap().run(|| RawPort::open("a0").unwrap()).unwrap();
     assert_eq!(world.send_all(&mut sent[3..4].iter()), 1);
-    assert_eq!(bytes(&receive(&mut plain, 1)), [whole.bytes()]);
+    assert_eq!(bytes(&receive(&mut plain, 1, PATIENCE)), [whole.bytes()]);
     assert_eq!(lab.kernel.outcomes().redirected, 1);
 }
 

@@ -4,9 +4,11 @@
 //! lives in variables ([`VarId`]) of the pipeline, which `load` and `store` reach. A table application is a terminator,
 //! so that an engine can cut a program at its lookups.
 
+use crate::cfg::reverse_postorder;
 use crate::entity::*;
 use crate::externs::ExternFn;
 use crate::types::{Const, Type};
+use std::collections::HashSet;
 
 /// A source position, for diagnostics and explanations. `line` and `column` count from 1; line 0 is "no position".
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
@@ -54,6 +56,66 @@ pub struct BlockData {
     pub term: Option<TermData>,
 }
 
+impl Body {
+    /// All instructions, block by block.
+    pub fn insts(&self) -> impl Iterator<Item = &InstData> {
+        self.blocks.values().flat_map(|block| &block.insts)
+    }
+
+    /// Adds a block that stands at no place of the source.
+    pub fn push_block(&mut self, params: Vec<Value>, insts: Vec<InstData>, term: Term) -> Block {
+        let term = Some(TermData { term, loc: Loc::default() });
+        self.blocks.push(BlockData { params, insts, term })
+    }
+
+    /// Whether some way, of one step or more, leads from a block to another one.
+    pub fn leads_to(&self, from: Block, to: Block) -> bool {
+        let mut seen = HashSet::new();
+        let mut todo = vec![from];
+        while let Some(block) = todo.pop() {
+            for next in self.blocks[block].successors() {
+                if next == to {
+                    return true;
+                }
+                if seen.insert(next) {
+                    todo.push(next);
+                }
+            }
+        }
+        false
+    }
+
+    /// Empties blocks that nothing leads to: what they name may be gone.
+    pub fn empty_unreachable(&mut self) {
+        let reached: HashSet<Block> = reverse_postorder(self).into_iter().collect();
+        let unreached: Vec<Block> = self.blocks.keys().filter(|block| !reached.contains(block)).collect();
+        for block in unreached {
+            let term = Some(TermData { term: Term::Return, loc: Loc::default() });
+            self.blocks[block] = BlockData { term, ..BlockData::default() };
+        }
+    }
+
+    /// The instruction that defines a value; `None` for a block's parameter.
+    pub fn definition(&self, value: Value) -> Option<&InstData> {
+        self.insts().find(|inst| inst.results.contains(&value))
+    }
+}
+
+impl BlockData {
+    /// The blocks that may come next, in order, repeats included.
+    pub fn successors(&self) -> Vec<Block> {
+        self.term.as_ref().map(|term| term.term.successors()).unwrap_or_default()
+    }
+
+    /// The table that the block ends by applying.
+    pub fn applied(&self) -> Option<TableId> {
+        match self.term.as_ref()?.term {
+            Term::Apply { table, .. } => Some(table),
+            _ => None,
+        }
+    }
+}
+
 /// An instruction with its results and source position.
 #[derive(Clone, PartialEq, Debug)]
 pub struct InstData {
@@ -63,6 +125,13 @@ pub struct InstData {
     pub results: Vec<Value>,
     /// Where it comes from.
     pub loc: Loc,
+}
+
+impl InstData {
+    /// An instruction that stands at no place of the source.
+    pub fn new(inst: Inst, results: Vec<Value>) -> InstData {
+        InstData { inst, results, loc: Loc::default() }
+    }
 }
 
 /// A terminator with its source position.
@@ -81,6 +150,13 @@ pub struct BlockCall {
     pub block: Block,
     /// Arguments: as many, and of the types, as the target's parameters.
     pub args: Vec<Value>,
+}
+
+impl BlockCall {
+    /// A jump to a block without parameters.
+    pub fn to(block: Block) -> BlockCall {
+        BlockCall { block, args: Vec::new() }
+    }
 }
 
 /// How a block ends.

@@ -280,7 +280,7 @@ impl BodyBuilder {
     }
     /// Goes on at `then` if `cond`, else at `els`.
     pub fn branch(&mut self, cond: Value, then: Block, els: Block) {
-        let [then, els] = [then, els].map(|block| BlockCall { block, args: Vec::new() });
+        let [then, els] = [then, els].map(BlockCall::to);
         self.term(Term::Branch { cond, then, els });
     }
     /// As `branch`, with arguments.
@@ -289,7 +289,7 @@ impl BodyBuilder {
     }
     /// Goes on at the case that equals `value`, else at `default`.
     pub fn switch(&mut self, value: Value, cases: Vec<(Const, Block)>, default: Block) {
-        let call = |block| BlockCall { block, args: Vec::new() };
+        let call = |block| BlockCall::to(block);
         let cases = cases.into_iter().map(|(c, block)| (c, call(block))).collect();
         self.term(Term::Switch { value, cases, default: call(default) });
     }

@@ -22,7 +22,7 @@ impl Cfg {
     pub fn new(body: &Body) -> Self {
         let mut preds = vec![Vec::new(); body.blocks.len()];
         for (block, data) in body.blocks.iter() {
-            for succ in data.term.iter().flat_map(|t| t.term.successors()) {
+            for succ in data.successors() {
                 if let Some(list) = preds.get_mut(succ.index())
                     && list.last() != Some(&block)
                 {
@@ -80,7 +80,7 @@ pub fn reverse_postorder(body: &Body) -> Vec<Block> {
         if std::mem::replace(&mut seen[block.index()], true) {
             return;
         }
-        stack.push((block, data.term.as_ref().map(|t| t.term.successors()).unwrap_or_default()));
+        stack.push((block, data.successors()));
     };
     if let Some(entry) = body.entry {
         visit(entry, &mut seen, &mut stack);

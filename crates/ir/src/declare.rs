@@ -17,6 +17,11 @@ pub const CORE_ERRORS: [&str; 7] = [
 ];
 
 impl Pipeline {
+    /// All instructions of all controls and parsers.
+    pub fn insts(&self) -> impl Iterator<Item = &crate::body::InstData> {
+        self.controls.values().flat_map(|control| control.body.insts())
+    }
+
     /// A pipeline without any declaration but the errors of core.p4.
     pub fn new(name: impl Into<String>, arch: Arch) -> Self {
         Pipeline {

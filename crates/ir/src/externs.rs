@@ -165,6 +165,25 @@ macro_rules! extern_fns {
     };
 }
 
+impl ExternFn {
+    /// Whether it works on a checksum unit, whose state is one packet's.
+    pub fn keeps_for_packet(self) -> bool {
+        use ExternFn::*;
+        matches!(
+            self,
+            ChecksumClear
+                | ChecksumUpdate
+                | ChecksumGet
+                | InternetChecksumClear
+                | InternetChecksumAdd
+                | InternetChecksumSubtract
+                | InternetChecksumGet
+                | InternetChecksumGetState
+                | InternetChecksumSetState
+        )
+    }
+}
+
 extern_fns! {
     /// (v index[, v increment])
     CounterCount = "counter.count";

@@ -36,6 +36,13 @@ pub struct Key {
     pub type_name: Option<String>,
 }
 
+impl Key {
+    /// A key of which the source says nothing more.
+    pub fn new(name: impl Into<String>, ty: Type, kind: MatchKind) -> Key {
+        Key { name: name.into(), ty, kind, annotations: Vec::new(), id: 0, type_name: None }
+    }
+}
+
 /// A parameter that the control plane gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Param {
@@ -49,6 +56,13 @@ pub struct Param {
     pub id: u32,
     /// Name of the `type` or enum that it has in the program.
     pub type_name: Option<String>,
+}
+
+impl Param {
+    /// A parameter of which the source says nothing more.
+    pub fn new(name: impl Into<String>, ty: Type) -> Param {
+        Param { name: name.into(), ty, annotations: Vec::new(), id: 0, type_name: None }
+    }
 }
 
 /// An action as the control plane sees it. Its code is inlined at each [`crate::Term::Apply`].
@@ -73,6 +87,13 @@ pub struct ActionRef {
     pub default_only: bool,
     /// Other annotations as written.
     pub annotations: Vec<String>,
+}
+
+impl ActionRef {
+    /// An action for entries and as the default.
+    pub fn new(action: ActionId) -> ActionRef {
+        ActionRef { action, table_only: false, default_only: false, annotations: Vec::new() }
+    }
 }
 
 /// An action with its data.
@@ -165,6 +186,30 @@ pub struct Table {
     pub properties: Vec<(String, String)>,
     /// Where it is declared.
     pub loc: Loc,
+}
+
+impl Table {
+    /// A table without entries, size or anything attached; its default action can be changed.
+    pub fn new(preamble: Preamble, keys: Vec<Key>, actions: Vec<ActionRef>, default_action: ActionCall) -> Table {
+        Table {
+            preamble,
+            keys,
+            actions,
+            default_action,
+            const_default: false,
+            entries: Vec::new(),
+            const_entries: false,
+            size: None,
+            implementation: None,
+            direct_counter: None,
+            direct_meter: None,
+            meter_result: None,
+            add_on_miss: false,
+            idle_timeout: false,
+            properties: Vec::new(),
+            loc: Loc::default(),
+        }
+    }
 }
 
 impl Table {

@@ -80,8 +80,7 @@ impl Layout {
 
 /// The most headers that a packet can emit.
 fn emits(pipeline: &Pipeline) -> u32 {
-    let insts = pipeline.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|block| &block.insts);
-    insts.filter(|data| matches!(data.inst, ir::Inst::Emit(_))).count() as u32
+    pipeline.insts().filter(|data| matches!(data.inst, ir::Inst::Emit(_))).count() as u32
 }
 
 /// The values that a stage uses and another one makes.

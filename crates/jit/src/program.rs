@@ -193,8 +193,7 @@ fn reads_time(pipeline: &Pipeline) -> bool {
 }
 
 fn insts(pipeline: &Pipeline) -> impl Iterator<Item = &Inst> {
-    let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
-    blocks.flat_map(|block| &block.insts).map(|data| &data.inst)
+    pipeline.insts().map(|data| &data.inst)
 }
 
 fn calls(pipeline: &Pipeline, wanted: impl Fn(ExternFn) -> bool) -> bool {
@@ -208,10 +207,7 @@ fn count_sites(pipeline: &Pipeline) -> usize {
 
 fn deparser_calls(pipeline: &Pipeline) -> bool {
     let deparsers = pipeline.controls.values().filter(|c| c.kind == ControlKind::MainDeparser);
-    deparsers
-        .flat_map(|c| c.body.blocks.values())
-        .flat_map(|block| &block.insts)
-        .any(|data| matches!(data.inst, Inst::Extern { .. }))
+    deparsers.flat_map(|c| c.body.insts()).any(|data| matches!(data.inst, Inst::Extern { .. }))
 }
 
 /// States that a parser may enter, if it can enter more than it has.

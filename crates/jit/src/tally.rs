@@ -153,13 +153,7 @@ pub fn add_up<'a>(
     stages: &[StageInfo],
     workers: impl Iterator<Item = &'a Tally> + Clone,
 ) -> Tallies {
-    let sum = |cell: usize| {
-        workers.clone().fold(CounterData::default(), |mut sum, worker| {
-            let one = worker.cell(cell);
-            (sum.packets, sum.bytes) = (sum.packets.wrapping_add(one.packets), sum.bytes.wrapping_add(one.bytes));
-            sum
-        })
-    };
+    let sum = |cell: usize| workers.clone().fold(CounterData::default(), |sum, worker| sum + worker.cell(cell));
     let at = |stage: Option<usize>, table: TableId| {
         let action = |(position, listed): (usize, &ir::ActionRef)| {
             let misses = places.cell(stage, table, position);

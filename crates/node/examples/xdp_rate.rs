@@ -151,6 +151,35 @@ impl Generator<'_> {
     }
 }
 
+/// Packets a second of flows that the kernel has.
+fn in_kernel(
+    plan: &XdpPlan,
+    (pipeline, entries): (&Arc<ir::Pipeline>, &WriteBatch),
+    number: u32,
+    generator: &Generator<'_>,
+) -> anyhow::Result<f64> {
+    let (kernel, frames) = (generator.kernel, generator.frames);
+    let mut engine = Choice::Xdp(plan.clone())
+        .load(pipeline, &Config::default())
+        .map_err(|refusal| anyhow::anyhow!(refusal.message))?;
+    engine.write(entries)?;
+    // The first packet of each flow is the interpreter's.
+    let mut worker = engine.worker();
+    for frame in frames {
+        let (mut batch, mut out) = (Batch::new(), Output::new());
+        batch.push_bytes(frame, PortId(number), io::now())?;
+        worker.process(&mut batch, &mut out);
+    }
+    anyhow::ensure!(kernel.held() == frames.len(), "{} of {} flows are in the kernel", kernel.held(), frames.len());
+    // What the last run has left in a ring is not this one's.
+    std::thread::sleep(Duration::from_millis(200));
+    let before = kernel.outcomes();
+    let took = generator.run()?;
+    let after = kernel.outcomes();
+    anyhow::ensure!(after.missed == before.missed, "{before:?} {after:?}");
+    Ok((after.sent - before.sent) as f64 / took.as_secs_f64())
+}
+
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3.0);
@@ -208,25 +237,7 @@ fn main() -> anyhow::Result<()> {
         }
     }
 
-    let mut engine = Choice::Xdp(plan.clone())
-        .load(&pipeline, &Config::default())
-        .map_err(|refusal| anyhow::anyhow!(refusal.message))?;
-    engine.write(&entries)?;
-    // The first packet of each flow is the interpreter's.
-    let mut worker = engine.worker();
-    for frame in &frames {
-        let (mut batch, mut out) = (Batch::new(), Output::new());
-        batch.push_bytes(frame, PortId(number), io::now())?;
-        worker.process(&mut batch, &mut out);
-    }
-    anyhow::ensure!(kernel.held() == frames.len(), "{} of {} flows are in the kernel", kernel.held(), frames.len());
-    // What the last run has left in a ring is not this one's.
-    std::thread::sleep(Duration::from_millis(200));
-    let before = kernel.outcomes();
-    let took = generator.run()?;
-    let after = kernel.outcomes();
-    anyhow::ensure!(after.missed == before.missed, "{before:?} {after:?}");
-    let rate = (after.sent - before.sent) as f64 / took.as_secs_f64();
+    let rate = in_kernel(&plan, (&pipeline, &entries), number, &generator)?;
     println!("in the kernel: {:.3} million packets a second", rate / 1e6);
     for (what, alone) in &rates {
         println!("{what}: {:.3}; the kernel has {:.1} x as many", alone / 1e6, rate / alone);

@@ -227,7 +227,7 @@ impl<'a> Matching<'a> {
             others.retain(|entry| {
                 let Some(packed) = brought(entry) else { return false };
                 let Some(there) = fresh.find(packed.table, packed.key(), packed.priority) else { return true };
-                let same = PackedEntry::new(packed.table, there.key(), there.action()).with_attributes_of(there);
+                let same = PackedEntry::of(UpdateKind::Modify, packed.table, there);
                 if !there.is_const() && packed != same {
                     updates.push(Update::Packed(UpdateKind::Modify, packed));
                 }

@@ -65,4 +65,11 @@ impl Engine for Running {
             engine.rest();
         }
     }
+
+    fn told(&mut self) -> Vec<(u16, String)> {
+        match self {
+            Running::Nothing(_) => Vec::new(),
+            Running::Program(_, engine) => engine.told(),
+        }
+    }
 }

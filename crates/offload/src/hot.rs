@@ -76,8 +76,8 @@ impl Hot {
 
     /// An entry is new in the table: those that it hides in part may not stay, nor those that these hid, and so on.
     pub fn inserted(&mut self, new: &Entry) -> Vec<Entry> {
-        let layout = &self.layout;
-        let Some(all) = self.chosen.get_mut(&exact(layout, new.key())) else { return Vec::new() };
+        let exact = self.exact(new.key());
+        let (layout, Some(all)) = (&self.layout, self.chosen.get_mut(&exact)) else { return Vec::new() };
         let mut out: Vec<Entry> = all.extract_if(.., |entry| hides(layout, new, entry)).collect();
         let mut at = 0;
         while let Some(gone) = out.get(at).cloned() {
@@ -90,7 +90,8 @@ impl Hot {
 
     /// An entry is another one now, with the same key and priority; whether it is among them.
     pub fn modified(&mut self, entry: &Entry) -> bool {
-        let all = self.chosen.get_mut(&exact(&self.layout, entry.key()));
+        let exact = self.exact(entry.key());
+        let all = self.chosen.get_mut(&exact);
         let found = all.and_then(|all| all.iter_mut().find(|old| is(old, entry.key(), entry.priority())));
         match found {
             Some(old) => {
@@ -156,7 +157,7 @@ impl Hot {
             self.deleted(entry.key(), entry.priority());
         }
         for entry in &new {
-            self.chosen.entry(exact(&self.layout, entry.key())).or_default().push(entry.clone());
+            self.chosen.entry(self.exact(entry.key())).or_default().push(entry.clone());
         }
         self.count += new.len() as u64;
         Moves { out, new }
@@ -170,7 +171,7 @@ impl Hot {
     }
 
     fn exact(&self, key: &[u64]) -> Exact {
-        exact(&self.layout, key)
+        self.layout.exact_words(key).collect()
     }
 }
 
@@ -189,7 +190,11 @@ impl Choice<'_> {
             return;
         }
         // What is stronger than something stronger is stronger, but need not overlap with the first.
-        let group = self.groups.get(&exact(self.layout, entry.key())).map(Vec::as_slice).unwrap_or_default();
+        let group = self
+            .groups
+            .get(&*self.layout.exact_words(entry.key()).collect::<Exact>())
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let mut more: BTreeMap<Id, &Entry> = BTreeMap::from([(id(entry), entry)]);
         let mut open = vec![entry];
         while let Some(weak) = open.pop() {
@@ -208,7 +213,17 @@ impl Choice<'_> {
     }
 }
 
-fn id(entry: &Entry) -> Id {
+/// A number for an entry that is the same in all processes with the same program: of its key and priority (FNV-1a over their words, 64 bits). Two entries may have the same:
+/// it says which entries are hit, and nothing else hangs on it.
+pub fn fingerprint(entry: &Entry) -> u64 {
+    let mix = |hash: u64, word: u64| {
+        word.to_be_bytes().iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    };
+    mix(entry.key().iter().fold(0xcbf2_9ce4_8422_2325, |hash, word| mix(hash, *word)), entry.priority() as u64)
+}
+
+/// What identifies an entry.
+pub fn id(entry: &Entry) -> Id {
     (entry.key().into(), entry.priority())
 }
 
@@ -216,26 +231,10 @@ fn is(entry: &Entry, key: &[u64], priority: i32) -> bool {
     entry.priority() == priority && entry.key() == key
 }
 
-fn exact(layout: &KeyLayout, key: &[u64]) -> Exact {
-    let fields = layout.fields.iter().filter(|field| field.kind == MatchKind::Exact);
-    fields.flat_map(|field| field.value(key)).copied().collect()
-}
-
-/// Less is stronger: priority, then prefixes, then who came first.
-fn strength(layout: &KeyLayout, entry: &Entry) -> (Reverse<i32>, Reverse<u64>, u64) {
-    let prefixes = layout.fields.iter().filter(|field| field.kind == MatchKind::Lpm);
-    let bits = prefixes.map(|field| field.second(entry.key())[0]).sum();
-    (Reverse(entry.priority()), Reverse(bits), entry.sequence())
-}
-
 /// Whether there are packets that would find `strong` rather than `weak`, of entries under the same exact keys.
 fn hides(layout: &KeyLayout, strong: &Entry, weak: &Entry) -> bool {
-    strength(layout, strong) < strength(layout, weak) && overlap(layout, strong, weak)
-}
-
-/// Whether a packet can match both.
-fn overlap(layout: &KeyLayout, a: &Entry, b: &Entry) -> bool {
-    layout.fields.iter().all(|field| fields_overlap(field, a.key(), b.key()))
+    let overlap = || layout.fields.iter().all(|field| fields_overlap(field, strong.key(), weak.key()));
+    layout.strength(strong) < layout.strength(weak) && overlap()
 }
 
 fn fields_overlap(field: &KeyField, a: &[u64], b: &[u64]) -> bool {

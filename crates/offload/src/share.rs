@@ -5,14 +5,14 @@
 
 use crate::cut::Cut;
 use crate::hot::{Hot, Moves};
-use ir::{ExternKind, Pipeline, TableId, Term};
+use ir::{Entity, ExternId, ExternKind, Inst, Pipeline, TableId};
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
-use tables::{Change, CounterData, Entry, EntryId, PackedEntry, State, Update, UpdateKind, WriteBatch};
+use tables::{Change, CounterData, Entry, EntryId, KeyLayout, State, Update, UpdateKind, WriteBatch};
 
 /// What of the writes the upper tier gets, and what it has.
 pub struct Share {
-    pipeline: Arc<Pipeline>,
+    /// Of each table's keys.
+    layouts: Vec<KeyLayout>,
     /// Tables that the upper tier applies.
     applied: HashSet<TableId>,
     hot: BTreeMap<TableId, Hot>,
@@ -23,10 +23,11 @@ pub struct Share {
 
 impl Share {
     /// For a pipeline that was cut; `room` says how many entries of hot tables there may be above.
-    pub fn new(pipeline: &Arc<Pipeline>, cut: &Cut, room: impl Fn(TableId) -> u64) -> Share {
+    pub fn new(pipeline: &Pipeline, cut: &Cut, room: impl Fn(TableId) -> u64) -> Share {
         let applied = applied(&cut.upper);
         let hot = cut.hot.iter().map(|table| (*table, Hot::new(pipeline, *table, room(*table)))).collect();
-        Share { pipeline: pipeline.clone(), applied, hot, took: Vec::new(), away: Vec::new() }
+        let layouts = pipeline.tables.values().map(|table| KeyLayout::new(&table.keys)).collect();
+        Share { layouts, applied, hot, took: Vec::new(), away: Vec::new() }
     }
 
     /// Whether the upper tier applies the table.
@@ -43,37 +44,27 @@ impl Share {
     pub fn above(&mut self, batch: &WriteBatch, changes: &[Change]) -> WriteBatch {
         self.took.clear();
         self.away.clear();
-        let mut entries = changes
-            .iter()
-            .filter(|change| matches!(change, Change::Inserted(..) | Change::Modified(..) | Change::Deleted(..)));
+        let mut entries = changes.iter().filter_map(entry_of);
         let mut above = WriteBatch::new();
         for update in &batch.updates {
             match update {
                 Update::Entry(..) | Update::Packed(..) => {
-                    if let Some(change) = entries.next() {
+                    if let Some((_, _, change)) = entries.next() {
                         self.entry(change, &mut above);
                     }
+                }
+                Update::DirectCounter(id, _) => {
+                    let is_above = entries.next().is_some_and(|(table, entry, _)| self.has(table, entry));
+                    above.updates.extend(is_above.then(|| Update::DirectCounter(id.clone(), CounterData::default())));
+                }
+                // Which is a change of the entry, and of no hot one: meters are in one place.
+                Update::DirectMeter(id, _) => {
+                    entries.next();
+                    above.updates.extend(self.applied.contains(&id.table).then(|| update.clone()));
                 }
                 Update::DefaultAction(table, _) if !self.applied.contains(table) => {}
                 Update::Counter(object, index, _) => {
                     above.push(Update::Counter(*object, *index, CounterData::default()));
-                }
-                Update::DirectCounter(id, _) => {
-                    if self.has(id) {
-                        above.push(Update::DirectCounter(id.clone(), CounterData::default()));
-                    }
-                }
-                Update::DirectMeter(id, _) => {
-                    // Which is a change of the entry.
-                    let changed = entries.next();
-                    if self.has(id) {
-                        above.push(update.clone());
-                        if let (Some(Change::Modified(table, _, entry, _)), true) =
-                            (changed, self.hot.contains_key(&id.table))
-                        {
-                            self.hot.get_mut(table).map(|hot| hot.modified(entry));
-                        }
-                    }
                 }
                 other => {
                     above.push(other.clone());
@@ -84,40 +75,35 @@ impl Share {
     }
 
     fn entry(&mut self, change: &Change, above: &mut WriteBatch) {
-        let (Change::Inserted(table, ..) | Change::Modified(table, ..) | Change::Deleted(table, _)) = change else {
+        let Some((table, entry, _)) = entry_of(change).filter(|(table, ..)| self.applied.contains(table)) else {
             return;
         };
-        if !self.applied.contains(table) {
-            return;
-        }
-        let hot = self.hot.get_mut(table);
+        let mut hot = self.hot.get_mut(&table);
+        let is_hot = hot.is_some();
         match change {
-            Change::Inserted(table, entry, _) => match hot {
-                None => above.updates.push(packed(UpdateKind::Insert, *table, entry)),
+            Change::Inserted(..) => match hot {
+                None => {
+                    above.kept(UpdateKind::Insert, table, entry);
+                }
                 Some(hot) => {
                     for out in hot.inserted(entry) {
-                        above.updates.push(packed(UpdateKind::Delete, *table, &out));
-                        self.took.push((*table, out.clone()));
-                        self.away.push((*table, out));
+                        above.kept(UpdateKind::Delete, table, &out);
+                        self.took.push((table, out.clone()));
+                        self.away.push((table, out));
                     }
                 }
             },
-            Change::Modified(table, old, entry, counter) => {
-                let is_hot = hot.is_some();
-                let is_above = hot.is_none_or(|hot| hot.modified(entry));
-                let updates = is_above.then(|| packed(UpdateKind::Modify, *table, entry));
-                above.updates.extend(updates);
-                self.took.extend((is_above && is_hot).then(|| (*table, old.clone())));
-                if is_above && counter.is_some() {
-                    let id = identity(&self.pipeline, *table, entry);
+            Change::Modified(_, old, _, counter) if hot.as_mut().is_none_or(|hot| hot.modified(entry)) => {
+                above.kept(UpdateKind::Modify, table, entry);
+                self.took.extend(is_hot.then(|| (table, old.clone())));
+                if counter.is_some() {
+                    let id = EntryId::of(&self.layouts[table.index()], table, entry);
                     above.push(Update::DirectCounter(id, CounterData::default()));
                 }
             }
-            Change::Deleted(table, entry) => {
-                let is_hot = hot.is_some();
-                let is_above = hot.is_none_or(|hot| hot.deleted(entry.key(), entry.priority()));
-                above.updates.extend(is_above.then(|| packed(UpdateKind::Delete, *table, entry)));
-                self.took.extend((is_above && is_hot).then(|| (*table, entry.clone())));
+            Change::Deleted(..) if hot.is_none_or(|hot| hot.deleted(entry.key(), entry.priority())) => {
+                above.kept(UpdateKind::Delete, table, entry);
+                self.took.extend(is_hot.then(|| (table, entry.clone())));
             }
             _ => {}
         }
@@ -132,19 +118,19 @@ impl Share {
         }
     }
 
-    /// Whether an entry is above.
-    pub fn has(&self, id: &EntryId) -> bool {
-        let is_hot = |hot: &Hot| hot.entries().any(|entry| identity(&self.pipeline, id.table, entry) == *id);
-        self.applied.contains(&id.table) && self.hot.get(&id.table).is_none_or(is_hot)
+    /// Whether an entry that the whole has is above.
+    fn has(&self, table: TableId, entry: &Entry) -> bool {
+        let is_hot = |hot: &Hot| hot.has(entry.key(), entry.priority());
+        self.applied.contains(&table) && self.hot.get(&table).is_none_or(is_hot)
     }
 
     /// Chooses the hot entries anew, by how often each was hit since the last time: what the upper tier is to be written.
     pub fn choose(&mut self, table: TableId, state: &State, hits: impl Fn(&Entry) -> u64) -> (Moves, WriteBatch) {
         let Some(hot) = self.hot.get_mut(&table) else { return Default::default() };
         let moves = hot.choose(state, hits);
-        let out = moves.out.iter().map(|entry| packed(UpdateKind::Delete, table, entry));
-        let new = moves.new.iter().map(|entry| packed(UpdateKind::Insert, table, entry));
-        let batch = out.chain(new).collect();
+        let mut batch = WriteBatch::new();
+        moves.out.iter().for_each(|entry| _ = batch.kept(UpdateKind::Delete, table, entry));
+        moves.new.iter().for_each(|entry| _ = batch.kept(UpdateKind::Insert, table, entry));
         (moves, batch)
     }
 
@@ -154,7 +140,8 @@ impl Share {
         hot.forget(&moves.new);
         let has: Vec<Entry> = hot.entries().cloned().chain(moves.out).collect();
         hot.clear();
-        let batch = has.iter().map(|entry| packed(UpdateKind::Delete, table, entry)).collect();
+        let mut batch = WriteBatch::new();
+        has.iter().for_each(|entry| _ = batch.kept(UpdateKind::Delete, table, entry));
         (has, batch)
     }
 
@@ -164,39 +151,35 @@ impl Share {
     }
 }
 
-fn packed(kind: UpdateKind, table: TableId, entry: &Entry) -> Update {
-    let words = match kind {
-        UpdateKind::Delete => PackedEntry::identity(table, entry.key()).with_priority(entry.priority()),
-        _ => PackedEntry::new(table, entry.key(), entry.action()).with_attributes_of(entry),
-    };
-    Update::Packed(kind, words)
-}
-
-fn identity(pipeline: &Pipeline, table: TableId, entry: &Entry) -> EntryId {
-    let whole = entry.to_table_entry(pipeline, table);
-    EntryId { table, keys: whole.keys, priority: whole.priority }
+/// The entry that a change is about.
+fn entry_of(change: &Change) -> Option<(TableId, &Entry, &Change)> {
+    match change {
+        Change::Inserted(table, entry, _)
+        | Change::Modified(table, _, entry, _)
+        | Change::Deleted(table, entry)
+        | Change::DirectCounter(table, entry, _) => Some((*table, entry, change)),
+        _ => None,
+    }
 }
 
 /// The tables that a pipeline applies.
 pub fn applied(pipeline: &Pipeline) -> HashSet<TableId> {
-    let bodies = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
-    let applied = bodies.filter_map(|block| match block.term.as_ref().map(|term| &term.term) {
-        Some(Term::Apply { table, .. }) => Some(*table),
-        _ => None,
-    });
-    applied.collect()
+    let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
+    blocks.filter_map(|block| block.applied()).collect()
 }
 
-/// Whether all that uses an indexed object is above: then its state is there, else below.
-pub fn is_above(cut: &Cut, object: ir::ExternId) -> bool {
-    let uses = |pipeline: &Pipeline| {
-        let insts = pipeline.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
-        let mut objects = insts.filter_map(|inst| match &inst.inst {
-            ir::Inst::Extern { object, .. } => *object,
-            _ => None,
-        });
-        objects.any(|used| used == object)
-    };
-    let counts = matches!(cut.upper.externs.get(object).map(|o| &o.kind), Some(ExternKind::Counter { .. }));
-    !counts && uses(&cut.upper) && !uses(&cut.lower)
+/// The objects that a pipeline uses.
+pub fn used(pipeline: &Pipeline) -> HashSet<ExternId> {
+    let objects = pipeline.insts().filter_map(|inst| match &inst.inst {
+        Inst::Extern { object, .. } => *object,
+        _ => None,
+    });
+    objects.collect()
+}
+
+/// The objects that only the upper half uses: their state is there. A counter is in both.
+pub fn objects_above(cut: &Cut) -> HashSet<ExternId> {
+    let counts = |object: &ExternId| matches!(cut.upper.externs[*object].kind, ExternKind::Counter { .. });
+    let below = used(&cut.lower);
+    used(&cut.upper).into_iter().filter(|object| !below.contains(object) && !counts(object)).collect()
 }

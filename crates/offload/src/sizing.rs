@@ -13,6 +13,9 @@
 //! [objects]               # elements of counters, meters and registers; others have what the program says
 //! vpc_received = "tenants"
 //!
+//! [values]                # different values that an argument of an action has, over all entries: they are kept once (`share` in the plan's steps)
+//! "on_server_v4.server" = "vms / 20"
+//!
 //! [tenants]               # how the entries of some tables are spread over tenants, to count clusters
 //! count = 20000
 //! skew = 0.8
@@ -21,6 +24,8 @@
 
 use crate::formula::{Formula, FormulaError, Parameters};
 use asic::rewrite::Sizes;
+use asic::rewrite::results::value_names;
+use ir::Pipeline;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -43,6 +48,9 @@ pub struct SizingFile {
     /// Elements of counters, meters and registers that the program indexes: a number, or a formula.
     #[schemars(with = "BTreeMap<String, Amount>")]
     pub objects: BTreeMap<String, Spanned<Amount>>,
+    /// How many different values an argument of an action (`on_server_v4.server`) has over all entries: a number, or a formula.
+    #[schemars(with = "BTreeMap<String, Amount>")]
+    pub values: BTreeMap<String, Spanned<Amount>>,
     /// How tenants share the entries.
     #[schemars(with = "Option<TenantsFile>")]
     pub tenants: Option<Spanned<TenantsFile>>,
@@ -78,7 +86,31 @@ pub struct Sizing {
     /// Full control-plane name, formula.
     tables: Vec<(String, Formula)>,
     objects: Vec<(String, Formula)>,
+    values: Vec<(String, Formula)>,
     tenants: Option<Tenants>,
+}
+
+/// What a sizing file may name: full control-plane names.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Tables.
+    pub tables: Vec<String>,
+    /// Counters, meters and registers that the program indexes.
+    pub objects: Vec<String>,
+    /// Arguments of actions, [`asic::rewrite::results::value_name`].
+    pub values: Vec<String>,
+}
+
+impl Names {
+    /// Those of a program.
+    pub fn of(pipeline: &Pipeline) -> Names {
+        let indexed = pipeline.externs.values().filter(|inst| inst.kind.is_indexed());
+        Names {
+            tables: pipeline.tables.values().map(|table| table.preamble.name.clone()).collect(),
+            objects: indexed.map(|inst| inst.preamble.name.clone()).collect(),
+            values: value_names(pipeline).collect(),
+        }
+    }
 }
 
 /// How tenants share the entries of some tables.
@@ -105,20 +137,26 @@ pub struct Mistake {
 impl Sizing {
     /// Nothing but what the program says.
     pub fn empty() -> Sizing {
-        Sizing { parameters: Parameters::new(), tables: Vec::new(), objects: Vec::new(), tenants: None }
+        Sizing {
+            parameters: Parameters::new(),
+            tables: Vec::new(),
+            objects: Vec::new(),
+            values: Vec::new(),
+            tenants: None,
+        }
     }
 
-    /// Reads a file for a program with these tables and objects (full control-plane names).
+    /// Reads a file for a program with these names.
     ///
     /// # Errors
     /// All mistakes that were found.
-    pub fn parse(text: &str, tables: &[String], objects: &[String]) -> Result<Sizing, Vec<Mistake>> {
+    pub fn parse(text: &str, names: &Names) -> Result<Sizing, Vec<Mistake>> {
         let file: SizingFile = toml::from_str(text).map_err(|error| {
             let place = error.span().map(|span| place(text, span));
             let message = format!("{}; docs/plan.md has all keys", error.message().trim_end());
             vec![Mistake { place, message }]
         })?;
-        let mut checker = Checker { text, tables, objects, mistakes: Vec::new() };
+        let mut checker = Checker { text, names, mistakes: Vec::new() };
         let sizing = checker.check(file);
         match checker.mistakes.is_empty() {
             true => Ok(sizing),
@@ -148,13 +186,13 @@ impl Sizing {
         self.parameters.get(name).copied()
     }
 
-    /// Entries of the tables that the file names.
+    /// Entries of the tables that the file names, and values of arguments.
     ///
     /// # Errors
     /// A formula that is no number of entries.
     pub fn sizes(&self) -> Result<Sizes, FormulaError> {
         let one = |(name, formula): &(String, Formula)| Ok((name.clone(), formula.entries(&self.parameters)?));
-        self.tables.iter().map(one).collect()
+        self.tables.iter().chain(&self.values).map(one).collect()
     }
 
     /// Elements of the objects that the file names.
@@ -186,8 +224,7 @@ fn place(text: &str, span: Range<usize>) -> (usize, usize) {
 
 struct Checker<'a> {
     text: &'a str,
-    tables: &'a [String],
-    objects: &'a [String],
+    names: &'a Names,
     mistakes: Vec<Mistake>,
 }
 
@@ -199,10 +236,12 @@ impl Checker<'_> {
     fn check(&mut self, file: SizingFile) -> Sizing {
         let parameters: Parameters =
             file.parameters.iter().map(|(name, value)| (name.clone(), *value.get_ref())).collect();
-        let tables = self.amounts(file.tables, self.tables, "table", &parameters);
-        let objects = self.amounts(file.objects, self.objects, "counter, meter or register", &parameters);
+        let names = self.names;
+        let tables = self.amounts(file.tables, &names.tables, "table", &parameters);
+        let objects = self.amounts(file.objects, &names.objects, "counter, meter or register", &parameters);
+        let values = self.amounts(file.values, &names.values, "argument of an action", &parameters);
         let tenants = file.tenants.map(|tenants| self.tenants(tenants));
-        Sizing { parameters, tables, objects, tenants }
+        Sizing { parameters, tables, objects, values, tenants }
     }
 
     fn amounts(
@@ -241,7 +280,7 @@ impl Checker<'_> {
         if !(0.0..=4.0).contains(&skew) {
             self.wrong(span.clone(), "skew is 0 (all tenants are equal) to 4".to_owned());
         }
-        let known = self.tables;
+        let known = &self.names.tables;
         let tables = tables.iter().filter_map(|name| self.name(name, known, "table", span.clone())).collect();
         Tenants { count, skew, tables }
     }
@@ -269,9 +308,12 @@ mod tests {
     const TABLES: [&str; 4] = ["gateway.route_v4", "gateway.vm_nc_v4", "gateway.acl_in.v4", "gateway.acl_out.v4"];
 
     fn read(text: &str) -> Result<Sizing, Vec<String>> {
-        let tables = TABLES.map(String::from);
-        Sizing::parse(text, &tables, &["gateway.vpc_received".to_owned()])
-            .map_err(|m| m.iter().map(ToString::to_string).collect())
+        let names = Names {
+            tables: TABLES.map(String::from).to_vec(),
+            objects: vec!["gateway.vpc_received".to_owned()],
+            values: vec!["gateway.on_server.server".to_owned(), "gateway.on_server.vm_mac".to_owned()],
+        };
+        Sizing::parse(text, &names).map_err(|m| m.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -282,6 +324,17 @@ mod tests {
         assert_eq!(sizes["gateway.route_v4"], 7);
         assert_eq!(sizing.with("vms", 5.0).unwrap().sizes().unwrap()["gateway.vm_nc_v4"], 15);
         assert_eq!(sizing.with("vm", 5.0).unwrap_err(), "there is no parameter `vm`; the sizing file has vms");
+    }
+
+    #[test]
+    fn values_stand_beside_entries() {
+        let sizing = read("[parameters]\nvms = 1000\n[values]\n\"on_server.server\" = \"vms / 20\"\n").unwrap();
+        assert_eq!(sizing.sizes().unwrap()["gateway.on_server.server"], 50);
+        let wrong = read("[values]\nserver = 1\nvm = 2\n").unwrap_err();
+        assert!(
+            wrong.len() == 1 && wrong[0].starts_with("3:6: the program has no argument of an action `vm`"),
+            "{wrong:?}"
+        );
     }
 
     #[test]

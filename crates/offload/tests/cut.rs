@@ -8,7 +8,7 @@ use fastrand::Rng;
 use interp::{Interp, OutPacket};
 use ir::{Arch, Arg, ControlKind, ExternFn, ExternKind, Inst, Pipeline, TableId, Term};
 use offload::cut::{At, Cut, CutError, HELLO, Options, Stop, cut, wire};
-use offload::share::Share;
+use offload::share::{Share, applied};
 use packet::Verdict;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -68,8 +68,7 @@ fn places(rng: &mut Rng, pipeline: &Pipeline) -> Vec<Stop> {
 
 /// Random numbers come from one sequence for all objects: split in two, each half has its own.
 fn is_random(pipeline: &Pipeline) -> bool {
-    let insts = pipeline.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
-    insts.into_iter().any(|data| {
+    pipeline.insts().any(|data| {
         let Inst::Extern { func, args, .. } = &data.inst else { return false };
         let hashed = args.iter().any(|arg| matches!(arg, Arg::Str(name) if name == "random"));
         matches!(func, ExternFn::Random | ExternFn::RandomRead) || hashed
@@ -200,6 +199,9 @@ fn describe(case: &Case, cut: &Cut) -> String {
 fn compare(case: &Case, cut: &Cut, tally: &mut Tally) {
     let mut halves = Halves::new(case, cut, case.seed % 9);
     tally.hot += cut.hot.len() as u64;
+    let above = applied(&cut.upper);
+    let unused = cut.hot.iter().find(|table| !above.contains(table));
+    assert_eq!(unused, None, "seed {}: nobody looks for hot entries there; {}", case.seed, describe(case, cut));
     for (number, step) in case.steps.iter().enumerate() {
         if (case.seed + number as u64).is_multiple_of(2) {
             halves.choose(case.seed + number as u64, tally);

@@ -32,7 +32,7 @@ struct Pair {
 }
 
 fn packed(kind: UpdateKind, table: TableId, entry: &Entry) -> Update {
-    Update::Packed(kind, PackedEntry::new(table, entry.key(), entry.action()).with_attributes_of(entry))
+    Update::Packed(kind, PackedEntry::of(kind, table, entry))
 }
 
 impl Pair {

@@ -57,6 +57,8 @@ pub struct Packet {
     /// The length in bytes by which meters and counters go, if it is not that of the packet: it came from the tier above, with a bridge header, and had another
     /// one when it came to that.
     pub came_with: Option<u32>,
+    /// By which a packet is followed through tiers; 0 if it is not. Whoever runs the engine gives it, never the network.
+    pub mark: u16,
 }
 
 /// The buffer of a packet. All bytes are always initialised; their number is the capacity of the packet.
@@ -104,6 +106,7 @@ impl Packet {
             ingress_port: PortId(0),
             received_at: 0,
             came_with: None,
+            mark: 0,
         }
     }
 
@@ -147,7 +150,7 @@ impl Packet {
         self.storage.len() - self.start - self.len
     }
 
-    /// Empties the packet and gives it its full headroom back; forgets port and time. Keeps the buffer if it is its own; one on loan goes back.
+    /// Empties the packet and gives it its full headroom back; forgets port, time and mark. Keeps the buffer if it is its own; one on loan goes back.
     #[inline]
     pub fn reset(&mut self) {
         self.give_back();
@@ -156,6 +159,7 @@ impl Packet {
         self.ingress_port = PortId(0);
         self.received_at = 0;
         self.came_with = None;
+        self.mark = 0;
     }
 
     /// Replaces the content by a copy of `bytes`, with full headroom. Port and time stay.
@@ -165,13 +169,14 @@ impl Packet {
         Ok(())
     }
 
-    /// Makes this packet a copy of `other`: bytes, port and time.
+    /// Makes this packet a copy of `other`: bytes, port and time; a copy has no mark.
     pub fn copy_from(&mut self, other: &Packet) {
         // `other` satisfies the length limit, so this cannot fail.
         let _ = self.set_bytes(other.bytes());
         self.ingress_port = other.ingress_port;
         self.received_at = other.received_at;
         self.came_with = other.came_with;
+        self.mark = 0;
     }
 
     /// Empties the packet and lends `capacity` bytes behind the headroom, for a receiver to write into. Call

@@ -34,6 +34,11 @@ pub trait Engine: Send {
     /// No packet has arrived for a while, and the caller is about to sleep until one does: the engine lets go of what others may wait
     /// for, such as the version of its tables. The next call of any other function takes it up again.
     fn rest(&mut self) {}
+
+    /// What it says of the packets with a mark ([`crate::Packet::mark`]) of the last batch, for whoever follows them: mark and sentence. Asked only if there were any.
+    fn told(&mut self) -> Vec<(u16, String)> {
+        Vec::new()
+    }
 }
 
 impl<E: Engine + ?Sized> Engine for Box<E> {
@@ -55,5 +60,9 @@ impl<E: Engine + ?Sized> Engine for Box<E> {
 
     fn rest(&mut self) {
         (**self).rest();
+    }
+
+    fn told(&mut self) -> Vec<(u16, String)> {
+        (**self).told()
     }
 }

@@ -3,9 +3,11 @@
 use crate::entry::{ActionSpec, TableEntry};
 use crate::error::{UpdateError, WriteError};
 use crate::kept::Entry;
+use crate::layout::KeyLayout;
 use crate::packed::PackedEntry;
 use ir::{ActionCall, ExternId, KeyMatch, TableId, ValueSetId};
 use num_bigint::BigUint;
+use std::ops::Add;
 
 /// What a counter holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -115,6 +117,23 @@ pub enum UpdateKind {
     Delete,
 }
 
+impl EntryId {
+    /// Of an entry that its table has.
+    pub fn of(layout: &KeyLayout, table: TableId, entry: &Entry) -> EntryId {
+        EntryId { table, keys: layout.unpack(entry.key()), priority: entry.priority() }
+    }
+}
+
+impl Add for CounterData {
+    type Output = CounterData;
+
+    /// Both together, modulo 2^64.
+    fn add(self, other: CounterData) -> CounterData {
+        let (packets, bytes) = (self.packets.wrapping_add(other.packets), self.bytes.wrapping_add(other.bytes));
+        CounterData { packets, bytes }
+    }
+}
+
 /// One write.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Update {
@@ -199,6 +218,10 @@ impl WriteBatch {
     /// Adds a change of an entry whose numbers are words already.
     pub fn packed(&mut self, kind: UpdateKind, entry: PackedEntry) -> &mut WriteBatch {
         self.push(Update::Packed(kind, entry))
+    }
+    /// Adds what is done with an entry that some table has ([`PackedEntry::of`]).
+    pub fn kept(&mut self, kind: UpdateKind, table: TableId, entry: &Entry) -> &mut WriteBatch {
+        self.packed(kind, PackedEntry::of(kind, table, entry))
     }
     /// Adds the modification of an entry.
     pub fn modify(&mut self, entry: TableEntry) -> &mut WriteBatch {

@@ -1,8 +1,10 @@
 //! How keys and arguments lie in words.
 
 use crate::bits::{big_from_words, push_words, words_for};
+use crate::kept::Entry;
 use ir::{ActionId, Key, KeyMatch, MatchKind, Pipeline};
 use num_bigint::BigUint;
+use std::cmp::Reverse;
 
 /// One key of an entry in its words.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,7 +64,23 @@ pub struct KeyLayout {
     pub len: usize,
 }
 
+/// How strong an entry is among those that match: the least one wins. Its priority, the bits of its prefixes, and when it was inserted.
+pub type Strength = (Reverse<i32>, Reverse<u64>, u64);
+
 impl KeyLayout {
+    /// The words of a key's exact fields.
+    pub fn exact_words<'a>(&'a self, key: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
+        let exact = self.fields.iter().filter(|field| field.kind == MatchKind::Exact);
+        exact.flat_map(|field| field.value(key)).copied()
+    }
+
+    /// How strong an entry of this layout is.
+    pub fn strength(&self, entry: &Entry) -> Strength {
+        let prefixes = self.fields.iter().filter(|field| field.kind == MatchKind::Lpm);
+        let bits = prefixes.map(|field| field.second(entry.key())[0]).sum();
+        (Reverse(entry.priority()), Reverse(bits), entry.sequence())
+    }
+
     /// The layout for these keys.
     pub fn new(keys: &[Key]) -> KeyLayout {
         let mut layout = KeyLayout { fields: Vec::new(), len: 0 };

@@ -40,7 +40,7 @@ pub use bits::{big_from_words, fits, push_bytes, push_words, words_for, words_fr
 pub use entry::{Action, ActionSpec, PackedAction, PackedKey, TableEntry};
 pub use error::{EntryError, UpdateError, WriteError};
 pub use kept::Entry;
-pub use layout::{ArgField, KeyField, KeyLayout, action_layout, pack_args, unpack_args};
+pub use layout::{ArgField, KeyField, KeyLayout, Strength, action_layout, pack_args, unpack_args};
 pub use packed::PackedEntry;
 pub use packer::{EntryPacker, Number};
 pub use profile::{Group, Member, Profile};

@@ -54,11 +54,7 @@ fn packed(layout: &KeyLayout, values: &[BigUint], prefix_len: u32) -> PackedKey 
 fn ranked(state: &TableState, layout: &KeyLayout) -> Arc<Vec<Entry>> {
     let make = || {
         let mut all: Vec<Entry> = state.entries.iter().cloned().collect();
-        let prefix = |entry: &Entry| {
-            let lens = layout.fields.iter().filter(|f| f.kind == MatchKind::Lpm);
-            lens.map(|f| f.second(entry.key())[0]).sum::<u64>()
-        };
-        all.sort_by_key(|e| (std::cmp::Reverse(e.priority()), std::cmp::Reverse(prefix(e)), e.sequence()));
+        all.sort_by_key(|entry| layout.strength(entry));
         Arc::new(all)
     };
     state.ranked.get_or_init(make).clone()

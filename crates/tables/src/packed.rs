@@ -90,6 +90,14 @@ impl PackedEntry {
         packer::pack(pipeline, layout, kind, entry)
     }
 
+    /// What is written so that a table gets an entry, has it changed, or loses it: of a deletion only the identity.
+    pub fn of(kind: UpdateKind, table: TableId, entry: &Entry) -> PackedEntry {
+        match kind {
+            UpdateKind::Delete => PackedEntry::identity(table, entry.key()).with_priority(entry.priority()),
+            _ => PackedEntry::new(table, entry.key(), entry.action()).with_attributes_of(entry),
+        }
+    }
+
     /// The same with a priority.
     #[must_use]
     pub fn with_priority(mut self, priority: i32) -> PackedEntry {

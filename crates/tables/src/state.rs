@@ -198,13 +198,9 @@ impl State {
         })
     }
 
-    /// The same as the state of another pipeline, which has the same tables, actions and objects under the same numbers; `None` if tables or their keys differ.
-    pub fn of(&self, pipeline: &Arc<Pipeline>) -> Option<State> {
-        let same =
-            |(own, other): (&ir::Table, &ir::Table)| own.preamble.name == other.preamble.name && own.keys == other.keys;
-        let tables = self.pipeline.tables.len() == pipeline.tables.len();
-        let alike = tables && self.pipeline.tables.values().zip(pipeline.tables.values()).all(same);
-        alike.then(|| State { pipeline: pipeline.clone(), ..self.clone() })
+    /// The same as the state of another pipeline, which must have the same tables, actions and objects under the same numbers.
+    pub fn of(&self, pipeline: &Arc<Pipeline>) -> State {
+        State { pipeline: pipeline.clone(), ..self.clone() }
     }
 
     /// The pipeline that the state belongs to.

@@ -40,7 +40,8 @@ fn sailfishs_gateway_fits_on_four_pipes_folded_once_it_is_compressed() {
 #[test]
 fn the_hot_spot_goes_with_the_vm_nc_table() {
     let fullest = |vms: &str| {
-        let (code, report) = plan(&["--sizes", SIZES, "--fold", "4", "--set", vms]);
+        // Its switch has a server's address with each machine.
+        let (code, report) = plan(&["--sizes", SIZES, "--fold", "4", "--set", vms, "--set", "servers=1M"]);
         assert_eq!(code, 0, "{}", report["verdict"]);
         let heat = report["steps"].as_array().unwrap().last().unwrap()["heat"].as_array().unwrap();
         let sum = |values: &Value| values.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).sum::<f64>();

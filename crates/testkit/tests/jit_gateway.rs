@@ -9,11 +9,8 @@ use packet::{Batch, Engine, Output, PortId};
 use region::Numbers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testkit::differ::number;
 use testkit::{gateway, generate};
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
 
 /// Runs a batch on an engine, and puts what it says into words. With an edge, each packet lies between pages that nobody may
 /// touch: who reads or writes beyond it ends the test.

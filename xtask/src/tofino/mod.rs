@@ -64,6 +64,14 @@ impl Chip {
             Chip::Tofino2 => ["tofino2", "t2na", "tofino2", "2"],
         }
     }
+
+    /// Stages of a pipe.
+    fn stages(self) -> u64 {
+        match self {
+            Chip::Tofino1 => 12,
+            Chip::Tofino2 => 20,
+        }
+    }
 }
 
 /// The halves of a pipe that a program was emitted for.

@@ -51,6 +51,17 @@ pub(super) fn compiled(json: &Value) -> Used {
     all
 }
 
+/// The same if it fits: the compiler itself only warns of stages that the chip has not, so that its report can be looked at.
+pub(super) fn fitting(used: Used, stages: u64) -> Result<Used, String> {
+    match used.stages <= stages {
+        true => Ok(used),
+        false => Err(format!(
+            "it takes {} stages, the chip has {stages} ({} SRAM and {} TCAM blocks)",
+            used.stages, used.sram, used.tcam
+        )),
+    }
+}
+
 /// What `terrace plan --json` says of the program as it is written.
 pub(super) fn planned(json: &Value) -> Result<Used, String> {
     let step = &json["steps"][0];
@@ -130,7 +141,10 @@ mod tests {
             stage(5, vec![free], vec![]),
         ];
         let json = json!({ "resources": { "mau": { "nStages": 12, "mau_stages": stages } } });
-        assert_eq!(compiled(&json), Used { stages: 5, sram: 2, tcam: 1 });
+        let used = Used { stages: 5, sram: 2, tcam: 1 };
+        assert_eq!(compiled(&json), used);
+        assert_eq!(fitting(used, 5), Ok(used));
+        assert!(fitting(used, 4).is_err_and(|why| why.contains("5 stages, the chip has 4")));
     }
 
     #[test]

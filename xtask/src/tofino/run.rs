@@ -95,7 +95,7 @@ impl Tools<'_> {
         anyhow::ensure!(size <= MAX_REPORT, "{} has {size} bytes", path.display());
         let json = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         let json = serde_json::from_slice(&json).with_context(|| format!("reading {}", path.display()))?;
-        Ok(Ok(report::compiled(&json)))
+        Ok(report::fitting(report::compiled(&json), chip.stages()))
     }
 
     /// One pipe, and the tables as they are: that is what is emitted.

@@ -2,9 +2,9 @@
 
 use super::{Action, Attached, AttachedKind, DemandError, Key, Match, Table};
 use crate::rewrite::Sizes;
-use crate::rewrite::alpm;
+use crate::rewrite::{alpm, results};
 use ir::{CounterUnit, ExternId, ExternKind, MatchKind, Pipeline, TableId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Entries of a table whose program does not say: what the chip's compiler takes, too.
 const DEFAULT_SIZE: u64 = 1024;
@@ -35,6 +35,7 @@ impl Wanted {
         let (objects, object_names): (Vec<ExternId>, Vec<&str>) =
             indexed.map(|(id, o)| (id, o.preamble.name.as_str())).unzip();
         let names: Vec<&str> = tables.chain(object_names).collect();
+        let values: HashSet<String> = results::value_names(pipeline).collect();
         let count = pipeline.tables.len();
         let mut wanted = Wanted { tables: vec![None; count], objects: BTreeMap::new() };
         for (name, size) in sizes {
@@ -43,6 +44,8 @@ impl Wanted {
                 Ok(n) => {
                     wanted.objects.insert(objects[n - count], *size);
                 }
+                // How many values an argument has says nothing of the tables as they are.
+                Err(_) if values.contains(name) => {}
                 Err(_) => return Err(DemandError::UnknownTable { name: name.clone(), known: names.join(", ") }),
             }
         }

@@ -93,7 +93,7 @@ impl Writer<'_, '_> {
                 None => return Ok(None),
                 Some(next) if cases.contains(&next) => (Vec::new(), Some(next)),
                 Some(next) => {
-                    let call = BlockCall { block: next, args: Vec::new() };
+                    let call = BlockCall::to(next);
                     (self.jump(&call)?, None)
                 }
             },

@@ -112,11 +112,23 @@ impl<'e, 'a> Writer<'e, 'a> {
 
     /// Whether an expression defined at that place has the same value wherever it is used.
     fn is_stable(&self, reads: &[State], block: Block, n: usize) -> bool {
-        let here = self.graph.position(block);
-        let behind = |(at, m): &(Block, usize)| {
-            self.graph.has_loops() || if *at == block { *m > n } else { self.graph.position(*at) > here }
+        self.rest_until(reads, (block, n), (usize::MAX, usize::MAX))
+    }
+
+    /// Whether the expression of a value is the same wherever the value is used.
+    fn is_stable_where_used(&self, value: Value, reads: &[State], block: Block, n: usize) -> bool {
+        let last = self.graph.uses(value).iter().map(|(at, m)| (self.graph.position(*at), *m)).max();
+        self.rest_until(reads, (block, n), last.unwrap_or_default())
+    }
+
+    /// Whether nothing writes what is read between a place and another one, which is given by its position. With loops all is between.
+    fn rest_until(&self, reads: &[State], (block, n): (Block, usize), until: (usize, usize)) -> bool {
+        let from = (self.graph.position(block), n);
+        let between = |(at, m): &(Block, usize)| {
+            let site = (self.graph.position(*at), *m);
+            self.graph.has_loops() || (from < site && site < until)
         };
-        !reads.iter().any(|state| self.writes.get(state).is_some_and(|sites| sites.iter().any(behind)))
+        !reads.iter().any(|state| self.writes.get(state).is_some_and(|sites| sites.iter().any(between)))
     }
 
     pub(super) fn value(&self, value: Value) -> Expr {
@@ -252,7 +264,7 @@ impl<'e, 'a> Writer<'e, 'a> {
         let uses = self.graph.uses(result).len();
         let simple = expr.is_simple() || expr.form == Form::Const;
         let elsewhere = self.graph.is_used_elsewhere(result, block);
-        let stable = self.is_stable(&expr.reads, block, n);
+        let stable = self.is_stable_where_used(result, &expr.reads, block, n);
         let condition = self.e.target.is_tofino() && self.graph.body.value_type(result) == Type::Bool;
         let long = expr.text.len() > MAX_TEXT && expr.form != Form::Const && !condition;
         let stored_next = match self.graph.body.blocks[block].insts.get(n + 1).map(|i| &i.inst) {

@@ -59,9 +59,13 @@ fn candidate(p: &Pipeline, id: ControlId) -> Option<(VarId, VarId)> {
         .find(|(local, other)| p.vars[*local].ty == p.vars[*other].ty && !interfere(body, &live, *local, *other))
 }
 
+/// Whether a variable is code's alone: a local that no table's meter writes.
+pub(super) fn is_local(p: &Pipeline, var: VarId) -> bool {
+    p.vars[var].kind == VarKind::Local && p.tables.values().all(|t| t.meter_result != Some(var))
+}
+
 /// Copies of one variable to another, the one that would go first.
 fn copies(p: &Pipeline, body: &Body) -> Vec<(VarId, VarId)> {
-    let is_local = |v: VarId| p.vars[v].kind == VarKind::Local && p.tables.values().all(|t| t.meter_result != Some(v));
     let plain = |v: VarId| matches!(p.vars[v].kind, VarKind::Local | VarKind::Meta);
     let mut found = Vec::new();
     for data in body.blocks.values() {
@@ -77,7 +81,7 @@ fn copies(p: &Pipeline, body: &Body) -> Vec<(VarId, VarId)> {
                         && plain(from)
                         && plain(*to)
                     {
-                        match (is_local(from), is_local(*to)) {
+                        match (is_local(p, from), is_local(p, *to)) {
                             (true, false) => found.push((from, *to)),
                             (_, true) => found.push((*to, from)),
                             _ => {}

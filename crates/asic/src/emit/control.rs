@@ -7,6 +7,7 @@
 use super::body::{ActionScope, Writer};
 use super::expr::Expr;
 use super::text::{Stmt, conditional, line};
+use super::tofino::condition::Decision;
 use super::{Mode, Res};
 use ir::*;
 use std::collections::BTreeSet;
@@ -133,16 +134,15 @@ impl Writer<'_, '_> {
         match &term.term {
             Term::Jump(call) => code.extend(self.jump(call)?),
             Term::Branch { cond, then, els } => {
-                let cond = if self.e.target.is_tofino() {
-                    let (before, cond) = self.condition(*cond)?;
+                let decision = if self.e.target.is_tofino() {
+                    let (before, decision) = self.decision(*cond)?;
                     code.extend(before);
-                    cond
+                    decision
                 } else {
-                    self.text(*cond)
+                    Decision::Gateway(self.text(*cond))
                 };
-                let then = self.edge(block, then)?;
-                let els = self.edge(block, els)?;
-                code.extend(conditional(&cond, then, els));
+                let (then, els) = (self.edge(block, then)?, self.edge(block, els)?);
+                code.extend(self.decided(decision, then, els));
             }
             Term::Switch { value, cases, default } => {
                 let on = self.typed(*value);

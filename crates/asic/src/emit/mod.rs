@@ -184,6 +184,7 @@ fn tofino(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) ->
         bridge_bytes = Some(split.bytes);
         prepared.pipeline = split.pipeline;
     }
+    in_few_steps(&mut prepared.pipeline);
     let mut emitter = Emitter::new(&prepared.pipeline, target, sizes, Some(&meta));
     emitter.left_out = prepared.left_out.clone();
     loop {
@@ -191,6 +192,28 @@ fn tofino(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) ->
             Ok(text) => return Ok(Emitted { text, left_out: emitter.left_out, bridge_bytes }),
             Err(Stop::Again) => emitter.reset(),
             Err(Stop::Refused(what)) => return Err(refused(what)),
+        }
+    }
+}
+
+/// A PNA pipeline in the shape that Tofino's architecture asks for, before it is cut into halves: what is left out is gone, the parser's
+/// error is a number in metadata, and the control begins with what the chip's parser leaves to it.
+pub fn prepared(pipeline: &Pipeline) -> Pipeline {
+    let plain = coalesce::coalesce(pipeline);
+    let meta = Names::new(&plain, "", None).storage.meta;
+    tofino::prepare::prepare(&plain, &meta).pipeline
+}
+
+/// Computes in fewer steps, and as early as it can be, what the controls of a pipe compute; what they do stays the same. Part of writing a
+/// program for Tofino.
+pub fn in_few_steps(p: &mut Pipeline) {
+    for id in p.controls.keys() {
+        if matches!(p.controls[id].kind, ControlKind::MainControl | ControlKind::Egress) {
+            let mut body = std::mem::take(&mut p.controls[id].body);
+            tofino::forked::forked(p, &mut body);
+            tofino::simpler::simpler(&mut body);
+            tofino::sooner::sooner(p, &mut body);
+            p.controls[id].body = body;
         }
     }
 }

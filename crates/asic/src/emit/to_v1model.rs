@@ -84,8 +84,7 @@ impl Converter<'_> {
 
     /// Whether some code names a variable.
     fn is_used(&self, var: VarId) -> Option<Loc> {
-        let insts = self.p.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
-        insts.into_iter().find(|i| matches!(i.inst, Inst::Load(v) | Inst::Store(v, _) if v == var)).map(|i| i.loc)
+        self.p.insts().find(|i| matches!(i.inst, Inst::Load(v) | Inst::Store(v, _) if v == var)).map(|i| i.loc)
     }
 
     fn intrinsics(&mut self) -> Result<(), Unsupported> {
@@ -252,5 +251,5 @@ impl Converter<'_> {
 fn drop_first(body: &mut Body) {
     let Some(entry) = body.entry else { return };
     let inst = Inst::Extern { object: None, func: ExternFn::MarkToDrop, args: Vec::new() };
-    body.blocks[entry].insts.insert(0, InstData { inst, results: Vec::new(), loc: Loc::default() });
+    body.blocks[entry].insts.insert(0, InstData::new(inst, Vec::new()));
 }

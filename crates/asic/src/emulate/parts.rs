@@ -1,31 +1,20 @@
 //! The entries of one table as they lie in the chip: each in one part, and no part with more than it can hold.
 
 use ir::MatchKind;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use tables::{Entry, KeyField, KeyLayout, PackedKey};
-
-/// How strong an entry is: the least one wins. Priority, length of its prefixes, order of insertion.
-pub type Rank = (Reverse<i32>, Reverse<u64>, u64);
-
-/// How strong an entry is.
-pub fn rank(layout: &KeyLayout, entry: &Entry) -> Rank {
-    let prefixes = layout.fields.iter().filter(|field| field.kind == MatchKind::Lpm);
-    let bits = prefixes.map(|field| field.second(entry.key())[0]).sum();
-    (Reverse(entry.priority()), Reverse(bits), entry.sequence())
-}
+use tables::{Entry, KeyField, KeyLayout, PackedKey, Strength};
 
 /// One part: rows of hash ways or of a TCAM in one stage.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Entries that it can hold.
     pub capacity: u64,
-    ranks: BTreeMap<Rank, (u32, Entry)>,
+    ranks: BTreeMap<Strength, (u32, Entry)>,
     /// By mask the entries, by what they ask of the masked key: a lookup is one for each mask.
     masks: HashMap<Box<[u64]>, Mask>,
 }
 
-type Mask = HashMap<Box<[u64]>, BTreeMap<Rank, u32>>;
+type Mask = HashMap<Box<[u64]>, BTreeMap<Strength, u32>>;
 
 impl Part {
     /// An empty part.
@@ -42,13 +31,13 @@ impl Part {
         self.len() < self.capacity
     }
 
-    fn put(&mut self, layout: &KeyLayout, rank: Rank, number: u32, entry: Entry) {
+    fn put(&mut self, layout: &KeyLayout, rank: Strength, number: u32, entry: Entry) {
         let (mask, value) = asked(layout, entry.key());
         self.masks.entry(mask).or_default().entry(value).or_default().insert(rank, number);
         self.ranks.insert(rank, (number, entry));
     }
 
-    fn take(&mut self, layout: &KeyLayout, rank: &Rank) -> Option<(u32, Entry)> {
+    fn take(&mut self, layout: &KeyLayout, rank: &Strength) -> Option<(u32, Entry)> {
         let (number, entry) = self.ranks.remove(rank)?;
         let (mask, value) = asked(layout, entry.key());
         if let Some(values) = self.masks.get_mut(&mask) {
@@ -67,13 +56,14 @@ impl Part {
 
     /// The strongest entry that matches: `key` are the values of all match keys, each in whole words.
     pub fn lookup(&self, layout: &KeyLayout, key: &[u64]) -> Option<u32> {
-        let mut best: Option<(&Rank, u32)> = None;
+        let mut best: Option<(&Strength, u32)> = None;
         let mut masked = Vec::with_capacity(key.len());
         for (mask, values) in &self.masks {
             masked.clear();
             masked.extend(key.iter().zip(mask).map(|(word, mask)| word & mask));
             let Some(ranks) = values.get(masked.as_slice()) else { continue };
-            let fits = |rank: &Rank| self.ranks.get(rank).is_some_and(|(_, entry)| in_ranges(layout, entry.key(), key));
+            let fits =
+                |rank: &Strength| self.ranks.get(rank).is_some_and(|(_, entry)| in_ranges(layout, entry.key(), key));
             if let Some((rank, number)) = ranks.iter().find(|(rank, _)| fits(rank))
                 && best.is_none_or(|(other, _)| rank < other)
             {
@@ -140,7 +130,7 @@ pub struct Column {
     /// Whether entries of an earlier part must be stronger: not where all keys are exact.
     ordered: bool,
     /// The part of each entry.
-    places: HashMap<Rank, usize>,
+    places: HashMap<Strength, usize>,
     /// Entries that were moved from part to part to keep the order.
     pub moves: u64,
 }
@@ -164,7 +154,7 @@ impl Column {
 
     /// Puts an entry where it belongs; false, and nothing has changed, if all parts are full.
     pub fn insert(&mut self, layout: &KeyLayout, number: u32, entry: &Entry) -> bool {
-        let rank = rank(layout, entry);
+        let rank = layout.strength(entry);
         let Some(room) = self.room(&rank) else { return false };
         let home = if self.ordered { self.home(&rank) } else { room };
         let mut carried = (rank, number, entry.clone());
@@ -188,14 +178,14 @@ impl Column {
     }
 
     /// The part in which an entry of this strength belongs: the first that has a weaker one, or the last that has any.
-    fn home(&self, rank: &Rank) -> usize {
+    fn home(&self, rank: &Strength) -> usize {
         let weaker = |part: &Part| part.ranks.last_key_value().is_some_and(|(last, _)| last > rank);
         let first = self.parts.iter().position(weaker);
         first.or_else(|| self.parts.iter().rposition(|part| part.len() > 0)).unwrap_or(0)
     }
 
     /// The part with room that is nearest to where the entry belongs.
-    fn room(&self, rank: &Rank) -> Option<usize> {
+    fn room(&self, rank: &Strength) -> Option<usize> {
         if !self.ordered {
             return self.parts.iter().position(Part::has_room);
         }
@@ -206,7 +196,7 @@ impl Column {
 
     /// Takes an entry out.
     pub fn remove(&mut self, layout: &KeyLayout, entry: &Entry) {
-        let rank = rank(layout, entry);
+        let rank = layout.strength(entry);
         if let Some(part) = self.places.remove(&rank) {
             self.parts[part].take(layout, &rank);
         }
@@ -214,7 +204,7 @@ impl Column {
 
     /// Puts an entry in the place of one of the same key and strength.
     pub fn replace(&mut self, layout: &KeyLayout, old: &Entry, number: u32, new: &Entry) {
-        let (before, after) = (rank(layout, old), rank(layout, new));
+        let (before, after) = (layout.strength(old), layout.strength(new));
         if let Some(part) = self.places.remove(&before) {
             self.parts[part].take(layout, &before);
             self.places.insert(after, part);

@@ -188,7 +188,7 @@ impl Schedule {
         let mut position = vec![usize::MAX; body.blocks.len()];
         order.iter().enumerate().for_each(|(at, block)| position[block.index()] = at);
         let back = |block: &Block| {
-            successors(body, *block).iter().any(|next| position[next.index()] <= position[block.index()])
+            body.blocks[*block].successors().iter().any(|next| position[next.index()] <= position[block.index()])
         };
         if order.iter().any(back) {
             return Err(OrderError::Loop { control: name.clone() });
@@ -226,10 +226,6 @@ const MOST_BLOCKS: usize = 1 << 13;
 /// Blocks times cells.
 const MOST_CELLS: usize = 1 << 26;
 
-fn successors(body: &Body, block: Block) -> Vec<Block> {
-    body.blocks[block].term.as_ref().map(|term| term.term.successors()).unwrap_or_default()
-}
-
 fn table_of(body: &Body, block: Block) -> Option<(TableId, &[Value])> {
     match body.blocks[block].term.as_ref().map(|term| &term.term) {
         Some(Term::Apply { table, keys, .. }) => Some((*table, keys)),
@@ -240,7 +236,7 @@ fn table_of(body: &Body, block: Block) -> Option<(TableId, &[Value])> {
 /// The blocks on the ways out of a block, until they join.
 pub fn region(body: &Body, block: Block, join: Option<Block>) -> Vec<Block> {
     let mut seen = Set::default();
-    let mut open = successors(body, block);
+    let mut open = body.blocks[block].successors();
     let mut found = Vec::new();
     while let Some(next) = open.pop() {
         if Some(next) == join || seen.has(next.index()) {
@@ -248,7 +244,7 @@ pub fn region(body: &Body, block: Block, join: Option<Block>) -> Vec<Block> {
         }
         seen.add(next.index());
         found.push(next);
-        open.extend(successors(body, next));
+        open.extend(body.blocks[next].successors());
     }
     found
 }
@@ -256,7 +252,7 @@ pub fn region(body: &Body, block: Block, join: Option<Block>) -> Vec<Block> {
 /// For each block those that decide whether it is run.
 fn deciders(body: &Body, order: &[Block], joins: &[Option<Block>]) -> Vec<Vec<Block>> {
     let mut deciders = vec![Vec::new(); body.blocks.len()];
-    for block in order.iter().filter(|block| successors(body, **block).len() > 1) {
+    for block in order.iter().filter(|block| body.blocks[**block].successors().len() > 1) {
         for inside in region(body, *block, joins[block.index()]) {
             deciders[inside.index()].push(*block);
         }
@@ -325,7 +321,7 @@ impl Scheduler<'_> {
             }
             self.block(block, control, &mut cells)?;
             self.term(block, control, &mut cells, &mut given)?;
-            for next in successors(self.body, block) {
+            for next in self.body.blocks[block].successors() {
                 match &mut done[next.index()] {
                     Some(there) => {
                         for (a, b) in there.iter_mut().zip(&cells) {
@@ -438,7 +434,7 @@ impl Scheduler<'_> {
         let mut loads: BTreeMap<(usize, usize), u16> = BTreeMap::new();
         for block in self.order.iter().rev() {
             let mut next = vec![most; self.cells.count()];
-            for successor in successors(self.body, *block) {
+            for successor in self.body.blocks[*block].successors() {
                 if let Some(there) = &ahead[successor.index()] {
                     next.iter_mut().zip(there).for_each(|(a, b)| *a = (*a).min(*b));
                 }
@@ -479,7 +475,7 @@ impl Scheduler<'_> {
     fn relevance(&mut self) {
         let own: Vec<i32> = self.body.blocks.keys().map(|block| self.own(block)).collect();
         self.schedule.relevant = vec![NEVER; self.body.blocks.len()];
-        for block in self.order.iter().filter(|block| successors(self.body, **block).len() > 1) {
+        for block in self.order.iter().filter(|block| self.body.blocks[**block].successors().len() > 1) {
             let join = self.joins[block.index()];
             let inside = region(self.body, *block, join).into_iter().map(|inside| own[inside.index()]).max();
             let params = join.filter(|join| !self.body.blocks[*join].params.is_empty());
@@ -487,11 +483,15 @@ impl Scheduler<'_> {
             self.schedule.relevant[block.index()] = inside.into_iter().chain(params).max().unwrap_or(NEVER);
         }
         for block in self.order.clone() {
-            if let [_] = successors(self.body, block)[..]
+            if let [_] = self.body.blocks[block].successors()[..]
                 && let Some((table, _)) = table_of(self.body, block)
             {
-                let inside =
-                    successors(self.body, block).into_iter().map(|next| own[next.index()]).max().unwrap_or(NEVER);
+                let inside = self.body.blocks[block]
+                    .successors()
+                    .into_iter()
+                    .map(|next| own[next.index()])
+                    .max()
+                    .unwrap_or(NEVER);
                 self.schedule.relevant[block.index()] = inside.max(i32::from(self.last_pass(table)));
             }
         }

@@ -21,6 +21,8 @@ pub(super) struct Settings {
     pub diagnose: bool,
     /// Entries that a table may take at a position (hop x stages + stage), where somebody has thought about it.
     pub shares: Option<Vec<Vec<u64>>>,
+    /// With shares: but for the last one, no part holds less than what a stage holds by this; 0: any part.
+    pub grain: u64,
 }
 
 /// What became of an attempt.
@@ -54,31 +56,79 @@ struct Run<'a, 'g> {
     pieces: Vec<Vec<Piece>>,
     lacks: [u32; 13],
     by_urgency: Vec<usize>,
+    /// As [`Settings::shares`].
+    shares: Option<Vec<Vec<u64>>>,
+}
+
+/// What an attempt has come to, before a position.
+pub(super) struct Midway<'a> {
+    /// The position: hop x stages + stage.
+    pub at: usize,
+    /// Entries of each table that have no place yet.
+    pub left: &'a [u64],
+    /// The position of each table's last part, where it is whole.
+    pub ends: Vec<Option<usize>>,
+    /// What is free, by pipe and stage.
+    pub free: &'a [Usage],
 }
 
 /// Makes an attempt.
 pub(super) fn attempt(ground: &Ground, settings: &Settings) -> Attempt {
-    let count = ground.program.tables.len();
-    let pipes = ground.path.pipes().max(1) as usize;
-    let mut by_urgency: Vec<usize> = (0..count).collect();
-    by_urgency.sort_by(|a, b| settings.urgency[*b].total_cmp(&settings.urgency[*a]).then(a.cmp(b)));
-    let mut run = Run {
-        ground,
-        settings,
-        free: vec![settings.caps; pipes * settings.stages as usize],
-        left: settings.entries.clone(),
-        end: vec![None; count],
-        pieces: vec![Vec::new(); count],
-        lacks: [0; 13],
-        by_urgency,
-    };
+    let mut run = Run::new(ground, settings);
     for hop in 0..ground.path.hops.len() {
         for stage in 0..settings.stages {
             run.fill(hop, stage);
         }
     }
-    let left = (0..count).filter(|n| run.end[*n].is_none()).map(|n| (n, run.left[n])).collect();
-    Attempt { pieces: run.pieces, left, lacks: run.lacks }
+    run.made()
+}
+
+/// Makes an attempt for which somebody thinks anew of all that is left, every so many positions; none if they give up.
+pub(super) fn attempt_along(
+    ground: &Ground,
+    settings: &Settings,
+    every: usize,
+    think: &mut dyn FnMut(&Midway<'_>) -> Option<Vec<Vec<u64>>>,
+) -> Option<Attempt> {
+    let mut run = Run::new(ground, settings);
+    let stages = settings.stages as usize;
+    for hop in 0..ground.path.hops.len() {
+        for stage in 0..settings.stages {
+            let at = hop * stages + stage as usize;
+            if at.is_multiple_of(every.max(1)) && run.end.iter().any(Option::is_none) {
+                let ends = run.end.iter().map(|end| end.map(|(hop, stage)| hop * stages + stage as usize)).collect();
+                run.shares = Some(think(&Midway { at, left: &run.left, ends, free: &run.free })?);
+            }
+            run.fill(hop, stage);
+        }
+    }
+    Some(run.made())
+}
+
+impl<'a, 'g> Run<'a, 'g> {
+    fn new(ground: &'a Ground<'g>, settings: &'a Settings) -> Run<'a, 'g> {
+        let count = ground.program.tables.len();
+        let pipes = ground.path.pipes().max(1) as usize;
+        let mut by_urgency: Vec<usize> = (0..count).collect();
+        by_urgency.sort_by(|a, b| settings.urgency[*b].total_cmp(&settings.urgency[*a]).then(a.cmp(b)));
+        Run {
+            ground,
+            settings,
+            free: vec![settings.caps; pipes * settings.stages as usize],
+            left: settings.entries.clone(),
+            end: vec![None; count],
+            pieces: vec![Vec::new(); count],
+            lacks: [0; 13],
+            by_urgency,
+            shares: settings.shares.clone(),
+        }
+    }
+
+    fn made(self) -> Attempt {
+        let missing = |n: &usize| self.end[*n].is_none();
+        let left = (0..self.end.len()).filter(missing).map(|n| (n, self.left[n])).collect();
+        Attempt { pieces: self.pieces, left, lacks: self.lacks }
+    }
 }
 
 impl Run<'_, '_> {
@@ -133,13 +183,20 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Entries that the table is to have here, by what was thought of up to here: what found no room before is caught up with.
     fn wanted(&self, n: usize, hop: usize, stage: u32) -> u64 {
-        let Some(shares) = &self.settings.shares else { return self.left[n] };
+        let left = self.left[n];
+        let Some(shares) = self.shares.as_ref().map(|shares| &shares[n]) else { return left };
         let position = hop * self.settings.stages as usize + stage as usize;
-        let share = shares[n].get(position).copied().unwrap_or(0);
-        // Behind its last share, a table takes what it still needs wherever it can.
-        let over = shares[n].iter().skip(position).all(|s| *s == 0);
-        if over { self.left[n] } else { share.min(self.left[n]) }
+        let Some(next) = shares.get(position + 1..).filter(|next| next.iter().any(|share| *share > 0)) else {
+            // Behind its last share, a table takes what it still needs wherever it can.
+            return left;
+        };
+        let later: u64 = next.iter().sum();
+        let due = left.saturating_sub(later);
+        // A small part costs more than its entries.
+        let least = self.ground.capacity[n].checked_div(self.settings.grain).unwrap_or(0);
+        if due < least { 0 } else { due }
     }
 
     /// Notes which resource alone is in the way.

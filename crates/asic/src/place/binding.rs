@@ -73,6 +73,7 @@ pub(super) fn lacking(ground: &Ground, scale: f64) -> Binding {
         entries,
         diagnose: true,
         shares: None,
+        grain: 0,
     };
     let attempt = attempt(ground, &settings);
     let lacks = attempt.lacks;

@@ -200,12 +200,29 @@ pub(super) struct Least {
     pub entry: [f64; 3],
     /// What any part takes.
     pub part: Usage,
+    /// Entries of parts with what they take: the most for each amount of a memory.
+    parts: Vec<(u64, Usage)>,
+}
+
+impl Least {
+    /// The most entries that so much of a stage holds, in a part or in two, as two halves of a pipe may each have one; none if not even a part fits.
+    pub fn most(&self, caps: &Usage) -> Option<u64> {
+        let single = self.parts.iter().filter(|(_, usage)| usage.fits(caps));
+        single
+            .map(|(entries, usage)| {
+                let free = caps.minus(*usage);
+                let other = self.parts.iter().filter(|(_, usage)| usage.fits(&free)).map(|(entries, _)| *entries).max();
+                entries + other.unwrap_or(0)
+            })
+            .max()
+    }
 }
 
 fn least(target: &Target, table: &Table, overhead: &Usage) -> Least {
     if table.kind == Match::None {
         let part = memory::fit(target, table, table.entries, &target.per_stage.minus(*overhead));
-        return Least { entry: [0.0; 3], part: part.map_or(Usage::default(), |p| p.usage) };
+        let part = part.map_or(Usage::default(), |p| p.usage);
+        return Least { entry: [0.0; 3], part, parts: vec![(1, part)] };
     }
     let parts = options(target, table, overhead);
     let mut entry = [f64::INFINITY; 3];
@@ -216,25 +233,44 @@ fn least(target: &Target, table: &Table, overhead: &Usage) -> Least {
     }
     // The least of two in each resource: what `a` has more than `b` taken from `a`.
     let part = parts.iter().map(|p| p.usage).reduce(|a, b| a.minus(a.minus(b))).unwrap_or_default();
-    Least { entry: entry.map(|e| if e.is_finite() { e } else { 0.0 }), part }
+    let entry = entry.map(|e| if e.is_finite() { e } else { 0.0 });
+    Least { entry, part, parts: parts.into_iter().map(|part| (part.entries, part.usage)).collect() }
 }
 
-/// Parts of a table that a stage can hold, with each possible amount of its main memory left.
+/// Parts of a table that a stage can hold, with each possible amount of each memory left.
 fn options(target: &Target, table: &Table, overhead: &Usage) -> Vec<memory::Part> {
     let empty = target.per_stage.minus(*overhead);
-    let many = u64::from(u32::MAX);
     let mut parts: Vec<memory::Part> = Vec::new();
-    let limited = (1..=target.per_stage.sram).map(|sram| Usage { sram, ..empty });
-    let limited = limited.chain((1..=target.per_stage.tcam).map(|tcam| Usage { tcam, ..empty }));
+    // Less than what all of a stage's entries take of a memory limits them; more of it does not.
+    let Some(all) = most(target, table, &empty).map(|part| part.usage) else {
+        // It is whole in one stage or nowhere.
+        parts.extend(memory::fit(target, table, memory::wanted(table), &empty));
+        return parts;
+    };
+    let limited = (1..=all.sram).map(|sram| Usage { sram, ..empty });
+    let limited = limited.chain((1..=all.tcam).map(|tcam| Usage { tcam, ..empty }));
+    let limited = limited.chain((1..=all.map_ram).map(|map_ram| Usage { map_ram, ..empty }));
+    let limited = limited.chain([empty]);
     for free in limited {
-        if let Some(part) = memory::fit(target, table, many, &free)
-            && !parts.iter().any(|p| p.usage == part.usage)
+        if let Some(part) = most(target, table, &free)
+            && !parts.iter().any(|p| p.usage == part.usage && p.entries >= part.entries)
         {
             parts.push(part);
         }
     }
     parts.extend(memory::fit(target, table, 1, &empty));
     parts
+}
+
+/// The part with the most entries that fits. A layout for a number of entries may hold more than the one that is found by filling what is free.
+fn most(target: &Target, table: &Table, free: &Usage) -> Option<memory::Part> {
+    let mut part = memory::fit(target, table, u64::from(u32::MAX), free)?;
+    while let Some(more) = memory::fit(target, table, part.entries + 1, free)
+        && more.entries > part.entries
+    {
+        part = more;
+    }
+    Some(part)
 }
 
 fn capacity_of(target: &Target, table: &Table, overhead: &Usage) -> Result<u64, Unplaced> {

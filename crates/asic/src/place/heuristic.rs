@@ -64,7 +64,8 @@ pub(super) fn tries(ground: &Ground, entries: &[u64], stages: u32, caps: Usage, 
     let most = (ORDERS * 100 / entries.len().max(100)).max(3);
     (0..orders.min(most)).find_map(|order| {
         let urgency = urgency(ground, entries, order);
-        let settings = Settings { stages, caps, entries: entries.to_vec(), urgency, diagnose: false, shares: None };
+        let settings =
+            Settings { stages, caps, entries: entries.to_vec(), urgency, diagnose: false, shares: None, grain: 0 };
         Some(attempt(ground, &settings)).filter(Attempt::fits)
     })
 }
@@ -89,7 +90,7 @@ pub(super) fn urgency(ground: &Ground, entries: &[u64], order: usize) -> Vec<f64
 }
 
 /// SplitMix64, as a number from 0 to 1.
-fn next(state: &mut u64) -> f64 {
+pub(super) fn next(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

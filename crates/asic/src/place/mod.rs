@@ -10,15 +10,19 @@ mod bounds;
 mod bridge;
 mod check;
 mod heuristic;
+mod insist;
 mod model;
+mod narrow;
 mod optimum;
 mod path;
+mod relaxed;
 mod solve;
 
 pub use binding::{Binding, binding};
 pub use bridge::{Bridged, bridged};
 pub use check::{Violation, check};
 pub use heuristic::heuristic;
+pub use narrow::possible;
 pub use optimum::{Progress, Solved, optimum};
 pub use path::{FoldError, Half, Hop, Path};
 

@@ -58,14 +58,14 @@ pub fn optimum(
     search.run()
 }
 
-struct Search<'a, 'g> {
-    ground: &'a Ground<'g>,
-    objective: Objective,
+pub(super) struct Search<'a, 'g> {
+    pub(super) ground: &'a Ground<'g>,
+    pub(super) objective: Objective,
     start: Instant,
     limit: Duration,
     progress: &'a mut dyn FnMut(&Progress),
-    bound: f64,
-    best: Option<Placement>,
+    pub(super) bound: f64,
+    pub(super) best: Option<Placement>,
 }
 
 impl Search<'_, '_> {
@@ -89,8 +89,10 @@ impl Search<'_, '_> {
             }
             Err(other) => return Err(other),
         }
+        // Bounds first, then placements up to them; what is left is for the integer program.
+        let done = self.proven() || self.narrow();
         match self.objective {
-            _ if self.proven() => {}
+            _ if done => {}
             Objective::Fits => {}
             Objective::FewestStages => self.stages(),
             Objective::MostHeadroom => self.share(),
@@ -99,7 +101,7 @@ impl Search<'_, '_> {
         self.solved()
     }
 
-    fn value(&self, placement: &Placement) -> f64 {
+    pub(super) fn value(&self, placement: &Placement) -> f64 {
         match self.objective {
             Objective::Fits | Objective::FewestStages => f64::from(placement.stages_used()),
             Objective::MostHeadroom => placement.fullest(self.ground.target),
@@ -108,12 +110,14 @@ impl Search<'_, '_> {
     }
 
     /// Whether the best placement is as good as the bound already.
-    fn proven(&self) -> bool {
+    pub(super) fn proven(&self) -> bool {
         self.best.as_ref().is_some_and(|p| (self.value(p) - self.bound).abs() < 1e-9)
     }
 
     fn solved(mut self) -> Result<Solved, Unplaced> {
         let out_of_time = self.left().is_zero();
+        // The bound as it is, also where it would be better than what was found.
+        self.tell("done");
         let Some(placement) = self.best.take() else { return Err(full(self.ground)) };
         let value = self.value(&placement);
         let bound = match self.objective {
@@ -127,11 +131,11 @@ impl Search<'_, '_> {
         Ok(Solved { placement, value, bound, gap, out_of_time })
     }
 
-    fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         self.limit.saturating_sub(self.start.elapsed())
     }
 
-    fn tell(&mut self, doing: &str) {
+    pub(super) fn tell(&mut self, doing: &str) {
         let best = self.best.as_ref().map(|p| self.value(p));
         let (elapsed, limit, bound) = (self.start.elapsed(), self.limit, self.bound);
         (self.progress)(&Progress { elapsed, limit, best, bound, doing: doing.to_owned() });
@@ -146,7 +150,7 @@ impl Search<'_, '_> {
         let ready = Model::ready(self.ground, stages, ask);
         let amounts = ready.amounts.clone();
         let limit = self.left() / share;
-        let answer = solve(ready, limit, &mut || self.tell(doing));
+        let answer = solve(ready.problem, limit, &mut || self.tell(doing));
         (answer, amounts)
     }
 
@@ -242,7 +246,8 @@ impl Search<'_, '_> {
         let begins = |n: usize| shares[n].iter().position(|s| *s > 0).unwrap_or(positions) as f64;
         let order: Vec<f64> = (0..entries.len()).map(|n| tails[n] / 1e4 - begins(n)).collect();
         let caps = if share < 1.0 { capped(&ground.target.per_stage, share) } else { ground.target.per_stage };
-        let mut settings = Settings { stages, caps, entries, urgency: order, diagnose: false, shares: Some(shares) };
+        let mut settings =
+            Settings { stages, caps, entries, urgency: order, diagnose: false, shares: Some(shares), grain: 0 };
         let along = attempt(ground, &settings);
         if along.fits() {
             return Some(along.placement(ground, scale));

@@ -1,6 +1,6 @@
-//! Solving an integer program beside a clock.
+//! Solving an integer program, or a linear one, beside a clock.
 
-use super::model::Ready;
+use good_lp::solvers::highs::HighsProblem;
 use highs::HighsModelStatus;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) enum Answer {
 }
 
 /// Solves within a time; `tick` is called several times a second.
-pub(super) fn solve(ready: Ready, limit: Duration, tick: &mut dyn FnMut()) -> Answer {
+pub(super) fn solve(problem: HighsProblem, limit: Duration, tick: &mut dyn FnMut()) -> Answer {
     if limit.is_zero() {
         return Answer::Nothing { bound: None };
     }
@@ -36,7 +36,7 @@ pub(super) fn solve(ready: Ready, limit: Duration, tick: &mut dyn FnMut()) -> An
     std::thread::scope(|scope| {
         scope.spawn(move || {
             // The receiver waits for as long as the thread lives.
-            let _ = sender.send(run(ready, limit));
+            let _ = sender.send(run(problem, limit));
         });
         loop {
             match receiver.recv_timeout(TICK) {
@@ -48,9 +48,9 @@ pub(super) fn solve(ready: Ready, limit: Duration, tick: &mut dyn FnMut()) -> An
     })
 }
 
-fn run(ready: Ready, limit: Duration) -> Answer {
+fn run(problem: HighsProblem, limit: Duration) -> Answer {
     let nothing = Answer::Nothing { bound: None };
-    let Ok(mut model) = ready.problem.try_into_inner() else { return nothing };
+    let Ok(mut model) = problem.try_into_inner() else { return nothing };
     model.make_quiet();
     let set = [
         model.try_set_option("time_limit", limit.as_secs_f64()).is_ok(),

@@ -91,24 +91,16 @@ pub fn alpm(first: &Arc<Pipeline>, sizes: &Sizes, table: &str, options: &Options
     let bits = (32 - (shape.partitions - 1).leading_zeros()).max(1);
 
     let mut second = (**first).clone();
-    let param =
-        Param { name: "partition".to_owned(), ty: Type::Bit(bits), annotations: Vec::new(), id: 0, type_name: None };
+    let param = Param::new("partition", Type::Bit(bits));
     let lead = second.actions.push(Action {
         preamble: Preamble { name: format!("{table}_partition"), hidden: true, ..Preamble::default() },
         params: vec![param],
         loc: declared.loc,
     });
-    let key = |name: String, bits, kind| Key {
-        name,
-        ty: Type::Bit(bits),
-        kind,
-        annotations: Vec::new(),
-        id: 0,
-        type_name: None,
-    };
+    let key = |name: String, bits, kind| Key::new(name, Type::Bit(bits), kind);
     let mut pivots = graph::like(declared, "pivots");
     pivots.keys = vec![key("pivot".to_owned(), width, MatchKind::Lpm)];
-    pivots.actions = vec![ActionRef { action: lead, table_only: false, default_only: false, annotations: Vec::new() }];
+    pivots.actions = vec![ActionRef::new(lead)];
     pivots.default_action = ActionCall { action: lead, args: vec![num_bigint::BigUint::ZERO] };
     (pivots.const_default, pivots.size) = (true, Some(u64::from(shape.pivots)));
     let pivots_name = pivots.preamble.name.clone();

@@ -17,12 +17,11 @@
 use super::entries::{BitString, Words, copy, write};
 use super::graph::{self, Code};
 use super::journal::Journal;
-use super::reroute;
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
 use ir::{
-    Action, ActionCall, ActionRef, Arg, Arm, ExternFn, ExternInst, ExternKind, HashAlgorithm, Inst, Key, MatchKind,
-    Pipeline, Preamble, TableId, Term, Type, Value,
+    Action, ActionCall, ActionRef, Arg, Arm, BlockCall, ExternFn, ExternInst, ExternKind, HashAlgorithm, Inst, Key,
+    MatchKind, Pipeline, Preamble, TableId, Term, Type, Value,
 };
 use std::sync::Arc;
 use tables::{Entry, KeyLayout, Update, UpdateKind};
@@ -102,7 +101,7 @@ pub fn digest(first: &Arc<Pipeline>, sizes: &Sizes, table: &str, options: &Optio
     });
     let mut conflicts = graph::like(declared, "conflicts");
     conflicts.actions.retain(|action| !action.default_only);
-    conflicts.actions.push(ActionRef { action: miss, table_only: false, default_only: true, annotations: Vec::new() });
+    conflicts.actions.push(ActionRef { default_only: true, ..ActionRef::new(miss) });
     conflicts.default_action = ActionCall { action: miss, args: Vec::new() };
     (conflicts.const_default, conflicts.size) = (true, Some(room));
     let conflicts_name = conflicts.preamble.name.clone();
@@ -124,7 +123,7 @@ pub fn digest(first: &Arc<Pipeline>, sizes: &Sizes, table: &str, options: &Optio
     let with_conflict = with_conflict.chain([Arm { action: miss, block: miss_block }]).collect();
     code.end(Term::Apply { table: conflicts, keys: keys.clone(), arms: with_conflict });
     code.block = miss_block;
-    code.end(Term::Jump(reroute::to(then)));
+    code.end(Term::Jump(BlockCall::to(then)));
     code.block = then;
     let digest = hash.emit(&mut code, chosen.iter().map(|at| keys[*at]).collect());
     let keys = keys.iter().enumerate().filter_map(|(at, key)| match chosen.iter().position(|chosen| *chosen == at) {

@@ -69,8 +69,7 @@ pub(super) fn plain(pipeline: &Pipeline, id: TableId) -> Result<&Table, RewriteE
         Inst::Extern { args, .. } => args.iter().any(|arg| matches!(arg, Arg::Table(t) if *t == id)),
         _ => false,
     };
-    let mut insts = pipeline.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|block| &block.insts);
-    if insts.any(names_table) {
+    if pipeline.insts().any(names_table) {
         return refused("an action calls something that belongs to the entry that was hit; leave it as it is");
     }
     Ok(table)

@@ -9,6 +9,7 @@
 //! | [`pool`]: two tables of which a packet meets one become one | blocks that are half empty; one size for both families |
 //! | [`digest`]: a wide key becomes 32 bits, with a table of the few keys that collide | SRAM: the width of exact tables |
 //! | [`alpm`]: a prefix table becomes pivots and partitions | TCAM: pivots alone are left of it |
+//! | [`results`]: what many entries give alike is kept once, and entries have its number | SRAM: action data |
 //! | [`pieces`]: a table becomes several, looked up one after the other | nothing, but a piece fits where the whole does not |
 //! | [`split`]: parallel pipes hold different entries | a pipe's share of the entries |
 //!
@@ -28,6 +29,7 @@ pub mod pieces;
 pub mod pool;
 pub mod prefix;
 mod reroute;
+pub mod results;
 mod shadow;
 pub mod split;
 

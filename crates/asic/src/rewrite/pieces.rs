@@ -8,10 +8,9 @@
 
 use super::entries::{Words, write};
 use super::graph::{self, Code};
-use super::reroute;
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
-use ir::{Action, ActionCall, ActionRef, Arm, MatchKind, Pipeline, Preamble, TableId, Term};
+use ir::{Action, ActionCall, ActionRef, Arm, BlockCall, MatchKind, Pipeline, Preamble, TableId, Term};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -47,7 +46,7 @@ pub fn pieces(first: &Arc<Pipeline>, sizes: &Sizes, table: &str, room: &[u64]) -
         });
         let mut piece = graph::like(declared, &number.to_string());
         piece.actions.retain(|action| !action.default_only);
-        piece.actions.push(ActionRef { action: next, table_only: false, default_only: true, annotations: Vec::new() });
+        piece.actions.push(ActionRef { default_only: true, ..ActionRef::new(next) });
         piece.default_action = ActionCall { action: next, args: Vec::new() };
         (piece.const_default, piece.size) = (true, Some(*size));
         sizes.insert(piece.preamble.name.clone(), *size);
@@ -71,7 +70,7 @@ pub fn pieces(first: &Arc<Pipeline>, sizes: &Sizes, table: &str, room: &[u64]) -
         let here = here.chain([Arm { action: *next, block: missed }]).collect();
         code.end(Term::Apply { table: *piece, keys: keys.clone(), arms: here });
         code.block = missed;
-        code.end(Term::Jump(reroute::to(then)));
+        code.end(Term::Jump(BlockCall::to(then)));
         code.block = then;
     }
     code.end(Term::Apply { table: id, keys, arms });

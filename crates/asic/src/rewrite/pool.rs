@@ -8,9 +8,7 @@ use super::graph::{self, Code, Site};
 use super::reroute;
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
-use ir::{
-    Arm, Block, BlockCall, Cfg, Const, Inst, Key, MatchKind, Pipeline, Preamble, Table, TableId, Term, Type, Value,
-};
+use ir::{Arm, BlockCall, Cfg, Const, Inst, Key, MatchKind, Pipeline, Preamble, Table, TableId, Term, Type, Value};
 use std::sync::Arc;
 use tables::{Entry, KeyLayout, Update, UpdateKind};
 
@@ -70,14 +68,7 @@ fn fitting(tables: [&Table; 2]) -> Result<Vec<Key>, RewriteError> {
     if one.keys.len() != other.keys.len() {
         return refused("it has more or fewer keys than".to_owned());
     }
-    let which = Key {
-        name: "which".to_owned(),
-        ty: Type::Bit(1),
-        kind: MatchKind::Exact,
-        annotations: Vec::new(),
-        id: 0,
-        type_name: None,
-    };
+    let which = Key::new("which", Type::Bit(1), MatchKind::Exact);
     let mut keys = vec![which];
     for (a, b) in one.keys.iter().zip(&other.keys) {
         if a.kind != b.kind || !matches!(a.kind, MatchKind::Exact | MatchKind::Lpm | MatchKind::Ternary) {
@@ -101,23 +92,9 @@ fn exclusive(pipeline: &Pipeline, names: [&str; 2], sites: [Site; 2]) -> Result<
         return Err(RewriteError::new(names[0], format!("{} is applied in another control", names[1])));
     }
     let body = &pipeline.controls[sites[0].control].body;
-    let reaches = |from: Block, to: Block| {
-        let (mut seen, mut next) = (vec![from], vec![from]);
-        while let Some(block) = next.pop() {
-            for after in body.blocks[block].term.iter().flat_map(|term| term.term.successors()) {
-                if after == to {
-                    return true;
-                }
-                if !seen.contains(&after) {
-                    seen.push(after);
-                    next.push(after);
-                }
-            }
-        }
-        false
-    };
     let [a, b] = sites.map(|site| site.block);
-    if reaches(a, b) || reaches(b, a) || !Cfg::new(body).is_reachable(a) || !Cfg::new(body).is_reachable(b) {
+    if body.leads_to(a, b) || body.leads_to(b, a) || !Cfg::new(body).is_reachable(a) || !Cfg::new(body).is_reachable(b)
+    {
         return Err(RewriteError::new(
             names[0],
             format!("a packet can meet both it and {}, or one of them never", names[1]),

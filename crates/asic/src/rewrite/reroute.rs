@@ -1,6 +1,6 @@
 //! Code whose ways were changed: which of it is the same, and how values get to where they are used.
 
-use ir::{Block, BlockCall, Body, Cfg, ControlId, Entity, Inst, InstData, Loc, Pipeline, Value, VarKind};
+use ir::{Block, Body, Cfg, ControlId, Entity, Inst, InstData, Loc, Pipeline, Value, VarKind};
 use std::collections::{HashMap, HashSet};
 
 /// Whether two blocks, and all that follows them until they meet, do the same with the same parameters.
@@ -84,8 +84,7 @@ pub(super) fn repair(pipeline: &mut Pipeline, control: ControlId) {
                 let variable = *variables.entry(value).or_insert_with(|| {
                     let name = format!("{}.rerouted.{}", pipeline.controls[control].name, value.index());
                     let variable = pipeline.add_var(name, ty, VarKind::Local, Loc::default());
-                    let store =
-                        InstData { inst: Inst::Store(variable, value), results: Vec::new(), loc: Loc::default() };
+                    let store = InstData::new(Inst::Store(variable, value), Vec::new());
                     pipeline.controls[control].body.blocks[*from].insts.push(store);
                     variable
                 });
@@ -100,11 +99,6 @@ pub(super) fn repair(pipeline: &mut Pipeline, control: ControlId) {
         if let Some(term) = &mut data.term {
             term.term.map_values(swap);
         }
-        data.insts.insert(0, InstData { inst, results: vec![again], loc: Loc::default() });
+        data.insts.insert(0, InstData::new(inst, vec![again]));
     }
-}
-
-/// A jump without arguments.
-pub(super) fn to(block: Block) -> BlockCall {
-    BlockCall { block, args: Vec::new() }
 }

@@ -2,8 +2,8 @@
 //!
 //! This module answers one question: *which rewrites make the tables of this program smallest on this chip?* Tables that two rewrites can make one
 //! are looked at together, all others alone; groups do not touch each other, so the best of each makes the best of all. What
-//! a candidate costs is not computed from a formula of its own: it is applied, and the tables that come out are counted by
-//! [`crate::memory::estimate`]. Only the shape of partitions is chosen by arithmetic first, among some hundred.
+//! a candidate costs is not computed from a formula of its own: it is applied, and the tables that come out are laid out as the chip would, with their
+//! action data ([`Scale`]); where that is alike, [`crate::memory::estimate`] decides. Only the shape of partitions is narrowed down by arithmetic first.
 //!
 //! A pipe's share: folding gives a table the memory of several pipes, and splitting gives a pipe a part of the entries, so one pipe holds
 //! entries / (fold x split) of each large table, and blocks are those of one pipe.
@@ -11,16 +11,16 @@
 mod score;
 mod step;
 
-pub use score::{blocks, demand_of};
+pub use score::{LaidOut, Scale, blocks, demand_of};
 pub use step::Step;
 
 use crate::memory::Estimate;
 use crate::rewrite::partitions::{self, Shape};
 use crate::rewrite::prefix::Prefix;
-use crate::rewrite::{RewriteError, Rewritten, Sizes, alpm, digest, pool};
+use crate::rewrite::{RewriteError, Rewritten, Sizes, alpm, digest, pool, results};
 use crate::target::Target;
 use ir::{MatchKind, Pipeline};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What is asked.
@@ -30,7 +30,8 @@ pub struct Question<'a> {
     pub target: &'a Target,
     /// The program.
     pub pipeline: &'a Arc<Pipeline>,
-    /// Entries of its tables, by control-plane name, as one chip holds them.
+    /// Entries of its tables, by control-plane name, as one chip holds them; and how many values arguments have ([`results::value_name`]),
+    /// where that is known.
     pub sizes: &'a Sizes,
     /// The prefixes that one pipe is to hold, for tables whose entries are known ([`alpm::row`]): the shape of their partitions is measured, not
     /// reckoned.
@@ -88,6 +89,18 @@ pub struct Answer {
     pub rewritten: Rewritten,
 }
 
+/// Shapes of partitions that are laid out, of those that are cheapest by arithmetic.
+const SHAPES: usize = 16;
+
+/// What decides between combinations: blocks as the chip lays them out, then by arithmetic. One that is on no chip is worse than all others.
+type Cost = (u64, f64);
+
+fn cost(scale: &mut Scale, target: &Target, done: &Rewritten) -> Cost {
+    let laid_out = scale.program(&done.pipeline, &done.sizes).map_or(u64::MAX, |all| all.blocks());
+    let estimate = blocks(target, &done.pipeline, &done.sizes);
+    (laid_out, estimate.sram + estimate.tcam)
+}
+
 /// Finds the cheapest combination: the fewest SRAM and TCAM blocks together.
 ///
 /// # Errors
@@ -105,15 +118,14 @@ pub fn search(question: &Question<'_>) -> Result<Answer, RewriteError> {
     }
     let names = tables(question, &sizes)?;
     let mut best = Rewritten::unchanged(question.pipeline.clone(), sizes);
-    let (mut steps, mut candidates) = (Vec::new(), 0);
+    let (mut steps, mut candidates, mut scale) = (Vec::new(), 0, Scale::new(target));
     for group in groups(question, &names) {
-        let mut cheapest: Option<(f64, Vec<Step>)> = None;
-        for recipe in recipes(question, &best, &group) {
+        let mut cheapest: Option<(Cost, Vec<Step>)> = None;
+        for recipe in recipes(question, &mut scale, &best, &group) {
             candidates += 1;
             // What a table cannot have is no candidate.
             let Ok(done) = apply(question, &steps, &recipe) else { continue };
-            let cost = blocks(target, &done.pipeline, &done.sizes);
-            let cost = cost.sram + cost.tcam;
+            let cost = cost(&mut scale, target, &done);
             if cheapest.as_ref().is_none_or(|(least, _)| cost < *least) {
                 cheapest = Some((cost, recipe));
             }
@@ -142,7 +154,10 @@ impl Question<'_> {
     }
 
     fn divided(&self, parts: u32) -> Sizes {
-        self.sizes.iter().map(|(name, n)| (name.clone(), n.div_ceil(parts.max(1).into()))).collect()
+        let tables: BTreeSet<&str> = self.pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
+        // A part of the entries may give all values that there are.
+        let share = |name: &str, n: u64| if tables.contains(name) { n.div_ceil(parts.max(1).into()) } else { n };
+        self.sizes.iter().map(|(name, n)| (name.clone(), share(name, *n))).collect()
     }
 }
 
@@ -182,7 +197,7 @@ fn groups(question: &Question<'_>, names: &[String]) -> Vec<Vec<String>> {
 }
 
 /// What can be done with the tables of a group; nothing is one of it.
-fn recipes(question: &Question<'_>, start: &Rewritten, group: &[String]) -> Vec<Vec<Step>> {
+fn recipes(question: &Question<'_>, scale: &mut Scale, start: &Rewritten, group: &[String]) -> Vec<Vec<Step>> {
     let digests = |table: &str| {
         let options = digest::Options {
             most_false_hits: question.accept.false_hits,
@@ -190,8 +205,8 @@ fn recipes(question: &Question<'_>, start: &Rewritten, group: &[String]) -> Vec<
         };
         Step::Digest(table.to_owned(), options)
     };
-    let parts = |table: &str, entries: u64, done: &Rewritten| {
-        let options = shape(question, done, table, entries)?;
+    let mut parts = |table: &str, entries: u64, done: &Rewritten| {
+        let options = shape(question, scale, done, table, entries)?;
         Some(Step::Alpm(table.to_owned(), options))
     };
     let entries = |done: &Rewritten, table: &str| done.sizes.get(table).copied().unwrap_or(0);
@@ -206,7 +221,7 @@ fn recipes(question: &Question<'_>, start: &Rewritten, group: &[String]) -> Vec<
             .collect();
         out.extend(longer);
     }
-    let [first, second] = group else { return out };
+    let [first, second] = group else { return with_results(start, group, out) };
     let pooled = Step::Pool([first.clone(), second.clone()]);
     let name = pool::pooled_name(first, second);
     let both = entries(start, first) + entries(start, second);
@@ -217,25 +232,66 @@ fn recipes(question: &Question<'_>, start: &Rewritten, group: &[String]) -> Vec<
     if let Some(step) = done.ok().and_then(|done| parts(&name, both, &done)) {
         out.push(vec![pooled, step]);
     }
-    out
+    with_results(start, group, out)
+}
+
+/// All recipes, and each with results shared: of the pooled table, or of each table alone, before its keys are parted.
+fn with_results(start: &Rewritten, group: &[String], recipes: Vec<Vec<Step>>) -> Vec<Vec<Step>> {
+    let share = |table: &str, name: &str| {
+        let options = results::Options { argument: shared_argument(start, table)?, values: None };
+        Some(Step::Results(name.to_owned(), options))
+    };
+    let more = |recipe: &Vec<Step>| {
+        let pooled = recipe.iter().position(|step| matches!(step, Step::Pool(_)));
+        let (at, steps): (usize, Vec<Step>) = match (pooled, group) {
+            (Some(at), [first, second]) => {
+                (at + 1, share(first, &pool::pooled_name(first, second)).into_iter().collect())
+            }
+            _ => (0, group.iter().filter_map(|table| share(table, table)).collect()),
+        };
+        let mut longer = recipe.clone();
+        longer.splice(at..at, steps.iter().cloned());
+        (!steps.is_empty()).then_some(longer)
+    };
+    let longer: Vec<Vec<Step>> = recipes.iter().filter_map(more).collect();
+    recipes.into_iter().chain(longer).collect()
+}
+
+/// The widest argument of a table's entries that has fewer values than there are entries.
+fn shared_argument(start: &Rewritten, table: &str) -> Option<String> {
+    let declared = start.pipeline.tables.values().find(|declared| declared.preamble.name == table)?;
+    let entries = start.sizes.get(table).copied().or(declared.size)?;
+    let listed = declared.actions.iter().filter(|listed| !listed.default_only);
+    let params = listed.flat_map(|listed| &start.pipeline.actions[listed.action].params);
+    let few = params.filter(|param| {
+        results::known(&start.pipeline, &start.sizes, declared, &param.name).is_some_and(|values| values < entries)
+    });
+    few.max_by_key(|param| param.ty.width()).map(|param| param.name.clone())
 }
 
 /// The shape of partitions that takes the fewest blocks; none for a table without prefixes.
-fn shape(question: &Question<'_>, done: &Rewritten, table: &str, entries: u64) -> Option<alpm::Options> {
+fn shape(
+    question: &Question<'_>,
+    scale: &mut Scale,
+    done: &Rewritten,
+    table: &str,
+    entries: u64,
+) -> Option<alpm::Options> {
     let declared = done.pipeline.tables.values().find(|t| t.preamble.name == table)?;
     declared.keys.iter().any(|key| key.kind == MatchKind::Lpm).then_some(())?;
-    let cost = |shape: &Shape| score::parted(question.target, &done.pipeline, declared, shape);
-    let mut best: Option<(f64, alpm::Options)> = None;
+    let mut shapes: Vec<(f64, alpm::Options)> = Vec::new();
     for depth in 8..=question.accept.depth.max(8) {
         for target in [depth - 1, depth * 2 / 3, depth / 2, depth / 3] {
             let options = alpm::Options::Fitted { depth, target, fill: fill(question.accept.fill, depth, target) };
-            let cost = cost(&options.shape(entries));
-            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                best = Some((cost, options));
-            }
+            shapes.push((score::parted(question.target, &done.pipeline, declared, &options.shape(entries)), options));
         }
     }
-    let (_, options) = best?;
+    shapes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    shapes.truncate(SHAPES);
+    let laid_out = |(_, options): &(f64, alpm::Options)| {
+        scale.parted(&done.pipeline, declared, &options.shape(entries)).map_or(u64::MAX, |all| all.blocks())
+    };
+    let (_, options) = shapes.into_iter().min_by_key(laid_out)?;
     Some(match question.prefixes.get(table) {
         Some(prefixes) => measured(prefixes, options.shape(entries), entries, question.accept.fill).unwrap_or(options),
         None => options,

@@ -1,6 +1,6 @@
 //! A rewrite with its options, to be applied or printed.
 
-use crate::rewrite::{RewriteError, Rewritten, Sizes, alpm, digest, pieces, pool};
+use crate::rewrite::{RewriteError, Rewritten, Sizes, alpm, digest, pieces, pool, results};
 use ir::Pipeline;
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ pub enum Step {
     Pool([String; 2]),
     /// [`alpm::alpm`].
     Alpm(String, alpm::Options),
+    /// [`results::results`].
+    Results(String, results::Options),
     /// [`pieces::pieces`], with the entries of each.
     Pieces(String, Vec<u64>),
 }
@@ -28,6 +30,7 @@ impl Step {
             Step::Digest(table, options) => digest::digest(pipeline, sizes, table, options),
             Step::Pool([first, second]) => pool::pool(pipeline, sizes, [first, second]),
             Step::Alpm(table, options) => alpm::alpm(pipeline, sizes, table, options),
+            Step::Results(table, options) => results::results(pipeline, sizes, table, options),
             Step::Pieces(table, room) => pieces::pieces(pipeline, sizes, table, room),
         }
     }
@@ -44,6 +47,10 @@ impl fmt::Display for Step {
             Step::Alpm(table, alpm::Options::Given(shape)) => {
                 let (partitions, depth, pivots) = (shape.partitions, shape.depth, shape.pivots);
                 write!(f, "part {table}, {partitions} partitions of {depth} entries, {pivots} pivots")
+            }
+            Step::Results(table, options) => {
+                write!(f, "share {} of {table}", options.argument)?;
+                options.values.map_or(Ok(()), |values| write!(f, ", {values} values"))
             }
             Step::Pieces(table, room) => write!(f, "cut {table} in {} pieces", room.len()),
         }

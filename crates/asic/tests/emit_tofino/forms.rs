@@ -168,7 +168,8 @@ fn sums_of_a_parser_have_a_unit_each_and_are_added_up_where_headers_are_extracte
 
 #[test]
 fn a_write_that_another_one_follows_moves_to_the_ways_without() {
-    let parser = "meta.x = hdr.h.c; transition select(hdr.h.a) { 1: more; default: accept; }";
+    let parser = "meta.x = 5; transition select(hdr.h.a) { 1: again; default: accept; } }
+    state again { meta.x = 6; transition accept;";
     let (text, left_out) = written("", "hdr.h.sum = meta.x;", parser);
     assert!(left_out.is_empty(), "{left_out:?}");
     let (start, rest) = text.split_once("state parse_packet {").expect("the first state");
@@ -177,12 +178,42 @@ fn a_write_that_another_one_follows_moves_to_the_ways_without() {
     assert_eq!(rest.matches("meta.x = ").count() + start.matches("meta.x = ").count(), 2, "{text}");
 }
 
+/// Bytes that have gone by are copied by the control; a `select` that asks for the copy asks for the field.
+#[test]
+fn a_copy_of_what_has_gone_by_is_made_in_the_control() {
+    let parser = "transition select(hdr.h.a) { 1: first; default: accept; } }
+    state first { meta.y = hdr.h.b; transition asks; }
+    state asks { transition select(meta.y) { 3: more; default: accept; }";
+    let (text, left_out) = written("", "hdr.h.sum = meta.x; hdr.h.a = meta.y;", parser);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    has(
+        &text,
+        &[
+            "meta.copy_h_b_1 = true;",
+            "transition select(hdr.h.b) {",
+            "if (meta.copy_h_b_1) {\n            meta.y = hdr.h.b;",
+            // That one is copied where it is extracted.
+            "packet.extract(hdr.g);\n        meta.x = hdr.g.c;",
+        ],
+    );
+}
+
+/// The control comes behind the parser: of two copies the one that counts is made there.
+#[test]
+fn the_second_of_two_copies_is_made_in_the_control() {
+    let parser = "meta.x = hdr.h.c; transition select(hdr.h.a) { 1: more; default: accept; }";
+    let (text, left_out) = written("", "hdr.h.sum = meta.x;", parser);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    let first = "packet.extract(hdr.h);\n        meta.x = hdr.h.c;";
+    has(&text, &[first, "if (meta.copy_g_c_1) {\n            meta.x = hdr.g.c;"]);
+}
+
 /// Bits that are looked ahead at are those in front of the state that does, wherever they are written down.
 #[test]
 fn what_is_looked_ahead_at_is_kept_past_the_next_header() {
     let parser = "meta.y = p.lookahead<bit<8>>(); transition next; }
         state next { p.extract(hdr.g); transition select(hdr.g.a) { 1: over; default: accept; } }
-        state over { meta.y = hdr.g.b; transition accept;";
+        state over { meta.y = 7; transition accept;";
     let (text, left_out) = written("", "hdr.h.b = meta.y;", parser);
     assert!(left_out.is_empty(), "{left_out:?}");
     let (before, behind) = text.split_once("packet.extract(hdr.g);").expect("the second header");
@@ -258,17 +289,19 @@ fn a_counter_that_some_actions_use_is_named() {
 /// A gateway compares two fields, or fields with constants.
 #[test]
 fn conditions_that_compare_fields_and_more_go_part_by_part() {
-    let apply = "if (hdr.h.c != hdr.h.e || (hdr.h.a & 8) == 0 || hdr.h.b == 3) { hdr.h.d = 1; } if (hdr.h.c == hdr.h.e && hdr.h.b == 4) { hdr.h.d = 2; }";
+    let apply = "if (hdr.h.c != hdr.h.e || (hdr.h.a & 8) == 0 || hdr.h.b == 3) { hdr.h.d = 1; } if (hdr.h.c == hdr.h.e && hdr.h.b == 4) { hdr.h.d = 2; } \
+                 if (hdr.h.c != hdr.h.e || hdr.h.b == 5) { hdr.h.d = hdr.h.d + 1; }";
     let (text, left_out) = written("", apply, "transition accept;");
     assert!(left_out.is_empty(), "{left_out:?}");
+    // Code that sets constants is written at each part.
     has(
         &text,
         &[
-            "if (hdr.h.c != hdr.h.e) {\n            holds = true;",
-            "if ((hdr.h.a & 8) == 0) {\n            holds = true;",
+            "if (hdr.h.c != hdr.h.e) {\n            hdr.h.d = 1;\n        } else if ((hdr.h.a & 8) == 0) {\n            hdr.h.d = 1;",
+            "if (hdr.h.c == hdr.h.e) {\n            if (hdr.h.b == 4) {\n                hdr.h.d = 2;",
         ],
     );
-    has(&text, &["if (holds) {", "if (hdr.h.c != hdr.h.e) {\n            holds_2 = false;", "if (holds_2) {"]);
+    has(&text, &["if (hdr.h.c != hdr.h.e) {\n            holds = true;", "if (holds) {"]);
 }
 
 /// An index goes through the hash unit, beside which there are no constants.

@@ -8,20 +8,16 @@ use asic::emit::{Halves, Split, Target, emit_over, split};
 use asic::rewrite::Sizes;
 use interp::{Interp, OutPacket};
 use ir::{
-    Arg, BinaryOp, Const, ControlKind, Entity, ExternFn, ExternKind, Inst, InstData, Loc, MeterUnit, Pipeline, Type,
-    Value,
+    Arg, BinaryOp, Const, ControlKind, Entity, ExternFn, ExternKind, Inst, InstData, MeterUnit, Pipeline, Type, Value,
 };
 use packet::Verdict;
 use std::sync::Arc;
 use tables::Update;
 use testkit::differ::case::{Case, Step};
 use testkit::differ::config::Config;
+use testkit::differ::number;
 use testkit::differ::plan;
 use testkit::gateway;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// The text between the line that begins so and the next line that is a closing brace alone.
 fn block<'t>(text: &'t str, begins: &str) -> &'t str {
@@ -72,8 +68,7 @@ fn is_of_the_whole(pipeline: &Pipeline) -> bool {
         let meter = matches!(kind, ExternKind::Meter { unit: MeterUnit::Bytes, .. });
         meter || matches!(kind, ExternKind::DirectMeter { unit: MeterUnit::Bytes })
     };
-    let insts = pipeline.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
-    let whole = insts.into_iter().any(|data| {
+    let whole = pipeline.insts().any(|data| {
         let Inst::Extern { func, args, .. } = &data.inst else { return false };
         let hashed = args.iter().any(|arg| matches!(arg, Arg::Str(name) if name == "random"));
         hashed || matches!(func, ExternFn::RandomRead | ExternFn::MirrorPacket | ExternFn::PnaRecirculate)
@@ -88,7 +83,7 @@ const OUT: u32 = 1;
 
 fn send(port: Value) -> InstData {
     let inst = Inst::Extern { object: None, func: ExternFn::SendToPort, args: vec![Arg::Value(port)] };
-    InstData { inst, results: Vec::new(), loc: Loc::default() }
+    InstData::new(inst, Vec::new())
 }
 
 /// Ingress for the interpreter: who bypasses egress is sent to a port that says so.
@@ -111,9 +106,9 @@ fn told(mut ingress: Pipeline) -> Pipeline {
         let value = control.body.values.push(Type::Bit(32));
         let one = control.body.values.push(Type::Bit(32));
         let inst = Inst::Const(Const::new(Type::Bit(32), BYPASSES));
-        let flip_here = InstData { inst, results: vec![one], loc: Loc::default() };
+        let flip_here = InstData::new(inst, vec![one]);
         let inst = Inst::Binary(BinaryOp::Xor, port.expect("it is sent before"), one);
-        let flipped = InstData { inst, results: vec![value], loc: Loc::default() };
+        let flipped = InstData::new(inst, vec![value]);
         control.body.blocks[block].insts.splice(at..=at, [flip_here, flipped, send(value)]);
     }
     ingress
@@ -124,7 +119,7 @@ fn sending(mut egress: Pipeline) -> Pipeline {
     let control = egress.controls.values_mut().find(|c| c.kind == ControlKind::MainControl).expect("a main control");
     let port = control.body.values.push(Type::Bit(32));
     let inst = Inst::Const(Const::new(Type::Bit(32), OUT));
-    let made = InstData { inst, results: vec![port], loc: Loc::default() };
+    let made = InstData::new(inst, vec![port]);
     let entry = control.body.entry.expect("an entry");
     control.body.blocks[entry].insts.splice(0..0, [made, send(port)]);
     egress
@@ -283,7 +278,7 @@ fn decided_once(pipeline: &Pipeline, rng: &mut fastrand::Rng) -> Pipeline {
     let block = blocks[rng.usize(..blocks.len().min(4))];
     let port = control.body.values.push(Type::Bit(32));
     let inst = Inst::Const(Const::new(Type::Bit(32), rng.u32(..4)));
-    let made = InstData { inst, results: vec![port], loc: Loc::default() };
+    let made = InstData::new(inst, vec![port]);
     control.body.blocks[block].insts.splice(0..0, [made, send(port)]);
     new
 }

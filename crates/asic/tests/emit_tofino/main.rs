@@ -4,6 +4,7 @@
 mod forms;
 mod halves;
 mod rules;
+mod same;
 
 use asic::emit::{Emitted, Target, emit};
 use asic::rewrite::Sizes;

@@ -70,6 +70,11 @@ fn parser_moves(states: &[State], broken: &mut Vec<String>) {
                     }
                 }
             }
+            let header =
+                assignment(line).and_then(|(_, value)| value.strip_prefix("hdr.")?.rsplit_once('.')).map(|(h, _)| h);
+            if header.is_some_and(|header| !extracted.contains(&format!("hdr.{header}"))) {
+                broken.push(format!("{}: `{line}` copies what has gone by", state.name));
+            }
             if assignment(line).is_some_and(|(_, value)| computes(value)) {
                 broken.push(format!("{}: `{line}` computes", state.name));
             }
@@ -101,6 +106,59 @@ fn written_once(states: &[State], broken: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// Where each field lies in its header, by what it is called: its first bit, and its width.
+fn fields(text: &str) -> BTreeMap<String, (u32, u32)> {
+    let mut types: BTreeMap<&str, Vec<(&str, u32)>> = BTreeMap::new();
+    let mut all = BTreeMap::new();
+    let mut inside = "";
+    for line in text.lines().take_while(|line| !line.starts_with("parser ")) {
+        if let Some(name) = line.strip_prefix("header ").or(line.strip_prefix("struct ")) {
+            inside = name.trim_end_matches(" {");
+        } else if let Some((ty, name)) = line.strip_prefix("    ").and_then(|l| l.strip_suffix(';')?.split_once(' ')) {
+            if let Some(width) = ty.strip_prefix("bit<").and_then(|w| w.strip_suffix('>')?.parse().ok()) {
+                types.entry(inside).or_default().push((name, width));
+            } else if inside.ends_with("headers_t") {
+                let mut at = 0;
+                for (field, width) in types.get(ty).into_iter().flatten() {
+                    all.insert(format!("hdr.{name}.{field}"), (at, *width));
+                    at += width;
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Match registers have 4 bytes: states do not ask for more of a header, which goes by in one of them, and no state asks for a wide range.
+fn match_registers(text: &str, states: &[State], broken: &mut Vec<String>) -> usize {
+    let fields = fields(text);
+    let mut asked: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for state in states {
+        for line in state.code.iter().filter_map(|l| l.strip_prefix("select(")) {
+            for (field, (at, width)) in &fields {
+                let whole = |part: &str| part.trim_matches(|c: char| "(){} ".contains(c)) == field;
+                if line.split(", ").any(whole) {
+                    let own = at / 8..(at + width).div_ceil(8);
+                    asked.entry(field.rsplit_once('.').map_or("", |(h, _)| h)).or_default().extend(own);
+                }
+            }
+        }
+    }
+    let many = asked.iter().filter(|(_, bytes)| bytes.len() > 4);
+    broken.extend(many.map(|(header, bytes)| format!("{} bytes of {header} are asked for in the parser", bytes.len())));
+    let parsers = text.lines().skip_while(|l| !l.starts_with("parser ")).take_while(|l| !l.starts_with('}'));
+    let wide = |l: &&str| {
+        let ends: Option<(&str, &str)> = l.trim().split_once(" .. ");
+        let to = ends.and_then(|(_, to)| to.split([':', ',', ')']).next());
+        to.is_some_and(|to| {
+            let number = to.strip_prefix("0x").map_or(to.parse(), |hex| u64::from_str_radix(hex, 16));
+            number.is_ok_and(|n| n > 0xff)
+        })
+    };
+    broken.extend(parsers.filter(wide).map(|l| format!("a range in the parser: {}", l.trim())));
+    asked.values().map(BTreeSet::len).sum()
 }
 
 /// Conditions compare what is there, and ALUs choose nothing and clamp at the width of a container.
@@ -136,6 +194,34 @@ fn gateways_and_alus(text: &str, broken: &mut Vec<String>) {
     }
 }
 
+/// A field that is a part of bytes comes to another place through the hash unit alone.
+fn parts_of_bytes(text: &str, broken: &mut Vec<String>) -> usize {
+    let part = |(_, (at, width)): &(String, (u32, u32))| at % 8 != 0 || width % 8 != 0;
+    let parts: BTreeSet<String> = fields(text).into_iter().filter(part).map(|(name, _)| name).collect();
+    let (mut moves, mut in_action) = (0, false);
+    let lines = text.lines().skip_while(|l| !l.starts_with("control ")).map(str::trim);
+    for line in lines {
+        // A table's action has its parameters from beside the containers.
+        in_action = in_action && line != "}" || line.starts_with("action ") && line.ends_with('{');
+        if in_action {
+            continue;
+        }
+        let code = line.split_once("() { ").map_or(line, |(_, code)| code.trim_end_matches(" }"));
+        let hashed = code.starts_with("@in_hash");
+        let code = code.trim_start_matches("@in_hash { ");
+        let Some((to, value)) = code.split_once(';').and_then(|(text, _)| text.split_once(" = ")) else { continue };
+        let plain = value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+        let constant = value.starts_with(|c: char| c.is_ascii_digit());
+        if plain && !constant && (parts.contains(to) || parts.contains(value)) {
+            moves += 1;
+            if !hashed {
+                broken.push(format!("parts of bytes are moved by an ALU: {line}"));
+            }
+        }
+    }
+    moves
+}
+
 #[test]
 fn nothing_is_written_that_the_chip_refuses_in_any_program() {
     let root = gateway::root();
@@ -146,9 +232,12 @@ fn nothing_is_written_that_the_chip_refuses_in_any_program() {
         .collect();
     paths.sort();
     paths.extend(["gateway/gateway.p4", "overlay/overlay.p4"].map(|name| root.join("programs").join(name)));
+    paths.extend(
+        ["ant", "ofd", "ols", "otl", "psc"].map(|name| root.join(format!("programs/vswitch/{name}/{name}.p4"))),
+    );
     assert!(paths.len() > 20, "{} programs", paths.len());
     let mut refused = Vec::new();
-    let (mut sums, mut conditions, mut moves) = (0, 0, 0);
+    let (mut sums, mut conditions, mut moves, mut asked, mut parts) = (0, 0, 0, 0, 0);
     for path in paths {
         let pipeline = gateway::compile(&path).unwrap_or_else(|error| panic!("{error}"));
         for target in [Target::Tna, Target::T2na] {
@@ -163,6 +252,8 @@ fn nothing_is_written_that_the_chip_refuses_in_any_program() {
             let mut broken = check(&text);
             parser_moves(&states, &mut broken);
             written_once(&states, &mut broken);
+            parts += parts_of_bytes(&text, &mut broken);
+            asked += match_registers(&text, &states, &mut broken);
             gateways_and_alus(&text, &mut broken);
             assert!(broken.is_empty(), "{}: {}\n{text}", path.display(), broken.join("\n"));
             sums += text.matches(".add({").count();
@@ -176,5 +267,8 @@ fn nothing_is_written_that_the_chip_refuses_in_any_program() {
         "{refused:?}"
     );
     // Otherwise nothing was looked at.
-    assert!(sums >= 8 && conditions > 100 && moves > 20, "{sums} sums, {conditions} conditions, {moves} moves");
+    assert!(
+        sums >= 8 && conditions > 100 && moves > 20 && asked > 100 && parts >= 10,
+        "{sums} sums, {conditions} conditions, {moves} moves, {asked} bytes, {parts} parts"
+    );
 }

@@ -1,6 +1,7 @@
 //! The emulated switch against the interpreter: random programs with random placements, entries, updates and packets; the gateway with random
 //! regions, folded and not; and what the chip must refuse.
 
+mod compressed;
 mod decided;
 mod gateway;
 mod placing;
@@ -10,6 +11,7 @@ mod subject;
 use std::time::Duration;
 use subject::Sabotage;
 use testkit::differ::config::Config;
+use testkit::differ::number;
 use testkit::differ::run::{Difference, Kind};
 use testkit::differ::tally::Tally;
 use testkit::differ::{case::Case, plan, report, run, shrink};
@@ -17,10 +19,6 @@ use testkit::differ::{case::Case, plan, report, run, shrink};
 /// The first seed: another one with `DIFFER_SEED`.
 fn first_seed() -> u64 {
     number("DIFFER_SEED", 41_000)
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// What was compared.

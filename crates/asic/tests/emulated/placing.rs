@@ -24,7 +24,7 @@ pub fn tables(control: &ir::Control) -> Result<Vec<TableId>, String> {
     }
     for (block, table) in &sites {
         // Whether a way leads from behind the table to the table.
-        let mut open = body.blocks[*block].term.as_ref().map(|term| term.term.successors()).unwrap_or_default();
+        let mut open = body.blocks[*block].successors();
         let mut done = BTreeSet::new();
         while let Some(next) = open.pop() {
             if !done.insert(next.index()) {
@@ -33,7 +33,7 @@ pub fn tables(control: &ir::Control) -> Result<Vec<TableId>, String> {
             if sites.iter().any(|(at, of)| *at == next && of == table) {
                 return Err("applied twice: a table on one way".to_owned());
             }
-            open.extend(body.blocks[next].term.as_ref().map(|term| term.term.successors()).unwrap_or_default());
+            open.extend(body.blocks[next].successors());
         }
     }
     Ok(seen)

@@ -3,6 +3,7 @@
 mod demand;
 mod exact;
 mod placement;
+mod proofs;
 mod random;
 
 use std::path::{Path, PathBuf};

@@ -4,4 +4,5 @@ mod digests;
 mod pair;
 mod pools;
 mod prefixes;
+mod results;
 mod splits;

@@ -26,18 +26,19 @@ control c(inout headers_t hdr, inout metadata_t meta) { apply { } }
 
 control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     action to(bit<24> vni, bit<32> route) { meta.to = vni; hdr.probe.route = route; }
+    action by(bit<8> rule, bit<24> vni) { meta.to = vni; hdr.probe.rule = rule; }
     action stay() { meta.to = hdr.probe.vni; hdr.probe.route = 1; }
     action lost() { mark_to_drop(sm); exit; }
 
     table route_v4 {
         key = { hdr.probe.vni: exact; hdr.probe.v4: lpm; }
-        actions = { to; stay; lost; }
+        actions = { to; by; stay; lost; }
         const default_action = lost();
         size = 4096;
     }
     table route_v6 {
         key = { hdr.probe.vni: exact; hdr.probe.v6: lpm; }
-        actions = { to; stay; lost; }
+        actions = { to; by; stay; lost; }
         const default_action = lost();
         size = 4096;
     }

@@ -33,32 +33,49 @@ impl Shadow {
 
     /// An instruction that computes.
     pub fn compute(&mut self, walker: &mut Walker<'_>, block: usize, pc: Pc, op: Op) -> Step {
+        if let Op::Wide { index } = op {
+            return self.wide(walker, block, pc, index);
+        }
+        if let Some((d, a, n)) = self.moves(walker, op) {
+            return self.move_many(walker, pc, (d, a, n));
+        }
+        let made = self.result(walker, op);
+        if made.is_none() && !matches!(op, Op::Field1 { .. } | Op::FieldN { .. }) {
+            self.opaque(block, pc);
+        }
+        let step = walker.step(pc);
+        if let Some((d, sym)) = made {
+            self.set(d, sym);
+        }
+        step
+    }
+
+    /// Of an instruction that moves slots: to where, from where, and how many. A field of a header that is not valid stays as it is.
+    fn moves(&mut self, walker: &Walker<'_>, op: Op) -> Option<(Slot, Slot, u32)> {
+        let mut chosen = |c: Slot, a: Slot, b: Slot| {
+            self.pin(c, u64::MAX);
+            if walker.slots()[c as usize] != 0 { a } else { b }
+        };
+        match op {
+            Op::Mov1 { d, a } => Some((d, a, 1)),
+            Op::MovN { d, a, n } => Some((d, a, n)),
+            Op::Field1 { h, d, a } => walker.valid()[h as usize].then_some((d, a, 1)),
+            Op::FieldN { h, d, a, n } => walker.valid()[h as usize].then_some((d, a, n)),
+            Op::Select1 { d, c, a, b } => Some((d, chosen(c, a, b), 1)),
+            Op::SelectN { d, c, a, b, n } => Some((d, chosen(c, a, b), n)),
+            _ => None,
+        }
+    }
+
+    /// Where the result of an instruction on one slot goes, and where its bits come from; `None` if there is no rule.
+    fn result(&mut self, walker: &Walker<'_>, op: Op) -> Option<(Slot, Sym)> {
         let get = |shadow: &Shadow, slot: Slot| shadow.operand(walker, slot);
         macro_rules! binary {
             ($a:expr, $b:expr) => {
                 (get(self, $a), get(self, $b))
             };
         }
-        let made: (Slot, Sym) = match op {
-            Op::Mov1 { d, a } => (d, get(self, a).0),
-            Op::MovN { d, a, n } => return self.move_many(walker, pc, (d, a, n)),
-            Op::Field1 { h, d, a } => match walker.valid()[h as usize] {
-                true => (d, get(self, a).0),
-                false => return walker.step(pc),
-            },
-            Op::FieldN { h, d, a, n } => match walker.valid()[h as usize] {
-                true => return self.move_many(walker, pc, (d, a, n)),
-                false => return walker.step(pc),
-            },
-            Op::SelectN { d, c, a, b, n } => {
-                self.pin(c, u64::MAX);
-                let from = if walker.slots()[c as usize] != 0 { a } else { b };
-                return self.move_many(walker, pc, (d, from, n));
-            }
-            Op::Select1 { d, c, a, b } => {
-                self.pin(c, u64::MAX);
-                (d, get(self, if walker.slots()[c as usize] != 0 { a } else { b }).0)
-            }
+        Some(match op {
             Op::Add1 { d, a, b, mask } => {
                 let (a, b) = binary!(a, b);
                 (d, self.sum(a, b, mask, false))
@@ -118,18 +135,31 @@ impl Shadow {
             }
             // Validity is a constant of the flow.
             Op::IsValid { d, .. } => (d, Sym::Const),
-            Op::Wide { index } => return self.wide(walker, block, pc, index),
-            _ => {
-                self.opaque(block, pc);
-                return walker.step(pc);
+            _ => return None,
+        })
+    }
+
+    /// A bit of a value that begins in a slot, counted from the lowest: which one of the packet it is, or a constant, and what it is now. What has another form is
+    /// looked at.
+    pub fn bit(&mut self, walker: &Walker<'_>, first: Slot, place: u32) -> (u16, bool) {
+        let slot = first + place / 64;
+        let value = walker.slots()[slot as usize] >> (place % 64) & 1 == 1;
+        let bit = match self.sym(slot) {
+            Sym::Bits(bits) => bits[(place % 64) as usize],
+            other => {
+                self.pins.pin(&other, u64::MAX);
+                CONST
             }
         };
-        let step = walker.step(pc);
-        self.set(made.0, made.1);
-        step
+        (bit, value)
     }
 
     fn move_many(&mut self, walker: &mut Walker<'_>, pc: Pc, (d, a, n): (Slot, Slot, u32)) -> Step {
+        if n == 1 {
+            let (sym, step) = (self.sym(a), walker.step(pc));
+            self.set(d, sym);
+            return step;
+        }
         let syms: Vec<Sym> = (a..a + n).map(|slot| self.sym(slot)).collect();
         let step = walker.step(pc);
         syms.into_iter().enumerate().for_each(|(at, sym)| self.set(d + at as Slot, sym));

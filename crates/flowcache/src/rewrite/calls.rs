@@ -151,16 +151,7 @@ impl Shadow {
                 continue;
             }
             for place in (0..reg.width).rev() {
-                let slot = reg.slot + place / 64;
-                let value = walker.slots()[slot as usize] >> (place % 64) & 1 == 1;
-                let bit = match self.sym(slot) {
-                    Sym::Bits(bits) => bits[(place % 64) as usize],
-                    Sym::Const => CONST,
-                    other => {
-                        self.pins.pin(&other, u64::MAX);
-                        CONST
-                    }
-                };
+                let (bit, value) = self.bit(walker, reg.slot, place);
                 pieces.push(Piece::Bit(bit, value));
             }
         }

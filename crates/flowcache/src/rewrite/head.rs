@@ -62,17 +62,8 @@ impl Shadow {
             }
             _ => {
                 for place in (0..width).rev() {
-                    let slot = first + place / 64;
-                    let value = walker.slots()[slot as usize] >> (place % 64) & 1 == 1;
-                    let bit = match self.sym(slot) {
-                        Sym::Bits(bits) => bits[(place % 64) as usize],
-                        Sym::Const => CONST,
-                        other => {
-                            self.pins.pin(&other, u64::MAX);
-                            CONST
-                        }
-                    };
-                    self.emitted.bits.push((bit, value));
+                    let bit = self.bit(walker, first, place);
+                    self.emitted.bits.push(bit);
                 }
             }
         }

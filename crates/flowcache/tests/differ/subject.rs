@@ -1,11 +1,9 @@
 //! A flow cache as what the differential harness compares, with a fault on purpose if wanted.
 
 use flowcache::{CacheConfig, FlowCache, Kind, Stats};
-use ir::{ExternId, TableId};
-use num_bigint::BigUint;
 use packet::{Batch, Output};
 use std::sync::Mutex;
-use tables::{CounterData, EntryId, State, WriteBatch};
+use tables::WriteBatch;
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Idle, Subject, idle_entries, through_engine};
 use testkit::differ::subjects::OwnedFactory;
@@ -81,6 +79,7 @@ fn add(totals: &mut Stats, more: &Stats) {
     totals.together += more.together;
     totals.ways += more.ways;
     totals.known_ways += more.known_ways;
+    totals.foreseen += more.foreseen;
     totals.compared += more.compared;
     totals.contradicted += more.contradicted;
     for (reason, count) in &more.uncacheable {
@@ -109,23 +108,5 @@ impl Subject for Cached {
         assert_eq!(self.cache.check(), Ok(()), "what finds stale segments");
         idle_entries(self.cache.interp().pipeline(), &idle)
     }
-    fn state(&self) -> State {
-        self.cache.interp().state().clone()
-    }
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        self.cache.interp().counter(counter, index)
-    }
-    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        self.cache.interp().register(register, index)
-    }
-    fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
-        self.cache.interp().direct_counter(entry)
-    }
-    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
-        Some(self.cache.interp().applied(table).map(|(_, counts)| counts).collect())
-    }
-    fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
-        let digests = self.cache.interp_mut().take_digests();
-        digests.into_iter().map(|message| (message.digest, message.values)).collect()
-    }
+    testkit::interp_accessors!([cache.interp()], [cache.interp_mut()]);
 }

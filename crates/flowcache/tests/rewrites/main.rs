@@ -3,40 +3,19 @@
 mod router;
 mod subject;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use subject::{Sabotage, TOTALS, Totals};
-use testkit::differ::case::{Case, PacketIn, Step};
+use testkit::differ::agree::{again, agrees};
+use testkit::differ::case::{Case, PacketIn};
 use testkit::differ::config::Config;
+use testkit::differ::number;
 use testkit::differ::run::Difference;
 use testkit::differ::tally::Tally;
-use testkit::differ::{plan, report, run, shrink};
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+use testkit::differ::{plan, run};
 
 /// The first seed: another one with `DIFFER_SEED`.
 fn first_seed() -> u64 {
     number("DIFFER_SEED", 83_000)
-}
-
-/// The packets of a case and packets like them: what is kept must be used, and must not be used for others.
-fn again(mut case: Case, seed: u64, like: fn(&PacketIn, &mut fastrand::Rng) -> PacketIn) -> Case {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut steps = Vec::new();
-    for step in case.steps {
-        let more = match &step {
-            Step::Packets(packets) => {
-                let mut near = || Step::Packets(packets.iter().map(|packet| like(packet, &mut rng)).collect());
-                vec![near(), near(), step.clone()]
-            }
-            _ => Vec::new(),
-        };
-        steps.push(step);
-        steps.extend(more);
-    }
-    case.steps = steps;
-    case
 }
 
 /// A bit changed, a longer or a shorter payload, or other bytes at the end.
@@ -114,7 +93,7 @@ fn config(seed: u64) -> Config {
 fn random(seed: u64) -> Case {
     let case = plan::case(seed, &config(seed));
     let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
-    again(case, seed, changed)
+    again(case, seed, 2, changed)
 }
 
 fn one(case: &Case, seed: u64, sabotage: Sabotage, tally: &mut Tally) -> Result<(), Difference> {
@@ -122,11 +101,8 @@ fn one(case: &Case, seed: u64, sabotage: Sabotage, tally: &mut Tally) -> Result<
 }
 
 fn checked(case: Case, seed: u64, tally: &mut Tally) {
-    let Err(difference) = one(&case, seed, Sabotage::None, tally) else { return };
-    let factory = subject::factory(seed, Sabotage::None);
-    let (case, difference) = shrink::shrink(case, difference, &*factory, Duration::from_secs(30));
     let rerun = format!("DIFFER_SEED={seed} DIFFER_CASES=1 cargo test -p flowcache --test rewrites");
-    panic!("{}", report::report(&case, &difference, "rewrites", &rerun));
+    agrees(case, &*subject::factory(seed, Sabotage::None), ("rewrites", &rerun), tally);
 }
 
 fn totals() -> Totals {
@@ -162,7 +138,7 @@ fn rewrites_are_the_interpreter() {
     let mut tally = Tally::default();
     for seed in first_seed()..first_seed() + number("DIFFER_GATEWAYS", 8) {
         let case = plan::gateway(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        checked(again(case, seed, same_flow), seed, &mut tally);
+        checked(again(case, seed, 2, same_flow), seed, &mut tally);
     }
     let found = totals();
     println!("the gateway\n{found:?}\n{tally}");

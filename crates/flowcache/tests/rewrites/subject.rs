@@ -3,12 +3,10 @@
 use flowcache::Unrewritable;
 use flowcache::rewrite::{Answer as Rewritten, RewriteCache, RewriteStats};
 use interp::Outputs;
-use ir::{ExternId, TableId};
-use num_bigint::BigUint;
 use packet::{Origin, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use tables::{CounterData, EntryId, State, WriteBatch};
+use tables::WriteBatch;
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Emitted, Idle, Subject, idle_entries};
 use testkit::differ::subjects::OwnedFactory;
@@ -184,23 +182,5 @@ impl Subject for Rewriting {
         gone.into_iter().for_each(|(place, _)| self.cache.release(place));
         idle_entries(self.cache.interp().pipeline(), &idle)
     }
-    fn state(&self) -> State {
-        self.cache.interp().state().clone()
-    }
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        self.cache.interp().counter(counter, index)
-    }
-    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        self.cache.interp().register(register, index)
-    }
-    fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
-        self.cache.interp().direct_counter(entry)
-    }
-    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
-        Some(self.cache.interp().applied(table).map(|(_, counts)| counts).collect())
-    }
-    fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
-        let digests = self.cache.interp_mut().take_digests();
-        digests.into_iter().map(|message| (message.digest, message.values)).collect()
-    }
+    testkit::interp_accessors!([cache.interp()], [cache.interp_mut()]);
 }

@@ -151,7 +151,7 @@ impl ExternHost {
             result_words: site.result_words,
             table: site.table.map(Entity::index),
             payload: site.payload,
-            lane: keeps_for_packet(call.func),
+            lane: call.func.keeps_for_packet(),
             asks: asks(call.func),
             varbits: site.args.iter().flatten().filter(|place| place.varbit).copied().collect(),
             call,
@@ -190,22 +190,6 @@ fn describe(id: SiteId, call: &Call, arg_words: usize, result_words: usize) -> S
         payload: matches!(call.func, UpdateChecksumWithPayload | VerifyChecksumWithPayload),
         preserved: preserved.unwrap_or_default(),
     }
-}
-
-fn keeps_for_packet(func: ExternFn) -> bool {
-    use ExternFn::*;
-    matches!(
-        func,
-        ChecksumClear
-            | ChecksumUpdate
-            | ChecksumGet
-            | InternetChecksumClear
-            | InternetChecksumAdd
-            | InternetChecksumSubtract
-            | InternetChecksumGet
-            | InternetChecksumGetState
-            | InternetChecksumSetState
-    )
 }
 
 /// Whether a call of the function may ask something of the architecture.

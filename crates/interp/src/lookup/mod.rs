@@ -1,4 +1,4 @@
-//! Tables as the engine keeps them: std maps and linear scans, on purpose nothing of the crate `tables`.
+//! Tables as the engine keeps them: maps and linear scans of its own, on purpose nothing of the lookups in the crate `tables`.
 
 mod asked;
 mod exact;
@@ -14,6 +14,7 @@ use ir::{Arch, Entity, MatchKind, Pipeline, TableId};
 use prefix::Prefixes;
 use scan::Scan;
 use shape::Shape;
+use tables::fast::soon;
 use tables::{CounterData, Entry, KeyLayout, PackedAction, PackedKey, State};
 
 /// What is done on a hit.
@@ -103,6 +104,30 @@ enum Strategy {
     Asked(Asked),
 }
 
+/// Keys that are looked up together.
+#[derive(Clone, Debug, Default)]
+struct Many {
+    /// Those that differ from the one before.
+    keys: Vec<u64>,
+    /// How many these are.
+    different: usize,
+    hashes: Vec<u64>,
+    /// What they find.
+    numbers: Vec<Option<u32>>,
+    /// For each packet, which key it has.
+    which: Vec<u32>,
+}
+
+impl Many {
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.hashes.clear();
+        self.numbers.clear();
+        self.which.clear();
+        self.different = 0;
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -127,7 +152,7 @@ pub struct Table {
     /// The last key that was looked up.
     pub key: Vec<u64>,
     /// Keys that are looked up together.
-    many: Vec<u64>,
+    many: Many,
     /// Whether a hit restarts the idle time.
     pub restart_on_hit: bool,
     /// v1model: a hit counts and meters by itself.
@@ -168,7 +193,7 @@ impl Table {
             |name: &str, value: &str| declared.properties.iter().any(|(n, text)| n == name && text.contains(value));
         Table {
             key: vec![0; shape.total],
-            many: Vec::new(),
+            many: Many::default(),
             layout: KeyLayout::new(&declared.keys),
             shape,
             strategy,
@@ -235,31 +260,40 @@ impl Table {
     }
 
     /// As [`Table::lookup`], for many packets: `packets` gives their slots. All keys are packed first, so that nothing stands between the lookups and they wait for
-    /// memory together.
+    /// memory together. Neighbours with one key are looked up once.
     pub fn lookup_many<'s>(
         &mut self,
         packets: impl Iterator<Item = &'s [u64]>,
         keys: &[Reg],
-        mut found: impl FnMut(Option<u32>),
+        found: impl FnMut(Option<u32>),
     ) {
-        let (mut room, words) = (std::mem::take(&mut self.many), self.shape.total);
-        room.clear();
-        let mut count = 0;
+        let mut many = std::mem::take(&mut self.many);
+        let words = self.shape.total;
+        many.clear();
         for slots in packets {
-            room.resize((count + 1) * words, 0);
-            self.shape.pack(slots, keys, &mut room[count * words..]);
-            count += 1;
+            let at = many.different * words;
+            many.keys.resize(at + words, 0);
+            self.shape.pack(slots, keys, &mut many.keys[at..]);
+            let (before, key) = many.keys.split_at(at);
+            let same = many.different > 0 && before[at - words..].iter().zip(key).all(|(one, other)| one == other);
+            many.different += usize::from(!same);
+            many.which.push(many.different as u32 - 1);
         }
-        for packet in 0..count {
-            let key = &room[packet * words..(packet + 1) * words];
-            found(match &mut self.strategy {
-                Strategy::Never | Strategy::Asked(_) => None,
-                Strategy::Exact(map) => map.get(key),
-                Strategy::Prefixes(prefixes) => prefixes.get(key),
-                Strategy::Scan(scan) => scan.get(key),
-            });
+        many.keys.truncate(many.different * words);
+        let Many { keys, hashes, numbers, which, different } = &mut many;
+        let each = |number| numbers.push(number);
+        match &mut self.strategy {
+            Strategy::Never | Strategy::Asked(_) => numbers.resize(*different, None),
+            Strategy::Exact(map) => {
+                let keys = || keys.chunks_exact(words);
+                hashes.extend(keys().map(|key| map.soon(key)));
+                keys().zip(&*hashes).map(|(key, hash)| map.get_hashed(key, *hash)).for_each(each);
+            }
+            Strategy::Prefixes(prefixes) => prefixes.get_many(keys, words, hashes, each),
+            Strategy::Scan(scan) => scan.get_many(keys, words, hashes, each),
         }
-        self.many = room;
+        which.iter().map(|which| numbers[*which as usize]).for_each(found);
+        self.many = many;
     }
 
     /// The arguments of an entry with a direct action.
@@ -267,6 +301,12 @@ impl Table {
     pub fn args(&self, slot: u32) -> &[u64] {
         let first = slot as usize * self.stride;
         &self.args[first..first + self.stride]
+    }
+
+    /// The arguments of an entry will be read soon.
+    #[inline]
+    pub fn args_soon(&self, slot: u32) {
+        soon(&self.args, slot as usize * self.stride);
     }
 
     /// The position of an action in the table's list.

@@ -2,6 +2,7 @@
 
 use super::exact::WordMap;
 use super::shape::{Place, Shape, prefix_mask};
+use tables::fast::soon;
 use tables::{Entry, KeyLayout};
 
 /// The longest prefix wins.
@@ -41,7 +42,42 @@ impl Prefixes {
     /// The entry for a packet's key.
     #[inline]
     pub fn get(&mut self, key: &[u64]) -> Option<u32> {
-        let group = self.groups.get(&key[..self.exact])?;
+        self.get_in(self.groups.get(&key[..self.exact])?, key)
+    }
+
+    /// As [`Prefixes::get`], for many keys of `words` words: what lies in memory is asked for before it is read, all keys at a time.
+    pub fn get_many(&mut self, keys: &[u64], words: usize, room: &mut Vec<u64>, mut found: impl FnMut(Option<u32>)) {
+        let keys = || keys.chunks_exact(words);
+        room.clear();
+        room.extend(keys().map(|key| self.groups.soon(&key[..self.exact])));
+        for (group, key) in room.iter_mut().zip(keys()) {
+            let number = self.groups.get_hashed(&key[..self.exact], *group);
+            *group = number.map_or(u64::MAX, u64::from);
+            soon(&self.lengths, *group as usize);
+        }
+        for (group, key) in room.iter().zip(keys()) {
+            if let Some((longest, _)) = self.lengths.get(*group as usize).and_then(|lengths| lengths.first()) {
+                self.put_prefix(key, *longest);
+                self.entries.soon(&self.scratch);
+            }
+        }
+        for (group, key) in room.iter().zip(keys()) {
+            found(if *group == u64::MAX { None } else { self.get_in(*group as u32, key) });
+        }
+    }
+
+    /// The scratch is the key with a prefix of that length.
+    #[inline]
+    fn put_prefix(&mut self, key: &[u64], length: u32) {
+        let (exact, mask) = (self.exact, &self.masks[length as usize]);
+        self.scratch[..exact].copy_from_slice(&key[..exact]);
+        for index in 0..self.words {
+            self.scratch[exact + index] = key[exact + index] & mask[index];
+        }
+        self.scratch[exact + self.words] = u64::from(length);
+    }
+
+    fn get_in(&mut self, group: u32, key: &[u64]) -> Option<u32> {
         let scratch = &mut self.scratch;
         scratch[..self.exact].copy_from_slice(&key[..self.exact]);
         for (len, _) in &self.lengths[group as usize] {

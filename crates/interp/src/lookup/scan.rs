@@ -5,6 +5,7 @@ use super::shape::{Place, Shape, prefix_mask};
 use ir::MatchKind;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use tables::fast::soon;
 use tables::{Entry, KeyLayout};
 
 /// Entries with the same exact keys.
@@ -49,7 +50,30 @@ impl Scan {
     /// The entry for a packet's key.
     #[inline]
     pub fn get(&self, key: &[u64]) -> Option<u32> {
-        let group = &self.members[self.groups.get(&key[..self.exact])? as usize];
+        self.get_in(self.groups.get(&key[..self.exact])?, key)
+    }
+
+    /// As [`Scan::get`], for many keys of `words` words: what lies in memory is asked for before it is read, all keys at a time.
+    pub fn get_many(&self, keys: &[u64], words: usize, room: &mut Vec<u64>, mut found: impl FnMut(Option<u32>)) {
+        let keys = || keys.chunks_exact(words);
+        room.clear();
+        room.extend(keys().map(|key| self.groups.soon(&key[..self.exact])));
+        for (group, key) in room.iter_mut().zip(keys()) {
+            let number = self.groups.get_hashed(&key[..self.exact], *group);
+            *group = number.map_or(u64::MAX, u64::from);
+            soon(&self.members, *group as usize);
+        }
+        for group in room.iter().filter_map(|group| self.members.get(*group as usize)) {
+            soon(&group.rules, 0);
+            soon(&group.entries, 0);
+        }
+        for (group, key) in room.iter().zip(keys()) {
+            found(if *group == u64::MAX { None } else { self.get_in(*group as u32, key) });
+        }
+    }
+
+    fn get_in(&self, group: u32, key: &[u64]) -> Option<u32> {
+        let group = &self.members[group as usize];
         let masked = &key[self.exact..self.masked_end];
         let mut entries = group.entries.iter();
         if self.stride == 0 {

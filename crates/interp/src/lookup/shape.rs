@@ -86,10 +86,12 @@ impl Shape {
     /// The words of a packet's keys.
     #[inline]
     pub fn pack(&self, slots: &[u64], keys: &[Reg], out: &mut [u64]) {
-        out.fill(0);
         for place in &self.places {
             let slot = keys[place.key].slot as usize;
-            if place.words == 1 {
+            // Whoever comes first to a word has its lowest bits.
+            if place.words == 1 && place.shift == 0 {
+                out[place.word] = slots[slot];
+            } else if place.words == 1 {
                 out[place.word] |= slots[slot] << place.shift;
             } else {
                 out[place.word..place.word + place.words].copy_from_slice(&slots[slot..slot + place.words]);

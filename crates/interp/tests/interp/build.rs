@@ -89,13 +89,7 @@ impl Build {
     }
 
     pub fn action(&mut self, name: &str, params: &[u32]) -> ActionId {
-        let param = |(index, width): (usize, &u32)| Param {
-            name: format!("p{index}"),
-            ty: Type::Bit(*width),
-            annotations: Vec::new(),
-            id: 0,
-            type_name: None,
-        };
+        let param = |(index, width): (usize, &u32)| Param::new(format!("p{index}"), Type::Bit(*width));
         let params = params.iter().enumerate().map(param).collect();
         self.p.actions.push(Action { preamble: named(name), params, loc: Loc::default() })
     }
@@ -106,38 +100,11 @@ impl Build {
 
     /// A table with these keys and actions; the first action, without arguments, is the default.
     pub fn table(&mut self, name: &str, keys: &[(Type, MatchKind)], actions: &[ActionId]) -> TableId {
-        let key = |(index, (ty, kind)): (usize, &(Type, MatchKind))| Key {
-            name: format!("k{index}"),
-            ty: *ty,
-            kind: *kind,
-            annotations: Vec::new(),
-            id: 0,
-            type_name: None,
-        };
-        let listed = |action: &ActionId| ActionRef {
-            action: *action,
-            table_only: false,
-            default_only: false,
-            annotations: Vec::new(),
-        };
-        self.p.tables.push(Table {
-            preamble: named(name),
-            keys: keys.iter().enumerate().map(key).collect(),
-            actions: actions.iter().map(listed).collect(),
-            default_action: ActionCall { action: actions[0], args: Vec::new() },
-            const_default: false,
-            entries: Vec::new(),
-            const_entries: false,
-            size: None,
-            implementation: None,
-            direct_counter: None,
-            direct_meter: None,
-            meter_result: None,
-            add_on_miss: false,
-            idle_timeout: false,
-            properties: Vec::new(),
-            loc: Loc::default(),
-        })
+        let key = |(index, (ty, kind)): (usize, &(Type, MatchKind))| Key::new(format!("k{index}"), *ty, *kind);
+        let keys = keys.iter().enumerate().map(key).collect();
+        let listed = actions.iter().copied().map(ActionRef::new).collect();
+        let default = ActionCall { action: actions[0], args: Vec::new() };
+        self.p.tables.push(Table::new(named(name), keys, listed, default))
     }
 
     /// Loads it; the verifier must have nothing to say.

@@ -439,8 +439,7 @@ fn assertions() {
 #[test]
 fn value_sets() {
     let mut t = Build::v1model();
-    let key =
-        |kind, width| Key { name: "k".into(), ty: Type::Bit(width), kind, annotations: vec![], id: 0, type_name: None };
+    let key = |kind, width| Key::new("k", Type::Bit(width), kind);
     let set = t.p.value_sets.push(ValueSet {
         preamble: named("set"),
         size: 2,

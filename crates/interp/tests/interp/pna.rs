@@ -278,3 +278,37 @@ fn unknown_profile() {
     f.run([1, 11, 0], 0);
     assert!(f.interp.advance_time(u64::MAX).is_empty());
 }
+
+/// What leads to another part of the device takes packets, and is no port for who asks.
+#[test]
+fn a_port_within_the_device_takes_packets_and_is_not_told_of() {
+    let ask = |inner: &[u32]| {
+        let mut t = Build::pna();
+        let h = t.header("h", &[("port", Type::Bit(32)), ("net", Type::Bit(8)), ("host", Type::Bit(8))]);
+        t.parser(ControlKind::MainParser, &[h]);
+        let mut b = BodyBuilder::new();
+        let port = b.load(&t.p, t.field(h, 0));
+        for (field, func) in [(1, ExternFn::IsNetPort), (2, ExternFn::IsHostPort)] {
+            let is = b.call(None, func, vec![Arg::Value(port)], &[Type::Bool])[0];
+            let (yes, no) = (b.bits(8, 1u8), b.bits(8, 0u8));
+            let value = b.select(is, yes, no);
+            b.store(t.field(h, field), value);
+        }
+        b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+        b.ret();
+        t.control(ControlKind::MainControl, b);
+        t.deparser(ControlKind::MainDeparser, &[h]);
+        let (ports, hosts) = (BTreeSet::from([1, 2, 9]), BTreeSet::from([2, 9]));
+        let inner_ports = inner.iter().copied().collect();
+        let mut interp =
+            t.load_with(Config { ports: Some(ports), host_ports: hosts, inner_ports, ..Config::default() });
+        [1u8, 2, 9].map(|port| {
+            let run = interp.process(&[0, 0, 0, port, 7, 7], 1, 0);
+            let sent = &run.packets()[0];
+            assert_eq!(sent.verdict, Verdict::Forward { port: packet::PortId(port.into()) });
+            [sent.bytes[4], sent.bytes[5]]
+        })
+    };
+    assert_eq!(ask(&[]), [[1, 0], [0, 1], [0, 1]]);
+    assert_eq!(ask(&[1, 9]), [[0, 0], [0, 1], [0, 0]]);
+}

@@ -185,7 +185,7 @@ fn leave_point(inst: &Inst, live: &mut [bool], at_end: &[bool]) {
 }
 
 fn live_out(body: &Body, block: crate::Block, live: &[Vec<bool>], at_end: &[bool]) -> Vec<bool> {
-    let successors = body.blocks[block].term.as_ref().map(|t| t.term.successors()).unwrap_or_default();
+    let successors = body.blocks[block].successors();
     if successors.is_empty() {
         return at_end.to_vec();
     }

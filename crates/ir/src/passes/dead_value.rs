@@ -6,10 +6,10 @@ use crate::pipeline::Pipeline;
 
 pub(super) fn run(pipeline: &mut Pipeline) {
     for control in pipeline.controls.values_mut() {
-        instructions(&mut control.body);
+        drop_unused(&mut control.body);
         // A parameter less is an argument less, and so perhaps a computation less.
         while parameters(&mut control.body) {
-            instructions(&mut control.body);
+            drop_unused(&mut control.body);
         }
     }
 }
@@ -30,7 +30,8 @@ fn use_counts(body: &Body) -> Vec<usize> {
     counts
 }
 
-fn instructions(body: &mut Body) {
+/// Takes out what computes values that nothing uses.
+pub fn drop_unused(body: &mut Body) {
     let mut counts = use_counts(body);
     let mut place: Vec<Option<(Block, usize)>> = vec![None; body.values.len()];
     let mut work = Vec::new();

@@ -13,6 +13,8 @@ mod reach;
 mod thread;
 mod unused;
 
+pub use dead_value::drop_unused;
+
 use crate::pipeline::Pipeline;
 use crate::verify::{VerifyError, verify_after};
 

@@ -16,24 +16,8 @@ impl Parser<'_> {
         let preamble = self.preamble(name)?;
         let loc = self.loc()?;
         self.sign("{")?;
-        let mut table = Table {
-            preamble,
-            keys: Vec::new(),
-            actions: Vec::new(),
-            default_action: ActionCall { action: crate::ActionId(0), args: Vec::new() },
-            const_default: false,
-            entries: Vec::new(),
-            const_entries: false,
-            size: None,
-            implementation: None,
-            direct_counter: None,
-            direct_meter: None,
-            meter_result: None,
-            add_on_miss: false,
-            idle_timeout: false,
-            properties: Vec::new(),
-            loc,
-        };
+        let unknown = ActionCall { action: crate::ActionId(0), args: Vec::new() };
+        let mut table = Table { loc, ..Table::new(preamble, Vec::new(), Vec::new(), unknown) };
         let mut default = None;
         while !self.eat_sign("}") {
             self.table_line(&mut table, &mut default)?;

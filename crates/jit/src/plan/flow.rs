@@ -143,10 +143,7 @@ impl Flow {
     pub fn applies(&self, pipeline: &Pipeline, node: Node) -> Option<TableId> {
         let Step::Block(control, block) = self.nodes[node] else { return None };
         let body = &pipeline.controls[ir::ControlId(control as u32)].body;
-        match body.blocks[block].term.as_ref().map(|t| &t.term) {
-            Some(Term::Apply { table, .. }) => Some(*table),
-            _ => None,
-        }
+        body.blocks[block].applied()
     }
 }
 

@@ -50,8 +50,7 @@ impl Plan {
         let constants = Constants::new(pipeline, &flow, &headers, &cells);
         let known = validity::validity(pipeline, &flow, &headers);
         let mut stages = stages::cut(pipeline, &flow)?;
-        let emits = pipeline.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|block| &block.insts);
-        let emits = emits.filter(|data| matches!(data.inst, Inst::Emit(_))).count();
+        let emits = pipeline.insts().filter(|data| matches!(data.inst, Inst::Emit(_))).count();
         if stages::lead_to_deparser(pipeline, &flow, &stages) * emits <= MOST_INLINE_EMITS {
             flow.cut_deparser = false;
             stages = stages::cut(pipeline, &flow)?;

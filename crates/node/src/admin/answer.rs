@@ -4,7 +4,7 @@ use super::present;
 use super::protocol::{Answer, EntriesOf, Request};
 use super::server::{Answers, Respond};
 use crate::Node;
-use crate::explain::{TraceAnswer, TraceOf};
+use crate::explain::{CannotExplain, TraceAnswer, TraceOf, WhatIf, machine};
 use crate::status::Count;
 use std::io;
 use std::sync::Weak;
@@ -37,11 +37,19 @@ impl Respond for Responder {
                 Answer::Cleared
             }
             Request::Trace(of) => return trace(&node, &of, answers),
-            Request::Explain { port, hex } => match packet::unhex(&hex).map(|bytes| node.explain(&bytes, port)) {
-                Some(Ok(told)) => Answer::Explained(Box::new(told)),
-                Some(Err(error)) => Answer::Refused { message: error.to_string() },
-                None => Answer::Refused { message: "`hex` is not an even number of hex digits".into() },
-            },
+            Request::Followed { mark } => Answer::Followed { machine: machine(), parts: node.followed(mark) },
+            Request::Explain { port, hex, from, offload } => {
+                let told = packet::unhex(&hex).map(|bytes| {
+                    let told = node.explain_from(&bytes, port, from)?;
+                    let offload = if offload { node.offloaded(&bytes, told.packet.port)? } else { None };
+                    Ok::<_, CannotExplain>(WhatIf { offload, ..told })
+                });
+                match told {
+                    Some(Ok(told)) => Answer::Explained(Box::new(told)),
+                    Some(Err(error)) => Answer::Refused { message: error.to_string() },
+                    None => Answer::Refused { message: "`hex` is not an even number of hex digits".into() },
+                }
+            }
         };
         answers.say(&answer)
     }

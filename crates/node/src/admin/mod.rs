@@ -8,11 +8,13 @@
 //! | requests and answers | [`protocol`] |
 //! | the socket, connections and their bounds | [`server`] |
 //! | the other end | [`client`] |
+//! | one packet through several processes | [`elsewhere`] |
 //! | what a node answers | `answer.rs` |
 //! | entries as a person reads them | `present.rs` |
 
 pub mod answer;
 pub mod client;
+pub mod elsewhere;
 pub mod present;
 pub mod protocol;
 pub mod server;

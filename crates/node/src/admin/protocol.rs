@@ -1,6 +1,7 @@
 //! Requests and answers.
 
-use crate::explain::{TraceAnswer, TraceOf, WhatIf};
+use crate::config::Leads;
+use crate::explain::{FollowedPart, TraceAnswer, TraceOf, WhatIf};
 use crate::status::{Dropped, EntryRow, Port, Sessions, Stage, Table, Version, Worker};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,17 @@ pub enum Request {
         port: u32,
         /// Its bytes as hex digits.
         hex: String,
+        /// It comes from a tier in another process, with its bridge header; the port is the one that leads there then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<Leads>,
+        /// What of its way a flow cache keeps is said, too.
+        #[serde(default)]
+        offload: bool,
+    },
+    /// What this process did with packets that another one has given this mark.
+    Followed {
+        /// The mark.
+        mark: u16,
     },
 }
 
@@ -97,6 +109,13 @@ pub enum Answer {
     Trace(TraceAnswer),
     /// To [`Request::Explain`].
     Explained(Box<WhatIf>),
+    /// To [`Request::Followed`].
+    Followed {
+        /// By which it is seen whose clock is whose.
+        machine: String,
+        /// The oldest first.
+        parts: Vec<FollowedPart>,
+    },
     /// Nothing more comes.
     End {
         /// How many there were in all, of those that were asked for.

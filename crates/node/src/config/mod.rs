@@ -11,6 +11,7 @@ pub use model::{
 use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan, XdpPlan};
 use asic::target::Target;
 use flowcache::admission::Budget;
+use flowcache::pace::Spare;
 use flowcache::{CacheConfig, Kind};
 use p4runtime::server::{Access, Credentials, Power, ServeOptions, Tls, TlsWhere, TokenHash};
 use std::collections::BTreeMap;
@@ -230,7 +231,7 @@ impl Checker<'_> {
     }
 
     fn cache(&mut self, setting: &CacheSetting) -> CachePlan {
-        let CacheSetting { kind, tables, entries, idle_ms, slow_path_pps, tenant } = setting;
+        let CacheSetting { kind, tables, entries, idle_ms, slow_path_pps, slow_path_least_percent, tenant } = setting;
         if !(1..=8).contains(tables) {
             self.wrong("tables", "`tables` is 1 to 8; without it, a chain has 4".to_owned());
         }
@@ -239,6 +240,12 @@ impl Checker<'_> {
                 self.wrong(name, format!("`{name}` is 1 at least"));
             }
         }
+        if slow_path_least_percent.is_some_and(|percent| !(1..=100).contains(&percent)) {
+            self.wrong("slow_path_least_percent", "`slow_path_least_percent` is 1 to 100".to_owned());
+        }
+        let spare = slow_path_least_percent.map(|least_percent| Spare { least_percent });
+        // Who keeps a pace and has no other bound has one that no core reaches.
+        let slow_path_pps = slow_path_pps.or(spare.map(|_| 1_000_000_000));
         let kind = match kind {
             CacheKind::Exact => Kind::Exact,
             CacheKind::Megaflow => Kind::Megaflow,
@@ -252,7 +259,7 @@ impl Checker<'_> {
             slow_path: slow_path_pps.map(Budget::per_second),
             ..CacheConfig::default()
         };
-        CachePlan { cache, tenant: tenant.clone() }
+        CachePlan { cache, spare, tenant: tenant.clone() }
     }
 
     /// A chip that is shipped, or that of a file.
@@ -352,9 +359,14 @@ mod tests {
         assert_eq!((plan.cache.kind, plan.cache.entries), (Kind::SubTraversal { tables: 3 }, 50));
         assert_eq!((plan.cache.idle_ns, plan.tenant.as_deref()), (Some(7_000_000), Some("meta.vpc")));
         assert_eq!(plan.cache.slow_path, Some(Budget::per_second(1_000)));
-        let wrong = check("engine = \"flowcache\"\n[cache]\ntables = 9\nentries = 0\nslow_path_pps = 0\n").map(|_| ());
+        assert_eq!(plan.spare, None);
+        let paced = "engine = \"flowcache\"\n[cache]\nslow_path_least_percent = 7\n";
+        let Ok(Choice::FlowCache(plan)) = check(paced).map(|config| config.engine) else { panic!("not the cache") };
+        assert!(plan.spare == Some(Spare { least_percent: 7 }) && plan.cache.slow_path.is_some());
+        let wrong = "tables = 9\nentries = 0\nslow_path_pps = 0\nslow_path_least_percent = 0\n";
+        let wrong = check(&format!("engine = \"flowcache\"\n[cache]\n{wrong}")).map(|_| ());
         let places: Vec<_> = wrong.unwrap_err().into_iter().filter_map(|mistake| mistake.place).collect();
-        assert_eq!(places, [(3, 1), (4, 1), (5, 1)]);
+        assert_eq!(places, [(3, 1), (4, 1), (5, 1), (6, 1)]);
     }
 
     #[test]

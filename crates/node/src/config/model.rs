@@ -197,6 +197,10 @@ pub struct TiersSetting {
     /// The number by which the switch's half knows what is below. No port may have it. 509 unless given.
     #[serde(default = "down_port")]
     pub down_port: u32,
+    /// With several ports that lead down: the meter or register by whose index flows are spread over them, so that what shares one of its elements goes to one tier. By
+    /// addresses and ports unless given.
+    #[serde(default)]
+    pub spread: Option<String>,
     /// A tier in another process that has not answered for so many milliseconds is not there. 350 unless given.
     #[serde(default = "silence_ms")]
     pub silence_ms: u64,
@@ -214,6 +218,7 @@ impl Default for TiersSetting {
             absent: Vec::new(),
             key: tiers_key(),
             down_port: down_port(),
+            spread: None,
             silence_ms: silence_ms(),
             choose_ms: choose_ms(),
         }
@@ -274,6 +279,9 @@ pub struct CacheSetting {
     pub idle_ms: Option<u64>,
     /// Packets a second for which the slow path has time. Without it, any number.
     pub slow_path_pps: Option<u64>,
+    /// With it, the slow path takes no more time than packets that hit leave, and in any case so many percent of a core's time, 1 to 100.
+    #[schemars(range(min = 1, max = 100))]
+    pub slow_path_least_percent: Option<u8>,
     /// The variable of the program that says whose packet it is (`hdr.vxlan.vni`): tenants share the slow path. Without it all packets are one tenant's.
     pub tenant: Option<String>,
 }
@@ -286,6 +294,7 @@ impl Default for CacheSetting {
             entries: cache_entries(),
             idle_ms: None,
             slow_path_pps: None,
+            slow_path_least_percent: None,
             tenant: None,
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 impl Checker<'_> {
     /// How programs are divided; `above` runs the switch's half, if it is here.
     pub(super) fn tiers(&mut self, file: &ConfigFile, above: Choice, cache: CachePlan) -> TiersPlan {
-        let TiersSetting { here, hot, absent, key, down_port, silence_ms, choose_ms, .. } = &file.tiers;
+        let TiersSetting { here, hot, absent, key, down_port, spread, silence_ms, choose_ms, .. } = &file.tiers;
         let has = |tier: Tier| here.contains(&tier);
         let ports = |leads: Leads| {
             let all = file.ports.iter().filter(move |port| port.leads == Some(leads));
@@ -66,6 +66,7 @@ impl Checker<'_> {
             down_port: *down_port,
             down,
             up,
+            spread: spread.clone(),
             silence: Duration::from_millis(*silence_ms),
             choose: Duration::from_millis(*choose_ms),
         }

@@ -282,7 +282,7 @@ impl Node {
         let inner = lock(&self.inner);
         let mut all = inner.past.clone();
         if let Some(current) = &inner.current {
-            all.add(&current.config.pipeline, &current.engine.tallies());
+            all.add(&current.config.pipeline, &*current.engine);
         }
         all
     }
@@ -349,9 +349,7 @@ impl Node {
         let mut gone = WriteBatch::new();
         for idle in idle {
             if idle.deleted {
-                let entry = &idle.entry;
-                let identity = tables::PackedEntry::identity(idle.table, entry.key()).with_priority(entry.priority());
-                gone.packed(tables::UpdateKind::Delete, identity);
+                gone.kept(tables::UpdateKind::Delete, idle.table, &idle.entry);
             }
             let idle_ns = current.engine.entry_idle_for(idle.table, &idle.entry).unwrap_or(0);
             let idle_ns = idle_ns.max(idle.entry.idle_timeout_ns());

@@ -93,7 +93,7 @@ impl Device for Node {
         let outcome = self.plane.exchange(&*engine);
         let Inner { current, past, .. } = &mut *inner;
         if let Some(former) = current.replace(Current { config: config.clone(), engine }) {
-            past.add(&former.config.pipeline, &former.engine.tallies());
+            past.add(&former.config.pipeline, &*former.engine);
         }
         if let Some(current) = current {
             past.keep(&current.config.pipeline, &current.engine.tallies().stages);

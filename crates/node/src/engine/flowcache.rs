@@ -3,6 +3,7 @@
 use super::Controlled;
 use super::interp::{Inside, Reference};
 use super::turns::Turns;
+use flowcache::pace::Spare;
 use flowcache::{CacheConfig, FlowCache, Kind, Stats};
 use interp::{Config, IdleEntry, Interp};
 use ir::Pipeline;
@@ -14,6 +15,8 @@ use tables::{WriteBatch, WriteError};
 pub struct CachePlan {
     /// Kind, sizes, times, and what the slow path takes.
     pub cache: CacheConfig,
+    /// With it the slow path leaves packets that hit their time, if it has a budget ([`CacheConfig::slow_path`]).
+    pub spare: Option<Spare>,
     /// The variable that says whose packet it is (`hdr.vxlan.vni`): tenants share the slow path.
     pub tenant: Option<String>,
 }
@@ -31,6 +34,9 @@ pub(super) fn load(
         return Err(format!(
             "the program has no variable `{tenant}` of at most 64 bits, by which tenants were to be told apart; name one of it, as hdr.vxlan.vni"
         ));
+    }
+    if let Some(spare) = plan.spare {
+        engine.keep_pace(spare);
     }
     Ok(Box::new(Reference { pipeline: pipeline.clone(), engine: Turns::new(engine) }))
 }
@@ -52,6 +58,11 @@ impl Inside for FlowCache {
 
     fn pass(&mut self, now: u64) -> Vec<IdleEntry> {
         self.advance_time(now)
+    }
+
+    fn served(&self) -> Vec<(&'static str, u64)> {
+        let Stats { packets, misses, .. } = self.stats();
+        vec![("dpu", packets.saturating_sub(*misses)), ("cpu", *misses)]
     }
 
     fn notes(&self) -> Vec<String> {

@@ -29,6 +29,11 @@ pub(super) trait Inside: Engine + Send + 'static {
     /// Time passes; the entries that are found idle.
     fn pass(&mut self, now: u64) -> Vec<IdleEntry>;
 
+    /// How many packets each tier has done with, if it is several in one.
+    fn served(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -170,6 +175,10 @@ impl<E: Inside> Controlled for Reference<E> {
             TableTally { table, actions: actions.collect() }
         };
         Tallies { stages: Vec::new(), tables: self.pipeline.tables.keys().map(at).collect() }
+    }
+
+    fn served(&self) -> Vec<(&'static str, u64)> {
+        self.counted_up().served()
     }
 
     fn notes(&self) -> Vec<String> {

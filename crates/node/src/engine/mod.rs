@@ -27,7 +27,7 @@ pub use plan::{Compress, NoPlan, ROOM, Room, SwitchPlan};
 pub use xdp::XdpPlan;
 
 use crate::explain::Part;
-use crate::tiers::TiersPlan;
+use crate::tiers::{Record, TiersPlan};
 use ::interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ::jit::Tallies;
 use ir::{ExternId, Pipeline, TableId};
@@ -98,6 +98,9 @@ pub enum Parts {
     Halves(Box<Halves>),
 }
 
+/// Chooses among links: a packet as it came, and the frame with its bridge header.
+pub type Link = Box<dyn Fn(&[u8], &[u8]) -> Option<u32> + Send + Sync>;
+
 /// A program that is divided among tiers.
 pub struct Halves {
     /// The upper half, if it is in this process.
@@ -110,6 +113,12 @@ pub struct Halves {
     pub down_port: u32,
     /// Bytes of a bridge header.
     pub bridge: usize,
+    /// Ports to tiers below in other processes.
+    pub down: Vec<u32>,
+    /// Ports to the switch, if that is in another process.
+    pub up: Vec<u32>,
+    /// Over which of the ports that lead down a packet, and what is sent of it, would go now; `None`: nobody answers there.
+    pub link: Link,
     /// Why packets stop, by number.
     pub stops: Vec<String>,
 }
@@ -176,11 +185,13 @@ pub trait Controlled: Send {
 
     /// The program, or its halves, with tables and registers, for an explainer.
     fn parts(&self) -> Parts {
-        let mut state = None;
-        self.look(&mut |now| state = Some(now.clone()));
-        // An engine shows its state once.
-        let state = state.unwrap_or_else(|| unreachable!("an engine has a state"));
-        Parts::Whole(Part { pipeline: state.pipeline().clone(), state, registers: self.registers() })
+        Parts::Whole(Part::of(self))
+    }
+
+    /// What it did with packets that have this mark, the oldest first: [`crate::explain`].
+    fn followed(&self, mark: u16) -> Vec<Arc<Record>> {
+        let _ = mark;
+        Vec::new()
     }
 
     /// The direct counter of an entry that is in the table.
@@ -238,6 +249,11 @@ pub trait Controlled: Send {
     /// Why there is no native code; `None` if there is.
     fn without_code(&self) -> Option<String>;
 
+    /// How many packets each tier has done with: `switch`, `dpu` (a flow cache) and `cpu`. Empty: there is one tier, and all are its.
+    fn served(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// What a person should know of how it runs the program: where the tables are, what is not counted.
     fn notes(&self) -> Vec<String> {
         Vec::new()
@@ -271,7 +287,7 @@ impl dyn Controlled + '_ {
     }
 }
 
-fn with_state<R, E: Controlled + ?Sized>(engine: &E, f: impl FnOnce(&State) -> R) -> R {
+pub(crate) fn with_state<R, E: Controlled + ?Sized>(engine: &E, f: impl FnOnce(&State) -> R) -> R {
     let (mut f, mut out) = (Some(f), None);
     engine.look(&mut |state| out = f.take().map(|f| f(state)));
     // An engine shows its state once.

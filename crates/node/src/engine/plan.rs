@@ -6,9 +6,9 @@ use asic::place::{Objective, Path, Placement, binding, heuristic};
 use asic::rewrite::{Rewritten, Sizes};
 use asic::target::Target;
 use interp::Config;
-use ir::{Block, ExternKind, Pipeline, Term};
+use ir::{Block, ExternKind, Pipeline};
 use offload::plan::{Compression, compressions};
-use offload::sizing::Sizing;
+use offload::sizing::{Names, Sizing};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -101,22 +101,20 @@ impl Made {
 impl Room {
     /// Entries of all tables and elements of all objects.
     pub(crate) fn sizes(&self, pipeline: &Pipeline) -> Result<Sizes, String> {
-        let indexed: Vec<&ir::ExternInst> = pipeline.externs.values().filter(|inst| inst.kind.is_indexed()).collect();
+        let indexed = pipeline.externs.values().filter(|inst| inst.kind.is_indexed());
         let mut sizes = Sizes::new();
         for table in pipeline.tables.values() {
             let own = table.entries.len() as u64;
             let room = table.size.map_or(self.others, |size| self.others.min(size.max(1))).max(own);
             sizes.insert(table.preamble.name.clone(), room);
         }
-        for object in &indexed {
+        for object in indexed {
             let room = elements(&object.kind).map_or(self.others, |size| self.others.min(size.max(1)));
             sizes.insert(object.preamble.name.clone(), room);
         }
         sizes.extend(self.tables.clone());
         if let Some((file, text)) = &self.sizing {
-            let tables: Vec<String> = pipeline.tables.values().map(|table| table.preamble.name.clone()).collect();
-            let objects: Vec<String> = indexed.iter().map(|object| object.preamble.name.clone()).collect();
-            let sizing = Sizing::parse(text, &tables, &objects).map_err(|mistakes| {
+            let sizing = Sizing::parse(text, &Names::of(pipeline)).map_err(|mistakes| {
                 let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{file}:{mistake}")).collect();
                 lines.join("; ")
             })?;
@@ -131,13 +129,9 @@ impl Room {
 fn met_twice(pipeline: &Pipeline) -> Option<&str> {
     for control in pipeline.controls.values() {
         let blocks = &control.body.blocks;
-        let applies = |block: Block| match blocks[block].term.as_ref().map(|term| &term.term) {
-            Some(Term::Apply { table, .. }) => Some(*table),
-            _ => None,
-        };
+        let applies = |block: Block| blocks[block].applied();
         for (first, table) in blocks.keys().filter_map(|block| Some((block, applies(block)?))) {
-            let next =
-                |block: Block| blocks[block].term.as_ref().map(|term| term.term.successors()).unwrap_or_default();
+            let next = |block: Block| blocks[block].successors();
             let (mut open, mut seen) = (next(first), HashSet::new());
             while let Some(block) = open.pop() {
                 if applies(block) == Some(table) {

@@ -26,7 +26,7 @@ impl<E: Engine + 'static> Turns<E> {
         let engine = self.turn();
         let (name, reasons) = (engine.name().to_owned(), engine.reasons().clone());
         drop(engine);
-        Box::new(Worker { engine: self.shared(), name, reasons })
+        Box::new(Worker { engine: self.shared(), name, reasons, told: Vec::new() })
     }
 }
 
@@ -34,6 +34,8 @@ struct Worker<E> {
     engine: Turns<E>,
     name: String,
     reasons: ReasonTable,
+    /// What it said of packets with a mark, before others had their turn.
+    told: Vec<(u16, String)>,
 }
 
 impl<E: Engine + 'static> Engine for Worker<E> {
@@ -46,7 +48,16 @@ impl<E: Engine + 'static> Engine for Worker<E> {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        self.engine.turn().process(batch, out);
+        let marked = batch.packets().iter().any(|packet| packet.mark != 0);
+        let mut engine = self.engine.turn();
+        engine.process(batch, out);
+        if marked {
+            self.told = engine.told();
+        }
+    }
+
+    fn told(&mut self) -> Vec<(u16, String)> {
+        std::mem::take(&mut self.told)
     }
 
     fn tick(&mut self, now: u64, out: &mut Output) {

@@ -1,6 +1,7 @@
 //! What is said of a packet: as it goes to clients, one JSON document each.
 
-use super::told::End;
+use super::told::{End, Told};
+use crate::config::Leads;
 use interp::Outputs;
 use packet::{Origin, ReasonTable, Verdict, hex};
 use serde::{Deserialize, Serialize};
@@ -112,6 +113,15 @@ impl Arrived {
     }
 }
 
+/// One of the verdicts sends the packet to a tier in another process, with a bridge header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Onward {
+    /// Which, the first being 0.
+    pub verdict: usize,
+    /// To which tier.
+    pub leads: Leads,
+}
+
 /// What a packet would do, and why.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Explanation {
@@ -121,18 +131,17 @@ pub struct Explanation {
     pub verdicts: Vec<Verdicted>,
     /// The version of the tables: it grows with each write.
     pub tables_version: u64,
+    /// Those of the verdicts that lead to other tiers elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub onward: Vec<Onward>,
 }
 
 impl Explanation {
     /// Of what an explainer says.
-    pub(super) fn new(
-        steps: Vec<interp::Step>,
-        ends: &[End],
-        reasons: &ReasonTable,
-        tables_version: u64,
-    ) -> Explanation {
+    pub(super) fn new(told: Told, reasons: &ReasonTable, tables_version: u64) -> Explanation {
+        let Told { steps, ends, onward } = told;
         let named = |(verdict, origin, bytes): &End| Verdicted::new(*verdict, *origin, bytes, reasons);
-        Explanation { steps, verdicts: ends.iter().map(named).collect(), tables_version }
+        Explanation { steps, verdicts: ends.iter().map(named).collect(), tables_version, onward }
     }
 }
 
@@ -145,8 +154,17 @@ pub struct Traced {
     pub packet: Arrived,
     /// The worker that had it.
     pub worker: usize,
+    /// By which other processes know it again; 0: it has none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub mark: u16,
+    /// What the engine says of what it did, if it does: a flow cache, of a packet with a mark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
     /// What really became of it.
     pub became: Vec<Verdicted>,
+    /// What of that went to tiers in other processes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub onward: Vec<Onward>,
     /// Copies of it beyond those.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
@@ -158,6 +176,10 @@ pub struct Traced {
     /// What the tables say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
+}
+
+fn is_none(mark: &u16) -> bool {
+    *mark == 0
 }
 
 fn is_zero(number: &usize) -> bool {

@@ -1,8 +1,10 @@
 //! [`LiveTrace`]: packets that pass, each with what became of it and why.
 
 use crate::device::Node;
+use crate::engine::Parts;
 use crate::explain::answer::{Arrived, Explanation, Traced, Verdicted};
 use crate::explain::tap::{Seen, Session, Wanted};
+use crate::explain::told::Told;
 use crate::explain::{Present, Teller};
 use interp::host::architecture::reason_table;
 use packet::ReasonTable;
@@ -135,7 +137,10 @@ impl<'a> LiveTrace<'a> {
             number,
             packet: Arrived::new(&seen.bytes, seen.port, seen.at),
             worker: seen.worker,
+            mark: seen.mark,
+            told: seen.told.clone(),
             became: seen.fates.iter().map(fate).collect(),
+            onward: Vec::new(),
             more: seen.more,
             later_ns: 0,
             differs: None,
@@ -152,15 +157,11 @@ impl<'a> LiveTrace<'a> {
         };
         traced.later_ns = known.at.saturating_sub(seen.at);
         let Present { parts, .. } = &known.present;
+        traced.onward = parts.onward(&seen.fates);
         let teller = known.teller.as_mut();
-        let explained = teller.and_then(|teller| teller.tell(parts, &seen.bytes, seen.port, seen.at));
-        let Some((steps, ends)) = explained else {
-            traced.differs = Some("the explainer does not take this program, which is a bug".to_owned());
-            return traced;
-        };
-        let explanation = Explanation::new(steps, &ends, &known.reasons, parts.version());
-        traced.differs = difference(&traced.became, traced.more, &explanation.verdicts, traced.later_ns);
-        traced.explanation = Some(explanation);
+        let told = teller.and_then(|teller| teller.tell(parts, &seen.bytes, seen.port, seen.at, seen.mark));
+        let became = (&traced.became[..], traced.more);
+        (traced.explanation, traced.differs) = compared(told, (parts, &known.reasons), became, traced.later_ns);
         traced
     }
 }
@@ -169,6 +170,21 @@ impl Drop for LiveTrace<'_> {
     fn drop(&mut self) {
         self.node.plane.taps().close(&self.session);
     }
+}
+
+/// What the tables say of a packet, and why there is nothing of it, or something else than what became of the packet.
+pub(super) fn compared(
+    told: Option<Told>,
+    (parts, reasons): (&Parts, &ReasonTable),
+    (became, more): (&[Verdicted], usize),
+    later_ns: u64,
+) -> (Option<Explanation>, Option<String>) {
+    let Some(told) = told else {
+        return (None, Some("the explainer does not take this program, which is a bug".to_owned()));
+    };
+    let explanation = Explanation::new(told, reasons, parts.version());
+    let differs = difference(became, more, &explanation.verdicts, later_ns);
+    (Some(explanation), differs)
 }
 
 /// Says so if the explanation does not end where the packet did.

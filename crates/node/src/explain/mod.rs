@@ -10,23 +10,30 @@
 //! | the copies, around a worker's engine | `tap.rs` |
 //! | a trace | `live.rs` |
 //! | what is said of a packet | `answer.rs` |
+//! | a packet that goes from process to process: its mark, and what each process says of it | `marks.rs`, `followed.rs` |
 //! | who says it: an explainer for each half of a program | `told.rs` |
+//! | what a flow cache keeps of a packet's way | `offloaded.rs` |
 //! | a trace as a client asks for it | `serve.rs` |
 
 pub mod answer;
 pub mod filter;
+mod followed;
 mod live;
+mod marks;
+pub mod offloaded;
 mod serve;
 mod tap;
 mod told;
 
+pub use followed::{CameFrom, FollowedPart, InTier, machine};
 pub use live::{LiveTrace, MAX_PACKETS, MAX_TIME, Next};
 pub use serve::{PortName, TraceAnswer, TraceOf};
-pub use tap::{MAX_SESSIONS, Wanted};
+pub use tap::{Fate, MAX_SESSIONS, Wanted};
 pub(crate) use tap::{Tapped, Taps};
 pub use told::Part;
 pub(crate) use told::Teller;
 
+use crate::config::Leads;
 use crate::device::Node;
 use crate::engine::Parts;
 use answer::{Arrived, Explanation};
@@ -56,6 +63,14 @@ pub enum CannotExplain {
     /// As many as there may be.
     #[error("there are {MAX_SESSIONS} traces on this node already; end one")]
     TooMany,
+    /// It has no port there.
+    #[error(
+        "this node has no {0}, so no such packet comes; name first the node that packets come to, and then those of the tiers below"
+    )]
+    NoSuchPort(&'static str),
+    /// Its tables would have to be copied.
+    #[error("the tables have {0} entries, and at most {most} are copied for this answer; give the program and its entries instead of --node", most = offloaded::MAX_ENTRIES)]
+    TooMuch(usize),
     /// A bug.
     #[error("the explainer does not take this program, which is a bug of terrace")]
     Bug,
@@ -69,6 +84,9 @@ pub struct WhatIf {
     /// What would become of it.
     #[serde(flatten)]
     pub explanation: Explanation,
+    /// What a flow cache keeps of its way, if that was asked and it comes to one here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<offloaded::Offloaded>,
 }
 
 impl Node {
@@ -78,22 +96,50 @@ impl Node {
     /// # Errors
     /// See [`CannotExplain`].
     pub fn explain(&self, bytes: &[u8], port: u32) -> Result<WhatIf, CannotExplain> {
+        self.explain_from(bytes, port, None)
+    }
+
+    /// The same for a packet that comes from a tier in another process, with a bridge header: [`Leads::Up`] if that is the switch.
+    ///
+    /// # Errors
+    /// See [`CannotExplain`].
+    pub fn explain_from(&self, bytes: &[u8], port: u32, from: Option<Leads>) -> Result<WhatIf, CannotExplain> {
         if bytes.len() > packet::MAX_LEN {
             return Err(CannotExplain::TooLong(bytes.len()));
         }
         let Present { parts, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
+        let (up, down): (&[u32], &[u32]) = match &parts {
+            Parts::Halves(halves) => (&halves.up, &halves.down),
+            Parts::Whole(_) => (&[], &[]),
+        };
+        let port = match from {
+            None => port,
+            Some(Leads::Up) => *up.first().ok_or(CannotExplain::NoSuchPort("port to a switch elsewhere"))?,
+            // Any: the way back is the same.
+            Some(Leads::Down) if down.contains(&port) => port,
+            Some(Leads::Down) => *down.first().ok_or(CannotExplain::NoSuchPort("port to tiers below elsewhere"))?,
+        };
         let mut teller = Teller::new(&parts, &self.settings).ok_or(CannotExplain::Bug)?;
         let now = io::now();
-        let (steps, ends) = teller.tell(&parts, bytes, port, now).ok_or(CannotExplain::Bug)?;
-        let explanation = Explanation::new(steps, &ends, &parts.reasons(), parts.version());
-        Ok(WhatIf { packet: Arrived::new(bytes, port, now), explanation })
+        let told = teller.tell(&parts, bytes, port, now, 0).ok_or(CannotExplain::Bug)?;
+        let explanation = Explanation::new(told, &parts.reasons(), parts.version());
+        Ok(WhatIf { packet: Arrived::new(bytes, port, now), explanation, offload: None })
     }
 
     /// Begins to trace packets that pass: at most so many (up to [`MAX_PACKETS`]), for at most so long (up to [`MAX_TIME`]).
     ///
     /// # Errors
-    /// [`CannotExplain::TooMany`].
-    pub fn trace(&self, wanted: Wanted, packets: u64, time: Duration) -> Result<LiveTrace<'_>, CannotExplain> {
+    /// [`CannotExplain::TooMany`]; of packets that are to be followed, also if none come here by a front port.
+    pub fn trace(&self, mut wanted: Wanted, packets: u64, time: Duration) -> Result<LiveTrace<'_>, CannotExplain> {
+        if wanted.follow {
+            let Present { parts, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
+            if let Parts::Halves(halves) = &parts {
+                if halves.above.is_none() {
+                    return Err(CannotExplain::NoSuchPort("switch, and no front ports"));
+                }
+                wanted.inner_ports = [&halves.down[..], &halves.up].concat();
+            }
+        }
         LiveTrace::begin(self, wanted, packets, time).ok_or(CannotExplain::TooMany)
     }
 

@@ -29,6 +29,9 @@ pub struct TraceOf {
     /// Packets of which something is dropped for this reason.
     #[serde(default)]
     pub reason: Option<String>,
+    /// They get marks, by which the tiers in other processes know them again ([`crate::Node::followed`]).
+    #[serde(default)]
+    pub follow: bool,
     /// So many packets at most; up to [`MAX_PACKETS`].
     pub packets: u64,
     /// For so many seconds at most; up to [`MAX_TIME`].
@@ -84,7 +87,8 @@ impl TraceOf {
             return Err(format!("a trace lasts 1 to {most} seconds, not {}", self.seconds));
         }
         let filter = self.filter.as_deref().map(Filter::new).transpose().map_err(|error| error.to_string())?;
-        Ok(Wanted { filter, port: self.port, drops: self.drops, reason: self.reason.clone() })
+        let (port, drops, reason, follow) = (self.port, self.drops, self.reason.clone(), self.follow);
+        Ok(Wanted { filter, port, drops, reason, follow, inner_ports: Vec::new() })
     }
 }
 

@@ -5,9 +5,10 @@
 //! waits: it takes no lock that it does not get at once, wakes nobody, and what has no room in the queue is counted as lost.
 
 use crate::explain::filter::Filter;
+use crate::explain::marks::Marks;
 use crate::running::Running;
 use ir::Pipeline;
-use packet::{Batch, DropReason, Engine, MAX_BATCH, Origin, Output, PacketRef, ReasonTable, Verdict};
+use packet::{Batch, DropReason, Emission, Engine, MAX_BATCH, Origin, Output, PacketRef, ReasonTable, Verdict};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -32,10 +33,17 @@ pub struct Wanted {
     pub drops: bool,
     /// Those of which something is dropped for this reason.
     pub reason: Option<String>,
+    /// They get a mark, by which other processes know them again.
+    pub follow: bool,
+    /// Ports to other tiers: packets that come there were somewhere else before, and are not those that are followed.
+    pub inner_ports: Vec<u32>,
 }
 
 impl Wanted {
     fn takes(&self, bytes: &[u8], port: u32) -> bool {
+        if self.follow && self.inner_ports.contains(&port) {
+            return false;
+        }
         self.port.is_none_or(|wanted| wanted == port) && self.filter.as_ref().is_none_or(|filter| filter.takes(bytes))
     }
 
@@ -65,6 +73,19 @@ pub struct Fate {
     pub bytes: Vec<u8>,
 }
 
+impl Fate {
+    /// Notes what an engine said of a packet, with its bytes unless it was dropped; of copies beyond [`MAX_COPIES`] only how many.
+    pub(crate) fn note(fates: &mut Vec<Fate>, more: &mut usize, emission: &Emission, bytes: &[u8]) {
+        if fates.len() == MAX_COPIES {
+            *more += 1;
+            return;
+        }
+        let dropped = matches!(emission.verdict, Verdict::Drop(_));
+        let bytes = if dropped { Vec::new() } else { bytes.to_vec() };
+        fates.push(Fate { verdict: emission.verdict, origin: emission.origin, bytes });
+    }
+}
+
 /// A packet with what became of it.
 #[derive(Debug)]
 pub struct Seen {
@@ -76,6 +97,10 @@ pub struct Seen {
     pub at: u64,
     /// The worker that had it.
     pub worker: usize,
+    /// Its mark; 0: it has none.
+    pub mark: u16,
+    /// What the engine said of it.
+    pub told: Option<String>,
     /// The program that had it.
     pub pipeline: Option<Arc<Pipeline>>,
     /// What became of it and its copies, in order.
@@ -140,6 +165,7 @@ pub struct Taps {
     /// How often one began or ended.
     changes: AtomicU64,
     sessions: Mutex<Vec<Arc<Session>>>,
+    marks: Mutex<Marks>,
 }
 
 impl Taps {
@@ -152,6 +178,11 @@ impl Taps {
         sessions.push(session.clone());
         self.changes.fetch_add(1, Relaxed);
         true
+    }
+
+    /// A mark for a packet that is followed; `None`: too many are on their way.
+    fn mark(&self, now: u64) -> Option<u16> {
+        self.marks.try_lock().ok()?.give(now)
     }
 
     /// A trace ends.
@@ -216,6 +247,15 @@ impl Tapped {
     fn process_watched(&mut self, batch: &mut Batch, out: &mut Output) {
         self.watch(batch);
         self.running.process(batch, out);
+        if self.watched.iter().any(|watched| watched.seen.mark != 0) {
+            for (mark, told) in self.running.told() {
+                if let Some(watched) = self.watched.iter_mut().find(|watched| watched.seen.mark == mark) {
+                    watched.seen.told = Some(told);
+                }
+            }
+            // A port may give the packet on as it is.
+            batch.packets_mut().iter_mut().for_each(|packet| packet.mark = 0);
+        }
         if !self.watched.is_empty() {
             self.note_fates(batch, out);
             self.give();
@@ -223,24 +263,27 @@ impl Tapped {
     }
 
     /// Copies the packets that somebody asks for.
-    fn watch(&mut self, batch: &Batch) {
+    fn watch(&mut self, batch: &mut Batch) {
         let pipeline = self.running.pipeline();
         let mut left = [0; MAX_SESSIONS];
         for (left, session) in left.iter_mut().zip(&self.sessions) {
             *left = session.left.load(Relaxed);
         }
-        for (index, packet) in (0..).zip(batch.packets()) {
-            let mut by = 0;
+        for (index, packet) in (0..).zip(batch.packets_mut()) {
+            let (mut by, mut follow) = (0, false);
             for (bit, (session, left)) in self.sessions.iter().zip(&mut left).enumerate() {
                 if *left != 0 && session.wanted.takes(packet.bytes(), packet.ingress_port.0) {
                     by |= 1 << bit;
+                    follow |= session.wanted.follow;
                     *left -= u64::from(!session.wanted.by_outcome());
                 }
             }
             if by != 0 {
                 let (bytes, port, at) = (packet.bytes().to_vec(), packet.ingress_port.0, packet.received_at);
                 let (worker, pipeline, fates) = (self.worker, pipeline.cloned(), Vec::new());
-                let seen = Seen { bytes, port, at, worker, pipeline, fates, more: 0 };
+                packet.mark = if follow { self.taps.mark(at).unwrap_or(0) } else { 0 };
+                let (mark, told) = (packet.mark, None);
+                let seen = Seen { bytes, port, at, worker, mark, told, pipeline, fates, more: 0 };
                 self.watched.push(Watched { index, by, seen });
             }
         }
@@ -258,14 +301,8 @@ impl Tapped {
             if let PacketRef::Input(index) = emission.packet {
                 current = places.get(usize::from(index)).copied().unwrap_or(usize::MAX);
             }
-            let Some(watched) = self.watched.get_mut(current) else { continue };
-            if watched.seen.fates.len() == MAX_COPIES {
-                watched.seen.more += 1;
-                continue;
-            }
-            let dropped = matches!(emission.verdict, Verdict::Drop(_));
-            let bytes = if dropped { Vec::new() } else { packet.bytes().to_vec() };
-            watched.seen.fates.push(Fate { verdict: emission.verdict, origin: emission.origin, bytes });
+            let Some(Watched { seen, .. }) = self.watched.get_mut(current) else { continue };
+            Fate::note(&mut seen.fates, &mut seen.more, &emission, packet.bytes());
         }
     }
 
@@ -353,6 +390,19 @@ mod tests {
         process(&mut tapped, &mut batch, &mut out);
         let seen = queue.try_recv().expect("the packet");
         assert_eq!((seen.at, seen.port, seen.fates.len(), seen.pipeline.is_none()), (5, 1, 1, true));
+        assert_eq!((seen.mark, batch.packets()[0].mark), (0, 0), "nobody follows it");
+        let wanted = Wanted { follow: true, inner_ports: vec![2], ..Wanted::default() };
+        let (follows, its_queue) = Session::new(wanted, 10);
+        assert!(taps.open(&follows));
+        process(&mut tapped, &mut batch, &mut out);
+        let seen = its_queue.try_recv().expect("the packet");
+        assert!(seen.mark != 0 && batch.packets()[0].mark == 0, "it has one in the engine, and none behind it");
+        assert_eq!(queue.try_recv().map(|seen| seen.mark).ok(), Some(seen.mark), "both see the same packet");
+        batch.packets_mut()[0].ingress_port = packet::PortId(2);
+        process(&mut tapped, &mut batch, &mut out);
+        assert!(its_queue.try_recv().is_err(), "what comes from another tier is no packet of its own");
+        assert_eq!((queue.try_recv().map(|seen| seen.mark).ok(), batch.packets()[0].mark), (Some(0), 0));
+        taps.close(&follows);
         taps.close(&session);
         tapped.tick(6, &mut out);
         assert_eq!(Arc::strong_count(&session), 1, "the worker has let go of it");

@@ -189,6 +189,8 @@ fn tables(family: &mut Family<'_, '_>, now: &Observation, tables: &[TableNow]) -
     let sized = tables.iter().filter_map(|t| Some((vec![("table", t.name.clone())], t.size? as i64)));
     family.gauges("table_size", "As many entries as a table may have", sized)?;
     family.gauges("table_memory_bytes", "Memory that a table takes, about", of(|table| table.memory_bytes))?;
+    let tiers = now.tallied.tiers.iter().map(|(tier, packets)| (vec![("tier", tier.clone())], *packets as f64));
+    family.counters("tier_packets", "Packets that a tier has done with", tiers)?;
     let stages = &now.tallied.stages;
     let packets = stages.iter().map(|(stage, counts)| (vec![("stage", stage.clone())], counts.count.packets as f64));
     family.counters("stage_packets", "Packets through a stage of the native code", packets)?;

@@ -1,9 +1,10 @@
 //! [`Tallied`]: what tables, actions and stages did, by name, over all programs that ran. A number means something only beside its own program; what
 //! outlives a program has names.
 
+use crate::engine::Controlled;
 use crate::status::Count;
 use ir::Pipeline;
-use jit::{StageTally, Tallies};
+use jit::StageTally;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -34,6 +35,9 @@ pub struct Tallied {
     pub tables: BTreeMap<String, TableCounts>,
     /// By the stage's name ([`stage_names`]).
     pub stages: BTreeMap<String, StageCounts>,
+    /// Packets that a tier has done with, by the tier's name ([`Controlled::served`]).
+    #[serde(default)]
+    pub tiers: BTreeMap<String, u64>,
 }
 
 /// The names of a program's stages: `parser`, the table that is looked up (`#2` and so on, where a table has several), `deparser`.
@@ -54,7 +58,11 @@ pub fn stage_names(pipeline: &Pipeline, stages: &[StageTally]) -> Vec<String> {
 
 impl Tallied {
     /// Adds what a program did.
-    pub fn add(&mut self, pipeline: &Pipeline, tallies: &Tallies) {
+    pub fn add(&mut self, pipeline: &Pipeline, engine: &dyn Controlled) {
+        for (tier, packets) in engine.served() {
+            *self.tiers.entry(tier.to_owned()).or_default() += packets;
+        }
+        let tallies = engine.tallies();
         for place in &tallies.tables {
             let Some(table) = pipeline.tables.get(place.table) else { continue };
             let sum = self.tables.entry(table.preamble.name.clone()).or_default();

@@ -33,29 +33,29 @@ pub fn since(earlier: &State, engine: &dyn Controlled) -> Vec<WriteBatch> {
     batches
 }
 
-fn packed(table: TableId, entry: &Entry) -> PackedEntry {
-    PackedEntry::new(table, entry.key(), entry.action()).with_attributes_of(entry)
-}
-
 /// Entries of a table that came or went.
 fn entries(table: TableId, earlier: &State, now: &State, updates: &mut Vec<Update>) {
     for entry in earlier.entries(table) {
         if now.find(table, entry.key(), entry.priority()).is_none() {
-            let identity = PackedEntry::identity(table, entry.key()).with_priority(entry.priority());
-            updates.push(Update::Packed(UpdateKind::Delete, identity));
+            updates.push(update(UpdateKind::Delete, table, entry));
         }
     }
+    let packed = |entry: &Entry| PackedEntry::of(UpdateKind::Modify, table, entry);
     let mut new: Vec<(&Entry, UpdateKind)> = Vec::new();
     for entry in now.entries(table) {
         match earlier.find(table, entry.key(), entry.priority()) {
             None => new.push((entry, UpdateKind::Insert)),
-            Some(old) if packed(table, old) != packed(table, entry) => new.push((entry, UpdateKind::Modify)),
+            Some(old) if packed(old) != packed(entry) => new.push((entry, UpdateKind::Modify)),
             Some(_) => {}
         }
     }
     // Of two entries that match, the older one wins.
     new.sort_by_key(|(entry, _)| entry.sequence());
-    updates.extend(new.into_iter().map(|(entry, kind)| Update::Packed(kind, packed(table, entry))));
+    updates.extend(new.into_iter().map(|(entry, kind)| update(kind, table, entry)));
+}
+
+fn update(kind: UpdateKind, table: TableId, entry: &Entry) -> Update {
+    Update::Packed(kind, PackedEntry::of(kind, table, entry))
 }
 
 /// Direct counters of a table that have counted.
@@ -70,7 +70,6 @@ fn counted(table: TableId, now: &State, engine: &dyn Controlled, updates: &mut V
         let Some(data) = engine.entry_counter(table, entry).filter(|data| *data != CounterData::default()) else {
             continue;
         };
-        let id = EntryId { table, keys: layout.unpack(entry.key()), priority: entry.priority() };
-        updates.push(Update::DirectCounter(id, data));
+        updates.push(Update::DirectCounter(EntryId::of(layout, table, entry), data));
     }
 }

@@ -1,10 +1,13 @@
 //! Which entries are hot: those that packets hit most, in whichever half.
 
-use super::control::{Tiers, sum};
+use super::control::Tiers;
+use super::reports::{MOST, rate};
 use interp::IdleEntry;
 use ir::TableId;
+use offload::hot::{fingerprint, id};
+use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tables::{CounterData, Entry, EntryId, State, Update, WriteBatch};
 
@@ -15,8 +18,10 @@ const SHARE: u32 = 20;
 pub struct Chooser {
     every: Duration,
     next: u64,
+    /// When it was done last.
+    last: u64,
     /// Hits of each entry of each hot table, by the number that an entry has of its own.
-    before: HashMap<TableId, HashMap<u64, u64>>,
+    before: HashMap<TableId, Arc<HashMap<u64, u64>>>,
     /// Entries that came to the switch, and went from it, so far.
     pub came: u64,
     pub went: u64,
@@ -26,39 +31,71 @@ pub struct Chooser {
 
 impl Chooser {
     pub fn new(every: Duration) -> Chooser {
-        Chooser { every, next: 0, before: HashMap::new(), came: 0, went: 0, refused: 0 }
+        Chooser { every, next: 0, last: 0, before: HashMap::new(), came: 0, went: 0, refused: 0 }
     }
 }
 
 impl Tiers {
-    /// Chooses anew if it is time.
+    /// Chooses anew if it is time; where the switch is elsewhere, it is told what to choose by.
     pub(super) fn choose_if_due(&mut self, now: u64) {
-        if now < self.chooser.next || self.above.is_none() {
+        if now < self.chooser.next {
             return;
         }
         let began = Instant::now();
+        let past = now.saturating_sub(std::mem::replace(&mut self.chooser.last, now));
         let tables: Vec<TableId> = self.share.hot().map(|(table, _)| table).collect();
-        for table in tables {
-            self.choose(table);
+        match self.above {
+            Some(_) => tables.into_iter().for_each(|table| self.choose(table, now, past)),
+            None => self.report(&tables, past),
         }
         let pause = self.chooser.every.max(began.elapsed() * SHARE);
         self.chooser.next = now.saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Chooses a table's hot entries by the hits since the last time.
-    fn choose(&mut self, table: TableId) {
-        let state = self.with_whole(State::clone);
-        let mut counts = HashMap::with_capacity(state.entry_count(table));
-        for entry in state.entries(table) {
-            counts.insert(entry.sequence(), self.hits(table, entry));
+    /// The switch in another process is told how often entries of these tables were found here since the last time.
+    fn report(&mut self, tables: &[TableId], past: u64) {
+        if tables.is_empty() || self.wiring.up.is_empty() {
+            return;
         }
-        let before = self.chooser.before.insert(table, counts);
-        let (now, before) = (&self.chooser.before[&table], before.unwrap_or_default());
-        let since = |entry: &Entry| {
+        let state = self.with_whole(State::clone);
+        let mut all = Vec::new();
+        for table in tables {
+            let since = self.since(*table, &state);
+            let found = state.entries(*table).map(|entry| (entry, since(entry))).filter(|(_, hits)| *hits > 0);
+            let mut found: Vec<(&Entry, u64)> = found.collect();
+            if found.len() > MOST {
+                found.select_nth_unstable_by_key(MOST, |(_, hits)| Reverse(*hits));
+                found.truncate(MOST);
+            }
+            let found = found.into_iter().map(|(entry, hits)| (fingerprint(entry), rate(hits, past)));
+            all.push((table.0, found.collect()));
+        }
+        self.wiring.outbox.put(self.wiring.key, all);
+    }
+
+    /// How often entries were found since this was asked last, by this process's own counts.
+    fn since(&mut self, table: TableId, state: &State) -> impl Fn(&Entry) -> u64 + use<> {
+        let now = Arc::new(self.hits(table, state));
+        let before = self.chooser.before.insert(table, now.clone()).unwrap_or_default();
+        move |entry| {
             let count = |counts: &HashMap<u64, u64>| counts.get(&entry.sequence()).copied().unwrap_or(0);
-            count(now).saturating_sub(count(&before))
+            count(&now).saturating_sub(count(&before))
+        }
+    }
+
+    /// Chooses a table's hot entries by the hits in the `past` nanoseconds, here and in the tiers below that are elsewhere.
+    fn choose(&mut self, table: TableId, now: u64, past: u64) {
+        let state = self.with_whole(State::clone);
+        let since = self.since(table, &state);
+        let elsewhere = self.wiring.reports.of(table.0, now);
+        let weight = |entry: &Entry| match elsewhere.is_empty() {
+            true => since(entry),
+            false => {
+                let there = elsewhere.get(&fingerprint(entry)).copied().unwrap_or(0);
+                rate(since(entry), past).saturating_add(there)
+            }
         };
-        let (moves, batch) = self.share.choose(table, &state, since);
+        let (moves, batch) = self.share.choose(table, &state, weight);
         if batch.updates.is_empty() {
             return;
         }
@@ -79,11 +116,19 @@ impl Tiers {
         counted.into_iter().for_each(|(entry, counted)| self.carry_down(table, &entry, counted));
     }
 
-    /// How often packets have found an entry.
-    fn hits(&self, table: TableId, entry: &Entry) -> u64 {
-        let below = self.below.as_ref().and_then(|below| below.entry_counter(table, entry));
-        let above = self.above_of(table, entry).and_then(|(above, entry)| above.entry_counter(table, &entry));
-        below.into_iter().chain(above).reduce(sum).map_or(0, |both| both.packets)
+    /// How often packets have found each entry, by its number.
+    fn hits(&self, table: TableId, state: &State) -> HashMap<u64, u64> {
+        let mut hits: HashMap<u64, u64> = HashMap::new();
+        if let Some(below) = &self.below {
+            let count = |entry: &Entry| below.entry_counter(table, entry).unwrap_or_default().packets;
+            hits.extend(state.entries(table).map(|entry| (entry.sequence(), count(entry))));
+        }
+        // Few are above.
+        for entry in self.share.hot().filter(|(of, _)| *of == table).flat_map(|(_, hot)| hot.entries()) {
+            let all = hits.entry(entry.sequence()).or_default();
+            *all = all.wrapping_add(self.counted_above(table, entry).packets);
+        }
+        hits
     }
 
     /// What an entry has counted above.
@@ -93,11 +138,18 @@ impl Tiers {
 
     /// What an entry counted above, it has counted below, now that it is gone from there. No packet is in either half.
     pub(super) fn carry_down(&mut self, table: TableId, entry: &Entry, more: CounterData) {
-        let Some(below) = self.below.as_mut().filter(|_| more.packets != 0) else { return };
+        if more.packets == 0 {
+            return;
+        }
+        let Some(below) = &self.below else {
+            let so_far = self.carried.entry((table, id(entry))).or_default();
+            *so_far = *so_far + more;
+            return;
+        };
         let Some(before) = below.entry_counter(table, entry) else { return };
-        let whole = entry.to_table_entry(&self.pipeline, table);
-        let id = EntryId { table, keys: whole.keys, priority: whole.priority };
-        let update = Update::DirectCounter(id, sum(before, more));
+        let id = below.with_state(|state| EntryId::of(state.layout(table), table, entry));
+        let Some(below) = &mut self.below else { return };
+        let update = Update::DirectCounter(id, before + more);
         // The entry is there, and has a counter.
         let _ = below.write(&WriteBatch { updates: vec![update] });
     }

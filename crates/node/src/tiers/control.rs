@@ -1,20 +1,25 @@
 //! [`Tiers`]: two halves as one engine, for those who write tables and read counters.
 
-use super::TiersPlan;
 use super::chosen::Chooser;
+use super::followed::{Followed, Record};
 use super::links::{LinkState, Links};
+use super::reports::{Outbox, Reports};
+use super::spread::{self, Spread};
 use super::worker::{TiersWorker, Wiring};
-use crate::engine::{Choice, Controlled, Halves, Parts};
+use super::{TiersPlan, with_port};
+use crate::engine::{Choice, Controlled, Halves, Link, Parts};
 use crate::explain::Part;
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionTally, TableTally, Tallies};
 use num_bigint::BigUint;
 use offload::cut::Cut;
-use offload::share::{Share, is_above};
+use offload::hot::{Id, id};
+use offload::share::{Share, objects_above};
 use p4runtime::{Code, Refusal};
 use packet::{Engine, ReasonTable};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Add;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use tables::{Change, CounterData, Entry, State, WriteBatch, WriteError};
@@ -28,8 +33,8 @@ pub struct Moved {
     pub down: AtomicU64,
     /// Packets that came back.
     pub back: AtomicU64,
-    /// Answers of tiers that were asked whether they are there.
-    pub answers: AtomicU64,
+    /// Packets that the lower half in this process was given.
+    pub below: AtomicU64,
 }
 
 /// Two halves of a program.
@@ -39,6 +44,8 @@ pub struct Tiers {
     pub(super) below: Option<Box<dyn Controlled>>,
     /// All tables, if the lower half is elsewhere.
     alone: Option<State>,
+    /// Then, too: what entries have counted that were above and are not now, or were written as counted.
+    pub(super) carried: HashMap<(TableId, Id), CounterData>,
     pub(super) share: Share,
     pub(super) wiring: Arc<Wiring>,
     pub(super) chooser: Chooser,
@@ -54,18 +61,9 @@ pub struct Tiers {
     pub(super) late: Vec<IdleEntry>,
 }
 
-/// Both together.
-pub fn sum(a: CounterData, b: CounterData) -> CounterData {
-    CounterData { packets: a.packets.wrapping_add(b.packets), bytes: a.bytes.wrapping_add(b.bytes) }
-}
-
 impl Tiers {
     pub fn new(plan: &TiersPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Tiers, Refusal> {
-        let mut inside = settings.clone();
-        inside.ports = inside.ports.map(|mut ports| {
-            ports.insert(plan.down_port);
-            ports
-        });
+        let inside = with_port(settings, plan.down_port);
         let load = |choice: &Option<Box<Choice>>, half: &Pipeline, settings: &Config| match choice {
             Some(choice) => choice.load(&Arc::new(half.clone()), settings).map(Some),
             None => Ok(None),
@@ -84,6 +82,8 @@ impl Tiers {
             }
         };
         let room = plan.rooms(pipeline);
+        let spread = plan.spread.as_ref().filter(|_| plan.above.is_some());
+        let spread = spread.map(|name| Spread::new(&cut, name)).transpose().map_err(Refusal::unimplemented)?;
         let below = load(&plan.below, &cut.lower, settings)?;
         let alone = match below {
             Some(_) => None,
@@ -94,19 +94,24 @@ impl Tiers {
             key: plan.key,
             down_port: plan.down_port,
             bridge: cut.bridge_bits() as usize / 8,
-            links: Links::new(&plan.down, plan.silence, io::now()),
+            links: Links::new(&plan.down, plan.silence, io::now(), spread.is_none()),
+            spread,
             up: plan.up.clone(),
             moved: Moved::default(),
+            followed: Followed::default(),
+            reports: Reports::new(plan.key),
+            outbox: Outbox::new(&plan.up),
             clock: AtomicU64::new(0),
         };
         let reasons = above.as_ref().or(below.as_ref()).map(|half| half.worker().reasons().clone()).unwrap_or_default();
         Ok(Tiers {
             share: Share::new(pipeline, &cut, |table| room.get(&table).copied().unwrap_or(0)),
-            kept_above: pipeline.externs.keys().filter(|object| is_above(&cut, *object)).collect(),
+            kept_above: objects_above(&cut),
             pipeline: pipeline.clone(),
             above,
             below,
             alone,
+            carried: HashMap::new(),
             wiring: Arc::new(wiring),
             chooser: Chooser::new(plan.choose),
             cut,
@@ -120,17 +125,12 @@ impl Tiers {
     /// What the whole program's tables have.
     pub(super) fn with_whole<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         match (&self.below, &self.alone) {
-            (Some(below), _) => below.with_state(|half| f(&self.as_whole(half))),
+            // It has the whole's tables, which was looked at when the program was divided.
+            (Some(below), _) => below.with_state(|half| f(&half.of(&self.pipeline))),
             (None, Some(state)) => f(state),
             // One of them is there.
             (None, None) => unreachable!("a process has the lower half, or its tables"),
         }
-    }
-
-    /// A half's state as the whole program's, which has the same tables.
-    fn as_whole(&self, half: &State) -> State {
-        // It was looked at when the program was divided.
-        half.of(&self.pipeline).unwrap_or_else(|| half.clone())
     }
 
     /// The half that has an object's state.
@@ -169,18 +169,49 @@ impl Tiers {
     }
 
     /// What the upper half was written, or would have been, the lower one is.
-    fn write_below(&mut self, batch: &WriteBatch, whole: State) -> Result<(), WriteError> {
+    fn write_below(&mut self, batch: &WriteBatch, whole: State, changes: &[Change]) -> Result<(), WriteError> {
         match &mut self.below {
             Some(below) => below.write(batch),
             None => {
+                for change in changes {
+                    let gone = match change {
+                        Change::Deleted(table, entry) => Some((*table, entry, CounterData::default())),
+                        _ => None,
+                    };
+                    let Some((table, entry, counted)) = gone.or_else(|| set_anew(change)) else { continue };
+                    let of = (table, id(entry));
+                    match counted == CounterData::default() {
+                        true => self.carried.remove(&of),
+                        false => self.carried.insert(of, counted),
+                    };
+                }
                 self.alone = Some(whole);
                 Ok(())
             }
         }
     }
 
+    /// Over which link a packet would go now.
+    fn link(&self) -> Link {
+        let wiring = self.wiring.clone();
+        Box::new(move |packet, frame| {
+            let flow = wiring.by_value(frame).unwrap_or_else(|| wiring.flow(packet));
+            wiring.links.would(flow, io::now())
+        })
+    }
+
     fn halves(&self) -> impl Iterator<Item = &dyn Controlled> {
         [&self.above, &self.below].into_iter().flatten().map(|half| &**half)
+    }
+}
+
+/// An entry that a change makes, or whose counter it sets, and what it has counted then.
+fn set_anew(change: &Change) -> Option<(TableId, &Entry, CounterData)> {
+    match change {
+        Change::Inserted(table, entry, counted)
+        | Change::Modified(table, _, entry, Some(counted))
+        | Change::DirectCounter(table, entry, counted) => Some((*table, entry, *counted)),
+        _ => None,
     }
 }
 
@@ -212,18 +243,13 @@ impl Controlled for Tiers {
         if self.above.is_some() {
             let to_above = self.share.above(batch, &changes);
             // What the batch sets anew, or makes again, does not take along what was counted before.
-            let set = |(table, entry): &&(TableId, Entry)| {
-                changes.iter().any(|change| match change {
-                    Change::Inserted(of, other, _)
-                    | Change::Modified(of, _, other, Some(_))
-                    | Change::DirectCounter(of, other, _) => {
-                        of == table && other.key() == entry.key() && other.priority() == entry.priority()
-                    }
-                    _ => false,
-                })
+            let away = self.share.sent_away();
+            let set: HashSet<(TableId, Id)> = match away {
+                [] => HashSet::new(),
+                _ => changes.iter().filter_map(set_anew).map(|(table, entry, _)| (table, id(entry))).collect(),
             };
-            let away: Vec<_> = self.share.sent_away().iter().filter(|away| !set(away)).cloned().collect();
-            let counted = away.iter().map(|(table, entry)| (*table, entry.clone(), self.counted_above(*table, entry)));
+            let taken_along = away.iter().filter(|(table, entry)| !set.contains(&(*table, id(entry))));
+            let counted = taken_along.map(|(table, entry)| (*table, entry.clone(), self.counted_above(*table, entry)));
             let counted: Vec<_> = counted.collect();
             if let Some(Err(refused)) = self.above.as_mut().map(|above| above.write(&to_above)) {
                 self.share.take_back();
@@ -231,22 +257,22 @@ impl Controlled for Tiers {
                 let index = batch.updates.len().saturating_sub(1).min(refused.index);
                 return Err(WriteError { index, ..refused });
             }
-            self.write_below(batch, whole)?;
+            self.write_below(batch, whole, &changes)?;
             counted.into_iter().for_each(|(table, entry, counted)| self.carry_down(table, &entry, counted));
             return Ok(());
         }
-        self.write_below(batch, whole)
+        self.write_below(batch, whole, &changes)
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        self.halves().filter_map(|half| half.counter(counter, index)).reduce(sum)
+        self.halves().filter_map(|half| half.counter(counter, index)).reduce(Add::add)
     }
 
     fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
         let mut all: BTreeMap<u64, CounterData> = BTreeMap::new();
         for (index, more) in self.halves().flat_map(|half| half.counted(counter, end)) {
             let so_far = all.entry(index).or_default();
-            *so_far = sum(*so_far, more);
+            *so_far = *so_far + more;
         }
         all.into_iter().collect()
     }
@@ -270,17 +296,16 @@ impl Controlled for Tiers {
     }
 
     fn parts(&self) -> Parts {
-        let part = |half: &Option<Box<dyn Controlled>>| {
-            let half = half.as_ref()?;
-            let state = half.with_state(State::clone);
-            Some(Part { pipeline: state.pipeline().clone(), state, registers: half.registers() })
-        };
+        let part = |half: &Option<Box<dyn Controlled>>| half.as_ref().map(|half| Part::of(&**half));
         Parts::Halves(Box::new(Halves {
             above: part(&self.above),
             below: part(&self.below),
             key: self.wiring.key,
             down_port: self.wiring.down_port,
             bridge: self.wiring.bridge,
+            down: self.wiring.links.ports().collect(),
+            up: self.wiring.up.clone(),
+            link: self.link(),
             stops: self.cut.points.iter().map(|point| point.why.clone()).collect(),
         }))
     }
@@ -289,12 +314,17 @@ impl Controlled for Tiers {
         self.pipeline.tables[table].direct_counter?;
         let below = self.below.as_ref().and_then(|half| half.entry_counter(table, entry));
         let above = self.above_of(table, entry).and_then(|(half, entry)| half.entry_counter(table, &entry));
-        below.into_iter().chain(above).reduce(sum)
+        let carried = self.carried.get(&(table, id(entry))).copied();
+        below.into_iter().chain(above).chain(carried).reduce(Add::add)
     }
 
     fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
         let (half, entry) = self.half_of_entry(table, entry)?;
         half.entry_idle_for(table, &entry)
+    }
+
+    fn followed(&self, mark: u16) -> Vec<Arc<Record>> {
+        self.wiring.followed.of(mark, io::now())
     }
 
     fn take_digests(&mut self) -> Vec<DigestMessage> {
@@ -353,8 +383,8 @@ impl Controlled for Tiers {
                     }
                     match all.iter_mut().find(|so_far| so_far.action == action.action) {
                         Some(so_far) => {
-                            so_far.hits = sum(so_far.hits, action.hits);
-                            so_far.misses = sum(so_far.misses, action.misses);
+                            so_far.hits = so_far.hits + action.hits;
+                            so_far.misses = so_far.misses + action.misses;
                         }
                         None => all.push(action),
                     }
@@ -373,6 +403,16 @@ impl Controlled for Tiers {
 
     fn without_code(&self) -> Option<String> {
         Some("the program is divided among tiers".to_owned())
+    }
+
+    fn served(&self) -> Vec<(&'static str, u64)> {
+        let Moved { above, below, .. } = &self.wiring.moved;
+        let switch = self.above.iter().map(|_| ("switch", above.load(Relaxed)));
+        let below = self.below.iter().flat_map(|half| match half.served() {
+            one if one.is_empty() => vec![("cpu", below.load(Relaxed))],
+            several => several,
+        });
+        switch.chain(below).collect()
     }
 
     fn notes(&self) -> Vec<String> {
@@ -403,6 +443,15 @@ impl Controlled for Tiers {
             notes.push(format!(
                 "tiers: the tier behind port {port} {is}; {packets} packets sent there, fell silent {losses} times"
             ));
+        }
+        let (remembered, lost) = self.wiring.followed.count();
+        if lost > 0 {
+            notes.push(format!(
+                "tiers: {remembered} packets with marks are remembered; {lost} were not, as somebody was reading"
+            ));
+        }
+        if self.above.is_some() && self.wiring.links.ports().count() > 1 {
+            notes.extend(spread::notes(&self.cut, self.wiring.spread.as_ref()));
         }
         for (name, half) in [("above", &self.above), ("below", &self.below)] {
             let Some(half) = half else { continue };

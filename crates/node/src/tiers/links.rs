@@ -49,11 +49,14 @@ pub struct Links {
     counts: Vec<AtomicU32>,
     asked: AtomicU64,
     balanced: Mutex<u64>,
+    /// Whether buckets move to where less is to do.
+    even: bool,
 }
 
 impl Links {
-    /// These ports, all of which are thought to be there at `now` nanoseconds.
-    pub fn new(ports: &[u32], silence: Duration, now: u64) -> Links {
+    /// These ports, all of which are thought to be there at `now` nanoseconds; `even`: buckets move to where less is to do, and what is behind the link does not
+    /// keep anything for them.
+    pub fn new(ports: &[u32], silence: Duration, now: u64, even: bool) -> Links {
         let link = |port: &u32| Link {
             port: *port,
             heard: AtomicU64::new(now),
@@ -66,7 +69,7 @@ impl Links {
         let counts = (0..BUCKETS).map(|_| AtomicU32::new(0)).collect();
         let silence = u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX);
         let (asked, balanced) = (AtomicU64::new(0), Mutex::new(now));
-        Links { links, silence, seed: RandomState::new(), owner, counts, asked, balanced }
+        Links { links, silence, seed: RandomState::new(), owner, counts, asked, balanced, even }
     }
 
     /// Whether there are any.
@@ -98,6 +101,18 @@ impl Links {
 
     /// The port for a flow's packet; `None` if nobody answers.
     pub fn choose(&self, flow: u64, now: u64) -> Option<u32> {
+        let (bucket, link) = self.find(flow, now)?;
+        self.counts[bucket].fetch_add(1, Relaxed);
+        link.packets.fetch_add(1, Relaxed);
+        Some(link.port)
+    }
+
+    /// The same for a packet that does not come.
+    pub fn would(&self, flow: u64, now: u64) -> Option<u32> {
+        self.find(flow, now).map(|(_, link)| link.port)
+    }
+
+    fn find(&self, flow: u64, now: u64) -> Option<(usize, &Link)> {
         let bucket = (flow % BUCKETS as u64) as usize;
         let own = self.links.get(usize::from(self.owner[bucket].load(Relaxed)));
         let link = match own.filter(|link| self.alive(link, now)) {
@@ -108,9 +123,7 @@ impl Links {
                 alive.max_by_key(|link| self.seed.hash_one((bucket, link.port)))?
             }
         };
-        self.counts[bucket].fetch_add(1, Relaxed);
-        link.packets.fetch_add(1, Relaxed);
-        Some(link.port)
+        Some((bucket, link))
     }
 
     /// Whether it is time to ask who is there; whoever is told so asks.
@@ -132,7 +145,7 @@ impl Links {
             }
         }
         let Ok(mut last) = self.balanced.try_lock() else { return };
-        if now.saturating_sub(*last) >= 1_000_000_000 {
+        if self.even && now.saturating_sub(*last) >= 1_000_000_000 {
             *last = now;
             self.balance(now);
         }
@@ -184,7 +197,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn links() -> Links {
-        Links::new(&[7, 8, 9], Duration::from_millis(100), 0)
+        Links::new(&[7, 8, 9], Duration::from_millis(100), 0, true)
     }
 
     fn port(links: &Links, flow: u64, now: u64) -> u32 {

@@ -16,7 +16,9 @@
 //! |---|---|
 //! | which tiers are here, and what the switch holds | this file |
 //! | a packet's way | `worker.rs` |
-//! | ports to tiers elsewhere: which flow goes where, who is there | `links.rs`, `flow.rs` |
+//! | ports to tiers elsewhere: which flow goes where, who is there | `links.rs`, `flow.rs`, `spread.rs` |
+//! | packets that somebody follows from process to process | `followed.rs` |
+//! | what a switch is told of hits elsewhere | `reports.rs` |
 //! | writes, counters, levels: one program's | `control.rs` |
 //! | which entries are hot | `chosen.rs`, [`offload::hot`] |
 //!
@@ -26,9 +28,13 @@
 mod chosen;
 mod control;
 mod flow;
+mod followed;
 mod links;
+mod reports;
+mod spread;
 mod worker;
 
+pub use followed::{Came, MAX_RECORDS, Record, Spent};
 pub use links::LinkState;
 
 use crate::engine::{Choice, Controlled};
@@ -41,6 +47,7 @@ use p4runtime::Refusal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tables::find_table;
 
 /// The port by which the upper half knows the tiers below, unless something else is said. v1model's ports have nine bits, and the last ones mean something.
 pub const DOWN_PORT: u32 = 509;
@@ -68,6 +75,8 @@ pub struct TiersPlan {
     pub down: Vec<u32>,
     /// Ports to the switch, if it is in another process.
     pub up: Vec<u32>,
+    /// The meter or register by whose index flows are spread over those, so that each of its elements is in one place. Without it, by addresses and ports.
+    pub spread: Option<String>,
     /// A tier below that has not answered for so long is not there.
     pub silence: Duration,
     /// How often hot entries are chosen anew.
@@ -85,6 +94,7 @@ impl TiersPlan {
             down_port: DOWN_PORT,
             down: Vec::new(),
             up: Vec::new(),
+            spread: None,
             silence: Duration::from_millis(350),
             choose: Duration::from_secs(1),
         }
@@ -95,15 +105,9 @@ impl TiersPlan {
     /// # Errors
     /// No such table, or it cannot be cut there.
     pub fn cut(&self, pipeline: &Pipeline) -> Result<Cut, Refusal> {
-        let find = |(name, held): (&String, &Held)| match named(pipeline, name) {
-            Some(table) => Ok((table, *held)),
-            None => {
-                let known: Vec<&str> = pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
-                let known = known.join(", ");
-                let name = format!("{}: `{name}` is none of its tables, or the end of several names", pipeline.name);
-                Err(Refusal::unimplemented(format!("{name}; it has {known}")))
-            }
-        };
+        let refused = |error: tables::EntryTextError| Refusal::unimplemented(format!("{}: {error}", pipeline.name));
+        let find =
+            |(name, held): (&String, &Held)| Ok::<_, Refusal>((find_table(pipeline, name).map_err(refused)?, *held));
         let held: BTreeMap<TableId, Held> = self.held.iter().map(find).collect::<Result<_, _>>()?;
         let options = Options { down_port: self.down_port, key: self.key };
         let cut = stops(pipeline, &held).and_then(|stops| cut(pipeline, &stops, options));
@@ -118,7 +122,7 @@ impl TiersPlan {
     /// How many entries of hot tables there may be above.
     fn rooms(&self, pipeline: &Pipeline) -> BTreeMap<TableId, u64> {
         let hot = self.held.iter().filter_map(|(name, held)| match held {
-            Held::Hot(entries) => Some((named(pipeline, name)?, *entries)),
+            Held::Hot(entries) => Some((find_table(pipeline, name).ok()?, *entries)),
             _ => None,
         });
         hot.collect()
@@ -153,7 +157,7 @@ impl TiersPlan {
         let largest = applied.into_iter().filter(may).max_by_key(weight)?;
         let name = declared(largest).preamble.name.clone();
         let (had, has) = (room(largest), (room(largest) / 4).max(LEAST_HOT));
-        self.held.retain(|held, _| named(pipeline, held) != Some(largest));
+        self.held.retain(|held, _| find_table(pipeline, held) != Ok(largest));
         self.held.insert(name.clone(), Held::Hot(has));
         Some(format!("tiers: {name} is hot, {has} entries: the chip has no room for {had}"))
     }
@@ -170,12 +174,14 @@ impl TiersPlan {
     }
 }
 
-/// The table of that name, or the only one whose name ends so behind a dot.
-pub(crate) fn named(pipeline: &Pipeline, name: &str) -> Option<TableId> {
-    let exact = pipeline.tables.iter().find(|(_, table)| table.preamble.name == name);
-    let ends = |full: &str| full.strip_suffix(name).is_some_and(|front| front.ends_with('.'));
-    let mut ending = pipeline.tables.iter().filter(|(_, table)| ends(&table.preamble.name));
-    exact.or_else(|| ending.next().filter(|_| ending.next().is_none())).map(|(table, _)| table)
+/// Settings for the upper half: it knows the port that leads down, too, of which the program is not told.
+pub(crate) fn with_port(settings: &Config, port: u32) -> Config {
+    let mut settings = settings.clone();
+    if let Some(ports) = &mut settings.ports {
+        ports.insert(port);
+        settings.inner_ports.insert(port);
+    }
+    settings
 }
 
 /// Whether a half has the tables and objects of the whole under the same numbers, so that writes to one are writes to the other.

@@ -2,8 +2,11 @@
 
 use super::control::Moved;
 use super::flow::flow_hash;
+use super::followed::{Came, Followed, Record, Spent};
 use super::links::Links;
-use offload::cut::{BACK, HELLO, wire};
+use super::reports::{Outbox, Reports};
+use super::spread::Spread;
+use offload::cut::{BACK, HELLO, HITS, wire};
 use packet::{
     Batch, Emission, Engine, EngineReason, MAX_BATCH, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict,
 };
@@ -19,11 +22,31 @@ pub struct Wiring {
     /// Bytes of a bridge header.
     pub bridge: usize,
     pub links: Links,
+    /// By what flows are spread over them, if not by addresses and ports.
+    pub spread: Option<Spread>,
     /// Ports to the switch.
     pub up: Vec<u32>,
     pub moved: Moved,
+    /// Packets with marks.
+    pub followed: Followed,
+    /// What tiers below say of hits.
+    pub reports: Reports,
+    /// What the switch is to be told of hits here.
+    pub outbox: Outbox,
     /// When the newest packet came, in nanoseconds.
     pub clock: AtomicU64,
+}
+
+impl Wiring {
+    /// Which flow a packet belongs to by its addresses and ports, where there are links to choose among.
+    pub fn flow(&self, packet: &[u8]) -> u64 {
+        if self.links.is_empty() { 0 } else { flow_hash(self.links.seed(), packet) }
+    }
+
+    /// Which one by what the bridge header has, if flows are spread by that.
+    pub fn by_value(&self, frame: &[u8]) -> Option<u64> {
+        self.spread.as_ref()?.hash(self.links.seed(), frame)
+    }
 }
 
 /// Packets on their way to a half, with whose packet each one is.
@@ -47,6 +70,8 @@ struct Of {
     /// The length with which it came to the first tier.
     length: u32,
     flow: u64,
+    /// By which it is followed; 0 if it is not.
+    mark: u16,
 }
 
 pub struct TiersWorker {
@@ -60,6 +85,10 @@ pub struct TiersWorker {
     taken: [bool; MAX_BATCH],
     /// What becomes of packets, with the input that each is of: said in the order in which those came.
     ends: Vec<(u16, Emission)>,
+    /// The packets of the batch that have marks, with the input that each is.
+    marked: Vec<(u16, Record)>,
+    /// Those of the ports to the switch that are this worker's: where something came from.
+    own_up: Vec<u32>,
 }
 
 const UP: usize = 0;
@@ -81,6 +110,8 @@ impl TiersWorker {
             legs: Default::default(),
             taken: [false; MAX_BATCH],
             ends: Vec::new(),
+            marked: Vec::new(),
+            own_up: Vec::new(),
         }
     }
 
@@ -100,14 +131,28 @@ impl TiersWorker {
                 let verdict = Verdict::Drop(reason.into());
                 ends.push((index as u16, Emission { packet: input, origin: Origin::Received, verdict }));
             };
+            // What came over a link has its mark in the bridge header, and nothing else has one there.
+            let given = std::mem::take(&mut packet.mark);
+            let mark = if from_below || from_above { told.map_or(0, |told| told.mark) } else { given };
+            if mark != 0 {
+                self.marked.push((index as u16, record(packet, mark, from_above, from_below)));
+            }
+            let bytes = packet.bytes();
             let of = Of {
                 input: index as u16,
                 origin: Origin::Received,
                 up: from_above.then_some(port),
                 length: packet.len() as u32,
                 flow: 0,
+                mark,
             };
             match told {
+                Some(told) if told.stop == HITS && from_below => {
+                    wiring.links.heard(port.0, now);
+                    wiring.reports.hear(bytes, port.0, now);
+                    packet.truncate(0);
+                    refuse(&mut self.ends, EngineReason::TierAnswer);
+                }
                 Some(told) if told.stop == HELLO => {
                     if from_below {
                         wiring.links.heard(port.0, now);
@@ -115,6 +160,9 @@ impl TiersWorker {
                     self.taken[index] = true;
                     match from_above {
                         true => {
+                            if !self.own_up.contains(&port.0) {
+                                self.own_up.push(port.0);
+                            }
                             let verdict = Verdict::Forward { port };
                             self.ends
                                 .push((index as u16, Emission { packet: input, origin: Origin::Received, verdict }));
@@ -122,7 +170,6 @@ impl TiersWorker {
                         // An answer, which was wanted.
                         false => {
                             packet.truncate(0);
-                            wiring.moved.answers.fetch_add(1, Relaxed);
                             refuse(&mut self.ends, EngineReason::TierAnswer);
                         }
                     }
@@ -132,14 +179,15 @@ impl TiersWorker {
                     packet.ingress_port = PortId(wiring.down_port);
                     self.legs[HOME].take(packet, of);
                 }
-                Some(told) if from_above && told.stop < HELLO && self.below.is_some() => {
+                Some(told) if from_above && told.stop < HITS && self.below.is_some() => {
                     packet.came_with = Some(told.length.into());
+                    wiring.moved.below.fetch_add(1, Relaxed);
                     self.legs[DOWN].take(packet, Of { length: u32::from(told.length), ..of });
                 }
                 _ if from_below || from_above => refuse(&mut self.ends, EngineReason::NotBridged),
                 _ if wire::is_bridged(bytes, wiring.key) => refuse(&mut self.ends, EngineReason::ForgedBridge),
                 _ if self.above.is_some() => {
-                    let flow = if wiring.links.is_empty() { 0 } else { flow_hash(wiring.links.seed(), bytes) };
+                    let flow = wiring.flow(bytes);
                     self.legs[UP].take(packet, Of { flow, ..of });
                 }
                 _ => refuse(&mut self.ends, EngineReason::TierDown),
@@ -154,7 +202,10 @@ impl TiersWorker {
             taken.out.clear();
             let engine = if leg == DOWN { &mut self.below } else { &mut self.above };
             if let Some(engine) = engine {
-                engine.process(&mut taken.batch, &mut taken.out);
+                match self.marked.is_empty() {
+                    true => engine.process(&mut taken.batch, &mut taken.out),
+                    false => timed(&mut **engine, leg, &mut taken, &mut self.marked),
+                }
             }
             taken.said.clear();
             taken.said.extend_from_slice(taken.out.emissions());
@@ -196,7 +247,7 @@ impl TiersWorker {
                 let Ok(header) = packet.prepend(wiring.bridge) else {
                     return self.deliver(of, Verdict::Drop(EngineReason::PacketTooLong.into()), packet, batch, out);
                 };
-                wire::back(header, wiring.key, port.0, 0);
+                wire::back(header, wiring.key, port.0, of.mark);
                 wiring.moved.back.fetch_add(1, Relaxed);
                 match of.up {
                     Some(port) => self.deliver(of, Verdict::Forward { port }, packet, batch, out),
@@ -224,12 +275,13 @@ impl TiersWorker {
         let wiring = self.wiring.clone();
         let length = u16::try_from(of.length).unwrap_or(0);
         let port = batch.packets().get(usize::from(of.input)).map_or(0, |input| input.ingress_port.0);
-        let Some(told) = wire::stamp(packet.bytes_mut(), wiring.key, port, length, 0) else {
+        let Some(told) = wire::stamp(packet.bytes_mut(), wiring.key, port, length, of.mark) else {
             // The program itself has sent it to that port, which is none for it.
             return self.deliver(of, Verdict::Drop(EngineReason::UnknownPort.into()), packet, batch, out);
         };
         wiring.moved.down.fetch_add(1, Relaxed);
-        if let Some(port) = wiring.links.choose(of.flow, packet.received_at) {
+        let flow = wiring.by_value(packet.bytes()).unwrap_or(of.flow);
+        if let Some(port) = wiring.links.choose(flow, packet.received_at) {
             return self.deliver(of, Verdict::Forward { port: PortId(port) }, packet, batch, out);
         }
         if self.below.is_none() {
@@ -240,12 +292,39 @@ impl TiersWorker {
         if self.legs[DOWN].batch.room() == 0 {
             self.run(DOWN, batch, out);
         }
+        wiring.moved.below.fetch_add(1, Relaxed);
         self.legs[DOWN].take(packet, of);
+    }
+
+    /// The switch is told of hits.
+    fn report(&self, now: u64, out: &mut Output) {
+        for port in &self.own_up {
+            for frame in self.wiring.outbox.take(*port) {
+                let Some((reference, slot)) = out.add() else { return };
+                slot.received_at = now;
+                if slot.set_bytes(&frame).is_ok() {
+                    let verdict = Verdict::Forward { port: PortId(*port) };
+                    out.emit(Emission { packet: reference, origin: Origin::Generated, verdict });
+                }
+            }
+        }
+    }
+
+    /// What became of the packets with marks is kept for whoever asks.
+    #[cold]
+    fn keep_marked(&mut self, batch: &Batch, out: &Output) {
+        for (input, record) in &mut self.marked {
+            let of_it = self.ends.iter().filter(|(of, _)| of == input);
+            of_it.for_each(|(_, emission)| record.note(emission, batch, out));
+        }
+        self.wiring.followed.keep(self.marked.drain(..).map(|(_, record)| record), io::now());
     }
 
     /// The end of a packet's way here.
     fn deliver(&mut self, of: Of, verdict: Verdict, packet: &mut Packet, batch: &mut Batch, out: &mut Output) {
         let (input, index) = (PacketRef::Input(of.input), usize::from(of.input));
+        // A port may give the packet on as it is.
+        packet.mark = 0;
         if matches!(verdict, Verdict::Drop(_)) {
             return self.ends.push((of.input, Emission { packet: input, origin: of.origin, verdict }));
         }
@@ -265,9 +344,40 @@ impl TiersWorker {
     }
 }
 
+/// A packet with a mark, as it came.
+#[cold]
+fn record(packet: &Packet, mark: u16, from_above: bool, from_below: bool) -> Record {
+    let came = match (from_above, from_below) {
+        (true, _) => Came::Above,
+        (_, true) => Came::Below,
+        _ => Came::Front,
+    };
+    let bytes = if came == Came::Front { Vec::new() } else { packet.bytes().to_vec() };
+    let (port, at) = (packet.ingress_port.0, packet.received_at);
+    Record { mark, came, bytes, port, at, spent: Vec::new(), fates: Vec::new(), more: 0 }
+}
+
+/// Runs a half over a leg on which there may be packets with marks.
+#[cold]
+fn timed(engine: &mut dyn Engine, leg: usize, taken: &mut Leg, marked: &mut [(u16, Record)]) {
+    let began = io::now();
+    engine.process(&mut taken.batch, &mut taken.out);
+    let done = io::now();
+    let told = engine.told();
+    for of in taken.of.iter().filter(|of| of.mark != 0) {
+        let told = told.iter().find(|(mark, _)| *mark == of.mark).map(|(_, told)| told.clone());
+        let Some((_, record)) = marked.iter_mut().find(|(input, _)| *input == of.input) else { continue };
+        // Copies of a packet come back together.
+        if record.spent.last().is_none_or(|last| last.began != began) {
+            record.spent.push(Spent { lower: leg == DOWN, engine: engine.name().to_owned(), began, done, told });
+        }
+    }
+}
+
 impl Leg {
     /// Puts a packet on the leg; what was its place is left with an empty one. There is room.
     fn take(&mut self, packet: &mut Packet, of: Of) {
+        packet.mark = of.mark;
         let (port, at, came_with) = (packet.ingress_port, packet.received_at, packet.came_with);
         if self.batch.push_swap(packet).is_ok() {
             self.of.push(of);
@@ -308,6 +418,9 @@ impl Engine for TiersWorker {
         }
         // Who went further comes later, and leaves in its order all the same.
         self.ends.sort_by_key(|(input, _)| *input);
+        if !self.marked.is_empty() {
+            self.keep_marked(batch, out);
+        }
         self.ends.drain(..).for_each(|(_, emission)| out.emit(emission));
     }
 
@@ -318,6 +431,7 @@ impl Engine for TiersWorker {
             engine.tick(now, out);
         }
         wiring.links.tick(now);
+        self.report(now, out);
         if !wiring.links.is_empty() && wiring.links.must_ask(now) {
             for port in wiring.links.ports() {
                 let Some((reference, slot)) = out.add() else { break };

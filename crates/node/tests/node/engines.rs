@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tables::{CounterData, EntryId, State, WriteBatch};
 use testkit::differ::case::{Case, PacketIn};
 use testkit::differ::config::Config;
+use testkit::differ::number;
 use testkit::differ::run::{self, Kind};
 use testkit::differ::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
 use testkit::differ::tally::Tally;
@@ -85,7 +86,7 @@ impl Subject for Chosen {
             sums.resize(place.actions.len(), Default::default());
             for (sum, action) in sums.iter_mut().zip(&place.actions) {
                 for (sum, more) in sum.iter_mut().zip([action.misses, action.hits]) {
-                    (sum.packets, sum.bytes) = (sum.packets + more.packets, sum.bytes + more.bytes);
+                    *sum = *sum + more;
                 }
             }
         }
@@ -95,10 +96,6 @@ impl Subject for Chosen {
     fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
         self.engine.take_digests().into_iter().map(|message| (message.digest, message.values)).collect()
     }
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// Runs a case on an engine; whether the engine takes the program.

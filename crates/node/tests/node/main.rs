@@ -1,5 +1,6 @@
 //! A node with its workers, on wired ports.
 
+mod apart;
 mod contents;
 mod engines;
 mod explain;

@@ -28,11 +28,12 @@ fn a_running_node_explains_by_the_tables_that_its_controller_wrote() {
     let socket = Daemon::control(&store);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads");
     let (daemon, _) = Daemon::start(&store);
-    let explain = |bytes: &[u8]| match ask(&socket, &Request::Explain { port: 1, hex: hex(bytes) }) {
-        Ok(Answer::Explained(told)) => Ok(told.explanation),
-        Ok(other) => panic!("{other:?}"),
-        Err(error) => Err(error.to_string()),
-    };
+    let explain =
+        |bytes: &[u8]| match ask(&socket, &Request::Explain { port: 1, hex: hex(bytes), from: None, offload: false }) {
+            Ok(Answer::Explained(told)) => Ok(told.explanation),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        };
     assert!(explain(&frame(1)).expect_err("nothing runs").contains("no program runs on this node"));
     let pipeline = pipeline();
     let forward = Forward::new(&pipeline);

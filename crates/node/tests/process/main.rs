@@ -5,6 +5,7 @@ mod attacks;
 mod carried;
 mod daemon;
 mod explained;
+mod followed;
 mod forward;
 mod full;
 mod hostile;

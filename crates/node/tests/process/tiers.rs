@@ -9,20 +9,22 @@ use p4runtime::proto::v1::update::Type;
 use p4runtime::proto::v1::write_request::Atomicity;
 use packet::{Batch, Packet, PortId};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Until a tier that does not answer is thought to be gone.
 const SILENCE: Duration = Duration::from_millis(400);
-const KEY: u32 = 0x0bad_cafe;
+pub const KEY: u32 = 0x0bad_cafe;
+/// Where frames for destination 2 go: no port.
+const NOWHERE: u64 = 9;
 /// Flows of the test, told apart by their source.
-const FLOWS: u64 = 24;
+pub const FLOWS: u64 = 24;
 /// Frames that came, by flow: the number of the last, and when it came.
 type Last = BTreeMap<u64, (u32, Instant)>;
 
 /// A frame of a flow, with its number.
-fn frame(flow: u64, number: u32) -> Vec<u8> {
+pub fn frame(flow: u64, number: u32) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[5] = 1;
     bytes[6..12].copy_from_slice(&(0x0200_0000_0000 | flow).to_be_bytes()[2..]);
@@ -39,24 +41,35 @@ fn text(folder: &Path, tiers: &str, ports: &[(u32, String, &str)]) -> String {
     let control = folder.join("control.sock");
     let ports: String = ports.collect();
     format!(
-        "engine = \"tiers\"\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[metrics]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n[tiers]\nkey = {KEY}\nsilence_ms = {}\nabsent = [\"second\"]\n{tiers}\n{ports}",
+        "engine = \"tiers\"\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[metrics]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n[tiers]\nkey = {KEY}\nsilence_ms = {}\n{tiers}\n{ports}",
         SILENCE.as_millis()
     )
 }
 
-struct Process {
+pub struct Process {
     daemon: Option<Daemon>,
+    /// Where it tells what it counts.
+    metrics: String,
     folder: tempfile::TempDir,
     text: String,
 }
 
 impl Process {
-    fn new(tiers: &str, ports: &[(u32, String, &str)]) -> Process {
+    pub fn new(tiers: &str, ports: &[(u32, String, &str)]) -> Process {
         let folder = tempfile::tempdir().expect("a folder");
         let text = text(folder.path(), tiers, ports);
-        let mut process = Process { daemon: None, folder, text };
+        let mut process = Process { daemon: None, metrics: String::new(), folder, text };
         process.start();
         process
+    }
+
+    /// One with the tiers below, which a link leads to.
+    pub fn below(tiers: &str, link: String) -> Process {
+        Process::new(&format!("here = [\"dpu\", \"cpu\"]\n{tiers}"), &[(301, link, "up")])
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("control.sock")
     }
 
     /// A process, with the program and where frames for destination 1 go.
@@ -68,30 +81,39 @@ impl Process {
             let (mut client, _stream) = daemon.client().await;
             let pipeline = pipeline();
             commit(&mut client, &pipeline).await;
-            let update = Forward::new(&pipeline).update(Type::Insert, 1, 1);
-            client.write(vec![update], Atomicity::ContinueOnError).await.expect("a good entry");
+            let forward = Forward::new(&pipeline);
+            let updates = vec![forward.update(Type::Insert, 1, 1), forward.update(Type::Insert, 2, NOWHERE)];
+            client.write(updates, Atomicity::ContinueOnError).await.expect("a good entry");
         });
+        self.metrics = daemon.metrics();
         self.daemon = Some(daemon);
     }
 
     /// It is killed, with no time to say so.
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         let mut daemon = self.daemon.take().expect("it runs");
         daemon.child.kill().expect("it is ours");
         daemon.child.wait().expect("it ends");
     }
 
+    /// Packets that the tiers of this process have done with.
+    fn served(&self) -> u64 {
+        ["switch", "dpu", "cpu"]
+            .map(|tier| self.counted(&format!("terrace_tier_packets_total{{tier=\"{tier}\"}}")))
+            .iter()
+            .sum()
+    }
+
     /// What it counted, of a family and with a label.
-    fn counted(&self, line: &str) -> u64 {
-        let address = self.daemon.as_ref().expect("it runs").metrics();
-        let page = crate::scraped::get(&address, "GET /metrics HTTP/1.0\r\n\r\n");
+    pub fn counted(&self, line: &str) -> u64 {
+        let page = crate::scraped::get(&self.metrics, "GET /metrics HTTP/1.0\r\n\r\n");
         let found = page.lines().find(|text| text.contains(line));
         found.and_then(|text| text.rsplit(' ').next()?.parse::<f64>().ok()).map_or(0, |number| number as u64)
     }
 }
 
 /// Sends frames of all flows in turn, at some speed, for a while, and looks at what comes back: in its order, flow by flow.
-struct Traffic {
+pub struct Traffic {
     end: MemifPort,
     /// The next frame's.
     number: u32,
@@ -103,7 +125,16 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn run(&mut self, time: Duration, also: &dyn Fn(&mut MemifPort)) {
+    pub fn new(device: &str) -> Traffic {
+        let mut end = MemifPort::open(device).expect("a port");
+        let began = Instant::now();
+        while end.trouble().is_some() {
+            assert!(began.elapsed() < PATIENCE, "{:?}", end.last_fault());
+        }
+        Traffic { end, number: 1, sent: 0, last: Last::new(), gap: Duration::ZERO, back: 0 }
+    }
+
+    pub fn run(&mut self, time: Duration, also: &dyn Fn(&mut MemifPort)) {
         let began = Instant::now();
         let mut batch = Batch::new();
         while began.elapsed() < time {
@@ -141,7 +172,7 @@ impl Traffic {
     }
 
     /// What was lost since the last time, and the longest time in which a flow got nothing.
-    fn settle(&mut self) -> (u32, Duration) {
+    pub fn settle(&mut self) -> (u32, Duration) {
         let lost = std::mem::take(&mut self.sent) - std::mem::take(&mut self.back);
         (lost, std::mem::take(&mut self.gap))
     }
@@ -151,26 +182,25 @@ impl Traffic {
 fn a_tier_that_dies_costs_no_flow_more_than_the_time_until_it_is_noticed() {
     let sockets = tempfile::tempdir().expect("a folder");
     let memif = |name: &str, role: &str| format!("memif:socket={},role={role}", sockets.path().join(name).display());
-    let below = |name: &str| Process::new("here = [\"dpu\", \"cpu\"]", &[(301, memif(name, "client"), "up")]);
+    let absent = "absent = [\"second\"]";
+    let below = |name: &str| Process::below(absent, memif(name, "client"));
     let switch = Process::new(
-        "here = [\"switch\"]\nswitch = \"jit\"",
+        &format!("here = [\"switch\"]\nswitch = \"jit\"\n{absent}"),
         &[
             (1, memif("front", "server"), ""),
             (301, memif("one", "server"), "down"),
             (302, memif("two", "server"), "down"),
         ],
     );
-    let (mut one, _two) = (below("one"), below("two"));
-    let mut end = MemifPort::open(&memif("front", "client")).expect("a port");
-    let began = Instant::now();
-    while end.trouble().is_some() {
-        assert!(began.elapsed() < PATIENCE, "{:?}", end.last_fault());
-    }
-    let mut traffic = Traffic { end, number: 1, sent: 0, last: Last::new(), gap: Duration::ZERO, back: 0 };
+    let (mut one, two) = (below("one"), below("two"));
+    let mut traffic = Traffic::new(&memif("front", "client"));
     // Until both answer.
     traffic.run(Duration::from_millis(1_500), &|_| {});
     traffic.settle();
+    let served = || one.served() + two.served();
+    let before = served();
     traffic.run(Duration::from_millis(1_500), &|_| {});
+    assert_eq!(served() - before, u64::from(traffic.sent), "each frame has been with one of the tiers below");
     let (lost, _) = traffic.settle();
     assert_eq!(lost, 0, "both are there");
 

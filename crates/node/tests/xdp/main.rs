@@ -33,6 +33,12 @@ pub fn same_counts(lab: &Lab, oracle: &Oracle, pipeline: &Arc<Pipeline>) {
     }
 }
 
+/// Both get the region's entries.
+fn write(lab: &mut Lab, oracle: &mut Oracle, batch: &WriteBatch) {
+    oracle.interp.write(batch).expect("the region's entries");
+    lab.engine.write(batch).expect("the region's entries");
+}
+
 /// As it can be sent on the veth pairs.
 fn fits(packet: &PacketIn) -> bool {
     (14..=3_400).contains(&packet.bytes.len()) && packet.bytes.len() <= MAX_LEN
@@ -49,10 +55,7 @@ fn the_gateway_on_veth_is_the_interpreter() {
     let (mut packets, mut in_kernel, mut forwarded) = (0, 0, 0);
     for step in &case.steps {
         match step {
-            Step::Write(batch) => {
-                oracle.interp.write(batch).expect("the region's entries");
-                lab.engine.write(batch).expect("the region's entries");
-            }
+            Step::Write(batch) => write(&mut lab, &mut oracle, batch),
             Step::Packets(some) => {
                 for packet in some.iter().chain(some).filter(|packet| fits(packet)) {
                     let compared = oracle.compare(&mut lab, packet.port, &packet.bytes);
@@ -85,8 +88,7 @@ fn a_write_is_seen_by_the_next_packet() {
         for step in &case.steps {
             match step {
                 Step::Write(batch) => {
-                    oracle.interp.write(batch).expect("the region's entries");
-                    lab.engine.write(batch).expect("the region's entries");
+                    write(&mut lab, &mut oracle, batch);
                     entries.updates.extend(batch.updates.iter().cloned());
                 }
                 Step::Packets(some) => {
@@ -144,10 +146,7 @@ fn a_full_map_is_named_and_packets_go_on() {
     let mut in_kernel = 0;
     for step in &case.steps {
         match step {
-            Step::Write(batch) => {
-                oracle.interp.write(batch).expect("the region's entries");
-                lab.engine.write(batch).expect("the region's entries");
-            }
+            Step::Write(batch) => write(&mut lab, &mut oracle, batch),
             Step::Packets(some) => {
                 for packet in some.iter().chain(some).filter(|packet| fits(packet)) {
                     in_kernel += u32::from(oracle.compare(&mut lab, packet.port, &packet.bytes).in_kernel);

@@ -26,6 +26,8 @@ pub struct Bridge {
 pub const BACK: u8 = 255;
 /// The stop of what is no packet: a tier asks another one whether it is there, and that one sends it back as it is.
 pub const HELLO: u8 = 254;
+/// The stop of what is no packet: a tier below says how often packets have found entries there.
+pub const HITS: u8 = 253;
 
 /// The fields that each bridge header begins with, and their widths in bits.
 const FIXED: [(&str, u32); 8] = [
@@ -44,7 +46,7 @@ const KEY_FIELD: usize = 3;
 const POINT_FIELD: usize = 4;
 const PORT_FIELD: usize = 5;
 const LENGTH_FIELD: usize = 6;
-const FIRST: usize = FIXED.len();
+pub(super) const FIRST: usize = FIXED.len();
 
 impl Bridge {
     /// For what is live where the blocks begin.
@@ -82,6 +84,11 @@ impl Bridge {
     pub fn carried_bits(&self, pipeline: &Pipeline, stop: usize) -> u32 {
         let live = self.vars.iter().filter(|var| self.live[stop].has(var.index()));
         live.map(|var| pipeline.vars[*var].ty.width()).sum()
+    }
+
+    /// Whether a variable is live at a stop.
+    pub fn carries(&self, stop: usize, var: VarId) -> bool {
+        self.live[stop].has(var.index())
     }
 
     /// Declares the header.

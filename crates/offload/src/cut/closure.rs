@@ -2,7 +2,7 @@
 
 use super::{At, CutError, Stop};
 use ir::{
-    Arg, Block, Body, ControlId, ControlKind, Entity, ExternFn, ExternId, Inst, Loc, Pipeline, TableId, Term,
+    Arg, Block, Body, ControlId, ControlKind, Entity, ExternFn, ExternId, Inst, Loc, Pipeline, TableId,
     reverse_postorder,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,7 +135,7 @@ fn reads_before_clearing(body: &Body, object: ExternId, from: Place) -> bool {
             Some(ExternFn::ChecksumClear | ExternFn::InternetChecksumClear | ExternFn::InternetChecksumSetState) => {}
             Some(_) => return true,
             None => {
-                let next = data.term.as_ref().map(|term| term.term.successors()).unwrap_or_default();
+                let next = data.successors();
                 open.extend(next.into_iter().filter(|block| seen.insert(*block)).map(|block| (block, 0)));
             }
         }
@@ -147,10 +147,7 @@ fn reads_before_clearing(body: &Body, object: ExternId, from: Place) -> bool {
 /// table.
 fn hot_everywhere(pipeline: &Pipeline, control: ControlId, stops: &mut BTreeMap<Place, Closed>) {
     let body = &pipeline.controls[control].body;
-    let table_at = |place: Place| match body.blocks.get(place.0)?.term.as_ref().map(|t| &t.term) {
-        Some(Term::Apply { table, .. }) if place.1 == At::Term => Some(*table),
-        _ => None,
-    };
+    let table_at = |place: Place| body.blocks.get(place.0)?.applied().filter(|_| place.1 == At::Term);
     let hot: Vec<(TableId, String)> = stops
         .iter()
         .filter(|(_, closed)| closed.stop.hot)
@@ -217,10 +214,8 @@ fn again(body: &Body, behind: impl Fn(Place) -> bool) -> Result<(), CutError> {
 }
 
 fn applications(body: &Body, table: TableId) -> impl Iterator<Item = Place> + '_ {
-    body.blocks.iter().filter_map(move |(block, data)| match data.term.as_ref().map(|t| &t.term) {
-        Some(Term::Apply { table: found, .. }) if *found == table => Some((block, At::Term)),
-        _ => None,
-    })
+    let applies = body.blocks.iter().filter(move |(_, data)| data.applied() == Some(table));
+    applies.map(|(block, _)| (block, At::Term))
 }
 
 fn notes(pipeline: &Pipeline, body: &Body) -> Vec<Note> {
@@ -231,17 +226,17 @@ fn notes(pipeline: &Pipeline, body: &Body) -> Vec<Note> {
                 notes.push(note(pipeline, (block, At::Inst(n)), *object, *func, args));
             }
         }
-        if let Some(Term::Apply { table, .. }) = data.term.as_ref().map(|t| &t.term) {
-            let declared = &pipeline.tables[*table];
+        if let Some(table) = data.applied() {
+            let declared = &pipeline.tables[table];
             let written = declared.add_on_miss || declared.idle_timeout || declared.direct_meter.is_some();
-            let keeper = written.then_some(Keeper::Table(*table));
+            let keeper = written.then_some(Keeper::Table(table));
             let name = format!("`{}`", declared.preamble.name);
             notes.push(Note {
                 place: (block, At::Term),
                 keeper,
                 effect: false,
                 entry_of: None,
-                table: Some(*table),
+                table: Some(table),
                 name,
             });
         }
@@ -266,15 +261,7 @@ fn note(pipeline: &Pipeline, place: Place, object: Option<ExternId>, func: Exter
         CounterCount | DirectCounterCount | HashGet | Checksum16Get => None,
         Random | AllocateFlowId => Some(Keeper::Sequence(func)),
         AddEntry | SetEntryExpireTime | RestartExpireTimer | DirectMeterExecute => table.map(Keeper::Table),
-        ChecksumClear
-        | ChecksumUpdate
-        | ChecksumGet
-        | InternetChecksumClear
-        | InternetChecksumAdd
-        | InternetChecksumSubtract
-        | InternetChecksumGet
-        | InternetChecksumGetState
-        | InternetChecksumSetState => object.map(Keeper::Sum),
+        func if func.keeps_for_packet() => object.map(Keeper::Sum),
         _ => object.map(Keeper::Object),
     };
     let entry_of = match func {

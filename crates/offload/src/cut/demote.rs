@@ -3,13 +3,16 @@
 use ir::{Block, Body, ControlId, Entity, Inst, InstData, Loc, Pipeline, Value, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How the names of those variables begin. Each is set once, before it is read.
+pub const CARRIED: &str = "terrace.carried_";
+
 /// Makes variables of the values that are used in another block than the one that defines them. The passes make values again of those that
 /// no cut is between.
 pub fn demote(pipeline: &mut Pipeline, control: ControlId) {
     let mut vars: BTreeMap<Value, VarId> = BTreeMap::new();
     for value in crossing(&pipeline.controls[control].body) {
         let ty = pipeline.controls[control].body.value_type(value);
-        let name = format!("terrace.carried_{}", value.index());
+        let name = format!("{CARRIED}{}", value.index());
         vars.insert(value, pipeline.add_var(name, ty, VarKind::Local, Loc::default()));
     }
     let body = &mut pipeline.controls[control].body;

@@ -2,11 +2,8 @@
 
 use super::Options;
 use super::bridge::Bridge;
-use super::upper::{STOP, nothing};
-use ir::{
-    Arch, Block, Body, BodyBuilder, Const, ControlId, ControlKind, ExternFn, HeaderId, Loc, Pipeline, Type, VarId,
-    VarKind,
-};
+use super::upper::{STOP, drop, nothing};
+use ir::{Block, Body, BodyBuilder, Const, ControlId, ControlKind, HeaderId, Loc, Pipeline, Type, VarId, VarKind};
 
 /// Makes it out of the whole pipeline, whose blocks `places` begin with a stop each.
 pub fn make(mut p: Pipeline, control: ControlId, places: &[Block], bridge: &Bridge, options: Options) -> Pipeline {
@@ -66,11 +63,7 @@ fn resume(p: &Pipeline, body: Body, places: &[Block], bridge: &Bridge, header: H
     b.branch(is_ours, dispatch, refuse);
     b.switch_to(refuse);
     b.set_invalid(header);
-    let drop = match p.arch {
-        Arch::Pna => ExternFn::DropPacket,
-        Arch::V1Model => ExternFn::MarkToDrop,
-    };
-    b.call(None, drop, Vec::new(), &[]);
+    drop(p, &mut b);
     b.ret();
     let mut cases = Vec::new();
     for (stop, place) in places.iter().enumerate() {

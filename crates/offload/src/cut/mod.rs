@@ -17,7 +17,7 @@
 //! | 48, 48 | Ethernet destination and source: 0, for the wire to fill |
 //! | 16 | ethertype [`ETHERTYPE`] |
 //! | 32 | key: a number that both sides know; packets with another one are dropped |
-//! | 8 | the stop; 255: the packet comes back; 254: no packet, but a question whether the other tier is there, and its answer |
+//! | 8 | the stop; 255: the packet comes back; 254: no packet, but a question whether the other tier is there, and its answer; 253: no packet, but what was hit below ([`wire::Hits`]) |
 //! | 32 | down: the port on which the packet came; back: the port on which it is to leave |
 //! | 16 | the length in bytes with which the packet came, by which meters and counters go |
 //! | 16 | the mark of a packet that is followed through the tiers; 0 if it is not |
@@ -45,21 +45,23 @@
 mod bridge;
 mod closure;
 mod demote;
+mod indexed;
 mod lower;
 mod split;
 mod tables;
 mod upper;
 pub mod wire;
 
-pub use bridge::{BACK, ETHERTYPE, HELLO};
+pub use bridge::{BACK, ETHERTYPE, HELLO, HITS};
+pub use indexed::{Place, Unknown};
 pub use tables::{Held, stops};
 
 use bridge::Bridge;
-use ir::{Arch, Block, ControlId, ControlKind, Inst, Loc, Pipeline, TableId, Term};
-use std::collections::BTreeSet;
+use ir::{Arch, Block, ControlId, ControlKind, ExternId, Inst, Loc, Pipeline, TableId};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Most stops of one cut: the bridge header has a byte for them, less [`BACK`] and [`HELLO`].
-pub const MAX_STOPS: usize = 254;
+/// Most stops of one cut: the bridge header has a byte for them, less [`BACK`], [`HELLO`] and [`HITS`].
+pub const MAX_STOPS: usize = 253;
 
 /// Where a stop is in a body.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -121,8 +123,10 @@ pub struct Cut {
     pub points: Vec<Point>,
     /// Fields of the bridge header with their widths in bits.
     pub fields: Vec<(String, u32)>,
-    /// Tables that are hot at last, after what had to be was made plain.
+    /// Tables that are hot at last, after what had to be was made plain: the upper half looks for some of their entries.
     pub hot: Vec<TableId>,
+    /// Meters and registers that are used, and where the bridge header has what they are indexed with, or why it has not.
+    pub indexed: BTreeMap<ExternId, Result<Place, Unknown>>,
 }
 
 impl Cut {
@@ -192,26 +196,27 @@ pub fn cut(pipeline: &Pipeline, stops: &[Stop], options: Options) -> Result<Cut,
         carried_bits: bridge.carried_bits(&whole, n),
     });
     let points = points.collect();
+    let indexed = indexed::indexed(&whole, control, &places, &bridge);
     let fields = bridge.fields.clone();
-    let table_at = |block: &Block| match whole.controls[control].body.blocks[*block].term.as_ref().map(|t| &t.term) {
-        Some(Term::Apply { table, .. }) => Some(*table),
-        _ => None,
-    };
+    let body = &whole.controls[control].body;
     let hot_places = places.iter().zip(&stops).filter(|(_, stop)| stop.stop.hot);
-    let hot: BTreeSet<TableId> = hot_places.filter_map(|(block, _)| table_at(block)).collect();
+    let hot: BTreeSet<TableId> = hot_places.filter_map(|(block, _)| body.blocks[*block].applied()).collect();
     hot.iter().for_each(|table| tables::count_hits(&mut whole, control, *table));
     let places_above: Vec<upper::Place> =
         places.iter().zip(&stops).map(|(block, stop)| upper::Place { block: *block, hot: stop.stop.hot }).collect();
     let upper = finish(upper::make(whole.clone(), control, &places_above, &bridge, options), "upper")?;
     let lower = finish(lower::make(whole, control, &places, &bridge, options), "lower")?;
-    Ok(Cut { upper, lower, points, fields, hot: hot.into_iter().collect() })
+    // Behind another stop on all ways, a hot table is looked up below alone.
+    let above = crate::share::applied(&upper);
+    let hot = hot.into_iter().filter(|table| above.contains(table)).collect();
+    Ok(Cut { upper, lower, points, fields, hot, indexed })
 }
 
 /// Whether egress looks at the length that the packet has there.
 fn asks_for_length(pipeline: &Pipeline) -> bool {
     let length = pipeline.intrinsics.get("standard_metadata.packet_length");
     let egress = pipeline.controls.values().filter(|control| control.kind == ControlKind::Egress);
-    let mut insts = egress.flat_map(|control| control.body.blocks.values()).flat_map(|block| &block.insts);
+    let mut insts = egress.flat_map(|control| control.body.insts());
     insts.any(|data| matches!((&data.inst, length), (Inst::Load(var), Some(length)) if var == length))
 }
 
@@ -232,7 +237,7 @@ fn check(pipeline: &Pipeline, stops: &[Stop]) -> Result<(ControlId, Vec<Stop>), 
         }
         let there = control.body.blocks.get(stop.block).is_some_and(|block| match stop.at {
             At::Inst(n) => n < block.insts.len() && !stop.hot,
-            At::Term => !stop.hot || matches!(block.term.as_ref().map(|t| &t.term), Some(Term::Apply { .. })),
+            At::Term => !stop.hot || block.applied().is_some(),
         });
         if !there {
             return Err(CutError::NoPlace(stop.clone()));
@@ -242,7 +247,7 @@ fn check(pipeline: &Pipeline, stops: &[Stop]) -> Result<(ControlId, Vec<Stop>), 
 }
 
 fn finish(mut pipeline: Pipeline, half: &str) -> Result<Pipeline, CutError> {
-    pipeline.controls.values_mut().for_each(|control| split::empty_unreachable(&mut control.body));
+    pipeline.controls.values_mut().for_each(|control| control.body.empty_unreachable());
     match ir::passes::run_passes(&mut pipeline, |_, _, _| {}) {
         Ok(()) => Ok(pipeline),
         Err(error) => Err(CutError::Broken(format!("{half}: {error}"))),

@@ -2,7 +2,7 @@
 
 use super::At;
 use super::closure::{Closed, loc_of};
-use ir::{Block, BlockCall, BlockData, Body, Loc, Pipeline, Term, TermData, reverse_postorder};
+use ir::{Block, BlockCall, BlockData, Body, Loc, Pipeline, Term, TermData};
 
 /// Where a stop is in the source.
 pub fn loc(pipeline: &Pipeline, stop: &Closed) -> Loc {
@@ -23,20 +23,9 @@ pub fn split(body: &mut Body, stops: &[Closed]) -> Vec<Block> {
         let loc = data.term.as_ref().map(|term| term.loc).unwrap_or_default();
         let rest = BlockData { params: Vec::new(), insts: data.insts.split_off(at), term: data.term.take() };
         let new = body.blocks.push(rest);
-        let jump = Term::Jump(BlockCall { block: new, args: Vec::new() });
+        let jump = Term::Jump(BlockCall::to(new));
         body.blocks[block].term = Some(TermData { term: jump, loc });
         places[n] = Some(new);
     }
     places.into_iter().flatten().collect()
-}
-
-/// Empties blocks that nothing leads to any more: what they use may be gone. The passes take them away.
-pub fn empty_unreachable(body: &mut Body) {
-    let reached = reverse_postorder(body);
-    let blocks: Vec<Block> = body.blocks.keys().filter(|block| !reached.contains(block)).collect();
-    for block in blocks {
-        let data = &mut body.blocks[block];
-        data.insts.clear();
-        data.term = Some(TermData { term: Term::Return, loc: Loc::default() });
-    }
 }

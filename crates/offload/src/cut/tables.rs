@@ -28,11 +28,11 @@ pub fn stops(pipeline: &Pipeline, held: &BTreeMap<TableId, Held>) -> Result<Vec<
     let mut stops = Vec::new();
     for (control, declared) in pipeline.controls.iter() {
         for (block, data) in declared.body.blocks.iter() {
-            let Some(Term::Apply { table, .. }) = data.term.as_ref().map(|term| &term.term) else { continue };
-            let own = &pipeline.tables[*table];
+            let Some(table) = data.applied() else { continue };
+            let own = &pipeline.tables[table];
             let name = &own.preamble.name;
             let written = own.add_on_miss || own.idle_timeout;
-            let (hot, why) = match held.get(table) {
+            let (hot, why) = match held.get(&table) {
                 _ if written => (false, format!("packets write to `{name}`")),
                 Some(Held::Hot(entries)) => (true, format!("the switch has {entries} entries of `{name}`")),
                 Some(Held::Absent) => (false, format!("`{name}` is not on the switch")),
@@ -72,6 +72,6 @@ pub fn count_hits(pipeline: &mut Pipeline, control: ControlId, table: TableId) {
     for block in arms {
         let count =
             Inst::Extern { object: Some(counter), func: ExternFn::DirectCounterCount, args: vec![Arg::Table(table)] };
-        body.blocks[block].insts.insert(0, InstData { inst: count, results: Vec::new(), loc: Loc::default() });
+        body.blocks[block].insts.insert(0, InstData::new(count, Vec::new()));
     }
 }

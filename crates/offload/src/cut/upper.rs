@@ -70,7 +70,8 @@ impl Half<'_> {
                 let value = b.load(p, length);
                 b.store(self.bridge.length_field(p, self.header), value);
             }
-            send(p, self.options.down_port, &mut b);
+            let port = b.bits(32, self.options.down_port);
+            send(p, port, &mut b);
             b.ret();
             body = b.finish();
             if let Some(TermData { term: Term::Apply { table, keys, arms }, loc }) = applied {
@@ -94,137 +95,116 @@ impl Half<'_> {
 
     /// On the port that leads down there are packets in bridge headers, and nothing else.
     fn parse(&self, p: &Pipeline, body: Body) -> Body {
-        let Some(old) = body.entry else { return body };
-        let mut b = BodyBuilder::over(body);
-        let (entry, bridged) = (b.create_block(), b.create_block());
-        b.switch_to(entry);
-        let Some(below) =
-            self.came_from_below(p, &["standard_metadata.ingress_port", "parser_istd.input_port"], &mut b)
-        else {
-            return without(b, old);
+        let port = |b: &mut BodyBuilder| {
+            let below = self.came_from_below(p, &["standard_metadata.ingress_port", "parser_istd.input_port"], b)?;
+            b.current().into_iter().for_each(|entry| b.add_state("terrace_port", entry, Loc::default()));
+            if let Some(length) = self.length {
+                let bytes = b.packet_length();
+                let bytes = b.cast(Type::Bit(16), bytes);
+                b.store(length, bytes);
+            }
+            Some(below)
         };
-        b.add_state("terrace_port", entry, Loc::default());
-        if let Some(length) = self.length {
-            let bytes = b.packet_length();
-            let bytes = b.cast(Type::Bit(16), bytes);
-            b.store(length, bytes);
-        }
-        b.branch(below, bridged, old);
-        b.switch_to(bridged);
-        b.add_state("terrace_back", bridged, Loc::default());
-        b.extract(self.header);
-        b.ret();
-        let mut body = b.finish();
-        body.entry = Some(entry);
-        body
+        instead(body, port, |b| {
+            b.current().into_iter().for_each(|block| b.add_state("terrace_back", block, Loc::default()));
+            b.extract(self.header);
+        })
     }
 
     /// A packet that comes back leaves as it is, on the port that its bridge header names; others of that port are dropped.
     fn take_back(&self, p: &Pipeline, body: Body) -> Body {
-        let Some(old) = body.entry else { return body };
-        let mut b = BodyBuilder::over(body);
-        let [entry, bridged, good, bad] = [(); 4].map(|()| b.create_block());
-        b.switch_to(entry);
-        let Some(below) = self.came_from_below(p, &["standard_metadata.ingress_port", "istd.input_port"], &mut b)
-        else {
-            return without(b, old);
-        };
-        b.branch(below, bridged, old);
-        b.switch_to(bridged);
-        let valid = b.is_valid(self.header);
-        let ours = self.bridge.is_ours(p, self.header, self.options.key, &mut b);
-        let back = self.bridge.comes_back(p, self.header, &mut b);
-        let ours = b.binary(BinaryOp::And, valid, ours);
-        let ours = b.binary(BinaryOp::And, ours, back);
-        b.branch(ours, good, bad);
-        b.switch_to(good);
-        let port = self.bridge.port(p, self.header, &mut b);
-        b.set_invalid(self.header);
-        let yes = b.bool(true);
-        b.store(self.back, yes);
-        match p.arch {
-            Arch::Pna => {
-                b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
-            }
-            Arch::V1Model => set(p, "egress_spec", port, &mut b),
-        }
-        b.ret();
-        b.switch_to(bad);
-        b.set_invalid(self.header);
-        let drop = if p.arch == Arch::Pna { ExternFn::DropPacket } else { ExternFn::MarkToDrop };
-        b.call(None, drop, Vec::new(), &[]);
-        b.ret();
-        let mut body = b.finish();
-        body.entry = Some(entry);
-        body
+        let port =
+            |b: &mut BodyBuilder| self.came_from_below(p, &["standard_metadata.ingress_port", "istd.input_port"], b);
+        instead(body, port, |b| {
+            let [good, bad] = [(); 2].map(|()| b.create_block());
+            let valid = b.is_valid(self.header);
+            let ours = self.bridge.is_ours(p, self.header, self.options.key, b);
+            let back = self.bridge.comes_back(p, self.header, b);
+            let ours = b.binary(BinaryOp::And, valid, ours);
+            let ours = b.binary(BinaryOp::And, ours, back);
+            b.branch(ours, good, bad);
+            b.switch_to(good);
+            let port = self.bridge.port(p, self.header, b);
+            b.set_invalid(self.header);
+            let yes = b.bool(true);
+            b.store(self.back, yes);
+            send(p, port, b);
+            b.ret();
+            b.switch_to(bad);
+            b.set_invalid(self.header);
+            drop(p, b);
+        })
     }
 
     /// A packet that goes down or came back passes a control by; in a deparser, the bridge header and those that it names are emitted.
     fn pass_by(&self, p: &Pipeline, body: Body, emitted: Option<&[HeaderId]>) -> Body {
-        let Some(old) = body.entry else { return body };
-        let mut b = BodyBuilder::over(body);
-        let (entry, bridged) = (b.create_block(), b.create_block());
-        b.switch_to(entry);
-        let (valid, back) = (b.is_valid(self.header), b.load(p, self.back));
-        let by = b.binary(BinaryOp::Or, valid, back);
-        b.branch(by, bridged, old);
-        b.switch_to(bridged);
-        if let Some(emitted) = emitted {
+        let by = |b: &mut BodyBuilder| {
+            let (valid, back) = (b.is_valid(self.header), b.load(p, self.back));
+            Some(b.binary(BinaryOp::Or, valid, back))
+        };
+        instead(body, by, |b| {
             // What is not valid is not emitted: of a packet that came back, nothing.
-            b.emit(self.header);
-            emitted.iter().for_each(|header| b.emit(*header));
-        }
-        b.ret();
-        let mut body = b.finish();
-        body.entry = Some(entry);
-        body
+            for header in emitted.map(|headers| [&[self.header], headers].concat()).unwrap_or_default() {
+                b.emit(header);
+            }
+        })
     }
 
     /// A packet from below passes by: it has none of the program's headers.
     fn not_from_below(&self, body: Body) -> Body {
-        let Some(old) = body.entry else { return body };
-        let mut b = BodyBuilder::over(body);
-        let (entry, bridged) = (b.create_block(), b.create_block());
-        b.switch_to(entry);
-        let valid = b.is_valid(self.header);
-        b.branch(valid, bridged, old);
-        b.switch_to(bridged);
-        b.ret();
-        let mut body = b.finish();
-        body.entry = Some(entry);
-        body
+        instead(body, |b| Some(b.is_valid(self.header)), |_| ())
     }
+}
+
+/// A body that does something else, and returns, where a condition holds. Without a condition it begins as it did.
+fn instead(
+    body: Body,
+    condition: impl FnOnce(&mut BodyBuilder) -> Option<Value>,
+    other: impl FnOnce(&mut BodyBuilder),
+) -> Body {
+    let Some(old) = body.entry else { return body };
+    let mut b = BodyBuilder::over(body);
+    let (entry, block) = (b.create_block(), b.create_block());
+    b.switch_to(entry);
+    let holds = condition(&mut b);
+    if let Some(holds) = holds {
+        b.branch(holds, block, old);
+        b.switch_to(block);
+        other(&mut b);
+        b.ret();
+    }
+    let mut body = b.finish();
+    body.entry = Some(if holds.is_some() { entry } else { old });
+    body
 }
 
 /// Whether packets come in again that the program has changed.
 fn recirculates(p: &Pipeline) -> bool {
-    let insts = p.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
-    insts
-        .into_iter()
+    p.insts()
         .any(|data| matches!(data.inst, Inst::Extern { func: ExternFn::Recirculate | ExternFn::PnaRecirculate, .. }))
 }
 
-/// The program cannot be told by its port where a packet came from: it begins as it did.
-fn without(b: BodyBuilder, old: Block) -> Body {
-    let mut body = b.finish();
-    body.entry = Some(old);
-    body
-}
-
-/// Sends the packet to a port.
-fn send(p: &Pipeline, port: u32, b: &mut BodyBuilder) {
+/// Sends the packet to a port, a number of 32 bits.
+fn send(p: &Pipeline, port: Value, b: &mut BodyBuilder) {
     match p.arch {
         Arch::Pna => {
-            let port = b.bits(32, port);
             b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
         }
         Arch::V1Model => {
-            for (name, value) in [("egress_spec", port), ("mcast_grp", 0)] {
-                let value = b.bits(32, value);
-                set(p, name, value, b);
-            }
+            set(p, "egress_spec", port, b);
+            let none = b.bits(32, 0u8);
+            set(p, "mcast_grp", none, b);
         }
     }
+}
+
+/// Drops the packet.
+pub fn drop(p: &Pipeline, b: &mut BodyBuilder) {
+    let drop = match p.arch {
+        Arch::Pna => ExternFn::DropPacket,
+        Arch::V1Model => ExternFn::MarkToDrop,
+    };
+    b.call(None, drop, Vec::new(), &[]);
 }
 
 /// Sets a number of v1model's metadata to one of 32 bits.
@@ -243,7 +223,7 @@ fn hit_only(b: &mut BodyBuilder, arm: &Arm, down: Block) -> Arm {
     b.switch_to(block);
     if let Some(hit) = args.first().copied() {
         let on = BlockCall { block: arm.block, args };
-        b.branch_with(hit, on, BlockCall { block: down, args: Vec::new() });
+        b.branch_with(hit, on, BlockCall::to(down));
     }
     Arm { action: arm.action, block }
 }

@@ -1,7 +1,7 @@
 //! Steps of compression as command lines and configurations name them.
 
 use super::Compression;
-use asic::rewrite::{Sizes, alpm, digest};
+use asic::rewrite::{Sizes, alpm, digest, results};
 use asic::search::{Accept, Question, Step, search};
 use asic::target::Target;
 use ir::Pipeline;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Entries of a partition, unless the step says otherwise.
 const DEPTH: u32 = 28;
 
-/// The steps that a text names: `auto`, `none`, or `pool:A+B,digest:C,alpm:D,alpm:D*24,pieces:E*3`. A table has its control-plane name, or the
+/// The steps that a text names: `auto`, `none`, or `pool:A+B,digest:C,alpm:D,alpm:D*24,results:E.server*65536,pieces:F*3`. A table has its control-plane name, or the
 /// end of it. `seed` is what digests start from: where entries are made by it, take one that nobody knows.
 ///
 /// # Errors
@@ -51,6 +51,7 @@ fn compression(step: Step) -> Compression {
         Step::Pool(_) => "one table for both families: what one does not need, the other one has",
         Step::Digest(..) => "wide keys become short ones; the few that collide are in a table of their own",
         Step::Alpm(..) => "pivots in TCAM, prefixes in partitions in SRAM",
+        Step::Results(..) => "what many entries give alike is kept once, and entries have its number",
         Step::Pieces(..) => "looked up one after the other, so that each may be in another pipe",
     };
     Compression {
@@ -61,8 +62,11 @@ fn compression(step: Step) -> Compression {
 }
 
 fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes, seed: u64) -> Result<Step, String> {
-    let form =
-        || format!("`{step}` is no step; write pool:TABLE+TABLE, digest:TABLE, alpm:TABLE*DEPTH or pieces:TABLE*N");
+    let form = || {
+        format!(
+            "`{step}` is no step; write pool:TABLE+TABLE, digest:TABLE, alpm:TABLE*DEPTH, results:TABLE.ARGUMENT*VALUES or pieces:TABLE*N"
+        )
+    };
     let (kind, rest) = step.split_once(':').ok_or_else(form)?;
     let (tables, number) = match rest.split_once('*') {
         Some((tables, number)) => (tables, Some(number.parse::<u32>().map_err(|_| form())?)),
@@ -76,6 +80,11 @@ fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes, seed: u64) -> Result<St
         }
         ("digest", None) => Ok(Step::Digest(full(tables)?, digest::Options::new(seed))),
         ("alpm", depth) => Ok(Step::Alpm(full(tables)?, alpm::Options::new(depth.unwrap_or(DEPTH)))),
+        ("results", values) => {
+            let (table, argument) = tables.rsplit_once('.').ok_or_else(form)?;
+            let values = values.map(u64::from);
+            Ok(Step::Results(full(table)?, results::Options { argument: argument.to_owned(), values }))
+        }
         ("pieces", Some(count)) if (2..=64).contains(&count) => {
             let table = full(tables)?;
             let declared = pipeline.tables.values().find(|declared| declared.preamble.name == table);

@@ -122,6 +122,7 @@ pub fn number(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sizing::Names;
 
     struct Model;
 
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn a_sweep_has_a_line_for_each_value() {
         let text = "[parameters]\nvms = 1\nper = 1\n[tables]\na = \"vms * per\"\n";
-        let sizing = Sizing::parse(text, &["a".to_owned()], &[]).unwrap();
+        let sizing = Sizing::parse(text, &Names { tables: vec!["a".to_owned()], ..Names::default() }).unwrap();
         let ask: SweepAsk = "vms=100..1M/per=1,2,5".parse().unwrap();
         let found = sweep(&sizing, &ask, &mut Model).unwrap();
         let reached: Vec<f64> = found.lines.iter().map(|line| line.reach.fits.unwrap()).collect();

@@ -7,7 +7,7 @@ use super::walk::is_pure;
 use super::{Lower, Res};
 use crate::ast;
 use crate::hir::{Callee, Expr, ExprKind, Types};
-use ir::{BinaryOp, Type, UnaryOp, Value};
+use ir::{BinaryOp, BlockCall, Type, UnaryOp, Value};
 
 impl Lower<'_> {
     /// Evaluates to a scalar.
@@ -189,7 +189,7 @@ impl Lower<'_> {
         }
         let (more, join) = (self.b.create_block(), self.b.create_block());
         let result = self.b.append_param(join, Type::Bool);
-        let (done, go) = (Self::to_with(join, a), Self::to(more));
+        let (done, go) = (Self::to_with(join, a), BlockCall::to(more));
         if and {
             self.b.branch_with(a, go, done)
         } else {

@@ -4,7 +4,7 @@ use super::externs::hash_algorithm;
 use super::value::Val;
 use super::{Lower, Res};
 use crate::hir::{Call, CallArg, Construct, Method, Ty};
-use ir::{Arg, Const, ExternFn, ExternKind, HashAlgorithm, Type};
+use ir::{Arg, BlockCall, Const, ExternFn, ExternKind, HashAlgorithm, Type};
 
 /// The extern types of PNA.
 pub(super) const OBJECTS: [&str; 12] = [
@@ -312,7 +312,7 @@ impl Lower<'_> {
         let condition = self.scalar_arg(call, 0)?;
         let (yes, join) = (self.b.create_block(), self.b.create_block());
         let result = self.b.append_param(join, Type::Bool);
-        self.b.branch_with(condition, Self::to(yes), Self::to_with(join, condition));
+        self.b.branch_with(condition, BlockCall::to(yes), Self::to_with(join, condition));
         self.b.switch_to(yes);
         let added = self.add_entry(call, 1);
         let added = match added {

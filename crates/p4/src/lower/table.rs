@@ -38,22 +38,11 @@ impl<'a> Lower<'a> {
         };
         let loc = self.loc(decl.span);
         let mut table = Table {
-            preamble,
-            keys,
-            actions,
-            default_action: ActionCall { action: default, args },
             const_default: decl.const_default,
-            entries: Vec::new(),
             const_entries: decl.const_entries,
             size,
-            implementation: None,
-            direct_counter: None,
-            direct_meter: None,
-            meter_result: None,
-            add_on_miss: false,
-            idle_timeout: false,
-            properties: Vec::new(),
             loc,
+            ..Table::new(preamble, keys, actions, ActionCall { action: default, args })
         };
         self.properties(&decl.properties, &mut table)?;
         table.entries = self.entries(decl, &table)?;

@@ -9,7 +9,7 @@ use super::types::Shape;
 use super::{Lower, Res};
 use crate::hir::Ty;
 use crate::span::Span;
-use ir::{BinaryOp, BlockCall, Const, HeaderId, Type, Value};
+use ir::{BinaryOp, Const, HeaderId, Type, Value};
 use num_bigint::{BigInt, BigUint, Sign};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -347,11 +347,6 @@ impl Lower<'_> {
             all = Some(all.map_or(same, |all| self.b.binary(BinaryOp::And, all, same)));
         }
         Ok(all.unwrap_or_else(|| self.b.bool(true)))
-    }
-
-    /// A jump to a block without parameters.
-    pub(super) fn to(block: ir::Block) -> BlockCall {
-        BlockCall { block, args: Vec::new() }
     }
 }
 

@@ -12,7 +12,7 @@
 //! | members of profiles, value sets | `members.rs`, `resolve.rs`, `value_set.rs` |
 //! | writing while others read | [`Live`], [`Reader`]: `live.rs`, `copies.rs` |
 //! | numbers of entries | `numbers.rs` |
-//! | memory in huge pages | `memory.rs` |
+//! | memory in huge pages; what will be read soon | `memory.rs`; `near.rs` |
 //!
 //! Data structures here have one writer and are not read while they change: who publishes them keeps two copies of all tables
 //! and changes the one that no reader sees. So a reader takes no lock, sees a whole write batch or none of it, and pays nothing
@@ -27,6 +27,7 @@ mod lookups;
 pub mod lpm;
 mod members;
 mod memory;
+mod near;
 mod numbers;
 mod resolve;
 mod shape;
@@ -38,4 +39,5 @@ pub use copies::Reader;
 pub use encode::LookupError;
 pub use live::{Group, Live, LiveError, Written};
 pub use lookups::Lookups;
+pub use near::soon;
 pub use shape::{KeyPlace, LookupKind, LookupShape, ParamPlace, ValueLayout};

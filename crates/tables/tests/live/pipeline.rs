@@ -13,17 +13,11 @@ pub fn big(value: u64) -> BigUint {
 }
 
 pub fn key(ty: Type, kind: MatchKind) -> Key {
-    Key { name: format!("{kind:?}"), ty, kind, annotations: vec![], id: 0, type_name: None }
+    Key::new(format!("{kind:?}"), ty, kind)
 }
 
 pub fn action(p: &mut Pipeline, widths: &[u32]) -> ActionId {
-    let param = |width: &u32| Param {
-        name: format!("of{width}"),
-        ty: Type::Bit(*width),
-        annotations: vec![],
-        id: 0,
-        type_name: None,
-    };
+    let param = |width: &u32| Param::new(format!("of{width}"), Type::Bit(*width));
     let name = format!("action{}", p.actions.len());
     let params = widths.iter().map(param).collect();
     p.actions.push(Action { preamble: named(&name), params, loc: Loc::default() })
@@ -31,28 +25,10 @@ pub fn action(p: &mut Pipeline, widths: &[u32]) -> ActionId {
 
 /// A table whose default is the first of its actions, with arguments 0.
 pub fn table(p: &mut Pipeline, keys: Vec<Key>, actions: &[ActionId]) -> TableId {
-    let listed =
-        |action: &ActionId| ActionRef { action: *action, table_only: false, default_only: false, annotations: vec![] };
     let args = vec![BigUint::ZERO; p.actions[actions[0]].params.len()];
     let name = format!("table{}", p.tables.len());
-    p.tables.push(Table {
-        preamble: named(&name),
-        keys,
-        actions: actions.iter().map(listed).collect(),
-        default_action: ActionCall { action: actions[0], args },
-        const_default: false,
-        entries: vec![],
-        const_entries: false,
-        size: None,
-        implementation: None,
-        direct_counter: None,
-        direct_meter: None,
-        meter_result: None,
-        add_on_miss: false,
-        idle_timeout: false,
-        properties: vec![],
-        loc: Loc::default(),
-    })
+    let listed = actions.iter().copied().map(ActionRef::new).collect();
+    p.tables.push(Table::new(named(&name), keys, listed, ActionCall { action: actions[0], args }))
 }
 
 /// `hosts`: (24-bit VNI, 32-bit address) to (16-bit, 32-bit); `routes`: (24-bit VNI, IPv4 prefix) to the same.

@@ -21,33 +21,9 @@ fn named(name: &str) -> Preamble {
 }
 
 fn table(p: &mut Pipeline, name: &str, keys: &[(&str, Type, MatchKind)], drop: ActionId, forward: ActionId) -> TableId {
-    let key = |(name, ty, kind): &(&str, Type, MatchKind)| Key {
-        name: (*name).into(),
-        ty: *ty,
-        kind: *kind,
-        annotations: vec![],
-        id: 0,
-        type_name: None,
-    };
-    let listed = |action, table_only| ActionRef { action, table_only, default_only: false, annotations: vec![] };
-    p.tables.push(Table {
-        preamble: named(name),
-        keys: keys.iter().map(key).collect(),
-        actions: vec![listed(drop, false), listed(forward, true)],
-        default_action: ActionCall { action: drop, args: vec![] },
-        const_default: false,
-        entries: vec![],
-        const_entries: false,
-        size: None,
-        implementation: None,
-        direct_counter: None,
-        direct_meter: None,
-        meter_result: None,
-        add_on_miss: false,
-        idle_timeout: false,
-        properties: vec![],
-        loc: Loc::default(),
-    })
+    let keys = keys.iter().map(|(name, ty, kind)| Key::new(*name, *ty, *kind)).collect();
+    let actions = vec![ActionRef::new(drop), ActionRef { table_only: true, ..ActionRef::new(forward) }];
+    p.tables.push(Table::new(named(name), keys, actions, ActionCall { action: drop, args: vec![] }))
 }
 
 /// `host`: exact, at most 3 entries; `routes`: exact and lpm, with idle timeout; `acl`: all kinds; `fixed`: const.
@@ -55,13 +31,7 @@ pub fn sample() -> Sample {
     let mut p = Pipeline::new("sample", Arch::V1Model);
     p.files.push("sample.p4".into());
     let drop = p.actions.push(Action { preamble: named("ingress.drop"), params: vec![], loc: Loc::default() });
-    let param = |name: &str, width| Param {
-        name: name.into(),
-        ty: Type::Bit(width),
-        annotations: vec![],
-        id: 0,
-        type_name: None,
-    };
+    let param = |name: &str, width| Param::new(name, Type::Bit(width));
     let params = vec![param("port", 9), param("mac", 48)];
     let forward = p.actions.push(Action { preamble: named("ingress.forward"), params, loc: Loc::default() });
     let other = p.actions.push(Action { preamble: named("ingress.other"), params: vec![], loc: Loc::default() });

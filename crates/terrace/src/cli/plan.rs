@@ -53,7 +53,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "1|2|4", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
     split: u32,
     /// How tables are made smaller: auto looks for the cheapest combination; or steps in their order, `pool:TABLE+TABLE`, `digest:TABLE`,
-    /// `alpm:TABLE`, `pieces:TABLE*N`, separated by commas.
+    /// `alpm:TABLE`, `results:TABLE.ARGUMENT*VALUES`, `pieces:TABLE*N`, separated by commas.
     #[arg(long, value_name = "auto|none|STEPS", default_value = "auto")]
     compress: String,
     /// What makes one placement better than another.

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use ir::Pipeline;
-use offload::sizing::Sizing;
+use offload::sizing::{Names, Sizing};
 use std::path::Path;
 
 /// Longest target or sizing file, in bytes.
@@ -11,10 +11,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// Reads a sizing file for a program. All that is wrong is named, with its place.
 pub(super) fn sizing(path: &Path, pipeline: &Pipeline) -> Result<Sizing, Failure> {
     let text = read_small(path)?;
-    let indexed = pipeline.externs.values().filter(|inst| inst.kind.is_indexed());
-    let objects: Vec<String> = indexed.map(|inst| inst.preamble.name.clone()).collect();
-    let tables: Vec<String> = pipeline.tables.values().map(|table| table.preamble.name.clone()).collect();
-    Sizing::parse(&text, &tables, &objects).map_err(|mistakes| {
+    Sizing::parse(&text, &Names::of(pipeline)).map_err(|mistakes| {
         let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{}:{mistake}", path.display())).collect();
         Failure::Refused(lines.join("\n"))
     })

@@ -1,15 +1,17 @@
 //! What a region asks of the gateway's tables, tenant by tenant.
 
-use ir::{KeyMatch, Pipeline};
+use asic::rewrite::results::value_name;
+use ir::{ActionId, KeyMatch, Pipeline};
+use num_bigint::BigUint;
 use num_traits::ToPrimitive;
 use offload::clusters::Tenant;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use tables::{ActionSpec, TableEntry};
 
 /// Entries of a region: those of each tenant, and those that belong to none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegionSizes {
-    /// Entries of all tables together.
+    /// Entries of all tables together, and how many values arguments of actions have.
     pub total: BTreeMap<String, u64>,
     /// Entries that belong to no tenant.
     pub shared: BTreeMap<String, u64>,
@@ -39,6 +41,10 @@ pub fn region_sizes(pipeline: &Pipeline, entries: &[TableEntry]) -> RegionSizes 
         }
     }
     let mut sizes = RegionSizes::default();
+    for (name, count) in values(pipeline, entries) {
+        sizes.total.insert(name.clone(), count);
+        sizes.shared.insert(name, count);
+    }
     let mut tenants: BTreeMap<u64, BTreeMap<String, u64>> = BTreeMap::new();
     for entry in entries {
         let table = &pipeline.tables[entry.table];
@@ -53,4 +59,21 @@ pub fn region_sizes(pipeline: &Pipeline, entries: &[TableEntry]) -> RegionSizes 
     let one = |(vni, entries): (u64, BTreeMap<String, u64>)| Tenant { name: format!("VNI {vni}"), entries };
     sizes.tenants = tenants.into_iter().map(one).collect();
     sizes
+}
+
+/// How many different values each argument of an action has.
+fn values(pipeline: &Pipeline, entries: &[TableEntry]) -> BTreeMap<String, u64> {
+    let mut values: BTreeMap<(ActionId, usize), HashSet<&BigUint>> = BTreeMap::new();
+    for entry in entries {
+        if let ActionSpec::Call(call) = &entry.action {
+            for (at, value) in call.args.iter().enumerate() {
+                values.entry((call.action, at)).or_default().insert(value);
+            }
+        }
+    }
+    let named = values.into_iter().filter_map(|((action, at), values)| {
+        let action = pipeline.actions.get(action)?;
+        Some((value_name(&action.preamble.name, &action.params.get(at)?.name), values.len() as u64))
+    });
+    named.collect()
 }

@@ -1,4 +1,4 @@
-//! The lab on the emulated switch, then behind a flow cache, then on both together: everybody reaches whom they should, and each packet is accounted for.
+//! The lab on the emulated switch, then behind a flow cache, then on both together; and behind a flow cache in the kernel: everybody reaches whom they should, and each packet is accounted for.
 
 use crate::changes::lab_with;
 use crate::place::{TERRACE, Turn, json, packets_by_reason, terrace, turn};
@@ -114,6 +114,37 @@ fn the_emulated_switch_forwards_the_labs_traffic_and_so_does_a_flow_cache() {
     assert_eq!(everybody(&turn), on_switch);
     let last = accounted(&turn);
     assert!(down(&last) - before < down(&stats) / 2, "{before} of them went down before, {last}");
+}
+
+#[test]
+fn the_kernel_forwards_what_it_has_been_shown() {
+    let Some(turn) = turn() else { return };
+    let (_folder, file) = lab_with(&turn, &["--engine", "xdp"]);
+    let first = everybody(&turn);
+    let stats = accounted(&turn);
+    assert_eq!(stats["engine"], "xdp");
+    assert_eq!(everybody(&turn), first, "the same from the kernel");
+    let stats = turn.stats();
+    let notes: Vec<&str> = stats["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    match notes.iter().find_map(|note| number_before(note, ", dropped ")) {
+        Some(redirected) => assert!(redirected > 40, "the second time the kernel forwards them: {notes:#?}"),
+        None => println!("no flow cache in this kernel: {notes:#?}"),
+    }
+
+    // Native code for the same machines.
+    assert!(terrace(&["gateway", "stop", "--of-lab", &turn.lab]).status.success());
+    until("the kernel's ends", || !runs(&turn));
+    let mut command = Command::new(TERRACE);
+    command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file]);
+    let _native = Gateway(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    until("native code runs", || runs(&turn));
+    assert_eq!(everybody(&turn), first);
+    accounted(&turn);
+}
+
+/// The number that stands before some words in a note.
+fn number_before(note: &str, words: &str) -> Option<i64> {
+    note.split_once(words)?.0.rsplit(' ').next()?.parse().ok()
 }
 
 /// Packets that went down, of a note such as `tiers: 40.00 % of packets served by the switch, 40; 60 went down in a bridge header of 52 bytes, 60 came back`.

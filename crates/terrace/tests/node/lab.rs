@@ -4,8 +4,10 @@ use io::memory::{self, MemoryPort};
 use io::{Attached, Idle};
 use node::admin::ControlSocket;
 use node::admin::answer::Responder;
-use node::engine::Choice;
+use node::engine::{CachePlan, Choice};
+use node::tiers::TiersPlan;
 use node::{Node, Parts, Seat};
+use offload::cut::Held;
 use p4runtime::{Device, Forwarding, Keep};
 use packet::PortId;
 use region::{Entries, Numbers};
@@ -31,8 +33,25 @@ pub struct Lab {
 
 impl Lab {
     pub fn start() -> Lab {
+        Lab::with(Choice::Jit, Vec::new())
+    }
+
+    /// A switch without the table `acl_in.v4`, and the tiers below it in a node of their own.
+    pub fn apart() -> [Lab; 2] {
+        let (above, below) = memory::pair("to-below", "to-switch", 1 << 12).unwrap();
+        let held = [("acl_in.v4".to_owned(), Held::Absent)].into();
+        let plan = TiersPlan::here(Choice::Jit, Choice::FlowCache(CachePlan::default()), held);
+        let plan = TiersPlan { silence: Duration::from_secs(3600), ..plan };
+        let switch = TiersPlan { below: None, down: vec![301], ..plan.clone() };
+        let lower = TiersPlan { above: None, up: vec![401], ..plan };
+        let port = |number, port: MemoryPort| vec![Attached { id: PortId(number), port: Box::new(port) }];
+        [(switch, port(301, above)), (lower, port(401, below))]
+            .map(|(plan, link)| Lab::with(Choice::Tiers(Box::new(plan)), link))
+    }
+
+    fn with(engine: Choice, links: Vec<Attached>) -> Lab {
         let folder = tempfile::tempdir().unwrap();
-        let (mut wires, mut ports) = (Vec::new(), Vec::new());
+        let (mut wires, mut ports) = (Vec::new(), links);
         for number in 1..=5 {
             let (inner, outer) = memory::pair(&format!("uplink{number}"), "wire", 1 << 12).unwrap();
             ports.push(Attached { id: PortId(number), port: Box::new(inner) });
@@ -40,7 +59,7 @@ impl Lab {
         }
         let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
         let seats = vec![Seat { core: None, ports }];
-        let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, engine: Choice::Jit, store: None };
+        let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, engine, store: None };
         let node = Arc::new(Node::start(parts).unwrap());
         let compiled = compile(Path::new(DEFAULT_PROGRAM), &Sources::default()).pipeline.unwrap();
         let device_config = ir::text::print(&compiled);

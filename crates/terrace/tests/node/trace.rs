@@ -151,6 +151,65 @@ fn what_cannot_be_is_said_with_the_mend() {
     assert!(err.contains("0 packets"), "{err}");
 }
 
+/// The switch is one node, and what is below it another one.
+#[test]
+fn a_packet_is_followed_from_node_to_node() {
+    let [mut switch, below] = Lab::apart();
+    let packets = vec![traffic().swap_remove(0)];
+    let lower = below.socket.clone();
+    let follow = |socket: &str, more: &[&str]| {
+        terrace(&[&["trace", "--node", socket, "--node", &lower, "--count", "2", "--seconds", "60"], more].concat())
+    };
+    let (code, out, err) = switch.under_traffic(&packets, |socket| follow(socket, &[]));
+    assert_eq!(code, 0, "{err}");
+    let said = [
+        "  became: sent on port 301, ".to_owned(),
+        "tier switch: down at stop 0, ".to_owned(),
+        " µs in switch (jit)".to_owned(),
+        format!("  at {lower}, from the switch "),
+        " µs in dpu, cpu (flowcache): ".to_owned(),
+        format!("  at {}, back from the tiers below ", switch.socket),
+        "    became: sent on port 2, 136 bytes".to_owned(),
+        "  in all ".to_owned(),
+    ];
+    let mut rest = &*out;
+    for what in said.iter().chain(&said) {
+        let (_, behind) = rest.split_once(&**what).unwrap_or_else(|| panic!("`{what}` is not in its place: {out}"));
+        rest = behind;
+    }
+    assert!(!out.contains("note"), "each part is what happened: {out}");
+    let (_, out, _) = switch.under_traffic(&packets, |socket| follow(socket, &["--json"]));
+    for line in out.lines() {
+        let document: Value = serde_json::from_str(line).unwrap();
+        let parts = document["elsewhere"]["parts"].as_array().unwrap();
+        assert!(parts.len() == 3 && parts.iter().all(|part| part["mark"] == document["mark"]), "{line}");
+        assert_eq!(document["elsewhere"]["missing"], serde_json::json!([]));
+    }
+
+    let packet = ["--port", "1", "--hex", &packet::hex(&packets[0].1)];
+    let both = ["--node", &switch.socket, "--node", &lower];
+    let (code, out, err) = terrace(&[&["trace"], &both[..], &packet].concat());
+    assert!(code == 0 && out.contains(&format!("at {lower}, from the switch\n")), "{out}{err}");
+    assert!(out.ends_with("=> sent on port 2, 136 bytes\n"), "{out}");
+    let (_, out, _) = terrace(&[&["trace"], &both[..2], &packet].concat());
+    assert!(out.contains("name that with a further --node"), "{out}");
+    let (code, out, err) = terrace(&[&["why-not-offloaded"], &both[..], &packet].concat());
+    let places = [
+        out.find("tier switch: down at stop 0, "),
+        out.find("\noffloaded: the whole way is kept"),
+        out.rfind("\n=> sent on port 2, 136 bytes\n"),
+    ];
+    assert!(code == 0 && places.iter().all(Option::is_some) && places.is_sorted(), "{out}{err}");
+
+    let refused = |args: &[&str]| terrace(&[args, &both[..]].concat());
+    let (code, _, err) = refused(&["why-not-offloaded"]);
+    assert!(code == 2 && err.contains("asked of one packet"), "{err}");
+    let (code, _, err) = refused(&["trace", "--pcapng", "-"]);
+    assert!(code == 2 && err.contains("--pcapng is of one node"), "{err}");
+    let (code, _, err) = terrace(&["trace", "--live", "--node", &lower]);
+    assert!(code == 3 && err.contains("no switch"), "{err}");
+}
+
 /// Memory of this process in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -4,11 +4,12 @@
 //! ([`plan::case`]): a program from the generator ([`make`]), writes that are valid for it ([`writes`]), packets that go deep into its
 //! parser ([`packets`]). [`run::run`] gives all of it to the oracle (the interpreter, one packet at a time) and to a
 //! [`subject::Subject`] (any engine, in batches), and compares each packet that leaves, each drop, and the state that is left behind.
-//! A difference is made small ([`shrink`]) and written down ([`report`]).
+//! A difference is made small ([`shrink`]) and written down ([`report`]); [`agree`] does all of it.
 //!
 //! What was compared is counted ([`tally`]), so that a harness that has gone blind is noticed; [`broken`] has subjects with known
 //! faults, which it must find.
 
+pub mod agree;
 pub mod broken;
 pub mod case;
 pub mod compare;
@@ -28,3 +29,8 @@ pub mod subjects;
 pub mod tally;
 pub mod tree;
 pub mod writes;
+
+/// A number that the environment gives, or the default: seeds, and how many cases.
+pub fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}

@@ -82,7 +82,7 @@ impl Subject for Native {
             sums.resize(place.actions.len(), Default::default());
             for (sum, action) in sums.iter_mut().zip(&place.actions) {
                 for (sum, more) in sum.iter_mut().zip([action.misses, action.hits]) {
-                    (sum.packets, sum.bytes) = (sum.packets + more.packets, sum.bytes + more.bytes);
+                    *sum = *sum + more;
                 }
             }
         }

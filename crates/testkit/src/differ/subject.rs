@@ -217,28 +217,27 @@ pub fn idle_entries(pipeline: &Pipeline, idle: &[interp::IdleEntry]) -> Vec<Idle
     idle.iter().map(one).collect()
 }
 
+/// What a [`Subject`] whose state is an interpreter's says of it. How it gets to that from `self`: to look, and to change.
+#[macro_export]
 macro_rules! interp_accessors {
-    () => {
-        fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
-            self.interp.write(batch).map_err(|error| error.to_string())
+    ([$($look:tt)*], [$($change:tt)*]) => {
+        fn state(&self) -> tables::State {
+            self.$($look)*.state().clone()
         }
-        fn state(&self) -> State {
-            self.interp.state().clone()
+        fn counter(&self, counter: ir::ExternId, index: u64) -> Option<tables::CounterData> {
+            self.$($look)*.counter(counter, index)
         }
-        fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-            self.interp.counter(counter, index)
+        fn register(&self, register: ir::ExternId, index: u64) -> Option<Vec<num_bigint::BigUint>> {
+            self.$($look)*.register(register, index)
         }
-        fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-            self.interp.register(register, index)
+        fn direct_counter(&self, entry: &tables::EntryId) -> Option<tables::CounterData> {
+            self.$($look)*.direct_counter(entry)
         }
-        fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
-            self.interp.direct_counter(entry)
+        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::CounterData; 2]>> {
+            Some(self.$($look)*.applied(table).map(|(_, counts)| counts).collect())
         }
-        fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
-            Some(self.interp.applied(table).map(|(_, counts)| counts).collect())
-        }
-        fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
-            self.interp.take_digests().into_iter().map(|message| (message.digest, message.values)).collect()
+        fn take_digests(&mut self) -> Vec<(ir::ExternId, Vec<num_bigint::BigUint>)> {
+            self.$($change)*.take_digests().into_iter().map(|message| (message.digest, message.values)).collect()
         }
     };
 }
@@ -258,7 +257,10 @@ impl Subject for Oracle {
         let idle = self.interp.advance_time(now);
         idle_entries(self.interp.pipeline(), &idle)
     }
-    interp_accessors!();
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        self.interp.write(batch).map_err(|error| error.to_string())
+    }
+    interp_accessors!([interp], [interp]);
 }
 
 impl Subject for InBatches {
@@ -274,5 +276,8 @@ impl Subject for InBatches {
         let idle = self.interp.take_idle();
         idle_entries(self.interp.pipeline(), &idle)
     }
-    interp_accessors!();
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        self.interp.write(batch).map_err(|error| error.to_string())
+    }
+    interp_accessors!([interp], [interp]);
 }

@@ -1,9 +1,10 @@
 //! Conditions as gateways decide them: equality with constants under masks, on few bits; wider ones are small tables.
 
+use super::prefixes::{self, mirrored, ones};
 use crate::emit::Res;
 use crate::emit::body::Writer;
 use crate::emit::expr::{self, Expr, Form};
-use crate::emit::text::{Stmt, line};
+use crate::emit::text::{Stmt, conditional, line};
 use ir::*;
 use num_bigint::BigUint;
 
@@ -40,45 +41,75 @@ struct Test {
     truth: bool,
 }
 
+/// How a condition is decided.
+pub(in crate::emit) enum Decision {
+    /// At once: by one gateway, or a lookup.
+    Gateway(String),
+    /// One part after the other.
+    Parts(Parts),
+}
+
+/// A condition that is `found` if one of these holds, and otherwise its opposite.
+pub(in crate::emit) struct Parts {
+    conds: Vec<String>,
+    found: bool,
+}
+
 impl Writer<'_, '_> {
     /// A condition as text that a gateway takes, and what has to be done before.
     pub(in crate::emit) fn condition(&mut self, cond: Value) -> Res<(Vec<Stmt>, String)> {
-        let mut before = Vec::new();
-        let tree = self.tree_of(cond, true, &mut before)?;
-        if mixed(&tree) {
-            let cond = self.in_parts(&tree, &mut before);
-            return Ok((before, cond));
-        }
-        if bits(&tree) <= GATEWAY_BITS && widest(&tree) <= 32 {
-            return Ok((before, text(&tree).0));
-        }
-        let text = match (entries(&tree), entries(&negated(&tree))) {
-            (Some(yes), Some(no)) if no.len() < yes.len() => format!("!{}", self.check(no)),
-            (Some(yes), _) => self.check(yes),
-            (None, Some(no)) => format!("!{}", self.check(no)),
-            (None, None) => self.in_parts(&tree, &mut before),
+        let (mut before, decision) = self.decision(cond)?;
+        let text = match decision {
+            Decision::Gateway(text) => text,
+            Decision::Parts(parts) => self.held(&parts, &mut before),
         };
         Ok((before, text))
     }
 
-    /// A condition that no gateway decides at once, and no table: one part after the other, into a variable.
-    fn in_parts(&mut self, tree: &Cond, before: &mut Vec<Stmt>) -> String {
-        let (parts, found) = match tree {
-            Cond::Any(_) => (flattened(tree), "true"),
-            Cond::All(_) => (flattened(&negated(tree)), "false"),
-            _ => return text(tree).0,
+    /// Code that a decision is about.
+    pub(in crate::emit) fn decided(&mut self, decision: Decision, then: Vec<Stmt>, els: Vec<Stmt>) -> Vec<Stmt> {
+        let parts = match decision {
+            Decision::Gateway(text) => return conditional(&text, then, els),
+            Decision::Parts(parts) => parts,
         };
-        if parts.len() < 2 {
-            return text(tree).0;
+        // What is short is written at each part: one step less than asking whether one of them held.
+        if is_short(if parts.found { &then } else { &els }) {
+            let (yes, no) = if parts.found { (then, els) } else { (els, then) };
+            let chain = |code, part: &String| conditional(part, yes.clone(), code);
+            return parts.conds.iter().rev().fold(no, chain);
         }
+        let mut code = Vec::new();
+        let text = self.held(&parts, &mut code);
+        code.extend(conditional(&text, then, els));
+        code
+    }
+
+    /// How a condition is decided, and what has to be done before.
+    pub(in crate::emit) fn decision(&mut self, cond: Value) -> Res<(Vec<Stmt>, Decision)> {
+        let mut before = Vec::new();
+        let tree = self.tree_of(cond, true, &mut before)?;
+        if mixed(&tree) {
+            return Ok((before, in_parts(&tree)));
+        }
+        if bits(&tree) <= GATEWAY_BITS && widest(&tree) <= 32 {
+            return Ok((before, Decision::Gateway(text(&tree).0)));
+        }
+        let decision = match (entries(&tree), entries(&negated(&tree))) {
+            (Some(yes), Some(no)) if no.len() < yes.len() => Decision::Gateway(format!("!{}", self.check(no))),
+            (Some(yes), _) => Decision::Gateway(self.check(yes)),
+            (None, Some(no)) => Decision::Gateway(format!("!{}", self.check(no))),
+            (None, None) => in_parts(&tree),
+        };
+        Ok((before, decision))
+    }
+
+    /// Whether one of the parts holds, or all: a variable that they are put into.
+    fn held(&mut self, parts: &Parts, before: &mut Vec<Stmt>) -> String {
         let name = self.e.names.fresh("holds");
         self.declare("bool", &name);
-        let set = |value: &str| vec![line(format!("{name} = {value};"))];
-        let mut code = set(if found == "true" { "false" } else { "true" });
-        for part in parts.iter().rev() {
-            code = vec![Stmt::If { cond: text(part).0, then: set(found), els: code }];
-        }
-        before.extend(code);
+        let set = |value: bool| vec![line(format!("{name} = {value};"))];
+        let chain = |code, part: &String| vec![Stmt::If { cond: part.clone(), then: set(parts.found), els: code }];
+        before.extend(parts.conds.iter().rev().fold(set(!parts.found), chain));
         name
     }
 
@@ -259,34 +290,26 @@ impl Writer<'_, '_> {
             _ => (c.clone(), false),
         };
         let below = below == positive;
-        let mut prefixes = Vec::new();
-        for bit in (0..u64::from(width)).filter(|bit| bound.bit(*bit)) {
-            let value = ((&bound >> (bit + 1)) << 1u8) << bit;
-            prefixes.push((value, ones(width) - ((&one << bit) - &one)));
-        }
         if bound >= (&one << width) {
             return Ok(Cond::Known(below));
         }
+        // Prefixes of what is below the bound, or of what is not: whichever is fewer.
+        let under = prefixes::below(&bound, width);
+        let over = prefixes::from(&bound, width);
+        let of_under = under.len() <= over.len();
+        let prefixes = if of_under { under } else { over };
         if prefixes.len() > MAX_PREFIXES {
             let x = self.simple(a, before);
             let y = format!("{width}w{}", expr::number(&c));
             return self.difference(op, width, x, y, positive, before);
         }
+        let equal = below == of_under;
         let base = self.simple(a, before);
         let test = |(value, mask): (BigUint, BigUint)| {
-            Cond::Test(Test {
-                base: base.clone(),
-                width,
-                hi: width - 1,
-                lo: 0,
-                value,
-                mask,
-                equal: below,
-                truth: false,
-            })
+            Cond::Test(Test { base: base.clone(), width, hi: width - 1, lo: 0, value, mask, equal, truth: false })
         };
         let tests: Vec<Cond> = prefixes.into_iter().map(test).collect();
-        Ok(if below { Cond::Any(tests) } else { Cond::All(tests) })
+        Ok(if equal { Cond::Any(tests) } else { Cond::All(tests) })
     }
 
     /// A table that hits where one of the entries matches; the condition.
@@ -338,6 +361,32 @@ impl Writer<'_, '_> {
         let is_operand = expr.form == Form::Const || (expr.form == Form::Primary && plain);
         if is_operand { Ok(()) } else { self.save(value, block) }
     }
+}
+
+/// A condition that no gateway decides at once, and no table.
+fn in_parts(tree: &Cond) -> Decision {
+    let (parts, found) = match tree {
+        Cond::Any(_) => (flattened(tree), true),
+        Cond::All(_) => (flattened(&negated(tree)), false),
+        _ => return Decision::Gateway(text(tree).0),
+    };
+    if parts.len() < 2 {
+        return Decision::Gateway(text(tree).0);
+    }
+    Decision::Parts(Parts { conds: parts.iter().map(|part| text(part).0).collect(), found })
+}
+
+/// Whether code only sets constants and leaves: such code may be there several times.
+fn is_short(code: &[Stmt]) -> bool {
+    let constant = |text: &str| {
+        let value = text.strip_suffix(';').and_then(|text| text.split_once(" = "));
+        value.is_some_and(|(_, value)| {
+            value == "true"
+                || value == "false"
+                || value.starts_with(|c: char| c.is_ascii_digit()) && value.bytes().all(|b| b.is_ascii_alphanumeric())
+        })
+    };
+    code.len() <= 4 && code.iter().all(|stmt| matches!(stmt, Stmt::Line(text) if text == "exit;" || constant(text)))
 }
 
 /// The item of one key in an entry.
@@ -393,19 +442,6 @@ fn mixed(cond: &Cond) -> bool {
     }
     let (all, raw) = leaves(cond);
     raw > 0 && all > 1
-}
-
-fn ones(width: u32) -> BigUint {
-    (BigUint::from(1u8) << width) - 1u8
-}
-
-fn mirrored(op: BinaryOp) -> BinaryOp {
-    match op {
-        BinaryOp::Lt => BinaryOp::Gt,
-        BinaryOp::Le => BinaryOp::Ge,
-        BinaryOp::Gt => BinaryOp::Lt,
-        _ => BinaryOp::Le,
-    }
 }
 
 /// Bits that a condition reads, each once.

@@ -6,6 +6,7 @@ use crate::emit::tofino::halves;
 use crate::emit::tofino::prepare::Deparsed;
 use crate::emit::{Emitter, Res, parser};
 use ir::*;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Members that a selector's word of RAM has bits for; larger groups take more words.
 const MAX_GROUP: u64 = 120;
@@ -152,6 +153,10 @@ impl Emitter<'_> {
                  inout ingress_intrinsic_metadata_for_tm_t ig_tm_md"
             }
         };
+        let half = if control.kind == ControlKind::Egress { "egress" } else { "ingress" };
+        for var in asked_on_the_way_out(self.p, &control.body) {
+            lines.line(&format!("@pa_no_overlay(\"{half}\", \"{}\")", self.var(var)));
+        }
         let name = &control.name;
         lines.open(&format!("control {name}(inout headers_t {hdr}, inout metadata_t {meta}, {intrinsics})"));
         for object in self.names.mentions[id.index()].externs.clone() {
@@ -240,8 +245,8 @@ impl Emitter<'_> {
     }
 
     fn hash_places(&self, id: ExternId) -> usize {
-        let calls = self.p.controls.values().flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
-        calls
+        self.p
+            .insts()
             .filter(|i| matches!(&i.inst, Inst::Extern { object: Some(o), func: ExternFn::HashGet, .. } if *o == id))
             .count()
     }
@@ -307,4 +312,48 @@ control egress_deparser(packet_out packet, inout egress_headers_t hdr, in egress
 "
         .to_owned()
     }
+}
+
+/// Metadata that is asked for where a packet is on its way out early. The compiler may give its container to what is set later on the other
+/// way, and then finds no order of both (p4c's tofino back-end: `mau/table_injected_deps.cpp`, "Live ranges overlap").
+fn asked_on_the_way_out(p: &Pipeline, body: &Body) -> BTreeSet<VarId> {
+    let order = reverse_postorder(body);
+    let next = |b: Block| body.blocks[b].successors();
+    let mut lookups: BTreeMap<Block, usize> = BTreeMap::new();
+    for block in &order {
+        let own = lookups.get(block).copied().unwrap_or(0);
+        let more = usize::from(body.blocks[*block].applied().is_some());
+        for b in next(*block) {
+            let known = lookups.entry(b).or_insert(0);
+            *known = (*known).max(own + more);
+        }
+    }
+    // The end is where a packet comes that all lookups let pass.
+    let most = lookups.values().max().copied().unwrap_or(0);
+    let mut onward: BTreeSet<Block> = BTreeSet::new();
+    for block in order.iter().rev() {
+        let looks_up = body.blocks[*block].applied().is_some();
+        let behind_all = lookups.get(block).copied().unwrap_or(0) == most;
+        // A way out that all share says nothing about the ways there.
+        let shared = body.blocks[*block].insts.is_empty() && next(*block).is_empty();
+        if !shared && (looks_up || behind_all || next(*block).iter().any(|b| onward.contains(b))) {
+            onward.insert(*block);
+        }
+    }
+    // What is asked there may have been read before, and is written where it is asked.
+    let mut values: Vec<Value> = Vec::new();
+    for data in order.iter().filter(|b| !onward.contains(b)).map(|b| &body.blocks[*b]) {
+        data.insts.iter().for_each(|i| i.inst.for_each_use(|v| values.push(v)));
+        data.insts.iter().for_each(|i| values.extend(&i.results));
+        data.term.iter().for_each(|t| t.term.for_each_use(|v| values.push(v)));
+    }
+    let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(value) = values.pop() {
+        let Some(data) = body.definition(value).filter(|_| seen.insert(value)) else { continue };
+        match data.inst {
+            Inst::Load(var) if p.vars[var].kind == VarKind::Meta => _ = found.insert(var),
+            _ => data.inst.for_each_use(|v| values.push(v)),
+        }
+    }
+    found
 }

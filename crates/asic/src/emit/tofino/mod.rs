@@ -2,12 +2,18 @@
 
 pub(super) mod action;
 pub(super) mod condition;
+mod copies;
+pub(super) mod forked;
 pub(super) mod frame;
 pub(super) mod halves;
+mod late;
 mod objects;
 mod once;
 mod parsing;
+mod prefixes;
 pub(super) mod prepare;
 pub(super) mod register;
+pub(super) mod simpler;
+pub(super) mod sooner;
 mod steps;
 mod sums;

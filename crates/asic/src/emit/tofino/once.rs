@@ -37,7 +37,7 @@ impl Preparer {
 
     /// Whether more than slices, widening and joining is needed for a value.
     fn is_computed(body: &Body, value: Value) -> bool {
-        match Self::inst_of(body, value).map(|i| &i.inst) {
+        match body.definition(value).map(|i| &i.inst) {
             Some(Inst::Slice { value, .. } | Inst::Cast(_, value)) => Self::is_computed(body, *value),
             Some(Inst::Concat(a, b)) => Self::is_computed(body, *a) || Self::is_computed(body, *b),
             Some(Inst::Binary(..) | Inst::Unary(..) | Inst::Select { .. } | Inst::PacketLength) => true,
@@ -105,7 +105,7 @@ impl Preparer {
             if first_touch(body, call.block, var) != Some(true) {
                 let onward = TermData { term: Term::Jump(call.clone()), loc: term.loc };
                 let between = BlockData { params: Vec::new(), insts: vec![inst.clone()], term: Some(onward) };
-                *call = BlockCall { block: body.blocks.push(between), args: Vec::new() };
+                *call = BlockCall::to(body.blocks.push(between));
             }
         }
         body.blocks[block].term = Some(changed);
@@ -128,14 +128,14 @@ fn first_touch(body: &Body, block: Block, var: VarId) -> Option<bool> {
 }
 
 /// Whether some way from a place in a block comes to such an instruction.
-fn comes_to(body: &Body, block: Block, from: usize, wanted: impl Fn(&Inst) -> bool) -> bool {
+pub(super) fn comes_to(body: &Body, block: Block, from: usize, wanted: impl Fn(&Inst) -> bool) -> bool {
     let mut seen = HashSet::new();
     let mut todo = vec![(block, from)];
     while let Some((at, from)) = todo.pop() {
         if body.blocks[at].insts[from..].iter().any(|i| wanted(&i.inst)) {
             return true;
         }
-        let next = body.blocks[at].term.iter().flat_map(|t| t.term.successors());
+        let next = body.blocks[at].successors().into_iter();
         todo.extend(next.filter(|b| seen.insert(*b)).map(|b| (b, 0)));
     }
     false

@@ -12,7 +12,7 @@ impl Preparer {
         // Each value once: values that share operands make exponentially many paths.
         let mut seen = HashSet::from([value]);
         let mut todo = vec![value];
-        while let Some(data) = todo.pop().map(|v| Self::inst_of(body, v)) {
+        while let Some(data) = todo.pop().map(|v| body.definition(v)) {
             let Some(data) = data else { continue };
             if matches!(data.inst, Inst::PacketLength) {
                 return true;
@@ -60,8 +60,16 @@ impl Preparer {
             if let Some(sum) = self.checksum_check(body, check) {
                 let name = format!("{}.{}_error", self.meta, self.object_name(sum.0));
                 let var = self.add_var(&name, Type::Bool, VarKind::Meta);
-                self.wrong.push((var, number));
+                self.noted(var, number);
                 body.blocks[block].insts[at].inst = Inst::Store(var, sum.1);
+                next -= 1;
+                continue;
+            }
+            if let Some(flag) = self.is_late(body, check, number) {
+                let yes = body.values.push(Type::Bool);
+                let set = InstData { inst: Inst::Const(Const::bool(true)), results: vec![yes], loc: data.loc };
+                let store = |flag| InstData { inst: Inst::Store(flag, yes), results: Vec::new(), loc: data.loc };
+                body.blocks[block].insts.splice(at..=at, std::iter::once(set).chain(flag.map(store)));
                 next -= 1;
                 continue;
             }
@@ -70,7 +78,7 @@ impl Preparer {
             body.blocks[block].insts.pop();
             let term = body.blocks[block].term.take();
             let behind = body.blocks.push(BlockData { params: Vec::new(), insts: rest, term });
-            let to = |block| BlockCall { block, args: Vec::new() };
+            let to = |block| BlockCall::to(block);
             let term = match Self::constant(body, check) {
                 Some(known) if known == BigUint::ZERO => Term::Jump(to(failed)),
                 Some(_) => Term::Jump(to(behind)),
@@ -102,9 +110,9 @@ impl Preparer {
 
     /// A test that a checksum comes out as zero: its object, and the sum.
     fn checksum_check(&self, body: &Body, check: Value) -> Option<(ExternId, Value)> {
-        let Inst::Binary(BinaryOp::Eq, sum, zero) = Self::inst_of(body, check)?.inst else { return None };
+        let Inst::Binary(BinaryOp::Eq, sum, zero) = body.definition(check)?.inst else { return None };
         (Self::constant(body, zero)? == BigUint::ZERO).then_some(())?;
-        match &Self::inst_of(body, sum)?.inst {
+        match &body.definition(sum)?.inst {
             Inst::Extern { object: Some(object), func: ExternFn::InternetChecksumGet, .. } => Some((*object, sum)),
             _ => None,
         }

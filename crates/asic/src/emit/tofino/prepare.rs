@@ -5,6 +5,8 @@
 //!   changes the header behind it.
 //! - What has no form is taken out, and named.
 
+use super::copies::Copied;
+use super::late::Late;
 use crate::emit::Unsupported;
 use ir::*;
 use num_bigint::BigUint;
@@ -33,14 +35,22 @@ pub(super) struct Preparer {
     pub(super) meta: String,
     left_out: Vec<Unsupported>,
     deparsed: Vec<Deparsed>,
-    /// Variables that say that a checksum was wrong, with the error's number.
-    pub(super) wrong: Vec<(VarId, u32)>,
+    /// Tests that the parser leaves to the control, in the order in which a packet meets them.
+    pub(super) late: Vec<Late>,
+    /// Copies that the parser leaves to the control.
+    pub(super) copied: Vec<Copied>,
 }
 
 /// Prepares a pipeline.
 pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
-    let mut this =
-        Preparer { p: p.clone(), meta: meta.to_owned(), left_out: Vec::new(), deparsed: Vec::new(), wrong: Vec::new() };
+    let mut this = Preparer {
+        p: p.clone(),
+        meta: meta.to_owned(),
+        left_out: Vec::new(),
+        deparsed: Vec::new(),
+        late: Vec::new(),
+        copied: Vec::new(),
+    };
     let error = this.parser_error();
     this.colours();
     let ids: Vec<ControlId> = p.controls.iter().map(|(id, _)| id).collect();
@@ -51,8 +61,11 @@ pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
                 this.errors_as_numbers(&mut body);
                 this.sums_where_extracted(&mut body);
                 this.parser(&mut body, error);
+                this.copies_of_what_went_by(&mut body);
                 this.moves_only(&mut body);
                 this.written_once(&mut body);
+                this.late_in_order(&body);
+                this.copies_in_order(&body);
             }
             ControlKind::MainControl => {
                 this.errors_as_numbers(&mut body);
@@ -61,7 +74,7 @@ pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
                 this.externs(&mut body);
                 this.arithmetic(&mut body);
                 this.in_all_actions(&mut body);
-                this.first(&mut body, error);
+                this.first(&p.controls[id].name, &mut body, error);
             }
             ControlKind::MainDeparser => this.externs(&mut body),
             _ => {}
@@ -110,52 +123,11 @@ impl Preparer {
         }
     }
 
-    pub(super) fn inst_of(body: &Body, value: Value) -> Option<&InstData> {
-        body.blocks.values().flat_map(|b| &b.insts).find(|i| i.results.contains(&value))
-    }
-
     pub(super) fn constant(body: &Body, value: Value) -> Option<BigUint> {
-        match &Self::inst_of(body, value)?.inst {
+        match &body.definition(value)?.inst {
             Inst::Const(c) => Some(c.bits.clone()),
             _ => None,
         }
-    }
-
-    /// What comes first in the control: errors that the chip's parser found by itself.
-    fn first(&mut self, body: &mut Body, error: VarId) {
-        let Some(mut entry) = body.entry else { return };
-        let loc = Loc::default();
-        let to = |block| BlockCall { block, args: Vec::new() };
-        let short = self.p.errors.iter().position(|e| e == "PacketTooShort").unwrap_or(1);
-        let chip = self.add_var("ig_prsr_md.parser_err", Type::Bit(16), VarKind::Intrinsic);
-        self.p.intrinsics.insert("ig_prsr_md.parser_err".into(), chip);
-        let mut all: Vec<(VarId, u32)> = self.wrong.clone();
-        all.reverse();
-        all.push((chip, u32::try_from(short).unwrap_or(1)));
-        for (var, number) in all {
-            let mut insts = Vec::new();
-            let mut value = body.values.push(self.p.vars[var].ty);
-            insts.push(InstData { inst: Inst::Load(var), results: vec![value], loc });
-            if var == chip {
-                let bit = body.values.push(Type::Bit(1));
-                let one = body.values.push(Type::Bit(1));
-                let is = body.values.push(Type::Bool);
-                insts.push(InstData { inst: Inst::Slice { value, hi: 1, lo: 1 }, results: vec![bit], loc });
-                insts.push(InstData { inst: Inst::Const(Const::new(Type::Bit(1), 1u8)), results: vec![one], loc });
-                insts.push(InstData { inst: Inst::Binary(BinaryOp::Eq, bit, one), results: vec![is], loc });
-                value = is;
-            }
-            let code = body.values.push(Type::Bit(8));
-            let set = vec![
-                InstData { inst: Inst::Const(Const::new(Type::Bit(8), number)), results: vec![code], loc },
-                InstData { inst: Inst::Store(error, code), results: Vec::new(), loc },
-            ];
-            let term = Some(TermData { term: Term::Jump(to(entry)), loc });
-            let set = body.blocks.push(BlockData { params: Vec::new(), insts: set, term });
-            let term = Term::Branch { cond: value, then: to(set), els: to(entry) };
-            entry = body.blocks.push(BlockData { params: Vec::new(), insts, term: Some(TermData { term, loc }) });
-        }
-        body.entry = Some(entry);
     }
 
     /// Moves checksums that a control computes to the deparser.
@@ -245,13 +217,8 @@ impl Preparer {
 
     /// Takes out arithmetic that no ALU of the chip does.
     fn arithmetic(&mut self, body: &mut Body) {
-        let constants: HashSet<Value> = body
-            .blocks
-            .values()
-            .flat_map(|b| &b.insts)
-            .filter(|i| matches!(i.inst, Inst::Const(_)))
-            .flat_map(|i| i.results.clone())
-            .collect();
+        let constants: HashSet<Value> =
+            body.insts().filter(|i| matches!(i.inst, Inst::Const(_))).flat_map(|i| i.results.clone()).collect();
         let values = body.values.clone();
         for n in 0..body.blocks.len() {
             let block = Block(u32::try_from(n).unwrap_or(u32::MAX));

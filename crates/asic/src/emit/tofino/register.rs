@@ -30,14 +30,10 @@ fn calls(body: &Body, object: ExternId) -> Vec<(Block, usize, ExternFn, Vec<Arg>
     found
 }
 
-fn inst_of(body: &Body, value: Value) -> Option<&Inst> {
-    body.blocks.values().flat_map(|b| &b.insts).find(|i| i.results.contains(&value)).map(|i| &i.inst)
-}
-
 /// Whether two values are the same, as far as can be seen.
 fn same(body: &Body, a: Value, b: Value) -> bool {
     a == b
-        || matches!((inst_of(body, a), inst_of(body, b)), (Some(x), Some(y)) if x == y && matches!(x, Inst::Load(_) | Inst::Const(_)))
+        || matches!((body.definition(a).map(|data| &data.inst), body.definition(b).map(|data| &data.inst)), (Some(x), Some(y)) if x == y && matches!(x, Inst::Load(_) | Inst::Const(_)))
 }
 
 fn single(args: &[Arg], n: usize) -> Option<Value> {
@@ -72,12 +68,12 @@ pub(in crate::emit) fn update(body: &Body, object: ExternId) -> Result<Update, &
         return Err("its elements are structures");
     };
     // What is written has to be known where it is read.
-    let known = |value: Value| match inst_of(body, value) {
+    let known = |value: Value| match body.definition(value).map(|data| &data.inst) {
         Some(Inst::Const(_)) | None => true,
         Some(Inst::Load(var)) => !between.iter().any(|i| matches!(i.inst, Inst::Store(v, _) if v == *var)),
         _ => false,
     };
-    match inst_of(body, new) {
+    match body.definition(new).map(|data| &data.inst) {
         _ if new == old => Err("it is written as it is read"),
         Some(Inst::Binary(op, a, b)) => {
             use BinaryOp::*;

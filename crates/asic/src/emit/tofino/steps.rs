@@ -11,7 +11,8 @@
 //! not even constants that are too large for an instruction: so that is an action, too.
 //!
 //! An ALU's operands are in containers as wide as its result's. A header field that is widened, or of which bits are taken, while it is also used as it
-//! is, would have to be in two kinds of container; so such moves go through the hash unit, which brings bits anywhere (`@in_hash`).
+//! is, would have to be in two kinds of container; so such moves go through the hash unit, which brings bits anywhere (`@in_hash`). So do moves of
+//! fields that are parts of bytes: IPv4 has its DSCP in a byte, IPv6 across two, and a bridge header of one byte is in a container of eight bits.
 
 use crate::emit::body::Writer;
 use crate::emit::text::{Stmt, line};
@@ -62,6 +63,8 @@ struct Known {
     fields: HashSet<String>,
     /// How often names occur.
     counts: HashMap<String, usize>,
+    /// Variables that an ALU computes somewhere.
+    computed: HashSet<String>,
 }
 
 impl Known {
@@ -77,9 +80,14 @@ impl Known {
         let base = rest.split('[').next().unwrap_or(rest);
         let part = rest.contains('[') && !rest.contains("++");
         match (cast, part) {
-            (_, true) => self.fields.contains(to) || self.fields.contains(base) || late,
+            (_, true) => self.fields.contains(to) || self.fields.contains(base) || late || self.computed.contains(base),
             (true, false) => self.fields.contains(base),
-            (false, false) => rest.contains("++") && self.fields.contains(to),
+            (false, false) if rest.contains("++") => self.fields.contains(to),
+            // Where a part of a byte lies, and in how wide a container, differs from header to header.
+            (false, false) => {
+                let plain = rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+                plain && (self.shared.contains_key(to) || self.shared.contains_key(rest))
+            }
         }
     }
 }
@@ -88,12 +96,17 @@ impl Writer<'_, '_> {
     /// The code with an action for each assignment that needs one.
     pub(in crate::emit) fn steps(&mut self, code: Vec<Stmt>) -> Vec<Stmt> {
         let (shared, fields) = self.fields();
-        let mut counts = HashMap::new();
+        let (mut counts, mut computed) = (HashMap::new(), HashSet::new());
         let mut count = |text: &str| names(text).for_each(|name| *counts.entry(name.to_owned()).or_insert(0) += 1);
         let mut todo: Vec<&Stmt> = code.iter().chain(self.e.actions.values().flatten()).collect();
         while let Some(stmt) = todo.pop() {
             match stmt {
-                Stmt::Line(text) => count(text),
+                Stmt::Line(text) => {
+                    count(text);
+                    if let Some(part) = assignment(text).filter(|part| computes(part.value)) {
+                        computed.insert(part.to.to_owned());
+                    }
+                }
                 Stmt::If { cond, then, els } => {
                     count(cond);
                     todo.extend(then.iter().chain(els));
@@ -106,18 +119,22 @@ impl Writer<'_, '_> {
             }
         }
         self.e.keys.values().flatten().chain(&self.decls).for_each(|text| count(text));
-        self.steps_of(code, &Known { shared, fields, counts })
+        self.steps_of(code, &Known { shared, fields, counts, computed })
     }
 
     fn steps_of(&mut self, code: Vec<Stmt>, known: &Known) -> Vec<Stmt> {
         let mut all = Vec::new();
         let mut run: Vec<String> = Vec::new();
         for stmt in code {
+            if let Stmt::Line(text) = &stmt
+                && assignment(text).is_some()
+            {
+                run.push(text.clone());
+                continue;
+            }
+            // Variables are declared in the order in which they are set.
+            self.run(std::mem::take(&mut run), known, &mut all);
             let stmt = match stmt {
-                Stmt::Line(text) if assignment(&text).is_some() => {
-                    run.push(text);
-                    continue;
-                }
                 Stmt::If { cond, then, els } => {
                     Stmt::If { cond, then: self.steps_of(then, known), els: self.steps_of(els, known) }
                 }
@@ -127,7 +144,6 @@ impl Writer<'_, '_> {
                 }
                 other => other,
             };
-            self.run(std::mem::take(&mut run), known, &mut all);
             match stmt {
                 Stmt::Line(text) if text.contains(".count(") || text.contains(".write(") => {
                     let object = text.split('.').next().unwrap_or(&text);

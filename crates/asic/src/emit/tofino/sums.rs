@@ -91,7 +91,7 @@ impl Preparer {
         // Additions on some ways only would be there on all.
         let elsewhere = |(b, data): (Block, &BlockData)| {
             let counts = !seen.contains(&b) && cleared.is_none_or(|at| cfg.dominates(at, b));
-            counts && data.insts.iter().any(|i| is_addition_to(&i.inst, object)) && reaches(body, b, block)
+            counts && data.insts.iter().any(|i| is_addition_to(&i.inst, object)) && body.leads_to(b, block)
         };
         (!found.is_empty() && !body.blocks.iter().any(elsewhere)).then_some(found)
     }
@@ -103,7 +103,7 @@ impl Preparer {
             _ => return None,
         };
         for value in values {
-            let var = match Self::inst_of(body, value)?.inst {
+            let var = match body.definition(value)?.inst {
                 Inst::Load(var) => var,
                 Inst::Const(ref c) if c.bits == num_bigint::BigUint::ZERO => continue,
                 _ => return None,
@@ -132,21 +132,4 @@ fn is_addition(inst: &Inst) -> bool {
 
 fn is_addition_to(inst: &Inst, object: ExternId) -> bool {
     is_addition(inst) && matches!(inst, Inst::Extern { object: Some(of), .. } if *of == object)
-}
-
-/// Whether some way leads from a block to another one.
-fn reaches(body: &Body, from: Block, to: Block) -> bool {
-    let mut seen = HashSet::from([from]);
-    let mut todo = vec![from];
-    while let Some(at) = todo.pop() {
-        for next in body.blocks[at].term.iter().flat_map(|t| t.term.successors()) {
-            if next == to {
-                return true;
-            }
-            if seen.insert(next) {
-                todo.push(next);
-            }
-        }
-    }
-    false
 }

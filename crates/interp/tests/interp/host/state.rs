@@ -215,7 +215,7 @@ fn value_sets() {
         (MatchKind::Range, Type::Int(4)),
         (MatchKind::Optional, Type::Bit(2)),
     ];
-    let key = |(kind, ty)| Key { name: "k".into(), ty, kind, annotations: vec![], id: 0, type_name: None };
+    let key = |(kind, ty)| Key::new("k", ty, kind);
     let declared = ValueSet { preamble: named("set"), size: 64, keys: keys.map(key).to_vec(), loc: Loc::default() };
     let set = t.p.value_sets.push(declared);
     let mut fields: Vec<(String, Type)> = keys.iter().enumerate().map(|(n, (_, ty))| (format!("k{n}"), *ty)).collect();

@@ -2,6 +2,7 @@
 
 mod build;
 mod capture_filter;
+mod elsewhere;
 mod fields;
 mod layers;
 mod offload;
@@ -31,6 +32,9 @@ use std::sync::Arc;
 ///
 /// With --node, the tables are those of a node that runs. Without a packet, the packets that pass there are shown, each with what became of it and
 /// why: --filter says which.
+///
+/// Where the tiers of a program are in several processes, name them all: first the one with the switch, and then those below. A packet is followed from
+/// process to process.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
     #[command(flatten)]
@@ -81,13 +85,19 @@ impl TraceArgs {
     pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
         let given = [self.pcap.is_some(), self.hex.is_some(), self.words.is_some(), self.fields.vni.is_some()];
         let has_packet = given.contains(&true);
-        if let Some(socket) = self.on_node.socket() {
+        let sockets = self.on_node.sockets();
+        if !sockets.is_empty() {
+            if !has_packet && self.offload {
+                return Err(Failure::Usage(
+                    "what is offloaded is asked of one packet; give one, with --hex, --packet or --vni".to_owned(),
+                ));
+            }
             if !has_packet {
-                return self.on_node.live(&socket, self.port, self.verbose, ui);
+                return self.on_node.live(&sockets, self.port, self.verbose, ui);
             }
             let region = self.inputs.region.as_deref().map(region::load).transpose().map_err(Failure::refused)?;
             let input = self.packet(region.as_ref())?;
-            return self.on_node.explain(&socket, &input.bytes, input.port, self.verbose, ui);
+            return self.on_node.explain(&sockets, &input, self.offload, self.verbose, ui);
         }
         if !has_packet {
             let ways = "--pcap FILE [--frame N], --hex DIGITS, --packet LAYERS, or --vni N --inner-src A --inner-dst B";

@@ -4,12 +4,12 @@ use super::super::failure::Failure;
 use super::super::inputs::Inputs;
 use super::super::ui::Ui;
 use super::Input;
-use flowcache::explain::{Key, Stretch};
-use flowcache::{CacheConfig, Explanation, FlowCache};
+use flowcache::{CacheConfig, FlowCache};
 use interp::Config;
 use node::explain::answer::Verdicted;
+use node::explain::offloaded::document;
 use packet::hex;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 /// Runs the packet and says it.
@@ -24,23 +24,4 @@ pub fn tell(inputs: &Inputs, input: &Input, ui: Ui) -> Result<(), Failure> {
         "verdicts": Verdicted::all(&outputs, cache.interp().reasons()),
     });
     ui.result(&document, || told.to_string())
-}
-
-fn document(told: &Explanation) -> Value {
-    let key = |key: &Key| json!({ "name": key.name, "value": key.value, "mask": key.mask, "bits": key.bits.0, "width": key.bits.1 });
-    let stretch = |stretch: &Stretch| {
-        json!({
-            "table": stretch.table,
-            "keys": stretch.keys.iter().map(key).collect::<Vec<_>>(),
-            "entry": stretch.entry,
-            "live": stretch.live,
-            "refused": stretch.refused.map(|reason| reason.name()),
-        })
-    };
-    json!({
-        "refused": told.refused().map(|reason| reason.name()),
-        "whole": told.whole.is_some(),
-        "pieces": told.pieces,
-        "stretches": told.stretches.iter().map(stretch).collect::<Vec<_>>(),
-    })
 }

@@ -1,27 +1,35 @@
 //! `terrace trace --node`: asks a node that runs.
 
 use super::pcapng::PcapNg;
-use super::{capture_filter, render};
+use super::{Input, capture_filter, elsewhere, render};
 use crate::cli::failure::Failure;
 use crate::cli::show::{USUAL_SOCKET, failed, unexpected};
 use crate::cli::ui::{Ui, write_on};
 use clap::Args;
-use node::admin::{self, Answer, Asking, Request};
+use node::admin::elsewhere::{self as nodes, Story};
+use node::admin::{Answer, Asking, Request};
 use node::explain::answer::Traced;
 use node::explain::{TraceAnswer, TraceOf};
-use packet::hex;
+use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long those are asked that should have had a packet.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What is asked of a node.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "On a node")]
 pub struct NodeArgs {
     /// Ask the node whose control socket this is: `socket` under [control] in its configuration. Without SOCKET, the one that TERRACE_NODE names, or
-    /// /run/terrace/control.sock.
+    /// /run/terrace/control.sock. Given again, those of the tiers below in other processes.
     #[arg(long, value_name = "SOCKET", num_args = 0..=1, default_missing_value = USUAL_SOCKET)]
     #[arg(conflicts_with_all = ["program", "entries"])]
-    node: Option<PathBuf>,
+    node: Vec<PathBuf>,
+    /// Follow the packets that pass through all tiers, with the times that each one took. It is so, too, with more than one --node.
+    #[arg(long, requires = "node", conflicts_with_all = ["packet", "vni"])]
+    live: bool,
     /// Show packets that this takes, in the syntax of tcpdump (man pcap-filter): 'udp port 4789'.
     #[arg(long, value_name = "EXPRESSION", requires = "node", conflicts_with_all = ["packet", "vni"])]
     filter: Option<String>,
@@ -43,30 +51,44 @@ pub struct NodeArgs {
 }
 
 impl NodeArgs {
-    /// The socket of the node that is asked, if one is.
-    pub fn socket(&self) -> Option<PathBuf> {
-        let given = self.node.clone()?;
-        let usual = std::env::var_os("TERRACE_NODE").filter(|_| given.as_os_str() == USUAL_SOCKET);
-        Some(usual.map_or(given, PathBuf::from))
+    /// The sockets of the nodes that are asked: none if none are.
+    pub fn sockets(&self) -> Vec<PathBuf> {
+        let socket = |given: &PathBuf| {
+            let usual = std::env::var_os("TERRACE_NODE").filter(|_| given.as_os_str() == USUAL_SOCKET);
+            usual.map_or_else(|| given.clone(), PathBuf::from)
+        };
+        self.node.iter().map(socket).collect()
     }
 
-    /// What would become of a packet.
-    pub fn explain(&self, socket: &Path, bytes: &[u8], port: u32, verbose: bool, ui: Ui) -> Result<(), Failure> {
-        let request = Request::Explain { port, hex: hex(bytes) };
-        match admin::ask(socket, &request).map_err(failed)? {
-            Answer::Explained(told) => {
-                let explanation = &told.explanation;
-                ui.result(&told, || render::steps(&explanation.steps, &explanation.verdicts, verbose))
-            }
-            other => Err(unexpected(&other)),
+    /// What would become of a packet; with `offload`, what of its way flow caches keep.
+    pub fn explain(
+        &self,
+        sockets: &[PathBuf],
+        input: &Input,
+        offload: bool,
+        verbose: bool,
+        ui: Ui,
+    ) -> Result<(), Failure> {
+        let told = nodes::explain(sockets, &input.bytes, input.port, offload).map_err(failed)?;
+        let Some((first, others)) = told.split_first() else { return Ok(()) };
+        let mut document = serde_json::to_value(&first.told).map_err(|error| Failure::Bug(error.to_string()))?;
+        if !others.is_empty() {
+            document["elsewhere"] = json!(others);
         }
+        ui.result(&document, || elsewhere::asked(&told, verbose))
     }
 
     /// Packets that pass.
-    pub fn live(&self, socket: &Path, port: Option<u32>, verbose: bool, ui: Ui) -> Result<(), Failure> {
+    pub fn live(&self, sockets: &[PathBuf], port: Option<u32>, verbose: bool, ui: Ui) -> Result<(), Failure> {
+        let Some((socket, others)) = sockets.split_first() else { return Ok(()) };
+        let follow = self.live || !others.is_empty();
+        if follow && self.pcapng.is_some() {
+            let what = "--pcapng is of one node, and without --live: a packet that is followed has a way, not a place";
+            return Err(Failure::Usage(what.to_owned()));
+        }
         let filter = self.filter.as_deref().map(capture_filter::compile).transpose()?;
         let (drops, reason) = (self.drops, self.reason.clone());
-        let of = TraceOf { filter, port, drops, reason, packets: self.count, seconds: self.seconds };
+        let of = TraceOf { filter, port, drops, reason, follow, packets: self.count, seconds: self.seconds };
         let mut answers = Asking::begin(socket, &Request::Trace(of)).map_err(failed)?;
         let mut told = 0;
         let (mut names, mut file) = (BTreeMap::new(), None);
@@ -79,7 +101,11 @@ impl NodeArgs {
                     ui.note(format!("tracing up to {} packets for {} s", self.count, self.seconds));
                 }
                 Answer::Trace(TraceAnswer::Packet(traced)) => {
-                    if !self.show(&traced, &names, file.as_mut(), verbose, ui)? {
+                    let story = match follow {
+                        true => Some(nodes::follow(socket, others, &traced, PATIENCE).map_err(failed)?),
+                        false => None,
+                    };
+                    if !self.show(&traced, story.as_ref(), &names, file.as_mut(), verbose, ui)? {
                         return Ok(());
                     }
                 }
@@ -99,6 +125,7 @@ impl NodeArgs {
     fn show(
         &self,
         traced: &Traced,
+        story: Option<&Story>,
         names: &BTreeMap<u32, String>,
         file: Option<&mut PcapNg>,
         verbose: bool,
@@ -109,13 +136,18 @@ impl NodeArgs {
         }
         if ui.json {
             // A document a line, so that they can be read as they come.
-            return write_on(&(serde_json::to_string(traced).map_err(|error| Failure::Bug(error.to_string()))? + "\n"));
+            let mut document = serde_json::to_value(traced).map_err(|error| Failure::Bug(error.to_string()))?;
+            if let Some(story) = story {
+                document["elsewhere"] = json!(story);
+            }
+            return write_on(&format!("{document}\n"));
         }
         let port = |number: u32| match names.get(&number) {
             Some(name) => format!("port {number} ({name})"),
             None => format!("port {number}"),
         };
-        write_on(&render::traced(traced, port, verbose))
+        let story = story.map(|story| elsewhere::story(traced, story, verbose)).unwrap_or_default();
+        write_on(&(render::traced(traced, port, verbose) + &story))
     }
 }
 

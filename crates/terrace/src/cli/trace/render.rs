@@ -2,7 +2,7 @@
 
 use crate::cli::ui::style;
 use interp::{Event, Step};
-use node::explain::answer::{Traced, Verdicted};
+use node::explain::answer::{Explanation, Traced, Verdicted};
 use std::fmt::Write;
 
 /// One line a step. What leads to the verdict is always there: blocks, parser states, tables; the rest with `verbose`.
@@ -78,19 +78,33 @@ pub fn traced(traced: &Traced, port: impl Fn(u32) -> String, verbose: bool) -> S
     if *more > 0 {
         let _ = writeln!(text, "  and {more} more copies");
     }
-    if let Some(differs) = &traced.differs {
-        let warn = style::WARN;
-        let _ = writeln!(text, "  {warn}note{warn:#}: {differs}");
+    if let Some(told) = &traced.told {
+        let _ = writeln!(text, "  {told}");
     }
-    if let Some(explanation) = &traced.explanation {
-        let later = traced.later_ns as f64 / 1e6;
+    text + &explained("  ", traced.differs.as_deref(), traced.explanation.as_ref(), traced.later_ns, verbose)
+}
+
+/// What a node's tables say of a packet that passed, and how far that is what happened.
+pub fn explained(
+    indent: &str,
+    differs: Option<&str>,
+    explanation: Option<&Explanation>,
+    later_ns: u64,
+    verbose: bool,
+) -> String {
+    let (mut text, dim, warn) = (String::new(), style::DIM, style::WARN);
+    if let Some(differs) = differs {
+        let _ = writeln!(text, "{indent}{warn}note{warn:#}: {differs}");
+    }
+    if let Some(explanation) = explanation {
+        let later = later_ns as f64 / 1e6;
         let _ = writeln!(
             text,
-            "  {dim}explained on tables of version {}, as of {later:.1} ms later{dim:#}",
+            "{indent}{dim}explained on tables of version {}, as of {later:.1} ms later{dim:#}",
             explanation.tables_version
         );
         for line in steps(&explanation.steps, &explanation.verdicts, verbose).lines() {
-            let _ = writeln!(text, "  {line}");
+            let _ = writeln!(text, "{indent}{line}");
         }
     }
     text

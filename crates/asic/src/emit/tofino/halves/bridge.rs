@@ -109,17 +109,10 @@ pub(super) fn front(p: &mut Pipeline, header: HeaderId, count: usize) -> HeaderI
 pub(super) fn shape_table(p: &mut Pipeline, main: ControlId, kept: &Kept) -> (TableId, ActionId) {
     let control = p.controls[main].name.clone();
     let preamble = |name: &str| Preamble { name: format!("{control}.{name}"), hidden: true, ..Preamble::default() };
-    let param = Param { name: "pattern".into(), ty: Type::Bit(8), annotations: Vec::new(), id: 0, type_name: None };
     let loc = Loc::default();
-    let action = p.actions.push(Action { preamble: preamble("bridge_with"), params: vec![param], loc });
-    let key = |header: &HeaderId| Key {
-        name: format!("{}.$valid", p.headers[*header].name),
-        ty: Type::Bool,
-        kind: MatchKind::Exact,
-        annotations: Vec::new(),
-        id: 0,
-        type_name: None,
-    };
+    let params = vec![Param::new("pattern", Type::Bit(8))];
+    let action = p.actions.push(Action { preamble: preamble("bridge_with"), params, loc });
+    let key = |header: &HeaderId| Key::new(format!("{}.$valid", p.headers[*header].name), Type::Bool, MatchKind::Exact);
     let entry = |pattern: &u64| ConstEntry {
         keys: (0..kept.varying.len()).map(|n| KeyMatch::Exact((pattern >> n & 1).into())).collect(),
         priority: 0,
@@ -127,23 +120,14 @@ pub(super) fn shape_table(p: &mut Pipeline, main: ControlId, kept: &Kept) -> (Ta
         is_const: true,
         loc,
     };
+    let (keys, actions) = (kept.varying.iter().map(key).collect(), vec![ActionRef::new(action)]);
+    let default = ActionCall { action, args: vec![0u8.into()] };
     let table = Table {
-        preamble: preamble("bridged_headers"),
-        keys: kept.varying.iter().map(key).collect(),
-        actions: vec![ActionRef { action, table_only: false, default_only: false, annotations: Vec::new() }],
-        default_action: ActionCall { action, args: vec![0u8.into()] },
         const_default: true,
         entries: kept.patterns.iter().map(entry).collect(),
         const_entries: true,
         size: Some(kept.patterns.len() as u64),
-        implementation: None,
-        direct_counter: None,
-        direct_meter: None,
-        meter_result: None,
-        add_on_miss: false,
-        idle_timeout: false,
-        properties: Vec::new(),
-        loc,
+        ..Table::new(preamble("bridged_headers"), keys, actions, default)
     };
     (p.tables.push(table), action)
 }
@@ -151,22 +135,13 @@ pub(super) fn shape_table(p: &mut Pipeline, main: ControlId, kept: &Kept) -> (Ta
 /// The egress parser: the bridge header, then each header that the packet has. A way through it is a set of headers that there can be.
 pub(super) fn parser(p: &Pipeline, bridge: &Bridge, kept: &Kept, shape: Option<VarId>) -> Body {
     let mut body = Body::default();
-    let term = Some(TermData { term: Term::Return, loc: Loc::default() });
-    let end = body.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term });
+    let end = body.push_block(Vec::new(), Vec::new(), Term::Return);
     let mut states = States { p, kept, shape, body, end, known: BTreeMap::new() };
     let next = states.from(0, &kept.patterns);
     let insts = bridge.each(Inst::Extract, Loc::default()).collect();
-    let entry = states.block(insts, Term::Jump(to(next)));
+    let entry = states.block(insts, Term::Jump(BlockCall::to(next)));
     states.body.entry = Some(entry);
     states.body
-}
-
-fn inst(inst: Inst, results: Vec<Value>) -> InstData {
-    InstData { inst, results, loc: Loc::default() }
-}
-
-fn to(block: Block) -> BlockCall {
-    BlockCall { block, args: Vec::new() }
 }
 
 struct States<'a> {
@@ -181,8 +156,7 @@ struct States<'a> {
 
 impl States<'_> {
     fn block(&mut self, insts: Vec<InstData>, term: Term) -> Block {
-        let term = Some(TermData { term, loc: Loc::default() });
-        self.body.blocks.push(BlockData { params: Vec::new(), insts, term })
+        self.body.push_block(Vec::new(), insts, term)
     }
 
     /// The states for the headers from that one on, of packets with these patterns.
@@ -214,8 +188,10 @@ impl States<'_> {
 
     fn take(&mut self, n: usize, header: HeaderId, patterns: &BTreeSet<u64>) -> Block {
         let next = self.from(n + 1, patterns);
-        let block =
-            self.block(vec![inst(Inst::Extract(self.kept.in_egress(header)), Vec::new())], Term::Jump(to(next)));
+        let block = self.block(
+            vec![InstData::new(Inst::Extract(self.kept.in_egress(header)), Vec::new())],
+            Term::Jump(BlockCall::to(next)),
+        );
         let name = self.p.headers[header].name.rsplit('.').next().unwrap_or_default().to_owned();
         self.body.states.push(State { name, block, loc: Loc::default() });
         block
@@ -225,19 +201,19 @@ impl States<'_> {
         let [value, one, part] = [(); 3].map(|()| self.body.values.push(Type::Bit(8)));
         let is = self.body.values.push(Type::Bool);
         let insts = vec![
-            inst(Inst::Load(shape), vec![value]),
-            inst(Inst::Const(Const::new(Type::Bit(8), 1u32 << bit)), vec![one]),
-            inst(Inst::Binary(BinaryOp::And, value, one), vec![part]),
-            inst(Inst::Binary(BinaryOp::Eq, part, one), vec![is]),
+            InstData::new(Inst::Load(shape), vec![value]),
+            InstData::new(Inst::Const(Const::new(Type::Bit(8), 1u32 << bit)), vec![one]),
+            InstData::new(Inst::Binary(BinaryOp::And, value, one), vec![part]),
+            InstData::new(Inst::Binary(BinaryOp::Eq, part, one), vec![is]),
         ];
-        self.block(insts, Term::Branch { cond: is, then: to(then), els: to(els) })
+        self.block(insts, Term::Branch { cond: is, then: BlockCall::to(then), els: BlockCall::to(els) })
     }
 }
 
 /// The egress deparser.
 pub(super) fn deparser(kept: &Kept) -> Body {
     let mut body = Body::default();
-    let insts = kept.needed.iter().map(|h| inst(Inst::Emit(kept.in_egress(*h)), Vec::new())).collect();
+    let insts = kept.needed.iter().map(|h| InstData::new(Inst::Emit(kept.in_egress(*h)), Vec::new())).collect();
     let term = Some(TermData { term: Term::Return, loc: Loc::default() });
     body.entry = Some(body.blocks.push(BlockData { params: Vec::new(), insts, term }));
     body

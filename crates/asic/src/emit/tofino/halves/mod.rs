@@ -18,8 +18,9 @@ use super::prepare::Deparsed;
 use crate::emit::mentions::Mentions;
 use bridge::Bridge;
 use ir::*;
+pub(super) use place::behind;
 use place::{Counters, Place, Ways, func};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Name of the architecture's bit that keeps a packet from egress.
 pub(in crate::emit) const BYPASS: &str = "ig_tm_md.bypass_egress";
@@ -204,11 +205,11 @@ impl Splitter {
             term: egress.blocks[block].term.take(),
         };
         let tail = egress.blocks.push(tail);
-        let term = Term::Jump(BlockCall { block: tail, args: Vec::new() });
+        let term = Term::Jump(BlockCall::to(tail));
         let first = BlockData { params: Vec::new(), insts: Vec::new(), term: Some(TermData { term, loc }) };
         egress.entry = Some(egress.blocks.push(first));
-        empty_unreachable(&mut ingress);
-        empty_unreachable(&mut egress);
+        ingress.empty_unreachable();
+        egress.empty_unreachable();
         (ingress, egress)
     }
 
@@ -240,15 +241,13 @@ impl Splitter {
         for (n, header) in kept.needed.clone().into_iter().enumerate() {
             let behind = &kept.needed[n + 1..];
             let last = shapes.iter().filter(|s| has(s, &header)).all(|s| !behind.iter().any(|h| has(s, h)));
-            let mut insts = egress.blocks.values().flat_map(|b| &b.insts);
-            let remade = insts.any(|i| match &i.inst {
+            let remade = egress.insts().any(|i| match &i.inst {
                 Inst::SetValid(h) | Inst::SetInvalid(h) => *h == header,
                 Inst::CopyHeader { dst, src } => *dst == header || *src == header,
                 _ => false,
             });
             // A header behind it that egress makes would come before its rest.
-            let made =
-                |h: &HeaderId| egress.blocks.values().flat_map(|b| &b.insts).any(|i| i.inst == Inst::SetValid(*h));
+            let made = |h: &HeaderId| egress.insts().any(|i| i.inst == Inst::SetValid(*h));
             if !last || remade || behind.iter().any(made) || !kept.parsed.contains(&header) {
                 continue;
             }
@@ -304,7 +303,7 @@ impl Splitter {
             }
             let field = bridge.field(&mut self.p, &format!("value_{}", value.index()), original.values[value]);
             leave.push(InstData { inst: Inst::Store(field, value), results: Vec::new(), loc });
-            enter.push(InstData { inst: Inst::Load(field), results: vec![value], loc: Loc::default() });
+            enter.push(InstData::new(Inst::Load(field), vec![value]));
         }
         self.begin(&mut ingress, &bridge, &original);
         self.bypass(&mut ingress, &bridge, &original);
@@ -353,7 +352,7 @@ impl Splitter {
             insts.push(InstData { inst: value, results: vec![zero], loc });
             insts.push(InstData { inst: Inst::Store(*var, zero), results: Vec::new(), loc });
         }
-        let term = Term::Jump(BlockCall { block: entry, args: Vec::new() });
+        let term = Term::Jump(BlockCall::to(entry));
         let first = BlockData { params: Vec::new(), insts, term: Some(TermData { term, loc }) };
         ingress.entry = Some(ingress.blocks.push(first));
     }
@@ -398,7 +397,7 @@ impl Splitter {
         let (hit, value) = (ingress.values.push(Type::Bool), ingress.values.push(Type::Bit(8)));
         let arm = BlockData {
             params: vec![hit, value],
-            insts: vec![InstData { inst: Inst::Store(shape, value), results: Vec::new(), loc: Loc::default() }],
+            insts: vec![InstData::new(Inst::Store(shape, value), Vec::new())],
             term: Some(TermData { term: Term::Exit, loc }),
         };
         let arm = Arm { action, block: ingress.blocks.push(arm) };
@@ -408,7 +407,7 @@ impl Splitter {
 
 /// Whether a body writes a variable.
 pub(in crate::emit) fn stores(body: &Body, var: VarId) -> bool {
-    body.blocks.values().flat_map(|b| &b.insts).any(|i| matches!(i.inst, Inst::Store(v, _) if v == var))
+    body.insts().any(|i| matches!(i.inst, Inst::Store(v, _) if v == var))
 }
 
 fn replace(body: &mut Body, from: VarId, to: VarId) {
@@ -423,7 +422,7 @@ fn replace(body: &mut Body, from: VarId, to: VarId) {
 /// Zeros for values that a body has not: nothing that is live needs them, but instructions name them.
 fn unknown(body: &Body, known: &[InstData]) -> Vec<InstData> {
     let blocks = || body.blocks.values();
-    let insts = || blocks().flat_map(|b| &b.insts).chain(known);
+    let insts = || body.insts().chain(known);
     let mut defined: BTreeSet<Value> = insts().flat_map(|i| i.results.iter().copied()).collect();
     defined.extend(blocks().flat_map(|b| b.params.iter().copied()));
     let mut used = BTreeSet::new();
@@ -431,19 +430,7 @@ fn unknown(body: &Body, known: &[InstData]) -> Vec<InstData> {
     blocks().filter_map(|b| b.term.as_ref()).for_each(|t| t.term.for_each_use(|v| _ = used.insert(v)));
     let zero = |value: &Value| {
         let inst = Inst::Const(Const::new(body.values[*value], 0u8));
-        InstData { inst, results: vec![*value], loc: Loc::default() }
+        InstData::new(inst, vec![*value])
     };
     used.difference(&defined).map(zero).collect()
-}
-
-/// Blocks that nothing leads to name nothing.
-fn empty_unreachable(body: &mut Body) {
-    let reachable: HashMap<Block, ()> = ir::reverse_postorder(body).into_iter().map(|b| (b, ())).collect();
-    for n in 0..body.blocks.len() {
-        let block = Block::from_index(n);
-        if !reachable.contains_key(&block) {
-            let term = Some(TermData { term: Term::Return, loc: Loc::default() });
-            body.blocks[block] = BlockData { params: Vec::new(), insts: Vec::new(), term };
-        }
-    }
 }

@@ -89,7 +89,7 @@ fn plain(ty: Type) -> Option<u32> {
 
 /// A constant's instruction: it is made anew on the other side.
 pub(super) fn constant(body: &Body, value: Value) -> Option<&InstData> {
-    let found = body.blocks.values().flat_map(|b| &b.insts).find(|i| i.results.contains(&value))?;
+    let found = body.definition(value)?;
     matches!(found.inst, Inst::Const(_)).then_some(found)
 }
 
@@ -107,20 +107,14 @@ impl Ways {
     /// None for a body with loops, and for one that is too large.
     pub(super) fn new(body: &Body) -> Option<Ways> {
         (body.blocks.len() <= MAX_BLOCKS).then_some(())?;
-        let mut ways = Ways { behind: HashMap::new(), settles: HashSet::new(), sent: HashSet::new() };
+        let mut ways = Ways { behind: behind(body)?, settles: HashSet::new(), sent: HashSet::new() };
         for block in ir::reverse_postorder(body).into_iter().rev() {
-            let next = successors(body, block);
-            let mut behind: BTreeSet<Block> = next.iter().copied().collect();
-            for next in &next {
-                // In this order, what has not been met leads back.
-                behind.extend(ways.behind.get(next)?);
-            }
+            let next = body.blocks[block].successors();
             let decides = |i: &InstData| matches!(func(&i.inst), Some(ExternFn::SendToPort | ExternFn::DropPacket));
             let later = !next.is_empty() && next.iter().all(|b| ways.settles.contains(b));
             if later || body.blocks[block].insts.iter().any(decides) {
                 ways.settles.insert(block);
             }
-            ways.behind.insert(block, behind);
         }
         let mut unsent: HashSet<Block> = body.entry.into_iter().collect();
         for block in ir::reverse_postorder(body) {
@@ -128,7 +122,7 @@ impl Ways {
                 ways.sent.insert(block);
             }
             if !ways.sent(body, block, body.blocks[block].insts.len()) {
-                unsent.extend(successors(body, block));
+                unsent.extend(body.blocks[block].successors());
             }
         }
         Some(ways)
@@ -158,7 +152,7 @@ impl Ways {
         let before = self.behind.keys().filter(|b| **b != block && comes(b));
         let mut leaving = before.flat_map(|b| {
             let own = body.blocks[*b].insts.iter().any(|i| func(&i.inst) == Some(ExternFn::DropPacket));
-            successors(body, *b).into_iter().filter(move |_| !own)
+            body.blocks[*b].successors().into_iter().filter(move |_| !own)
         });
         leaving.all(|next| comes(&next) || self.settles.contains(&next))
     }
@@ -169,7 +163,7 @@ impl Ways {
         let mut todo: Vec<Block> = body.entry.into_iter().collect();
         while let Some(at) = todo.pop() {
             if before.insert(at) && at != block {
-                todo.extend(successors(body, at));
+                todo.extend(body.blocks[at].successors());
             }
         }
         before.remove(&block);
@@ -222,14 +216,25 @@ fn in_egress(func: ExternFn) -> bool {
     )
 }
 
+/// Blocks that each block leads to, itself not among them; none for a body with loops.
+pub(in crate::emit::tofino) fn behind(body: &Body) -> Option<HashMap<Block, BTreeSet<Block>>> {
+    let mut all: HashMap<Block, BTreeSet<Block>> = HashMap::new();
+    for block in ir::reverse_postorder(body).into_iter().rev() {
+        let next = body.blocks[block].successors();
+        let mut own: BTreeSet<Block> = next.iter().copied().collect();
+        for next in &next {
+            // In this order, what has not been met leads back.
+            own.extend(all.get(next)?);
+        }
+        all.insert(block, own);
+    }
+    Some(all)
+}
+
 /// The function that an instruction calls.
 pub(super) fn func(inst: &Inst) -> Option<ExternFn> {
     match inst {
         Inst::Extern { func, .. } => Some(*func),
         _ => None,
     }
-}
-
-pub(super) fn successors(body: &Body, block: Block) -> Vec<Block> {
-    body.blocks[block].term.as_ref().map(|t| t.term.successors()).unwrap_or_default()
 }

@@ -33,13 +33,8 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(fields: &[FieldSpec]) -> Pair {
-        let key = |(kind, width, signed): &FieldSpec| Key {
-            name: "key".into(),
-            ty: if *signed { Type::Int(*width) } else { Type::Bit(*width) },
-            kind: *kind,
-            annotations: vec![],
-            id: 0,
-            type_name: None,
+        let key = |(kind, width, signed): &FieldSpec| {
+            Key::new("key", if *signed { Type::Int(*width) } else { Type::Bit(*width) }, *kind)
         };
         let keys: Vec<Key> = fields.iter().map(key).collect();
         let layout = KeyLayout::new(&keys);
@@ -239,22 +234,6 @@ pub fn key_match(random: &mut Random, &(kind, width, signed): &FieldSpec) -> Key
 }
 
 fn table_with(keys: Vec<Key>) -> ir::Table {
-    ir::Table {
-        preamble: ir::Preamble { name: "table".into(), ..ir::Preamble::default() },
-        keys,
-        actions: vec![],
-        default_action: ir::ActionCall { action: ir::ActionId(0), args: vec![] },
-        const_default: false,
-        entries: vec![],
-        const_entries: false,
-        size: None,
-        implementation: None,
-        direct_counter: None,
-        direct_meter: None,
-        meter_result: None,
-        add_on_miss: false,
-        idle_timeout: false,
-        properties: vec![],
-        loc: ir::Loc::default(),
-    }
+    let preamble = ir::Preamble { name: "table".into(), ..ir::Preamble::default() };
+    ir::Table::new(preamble, keys, vec![], ir::ActionCall { action: ir::ActionId(0), args: vec![] })
 }

@@ -1,0 +1,300 @@
+//! How many new flows a second the exact cache sets up on one core, and what established flows keep meanwhile, with gateway.p4.
+//!
+//! `cargo run --release -p bench --example setup_rate [VMS [ROUNDS]]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. Seconds are those
+//! of the processor that the engine has used: packets are made before. Without a core of its own (`chrt -f 10 taskset -c 1`) the figures are those of a machine with other
+//! work.
+//!
+//! First a flow to each VM, all of them new, in random order, then the same packets again. Then half of the VMs have established flows, and two streams of packets come,
+//! each evenly, into a queue of 1,024 packets, from which the engine takes up to 32 at a time: established flows' and new ones'. The clock of this is the engine's
+//! processor time, so one core is all there is; who finds the queue full is lost.
+
+use bench::machine::thread_time;
+use bench::program::{Kind as Which, Program};
+use bench::ring::{IN_PORT, Template};
+use bench::world::{Entries, Flow, Flows, Layout, World};
+use flowcache::admission::Budget;
+use flowcache::pace::Spare;
+use flowcache::{CacheConfig, FlowCache, Kind};
+use interp::Config;
+use packet::{Batch, Engine, Output, PacketRef, PortId, Verdict};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+/// Packets that are given together.
+const BATCH: usize = 32;
+
+/// Batches that are made before the clock runs: what the packets take stays in the nearer caches.
+const READY: usize = 32;
+
+/// Packets that wait at most.
+const QUEUE: usize = 1_024;
+
+/// How long two streams run, in nanoseconds of the engine's time.
+const STREAMS: u64 = 500_000_000;
+
+fn put(batch: &mut Batch, template: &Template, flow: Flow, now: u64) {
+    let Ok(packet) = batch.push() else { return };
+    packet.reset();
+    (packet.ingress_port, packet.received_at) = (PortId(IN_PORT), now);
+    let len = template.packet_len();
+    if let Ok(space) = packet.receive_space(len) {
+        template.write(flow, space);
+        packet.received(len);
+    }
+}
+
+/// Gives packets to an engine, a batch at a time.
+struct Sender<'w> {
+    template: Template,
+    flows: &'w [Flow],
+    ready: Vec<Batch>,
+    out: Output,
+}
+
+impl Sender<'_> {
+    /// One packet of each of these flows, all of which must be forwarded: the processor time.
+    fn send(&mut self, engine: &mut FlowCache, mut numbers: impl Iterator<Item = usize>, now: u64) -> Duration {
+        let mut used = Duration::ZERO;
+        loop {
+            let count = self.fill(&mut numbers, now);
+            let start = thread_time();
+            for batch in &mut self.ready[..count] {
+                self.out.clear();
+                Engine::process(engine, batch, &mut self.out);
+                let forwarded = self.out.emissions().iter().all(|e| matches!(e.verdict, Verdict::Forward { .. }));
+                assert!(forwarded, "{:?}", self.out.emissions());
+            }
+            used += thread_time() - start;
+            if count < READY {
+                return used;
+            }
+        }
+    }
+
+    /// Makes the next packets; so many batches have some.
+    fn fill(&mut self, numbers: &mut impl Iterator<Item = usize>, now: u64) -> usize {
+        let mut filled = 0;
+        for batch in &mut self.ready {
+            batch.clear();
+            numbers.by_ref().take(BATCH).for_each(|number| put(batch, &self.template, self.flows[number], now));
+            filled += usize::from(!batch.is_empty());
+        }
+        filled
+    }
+}
+
+/// The numbers below `count` in an order in which neighbours have nothing to do with each other.
+fn strewn(count: usize, seed: u64) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..count).collect();
+    fastrand::Rng::with_seed(seed).shuffle(&mut numbers);
+    numbers
+}
+
+fn engine(program: &Program, world: World, cache: CacheConfig) -> anyhow::Result<FlowCache> {
+    let mut engine = FlowCache::new(program.pipeline.clone(), Config::default(), cache)?;
+    Entries::new(world, program)?.all(|batch| engine.write(batch))?;
+    Ok(engine)
+}
+
+fn main() -> anyhow::Result<()> {
+    let mut words = std::env::args().skip(1);
+    let vms = words.next().map_or(Ok(100_000), |vms| vms.parse())?;
+    let rounds = words.next().map_or(Ok(5), |rounds| rounds.parse())?;
+    let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
+    let world = World { layout: Layout::ManyTenants, vms };
+    let flows = Flows::each(&world);
+    let cache = CacheConfig { kind: Kind::Exact, entries: vms + vms / 8, ..CacheConfig::default() };
+    set_up(&mut engine(&program, world, cache)?, &flows, rounds);
+    let slow_path = Some(Budget::per_second(1_000_000));
+    for paced in [false, true] {
+        let slow_path = if paced { slow_path } else { None };
+        let mut engine = engine(&program, world, CacheConfig { slow_path, entries: 2 * vms, ..cache })?;
+        println!(
+            "{}",
+            if paced { "the slow path takes what is left, 5 % at least" } else { "the slow path takes all" }
+        );
+        // Until then nobody is refused: they set out with everything in the cache.
+        let mut streams = Streams::new(&flows);
+        let alone = streams.warm_up(&mut engine);
+        println!("  established flows alone: {alone:.0} packets a second");
+        if paced {
+            engine.keep_pace(Spare::default());
+        }
+        for (percent, new) in [25, 50, 75, 95].into_iter().flat_map(|percent| [(percent, 1e5), (percent, 5e5)]) {
+            let established = alone * f64::from(percent) / 100.0;
+            let without = streams.run(&mut engine, established, 0.0);
+            let with = streams.run(&mut engine, established, new);
+            println!(
+                "  {percent} % of that, and {new:.0} new flows a second: established flows keep {:.1} % ({:.1} % without), {:.0} set up a second, {:.0} refused",
+                100.0 * with.kept,
+                100.0 * without.kept,
+                with.set_up,
+                with.refused
+            );
+        }
+    }
+    Ok(())
+}
+
+fn set_up(engine: &mut FlowCache, flows: &[Flow], rounds: u64) {
+    let ready = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
+    let mut sender = Sender { template: Template::new(64), flows, ready, out: Output::new() };
+    let order = strewn(flows.len(), 1);
+    println!("{} VMs, a flow to each", flows.len());
+    for round in 0..rounds {
+        engine.clear();
+        let misses = engine.stats().misses;
+        let new = sender.send(engine, order.iter().copied(), 2 * round + 1);
+        let made = engine.stats().misses - misses;
+        let again = sender.send(engine, order.iter().copied(), 2 * round + 2);
+        let hits = engine.stats().misses - misses == made;
+        println!(
+            "  {made} new flows: {:.0} set up a second; the same again: {:.0} packets a second{}",
+            made as f64 / new.as_secs_f64(),
+            flows.len() as f64 / again.as_secs_f64(),
+            if hits { "" } else { ", not all of which hit" }
+        );
+    }
+    let entries: usize = engine.tables().map(|table| table.entries).sum();
+    println!("  {} bytes an entry; {:?}", engine.memory() / entries.max(1), engine.stats());
+}
+
+/// What became of two streams.
+struct Outcome {
+    /// The share of established flows' packets that was forwarded.
+    kept: f64,
+    /// New flows that were set up, a second.
+    set_up: f64,
+    /// Those that were refused, a second.
+    refused: f64,
+}
+
+/// Packets that come evenly.
+struct Stream {
+    /// Nanoseconds between two; infinite if none come.
+    every: f64,
+    next: f64,
+    came: u64,
+}
+
+impl Stream {
+    fn new(a_second: f64, now: u64) -> Stream {
+        let every = if a_second > 0.0 { 1e9 / a_second } else { f64::INFINITY };
+        Stream { every, next: now as f64 + every, came: 0 }
+    }
+}
+
+/// Established flows to the first half of the VMs, and new ones to the others.
+struct Streams<'w> {
+    flows: &'w [Flow],
+    template: Template,
+    batch: Batch,
+    out: Output,
+    now: u64,
+    /// Flows that were begun.
+    begun: u64,
+    /// Established flows' packets that came.
+    sent: usize,
+    order: Vec<usize>,
+}
+
+impl Streams<'_> {
+    fn new(flows: &[Flow]) -> Streams<'_> {
+        let order = strewn(flows.len() / 2, 2);
+        let (template, batch) = (Template::new(64), Batch::with_capacity(BATCH));
+        Streams { flows, template, batch, out: Output::new(), now: 1_000_000_000, begun: 0, sent: 0, order }
+    }
+
+    fn established(&mut self) -> Flow {
+        self.sent += 1;
+        self.flows[self.order[self.sent % self.order.len()]]
+    }
+
+    /// A flow that was not there before: another source port each time that all VMs had one.
+    fn new_flow(&mut self) -> Flow {
+        let half = self.flows.len() / 2;
+        let flow = self.flows[half + self.begun as usize % half];
+        let round = (self.begun / half as u64 + 1) as u16;
+        self.begun += 1;
+        Flow { port: flow.port ^ round, ..flow }
+    }
+
+    /// Has the engine process the batch: the time, and how many packets it forwarded.
+    fn process(&mut self, engine: &mut FlowCache) -> (u64, Vec<bool>) {
+        self.out.clear();
+        let start = thread_time();
+        Engine::process(engine, &mut self.batch, &mut self.out);
+        let took = (thread_time() - start).as_nanos() as u64;
+        let mut forwarded = vec![false; self.batch.len()];
+        for emission in self.out.emissions() {
+            if let (Verdict::Forward { .. }, PacketRef::Input(at)) = (emission.verdict, emission.packet) {
+                forwarded[usize::from(at)] = true;
+            }
+        }
+        (took, forwarded)
+    }
+
+    /// Established flows are set up; what they do a second if nothing else comes.
+    fn warm_up(&mut self, engine: &mut FlowCache) -> f64 {
+        let (mut took, mut packets) = (0, 0);
+        for round in 0..5 {
+            for _ in 0..self.order.len().div_ceil(BATCH) {
+                self.batch.clear();
+                // Slowly, so that nobody is refused.
+                self.now += 100_000;
+                for _ in 0..BATCH {
+                    let (flow, now) = (self.established(), self.now);
+                    put(&mut self.batch, &self.template, flow, now);
+                }
+                let (ns, forwarded) = self.process(engine);
+                if round > 1 {
+                    took += ns;
+                    packets += forwarded.len();
+                }
+            }
+        }
+        1e9 * packets as f64 / took as f64
+    }
+
+    fn run(&mut self, engine: &mut FlowCache, established: f64, new: f64) -> Outcome {
+        let (start, before) = (self.now, engine.stats().clone());
+        let mut streams = [Stream::new(established, start), Stream::new(new, start)];
+        let (mut queue, mut kept) = (VecDeque::new(), 0);
+        while self.now < start + STREAMS {
+            // Who has come by now.
+            while let Some(first) = (0..2).min_by(|one, other| streams[*one].next.total_cmp(&streams[*other].next)) {
+                let stream = &mut streams[first];
+                if stream.next > self.now as f64 {
+                    break;
+                }
+                stream.next += stream.every;
+                stream.came += 1;
+                if queue.len() < QUEUE {
+                    queue.push_back(first == 0);
+                }
+            }
+            if queue.is_empty() {
+                self.now = streams[0].next.min(streams[1].next).ceil() as u64;
+                continue;
+            }
+            self.batch.clear();
+            let kinds: Vec<bool> = queue.drain(..queue.len().min(BATCH)).collect();
+            for is_established in &kinds {
+                let flow = if *is_established { self.established() } else { self.new_flow() };
+                put(&mut self.batch, &self.template, flow, self.now);
+            }
+            let (took, forwarded) = self.process(engine);
+            self.now += took;
+            kept += kinds.iter().zip(&forwarded).filter(|(kind, forwarded)| **kind && **forwarded).count();
+        }
+        let seconds = (self.now - start) as f64 / 1e9;
+        let came = streams[0].came.saturating_sub(queue.iter().filter(|kind| **kind).count() as u64);
+        let after = engine.stats();
+        Outcome {
+            kept: kept as f64 / came as f64,
+            set_up: (after.misses - before.misses) as f64 / seconds,
+            refused: (after.shed - before.shed) as f64 / seconds,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Tests of the parser that the control makes first: whether a checksum came out right, which the chip's parser only notes, and comparisons
+//! of wide fields.
+//!
+//! A parser's `select` is a row of a small TCAM for each prefix of a range, and the bytes that it asks for are kept in 32 bits of match
+//! registers from the state that they go by in (p4c's tofino back-end, `parde/allocate_parser_match_register.cpp`). A length that several
+//! states ask for in turn takes half of them all the way. So a state only notes that it would have asked (`meta.check_...`), goes on as if
+//! the test had held, and one table at the begin of the control finds the first test that does not hold.
+
+use super::prefixes::{Prefixes, below, from, mirrored};
+use super::prepare::Preparer;
+use ir::*;
+use num_bigint::BigUint;
+
+/// Ranges of wider fields are not for the parser.
+const PARSER_BITS: u32 = 8;
+
+/// A test that the parser leaves to the control.
+#[derive(Clone, Debug)]
+pub(super) struct Late {
+    /// Says that it has to be made, or, if there is no field, that it failed.
+    flag: VarId,
+    /// The error's number.
+    error: u32,
+    field: Option<(VarId, Prefixes)>,
+}
+
+impl Preparer {
+    /// A test that the chip's parser notes as failed.
+    pub(super) fn noted(&mut self, flag: VarId, error: u32) {
+        self.late.push(Late { flag, error, field: None });
+    }
+
+    /// Whether a test of the parser is left to the control: the flag to set, or that it always holds.
+    pub(super) fn is_late(&mut self, body: &Body, check: Value, error: u32) -> Option<Option<VarId>> {
+        let Inst::Binary(op, a, b) = body.definition(check)?.inst else { return None };
+        let (op, value, bound) = match (Self::constant(body, a), Self::constant(body, b)) {
+            (None, Some(bound)) => (op, a, bound),
+            (Some(bound), None) => (mirrored(op), b, bound),
+            _ => return None,
+        };
+        let Inst::Load(field) = body.definition(value)?.inst else { return None };
+        let Var { ty: Type::Bit(width), kind: VarKind::Field(header, _), ref name, .. } = self.p.vars[field] else {
+            return None;
+        };
+        (width > PARSER_BITS && Self::stays(body, field, header)).then_some(())?;
+        let fails = match op {
+            BinaryOp::Ge => below(&bound, width),
+            BinaryOp::Gt => below(&(bound + 1u8), width),
+            BinaryOp::Le => from(&(bound + 1u8), width),
+            BinaryOp::Lt => from(&bound, width),
+            _ => return None,
+        };
+        if fails.is_empty() {
+            return Some(None);
+        }
+        let same = |late: &&Late| late.field.as_ref().is_some_and(|(f, _)| *f == field);
+        let number = self.late.iter().filter(same).count() + 1;
+        let place = name.split_once('.').map_or(name.as_str(), |(_, rest)| rest);
+        let name = format!("{}.check_{}_{number}", self.meta, crate::emit::names::flat(place));
+        let flag = self.add_var(&name, Type::Bool, VarKind::Meta);
+        self.late.push(Late { flag, error, field: Some((field, fails)) });
+        Some(Some(flag))
+    }
+
+    /// Tests in the order in which a packet meets them.
+    pub(super) fn late_in_order(&mut self, parser: &Body) {
+        let order = reverse_postorder(parser);
+        let insts = order.iter().flat_map(|b| &parser.blocks[*b].insts);
+        let stores: Vec<VarId> = insts
+            .filter_map(|i| match i.inst {
+                Inst::Store(var, _) => Some(var),
+                _ => None,
+            })
+            .collect();
+        let place = |late: &Late| stores.iter().position(|var| *var == late.flag);
+        self.late.retain(|late| place(late).is_some());
+        self.late.sort_by_key(place);
+    }
+
+    /// What comes first in the control: errors that the chip's parser found by itself, and tests that were left to the control.
+    pub(super) fn first(&mut self, main: &str, body: &mut Body, error: VarId) {
+        let Some(entry) = body.entry else { return };
+        let chip = self.add_var("ig_prsr_md.parser_err", Type::Bit(16), VarKind::Intrinsic);
+        self.p.intrinsics.insert("ig_prsr_md.parser_err".into(), chip);
+        let first = match self.late.is_empty() {
+            true => self.too_short(body, entry, chip, error),
+            false => self.errors(main, body, entry, chip, error),
+        };
+        body.entry = Some(self.copies_first(body, first));
+    }
+
+    fn short(&self) -> u32 {
+        self.p.errors.iter().position(|e| e == "PacketTooShort").and_then(|n| u32::try_from(n).ok()).unwrap_or(1)
+    }
+
+    /// `if` the packet was too short.
+    fn too_short(&mut self, body: &mut Body, entry: Block, chip: VarId, error: VarId) -> Block {
+        let (mut insts, bit) = short_bit(body, chip);
+        let one = body.values.push(Type::Bit(1));
+        let is = body.values.push(Type::Bool);
+        insts.push(InstData::new(Inst::Const(Const::new(Type::Bit(1), 1u8)), vec![one]));
+        insts.push(InstData::new(Inst::Binary(BinaryOp::Eq, bit, one), vec![is]));
+        let code = body.values.push(Type::Bit(8));
+        let set = vec![
+            InstData::new(Inst::Const(Const::new(Type::Bit(8), self.short())), vec![code]),
+            InstData::new(Inst::Store(error, code), Vec::new()),
+        ];
+        let set = body.push_block(Vec::new(), set, Term::Jump(BlockCall::to(entry)));
+        body.push_block(
+            Vec::new(),
+            insts,
+            Term::Branch { cond: is, then: BlockCall::to(set), els: BlockCall::to(entry) },
+        )
+    }
+
+    /// A table that finds the first test that does not hold.
+    fn errors(&mut self, main: &str, body: &mut Body, entry: Block, chip: VarId, error: VarId) -> Block {
+        let (mut insts, bit) = short_bit(body, chip);
+        let mut columns: Vec<VarId> = Vec::new();
+        for late in &self.late {
+            for var in std::iter::once(late.flag).chain(late.field.iter().map(|(var, _)| *var)) {
+                if !columns.contains(&var) {
+                    columns.push(var);
+                }
+            }
+        }
+        let mut keys = vec![bit];
+        for var in &columns {
+            let key = body.values.push(self.p.vars[*var].ty);
+            insts.push(InstData::new(Inst::Load(*var), vec![key]));
+            keys.push(key);
+        }
+        let (table, set, keep) = self.errors_table(main, &columns);
+        let (hit, code) = (body.values.push(Type::Bool), body.values.push(Type::Bit(8)));
+        let store = vec![InstData::new(Inst::Store(error, code), Vec::new())];
+        let set_to = body.push_block(vec![hit, code], store, Term::Jump(BlockCall::to(entry)));
+        let hit = body.values.push(Type::Bool);
+        let keep_to = body.push_block(vec![hit], Vec::new(), Term::Jump(BlockCall::to(entry)));
+        let arms = vec![Arm { action: set, block: set_to }, Arm { action: keep, block: keep_to }];
+        body.push_block(Vec::new(), insts, Term::Apply { table, keys, arms })
+    }
+
+    /// The table, the action that sets an error, and the one that leaves what the parser has set.
+    fn errors_table(&mut self, main: &str, columns: &[VarId]) -> (TableId, ActionId, ActionId) {
+        let preamble = |name: &str| Preamble { name: format!("{main}.{name}"), hidden: true, ..Preamble::default() };
+        let loc = Loc::default();
+        let params = vec![Param::new("number", Type::Bit(8))];
+        let set = Action { preamble: preamble("set_parser_error"), params, loc };
+        let set = self.p.actions.push(set);
+        let keep = Action { preamble: preamble("keep_parser_error"), params: Vec::new(), loc };
+        let keep = self.p.actions.push(keep);
+        let key = |name: &str, ty| Key::new(name, ty, MatchKind::Ternary);
+        let mut keys = vec![key("too_short", Type::Bit(1))];
+        keys.extend(columns.iter().map(|var| key(&self.p.vars[*var].name, self.p.vars[*var].ty)));
+        let (zero, one) = (BigUint::ZERO, BigUint::from(1u8));
+        let any = || KeyMatch::Ternary { value: zero.clone(), mask: zero.clone() };
+        let yes = || KeyMatch::Ternary { value: one.clone(), mask: one.clone() };
+        let column = |var: VarId| columns.iter().position(|v| *v == var).map_or(0, |n| n + 1);
+        let mut rows: Vec<(Vec<KeyMatch>, u32)> = Vec::new();
+        for late in &self.late {
+            let mut row: Vec<KeyMatch> = keys.iter().map(|_| any()).collect();
+            row[column(late.flag)] = yes();
+            match &late.field {
+                None => rows.push((row, late.error)),
+                Some((var, fails)) => rows.extend(fails.iter().map(|(value, mask)| {
+                    let mut row = row.clone();
+                    row[column(*var)] = KeyMatch::Ternary { value: value.clone(), mask: mask.clone() };
+                    (row, late.error)
+                })),
+            }
+        }
+        // Whatever was tested before the packet's end comes first.
+        let mut row: Vec<KeyMatch> = keys.iter().map(|_| any()).collect();
+        row[0] = yes();
+        rows.push((row, self.short()));
+        let count = rows.len();
+        let entry = |(n, (keys, error)): (usize, (Vec<KeyMatch>, u32))| ConstEntry {
+            keys,
+            priority: i32::try_from(count - n).unwrap_or(i32::MAX),
+            action: ActionCall { action: set, args: vec![error.into()] },
+            is_const: true,
+            loc,
+        };
+        let entries: Vec<ConstEntry> = rows.into_iter().enumerate().map(entry).collect();
+        let actions = vec![ActionRef::new(set), ActionRef { default_only: true, ..ActionRef::new(keep) }];
+        let default = ActionCall { action: keep, args: Vec::new() };
+        let table = Table {
+            const_default: true,
+            size: Some(count as u64),
+            entries,
+            const_entries: true,
+            ..Table::new(preamble("parser_errors"), keys, actions, default)
+        };
+        (self.p.tables.push(table), set, keep)
+    }
+}
+
+/// What the chip says of a packet that was too short.
+fn short_bit(body: &mut Body, chip: VarId) -> (Vec<InstData>, Value) {
+    let value = body.values.push(Type::Bit(16));
+    let bit = body.values.push(Type::Bit(1));
+    (
+        vec![
+            InstData::new(Inst::Load(chip), vec![value]),
+            InstData::new(Inst::Slice { value, hi: 1, lo: 1 }, vec![bit]),
+        ],
+        bit,
+    )
+}

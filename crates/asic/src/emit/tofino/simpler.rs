@@ -1,0 +1,149 @@
+//! Arithmetic in fewer steps that does the same.
+//!
+//! - A choice between constants that is an operand goes into the operation: `x + (c ? 1 : 0)` is `c ? x + 1 : x`, as what a gateway decides may
+//!   as well be the operation.
+//! - Values are compared by a saturating subtraction, those of other widths than containers have in the next one: if the sums that are compared
+//!   can't overflow where they are, they are computed there from the beginning, and nothing is widened behind them.
+
+use ir::*;
+use num_bigint::BigUint;
+use std::collections::HashMap;
+
+/// Rewrites a body.
+pub(in crate::emit) fn simpler(body: &mut Body) {
+    let mut uses: HashMap<Value, usize> = HashMap::new();
+    for data in body.blocks.values() {
+        let mut count = |v: Value| *uses.entry(v).or_default() += 1;
+        data.insts.iter().for_each(|i| i.inst.for_each_use(&mut count));
+        if let Some(term) = &data.term {
+            term.term.for_each_use(&mut count);
+        }
+    }
+    for block in body.blocks.keys() {
+        let mut n = 0;
+        while n < body.blocks[block].insts.len() {
+            let data = body.blocks[block].insts[n].clone();
+            let more = match data.inst {
+                Inst::Binary(op, a, b) if op.is_comparison() => compared(body, op, [a, b]),
+                Inst::Binary(op, a, b) => chosen(body, &uses, op, [a, b]),
+                _ => None,
+            };
+            if let Some((before, inst)) = more {
+                let count = before.len();
+                let made =
+                    before.into_iter().map(|(inst, result)| InstData { inst, results: vec![result], loc: data.loc });
+                body.blocks[block].insts.splice(n..n, made.collect::<Vec<_>>());
+                n += count;
+                body.blocks[block].insts[n].inst = inst;
+            }
+            n += 1;
+        }
+    }
+    ir::passes::drop_unused(body);
+}
+
+/// Instructions to put before, and what the instruction becomes.
+type Rewrite = Option<(Vec<(Inst, Value)>, Inst)>;
+
+fn inst(body: &Body, value: Value) -> Option<&Inst> {
+    body.definition(value).map(|data| &data.inst)
+}
+
+fn constant(body: &Body, value: Value) -> Option<&BigUint> {
+    match inst(body, value)? {
+        Inst::Const(c) => Some(&c.bits),
+        _ => None,
+    }
+}
+
+/// An operation on a choice between constants.
+fn chosen(body: &mut Body, uses: &HashMap<Value, usize>, op: BinaryOp, [a, b]: [Value; 2]) -> Rewrite {
+    let commutes = matches!(op, BinaryOp::Add | BinaryOp::Or | BinaryOp::Xor);
+    if !commutes && op != BinaryOp::Sub {
+        return None;
+    }
+    let ty = body.value_type(b);
+    (matches!(ty, Type::Bit(1..=32)) && body.value_type(a) == ty).then_some(())?;
+    let choice = |body: &Body, value: Value| match inst(body, value) {
+        Some(Inst::Select { cond, then, els }) if uses.get(&value) == Some(&1) => {
+            let both = constant(body, *then).is_some() && constant(body, *els).is_some();
+            both.then_some((*cond, [*then, *els]))
+        }
+        _ => None,
+    };
+    let (other, (cond, arms)) = match (choice(body, b), choice(body, a)) {
+        (Some(found), None) => (a, found),
+        (None, Some(found)) if commutes => (b, found),
+        _ => return None,
+    };
+    constant(body, other).is_none().then_some(())?;
+    let mut before = Vec::new();
+    let [then, els] = arms.map(|arm| {
+        if constant(body, arm) == Some(&BigUint::ZERO) {
+            return other;
+        }
+        let value = body.values.push(ty);
+        before.push((Inst::Binary(op, other, arm), value));
+        value
+    });
+    Some((before, Inst::Select { cond, then, els }))
+}
+
+/// A comparison of two values: a gateway has equality alone, so it asks whether the one exceeds the other.
+fn compared(body: &mut Body, op: BinaryOp, [a, b]: [Value; 2]) -> Rewrite {
+    let Type::Bit(width) = body.value_type(a) else { return None };
+    let (a, b, excess) = match op {
+        BinaryOp::Gt => (a, b, BinaryOp::Ne),
+        BinaryOp::Le => (a, b, BinaryOp::Eq),
+        BinaryOp::Lt => (b, a, BinaryOp::Ne),
+        BinaryOp::Ge => (b, a, BinaryOp::Eq),
+        _ => return None,
+    };
+    // An ALU clamps at the width of its container.
+    let whole = [8u32, 16, 32].into_iter().find(|w| *w >= width)?;
+    let fixed = constant(body, a).is_some() || constant(body, b).is_some();
+    (!fixed && body.value_type(b) == Type::Bit(width)).then_some(())?;
+    let mut before = Vec::new();
+    let [x, y] = [a, b].map(|v| if whole == width { v } else { widened(body, v, whole, &mut before, 0) });
+    let [difference, zero] = [(); 2].map(|()| body.values.push(Type::Bit(whole)));
+    before.push((Inst::Binary(BinaryOp::SubSat, x, y), difference));
+    before.push((Inst::Const(Const::new(Type::Bit(whole), 0u8)), zero));
+    Some((before, Inst::Binary(excess, difference, zero)))
+}
+
+/// The greatest number that a value can be.
+fn greatest(body: &Body, value: Value, depth: usize) -> BigUint {
+    let all = super::prefixes::ones(body.value_type(value).width());
+    if depth > 16 {
+        return all;
+    }
+    let own = match inst(body, value) {
+        Some(Inst::Const(c)) => c.bits.clone(),
+        Some(Inst::Cast(_, from)) if matches!(body.value_type(*from), Type::Bit(_)) => greatest(body, *from, depth + 1),
+        Some(Inst::Binary(BinaryOp::Add, a, b)) => greatest(body, *a, depth + 1) + greatest(body, *b, depth + 1),
+        _ => return all,
+    };
+    own.min(all)
+}
+
+/// The value in a wider type: what computes it is computed there, if it can't overflow where it is.
+fn widened(body: &mut Body, value: Value, to: u32, before: &mut Vec<(Inst, Value)>, depth: usize) -> Value {
+    let ty = Type::Bit(to);
+    let all = super::prefixes::ones(body.value_type(value).width());
+    let new = match inst(body, value).cloned() {
+        Some(Inst::Const(c)) => Inst::Const(Const::new(ty, c.bits)),
+        Some(Inst::Cast(_, from)) => match body.value_type(from) {
+            Type::Bit(width) if width == to => return from,
+            Type::Bit(width) if width < to && width <= body.value_type(value).width() => Inst::Cast(ty, from),
+            _ => Inst::Cast(ty, value),
+        },
+        Some(Inst::Binary(BinaryOp::Add, a, b)) if depth < 16 && greatest(body, a, 0) + greatest(body, b, 0) <= all => {
+            let (a, b) = (widened(body, a, to, before, depth + 1), widened(body, b, to, before, depth + 1));
+            Inst::Binary(BinaryOp::Add, a, b)
+        }
+        _ => Inst::Cast(ty, value),
+    };
+    let result = body.values.push(ty);
+    before.push((new, result));
+    result
+}

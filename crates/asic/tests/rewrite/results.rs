@@ -1,0 +1,155 @@
+//! Results: what entries give alike is kept once, and each entry still gives what it gave.
+
+use crate::pair::{Pair, clear, never, program, sizes};
+use asic::rewrite::alpm::{self, alpm};
+use asic::rewrite::digest::{self, digest};
+use asic::rewrite::pieces::pieces;
+use asic::rewrite::pool::{pool, pooled_name};
+use asic::rewrite::results::{Options, results, results_name, value_name};
+use asic::rewrite::{RewriteError, Rewritten, Sizes};
+use ir::{ActionCall, KeyMatch, Pipeline};
+use std::sync::Arc;
+use tables::{ActionSpec, TableEntry, Update, UpdateKind};
+
+const TABLES: &[&str] = &["route_v4", "route_v6", "vm_v4", "host_v6", "acl"];
+const ROUTES: [&str; 2] = ["ingress.route_v4", "ingress.route_v6"];
+const MACHINES: [&str; 2] = ["ingress.vm_v4", "ingress.vm_v6"];
+
+fn of(argument: &str, values: u64) -> Options {
+    Options { argument: argument.to_owned(), values: Some(values) }
+}
+
+fn start(first: &Arc<Pipeline>) -> Rewritten {
+    Rewritten::unchanged(first.clone(), sizes(first))
+}
+
+/// How many results the table has now and had at most.
+fn held(pair: &Pair, table: &str) -> (usize, usize) {
+    let state = pair.second.state();
+    let id = tables::find_table(pair.second.pipeline(), &results_name(table)).expect("it has results");
+    (state.entry_count(id), state.entry_high_water(id))
+}
+
+/// Tenants are few, so that most entries share theirs; marks are all different, so that each result comes and goes with an entry.
+#[test]
+fn entries_that_agree_share_a_result() {
+    let seed = 81;
+    println!("seed {seed}");
+    let first = program();
+    let rewritten = start(&first)
+        .then(|p, s| results(p, s, ROUTES[0], &of("vni", 8)))
+        .and_then(|r| r.then(|p, s| results(p, s, ROUTES[1], &of("route", 3000))))
+        .and_then(|r| r.then(|p, s| results(p, s, MACHINES[0], &of("vm", 3000))))
+        .expect("all three have such arguments");
+    let mut pair = Pair::new(&first, rewritten, seed, TABLES);
+    for _ in 0..3 {
+        pair.run(100, 40, 25, &never);
+        let id = tables::find_table(pair.first.pipeline(), "route_v4").expect("the program has it");
+        let entries = pair.first.state().entry_count(id);
+        // Two actions have the argument, which has four values.
+        let (now, most) = held(&pair, ROUTES[0]);
+        assert!(entries > 50 && now > 4 && most <= 8, "{entries} entries, {now} results, {most} at most");
+        assert!(held(&pair, MACHINES[0]).0 > 20);
+        clear(&mut pair);
+        for table in [ROUTES[0], ROUTES[1], MACHINES[0]] {
+            assert_eq!(held(&pair, table).0, 0, "{table}: results without entries");
+        }
+    }
+    let seen = &pair.seen;
+    println!("{seen:?} {:?}", pair.map.figures());
+    assert!(seen.packets == 12_000 && seen.writes > 2000 && seen.sent > 3000, "compared too little: {seen:?}");
+    assert!(seen.refused > 10 && seen.full == 0, "{seen:?}");
+    for (table, least) in [("route_v4", 2000), ("route_v6", 2000), ("vm_v4", 300)] {
+        let hits = seen.hits.get(&format!("ingress.{table}")).copied().unwrap_or(0);
+        assert!(hits > least, "{table} was hit {hits} times only: {seen:?}");
+    }
+}
+
+/// Where no number is free an entry is refused, and the batch with it leaves no trace.
+#[test]
+fn what_there_is_no_room_for_is_refused() {
+    let seed = 82;
+    println!("seed {seed}");
+    let first = program();
+    let rewritten = start(&first)
+        .then(|p, s| results(p, s, MACHINES[0], &of("vm", 40)))
+        .and_then(|r| r.then(|p, s| results(p, s, ROUTES[0], &of("route", 20))))
+        .expect("both have such arguments");
+    let mut pair = Pair::new(&first, rewritten, seed, TABLES);
+    for _ in 0..3 {
+        pair.run(200, 20, 9, &never);
+        clear(&mut pair);
+    }
+    assert!(pair.seen.full > 20 && pair.seen.sent > 1000, "results were never full: {:?}", pair.seen);
+    // Batches that were refused have cost no numbers: all of them can be had at once.
+    let pipeline = pair.first.pipeline().clone();
+    let table = tables::find_table(&pipeline, "vm_v4").expect("the program has it");
+    let named = |(_, action): &(ir::ActionId, &ir::Action)| action.preamble.name == "ingress.at";
+    let (action, _) = pipeline.actions.iter().find(named).expect("the program has it");
+    let entry = |n: u64| {
+        let call = ActionCall { action, args: vec![n.into()] };
+        let keys = vec![KeyMatch::Exact(1u32.into()), KeyMatch::Exact(n.into())];
+        Update::Entry(UpdateKind::Insert, TableEntry::new(table, keys, ActionSpec::Call(call)))
+    };
+    assert!(pair.apply(&(0..40).map(entry).collect()), "numbers are lost");
+    assert_eq!((held(&pair, MACHINES[0]).1, held(&pair, ROUTES[0]).1), (40, 20), "not filled to the last one");
+}
+
+/// Behind and before all other rewrites.
+#[test]
+fn results_go_with_all_other_steps() {
+    let seed = 83;
+    println!("seed {seed}");
+    let first = program();
+    let (routes, machines) = (pooled_name(ROUTES[0], ROUTES[1]), pooled_name(MACHINES[0], MACHINES[1]));
+    let shape = alpm::Options::Fitted { depth: 8, target: 5, fill: 0.5 };
+    type Step<'a> = &'a dyn Fn(&Arc<Pipeline>, &Sizes) -> Result<Rewritten, RewriteError>;
+    let steps: [Step; 8] = [
+        &|p, s| digest(p, s, MACHINES[1], &digest::Options::new(4711)),
+        &|p, s| pool(p, s, MACHINES),
+        &|p, s| results(p, s, &machines, &of("vm", 4000)),
+        &|p, s| pool(p, s, ROUTES),
+        &|p, s| results(p, s, &routes, &of("vni", 8)),
+        &|p, s| alpm(p, s, &routes, &shape),
+        &|p, s| pieces(p, s, &machines, &[40, 9000]),
+        &|p, s| pieces(p, s, &results_name(&machines), &[30, 4000]),
+    ];
+    let done = steps
+        .iter()
+        .fold(start(&first), |done, step| done.then(|p, s| step(p, s)).unwrap_or_else(|error| panic!("{error}")));
+    let mut pair = Pair::new(&first, done, seed, TABLES);
+    for _ in 0..3 {
+        pair.run(100, 40, 25, &never);
+        clear(&mut pair);
+    }
+    let seen = &pair.seen;
+    assert!(seen.packets == 12_000 && seen.writes > 2000 && seen.sent > 3000, "compared too little: {seen:?}");
+    for (table, least) in [("route_v4", 2000), ("route_v6", 2000), ("vm_v4", 300), ("vm_v6", 3)] {
+        let hits = seen.hits.get(&format!("ingress.{table}")).copied().unwrap_or(0);
+        assert!(hits > least, "{table} was hit {hits} times only: {seen:?}");
+    }
+}
+
+#[test]
+fn as_many_as_the_sizes_say() {
+    let first = program();
+    let mut known = sizes(&first);
+    known.insert(value_name("ingress.at", "vm"), 300);
+    let unknown = Options { argument: "vm".to_owned(), values: None };
+    let made = results(&first, &known, MACHINES[0], &unknown).expect("the sizes say it");
+    assert_eq!(made.sizes[&results_name(MACHINES[0])], 300);
+    let index = |pipeline: &Pipeline| {
+        let table = tables::find_table(pipeline, MACHINES[0]).expect("it is there");
+        let found = pipeline.tables[table].actions[0].action;
+        pipeline.actions[found].params[0].ty.width()
+    };
+    assert_eq!(index(&made.pipeline), 9);
+    let said = |table: &str, options: &Options| {
+        results(&first, &sizes(&first), table, options).err().expect("refused").to_string()
+    };
+    assert!(said(MACHINES[0], &unknown).contains("say how many there are"));
+    assert!(said(MACHINES[0], &of("mark", 4)).contains("no action of its entries has an argument mark; there are vm"));
+    assert!(said("ingress.host_v6", &of("vm", 4)).contains("a default action has no result"));
+    assert!(said("ingress.nowhere", &of("vm", 4)).contains("no such table"));
+    assert!(said(MACHINES[0], &of("vm", 1 << 30)).contains("there can be 1 to"));
+}

@@ -1,0 +1,16 @@
+//! [`soon`]: asks for memory that is going to be read, so that it is near when that happens.
+
+use super::exact::prefetch;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// An element of a slice will be read or written soon. A hint, which waits for nothing; without effect beyond the end.
+#[inline(always)]
+pub fn soon<T>(of: &[T], at: usize) {
+    if at < of.len() {
+        let start = of.as_ptr().wrapping_add(at);
+        let first = start.addr() % LINE;
+        prefetch(start.cast(), (first + size_of::<T>().max(1)).div_ceil(LINE));
+    }
+}
