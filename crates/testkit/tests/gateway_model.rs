@@ -5,12 +5,9 @@
 
 use fastrand::Rng;
 use std::collections::BTreeMap;
+use testkit::differ::number;
 use testkit::model::{Model, Outcome};
 use testkit::{gateway, generate};
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
 
 /// How often each outcome was compared.
 type Seen = BTreeMap<String, usize>;
@@ -51,12 +48,19 @@ fn the_program_does_what_the_model_does() {
     let pipeline = gateway::pipeline().expect("the gateway compiles");
     let mut rng = Rng::with_seed(seed);
     let mut seen = Seen::new();
-    for _ in 0..rounds {
+    // Regions differ: of some, few packets are forwarded. So it goes on until enough of everything was seen.
+    let enough = |seen: &Seen| {
+        let total: usize = seen.values().sum();
+        seen.get("sent").copied().unwrap_or_default() > total / 10 && seen.len() >= 20
+    };
+    let mut round = 0;
+    while round < rounds || (!enough(&seen) && round < 10 * rounds) {
         compare(&pipeline, &mut rng, 500, &mut seen);
+        round += 1;
     }
     println!("{seen:#?}");
     let total: usize = seen.values().sum();
-    assert_eq!(total as u64, rounds * 500);
+    assert_eq!(total as u64, round * 500);
     assert!(seen.get("sent").copied().unwrap_or_default() > total / 10, "too few packets were forwarded: {seen:?}");
     assert!(seen.len() >= 20, "only these outcomes were compared: {seen:?}");
 }
