@@ -4,6 +4,7 @@ use super::compute;
 use super::counts::{Counts, Violation};
 use super::frame::{Applied, Frame};
 use super::layout::Reg;
+use super::merges::Merges;
 use super::program::Program;
 use super::schedule::Schedule;
 use super::store::Store;
@@ -46,8 +47,9 @@ pub struct Machine<'a> {
     pub results: Vec<u64>,
 }
 
-/// What decides whether the code that runs is run: until the block `join`, where the paths come together.
+/// What decides whether the code that runs is run: from the end of `branch` until the block `join`, where the paths come together.
 struct Region {
+    branch: Block,
     join: Option<Block>,
     /// The first stage in which a table can be applied.
     need: u16,
@@ -60,6 +62,7 @@ pub(super) struct Run<'r> {
     pub control: ControlId,
     pass: u16,
     schedule: &'r Schedule,
+    merges: &'r Merges,
     body: &'r ir::Body,
     regs: &'r [Reg],
     regions: Vec<Region>,
@@ -76,10 +79,11 @@ impl Run<'_> {
         frame.clocks[self.reg(value).clock as usize]
     }
 
-    fn enter(&mut self, join: Option<Block>, need: u16, made: u16) {
-        match self.regions.last_mut().filter(|last| last.join == join) {
-            Some(last) => (last.need, last.made) = (last.need.max(need), last.made.max(made)),
-            None => self.regions.push(Region { join, need, made }),
+    fn enter(&mut self, branch: Block, join: Option<Block>, need: u16, made: u16) {
+        let mut inner = self.regions.iter_mut().rev().take_while(|region| region.join == join);
+        match inner.find(|region| region.branch == branch) {
+            Some(again) => (again.need, again.made) = (again.need.max(need), again.made.max(made)),
+            None => self.regions.push(Region { branch, join, need, made }),
         }
         (self.need, self.made) = (self.need.max(need), self.made.max(made));
     }
@@ -93,6 +97,13 @@ impl Run<'_> {
             self.need = self.regions.iter().map(|region| region.need).max().unwrap_or(0);
             self.made = self.regions.iter().map(|region| region.made).max().unwrap_or(0);
         }
+    }
+
+    /// The stages that the way to a block takes which gives one of its parameters this value: as `need` and `made` of a region.
+    fn way(&self, to: Block, param: usize) -> (u16, u16) {
+        let tells = |region: &&Region| region.join != Some(to) || self.merges.tells(region.branch, param);
+        let regions = self.regions.iter().filter(tells);
+        regions.fold((0, 0), |(need, made), region| (need.max(region.need), made.max(region.made)))
     }
 
     /// Whether a value is there in this pass.
@@ -109,7 +120,8 @@ impl Machine<'_> {
         let regs = &program.layout.values[control.index()];
         let shape = &program.shapes[control.index()];
         let schedule = &program.schedules[control.index()];
-        let mut run = Run { control, pass, schedule, body, regs, regions: Vec::new(), need: 0, made: 0 };
+        let merges = &program.merges[control.index()];
+        let mut run = Run { control, pass, schedule, merges, body, regs, regions: Vec::new(), need: 0, made: 0 };
         self.host.begin_block(0);
         let Some(mut block) = body.entry else { return Outcome::Return };
         loop {
@@ -158,13 +170,13 @@ impl Machine<'_> {
             Term::Branch { cond: value, .. } | Term::Switch { value, .. } if !matters || !run.knows(*value) => join,
             Term::Branch { cond, then, els } => {
                 let clock = run.clock(frame, *cond);
-                run.enter(join, clock, clock);
+                run.enter(block, join, clock, clock);
                 let taken = if frame.words(run.reg(*cond))[0] != 0 { then } else { els };
                 Some(self.jump(frame, run, taken))
             }
             Term::Switch { value, cases, default } => {
                 let clock = run.clock(frame, *value);
-                run.enter(join, clock, clock);
+                run.enter(block, join, clock, clock);
                 let words = frame.words(run.reg(*value));
                 let taken = cases.iter().find(|(constant, _)| same(words, constant)).map_or(default, |(_, call)| call);
                 Some(self.jump(frame, run, taken))
@@ -176,7 +188,7 @@ impl Machine<'_> {
                 match action {
                     Some(action) if matters && self.program.last_pass(*table) <= u32::from(run.pass) => {
                         let (need, made) = stage.map_or((0, 0), |stage| (stage, stage + 1));
-                        run.enter(join, need, made);
+                        run.enter(block, join, need, made);
                         Some(arm_of(self.program, *table, arms, action)?.block)
                     }
                     _ => join,
@@ -201,12 +213,12 @@ impl Machine<'_> {
         if !params.is_empty() && run.schedule.params[call.block.index()] == run.pass {
             let values: Vec<(Vec<u64>, u16)> =
                 call.args.iter().map(|arg| (frame.words(run.reg(*arg)).to_vec(), run.clock(frame, *arg))).collect();
-            for (param, (words, clock)) in params.iter().zip(values) {
+            for (at, (param, (words, clock))) in params.iter().zip(values).enumerate() {
                 let reg = run.reg(*param);
                 frame.words_mut(reg).copy_from_slice(&words);
                 // Which value it is says which way the packet came. A flag that only decides is no field that a stage must write first.
-                let way = if reg.ty == ir::Type::Bool { run.need } else { run.made };
-                frame.clocks[reg.clock as usize] = clock.max(way);
+                let (need, made) = run.way(call.block, at);
+                frame.clocks[reg.clock as usize] = clock.max(if reg.ty == ir::Type::Bool { need } else { made });
             }
         }
         call.block

@@ -24,7 +24,7 @@
 //! | the entries in their parts | `store.rs`, `parts.rs` |
 //! | what is live, and how it is carried | `live.rs`, `bridge.rs` |
 //! | which code runs in which pass | `schedule.rs` |
-//! | code | `machine.rs`, `compute.rs`, `call.rs`, `packet_ops.rs` |
+//! | code | `machine.rs`, `merges.rs`, `compute.rs`, `call.rs`, `packet_ops.rs` |
 //! | architectures | `arch.rs`, `v1model.rs`, `pna.rs` |
 //! | what is counted, and what a chip would do in a second | `counts.rs`, `rates.rs` |
 //! | what packets and time leave behind that nobody writes | `levels.rs` |
@@ -43,6 +43,7 @@ mod levels;
 mod live;
 mod machine;
 mod mapped;
+mod merges;
 mod packet_ops;
 mod parts;
 mod placed;

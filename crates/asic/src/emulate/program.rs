@@ -3,6 +3,7 @@
 use super::bridge::Bridge;
 use super::layout::{Layout, MAX_WORDS, Reg, Shape};
 use super::live::{Extents, Liveness};
+use super::merges::Merges;
 use super::placed::{Placed, PlacedError};
 use super::schedule::{OrderError, Schedule};
 use interp::host::architecture::WellKnown;
@@ -58,6 +59,8 @@ pub struct Program {
     pub layout: Layout,
     /// The shape of each control.
     pub shapes: Vec<Shape>,
+    /// For each control what its blocks' parameters tell of the way.
+    pub(super) merges: Vec<Merges>,
     /// For each control, block and instruction the call that it makes.
     pub sites: Vec<Vec<Vec<Option<Site>>>>,
     /// For each control the passes of its code.
@@ -128,11 +131,17 @@ impl Program {
         let metadata = interp::host::architecture::metadata(&pipeline).collect();
         let known = WellKnown::new(&pipeline, |var| layout.var(var));
         Ok(Program {
-            pipeline,
             config,
             placed,
             boundary_pass,
             layout,
+            merges: pipeline
+                .controls
+                .values()
+                .zip(&shapes)
+                .map(|(c, shape)| Merges::new(&c.body, &shape.joins))
+                .collect(),
+            pipeline,
             shapes,
             sites,
             schedules,

@@ -27,7 +27,9 @@ fn pipeline_with(properties: &str, second: &str) -> Arc<Pipeline> {
          control I(inout headers hdr, inout meta_t m, inout standard_metadata_t s) {{\n\
            action set(bit<16> v) {{ m.x = v; }}\n\
            action port(bit<9> v) {{ s.egress_spec = v; }}\n\
+           action mark(bit<16> v) {{ m.x = v; if (m.x == 7) {{ s.priority = 1; }} }}\n\
            table first {{ key = {{ hdr.h.a: exact; }} actions = {{ set; NoAction; }} {properties} default_action = NoAction(); }}\n\
+           table marks {{ key = {{ hdr.h.a: exact; }} actions = {{ mark; }} default_action = mark(0); }}\n\
            table by_x {{ key = {{ m.x: exact; }} actions = {{ port; NoAction; }} default_action = NoAction(); }}\n\
            table by_b {{ key = {{ hdr.h.b: exact; }} actions = {{ port; NoAction; }} default_action = NoAction(); }}\n\
            table masked {{ key = {{ hdr.h.b: ternary; }} actions = {{ port; NoAction; }} default_action = NoAction(); }}\n\
@@ -131,20 +133,23 @@ fn a_key_must_be_made_in_an_earlier_stage() {
     }
 }
 
-/// What an action has written decides in a later stage only; a hit decides at once.
+/// What an action has written decides in a later stage only; a hit decides at once, also where the action itself decides something by what it has written.
 #[test]
 fn a_condition_must_be_made_in_an_earlier_stage() {
-    for (code, stages) in [
-        ("first.apply(); if (m.x == 7) { by_b.apply(); }", [(4, false), (5, true)]),
-        ("if (first.apply().hit) { by_b.apply(); }", [(3, false), (4, true)]),
-        ("switch (first.apply().action_run) { set: { by_b.apply(); } default: { } }", [(3, false), (4, true)]),
+    let (set, mark) = (("first", "set"), ("marks", "mark"));
+    for ((table, act), code, stages) in [
+        (set, "first.apply(); if (m.x == 7) { by_b.apply(); }", [(4, false), (5, true)]),
+        (set, "if (first.apply().hit) { by_b.apply(); }", [(3, false), (4, true)]),
+        (set, "switch (first.apply().action_run) { set: { by_b.apply(); } default: { } }", [(3, false), (4, true)]),
+        (mark, "if (marks.apply().hit) { by_b.apply(); }", [(3, false), (4, true)]),
+        (mark, "marks.apply(); if (s.priority == 1) { by_b.apply(); }", [(4, false), (5, true)]),
     ] {
         let pipeline = pipeline(code);
         for (stage, good) in stages {
             let mut switch =
-                switch(&pipeline, placed(&pipeline, 1, &[("first", &[(0, 4, 9)]), ("by_b", &[(0, stage, 9)])]));
+                switch(&pipeline, placed(&pipeline, 1, &[(table, &[(0, 4, 9)]), ("by_b", &[(0, stage, 9)])]));
             let entries = [
-                exact(&pipeline, "first", 1, action(&pipeline, "set", &[7])),
+                exact(&pipeline, table, 1, action(&pipeline, act, &[7])),
                 exact(&pipeline, "by_b", 2, action(&pipeline, "port", &[3])),
             ];
             insert(&mut switch, entries).expect("entries are taken");
