@@ -4,17 +4,19 @@
 //! lower one, and what that one sends goes back through the upper one. Of hot tables the upper half has some entries, chosen anew again and again. Packets that
 //! leave, drops and their reasons, packets and bytes counted must be the same.
 
+use asic::emit::{Halves as Pipe, Target};
+use asic::rewrite::Sizes;
 use fastrand::Rng;
 use interp::{Interp, OutPacket};
 use ir::{Arch, Arg, ControlKind, ExternFn, ExternKind, Inst, Pipeline, TableId, Term};
-use offload::cut::{At, Cut, CutError, HELLO, Options, Stop, cut, wire};
+use offload::cut::{At, Cut, CutError, DivideError, HELLO, Options, Stop, cut, divide, wire};
 use offload::share::{Share, applied};
 use packet::Verdict;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use tables::{Entry, Update, WriteBatch, WriteError};
-use testkit::differ::case::{Case, Step};
+use testkit::differ::case::{Case, PacketIn, Source, Step};
 use testkit::differ::config::Config;
 use testkit::differ::plan;
 
@@ -22,6 +24,9 @@ const OPTIONS: Options = Options { down_port: 300, key: 0x7e55_ace5 };
 
 /// Cases of the run, unless `TERRACE_CASES` says otherwise.
 const CASES: u64 = 1_000;
+
+/// Cases of programs that are written for a chip, likewise.
+const DIVIDED: u64 = 300;
 
 #[derive(Default, Debug)]
 struct Tally {
@@ -273,4 +278,73 @@ fn halves_do_what_the_whole_does() {
     assert!(tally.sent_below * 10 > tally.bridged && tally.followed > 0, "{tally:?}");
     assert!(tally.hot * 20 > tally.cut && tally.hot_chosen > tally.hot && tally.hot_moved > 0, "{tally:?}");
     assert!(tally.served_above * 300 > tally.packets, "{tally:?}");
+}
+
+/// Programs are written for a chip as far as it can express them. Both halves, the upper one as it is before it is written, do what the whole does.
+#[test]
+fn what_a_chip_has_no_form_for_is_done_below() {
+    let cases = std::env::var("TERRACE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(DIVIDED);
+    let first: u64 = std::env::var("TERRACE_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    eprintln!("seeds {first}..{}; TERRACE_SEED and TERRACE_CASES change that", first + cases);
+    let config = Config { packets: 120, random: 0, ..Config::small() };
+    let (mut tally, mut whole) = (Tally::default(), 0);
+    let mut left: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in first..first + cases {
+        let case = plan::case(seed, &config).expect("a program that compiles");
+        if case.pipeline.arch != Arch::Pna || is_random(&case.pipeline) {
+            tally.skipped += 1;
+            continue;
+        }
+        match divide(&case.pipeline, Target::T2na, &Sizes::new(), Pipe::Ingress, OPTIONS) {
+            Ok(divided) => {
+                divided.emitted.left_out.iter().for_each(|what| *left.entry(what.what.clone()).or_default() += 1);
+                let Some(cut) = divided.cut else {
+                    whole += 1;
+                    continue;
+                };
+                tally.cut += 1;
+                tally.followed += cut.points.iter().filter(|point| !point.asked).count() as u64;
+                tally.asked += cut.points.iter().filter(|point| point.asked).count() as u64;
+                compare(&case, &cut, &mut tally);
+            }
+            Err(DivideError::Cut { error: CutError::Varbit(_), .. }) => {
+                *tally.refused.entry("varbit").or_default() += 1
+            }
+            Err(DivideError::Cut { error: CutError::Again(_), .. }) => *tally.refused.entry("again").or_default() += 1,
+            Err(DivideError::Cut { error, .. }) => panic!("seed {seed}: {error}"),
+            Err(DivideError::Emit(error)) => {
+                *left.entry(format!("refused: {error}")).or_default() += 1;
+                *tally.refused.entry("no form").or_default() += 1;
+            }
+        }
+    }
+    eprintln!("{whole} whole, left out: {left:#?}\n{tally:#?}");
+    assert!(tally.cut * 6 > cases - tally.skipped && tally.asked > 3 * tally.cut, "{tally:?}");
+    assert!(tally.packets >= 120 * tally.cut && tally.bridged < tally.packets, "{tally:?}");
+}
+
+/// Three in sixteen packets need what a chip has no form for, and those alone leave for the tier below, whatever was said of them before.
+#[test]
+fn only_packets_that_need_more_than_a_chip_can_do_go_down() {
+    let text = include_str!("programs/rare.p4");
+    let pipeline = Arc::new(testkit::differ::compile::compile(text, true).unwrap_or_else(|error| panic!("{error}")));
+    let divided = divide(&pipeline, Target::Tna, &Sizes::new(), Pipe::Ingress, OPTIONS).expect("it can be divided");
+    assert!(divided.emitted.left_out.is_empty(), "{:?}", divided.emitted.left_out);
+    let cut = divided.cut.expect("the chip cannot divide");
+    let why: Vec<&str> = cut.points.iter().map(|point| point.why.as_str()).collect();
+    assert_eq!(why, ["multiplication or division", "`digest.pack`", "arithmetic on more than 32 bits"]);
+    let mut rng = Rng::with_seed(1);
+    let mut packet = |n: u64| PacketIn {
+        port: rng.u32(..4),
+        at: n,
+        bytes: [&[rng.u8(..16), rng.u8(..4)], &std::array::from_fn::<u8, 30, _>(|_| rng.u8(..))[..]].concat(),
+    };
+    let packets: Vec<PacketIn> = (0..2_000).map(&mut packet).collect();
+    let needs = packets.iter().filter(|packet| (7..=9).contains(&packet.bytes[0])).count() as u64;
+    let source = Source::File("rare.p4".to_owned());
+    let case =
+        Case { seed: 1, source, pipeline, setup: interp::Config::default(), steps: vec![Step::Packets(packets)] };
+    let mut tally = Tally::default();
+    compare(&case, &cut, &mut tally);
+    assert!((300..450).contains(&needs) && tally.bridged == needs, "{needs} packets need more: {tally:?}");
 }

@@ -103,8 +103,18 @@ pub struct Emitted {
 pub struct Unsupported {
     /// Where it is in the program: file, line and column; none if it has no place.
     pub place: Option<String>,
+    /// The same in the pipeline; line 0 if it has no place.
+    pub loc: Loc,
     /// What it is, in words of the program.
     pub what: String,
+}
+
+impl Unsupported {
+    fn new(p: &Pipeline, loc: Loc, what: impl Into<String>) -> Unsupported {
+        let file = p.files.get(usize::from(loc.file)).filter(|_| loc.line > 0);
+        let place = file.map(|file| format!("{file}:{}:{}", loc.line, loc.column));
+        Unsupported { place, loc, what: what.into() }
+    }
 }
 
 impl std::fmt::Display for Unsupported {
@@ -152,8 +162,8 @@ pub fn emit_over(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Hal
             (to_v1model::to_v1model(&plain).map_err(refused)?, Some(meta))
         }
         (Arch::V1Model, Target::Pna) => {
-            let what = "it is written for v1model, whose packets go through ingress and egress".to_owned();
-            return Err(refused(Unsupported { place: None, what }));
+            let what = "it is written for v1model, whose packets go through ingress and egress";
+            return Err(refused(Unsupported::new(pipeline, Loc::default(), what)));
         }
     };
     let mut emitter = Emitter::new(&plain, target, sizes, meta.as_deref());
@@ -169,8 +179,8 @@ pub fn emit_over(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Hal
 fn tofino(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) -> Result<Emitted, EmitError> {
     let refused = |what| EmitError::Unsupported { target: target.name(), what };
     if pipeline.arch != Arch::Pna {
-        let what = "it is written for v1model; programs for the chip are written for PNA".to_owned();
-        return Err(refused(Unsupported { place: None, what }));
+        let what = "it is written for v1model; programs for the chip are written for PNA";
+        return Err(refused(Unsupported::new(pipeline, Loc::default(), what)));
     }
     let plain = coalesce::coalesce(pipeline);
     let storage = Names::new(&plain, "", None).storage;
@@ -313,9 +323,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn unsupported<T>(&self, loc: Loc, what: impl Into<String>) -> Res<T> {
-        let file = self.p.files.get(usize::from(loc.file)).filter(|_| loc.line > 0);
-        let place = file.map(|file| format!("{file}:{}:{}", loc.line, loc.column));
-        Err(Stop::Refused(Unsupported { place, what: what.into() }))
+        Err(Stop::Refused(Unsupported::new(self.p, loc, what)))
     }
 
     fn deeper(&mut self) -> Res<()> {

@@ -43,9 +43,7 @@ struct Converter<'a> {
 
 impl Converter<'_> {
     fn refuse<T>(&self, loc: Loc, what: impl Into<String>) -> Result<T, Unsupported> {
-        let file = self.old.files.get(usize::from(loc.file)).filter(|_| loc.line > 0);
-        let place = file.map(|file| format!("{file}:{}:{}", loc.line, loc.column));
-        Err(Unsupported { place, what: what.into() })
+        Err(Unsupported::new(self.old, loc, what))
     }
 
     fn blocks(&mut self) -> Result<(), Unsupported> {

@@ -1,6 +1,7 @@
 //! The bridge header's fields, for all stops alike.
 
 use super::CutError;
+use super::fate::Fate;
 use asic::live::{Live, Set};
 use ir::{Block, BodyBuilder, Entity, HeaderField, HeaderId, HeaderType, Loc, Pipeline, Type, Value, VarId, VarKind};
 
@@ -49,15 +50,23 @@ const LENGTH_FIELD: usize = 6;
 pub(super) const FIRST: usize = FIXED.len();
 
 impl Bridge {
-    /// For what is live where the blocks begin.
-    pub fn new(pipeline: &Pipeline, begins: &[Live], places: &[Block]) -> Result<Bridge, CutError> {
+    /// For what is live where the blocks begin, and what was said in front of them.
+    pub fn new(
+        pipeline: &Pipeline,
+        begins: &[Live],
+        places: &[Block],
+        fate: Option<&Fate>,
+    ) -> Result<Bridge, CutError> {
         let mut all = Live::default();
         let mut live = Vec::new();
-        for block in places {
+        for (stop, block) in places.iter().enumerate() {
             let here = &begins[block.index()];
-            all.vars.join(&here.vars);
+            let mut vars = here.vars.clone();
+            let said = fate.filter(|fate| fate.said[stop]).map(Fate::vars);
+            said.into_iter().flatten().for_each(|var| vars.add(var.index()));
+            all.vars.join(&vars);
             all.headers.join(&here.headers);
-            live.push(here.vars.clone());
+            live.push(vars);
         }
         let needed = |id: &HeaderId| {
             let header = &pipeline.headers[*id];

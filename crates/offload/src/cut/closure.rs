@@ -35,7 +35,7 @@ type Place = (Block, At);
 struct Note {
     place: Place,
     keeper: Option<Keeper>,
-    /// Sending, dropping and the like: it cannot be carried on.
+    /// Mirroring and the like: it cannot be carried on.
     effect: bool,
     /// The entry that the last application of this table found.
     entry_of: Option<TableId>,
@@ -68,7 +68,9 @@ pub fn close(pipeline: &Pipeline, control: ControlId, asked: Vec<Stop>) -> Resul
         let parted = parted_sums(body, &stops, &notes, &reach);
         for note in &notes {
             let whole = matches!(note.keeper, Some(Keeper::Sum(object)) if !parted.contains(&object));
-            if whole || stops.contains_key(&note.place) {
+            // No packet comes to it above, if all stop in front of it in its block.
+            let mut in_front = stops.range((note.place.0, At::Inst(0))..=note.place);
+            if whole || in_front.any(|(place, closed)| *place == note.place || !closed.stop.hot) {
                 continue;
             }
             if note.effect && stops.keys().any(|stop| reach.leads(note.place, *stop)) {
@@ -99,7 +101,9 @@ pub fn close(pipeline: &Pipeline, control: ControlId, asked: Vec<Stop>) -> Resul
             stops.entry((block, at)).or_insert(Closed { stop, asked: false });
         }
     }
-    again(body, |place| stops.keys().any(|stop| *stop == place || reach.leads(*stop, place)))?;
+    if !stops.is_empty() {
+        again(pipeline, body, |place| stops.keys().any(|stop| *stop == place || reach.leads(*stop, place)))?;
+    }
     Ok(stops.into_values().collect())
 }
 
@@ -192,8 +196,14 @@ fn state_behind(pipeline: &Pipeline) -> Option<String> {
     all.find(|note| note.keeper.is_some_and(|keeper| !matches!(keeper, Keeper::Sum(_)))).map(|note| note.name)
 }
 
-/// Refuses what would send a packet through the upper tier once more.
-fn again(body: &Body, behind: impl Fn(Place) -> bool) -> Result<(), CutError> {
+/// Refuses what would send a packet through the upper tier once more: behind a stop, or in v1model's egress, which is behind all of them.
+fn again(pipeline: &Pipeline, body: &Body, behind: impl Fn(Place) -> bool) -> Result<(), CutError> {
+    let egress = pipeline.controls.values().filter(|control| control.kind == ControlKind::Egress);
+    for inst in egress.flat_map(|control| control.body.insts()) {
+        if let Inst::Extern { func: func @ ExternFn::Recirculate, .. } = &inst.inst {
+            return Err(CutError::Again(func.name()));
+        }
+    }
     for (block, data) in body.blocks.iter() {
         for (n, inst) in data.insts.iter().enumerate() {
             let Inst::Extern { func, .. } = &inst.inst else { continue };
@@ -252,10 +262,7 @@ fn note(pipeline: &Pipeline, place: Place, object: Option<ExternId>, func: Exter
         Some(object) => format!("`{object}`"),
         None => format!("`{}`", func.name()),
     };
-    let effect = matches!(
-        func,
-        DropPacket | SendToPort | MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate
-    );
+    let effect = matches!(func, MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate);
     let keeper = match func {
         // Counts add up; hashes have no state. Digests have none either, but an order.
         CounterCount | DirectCounterCount | HashGet | Checksum16Get => None,

@@ -2,11 +2,18 @@
 
 use super::Options;
 use super::bridge::Bridge;
+use super::fate::Fate;
 use super::upper::{STOP, drop, nothing};
 use ir::{Block, Body, BodyBuilder, Const, ControlId, ControlKind, HeaderId, Loc, Pipeline, Type, VarId, VarKind};
 
 /// Makes it out of the whole pipeline, whose blocks `places` begin with a stop each.
-pub fn make(mut p: Pipeline, control: ControlId, places: &[Block], bridge: &Bridge, options: Options) -> Pipeline {
+pub fn make(
+    mut p: Pipeline,
+    control: ControlId,
+    places: &[Block],
+    (bridge, fate): (&Bridge, Option<&Fate>),
+    options: Options,
+) -> Pipeline {
     let header = bridge.declare(&mut p);
     p.name = format!("{}_lower", p.name);
     let ours = p.add_var("terrace.bridged", Type::Bool, VarKind::Meta, Loc::default());
@@ -22,7 +29,7 @@ pub fn make(mut p: Pipeline, control: ControlId, places: &[Block], bridge: &Brid
         }
     }
     let body = std::mem::take(&mut p.controls[control].body);
-    p.controls[control].body = resume(&p, body, places, bridge, header, ours);
+    p.controls[control].body = resume(&p, body, places, (bridge, fate), (header, ours));
     p
 }
 
@@ -55,7 +62,13 @@ fn parser(p: &Pipeline, bridge: &Bridge, header: HeaderId, ours: VarId, options:
 }
 
 /// Goes on where the packet stopped. A packet that nobody bridged is dropped.
-fn resume(p: &Pipeline, body: Body, places: &[Block], bridge: &Bridge, header: HeaderId, ours: VarId) -> Body {
+fn resume(
+    p: &Pipeline,
+    body: Body,
+    places: &[Block],
+    (bridge, fate): (&Bridge, Option<&Fate>),
+    (header, ours): (HeaderId, VarId),
+) -> Body {
     let mut b = BodyBuilder::over(body);
     let (entry, dispatch, refuse) = (b.create_block(), b.create_block(), b.create_block());
     b.switch_to(entry);
@@ -71,7 +84,10 @@ fn resume(p: &Pipeline, body: Body, places: &[Block], bridge: &Bridge, header: H
         b.switch_to(block);
         bridge.restore(p, header, stop, &mut b);
         b.set_invalid(header);
-        b.jump(*place);
+        match fate.filter(|fate| fate.said[stop]) {
+            Some(fate) => fate.again(p, *place, &mut b),
+            None => b.jump(*place),
+        }
         cases.push((Const::new(STOP, stop as u32), block));
     }
     b.switch_to(dispatch);

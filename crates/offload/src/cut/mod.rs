@@ -8,8 +8,8 @@
 //! # What is cut where
 //! Cuts are in v1model's ingress and in PNA's main control. More places become stops than were asked for, so that state stays in one place:
 //! whatever reads or writes a register, a meter, or a table that packets write to must be on one side, so if one place that does is behind a
-//! stop, all are; so are digests of a kind, which have an order; likewise what cannot be taken back or carried: sending, dropping, mirroring before a stop. Counters are on both sides;
-//! who reads them adds them up. Entries of a table that both sides apply are written to both.
+//! stop, all are; so are digests of a kind, which have an order; likewise what cannot be taken back or carried: mirroring or truncating before a stop. Where PNA's program has sent
+//! a packet or dropped it before a stop, what it said last is carried, and said again below. Counters are on both sides; who reads them adds them up. Entries of a table that both sides apply are written to both.
 //!
 //! # Bridge header
 //! | bits | what |
@@ -33,6 +33,10 @@
 //! tier's down port. The upper half takes the header off and sends the rest on the port that it names, whatever it is; what comes on that port and is no
 //! such packet is dropped. On other ports the upper half knows no bridge headers.
 //!
+//! # What a chip cannot express
+//! [`divide`] finds the stops by itself: it writes the program for a chip, makes a stop of each place that the chip's architecture has no form for, and
+//! tries again with the upper half.
+//!
 //! # Hot tables
 //! A stop at a table's application may be *hot* ([`Stop::hot`]): the upper tier has some of the table's entries, and only a packet that finds none goes
 //! down, to be looked up in all of them. What entries those may be says [`crate::hot`]. By how often entries are hit they are chosen, so a hot table
@@ -45,6 +49,8 @@
 mod bridge;
 mod closure;
 mod demote;
+mod divide;
+mod fate;
 mod indexed;
 mod lower;
 mod split;
@@ -53,10 +59,12 @@ mod upper;
 pub mod wire;
 
 pub use bridge::{BACK, ETHERTYPE, HELLO, HITS};
+pub use divide::{DivideError, Divided, divide};
 pub use indexed::{Place, Unknown};
 pub use tables::{Held, stops};
 
 use bridge::Bridge;
+use fate::Fate;
 use ir::{Arch, Block, ControlId, ControlKind, ExternId, Inst, Loc, Pipeline, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -186,8 +194,9 @@ pub fn cut(pipeline: &Pipeline, stops: &[Stop], options: Options) -> Result<Cut,
     }
     let mut whole = pipeline.clone();
     let places = split::split(&mut whole.controls[control].body, &stops);
+    let fate = Fate::note(&mut whole, control, &places);
     demote::demote(&mut whole, control);
-    let bridge = Bridge::new(&whole, &asic::live::begins(&whole, control), &places)?;
+    let bridge = Bridge::new(&whole, &asic::live::begins(&whole, control), &places, fate.as_ref())?;
     let points = places.iter().zip(&stops).enumerate().map(|(n, (_, stop))| Point {
         loc: split::loc(pipeline, stop),
         why: stop.stop.why.clone(),
@@ -205,7 +214,7 @@ pub fn cut(pipeline: &Pipeline, stops: &[Stop], options: Options) -> Result<Cut,
     let places_above: Vec<upper::Place> =
         places.iter().zip(&stops).map(|(block, stop)| upper::Place { block: *block, hot: stop.stop.hot }).collect();
     let upper = finish(upper::make(whole.clone(), control, &places_above, &bridge, options), "upper")?;
-    let lower = finish(lower::make(whole, control, &places, &bridge, options), "lower")?;
+    let lower = finish(lower::make(whole, control, &places, (&bridge, fate.as_ref()), options), "lower")?;
     // Behind another stop on all ways, a hot table is looked up below alone.
     let above = crate::share::applied(&upper);
     let hot = hot.into_iter().filter(|table| above.contains(table)).collect();

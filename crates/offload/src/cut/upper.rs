@@ -185,7 +185,7 @@ fn recirculates(p: &Pipeline) -> bool {
 }
 
 /// Sends the packet to a port, a number of 32 bits.
-fn send(p: &Pipeline, port: Value, b: &mut BodyBuilder) {
+pub fn send(p: &Pipeline, port: Value, b: &mut BodyBuilder) {
     match p.arch {
         Arch::Pna => {
             b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);

@@ -96,12 +96,16 @@ impl Preparer {
                     Term::Apply { table: of, arms, .. } if *of == table => Some(arms),
                     _ => None,
                 });
-                if arms.flatten().all(|arm| by_miss(arm.action) || uses(arm.block)) {
+                let (using, idle): (Vec<&Arm>, Vec<&Arm>) = arms.flatten().partition(|arm| uses(arm.block));
+                if idle.iter().all(|arm| by_miss(arm.action)) {
                     continue;
                 }
-                let (name, loc) = (self.p.externs[object].preamble.name.clone(), self.p.externs[object].loc);
-                let what = format!("{word} `{name}`, which only some actions of its table use: on the chip all do");
-                self.leave_out(loc, what);
+                // What nobody uses is used by the tier below, if by anybody.
+                if !using.is_empty() {
+                    let (name, loc) = (self.p.externs[object].preamble.name.clone(), self.p.externs[object].loc);
+                    let what = format!("{word} `{name}`, which only some actions of its table use: on the chip all do");
+                    self.leave_out(loc, what);
+                }
                 Self::without(body, |inst| matches!(inst, Inst::Extern { object: Some(o), .. } if *o == object));
                 let table = &mut self.p.tables[table];
                 match word {

@@ -86,9 +86,7 @@ pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
 
 impl Preparer {
     pub(super) fn leave_out(&mut self, loc: Loc, what: impl Into<String>) {
-        let file = self.p.files.get(usize::from(loc.file)).filter(|_| loc.line > 0);
-        let place = file.map(|file| format!("{file}:{}:{}", loc.line, loc.column));
-        let what = Unsupported { place, what: what.into() };
+        let what = Unsupported::new(&self.p, loc, what);
         if !self.left_out.contains(&what) {
             self.left_out.push(what);
         }
