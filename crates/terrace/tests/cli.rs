@@ -350,3 +350,40 @@ fn emit_writes_names_and_refuses() {
     let (code, _, err) = run(&["emit", program, "--target", "tna", "--sizes", &sizes]);
     assert!(code == 3 && err.contains("gateway.nope"), "{code}: {err}");
 }
+
+/// With `--below`, what the chip has no form for is done by another program, which compiles.
+#[test]
+fn emit_leaves_the_rest_to_the_tier_below() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    for (program, what) in
+        [("add_on_miss", "`add_entry`"), ("mirror", "`mirror_packet`"), ("port_kinds", "`is_net_port`")]
+    {
+        let program = format!("tests/corpus/pna/{program}.p4");
+        for below in ["below.p4", "below.ir"].map(file) {
+            let (above, strict) = (file("above.p4"), ["--strict", "-o"]);
+            let args = ["emit", &program, "--target", "tna", "--below", &below, strict[0], strict[1], &above];
+            let (code, out, err) = run(&args);
+            match what {
+                "`mirror_packet`" => {
+                    assert!(code == 3 && err.contains("`mirror_packet` is behind a stop"), "{code}: {err}")
+                }
+                _ => {
+                    assert!(code == 0 && err.contains("done below: ") && err.contains(what), "{code}: {err}{out}");
+                    let above = std::fs::read_to_string(&above).expect("the chip's part");
+                    assert!(above.contains("terrace_bridge") && above.contains("Switch(pipe) main;"), "{above}");
+                    if below.ends_with(".p4") {
+                        let (code, _, err) = run(&["check", &below]);
+                        assert_eq!(code, 0, "{err}");
+                    } else {
+                        let text = std::fs::read_to_string(&below).expect("the part below");
+                        assert!(ir::text::parse(&text).is_ok(), "{text}");
+                    }
+                }
+            }
+        }
+    }
+    let (code, _, err) =
+        run(&["emit", "tests/corpus/pna/forwarding.p4", "--target", "tna", "--below", &file("none.p4")]);
+    assert!(code == 0 && err.contains("nothing is done below") && !folder.path().join("none.p4").exists(), "{err}");
+}

@@ -474,7 +474,7 @@ impl<'e, 'a> Writer<'e, 'a> {
                 let ty = expr::type_text(self.p, self.graph.body.value_type(value));
                 self.declare(&ty, &name);
                 self.out.push(line(format!("{name} = {};", expr.text)));
-                self.values.insert(value, Expr::primary(name, Vec::new()));
+                self.keep(value, name);
             }
         }
         Ok(())

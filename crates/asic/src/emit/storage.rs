@@ -81,7 +81,7 @@ impl Storage {
                 VarKind::Meta => false,
             };
             let root = root(&var.name);
-            let own = meta == Some(root.as_str());
+            let own = root == meta.unwrap_or("meta");
             match found.iter_mut().find(|(name, ..)| *name == root) {
                 Some((_, headers, _)) => *headers |= with_header,
                 None => found.push((root, with_header, seen_intrinsic && p.arch == Arch::Pna && !own)),

@@ -9,25 +9,8 @@ mod same;
 use asic::emit::{Emitted, Target, emit};
 use asic::rewrite::Sizes;
 use ir::Pipeline;
-use p4::preprocess::MemoryLoader;
-use testkit::differ::compile::compile;
+use testkit::differ::compile::{compile, tofino_errors as check};
 use testkit::gateway;
-
-/// The checker's errors.
-fn check(text: &str) -> Vec<String> {
-    let mut loader = MemoryLoader::new().with("made.p4", text);
-    for (name, file) in [("core.p4", "core.p4"), ("tna.p4", "tna.p4"), ("t2na.p4", "tna.p4")] {
-        let path = gateway::root().join("programs/include").join(file);
-        let text = std::fs::read_to_string(path).expect("an include file");
-        loader = loader.with(format!("include/{name}"), text);
-    }
-    let options = p4::compile::Options { include_dirs: vec!["include".into()], ..Default::default() };
-    let compiled = p4::compile::compile(&loader, "made.p4".as_ref(), &options);
-    let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
-    let errors: Vec<String> = errors.map(|d| d.render(&compiled.source_map, false)).collect();
-    // The architecture itself is what lowering does not know.
-    errors.into_iter().filter(|e| !e.contains("architecture `Switch`")).collect()
-}
 
 fn emitted(pipeline: &Pipeline, sizes: &Sizes) -> Emitted {
     emit(pipeline, Target::Tna, sizes).unwrap_or_else(|error| panic!("{error}"))

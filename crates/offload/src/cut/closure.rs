@@ -104,7 +104,32 @@ pub fn close(pipeline: &Pipeline, control: ControlId, asked: Vec<Stop>) -> Resul
     if !stops.is_empty() {
         again(pipeline, body, |place| stops.keys().any(|stop| *stop == place || reach.leads(*stop, place)))?;
     }
+    let met = met(body, &stops);
+    stops.retain(|place, _| met.contains(place));
     Ok(stops.into_values().collect())
+}
+
+/// The stops that a packet can come to above: not those that are behind others on all ways.
+fn met(body: &Body, stops: &BTreeMap<Place, Closed>) -> BTreeSet<Place> {
+    let (mut met, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    let mut waiting: Vec<Block> = body.entry.into_iter().collect();
+    while let Some(block) = waiting.pop() {
+        if !seen.insert(block) {
+            continue;
+        }
+        let mut ends = false;
+        for (place, closed) in stops.range((block, At::Inst(0))..=(block, At::Term)) {
+            met.insert(*place);
+            ends = !closed.stop.hot;
+            if ends {
+                break;
+            }
+        }
+        if !ends {
+            waiting.extend(body.blocks[block].successors());
+        }
+    }
+    met
 }
 
 /// Checksum units that are used in front of a stop, and behind it before they are cleared.
@@ -264,9 +289,11 @@ fn note(pipeline: &Pipeline, place: Place, object: Option<ExternId>, func: Exter
     };
     let effect = matches!(func, MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate);
     let keeper = match func {
+        // Random numbers are one sequence, whoever asks for them.
+        _ if is_random(func, args) => Some(Keeper::Sequence(Random)),
         // Counts add up; hashes have no state. Digests have none either, but an order.
         CounterCount | DirectCounterCount | HashGet | Checksum16Get => None,
-        Random | AllocateFlowId => Some(Keeper::Sequence(func)),
+        AllocateFlowId => Some(Keeper::Sequence(func)),
         AddEntry | SetEntryExpireTime | RestartExpireTimer | DirectMeterExecute => table.map(Keeper::Table),
         func if func.keeps_for_packet() => object.map(Keeper::Sum),
         _ => object.map(Keeper::Object),
@@ -276,6 +303,12 @@ fn note(pipeline: &Pipeline, place: Place, object: Option<ExternId>, func: Exter
         _ => None,
     };
     Note { place, keeper, effect, entry_of, table: None, name }
+}
+
+/// Whether a call gives a random number: also v1model's hash by the algorithm of that name.
+fn is_random(func: ExternFn, args: &[Arg]) -> bool {
+    let hashed = args.iter().any(|arg| matches!(arg, Arg::Str(name) if name == "random"));
+    hashed || matches!(func, ExternFn::Random | ExternFn::RandomRead)
 }
 
 /// Which block leads to which.

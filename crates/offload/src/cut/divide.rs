@@ -3,16 +3,18 @@
 use super::{At, Cut, CutError, MAX_STOPS, Options, Stop, cut};
 use asic::emit::{EmitError, Emitted, Halves, Target, Unsupported, emit_over};
 use asic::rewrite::Sizes;
-use ir::{Arch, Block, ControlKind, ExternId, ExternKind, Inst, Loc, Pipeline};
+use ir::{Arch, Block, ControlKind, ExternFn, Inst, InstData, Loc, Pipeline};
 use std::collections::BTreeMap;
 
 /// A program for a chip, and what is left to the tier below.
 #[derive(Clone, Debug)]
 pub struct Divided {
-    /// The chip's part, written. What it leaves out could not be cut off: it is in the parser, say.
+    /// The chip's part, written. What it leaves out is not cut off: it is in the parser, or only counts.
     pub emitted: Emitted,
     /// Both halves; none if the chip can do all of it, or all that could be cut off.
     pub cut: Option<Cut>,
+    /// What was cut off because it has no form.
+    pub without_form: Vec<Unsupported>,
 }
 
 /// Why a program was not divided.
@@ -31,8 +33,7 @@ pub enum DivideError {
     },
 }
 
-/// Writes for an architecture what that can express of a program: packets that need more leave to the tier below with a bridge header. What has no form
-/// is named by [`super::Point::why`].
+/// Writes for an architecture what that can express of a program: packets that need more leave to the tier below with a bridge header.
 ///
 /// # Errors
 /// [`DivideError`].
@@ -44,7 +45,7 @@ pub fn divide(
     options: Options,
 ) -> Result<Divided, DivideError> {
     let refused = |error| DivideError::Cut { target: target.name(), error };
-    let mut stops = Stops::new();
+    let (mut stops, mut without_form) = (Stops::new(), Vec::new());
     loop {
         let cut = match stops.is_empty() {
             true => None,
@@ -58,10 +59,13 @@ pub fn divide(
         };
         let mut more = false;
         for what in found {
-            more |= stops.add(pipeline, what);
+            if stops.add(pipeline, what) {
+                without_form.push(what.clone());
+                more = true;
+            }
         }
         if !more {
-            return Ok(Divided { emitted: emitted?, cut });
+            return Ok(Divided { emitted: emitted?, cut, without_form });
         }
         if stops.count() > MAX_STOPS {
             return Err(refused(CutError::TooMany(stops.count())));
@@ -120,34 +124,24 @@ fn main(pipeline: &Pipeline) -> ControlKind {
 }
 
 /// Where in the control something is that is written there in the program: by block, the first of its instructions, or their number for the block's end.
-/// What is declared there is where it is used; but a counter may be used at one place, and counts there.
+/// What is declared there is where it is used. What only counts is nowhere: no packet shall leave, dropped ones least of all, to be counted.
 fn places(pipeline: &Pipeline, loc: Loc) -> BTreeMap<Block, usize> {
     let mut places = BTreeMap::new();
     let kind = main(pipeline);
     let Some(control) = pipeline.controls.values().find(|control| control.kind == kind && loc.line > 0) else {
         return places;
     };
-    let declared = |object: &ExternId| pipeline.externs.get(*object).is_some_and(|declared| declared.loc == loc);
-    let mut counted = None;
+    let declared = |inst: &Inst| match inst {
+        Inst::Extern { object: Some(object), .. } => pipeline.externs.get(*object).is_some_and(|o| o.loc == loc),
+        _ => false,
+    };
+    let counts =
+        |inst: &Inst| matches!(inst, Inst::Extern { func: ExternFn::CounterCount | ExternFn::DirectCounterCount, .. });
     for (block, data) in control.body.blocks.iter() {
-        let here = |inst: &Inst| match inst {
-            Inst::Extern { object: Some(object), .. } if declared(object) => Some(*object),
-            _ => None,
-        };
-        for (at, data) in data.insts.iter().enumerate() {
-            let object = here(&data.inst);
-            if data.loc != loc && object.is_none() {
-                continue;
-            }
-            let counter =
-                object.is_some_and(|object| matches!(pipeline.externs[object].kind, ExternKind::Counter { .. }));
-            if counter && *counted.get_or_insert(block) == block {
-                continue;
-            }
-            places.entry(block).or_insert(at);
-        }
-        if data.term.as_ref().is_some_and(|term| term.loc == loc) {
-            places.entry(block).or_insert(data.insts.len());
+        let here = |data: &InstData| (data.loc == loc || declared(&data.inst)) && !counts(&data.inst);
+        let end = data.term.as_ref().filter(|term| term.loc == loc).map(|_| data.insts.len());
+        if let Some(at) = data.insts.iter().position(here).or(end) {
+            places.insert(block, at);
         }
     }
     places

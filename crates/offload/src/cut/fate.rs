@@ -4,11 +4,9 @@
 //! gone. Beside each call from which a packet can come to a stop stands in two variables what it has said; they are carried as others are, and the tier below
 //! says it again.
 
+use super::add_metadata;
 use super::upper::{drop, send};
-use ir::{
-    Arg, Block, Body, BodyBuilder, Const, ControlId, ExternFn, Inst, InstData, Loc, Pipeline, Type, Value, VarId,
-    VarKind,
-};
+use ir::{Arg, Block, Body, BodyBuilder, Const, ControlId, ExternFn, Inst, InstData, Pipeline, Type, Value, VarId};
 use std::collections::BTreeSet;
 
 /// The type of [`Fate::kind`].
@@ -36,8 +34,8 @@ impl Fate {
         let behind = reached(body, &calls);
         let said: Vec<bool> = places.iter().map(|place| behind.contains(place)).collect();
         said.contains(&true).then_some(())?;
-        let mut var = |name: &str, ty| pipeline.add_var(name, ty, VarKind::Meta, Loc::default());
-        let fate = Fate { kind: var("terrace.fate", KIND), port: var("terrace.fate_port", Type::Bit(32)), said };
+        let kind = add_metadata(pipeline, "fate", KIND);
+        let fate = Fate { kind, port: add_metadata(pipeline, "fate_port", Type::Bit(32)), said };
         let body = &mut pipeline.controls[control].body;
         let places: BTreeSet<Block> = places.iter().copied().collect();
         for block in calls {

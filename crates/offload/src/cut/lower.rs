@@ -1,10 +1,10 @@
 //! The half that goes on: takes up what a packet had at its stop.
 
-use super::Options;
 use super::bridge::Bridge;
 use super::fate::Fate;
 use super::upper::{STOP, drop, nothing};
-use ir::{Block, Body, BodyBuilder, Const, ControlId, ControlKind, HeaderId, Loc, Pipeline, Type, VarId, VarKind};
+use super::{Options, add_metadata};
+use ir::{Block, Body, BodyBuilder, Const, ControlId, ControlKind, HeaderId, Loc, Pipeline, Type, VarId};
 
 /// Makes it out of the whole pipeline, whose blocks `places` begin with a stop each.
 pub fn make(
@@ -16,7 +16,7 @@ pub fn make(
 ) -> Pipeline {
     let header = bridge.declare(&mut p);
     p.name = format!("{}_lower", p.name);
-    let ours = p.add_var("terrace.bridged", Type::Bool, VarKind::Meta, Loc::default());
+    let ours = add_metadata(&mut p, "bridged", Type::Bool);
     let ids: Vec<ControlId> = p.controls.keys().collect();
     for id in ids {
         match p.controls[id].kind {

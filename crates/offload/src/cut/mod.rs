@@ -65,7 +65,7 @@ pub use tables::{Held, stops};
 
 use bridge::Bridge;
 use fate::Fate;
-use ir::{Arch, Block, ControlId, ControlKind, ExternId, Inst, Loc, Pipeline, TableId};
+use ir::{Arch, Block, ControlId, ControlKind, ExternId, Inst, Loc, Pipeline, TableId, Type, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most stops of one cut: the bridge header has a byte for them, less [`BACK`], [`HELLO`] and [`HITS`].
@@ -261,4 +261,13 @@ fn finish(mut pipeline: Pipeline, half: &str) -> Result<Pipeline, CutError> {
         Ok(()) => Ok(pipeline),
         Err(error) => Err(CutError::Broken(format!("{half}: {error}"))),
     }
+}
+
+/// Adds a variable to the program's metadata, beside its own.
+fn add_metadata(pipeline: &mut Pipeline, name: &str, ty: Type) -> VarId {
+    // What is declared behind the architecture's variables may be the pre control's.
+    let mut own = pipeline.vars.values().take_while(|var| var.kind != VarKind::Intrinsic);
+    let known = own.find(|var| var.kind == VarKind::Meta).and_then(|var| var.name.split(['.', '[']).next());
+    let name = format!("{}.terrace_{name}", known.unwrap_or("meta"));
+    pipeline.add_var(name, ty, VarKind::Meta, Loc::default())
 }

@@ -1,10 +1,10 @@
 //! The half that begins: at a stop, a packet leaves with a bridge header.
 
-use super::Options;
 use super::bridge::Bridge;
+use super::{Options, add_metadata};
 use ir::{
     Arch, Arg, Arm, BinaryOp, Block, BlockCall, Body, BodyBuilder, ControlId, ControlKind, ExternFn, HeaderId, Inst,
-    Loc, Pipeline, Term, TermData, Type, Value, VarId, VarKind,
+    InstData, Loc, Pipeline, Term, TermData, Type, Value, VarId,
 };
 
 /// A block that begins with a stop.
@@ -23,6 +23,8 @@ struct Half<'a> {
     back: VarId,
     /// The length of the packet in this pass, if it may be another one than that with which it came.
     length: Option<VarId>,
+    /// What the deparser emits, if that is all that it does and what goes down comes in the same order: then it does the same for packets that go down.
+    emitted: Option<Vec<HeaderId>>,
     options: Options,
 }
 
@@ -30,9 +32,10 @@ struct Half<'a> {
 pub fn make(mut p: Pipeline, control: ControlId, places: &[Place], bridge: &Bridge, options: Options) -> Pipeline {
     let header = bridge.declare(&mut p);
     p.name = format!("{}_upper", p.name);
-    let back = p.add_var("terrace.back", Type::Bool, VarKind::Meta, Loc::default());
-    let length = recirculates(&p).then(|| p.add_var("terrace.length", Type::Bit(16), VarKind::Meta, Loc::default()));
-    let half = Half { bridge, header, back, length, options };
+    let back = add_metadata(&mut p, "back", Type::Bool);
+    let length = recirculates(&p).then(|| add_metadata(&mut p, "length", Type::Bit(16)));
+    let emitted = emitted(&p).filter(|all| in_order(&bridge.headers, all));
+    let half = Half { bridge, header, back, length, emitted, options };
     let body = std::mem::take(&mut p.controls[control].body);
     let body = half.leave(&p, body, places);
     for place in places.iter().filter(|place| place.hot) {
@@ -47,6 +50,7 @@ pub fn make(mut p: Pipeline, control: ControlId, places: &[Place], bridge: &Brid
         let body = std::mem::take(&mut p.controls[id].body);
         p.controls[id].body = match p.controls[id].kind {
             ControlKind::Parser | ControlKind::MainParser => half.parse(&p, body),
+            ControlKind::Deparser | ControlKind::MainDeparser if half.emitted.is_some() => half.emit_first(body),
             ControlKind::Deparser | ControlKind::MainDeparser => half.pass_by(&p, body, Some(&bridge.headers)),
             ControlKind::Egress | ControlKind::ComputeChecksum => half.pass_by(&p, body, None),
             ControlKind::VerifyChecksum => half.not_from_below(body),
@@ -70,6 +74,8 @@ impl Half<'_> {
                 let value = b.load(p, length);
                 b.store(self.bridge.length_field(p, self.header), value);
             }
+            let all = self.emitted.iter().flatten();
+            all.filter(|header| !self.bridge.headers.contains(header)).for_each(|header| b.set_invalid(*header));
             let port = b.bits(32, self.options.down_port);
             send(p, port, &mut b);
             b.ret();
@@ -150,6 +156,15 @@ impl Half<'_> {
         })
     }
 
+    /// A deparser that only emits: the bridge header comes first, if there is one. What is not needed below is not valid any more, and a packet that came back
+    /// has no header.
+    fn emit_first(&self, mut body: Body) -> Body {
+        if let Some(entry) = body.entry {
+            body.blocks[entry].insts.insert(0, InstData::new(Inst::Emit(self.header), Vec::new()));
+        }
+        body
+    }
+
     /// A packet from below passes by: it has none of the program's headers.
     fn not_from_below(&self, body: Body) -> Body {
         instead(body, |b| Some(b.is_valid(self.header)), |_| ())
@@ -176,6 +191,23 @@ fn instead(
     let mut body = b.finish();
     body.entry = Some(if holds.is_some() { entry } else { old });
     body
+}
+
+/// The headers that the deparser emits one after the other, if it does nothing else.
+fn emitted(p: &Pipeline) -> Option<Vec<HeaderId>> {
+    let deparses = |kind| matches!(kind, ControlKind::Deparser | ControlKind::MainDeparser);
+    let body = &p.controls.values().find(|control| deparses(control.kind))?.body;
+    let data = &body.blocks[body.entry?];
+    let ends = matches!(data.term.as_ref()?.term, Term::Return);
+    let header = |data: &InstData| if let Inst::Emit(header) = data.inst { Some(header) } else { None };
+    let all: Option<Vec<HeaderId>> = data.insts.iter().map(header).collect();
+    all.filter(|all| ends && (1..all.len()).all(|n| !all[..n].contains(&all[n])))
+}
+
+/// Whether these come in that order, each once.
+fn in_order(some: &[HeaderId], all: &[HeaderId]) -> bool {
+    let mut rest = all.iter();
+    some.iter().all(|header| rest.any(|other| other == header))
 }
 
 /// Whether packets come in again that the program has changed.

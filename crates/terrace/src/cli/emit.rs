@@ -4,14 +4,17 @@ use super::failure::Failure;
 use super::program_args::SourceArgs;
 use super::sizing::sizing;
 use super::ui::{self, Ui};
-use asic::emit::{Halves, Target, emit_over};
+use asic::emit::{Halves, Target, emit, emit_over};
 use asic::rewrite::Sizes;
 use clap::Args;
-use std::path::PathBuf;
+use ir::Pipeline;
+use offload::cut::{Cut, Divided, Options, Point, divide};
+use std::path::{Path, PathBuf};
 
 /// Write a program out again as P4-16 for an architecture: for a switching ASIC (tna, t2na), or for v1model and PNA.
 ///
-/// Tables, actions and keys keep their control-plane names. What the architecture cannot express is named, with its place in the program.
+/// Tables, actions and keys keep their control-plane names. What the architecture cannot express is named, with its place in the program; with `--below`,
+/// packets that need it leave for the tier below.
 #[derive(Debug, Args)]
 pub struct EmitArgs {
     /// The program.
@@ -26,6 +29,16 @@ pub struct EmitArgs {
     /// For a chip: put what follows the decision about a packet's port into egress, with a bridge header for what it needs.
     #[arg(long)]
     egress: bool,
+    /// For a chip: cut the program where the chip has no form for what it does. Packets that come there leave with a bridge header for the tier below, whose
+    /// part is written to this file: P4-16 for PNA if its name ends in `.p4`, or else a compiled program.
+    #[arg(long, value_name = "FILE")]
+    below: Option<PathBuf>,
+    /// The chip's port that leads to the tier below.
+    #[arg(long, value_name = "PORT", default_value_t = node::tiers::DOWN_PORT, requires = "below")]
+    down_port: u32,
+    /// The key in bridge headers: a number that both tiers know.
+    #[arg(long, value_name = "NUMBER", default_value_t = node::tiers::KEY, requires = "below")]
+    bridge_key: u32,
     /// Fail if something of the program is left out.
     #[arg(long)]
     strict: bool,
@@ -46,15 +59,32 @@ impl EmitArgs {
             sizes.extend(sizing.objects().map_err(Failure::refused)?);
         }
         let halves = if self.egress { Halves::Both } else { Halves::Ingress };
-        let emitted = emit_over(&pipeline, self.target, &sizes, halves).map_err(Failure::refused)?;
+        let Divided { emitted, cut, without_form } = match &self.below {
+            Some(_) => {
+                let options = Options { down_port: self.down_port, key: self.bridge_key };
+                divide(&pipeline, self.target, &sizes, halves, options).map_err(Failure::refused)?
+            }
+            None => Divided {
+                emitted: emit_over(&pipeline, self.target, &sizes, halves).map_err(Failure::refused)?,
+                cut: None,
+                without_form: Vec::new(),
+            },
+        };
         if self.egress && emitted.bridge_bytes.is_none() {
             ui.note(
                 "all of it is in ingress: nothing that egress could do follows the decision about the packet's port",
             );
         }
+        let below: Vec<String> = without_form.iter().map(ToString::to_string).collect();
+        let stops = stops(&pipeline, cut.as_ref());
         if !ui.json {
+            below.iter().for_each(|what| ui.note(format!("done below: {what}")));
+            stops.iter().for_each(|stop| ui.note(format!("packets leave at {stop}")));
             for what in &emitted.left_out {
                 ui.note(format!("left out: {what}"));
+            }
+            if self.below.is_some() && cut.is_none() {
+                ui.note("nothing is done below: what is not left out has a form");
             }
         }
         if self.strict && !emitted.left_out.is_empty() {
@@ -67,16 +97,48 @@ impl EmitArgs {
             return Err(Failure::refused(text));
         }
         let left_out: Vec<String> = emitted.left_out.iter().map(ToString::to_string).collect();
+        if let (Some(path), Some(cut)) = (&self.below, &cut) {
+            write(path, &self.lower(path, cut)?)?;
+        }
+        let mut document = serde_json::json!({ "left_out": left_out, "done_below": below, "stops": stops });
+        if let Some(path) = self.below.as_ref().filter(|_| cut.is_some()) {
+            document["below"] = serde_json::json!(path);
+        }
         if let Some(path) = &self.output {
-            let failed =
-                |error| Failure::environment(format!("cannot write {}: {error}; check the path", path.display()));
-            std::fs::write(path, &emitted.text).map_err(failed)?;
-            let document = serde_json::json!({ "written": path, "bytes": emitted.text.len(), "left_out": left_out });
+            write(path, &emitted.text)?;
+            document["written"] = serde_json::json!(path);
+            document["bytes"] = emitted.text.len().into();
             return ui.result(&document, String::new);
         }
-        match ui.json {
-            true => ui.result(&serde_json::json!({ "text": emitted.text, "left_out": left_out }), String::new),
-            false => ui::print(&emitted.text),
+        if ui.json {
+            document["text"] = emitted.text.into();
+            return ui.result(&document, String::new);
         }
+        ui::print(&emitted.text)
     }
+
+    /// The lower half, as the file's name says.
+    fn lower(&self, path: &Path, cut: &Cut) -> Result<String, Failure> {
+        if path.extension().is_some_and(|ending| ending == "p4") {
+            let written = emit(&cut.lower, Target::Pna, &Sizes::new()).map_err(Failure::refused)?;
+            return Ok(written.text);
+        }
+        Ok(ir::text::print(&cut.lower))
+    }
+}
+
+/// The places where packets leave, each with the reason.
+fn stops(pipeline: &Pipeline, cut: Option<&Cut>) -> Vec<String> {
+    let stop = |point: &Point| {
+        let file = pipeline.files.get(usize::from(point.loc.file)).filter(|_| point.loc.line > 0);
+        let place =
+            file.map_or("the beginning".to_owned(), |file| format!("{file}:{}:{}", point.loc.line, point.loc.column));
+        format!("{place}: {} ({} bits go along)", point.why, point.carried_bits)
+    };
+    cut.into_iter().flat_map(|cut| &cut.points).map(stop).collect()
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::environment(format!("cannot write {}: {error}; check the path", path.display()));
+    std::fs::write(path, text).map_err(failed)
 }

@@ -33,3 +33,17 @@ pub fn compile(text: &str, passes: bool) -> Result<Pipeline, String> {
     let errors: Vec<String> = errors.map(|d| d.render(&compiled.source_map, false)).collect();
     compiled.pipeline.ok_or_else(|| errors.join("\n"))
 }
+
+/// What the front-end's checker finds wrong with a program for Tofino's architecture. Lowering does not know that, and is not asked.
+pub fn tofino_errors(text: &str) -> Vec<String> {
+    let mut loader = MemoryLoader::new().with("made.p4", text);
+    for (name, file) in [("core.p4", "core.p4"), ("tna.p4", "tna.p4"), ("t2na.p4", "tna.p4")] {
+        let path = gateway::root().join("programs/include").join(file);
+        loader = loader.with(format!("include/{name}"), std::fs::read_to_string(path).unwrap_or_default());
+    }
+    let options = p4::compile::Options { include_dirs: vec!["include".into()], ..Default::default() };
+    let compiled = p4::compile::compile(&loader, "made.p4".as_ref(), &options);
+    let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
+    let errors = errors.map(|d| d.render(&compiled.source_map, false));
+    errors.filter(|error| !error.contains("architecture `Switch`")).collect()
+}

@@ -159,7 +159,11 @@ impl Writer<'_, '_> {
         let equal = matches!(op, BinaryOp::Eq) == positive;
         if !matches!(ty, Type::Bit(_) | Type::Int(_)) {
             let sign = if equal { "==" } else { "!=" };
-            return Ok(Cond::Raw(format!("{} {sign} {}", self.typed(a), self.typed(b)), 2 * width));
+            let side = |value: Value| {
+                let text = self.typed(value);
+                if self.value(value).is_simple() { text } else { format!("({text})") }
+            };
+            return Ok(Cond::Raw(format!("{} {sign} {}", side(a), side(b)), 2 * width));
         }
         match (op, left, right) {
             (BinaryOp::Eq | BinaryOp::Ne, None, Some(c)) => Ok(self.equality(a, c, equal, before)),

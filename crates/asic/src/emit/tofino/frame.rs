@@ -4,7 +4,7 @@ use crate::emit::body::Writer;
 use crate::emit::text::{Lines, line};
 use crate::emit::tofino::halves;
 use crate::emit::tofino::prepare::Deparsed;
-use crate::emit::{Emitter, Res, parser};
+use crate::emit::{Emitter, Res, Stmt, parser};
 use ir::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -164,7 +164,8 @@ impl Emitter<'_> {
         }
         self.locals(&mut lines, id);
         decls.iter().for_each(|decl| lines.line(decl));
-        let tables: Vec<TableId> = self.p.tables.iter().map(|(t, _)| t).filter(|t| self.home(*t) == id).collect();
+        // What the tier below alone applies is not here.
+        let tables: Vec<TableId> = self.names.mentions[id.index()].tables.iter().copied().collect();
         for action in self.p.actions.iter().map(|(a, _)| a) {
             let listed = |t: &TableId| self.p.tables[*t].actions.iter().any(|a| a.action == action);
             if tables.iter().any(listed) {
@@ -271,8 +272,13 @@ impl Emitter<'_> {
         }
         let mut writer = Writer::new(self, control.kind, &control.body);
         let code = writer.control()?;
-        let decls = std::mem::take(&mut writer.decls);
-        decls.iter().for_each(|decl| lines.line(decl));
+        let declares = !writer.decls.is_empty();
+        let own = self.names.mentions[id.index()].headers.iter().any(|header| self.p.headers[*header].local);
+        if own || declares || !code.iter().all(|stmt| matches!(stmt, Stmt::Line(_))) {
+            let locs = control.body.insts().filter(|data| !matches!(data.inst, Inst::Emit(_))).map(|data| data.loc);
+            let what = "a deparser that decides or computes something: what is valid is emitted, and that is all";
+            return self.unsupported(locs.max_by_key(|loc| loc.line).unwrap_or_default(), what);
+        }
         lines.gap();
         lines.open("apply");
         for (name, sum) in updates {

@@ -97,7 +97,7 @@ impl Preparer {
                     _ => None,
                 });
                 let (using, idle): (Vec<&Arm>, Vec<&Arm>) = arms.flatten().partition(|arm| uses(arm.block));
-                if idle.iter().all(|arm| by_miss(arm.action)) {
+                if !using.is_empty() && idle.iter().all(|arm| by_miss(arm.action)) {
                     continue;
                 }
                 // What nobody uses is used by the tier below, if by anybody.
