@@ -338,3 +338,31 @@ fn only_packets_that_need_more_than_a_chip_can_do_go_down() {
     compare(&case, &cut, &mut tally);
     assert!((300..450).contains(&needs) && tally.bridged == needs, "{needs} packets need more: {tally:?}");
 }
+
+/// Of the PNA corpus all can be divided but what mirrors or recirculates and one whose deparser emits too little, and nothing is left out but what counts and what is in a deparser.
+#[test]
+fn the_corpus_is_divided() {
+    let root = testkit::gateway::root();
+    let files = std::fs::read_dir(root.join("tests/corpus/pna")).expect("the corpus");
+    let mut files: Vec<_> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "p4"));
+    files.sort();
+    let (mut refused, mut left, mut cuts) = (Vec::new(), Vec::new(), 0);
+    for path in &files {
+        let pipeline = testkit::gateway::compile(path).unwrap_or_else(|error| panic!("{error}"));
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match divide(&pipeline, Target::Tna, &Sizes::new(), Pipe::Ingress, OPTIONS) {
+            Ok(divided) => {
+                let errors = tofino_errors(&divided.emitted.text);
+                assert!(errors.is_empty(), "{name}: {}\n{}", errors.join("\n"), divided.emitted.text);
+                cuts += u64::from(divided.cut.is_some());
+                left.extend((!divided.emitted.left_out.is_empty()).then_some(name));
+            }
+            Err(_) => refused.push(name),
+        }
+    }
+    // The first one emits only some of the headers that the tier below needs.
+    assert_eq!(refused, ["checksum", "mirror", "recirculate"]);
+    assert_eq!(left, ["counter_direct", "digest"]);
+    assert!(files.len() > 20 && cuts > 8, "{cuts} of {} were cut", files.len());
+}
