@@ -3,7 +3,7 @@
 
 use asic::demand::{Action, Dependency, DependencyKind, Key, Match, Program, Table};
 use asic::memory;
-use asic::place::{Objective, Path, check, optimum, possible};
+use asic::place::{Objective, Path, Unplaced, check, optimum, possible};
 use asic::target::{Target, Usage};
 use fastrand::Rng;
 use std::time::Duration;
@@ -113,7 +113,7 @@ fn no_placement_is_better_than_the_bound() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut rng = Rng::with_seed(seed);
-    let (mut placed, mut reached, mut proven, mut none, mut tight) = (0, 0, 0, 0, 0);
+    let (mut placed, mut reached, mut proven, mut none, mut tight, mut late) = (0, 0, 0, 0, 0, 0);
     for round in 0..24 {
         let target = tiny(rng.u32(2..4));
         let path = Path::folded(&target, if target.stages == 2 { 2 } else { 1 }).expect("1 or 2 of four");
@@ -135,6 +135,11 @@ fn no_placement_is_better_than_the_bound() {
                     none += 1;
                     continue;
                 }
+                // On a machine with much else to do, the integer program has not found what there is by then.
+                Err(Unplaced::Full { .. }) => {
+                    late += 1;
+                    continue;
+                }
                 Err(error) => panic!("{what}: {error}"),
             };
             assert_eq!(check(&target, &program, &solved.placement), Ok(()), "{what}");
@@ -149,8 +154,8 @@ fn no_placement_is_better_than_the_bound() {
             proven += u32::from(solved.gap == 0.0);
         }
     }
-    println!("{placed} placed, {reached} bounds reached, {proven} proven, {none} with none");
-    assert!(placed > 20, "{placed} placed, {none} with none: the test has gone inert");
+    println!("{placed} placed, {reached} bounds reached, {proven} proven, {none} with none, {late} not found in time");
+    assert!(placed > 20, "{placed} placed, {none} with none, {late} late: the test has gone inert");
     assert!(tight * 4 > placed, "{tight} of {placed}: what is better than the best is hardly ever denied");
     assert!(
         reached * 4 > placed,
