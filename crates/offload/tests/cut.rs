@@ -19,7 +19,7 @@ use tables::{Entry, Update, WriteBatch, WriteError};
 use testkit::differ::case::{Case, PacketIn, Source, Step};
 use testkit::differ::compile::tofino_errors;
 use testkit::differ::config::Config;
-use testkit::differ::plan;
+use testkit::differ::{number, plan};
 
 const OPTIONS: Options = Options { down_port: 300, key: 0x7e55_ace5 };
 
@@ -238,8 +238,7 @@ fn compare(case: &Case, cut: &Cut, tally: &mut Tally) {
 
 #[test]
 fn halves_do_what_the_whole_does() {
-    let cases = std::env::var("TERRACE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(CASES);
-    let first: u64 = std::env::var("TERRACE_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let (cases, first) = (number("TERRACE_CASES", CASES), number("TERRACE_SEED", 1));
     eprintln!("seeds {first}..{}; TERRACE_SEED and TERRACE_CASES change that", first + cases);
     let config = Config { packets: 120, random: 0, ..Config::small() };
     let mut tally = Tally::default();
@@ -271,8 +270,7 @@ fn halves_do_what_the_whole_does() {
 /// Programs are written for a chip as far as it can express them. Both halves, the upper one as it is before it is written, do what the whole does.
 #[test]
 fn what_a_chip_has_no_form_for_is_done_below() {
-    let cases = std::env::var("TERRACE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(DIVIDED);
-    let first: u64 = std::env::var("TERRACE_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let (cases, first) = (number("TERRACE_CASES", DIVIDED), number("TERRACE_SEED", 1));
     eprintln!("seeds {first}..{}; TERRACE_SEED and TERRACE_CASES change that", first + cases);
     let config = Config { packets: 120, random: 0, ..Config::small() };
     let (mut tally, mut whole) = (Tally::default(), 0);

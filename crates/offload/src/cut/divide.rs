@@ -1,9 +1,9 @@
 //! Cuts off what a chip's architecture has no form for.
 
-use super::{At, Cut, CutError, MAX_STOPS, Options, Stop, cut};
+use super::{At, Cut, CutError, MAX_STOPS, Options, Stop, cut, cuttable};
 use asic::emit::{EmitError, Emitted, Halves, Target, Unsupported, emit_over};
 use asic::rewrite::Sizes;
-use ir::{Arch, Block, ControlKind, ExternFn, Inst, InstData, Loc, Pipeline};
+use ir::{Block, ExternFn, Inst, InstData, Loc, Pipeline};
 use std::collections::BTreeMap;
 
 /// A program for a chip, and what is left to the tier below.
@@ -103,7 +103,7 @@ impl Stops {
     }
 
     fn all(&self, pipeline: &Pipeline) -> Vec<Stop> {
-        let Some((control, declared)) = pipeline.controls.iter().find(|(_, c)| c.kind == main(pipeline)) else {
+        let Some((control, declared)) = cuttable(pipeline) else {
             return Vec::new();
         };
         let stop = |(block, (at, why)): (&Block, &(usize, String))| {
@@ -115,20 +115,11 @@ impl Stops {
     }
 }
 
-/// The control that can be cut.
-fn main(pipeline: &Pipeline) -> ControlKind {
-    match pipeline.arch {
-        Arch::V1Model => ControlKind::Ingress,
-        Arch::Pna => ControlKind::MainControl,
-    }
-}
-
 /// Where in the control something is that is written there in the program: by block, the first of its instructions, or their number for the block's end.
 /// What is declared there is where it is used. What only counts is nowhere: no packet shall leave, dropped ones least of all, to be counted.
 fn places(pipeline: &Pipeline, loc: Loc) -> BTreeMap<Block, usize> {
     let mut places = BTreeMap::new();
-    let kind = main(pipeline);
-    let Some(control) = pipeline.controls.values().find(|control| control.kind == kind && loc.line > 0) else {
+    let Some((_, control)) = cuttable(pipeline).filter(|_| loc.line > 0) else {
         return places;
     };
     let declared = |inst: &Inst| match inst {

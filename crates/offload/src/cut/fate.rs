@@ -55,11 +55,14 @@ impl Fate {
     fn beside(&self, body: &mut Body, block: Block) {
         let insts = std::mem::take(&mut body.blocks[block].insts);
         for data in insts {
-            let said = port(&data.inst);
+            let said = said(&data.inst);
             body.blocks[block].insts.push(data);
-            let Some(port) = said else { continue };
+            let (number, port) = match said {
+                None => continue,
+                Some(Said::Sent(port)) => (SENT, Some(port)),
+                Some(Said::Dropped) => (DROPPED, None),
+            };
             let kind = body.values.push(KIND);
-            let number = if port.is_some() { SENT } else { DROPPED };
             let insts = &mut body.blocks[block].insts;
             insts.push(InstData::new(Inst::Const(Const::new(KIND, number)), vec![kind]));
             insts.push(InstData::new(Inst::Store(self.kind, kind), Vec::new()));
@@ -82,20 +85,26 @@ impl Fate {
     }
 }
 
-/// What a call says of the packet: its port, or that it is dropped.
-fn port(inst: &Inst) -> Option<Option<Value>> {
+/// What a call says of the packet.
+enum Said {
+    /// It is sent to that port.
+    Sent(Value),
+    Dropped,
+}
+
+fn said(inst: &Inst) -> Option<Said> {
     match inst {
+        Inst::Extern { func: ExternFn::DropPacket, .. } => Some(Said::Dropped),
         Inst::Extern { func: ExternFn::SendToPort, args, .. } => match args.first() {
-            Some(Arg::Value(port)) => Some(Some(*port)),
+            Some(Arg::Value(port)) => Some(Said::Sent(*port)),
             _ => None,
         },
-        Inst::Extern { func: ExternFn::DropPacket, .. } => Some(None),
         _ => None,
     }
 }
 
 fn says(body: &Body, block: Block) -> bool {
-    body.blocks[block].insts.iter().any(|data| port(&data.inst).is_some())
+    body.blocks[block].insts.iter().any(|data| said(&data.inst).is_some())
 }
 
 /// The blocks behind these.

@@ -65,7 +65,7 @@ pub use tables::{Held, stops};
 
 use bridge::Bridge;
 use fate::Fate;
-use ir::{Arch, Block, ControlId, ControlKind, ExternId, Inst, Loc, Pipeline, TableId, Type, VarId, VarKind};
+use ir::{Arch, Block, Control, ControlId, ControlKind, ExternId, Inst, Loc, Pipeline, TableId, Type, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most stops of one cut: the bridge header has a byte for them, less [`BACK`], [`HELLO`] and [`HITS`].
@@ -229,14 +229,18 @@ fn asks_for_length(pipeline: &Pipeline) -> bool {
     insts.any(|data| matches!((&data.inst, length), (Inst::Load(var), Some(length)) if var == length))
 }
 
-/// The control that can be cut, and whether all stops are in it.
-fn check(pipeline: &Pipeline, stops: &[Stop]) -> Result<(ControlId, Vec<Stop>), CutError> {
+/// The control that can be cut: v1model's ingress, PNA's main control.
+fn cuttable(pipeline: &Pipeline) -> Option<(ControlId, &Control)> {
     let wanted = match pipeline.arch {
         Arch::V1Model => ControlKind::Ingress,
         Arch::Pna => ControlKind::MainControl,
     };
-    let found = pipeline.controls.iter().find(|(_, control)| control.kind == wanted);
-    let Some((id, control)) = found else {
+    pipeline.controls.iter().find(|(_, control)| control.kind == wanted)
+}
+
+/// The control that can be cut, and whether all stops are in it.
+fn check(pipeline: &Pipeline, stops: &[Stop]) -> Result<(ControlId, Vec<Stop>), CutError> {
+    let Some((id, control)) = cuttable(pipeline) else {
         return Err(CutError::Broken("it has no control that can be cut".to_owned()));
     };
     for stop in stops {
