@@ -273,9 +273,8 @@ impl Emitter<'_> {
         let mut writer = Writer::new(self, control.kind, &control.body);
         let code = writer.control()?;
         let decls = std::mem::take(&mut writer.decls);
-        let looks_up = decls.iter().any(|decl| decl.contains("table "));
         let own = self.names.mentions[id.index()].headers.iter().any(|header| self.p.headers[*header].local);
-        if own || looks_up || !code.iter().all(|stmt| matches!(stmt, Stmt::Line(_))) {
+        if own || !code.iter().all(|stmt| matches!(stmt, Stmt::Line(_))) {
             let locs = control.body.insts().filter(|data| !matches!(data.inst, Inst::Emit(_))).map(|data| data.loc);
             let what = "a deparser that decides or computes something: what is valid is emitted, and that is all";
             return self.unsupported(locs.max_by_key(|loc| loc.line).unwrap_or_default(), what);

@@ -97,11 +97,11 @@ impl Preparer {
                     _ => None,
                 });
                 let (using, idle): (Vec<&Arm>, Vec<&Arm>) = arms.flatten().partition(|arm| uses(arm.block));
-                if !using.is_empty() && idle.iter().all(|arm| by_miss(arm.action)) {
-                    continue;
-                }
                 // What nobody uses is used by the tier below, if by anybody.
                 if !using.is_empty() {
+                    if idle.iter().all(|arm| by_miss(arm.action)) {
+                        continue;
+                    }
                     let (name, loc) = (self.p.externs[object].preamble.name.clone(), self.p.externs[object].loc);
                     let what = format!("{word} `{name}`, which only some actions of its table use: on the chip all do");
                     self.leave_out(loc, what);
