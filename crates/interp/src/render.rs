@@ -28,8 +28,7 @@ pub fn text(pipeline: &Pipeline, meaning: Meaning<'_>, bits: &BigUint) -> String
 
 /// `file:line`, or `None` for no position.
 pub fn place(pipeline: &Pipeline, loc: Loc) -> Option<String> {
-    let file = pipeline.files.get(usize::from(loc.file))?;
-    (loc.line != 0).then(|| format!("{file}:{}", loc.line))
+    pipeline.file_of(loc).map(|file| format!("{file}:{}", loc.line))
 }
 
 impl<const T: bool> Machine<'_, T> {

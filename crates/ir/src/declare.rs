@@ -22,6 +22,11 @@ impl Pipeline {
         self.controls.values().flat_map(|control| control.body.insts())
     }
 
+    /// The source file that a position is in; none for no position.
+    pub fn file_of(&self, loc: Loc) -> Option<&str> {
+        self.files.get(usize::from(loc.file)).filter(|_| loc.line > 0).map(String::as_str)
+    }
+
     /// A pipeline without any declaration but the errors of core.p4.
     pub fn new(name: impl Into<String>, arch: Arch) -> Self {
         Pipeline {

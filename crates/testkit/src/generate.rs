@@ -3,6 +3,7 @@
 use crate::frame::{Ip, Tunnelled, segment};
 use fastrand::Rng;
 use region::Region;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -209,4 +210,24 @@ fn spoil(rng: &mut Rng, bytes: &mut Vec<u8>) {
         }
         _ => {}
     }
+}
+
+/// How often each outcome was compared.
+pub type Seen = BTreeMap<String, usize>;
+
+/// Compares in rounds, at least so many. Regions differ, and of some few packets are forwarded: so it goes on, for up to ten times as long, until a tenth of the
+/// packets was sent and twenty outcomes were seen. Gives what was seen, and in how many rounds.
+pub fn rounds(least: u64, mut compare: impl FnMut(u64, &mut Seen)) -> (Seen, u64) {
+    let mut seen = Seen::new();
+    let enough = |seen: &Seen| {
+        let total: usize = seen.values().sum();
+        seen.get("sent").copied().unwrap_or_default() > total / 10 && seen.len() >= 20
+    };
+    let mut round = 0;
+    while round < least || (!enough(&seen) && round < 10 * least) {
+        compare(round, &mut seen);
+        round += 1;
+    }
+    println!("{seen:#?}");
+    (seen, round)
 }

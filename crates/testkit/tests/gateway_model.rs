@@ -4,13 +4,10 @@
 //! `SEED=n` repeats a run, `ROUNDS=n` makes it longer.
 
 use fastrand::Rng;
-use std::collections::BTreeMap;
 use testkit::differ::number;
+use testkit::generate::Seen;
 use testkit::model::{Model, Outcome};
 use testkit::{gateway, generate};
-
-/// How often each outcome was compared.
-type Seen = BTreeMap<String, usize>;
 
 fn compare(pipeline: &std::sync::Arc<ir::Pipeline>, rng: &mut Rng, packets: usize, seen: &mut Seen) {
     let text = generate::region(rng);
@@ -47,18 +44,7 @@ fn the_program_does_what_the_model_does() {
     println!("SEED={seed} ROUNDS={rounds}");
     let pipeline = gateway::pipeline().expect("the gateway compiles");
     let mut rng = Rng::with_seed(seed);
-    let mut seen = Seen::new();
-    // Regions differ: of some, few packets are forwarded. So it goes on until enough of everything was seen.
-    let enough = |seen: &Seen| {
-        let total: usize = seen.values().sum();
-        seen.get("sent").copied().unwrap_or_default() > total / 10 && seen.len() >= 20
-    };
-    let mut round = 0;
-    while round < rounds || (!enough(&seen) && round < 10 * rounds) {
-        compare(&pipeline, &mut rng, 500, &mut seen);
-        round += 1;
-    }
-    println!("{seen:#?}");
+    let (seen, round) = generate::rounds(rounds, |_, seen| compare(&pipeline, &mut rng, 500, seen));
     let total: usize = seen.values().sum();
     assert_eq!(total as u64, round * 500);
     assert!(seen.get("sent").copied().unwrap_or_default() > total / 10, "too few packets were forwarded: {seen:?}");

@@ -7,7 +7,6 @@ use io::guarded::{self, Edge};
 use jit::Jit;
 use packet::{Batch, Engine, Output, PortId};
 use region::Numbers;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use testkit::differ::number;
 use testkit::{gateway, generate};
@@ -41,25 +40,14 @@ fn native_code_does_what_the_interpreter_does() {
     println!("SEED={seed} ROUNDS={rounds}");
     let pipeline = gateway::pipeline().expect("the gateway compiles");
     let mut rng = Rng::with_seed(seed);
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    // Regions differ: of some, few packets are forwarded. So it goes on until enough of everything was seen.
-    let enough = |seen: &BTreeMap<String, usize>| {
-        let total: usize = seen.values().sum();
-        seen.get("sent").copied().unwrap_or_default() > total / 10 && seen.len() >= 20
-    };
-    let mut round = 0;
-    while round < rounds || (!enough(&seen) && round < 10 * rounds) {
-        compare(&pipeline, &mut rng, round, &mut seen);
-        round += 1;
-    }
-    println!("{seen:#?}");
+    let (seen, _) = generate::rounds(rounds, |round, seen| compare(&pipeline, &mut rng, round, seen));
     let total: usize = seen.values().sum();
     assert!(total as u64 >= rounds * 500, "only {total} packets were compared");
     assert!(seen.get("sent").copied().unwrap_or_default() > total / 10, "too few packets were forwarded: {seen:?}");
     assert!(seen.len() >= 20, "only these outcomes were compared: {seen:?}");
 }
 
-fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut BTreeMap<String, usize>) {
+fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut generate::Seen) {
     let text = generate::region(rng);
     let region = region::parse("made.yaml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let mut numbers = Numbers::default();

@@ -111,8 +111,7 @@ pub struct Unsupported {
 
 impl Unsupported {
     fn new(p: &Pipeline, loc: Loc, what: impl Into<String>) -> Unsupported {
-        let file = p.files.get(usize::from(loc.file)).filter(|_| loc.line > 0);
-        let place = file.map(|file| format!("{file}:{}:{}", loc.line, loc.column));
+        let place = p.file_of(loc).map(|file| format!("{file}:{}:{}", loc.line, loc.column));
         Unsupported { place, loc, what: what.into() }
     }
 }

@@ -32,7 +32,7 @@ impl Emitter<'_> {
 
     /// Says where something is declared in the program.
     fn origin(&self, lines: &mut Lines, loc: Loc) {
-        if let Some(file) = self.p.files.get(usize::from(loc.file)).filter(|_| loc.line > 0) {
+        if let Some(file) = self.p.file_of(loc) {
             let name = file.rsplit('/').next().unwrap_or(file);
             lines.line(&format!("// {name}:{}", loc.line));
         }

@@ -130,7 +130,7 @@ impl EmitArgs {
 /// The places where packets leave, each with the reason.
 fn stops(pipeline: &Pipeline, cut: Option<&Cut>) -> Vec<String> {
     let stop = |point: &Point| {
-        let file = pipeline.files.get(usize::from(point.loc.file)).filter(|_| point.loc.line > 0);
+        let file = pipeline.file_of(point.loc);
         let place =
             file.map_or("the beginning".to_owned(), |file| format!("{file}:{}:{}", point.loc.line, point.loc.column));
         format!("{place}: {} ({} bits go along)", point.why, point.carried_bits)
