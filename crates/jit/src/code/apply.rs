@@ -66,7 +66,7 @@ impl StageCode<'_, '_> {
                 }
             }
         }
-        self.leave_for(site);
+        self.leave_for(site, count);
     }
 
     /// Goes on at the action that the value names, with its parameters.
@@ -92,10 +92,10 @@ impl StageCode<'_, '_> {
             let otherwise = self.b.create_block();
             self.b.set_cold_block(otherwise);
             switch.emit(&mut self.b, number, otherwise);
-            self.b.switch_to_block(otherwise);
+            self.enter(otherwise);
             self.give_up(EngineReason::EngineFault);
             for (position, block) in blocks.iter().enumerate() {
-                self.b.switch_to_block(*block);
+                self.enter(*block);
                 self.enter_action(table, position, arm_of(position), hit, value);
             }
             return;
@@ -116,17 +116,33 @@ impl StageCode<'_, '_> {
         let count = self.c.pipeline.tables[table].actions.len();
         for position in 0..count {
             let [yes, no] = [(); 2].map(|()| self.b.create_block());
-            let same = self.b.ins().icmp_imm_u(cl::condcodes::IntCC::Equal, number, position as i64);
+            let same = self.is_constant(number, position as u64, true);
             self.b.ins().brif(same, yes, &[], no, &[]);
-            self.b.switch_to_block(yes);
+            self.enter(yes);
             self.enter_action(table, position, arm_of(position).as_ref(), hit, value);
-            self.b.switch_to_block(no);
+            self.enter(no);
         }
         self.give_up(EngineReason::EngineFault);
     }
 
+    /// Whether the action at a position is always that of an entry that was found, or never.
+    fn always_hits(&self, table: TableId, position: usize) -> Option<bool> {
+        let table = &self.c.pipeline.tables[table];
+        let action = &table.actions[position];
+        let never_default = table.const_default && table.default_action.action != action.action;
+        match (action.default_only, action.table_only || never_default) {
+            (true, _) => Some(false),
+            (_, true) => Some(true),
+            _ => None,
+        }
+    }
+
     fn enter_action(&mut self, table: TableId, position: usize, arm: Option<&Arm>, hit: cl::Value, value: cl::Value) {
         let Some(arm) = arm else { return self.give_up(EngineReason::EngineFault) };
+        let hit = match self.always_hits(table, position) {
+            Some(always) => self.truth(always),
+            None => hit,
+        };
         self.count_action(table, position, hit);
         let shape = &self.c.shapes[table.index()];
         let params = &self.body_of(self.control).blocks[arm.block].params;
@@ -172,6 +188,11 @@ impl StageCode<'_, '_> {
         for word in 0..tables::words_for(place.width) as u32 {
             let at = place.offset as u32 + word * 8;
             regs.push(self.little(value, at, (bytes - (word * 8).min(bytes)).min(8)));
+        }
+        if let ([reg], 3 | 5..=7) = (&*regs, bytes)
+            && place.width.is_multiple_of(8)
+        {
+            self.params.insert(*reg, (value, place.offset as u32, bytes));
         }
         regs
     }

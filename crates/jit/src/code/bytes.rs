@@ -125,6 +125,7 @@ impl StageCode<'_, '_> {
     /// Writes a number of 1 to 8 bytes, most significant first.
     pub fn store_be(&mut self, base: cl::Value, at: u32, bytes: u32, value: cl::Value) {
         let offset = at as i32;
+        let value = self.uncut(value, bytes * 8);
         match bytes {
             1 => drop(self.b.ins().istore8(trusted(), value, base, offset)),
             2 | 4 => {

@@ -55,9 +55,9 @@ impl StageCode<'_, '_> {
                 let holds = self.value(scalar(args, 0))[0];
                 let [bad, good] = [(); 2].map(|()| self.b.create_block());
                 self.b.ins().brif(holds, good, &[], bad, &[]);
-                self.b.switch_to_block(bad);
+                self.enter(bad);
                 self.give_up(EngineReason::AssertFailed);
-                self.b.switch_to_block(good);
+                self.enter(good);
             }
             Truncate => {
                 let length = self.low(scalar(args, 0));
@@ -112,7 +112,7 @@ impl StageCode<'_, '_> {
         let within = self.b.ins().icmp(IntCC::UnsignedLessThan, low, limit);
         let [count, go_on] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(within, count, &[], go_on, &[]);
-        self.b.switch_to_block(count);
+        self.enter(count);
         let arrays = self.of_context(offset_of!(Context, counters));
         let at = (object.index() * size_of::<Counters>() + offset_of!(Counters, at)) as i32;
         let array = self.b.ins().load(I64, steady(), arrays, at);
@@ -120,7 +120,7 @@ impl StageCode<'_, '_> {
         let counter = self.b.ins().iadd(array, offset);
         self.count(counter, bytes, size);
         self.b.ins().jump(go_on, &[]);
-        self.b.switch_to_block(go_on);
+        self.enter(go_on);
     }
 
     fn count(&mut self, counter: cl::Value, bytes: cl::Value, size: u64) {
@@ -150,7 +150,7 @@ impl StageCode<'_, '_> {
         let zero = self.number(0);
         self.set_cell(Cell::Colour(table), zero);
         self.b.ins().brif(hit, tell, &[], go_on, &[]);
-        self.b.switch_to_block(tell);
+        self.enter(tell);
         self.c.told.borrow_mut().push((self.c.stage.get(), table));
         let id = self.number(u64::from(table.0));
         let (context, frame) = (self.context, self.frame);
@@ -168,7 +168,7 @@ impl StageCode<'_, '_> {
             }
         }
         self.b.ins().jump(go_on, &[]);
-        self.b.switch_to_block(go_on);
+        self.enter(go_on);
     }
 
     // ---- sums and hashes ----
@@ -180,10 +180,18 @@ impl StageCode<'_, '_> {
         while let Some(value) = values.get(at) {
             if let Some((header, first, bits, count)) = self.stretch(&values[at..], bit) {
                 let part = self.sum_of_memory(header, first, bits / 8);
-                sum = self.b.ins().iadd(sum, part);
+                sum = self.plus(sum, part);
                 most += 0xffff;
                 bit += bits;
                 at += count;
+                continue;
+            }
+            if let Some(part) = self.halves(&values[at..], bit) {
+                let part = self.left(part, 8 * (1 - bit / 8 % 2));
+                sum = self.plus(sum, part);
+                most += 0xff00;
+                bit += 8;
+                at += 2;
                 continue;
             }
             at += 1;
@@ -204,13 +212,37 @@ impl StageCode<'_, '_> {
                 };
                 for part in parts {
                     let part = self.left(part, shift);
-                    sum = self.b.ins().iadd(sum, part);
+                    sum = self.plus(sum, part);
                     most += (crate::code::value::mask(own.min(32))) << shift;
                 }
             }
             bit = end;
         }
         self.folded(sum, most)
+    }
+
+    /// The byte that the first two values of a list are, if they are fields of a header that lie in one byte, as in the list, and that is in memory as they are.
+    fn halves(&mut self, values: &[Value], bit: u32) -> Option<cl::Value> {
+        let fresh = |at: usize| self.fresh.get(values.get(at)?).copied();
+        let ((header, high), (of, low)) = (fresh(0)?, fresh(1)?);
+        let fields = &self.c.plan.headers.fields[header.index()];
+        let [high, low] = [fields[high as usize], fields[low as usize]];
+        let one_byte = high.width + low.width == 8 && high.bit + high.width == low.bit;
+        if header != of || !one_byte || !(bit.is_multiple_of(8) && high.bit.is_multiple_of(8)) {
+            return None;
+        }
+        if self.waits(header, high.bit, 8) {
+            return None;
+        }
+        let base = self.address(header);
+        Some(self.load_small(1, trusted(), base, (high.bit / 8) as i32))
+    }
+
+    fn plus(&mut self, sum: cl::Value, part: cl::Value) -> cl::Value {
+        match self.constant_of(sum) {
+            Some(0) => part,
+            _ => self.b.ins().iadd(sum, part),
+        }
     }
 
     /// Values at the beginning of a list that are what fields of one header hold, one behind the other in whole 16-bit words of
@@ -244,17 +276,16 @@ impl StageCode<'_, '_> {
     /// The sum of 16-bit words of a header. A sum of swapped words is the swapped sum (RFC 1071, section 2 (B)).
     fn sum_of_memory(&mut self, header: HeaderId, bit: u32, bytes: u32) -> cl::Value {
         let base = self.address(header);
-        let flags = if self.untouched.contains(&header) { steady() } else { trusted() };
         let mut sum = self.number(0);
         let mut at = 0;
         while at < bytes {
             let place = (bit / 8 + at) as i32;
             let part = match bytes - at {
-                2 | 3 => self.load_small(2, flags, base, place),
-                _ => self.load_small(4, flags, base, place),
+                2 | 3 => self.b.ins().uload16(I64, trusted(), base, place),
+                _ => self.b.ins().uload32(trusted(), base, place),
             };
             at += if bytes - at < 4 { 2 } else { 4 };
-            sum = self.b.ins().iadd(sum, part);
+            sum = self.plus(sum, part);
         }
         let sum = self.folded(sum, u64::from(bytes) << 32);
         let half = self.b.ins().ireduce(cl::types::I16, sum);

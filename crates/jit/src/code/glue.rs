@@ -114,10 +114,10 @@ impl StageCode<'_, '_> {
         let dropped = self.b.ins().icmp_imm_u(IntCC::Equal, destination, 1);
         let [end, on] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(dropped, end, &[], on, &[]);
-        self.b.switch_to_block(end);
+        self.enter(end);
         self.tell_verdict(false);
         self.finish();
-        self.b.switch_to_block(on);
+        self.enter(on);
         self.go(next);
     }
 
@@ -249,13 +249,13 @@ impl StageCode<'_, '_> {
         let dropped = self.b.ins().icmp_imm_u(IntCC::Equal, port, DROP_PORT as i64);
         let [end, on] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(dropped, end, &[], on, &[]);
-        self.b.switch_to_block(end);
+        self.enter(end);
         let one = self.number(1);
         let kept = self.cell(Cell::Destination);
         self.set_cell(Cell::Destination, one);
         self.tell_verdict(false);
         self.finish();
-        self.b.switch_to_block(on);
+        self.enter(on);
         self.set_cell(Cell::Destination, kept);
     }
 }

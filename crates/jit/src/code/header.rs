@@ -74,13 +74,13 @@ impl StageCode<'_, '_> {
             let valid = self.is_valid(id);
             self.b.ins().brif(valid, go_on, &[], fresh, &[]);
         }
-        self.b.switch_to_block(fresh);
+        self.enter(fresh);
         let room = self.room(id);
         self.clear_bytes(room, self.c.plan.headers.most[id.index()]);
         self.place_header(id, room);
         self.make_valid(id);
         self.b.ins().jump(go_on, &[]);
-        self.b.switch_to_block(go_on);
+        self.enter(go_on);
     }
 
     /// Where the frame has room for a header.
@@ -172,7 +172,7 @@ impl StageCode<'_, '_> {
         let [copy, clear, go_on] = [(); 3].map(|()| self.b.create_block());
         let valid = self.is_valid(src);
         self.b.ins().brif(valid, copy, &[], clear, &[]);
-        self.b.switch_to_block(copy);
+        self.enter(copy);
         let from = self.address(src);
         let to = self.room(dst);
         let bytes = self.c.plan.headers.bytes[src.index()];
@@ -187,10 +187,10 @@ impl StageCode<'_, '_> {
         self.place_header(dst, to);
         self.make_valid(dst);
         self.b.ins().jump(go_on, &[]);
-        self.b.switch_to_block(clear);
+        self.enter(clear);
         self.change_valid(dst, false);
         self.b.ins().jump(go_on, &[]);
-        self.b.switch_to_block(go_on);
+        self.enter(go_on);
     }
 
     // ---- parser ----
@@ -204,10 +204,10 @@ impl StageCode<'_, '_> {
 
     fn reject_or(&mut self, bad: cl::Block, good: cl::Block, error: cl::Value) {
         self.b.set_cold_block(bad);
-        self.b.switch_to_block(bad);
+        self.enter(bad);
         self.set_cell(Cell::ParserError, error);
         self.leave_body();
-        self.b.switch_to_block(good);
+        self.enter(good);
     }
 
     fn error(&mut self, name: &str) -> cl::Value {
@@ -310,9 +310,9 @@ impl StageCode<'_, '_> {
         let [bad, good] = [(); 2].map(|()| self.b.create_block());
         self.b.set_cold_block(bad);
         self.b.ins().brif(over, bad, &[], good, &[]);
-        self.b.switch_to_block(bad);
+        self.enter(bad);
         self.give_up(EngineReason::ParserTimeout);
-        self.b.switch_to_block(good);
+        self.enter(good);
     }
 
     // ---- deparser ----
@@ -340,11 +340,11 @@ impl StageCode<'_, '_> {
         let cursor = self.cell(Cell::Cursor);
         let all = self.b.ins().icmp_imm_u(IntCC::Equal, cursor, bytes as i64);
         self.b.ins().brif(all, whole, &[], other, &[]);
-        self.b.switch_to_block(whole);
+        self.enter(whole);
         self.tell_verdict(true);
         self.finish();
         self.b.set_cold_block(other);
-        self.b.switch_to_block(other);
+        self.enter(other);
         true
     }
 
@@ -364,7 +364,7 @@ impl StageCode<'_, '_> {
         let [emit, go_on] = [(); 2].map(|()| self.b.create_block());
         let valid = self.is_valid(id);
         self.b.ins().brif(valid, emit, &[], go_on, &[]);
-        self.b.switch_to_block(emit);
+        self.enter(emit);
         let at = self.address(id);
         let mut bytes = self.number(u64::from(self.c.plan.headers.bytes[id.index()]));
         if self.c.plan.headers.varbit[id.index()].is_some() {
@@ -395,7 +395,7 @@ impl StageCode<'_, '_> {
         let more = self.b.ins().iadd_imm_s(count, 1);
         self.b.def_var(self.emit.count, more);
         self.b.ins().jump(go_on, &[]);
-        self.b.switch_to_block(go_on);
+        self.enter(go_on);
     }
 
     /// Tells the engine what was emitted.

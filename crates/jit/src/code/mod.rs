@@ -4,6 +4,7 @@
 mod apply;
 mod bytes;
 mod call;
+mod compare;
 mod frame;
 mod glue;
 mod header;

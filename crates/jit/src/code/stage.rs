@@ -2,12 +2,13 @@
 
 use crate::abi::destination;
 use crate::code::Compiling;
+use crate::code::compare::Test;
 use crate::code::stores::Waiting;
 use crate::code::value::{Regs, reg_type, regs_for};
 use crate::layout::imports;
 use crate::plan::cells::{Bits, Cell};
 use crate::plan::flow::{Node, Step};
-use crate::plan::stages::{Start, entries, is_cut};
+use crate::plan::stages::{Start, entries, inside, is_cut};
 use crate::plan::validity::Known;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -59,6 +60,10 @@ pub struct StageCode<'a, 'b> {
     pub written: BTreeSet<HeaderId>,
     /// Headers whose bytes no instruction of this stage writes.
     pub untouched: BTreeSet<HeaderId>,
+    /// What was asked where constants are compared with, by the answers.
+    pub tests: HashMap<cl::Value, Test>,
+    /// Parameters of actions that lie in a table's value as numbers of 3, 5, 6 or 7 bytes: the value's address, where, and how many.
+    pub params: HashMap<cl::Value, (cl::Value, u32, u32)>,
 }
 
 /// What the deparser keeps in registers.
@@ -128,6 +133,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
         let [entry, head, body, next, end] = [(); 5].map(|()| b.create_block());
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
+        b.seal_block(entry);
         let [context, items, count, results] = [0, 1, 2, 3].map(|index| b.block_params(entry)[index]);
         let frames = b.ins().load(I64, steady(), context, 0);
         let position = b.declare_var(I64);
@@ -144,6 +150,9 @@ impl<'a, 'b> StageCode<'a, 'b> {
         let after = b.ins().iadd_imm_s(at, 1);
         b.def_var(position, after);
         b.ins().jump(head, &[]);
+        for block in [head, end, body] {
+            b.seal_block(block);
+        }
         b.switch_to_block(body);
         let offset = b.ins().ishl_imm_u(at, 2);
         let place = b.ins().iadd(items, offset);
@@ -189,6 +198,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
             summed: BTreeSet::new(),
             written: BTreeSet::new(),
             untouched: untouched(c, start, nodes),
+            tests: HashMap::new(),
+            params: HashMap::new(),
         };
         code.body(nodes);
         code.b.seal_all_blocks();
@@ -211,9 +222,13 @@ impl<'a, 'b> StageCode<'a, 'b> {
             self.blocks.insert(*node, block);
         }
         self.begin();
+        let late = self.reached_late(nodes);
         for node in nodes {
             let block = self.blocks[node];
-            self.b.switch_to_block(block);
+            match late.contains(node) {
+                true => self.b.switch_to_block(block),
+                false => self.enter(block),
+            }
             if let Some(known) = &self.c.plan.known[*node] {
                 self.known = known.clone();
                 self.node = *node;
@@ -227,6 +242,23 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 self.give_up(EngineReason::EngineFault);
             }
         }
+    }
+
+    /// The nodes that one behind them, or they themselves, lead to.
+    fn reached_late(&self, nodes: &[Node]) -> BTreeSet<Node> {
+        let mut passed = BTreeSet::new();
+        let mut late = BTreeSet::new();
+        for node in nodes {
+            passed.insert(*node);
+            late.extend(inside(self.c.pipeline, &self.c.plan.flow, *node).into_iter().filter(|n| passed.contains(n)));
+        }
+        late
+    }
+
+    /// What follows belongs to a block that all have jumped to that will: values from before are known in it as what they are.
+    pub fn enter(&mut self, block: cl::Block) {
+        self.b.switch_to_block(block);
+        self.b.seal_block(block);
     }
 
     /// The jump to the first node, or the choice among the actions of the table that was looked up.
@@ -349,10 +381,13 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 }
                 return;
             }
-            Inst::Store(var, _) => match self.c.pipeline.vars[*var].kind {
-                VarKind::Field(header, _) => header,
-                _ => return,
-            },
+            Inst::Store(var, _) => {
+                if let VarKind::Field(header, index) = self.c.pipeline.vars[*var].kind {
+                    self.fresh.retain(|_, field| *field != (header, index));
+                    self.written.insert(header);
+                }
+                return;
+            }
             Inst::SetValid(header) | Inst::SetInvalid(header) | Inst::CopyHeader { dst: header, .. } => *header,
             Inst::Extract(header) | Inst::ExtractVarbit(header, _) => {
                 self.fresh.retain(|_, (of, _)| of != header);
@@ -362,9 +397,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
             _ => return,
         };
         self.fresh.retain(|_, (of, _)| *of != changed);
-        if !matches!(inst, Inst::Store(..)) {
-            self.held.retain(|(of, _), _| *of != changed);
-        }
+        self.held.retain(|(of, _), _| *of != changed);
         self.written.insert(changed);
     }
 
@@ -375,9 +408,9 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 let cond = self.value(*cond)[0];
                 let [on_true, on_false] = [(); 2].map(|()| self.b.create_block());
                 self.b.ins().brif(cond, on_true, &[], on_false, &[]);
-                self.b.switch_to_block(on_true);
+                self.enter(on_true);
                 self.jump_with(then);
-                self.b.switch_to_block(on_false);
+                self.enter(on_false);
                 self.jump_with(els);
             }
             Term::Switch { value, cases, default } => self.switch(*value, cases, default),
@@ -412,10 +445,10 @@ impl<'a, 'b> StageCode<'a, 'b> {
             let otherwise = self.b.create_block();
             switch.emit(&mut self.b, number, otherwise);
             for (block, call) in blocks {
-                self.b.switch_to_block(block);
+                self.enter(block);
                 self.jump_with(call);
             }
-            self.b.switch_to_block(otherwise);
+            self.enter(otherwise);
             return self.jump_with(default);
         }
         for (constant, call) in cases {
@@ -423,9 +456,9 @@ impl<'a, 'b> StageCode<'a, 'b> {
             let same = self.binary(ir::BinaryOp::Eq, ty, &regs, &constant, ty)[0];
             let [yes, no] = [(); 2].map(|()| self.b.create_block());
             self.b.ins().brif(same, yes, &[], no, &[]);
-            self.b.switch_to_block(yes);
+            self.enter(yes);
             self.jump_with(call);
-            self.b.switch_to_block(no);
+            self.enter(no);
         }
         self.jump_with(default);
     }
@@ -455,7 +488,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
     pub fn go(&mut self, node: Node) {
         if Some(node) == self.c.plan.flow.deparser && self.c.plan.flow.cut_deparser {
             self.store_cells(&[node], &Bits::new(self.c.plan.cells.list.len()));
-            return self.enqueue(Start::Deparser(node));
+            return self.enqueue(Start::Deparser(node), None);
         }
         match self.blocks.get(&node) {
             Some(block) => {
@@ -466,8 +499,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
     }
 
-    /// Stores what the actions of a site need, and puts the packet into the site's queue.
-    pub fn leave_for(&mut self, site: Start) {
+    /// Stores what the actions of a site need, and puts the packet into the site's queue, in which so many wait.
+    pub fn leave_for(&mut self, site: Start, count: cl::Value) {
         let mut made = Bits::new(self.c.plan.cells.list.len());
         if let Start::Site(_, table) = site {
             made.insert(self.c.plan.cells.of(Cell::Hit(table)));
@@ -475,14 +508,14 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
         let targets = entries(self.c.pipeline, &self.c.plan.flow, site);
         self.store_cells(&targets, &made);
-        self.enqueue(site);
+        self.enqueue(site, Some(count));
     }
 
     /// Puts the packet into a stage's queue.
-    fn enqueue(&mut self, start: Start) {
+    fn enqueue(&mut self, start: Start, count: Option<cl::Value>) {
         let queue = self.queue(start);
         let count_at = std::mem::offset_of!(crate::abi::Queue, count) as i32;
-        let count = self.b.ins().load(I64, trusted(), queue, count_at);
+        let count = count.unwrap_or_else(|| self.b.ins().load(I64, trusted(), queue, count_at));
         let items = self.b.ins().load(I64, steady(), queue, std::mem::offset_of!(crate::abi::Queue, items) as i32);
         let offset = self.b.ins().ishl_imm_u(count, 2);
         let place = self.b.ins().iadd(items, offset);

@@ -1,8 +1,9 @@
 //! Stores to header fields wait until something may look at the header's bytes: then neighbouring fields are written together.
 
-use crate::code::stage::StageCode;
+use crate::code::stage::{StageCode, steady, trusted};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
+use cranelift_codegen::ir::types::I8;
 use ir::{ExternFn, HeaderId, Inst};
 use std::collections::BTreeMap;
 
@@ -53,6 +54,12 @@ impl StageCode<'_, '_> {
         }
     }
 
+    /// Whether some of these bits of a header are still to be written.
+    pub fn waits(&self, header: HeaderId, bit: u32, width: u32) -> bool {
+        let pieces = self.waiting.get(&header).into_iter().flatten();
+        pieces.into_iter().any(|(at, piece)| *at < bit + width && bit < at + piece.width)
+    }
+
     /// Lets the bits of a field of a valid header wait to be written: `width` of them from bit `bit` on.
     pub fn wait(&mut self, header: HeaderId, bit: u32, width: u32, regs: &[cl::Value]) {
         let pieces = self.waiting.entry(header).or_default();
@@ -70,12 +77,35 @@ impl StageCode<'_, '_> {
         let base = self.address(header);
         let mut run: Vec<(u32, Piece)> = Vec::new();
         for (bit, piece) in pieces {
+            let value = self.b.func.dfg.resolve_aliases(piece.value);
+            if let Some(param) = self.params.get(&value).copied()
+                && (bit % 8, piece.width) == (0, 8 * param.2)
+            {
+                self.write_run(base, &std::mem::take(&mut run));
+                self.write_parameter(base, bit / 8, param);
+                continue;
+            }
             if run.last().is_some_and(|(last, piece)| last + piece.width != bit) {
                 self.write_run(base, &std::mem::take(&mut run));
             }
             run.push((bit, piece));
         }
         self.write_run(base, &run);
+    }
+
+    /// Writes a parameter as it lies in a table's value, least significant byte first: by pieces that are read as they are written.
+    fn write_parameter(&mut self, base: cl::Value, to: u32, (value, at, bytes): (cl::Value, u32, u32)) {
+        let mut done = 0;
+        while done < bytes {
+            let size = [4, 2, 1].into_iter().find(|size| done + size <= bytes).unwrap_or(1);
+            let ty = cl::Type::int(size as u16 * 8).unwrap_or(I8);
+            let mut piece = self.b.ins().load(ty, steady(), value, (at + bytes - done - size) as i32);
+            if size > 1 {
+                piece = self.b.ins().bswap(piece);
+            }
+            self.b.ins().store(trusted(), piece, base, (to + done) as i32);
+            done += size;
+        }
     }
 
     fn write_run(&mut self, base: cl::Value, run: &[(u32, Piece)]) {

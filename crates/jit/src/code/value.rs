@@ -181,8 +181,11 @@ impl StageCode<'_, '_> {
     pub fn unary(&mut self, op: UnaryOp, ty: Type, a: &[cl::Value]) -> Regs {
         let top_width = ty.width() - (a.len() as u32 - 1) * 64;
         match op {
+            UnaryOp::LogicalNot | UnaryOp::Not if ty == Type::Bool => {
+                let opposite = self.untested(a[0]);
+                vec![opposite.unwrap_or_else(|| self.b.ins().bxor_imm_u(a[0], 1))]
+            }
             UnaryOp::LogicalNot => vec![self.b.ins().bxor_imm_u(a[0], 1)],
-            UnaryOp::Not if ty == Type::Bool => vec![self.b.ins().bxor_imm_u(a[0], 1)],
             UnaryOp::Not => {
                 let mut out: Regs = a.iter().map(|reg| self.b.ins().bnot(*reg)).collect();
                 let last = out.len() - 1;
@@ -237,6 +240,14 @@ impl StageCode<'_, '_> {
     }
 
     fn bitwise(&mut self, op: BinaryOp, a: cl::Value, b: cl::Value) -> cl::Value {
+        let both = match op {
+            BinaryOp::And => self.both_tested(a, b, true),
+            BinaryOp::Or => self.both_tested(a, b, false),
+            _ => None,
+        };
+        if let Some(both) = both {
+            return both;
+        }
         match op {
             BinaryOp::And => self.b.ins().band(a, b),
             BinaryOp::Or => self.b.ins().bor(a, b),
@@ -246,6 +257,11 @@ impl StageCode<'_, '_> {
 
     fn equal(&mut self, equal: bool, a: &[cl::Value], b: &[cl::Value]) -> cl::Value {
         if let ([a], [b]) = (a, b) {
+            for (value, constant) in [(*a, *b), (*b, *a)] {
+                if let Some(constant) = self.constant_of(constant) {
+                    return self.is_constant(value, constant, equal);
+                }
+            }
             return self.b.ins().icmp(if equal { IntCC::Equal } else { IntCC::NotEqual }, *a, *b);
         }
         let differences: Regs = a.iter().zip(b).map(|(a, b)| self.b.ins().bxor(*a, *b)).collect();

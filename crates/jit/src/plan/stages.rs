@@ -97,18 +97,21 @@ pub fn cut(pipeline: &Pipeline, flow: &Flow) -> Result<Vec<Stage>, Unsupported> 
     Ok(order.into_iter().filter_map(|start| found.remove(&start)).collect())
 }
 
+/// The nodes of a stage. Each comes behind all that lead to it, but for loops.
 fn region(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
     let mut seen = vec![false; flow.nodes.len()];
     let mut nodes = Vec::new();
-    let mut work = entries(pipeline, flow, start);
-    work.reverse();
-    while let Some(node) = work.pop() {
-        if std::mem::replace(&mut seen[node], true) {
-            continue;
+    // Whoever is met again has all that it leads to behind it.
+    let mut work: Vec<(Node, bool)> = entries(pipeline, flow, start).into_iter().map(|node| (node, false)).collect();
+    while let Some((node, again)) = work.pop() {
+        if again {
+            nodes.push(node);
+        } else if !std::mem::replace(&mut seen[node], true) {
+            work.push((node, true));
+            work.extend(inside(pipeline, flow, node).into_iter().map(|node| (node, false)));
         }
-        nodes.push(node);
-        work.extend(inside(pipeline, flow, node));
     }
+    nodes.reverse();
     nodes
 }
 
