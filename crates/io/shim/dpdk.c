@@ -2,10 +2,13 @@
  * Rust side (src/dpdk/ffi.rs declares these functions) owns every decision and every buffer. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <rte_alarm.h>
+#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
@@ -305,11 +308,31 @@ int td_start(uint16_t port, const struct td_config *config, struct td_info *out,
 	return 0;
 }
 
-/* Stops a port, frees it, and removes its device. */
+static atomic_ulong passed;
+
+static void pass(void *unused)
+{
+	(void)unused;
+	atomic_fetch_add(&passed, 1);
+}
+
+/* Waits, a second at most, until DPDK's interrupt thread is through with what it does now. memif's handler for a peer that is gone takes the link down first and frees after
+ * that; a device that is closed in between is freed twice (DPDK 22.11). Alarms run on that thread, one thing after the other. */
+static void let_interrupts_end(void)
+{
+	unsigned long before = atomic_load(&passed);
+	if (rte_eal_alarm_set(1, pass, NULL) != 0)
+		return;
+	for (int tries = 0; tries < 10000 && atomic_load(&passed) == before; tries++)
+		rte_delay_us_sleep(100);
+}
+
+/* Stops a port, frees it, and removes its device. One at a time. */
 int td_remove(uint16_t port)
 {
 	struct rte_eth_dev_info info;
 	int failed = rte_eth_dev_info_get(port, &info);
+	let_interrupts_end();
 	rte_eth_dev_stop(port);
 	struct rte_device *device = failed == 0 ? info.device : NULL;
 	rte_eth_dev_close(port);
