@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Once;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use support::{Namespaces, Wire};
+use support::{Namespaces, Wire, sh};
 
 fn options() -> DpdkOptions {
     DpdkOptions { eal: EalOptions { huge_pages: HugePages::Avoid, memory_mb: 384 }, ..DpdkOptions::default() }
@@ -38,9 +38,20 @@ impl Lab {
         start();
         let lab = Lab(Namespaces::new(1)?);
         lab.ip(&format!("link add va mtu {mtu} type veth peer name vb mtu {mtu}"));
-        lab.ip("link set va up");
-        lab.ip("link set vb up");
+        lab.bring_up(["va", "vb"]);
         Some(lab)
+    }
+
+    /// Sets both ends of a pair up, and waits for the kernel's link watch: for up to a second a raw port's frames would be dropped, as an interface that just came
+    /// up has no queue yet.
+    fn bring_up(&self, pair: [&str; 2]) {
+        pair.iter().for_each(|end| self.ip(&format!("link set {end} up")));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let ready = |end| sh(&format!("ip -n {} -o link show {end} | grep -qv 'qdisc noop '", self.0.name(0)));
+        while !pair.into_iter().all(ready) {
+            assert!(Instant::now() < deadline, "{pair:?} have no queues");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn ip(&self, arguments: &str) {
@@ -79,23 +90,8 @@ fn receive(port: &mut impl Port, count: usize) -> Vec<Packet> {
     all
 }
 
-/// Sends until something arrives: on a busy machine an interface that is up may lose its first frames. Then until nothing does any more.
-fn warm_up(from: &mut impl Port, to: &mut impl Port) {
-    let mut arrived = || {
-        std::thread::sleep(Duration::from_millis(20));
-        let mut batch = Batch::new();
-        to.receive(PortId(3), &mut batch).unwrap() > 0
-    };
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while from.send_all(&mut [frame(60)].iter()) == 0 || !arrived() {
-        assert!(Instant::now() < deadline, "nothing arrives");
-    }
-    while arrived() {}
-}
-
 /// Sends frames of these lengths, and looks at what arrives.
 fn cross(from: &mut impl Port, to: &mut impl Port, lengths: impl Iterator<Item = usize>) {
-    warm_up(from, to);
     let lengths: Vec<usize> = lengths.collect();
     for chunk in lengths.chunks(50) {
         let packets: Vec<Packet> = chunk.iter().map(|len| frame(*len)).collect();
@@ -166,8 +162,7 @@ impl Supervisor<Wire> for Diary {
 fn an_interface_that_is_removed_is_told_and_the_rest_goes_on() {
     let Some(lab) = Lab::new(1500) else { return };
     lab.ip("link add vc type veth peer name vd");
-    lab.ip("link set vc up");
-    lab.ip("link set vd up");
+    lab.bring_up(["vc", "vd"]);
     let ports = [(1, "vb"), (2, "vd")].map(|(number, name)| Attached::new(number, lab.open(name, PortKind::AfPacket)));
     let mut outside = lab.inside(|| RawPort::open("vc")).unwrap();
     let mut ports: Vec<Attached> = ports.into();
@@ -192,8 +187,6 @@ fn an_interface_that_is_removed_is_told_and_the_rest_goes_on() {
 #[test]
 fn a_port_whose_interface_just_came_up_is_in_no_trouble() {
     let (Some(here), Some(there)) = (Lab::new(1500), Lab::new(1500)) else { return };
-    // The first port starts DPDK, which takes longer than that second.
-    let _first = here.open("va", PortKind::AfPacket);
     for _ in 0..3 {
         here.ip(&format!("link add vc index 77 type veth peer name vd index 77 netns {}", there.0.name(0)));
         here.ip("link set vc up");

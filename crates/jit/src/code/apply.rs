@@ -44,7 +44,7 @@ impl StageCode<'_, '_> {
             }
         }
         let queue = self.queue(site);
-        let count = self.b.ins().load(I64, trusted(), queue, offset_of!(Queue, count) as i32);
+        let count = self.waiting_at(queue);
         let at = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, keys) as i32);
         let offset = self.b.ins().imul_imm_s(count, shape.words as i64 * 8);
         let at = self.b.ins().iadd(at, offset);
@@ -66,7 +66,7 @@ impl StageCode<'_, '_> {
                 }
             }
         }
-        self.leave_for(site, count);
+        self.leave_for(site, queue, count);
     }
 
     /// Goes on at the action that the value names, with its parameters.

@@ -280,6 +280,7 @@ impl StageCode<'_, '_> {
         let mut at = 0;
         while at < bytes {
             let place = (bit / 8 + at) as i32;
+            // By loads that extend: all of them are needed here, so none need move.
             let part = match bytes - at {
                 2 | 3 => self.b.ins().uload16(I64, trusted(), base, place),
                 _ => self.b.ins().uload32(trusted(), base, place),

@@ -4,6 +4,7 @@
 //! undone on the constant, when the code is made, and not on each packet. What is asked of neighbouring bytes, all of which must be so (`version == 4 && ihl == 5`),
 //! is one comparison of all of them.
 
+use crate::code::bytes::int;
 use crate::code::stage::{StageCode, steady};
 use crate::code::value::mask;
 use cranelift_codegen::ir as cl;
@@ -20,8 +21,8 @@ pub struct Test {
     equal: bool,
 }
 
-/// A value that is read from memory that nobody writes to: bytes in the machine's order.
-#[derive(Clone, Copy, Debug)]
+/// A value that is read from memory that nobody writes to: bytes in the machine's order, so far behind an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Read {
     root: cl::Value,
     at: i64,
@@ -53,10 +54,10 @@ impl StageCode<'_, '_> {
     /// Whether a number is that constant; with `equal` false whether it is not.
     pub fn is_constant(&mut self, value: cl::Value, constant: u64, equal: bool) -> cl::Value {
         let mask = mask(self.width(value));
-        let test = Test { value, mask, want: constant & mask, equal };
         if constant & !mask != 0 {
             return self.truth(!equal);
         }
+        let test = Test { value, mask, want: constant, equal };
         let chain: Vec<Test> = std::iter::successors(Some(test), |test| self.peeled(*test)).collect();
         // Whoever compares with one of them needs the instructions between it and the last.
         let cost = |(place, test): &(usize, &Test)| (chain.len() - place) as u32 + self.cost(test);
@@ -66,16 +67,22 @@ impl StageCode<'_, '_> {
 
     /// The opposite of a test's answer, if it is one.
     pub fn untested(&mut self, answer: cl::Value) -> Option<cl::Value> {
-        let test = *self.tests.get(&self.b.func.dfg.resolve_aliases(answer))?;
+        let test = self.test_of(answer)?;
         Some(self.tested(Test { equal: !test.equal, ..test }))
+    }
+
+    fn test_of(&self, answer: cl::Value) -> Option<Test> {
+        self.tests.get(&self.b.func.dfg.resolve_aliases(answer)).copied()
     }
 
     /// Two tests as one, if their bytes stand side by side: both must hold (`equal`), or one of them must fail.
     pub fn both_tested(&mut self, one: cl::Value, other: cl::Value, equal: bool) -> Option<cl::Value> {
-        let test = |of| self.tests.get(&self.b.func.dfg.resolve_aliases(of)).filter(|test| test.equal == equal);
-        let (one, other) = (*test(one)?, *test(other)?);
+        let test = |answer| self.test_of(answer).filter(|test| test.equal == equal);
+        let (one, other) = (test(one)?, test(other)?);
         let (first, second) = (self.read(one.value)?, self.read(other.value)?);
-        if !self.same_root(first.root, second.root) {
+        let same =
+            first.root == second.root || self.read(first.root).is_some_and(|root| self.read(second.root) == Some(root));
+        if !same {
             return None;
         }
         let at = first.at.min(second.at);
@@ -91,7 +98,7 @@ impl StageCode<'_, '_> {
         if (want ^ other_want) & mask & other_mask != 0 {
             return None;
         }
-        let ty = cl::Type::int(bytes as u16 * 8)?;
+        let ty = int(bytes as u32);
         let value = self.b.ins().load(ty, steady(), first.root, i32::try_from(at).ok()?);
         let test = Test { value, mask: mask | other_mask, want: want | other_want, equal };
         (self.cost(&test) <= 1).then(|| self.tested(test))
@@ -184,25 +191,12 @@ impl StageCode<'_, '_> {
         if !flags.readonly() {
             return None;
         }
-        let (mut root, mut at) = (arg, i64::from(offset));
+        let resolved = |value| self.b.func.dfg.resolve_aliases(value);
+        let (mut root, mut at) = (resolved(arg), i64::from(offset));
         while let Some(InstructionData::Binary { opcode: Opcode::Iadd, args: [base, more] }) = self.made_by(root) {
             let Some(more) = self.constant_of(more) else { break };
-            (root, at) = (base, at.checked_add(more as i64)?);
+            (root, at) = (resolved(base), at.checked_add(more as i64)?);
         }
         Some(Read { root, at, bytes: i64::from(self.width(value) / 8) })
-    }
-
-    /// Whether two addresses are the same: one value, or read from one place that nobody writes to.
-    fn same_root(&self, one: cl::Value, other: cl::Value) -> bool {
-        let resolved = |value| self.b.func.dfg.resolve_aliases(value);
-        if resolved(one) == resolved(other) {
-            return true;
-        }
-        match (self.read(one), self.read(other)) {
-            (Some(one), Some(other)) => {
-                resolved(one.root) == resolved(other.root) && (one.at, one.bytes) == (other.at, other.bytes)
-            }
-            _ => false,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Headers: validity, fields, extraction, copies, emission.
 
 use crate::abi::{Context, Emitted, Head, LONGEST_HEADER};
-use crate::code::bytes::Around;
+use crate::code::bytes::{Around, int, pieces};
 use crate::code::stage::{StageCode, trusted};
 use crate::code::value::Regs;
 use crate::plan::cells::Cell;
@@ -175,14 +175,9 @@ impl StageCode<'_, '_> {
         self.enter(copy);
         let from = self.address(src);
         let to = self.room(dst);
-        let bytes = self.c.plan.headers.bytes[src.index()];
-        let mut at = 0;
-        while at < bytes {
-            let size = [8, 4, 2, 1].into_iter().find(|size| at + size <= bytes).unwrap_or(1);
-            let ty = cl::Type::int(size as u16 * 8).unwrap_or(I8);
-            let part = self.b.ins().load(ty, trusted(), from, at as i32);
+        for (at, size) in pieces(self.c.plan.headers.bytes[src.index()], 8) {
+            let part = self.b.ins().load(int(size), trusted(), from, at as i32);
             self.b.ins().store(trusted(), part, to, at as i32);
-            at += size;
         }
         self.place_header(dst, to);
         self.make_valid(dst);

@@ -1,6 +1,6 @@
 //! One stage as one function: a loop over the packets that are at it.
 
-use crate::abi::destination;
+use crate::abi::{Queue, destination};
 use crate::code::Compiling;
 use crate::code::compare::Test;
 use crate::code::stores::Waiting;
@@ -18,6 +18,7 @@ use cranelift_frontend::{FunctionBuilder, Variable};
 use ir::{Block, BlockCall, Body, Const, ExternId, HeaderId, Inst, Term, Type, Value, VarKind};
 use packet::EngineReason;
 use std::collections::{BTreeSet, HashMap};
+use std::mem::offset_of;
 
 /// The function that is being made.
 pub struct StageCode<'a, 'b> {
@@ -488,7 +489,9 @@ impl<'a, 'b> StageCode<'a, 'b> {
     pub fn go(&mut self, node: Node) {
         if Some(node) == self.c.plan.flow.deparser && self.c.plan.flow.cut_deparser {
             self.store_cells(&[node], &Bits::new(self.c.plan.cells.list.len()));
-            return self.enqueue(Start::Deparser(node), None);
+            let queue = self.queue(Start::Deparser(node));
+            let count = self.waiting_at(queue);
+            return self.enqueue(queue, count);
         }
         match self.blocks.get(&node) {
             Some(block) => {
@@ -500,7 +503,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
     }
 
     /// Stores what the actions of a site need, and puts the packet into the site's queue, in which so many wait.
-    pub fn leave_for(&mut self, site: Start, count: cl::Value) {
+    pub fn leave_for(&mut self, site: Start, queue: cl::Value, count: cl::Value) {
         let mut made = Bits::new(self.c.plan.cells.list.len());
         if let Start::Site(_, table) = site {
             made.insert(self.c.plan.cells.of(Cell::Hit(table)));
@@ -508,28 +511,30 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
         let targets = entries(self.c.pipeline, &self.c.plan.flow, site);
         self.store_cells(&targets, &made);
-        self.enqueue(site, Some(count));
+        self.enqueue(queue, count);
     }
 
-    /// Puts the packet into a stage's queue.
-    fn enqueue(&mut self, start: Start, count: Option<cl::Value>) {
-        let queue = self.queue(start);
-        let count_at = std::mem::offset_of!(crate::abi::Queue, count) as i32;
-        let count = count.unwrap_or_else(|| self.b.ins().load(I64, trusted(), queue, count_at));
-        let items = self.b.ins().load(I64, steady(), queue, std::mem::offset_of!(crate::abi::Queue, items) as i32);
+    /// How many packets wait in a queue.
+    pub fn waiting_at(&mut self, queue: cl::Value) -> cl::Value {
+        self.b.ins().load(I64, trusted(), queue, offset_of!(Queue, count) as i32)
+    }
+
+    /// Puts the packet into a queue, in which so many wait.
+    fn enqueue(&mut self, queue: cl::Value, count: cl::Value) {
+        let items = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, items) as i32);
         let offset = self.b.ins().ishl_imm_u(count, 2);
         let place = self.b.ins().iadd(items, offset);
         self.b.ins().istore32(trusted(), self.item, place, 0);
         let more = self.b.ins().iadd_imm_s(count, 1);
-        self.b.ins().store(trusted(), more, queue, count_at);
+        self.b.ins().store(trusted(), more, queue, offset_of!(Queue, count) as i32);
         self.finish();
     }
 
     /// The address of a stage's queue.
     pub fn queue(&mut self, start: Start) -> cl::Value {
         let index = self.c.plan.stages.iter().position(|stage| stage.start == start).unwrap_or(0);
-        let queues = self.of_context(std::mem::offset_of!(crate::abi::Context, queues));
-        self.b.ins().iadd_imm_s(queues, (index * size_of::<crate::abi::Queue>()) as i64)
+        let queues = self.of_context(offset_of!(crate::abi::Context, queues));
+        self.b.ins().iadd_imm_s(queues, (index * size_of::<Queue>()) as i64)
     }
 
     /// On to the next packet.
@@ -541,7 +546,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
     /// The engine drops the packet.
     pub fn give_up(&mut self, reason: EngineReason) {
         let told = self.number((reason as u64) << 32 | u64::from(destination::GAVE_UP));
-        self.set_head(std::mem::offset_of!(crate::abi::Head, destination), 8, told);
+        self.set_head(offset_of!(crate::abi::Head, destination), 8, told);
         self.finish();
     }
 

@@ -1,9 +1,9 @@
 //! Stores to header fields wait until something may look at the header's bytes: then neighbouring fields are written together.
 
+use crate::code::bytes::{int, pieces};
 use crate::code::stage::{StageCode, steady, trusted};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
-use cranelift_codegen::ir::types::I8;
 use ir::{ExternFn, HeaderId, Inst};
 use std::collections::BTreeMap;
 
@@ -95,16 +95,12 @@ impl StageCode<'_, '_> {
 
     /// Writes a parameter as it lies in a table's value, least significant byte first: by pieces that are read as they are written.
     fn write_parameter(&mut self, base: cl::Value, to: u32, (value, at, bytes): (cl::Value, u32, u32)) {
-        let mut done = 0;
-        while done < bytes {
-            let size = [4, 2, 1].into_iter().find(|size| done + size <= bytes).unwrap_or(1);
-            let ty = cl::Type::int(size as u16 * 8).unwrap_or(I8);
-            let mut piece = self.b.ins().load(ty, steady(), value, (at + bytes - done - size) as i32);
+        for (done, size) in pieces(bytes, 4) {
+            let mut piece = self.b.ins().load(int(size), steady(), value, (at + bytes - done - size) as i32);
             if size > 1 {
                 piece = self.b.ins().bswap(piece);
             }
             self.b.ins().store(trusted(), piece, base, (to + done) as i32);
-            done += size;
         }
     }
 
