@@ -11,6 +11,7 @@ mod header;
 mod inst;
 mod stage;
 mod stores;
+mod sums;
 mod value;
 
 pub use call::CallSite;
