@@ -28,6 +28,7 @@ mod tofino;
 
 use crate::rewrite::Sizes;
 use expr::{Expr, Form, State};
+use interp::host::architecture::{cpu_variable, drop_variable};
 use ir::*;
 use names::Names;
 use std::collections::{HashMap, HashSet};
@@ -193,7 +194,8 @@ fn tofino(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) ->
         bridge_bytes = Some(split.bytes);
         prepared.pipeline = split.pipeline;
     }
-    in_few_steps(&mut prepared.pipeline);
+    let asked: Vec<VarId> = prepared.deparsed.iter().map(|sum| sum.wanted).collect();
+    few_steps(&mut prepared.pipeline, &asked);
     let mut emitter = Emitter::new(&prepared.pipeline, target, sizes, Some(&meta));
     emitter.left_out = prepared.left_out.clone();
     loop {
@@ -216,12 +218,22 @@ pub fn prepared(pipeline: &Pipeline) -> Pipeline {
 /// Computes in fewer steps, and as early as it can be, what the controls of a pipe compute; what they do stays the same. Part of writing a
 /// program for Tofino.
 pub fn in_few_steps(p: &mut Pipeline) {
+    // An engine tells why it drops a packet.
+    let reasons: Vec<VarId> = [drop_variable(p), cpu_variable(p)].into_iter().flatten().collect();
+    few_steps(p, &reasons);
+}
+
+/// The same; `asked` are variables that the text asks for and the pipeline does not.
+fn few_steps(p: &mut Pipeline, asked: &[VarId]) {
+    tofino::joined::unread(p, asked);
     for id in p.controls.keys() {
         if matches!(p.controls[id].kind, ControlKind::MainControl | ControlKind::Egress) {
             let mut body = std::mem::take(&mut p.controls[id].body);
             tofino::forked::forked(p, &mut body);
             tofino::simpler::simpler(&mut body);
+            tofino::joined::joined(&mut body);
             tofino::sooner::sooner(p, &mut body);
+            tofino::twice::once_each(&mut body);
             p.controls[id].body = body;
         }
     }

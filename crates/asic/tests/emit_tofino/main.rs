@@ -5,6 +5,7 @@ mod forms;
 mod halves;
 mod rules;
 mod same;
+mod ways_out;
 
 use asic::emit::{Emitted, Target, emit};
 use asic::rewrite::Sizes;

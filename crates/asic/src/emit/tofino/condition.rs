@@ -9,7 +9,7 @@ use ir::*;
 use num_bigint::BigUint;
 
 /// What a gateway can compare: 4 bytes and 12 bits.
-const GATEWAY_BITS: u32 = 44;
+pub(super) const GATEWAY_BITS: u32 = 44;
 /// Comparisons that become more prefixes than this are subtractions instead.
 const MAX_PREFIXES: usize = 3;
 /// Entries of a table that decides a condition.

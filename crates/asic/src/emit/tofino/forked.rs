@@ -13,7 +13,7 @@ const MAX_ASKED: usize = 8;
 /// Branches that a decision is made in.
 const MAX_WAYS: usize = 4;
 /// Instructions of a way out that is there once for each of them.
-const MAX_OUT: usize = 12;
+const MAX_OUT: usize = 16;
 
 /// Rewrites a body.
 pub(in crate::emit) fn forked(p: &Pipeline, body: &mut Body) {
@@ -237,7 +237,7 @@ fn own_way(body: &mut Body, from: Block, to: Block) -> Block {
 }
 
 /// Whether a packet leaves in this block.
-fn is_way_out(body: &Body, block: Block) -> bool {
+pub(super) fn is_way_out(body: &Body, block: Block) -> bool {
     let data = &body.blocks[block];
     let leaf = |b: Block| {
         let data = &body.blocks[b];
@@ -249,7 +249,7 @@ fn is_way_out(body: &Body, block: Block) -> bool {
         _ => false,
     };
     let plain = |i: &InstData| match &i.inst {
-        Inst::Store(..) | Inst::Const(_) => true,
+        Inst::Store(..) | Inst::Const(_) | Inst::SetInvalid(_) => true,
         Inst::Extern { object, func, .. } => {
             object.is_none() && matches!(func, ExternFn::DropPacket | ExternFn::SendToPort)
         }

@@ -1,0 +1,436 @@
+//! Ways out that do the same, as one; and what nobody reads, left out.
+//!
+//! Each decision of a program is a logical table of some stage, and a stage has sixteen of them: a chain of checks, each with its own way out, takes
+//! stages though nothing waits for anything. Checks that follow each other and end the same way are one condition, as long as a gateway can decide it.
+
+use super::condition::GATEWAY_BITS;
+use super::forked::is_way_out;
+use ir::*;
+use num_bigint::BigUint;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Rows of a gateway, each of which compares all of its bits.
+const ROWS: usize = 4;
+
+/// Takes out stores to metadata and local variables that nothing reads: reasons of drops, say, if what counts them is left out. `asked`: variables that
+/// are read by what is not in the pipeline.
+pub(in crate::emit) fn unread(p: &mut Pipeline, asked: &[VarId]) {
+    let plain: Vec<bool> = p.vars.values().map(|v| matches!(v.kind, VarKind::Meta | VarKind::Local)).collect();
+    loop {
+        p.controls.values_mut().for_each(|control| ir::passes::drop_unused(&mut control.body));
+        let mut read: HashSet<VarId> = p.intrinsics.values().chain(asked).copied().collect();
+        read.extend(p.field_lists.values().flatten());
+        read.extend(p.tables.values().filter_map(|t| t.meter_result));
+        for data in p.insts() {
+            match &data.inst {
+                Inst::Load(var) => _ = read.insert(*var),
+                Inst::Extern { args, .. } => {
+                    read.extend(args.iter().flat_map(|a| if let Arg::Vars(vars) = a { vars.as_slice() } else { &[] }));
+                }
+                _ => {}
+            }
+        }
+        let gone = |inst: &Inst| matches!(inst, Inst::Store(var, _) if plain[var.index()] && !read.contains(var));
+        let mut found = false;
+        for data in p.controls.values_mut().flat_map(|control| control.body.blocks.values_mut()) {
+            let before = data.insts.len();
+            data.insts.retain(|i| !gone(&i.inst));
+            found |= data.insts.len() < before;
+        }
+        if !found {
+            break;
+        }
+    }
+}
+
+/// Joins ways out of a body.
+pub(in crate::emit) fn joined(body: &mut Body) {
+    loop {
+        let found =
+            same_either_way(body) || passed_through(body) || asked_again(body) || in_a_row(body) || on_both_sides(body);
+        if !found {
+            break;
+        }
+        body.empty_unreachable();
+    }
+    ir::passes::drop_unused(body);
+}
+
+/// A decision: what it asks, and where it goes if that holds, and if not. Nothing is handed over.
+fn decision(body: &Body, block: Block) -> Option<(Value, Block, Block)> {
+    match &body.blocks[block].term.as_ref()?.term {
+        Term::Branch { cond, then, els } if then.args.is_empty() && els.args.is_empty() => {
+            Some((*cond, then.block, els.block))
+        }
+        _ => None,
+    }
+}
+
+fn decide(body: &mut Body, block: Block, cond: Value, [then, els]: [Block; 2]) {
+    if let Some(data) = &mut body.blocks[block].term {
+        data.term = Term::Branch { cond, then: BlockCall::to(then), els: BlockCall::to(els) };
+    }
+}
+
+/// Whether two ways out do the same.
+fn same(body: &Body, a: Block, b: Block) -> bool {
+    let (left, right) = (&body.blocks[a], &body.blocks[b]);
+    let mut names: HashMap<Value, Value> = HashMap::new();
+    let pairs = left.insts.iter().zip(&right.insts);
+    left.insts.len() == right.insts.len()
+        && pairs.into_iter().all(|(l, r)| {
+            let mut renamed = r.inst.clone();
+            renamed.map_values(|v| names.get(&v).copied().unwrap_or(v));
+            names.extend(r.results.iter().copied().zip(l.results.iter().copied()));
+            renamed == l.inst
+        })
+        && ends(body, a) == ends(body, b)
+}
+
+/// How a way out ends, also by a block of its own.
+fn ends(body: &Body, block: Block) -> Option<&Term> {
+    let term = &body.blocks[block].term.as_ref()?.term;
+    match term {
+        Term::Jump(call) => body.blocks[call.block].term.as_ref().map(|t| &t.term),
+        _ => Some(term),
+    }
+}
+
+/// A decision between a way out and the same way out is none.
+fn same_either_way(body: &mut Body) -> bool {
+    for block in ir::reverse_postorder(body) {
+        let Some((_, then, els)) = decision(body, block) else { continue };
+        if then == els || is_way_out(body, then) && is_way_out(body, els) && same(body, then, els) {
+            let loc = body.blocks[block].term.as_ref().map(|t| t.loc).unwrap_or_default();
+            body.blocks[block].term = Some(TermData { term: Term::Jump(BlockCall::to(then)), loc });
+            return true;
+        }
+    }
+    false
+}
+
+/// What leads to a block that only computes and goes on leads to where that goes.
+fn passed_through(body: &mut Body) -> bool {
+    let plain = |data: &BlockData| data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure());
+    for block in ir::reverse_postorder(body) {
+        let data = &body.blocks[block];
+        let to = match data.term.as_ref().map(|t| &t.term) {
+            Some(Term::Jump(call)) if call.args.is_empty() && call.block != block => call.block,
+            _ => continue,
+        };
+        let used = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_elsewhere(body, *v, block));
+        if !plain(data) || used || body.entry == Some(block) {
+            continue;
+        }
+        for from in body.blocks.keys().collect::<Vec<_>>() {
+            if let Some(term) = body.blocks[from].term.as_mut().filter(|_| from != block) {
+                term.term.for_each_call_mut(|call| {
+                    if call.block == block {
+                        call.block = to;
+                    }
+                });
+            }
+        }
+        return true;
+    }
+    false
+}
+
+fn is_used_elsewhere(body: &Body, value: Value, block: Block) -> bool {
+    body.blocks.iter().filter(|(b, _)| *b != block).any(|(_, data)| {
+        let mut used = false;
+        data.insts.iter().for_each(|i| i.inst.for_each_use(|v| used |= v == value));
+        data.term.iter().for_each(|t| t.term.for_each_use(|v| used |= v == value));
+        used
+    })
+}
+
+/// A block that computes, decides, and is come to from one place only.
+fn only_decides(body: &Body, cfg: &Cfg, block: Block, from: Block) -> bool {
+    let data = &body.blocks[block];
+    cfg.predecessors(block) == [from] && data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure())
+}
+
+/// Both ways of a decision, each with whether it is taken if the condition holds.
+fn ways((_, then, els): (Value, Block, Block)) -> [(Block, Block, bool); 2] {
+    [(then, els, true), (els, then, false)]
+}
+
+/// A check behind others that end the same way.
+struct Check {
+    block: Block,
+    /// Where it goes if it finds nothing.
+    onward: Block,
+    cond: Value,
+    /// Whether the way out is taken if the condition holds.
+    holds: bool,
+}
+
+/// The checks behind a decision that do nothing but take the same way out.
+fn checks(body: &Body, cfg: &Cfg, [first, second, out]: [Block; 3]) -> Vec<Check> {
+    let (mut found, mut from, mut block) = (Vec::new(), first, second);
+    while block != out && only_decides(body, cfg, block, from) {
+        let Some(decides) = decision(body, block) else { break };
+        let again = ways(decides).into_iter().find(|(o, ..)| is_way_out(body, *o) && same(body, out, *o));
+        let Some((_, onward, holds)) = again else { break };
+        found.push(Check { block, onward, cond: decides.0, holds });
+        (from, block) = (block, onward);
+    }
+    found
+}
+
+/// Takes out what the last of some checks computes, and what it needs of the others.
+fn taken(body: &mut Body, checks: &[Check]) -> Vec<InstData> {
+    let Some((last, others)) = checks.split_last() else { return Vec::new() };
+    let own = std::mem::take(&mut body.blocks[last.block].insts);
+    let mut needed: HashSet<Value> = HashSet::from([last.cond]);
+    own.iter().for_each(|i| i.inst.for_each_use(|v| _ = needed.insert(v)));
+    let mut found = vec![own];
+    for check in others.iter().rev() {
+        let mut all = std::mem::take(&mut body.blocks[check.block].insts);
+        for inst in all.iter().rev() {
+            if inst.results.iter().any(|v| needed.contains(v)) {
+                inst.inst.for_each_use(|v| _ = needed.insert(v));
+            }
+        }
+        let moved = all.extract_if(.., |i| i.results.iter().any(|v| needed.contains(v))).collect();
+        body.blocks[check.block].insts = all;
+        found.push(moved);
+    }
+    found.into_iter().rev().flatten().collect()
+}
+
+/// `if (a) { out } if (b) { out } if (c) { out }` is `if (a || c) { out } if (b) { out }`, or whatever a gateway has room for.
+fn in_a_row(body: &mut Body) -> bool {
+    let cfg = Cfg::new(body);
+    for first in cfg.reverse_postorder().to_vec() {
+        let Some(one) = decision(body, first) else { continue };
+        for (out, second, holds) in ways(one).into_iter().filter(|(out, ..)| is_way_out(body, *out)) {
+            let checks = checks(body, &cfg, [first, second, out]);
+            let a = Part { cond: one.0, holds };
+            let part = |check: &Check| Part { cond: check.cond, holds: check.holds };
+            let Some(n) = checks.iter().position(|check| fits(body, &[&[a], &[part(check)]])) else { continue };
+            let moved = taken(body, &checks[..=n]);
+            body.blocks[first].insts.extend(moved);
+            let cond = either(body, first, &[&[a], &[part(&checks[n])]]);
+            let onward = if n == 0 { checks[0].onward } else { second };
+            decide(body, first, cond, [out, onward]);
+            if let Some(term) = n.checked_sub(1).and_then(|before| body.blocks[checks[before].block].term.as_mut()) {
+                term.term.for_each_call_mut(|call| {
+                    if call.block == checks[n].block {
+                        call.block = checks[n].onward;
+                    }
+                });
+            }
+            return true;
+        }
+    }
+    false
+}
+
+/// `if (c) { a } else { b } if (c) { d } else { e }` is `if (c) { a d } else { b e }`, where `c` is whether a header is valid and nothing in between
+/// changes that.
+fn asked_again(body: &mut Body) -> bool {
+    let cfg = Cfg::new(body);
+    let validity = |value: Value| match body.definition(value).map(|i| &i.inst) {
+        Some(Inst::IsValid(header)) => Some(*header),
+        _ => None,
+    };
+    let order = cfg.reverse_postorder().to_vec();
+    for again in &order {
+        let Some((cond, yes, no)) = decision(body, *again) else { continue };
+        let Some(header) = validity(cond) else { continue };
+        let data = &body.blocks[*again];
+        let used = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_elsewhere(body, *v, *again));
+        let plain = data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure());
+        let Some(head) = cfg.immediate_dominator(*again).filter(|_| plain && !used) else { continue };
+        let Some((first, then, els)) = decision(body, head).filter(|(first, ..)| validity(*first) == Some(header))
+        else {
+            continue;
+        };
+        let within = |b: &Block| *b != *again && cfg.dominates(head, *b) && body.leads_to(*b, *again);
+        let between: Vec<Block> = order.iter().copied().filter(|b| *b != head && within(b)).collect();
+        let changes = |data: &BlockData| {
+            let plain = |i: &Inst| i.is_pure() || matches!(i, Inst::Store(..) | Inst::Extern { .. });
+            data.applied().is_some() || !data.insts.iter().all(|i| plain(&i.inst))
+        };
+        // The question itself stands in the block that decides, with nothing behind that changes the answer.
+        let late = body.blocks[head].insts.iter().rev().take_while(|i| !i.results.contains(&first));
+        let mut fits = !late.clone().any(|i| !i.inst.is_pure() && !matches!(i.inst, Inst::Store(..)));
+        fits &= body.blocks[head].insts.iter().any(|i| i.results.contains(&first));
+        fits &= !between.iter().any(|b| changes(&body.blocks[*b]));
+        let side = |from: Block| match (from == head, cfg.dominates(then, from), cfg.dominates(els, from)) {
+            (false, true, false) => Some(yes),
+            (false, false, true) => Some(no),
+            _ => None,
+        };
+        let alone = |b: Block| cfg.predecessors(b) == [head];
+        let from: Vec<Block> = cfg.predecessors(*again).to_vec();
+        if !fits || then == els || !alone(then) || !alone(els) || !from.iter().all(|b| side(*b).is_some()) {
+            continue;
+        }
+        for (from, to) in from.iter().filter_map(|b| Some((*b, side(*b)?))).collect::<Vec<_>>() {
+            if let Some(term) = &mut body.blocks[from].term {
+                term.term.for_each_call_mut(|call| {
+                    if call.block == *again {
+                        call.block = to;
+                    }
+                });
+            }
+        }
+        return true;
+    }
+    false
+}
+
+/// `if (c) { if (a) { out } } else { if (b) { out } }` is `if (c && a || !c && b) { out }`.
+fn on_both_sides(body: &mut Body) -> bool {
+    let cfg = Cfg::new(body);
+    for head in cfg.reverse_postorder().to_vec() {
+        let Some((cond, then, els)) = decision(body, head) else { continue };
+        if then == els || ![then, els].iter().all(|b| only_decides(body, &cfg, *b, head)) {
+            continue;
+        }
+        let (Some(left), Some(right)) = (decision(body, then), decision(body, els)) else { continue };
+        let pairs = ways(left).into_iter().flat_map(|l| ways(right).map(|r| (l, r)));
+        let fit = |((out, on, _), (other, too, _)): &((Block, Block, bool), (Block, Block, bool))| {
+            on == too && out != on && other != on && is_way_out(body, *out) && same(body, *out, *other)
+        };
+        let Some(((out, onward, holds), (.., holds_too))) = { pairs }.find(fit) else { continue };
+        let part = |cond, holds| Part { cond, holds };
+        let parts = [[part(cond, true), part(left.0, holds)], [part(cond, false), part(right.0, holds_too)]];
+        let parts: Vec<&[Part]> = parts.iter().map(|p| &p[..]).collect();
+        if !body.blocks[onward].params.is_empty() || !fits(body, &parts) {
+            continue;
+        }
+        for side in [then, els] {
+            let moved = std::mem::take(&mut body.blocks[side].insts);
+            body.blocks[head].insts.extend(moved);
+        }
+        let cond = either(body, head, &parts);
+        decide(body, head, cond, [out, onward]);
+        return true;
+    }
+    false
+}
+
+/// A condition, or its opposite.
+#[derive(Clone, Copy)]
+struct Part {
+    cond: Value,
+    holds: bool,
+}
+
+/// Adds to a block what says whether all of some parts hold.
+fn either(body: &mut Body, block: Block, any: &[&[Part]]) -> Value {
+    let mut add = |inst: Inst| {
+        let value = body.values.push(Type::Bool);
+        body.blocks[block].insts.push(InstData::new(inst, vec![value]));
+        value
+    };
+    let mut found = None;
+    for all in any {
+        let mut each = None;
+        for part in *all {
+            let own = if part.holds { part.cond } else { add(Inst::Unary(UnaryOp::LogicalNot, part.cond)) };
+            each = Some(each.map_or(own, |so_far| add(Inst::Binary(BinaryOp::And, so_far, own))));
+        }
+        if let Some(each) = each {
+            found = Some(found.map_or(each, |so_far| add(Inst::Binary(BinaryOp::Or, so_far, each))));
+        }
+    }
+    found.unwrap_or_else(|| add(Inst::Const(Const::new(Type::Bool, BigUint::ZERO))))
+}
+
+/// What a condition asks of a gateway.
+#[derive(Default)]
+struct Demand {
+    /// Bits by what they are of.
+    bits: BTreeMap<(Option<VarId>, u32, u32), u32>,
+}
+
+/// Whether a gateway decides whether all of some parts hold.
+fn fits(body: &Body, any: &[&[Part]]) -> bool {
+    let mut demand = Demand::default();
+    let (mut holds, mut fails) = (0usize, 1usize);
+    for all in any {
+        let (mut each, mut none) = (1usize, 0usize);
+        for part in *all {
+            let Some((yes, no)) = demand.of(body, part.cond, part.holds, 0) else { return false };
+            each = each.saturating_mul(yes);
+            none = none.saturating_add(no);
+        }
+        holds = holds.saturating_add(each);
+        fails = fails.saturating_mul(none);
+    }
+    holds.min(fails) <= ROWS && demand.bits.values().sum::<u32>() <= GATEWAY_BITS
+}
+
+impl Demand {
+    /// Rows that find that a condition holds, or that it does not. `None`: no gateway decides it.
+    fn of(&mut self, body: &Body, cond: Value, holds: bool, depth: usize) -> Option<(usize, usize)> {
+        if depth > 16 {
+            return None;
+        }
+        let rows = match &body.definition(cond)?.inst {
+            Inst::Unary(UnaryOp::LogicalNot, a) => return self.of(body, *a, !holds, depth + 1),
+            Inst::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
+                let ((a, not_a), (b, not_b)) =
+                    (self.of(body, *a, holds, depth + 1)?, self.of(body, *b, holds, depth + 1)?);
+                match (*op == BinaryOp::And) == holds {
+                    true => (a.saturating_mul(b), not_a.saturating_add(not_b)),
+                    false => (a.saturating_add(b), not_a.saturating_mul(not_b)),
+                }
+            }
+            Inst::Binary(op, a, b) if op.is_comparison() => {
+                let constant = |v: &Value| body.definition(*v).is_some_and(is_const);
+                let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
+                match (constant(a), constant(b)) {
+                    (false, true) => self.asks(body, *a)?,
+                    (true, false) => self.asks(body, *b)?,
+                    // Which is more is asked of a difference, clamped at 0 in a container of its own.
+                    _ if !equality && body.value_type(*a).width() <= 32 => {
+                        self.bits
+                            .insert((None, 1, cond.index() as u32), body.value_type(*a).width().next_power_of_two());
+                    }
+                    _ => return None,
+                }
+                // A bound that is a constant is up to three prefixes.
+                let rows = if equality || !constant(a) && !constant(b) { 1 } else { 3 };
+                (rows, rows)
+            }
+            Inst::Load(var) => {
+                self.bits.insert((Some(*var), 0, 0), 1);
+                (1, 1)
+            }
+            Inst::IsValid(header) => {
+                self.bits.insert((None, 0, header.index() as u32), 1);
+                (1, 1)
+            }
+            _ => return None,
+        };
+        Some(rows)
+    }
+
+    /// Bits that are compared with a constant.
+    fn asks(&mut self, body: &Body, value: Value) -> Option<()> {
+        let width = body.value_type(value).width();
+        let key = match &body.definition(value).map(|i| &i.inst) {
+            Some(Inst::Binary(BinaryOp::And, a, mask)) if body.definition(*mask).is_some_and(is_const) => {
+                return self.asks(body, *a);
+            }
+            Some(Inst::Slice { value, hi, lo }) => match body.definition(*value).map(|i| &i.inst) {
+                Some(Inst::Load(var)) => (Some(*var), *hi, *lo),
+                _ => return None,
+            },
+            Some(Inst::Load(var)) => (Some(*var), width - 1, 0),
+            _ => (None, 1, value.index() as u32),
+        };
+        self.bits.insert(key, width);
+        (width <= 32).then_some(())
+    }
+}
+
+fn is_const(data: &InstData) -> bool {
+    matches!(data.inst, Inst::Const(_))
+}

@@ -1,0 +1,35 @@
+//! What a block computes twice is computed once: each computation is a step, and a logical table of a stage.
+
+use ir::*;
+use std::collections::HashMap;
+
+/// Rewrites a body.
+pub(in crate::emit) fn once_each(body: &mut Body) {
+    let mut names: HashMap<Value, Value> = HashMap::new();
+    for data in body.blocks.values_mut() {
+        // By what they are, computations of this block, those that read variables or validities apart.
+        let mut known: HashMap<String, Value> = HashMap::new();
+        let mut read: HashMap<String, Value> = HashMap::new();
+        for inst in &mut data.insts {
+            inst.inst.map_values(|v| names.get(&v).copied().unwrap_or(v));
+            match (&inst.inst, inst.results.first()) {
+                (Inst::Store(var, _), _) => _ = read.remove(&format!("{:?}", Inst::Load(*var))),
+                (pure, Some(result)) if pure.is_pure() => {
+                    let reads = matches!(pure, Inst::Load(_) | Inst::IsValid(_) | Inst::InValueSet(..));
+                    let all = if reads { &mut read } else { &mut known };
+                    let first = *all.entry(format!("{pure:?}")).or_insert(*result);
+                    if first != *result {
+                        names.insert(*result, first);
+                    }
+                }
+                _ => read.clear(),
+            }
+        }
+    }
+    for data in body.blocks.values_mut() {
+        let of = |v: Value| names.get(&v).copied().unwrap_or(v);
+        data.insts.iter_mut().for_each(|i| i.inst.map_values(of));
+        data.term.iter_mut().for_each(|t| t.term.map_values(of));
+    }
+    ir::passes::drop_unused(body);
+}
