@@ -454,6 +454,9 @@ impl<'a> Emitter<'a> {
         let ty = expr::type_text(self.p, self.p.vars[var].ty);
         let (text, form) = match name {
             "ig_prsr_md.parser_err" => (name.to_owned(), Form::Primary),
+            "istd.input_port" | "parser_istd.input_port" if self.p.vars[var].ty == Type::Bit(9) => {
+                ("ig_intr_md.ingress_port".to_owned(), Form::Primary)
+            }
             "istd.input_port" | "parser_istd.input_port" => (format!("({ty}) ig_intr_md.ingress_port"), Form::Prefix),
             "istd.timestamp" => (format!("({ty}) ig_prsr_md.global_tstamp"), Form::Prefix),
             _ => (self.zero(self.p.vars[var].ty), Form::Primary),

@@ -17,8 +17,10 @@ pub struct Bridge {
     pub fields: Vec<(String, u32)>,
     /// Headers that may follow, in their order.
     pub headers: Vec<HeaderId>,
-    /// Variables that are carried, in their order.
+    /// Variables that are carried, those of whole bytes first.
     pub vars: Vec<VarId>,
+    /// How many those are.
+    whole: usize,
     /// Of those, what is live at each stop.
     live: Vec<Set>,
 }
@@ -47,7 +49,7 @@ const KEY_FIELD: usize = 3;
 const POINT_FIELD: usize = 4;
 const PORT_FIELD: usize = 5;
 const LENGTH_FIELD: usize = 6;
-pub(super) const FIRST: usize = FIXED.len();
+const FIRST: usize = FIXED.len();
 
 impl Bridge {
     /// For what is live where the blocks begin, and what was said in front of them.
@@ -74,7 +76,12 @@ impl Bridge {
         };
         let headers: Vec<HeaderId> = pipeline.headers.keys().filter(needed).collect();
         let in_header = |var: VarId| matches!(pipeline.vars[var].kind, VarKind::Field(..));
-        let vars: Vec<VarId> = pipeline.vars.keys().filter(|v| all.vars.has(v.index()) && !in_header(*v)).collect();
+        let carried = pipeline.vars.keys().filter(|v| all.vars.has(v.index()) && !in_header(*v));
+        // A chip moves bytes, not bits, to where they lie in a header: what has whole bytes begins at one.
+        let width = |var: VarId| pipeline.vars[var].ty.width();
+        let (mut vars, parts): (Vec<VarId>, Vec<VarId>) = carried.partition(|var| width(*var).is_multiple_of(8));
+        let whole = vars.len();
+        vars.extend(parts);
         let of_headers = headers.iter().flat_map(|id| &pipeline.headers[*id].fields);
         for var in of_headers.chain(&vars) {
             if matches!(pipeline.vars[*var].ty, Type::Varbit(_)) {
@@ -82,11 +89,18 @@ impl Bridge {
             }
         }
         let mut fields: Vec<(String, u32)> = FIXED.map(|(name, bits)| (name.to_owned(), bits)).to_vec();
+        let named = |var: &VarId| (pipeline.vars[*var].name.clone(), width(*var));
+        fields.extend(vars[..whole].iter().map(named));
         fields.extend(headers.iter().map(|id| (format!("{} is valid", pipeline.headers[*id].name), 1)));
-        fields.extend(vars.iter().map(|var| (pipeline.vars[*var].name.clone(), pipeline.vars[*var].ty.width())));
+        fields.extend(vars[whole..].iter().map(named));
         let bits: u32 = fields.iter().map(|(_, bits)| bits).sum();
         fields.push(("unused".to_owned(), bits.next_multiple_of(8) - bits));
-        Ok(Bridge { fields, headers, vars, live })
+        Ok(Bridge { fields, headers, vars, whole, live })
+    }
+
+    /// Position of the field of variable number `n`.
+    pub fn place_of(&self, n: usize) -> usize {
+        FIRST + n + if n < self.whole { 0 } else { self.headers.len() }
     }
 
     /// Bits of variables that are live at a stop.
@@ -122,12 +136,12 @@ impl Bridge {
         for (n, carried) in self.headers.iter().enumerate() {
             let valid = b.is_valid(*carried);
             let bit = b.cast(Type::Bit(1), valid);
-            b.store(fields[FIRST + n], bit);
+            b.store(fields[FIRST + self.whole + n], bit);
         }
         for (n, var) in self.vars.iter().enumerate().filter(|(_, var)| self.live[stop].has(var.index())) {
             let value = b.load(pipeline, *var);
             let bits = b.cast(Type::Bit(pipeline.vars[*var].ty.width()), value);
-            b.store(fields[FIRST + self.headers.len() + n], bits);
+            b.store(fields[self.place_of(n)], bits);
         }
     }
 
@@ -145,7 +159,7 @@ impl Bridge {
 
     /// Whether the header that stands there by its number is in the packet.
     pub fn has(&self, pipeline: &Pipeline, header: HeaderId, n: usize, b: &mut BodyBuilder) -> Value {
-        let bit = b.load(pipeline, pipeline.headers[header].fields[FIRST + n]);
+        let bit = b.load(pipeline, pipeline.headers[header].fields[FIRST + self.whole + n]);
         b.cast(Type::Bool, bit)
     }
 
@@ -174,7 +188,7 @@ impl Bridge {
     pub fn restore(&self, pipeline: &Pipeline, header: HeaderId, stop: usize, b: &mut BodyBuilder) {
         let fields = &pipeline.headers[header].fields;
         for (n, var) in self.vars.iter().enumerate().filter(|(_, var)| self.live[stop].has(var.index())) {
-            let bits = b.load(pipeline, fields[FIRST + self.headers.len() + n]);
+            let bits = b.load(pipeline, fields[self.place_of(n)]);
             let value = b.cast(pipeline.vars[*var].ty, bits);
             b.store(*var, value);
         }

@@ -168,8 +168,7 @@ impl Finder<'_> {
 impl Bridge {
     /// Where a part of a carried variable is.
     fn place(&self, (var, low, width): Part, stops: usize) -> Place {
-        let at =
-            super::bridge::FIRST + self.headers.len() + self.vars.iter().take_while(|other| **other != var).count();
+        let at = self.place_of(self.vars.iter().take_while(|other| **other != var).count());
         let end: u32 = self.fields[..=at].iter().map(|(_, bits)| bits).sum();
         let stops = (0..stops).map(|stop| self.carries(stop, var)).collect();
         Place { first: end - low - width, width, stops }

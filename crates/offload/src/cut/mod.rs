@@ -21,8 +21,9 @@
 //! | 32 | down: the port on which the packet came; back: the port on which it is to leave |
 //! | 16 | the length in bytes with which the packet came, by which meters and counters go |
 //! | 16 | the mark of a packet that is followed through the tiers; 0 if it is not |
+//! | | the variables that have whole bytes, which a chip can only move to whole bytes |
 //! | 1 each | validity of each header that follows |
-//! | | the variables, and bits up to a whole byte |
+//! | | the other variables, and bits up to a whole byte |
 //!
 //! Its length is the same at each stop and both ways, so that it is a struct and no parser. All in network order. The pipelines leave port, length and
 //! mark 0; whoever moves packets between tiers fills them in ([`wire`]). The length alone is the pipeline's where packets recirculate above, as only that knows

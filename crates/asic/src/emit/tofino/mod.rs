@@ -8,6 +8,7 @@ pub(super) mod frame;
 pub(super) mod halves;
 pub(super) mod joined;
 mod late;
+mod narrow;
 mod objects;
 mod once;
 mod parsing;

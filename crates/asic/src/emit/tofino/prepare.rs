@@ -53,6 +53,7 @@ pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
     };
     let error = this.parser_error();
     this.colours();
+    super::narrow::narrow(&mut this.p);
     let ids: Vec<ControlId> = p.controls.iter().map(|(id, _)| id).collect();
     for id in ids {
         let mut body = std::mem::take(&mut this.p.controls[id].body);
