@@ -265,3 +265,47 @@ fn chip_tests(body: &ir::Body, inst: &ir::InstData) -> bool {
     let branch = |t: &ir::TermData| matches!(t.term, ir::Term::Branch { cond, .. } if cond == result);
     body.blocks.values().filter_map(|b| b.term.as_ref()).any(branch)
 }
+
+/// Ports that parser and control compare with numbers, one of which no port of the chip has.
+const PORTS: &str = "#include <core.p4>\n#include <pna.p4>\n
+header a_h { bit<8> a; bit<16> port; }
+header b_h { bit<8> b; }
+struct headers_t { a_h a; b_h b; b_h c; }
+struct metadata_t { }
+parser parse(packet_in p, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
+    state start { p.extract(hdr.a); transition select(istd.input_port) { (PortId_t) 5: one; (PortId_t) 700: two; (PortId_t) 511: two; default: accept; } }
+    state one { p.extract(hdr.b); transition accept; }
+    state two { p.extract(hdr.c); transition accept; }
+}
+control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd, inout pna_pre_output_metadata_t ostd) { apply { } }
+control main_block(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd, inout pna_main_output_metadata_t ostd) {
+    apply {
+        send_to_port((PortId_t) 1);
+        if (istd.input_port == (PortId_t) 700) { drop_packet(); exit; }
+        if (istd.input_port != (PortId_t) 1212) { hdr.a.a = hdr.a.a + 1; }
+        if (istd.input_port != (PortId_t) 9) { hdr.a.port = (bit<16>) (bit<32>) istd.input_port; }
+    }
+}
+control deparse(packet_out p, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) { apply { p.emit(hdr.a); p.emit(hdr.b); p.emit(hdr.c); } }
+PNA_NIC(parse(), pre(), main_block(), deparse()) main;
+";
+
+#[test]
+fn ports_are_compared_in_the_bits_that_they_have() {
+    let pipeline = compile(PORTS, true).expect("the program");
+    let changed = prepared(&pipeline);
+    let engine = |p: &Pipeline| Interp::new(Arc::new(p.clone()), interp::Config::default()).expect("it loads");
+    let (mut before, mut after) = (engine(&pipeline), engine(&changed));
+    let mut seen = std::collections::HashSet::new();
+    // 188 and 700 are the same in 9 bits.
+    for port in [0, 1, 5, 9, 188, 300, 510, 511] {
+        let bytes = [7, 3, 3, 4, 5];
+        let expected = before.process(&bytes, port, 0).packets().to_vec();
+        assert_eq!(expected, after.process(&bytes, port, 0).packets().to_vec(), "port {port}");
+        seen.insert(expected[0].bytes.clone());
+    }
+    assert_eq!(seen.len(), 8, "each port leaves its mark");
+    let emitted = crate::emitted(&pipeline, &asic::rewrite::Sizes::new()).text;
+    assert!(emitted.contains("transition select(ig_intr_md.ingress_port)"), "{emitted}");
+    assert!(!emitted.contains("700") && !emitted.contains("1212"), "{emitted}");
+}

@@ -75,7 +75,7 @@ fn chosen(p: &Pipeline, body: &mut Body) {
 }
 
 /// Whether something in another block uses a value.
-fn is_used_outside(body: &Body, value: Value, block: Block) -> bool {
+pub(super) fn is_used_outside(body: &Body, value: Value, block: Block) -> bool {
     body.blocks.iter().filter(|(b, _)| *b != block).any(|(_, data)| {
         let mut used = false;
         data.insts.iter().for_each(|i| i.inst.for_each_use(|v| used |= v == value));

@@ -3,14 +3,11 @@
 //! Each decision of a program is a logical table of some stage, and a stage has sixteen of them: a chain of checks, each with its own way out, takes
 //! stages though nothing waits for anything. Checks that follow each other and end the same way are one condition, as long as a gateway can decide it.
 
-use super::condition::GATEWAY_BITS;
-use super::forked::is_way_out;
+use super::forked::{is_used_outside, is_way_out};
+use super::gateway::{Part, fits};
 use ir::*;
 use num_bigint::BigUint;
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// Rows of a gateway, each of which compares all of its bits.
-const ROWS: usize = 4;
+use std::collections::{HashMap, HashSet};
 
 /// Takes out stores to metadata and local variables that nothing reads: reasons of drops, say, if what counts them is left out. `asked`: variables that
 /// are read by what is not in the pipeline.
@@ -118,7 +115,7 @@ fn passed_through(body: &mut Body) -> bool {
             Some(Term::Jump(call)) if call.args.is_empty() && call.block != block => call.block,
             _ => continue,
         };
-        let used = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_elsewhere(body, *v, block));
+        let used = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_outside(body, *v, block));
         if !plain(data) || used || body.entry == Some(block) {
             continue;
         }
@@ -134,15 +131,6 @@ fn passed_through(body: &mut Body) -> bool {
         return true;
     }
     false
-}
-
-fn is_used_elsewhere(body: &Body, value: Value, block: Block) -> bool {
-    body.blocks.iter().filter(|(b, _)| *b != block).any(|(_, data)| {
-        let mut used = false;
-        data.insts.iter().for_each(|i| i.inst.for_each_use(|v| used |= v == value));
-        data.term.iter().for_each(|t| t.term.for_each_use(|v| used |= v == value));
-        used
-    })
 }
 
 /// A block that computes, decides, and is come to from one place only.
@@ -241,7 +229,7 @@ fn asked_again(body: &mut Body) -> bool {
         let Some((cond, yes, no)) = decision(body, *again) else { continue };
         let Some(header) = validity(cond) else { continue };
         let data = &body.blocks[*again];
-        let used = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_elsewhere(body, *v, *again));
+        let used = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_outside(body, *v, *again));
         let plain = data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure());
         let Some(head) = cfg.immediate_dominator(*again).filter(|_| plain && !used) else { continue };
         let Some((first, then, els)) = decision(body, head).filter(|(first, ..)| validity(*first) == Some(header))
@@ -314,13 +302,6 @@ fn on_both_sides(body: &mut Body) -> bool {
     false
 }
 
-/// A condition, or its opposite.
-#[derive(Clone, Copy)]
-struct Part {
-    cond: Value,
-    holds: bool,
-}
-
 /// Adds to a block what says whether all of some parts hold.
 fn either(body: &mut Body, block: Block, any: &[&[Part]]) -> Value {
     let mut add = |inst: Inst| {
@@ -340,97 +321,4 @@ fn either(body: &mut Body, block: Block, any: &[&[Part]]) -> Value {
         }
     }
     found.unwrap_or_else(|| add(Inst::Const(Const::new(Type::Bool, BigUint::ZERO))))
-}
-
-/// What a condition asks of a gateway.
-#[derive(Default)]
-struct Demand {
-    /// Bits by what they are of.
-    bits: BTreeMap<(Option<VarId>, u32, u32), u32>,
-}
-
-/// Whether a gateway decides whether all of some parts hold.
-fn fits(body: &Body, any: &[&[Part]]) -> bool {
-    let mut demand = Demand::default();
-    let (mut holds, mut fails) = (0usize, 1usize);
-    for all in any {
-        let (mut each, mut none) = (1usize, 0usize);
-        for part in *all {
-            let Some((yes, no)) = demand.of(body, part.cond, part.holds, 0) else { return false };
-            each = each.saturating_mul(yes);
-            none = none.saturating_add(no);
-        }
-        holds = holds.saturating_add(each);
-        fails = fails.saturating_mul(none);
-    }
-    holds.min(fails) <= ROWS && demand.bits.values().sum::<u32>() <= GATEWAY_BITS
-}
-
-impl Demand {
-    /// Rows that find that a condition holds, or that it does not. `None`: no gateway decides it.
-    fn of(&mut self, body: &Body, cond: Value, holds: bool, depth: usize) -> Option<(usize, usize)> {
-        if depth > 16 {
-            return None;
-        }
-        let rows = match &body.definition(cond)?.inst {
-            Inst::Unary(UnaryOp::LogicalNot, a) => return self.of(body, *a, !holds, depth + 1),
-            Inst::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
-                let ((a, not_a), (b, not_b)) =
-                    (self.of(body, *a, holds, depth + 1)?, self.of(body, *b, holds, depth + 1)?);
-                match (*op == BinaryOp::And) == holds {
-                    true => (a.saturating_mul(b), not_a.saturating_add(not_b)),
-                    false => (a.saturating_add(b), not_a.saturating_mul(not_b)),
-                }
-            }
-            Inst::Binary(op, a, b) if op.is_comparison() => {
-                let constant = |v: &Value| body.definition(*v).is_some_and(is_const);
-                let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
-                match (constant(a), constant(b)) {
-                    (false, true) => self.asks(body, *a)?,
-                    (true, false) => self.asks(body, *b)?,
-                    // Which is more is asked of a difference, clamped at 0 in a container of its own.
-                    _ if !equality && body.value_type(*a).width() <= 32 => {
-                        self.bits
-                            .insert((None, 1, cond.index() as u32), body.value_type(*a).width().next_power_of_two());
-                    }
-                    _ => return None,
-                }
-                // A bound that is a constant is up to three prefixes.
-                let rows = if equality || !constant(a) && !constant(b) { 1 } else { 3 };
-                (rows, rows)
-            }
-            Inst::Load(var) => {
-                self.bits.insert((Some(*var), 0, 0), 1);
-                (1, 1)
-            }
-            Inst::IsValid(header) => {
-                self.bits.insert((None, 0, header.index() as u32), 1);
-                (1, 1)
-            }
-            _ => return None,
-        };
-        Some(rows)
-    }
-
-    /// Bits that are compared with a constant.
-    fn asks(&mut self, body: &Body, value: Value) -> Option<()> {
-        let width = body.value_type(value).width();
-        let key = match &body.definition(value).map(|i| &i.inst) {
-            Some(Inst::Binary(BinaryOp::And, a, mask)) if body.definition(*mask).is_some_and(is_const) => {
-                return self.asks(body, *a);
-            }
-            Some(Inst::Slice { value, hi, lo }) => match body.definition(*value).map(|i| &i.inst) {
-                Some(Inst::Load(var)) => (Some(*var), *hi, *lo),
-                _ => return None,
-            },
-            Some(Inst::Load(var)) => (Some(*var), width - 1, 0),
-            _ => (None, 1, value.index() as u32),
-        };
-        self.bits.insert(key, width);
-        (width <= 32).then_some(())
-    }
-}
-
-fn is_const(data: &InstData) -> bool {
-    matches!(data.inst, Inst::Const(_))
 }

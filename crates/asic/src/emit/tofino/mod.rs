@@ -5,6 +5,7 @@ pub(super) mod condition;
 mod copies;
 pub(super) mod forked;
 pub(super) mod frame;
+mod gateway;
 pub(super) mod halves;
 pub(super) mod joined;
 mod late;
