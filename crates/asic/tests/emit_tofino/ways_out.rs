@@ -48,7 +48,7 @@ fn statements(rng: &mut Rng, depth: usize, text: &mut String) {
     for _ in 0..rng.usize(2..6) {
         let indent = "    ".repeat(depth + 2);
         let header = if rng.bool() { "b" } else { "c" };
-        match rng.u8(..12) {
+        match rng.u8(..16) {
             0..6 => {
                 let _ = writeln!(text, "{indent}if ({}) {{ {} }}", condition(rng), way_out(rng));
             }
@@ -68,7 +68,29 @@ fn statements(rng: &mut Rng, depth: usize, text: &mut String) {
                     way_out(rng)
                 );
             }
-            10 => {
+            // A check on either side of a decision.
+            10 | 11 => {
+                let out = way_out(rng);
+                let (one, other) = (condition(rng), condition(rng));
+                let _ = writeln!(
+                    text,
+                    "{indent}if (hdr.{header}.isValid()) {{ if ({one}) {{ {out} }} }} else {{ if ({other}) {{ {out} }} }}"
+                );
+            }
+            // The same decision twice, with something in between that may change it.
+            12 | 13 => {
+                let between =
+                    ["", "hdr.b.setInvalid();", "hdr.c.setInvalid();", "hdr.b.setValid();", "hdr.c.setValid();"];
+                for _ in 0..2 {
+                    let [yes, no] = [0; 2].map(|_| rng.choice(between).unwrap_or_default());
+                    let (one, other) = (rng.u8(..), rng.u8(..));
+                    let _ = writeln!(
+                        text,
+                        "{indent}if (hdr.{header}.isValid()) {{ meta.m = meta.m + {one}; {yes} }} else {{ hdr.a.c = {other}; {no} }}"
+                    );
+                }
+            }
+            14 => {
                 let change = [
                     "hdr.a.c = hdr.a.c + 1;",
                     "meta.m = meta.m + (bit<8>) hdr.a.a;",
