@@ -1,4 +1,5 @@
-//! What a block computes twice is computed once: each computation is a step, and a logical table of a stage.
+//! What a block computes twice is computed once: each computation is a step, and a logical table of a stage. Conditions are not computed, but asked for where
+//! they are needed: as variables they would be.
 
 use ir::*;
 use std::collections::HashMap;
@@ -6,6 +7,8 @@ use std::collections::HashMap;
 /// Rewrites a body.
 pub(in crate::emit) fn once_each(body: &mut Body) {
     let mut names: HashMap<Value, Value> = HashMap::new();
+    // Conditions that ask for the same; each stays what it is.
+    let mut alike: HashMap<Value, Value> = HashMap::new();
     for data in body.blocks.values_mut() {
         // By what they are, computations of this block, those that read variables or validities apart.
         let mut known: HashMap<String, Value> = HashMap::new();
@@ -15,11 +18,14 @@ pub(in crate::emit) fn once_each(body: &mut Body) {
             match (&inst.inst, inst.results.first()) {
                 (Inst::Store(var, _), _) => _ = read.remove(&format!("{:?}", Inst::Load(*var))),
                 (pure, Some(result)) if pure.is_pure() => {
+                    let mut key = pure.clone();
+                    key.map_values(|v| alike.get(&v).copied().unwrap_or(v));
                     let reads = matches!(pure, Inst::Load(_) | Inst::IsValid(_) | Inst::InValueSet(..));
                     let all = if reads { &mut read } else { &mut known };
-                    let first = *all.entry(format!("{pure:?}")).or_insert(*result);
+                    let first = *all.entry(format!("{key:?}")).or_insert(*result);
                     if first != *result {
-                        names.insert(*result, first);
+                        let condition = body.values[*result] == Type::Bool;
+                        if condition { &mut alike } else { &mut names }.insert(*result, first);
                     }
                 }
                 _ => read.clear(),
