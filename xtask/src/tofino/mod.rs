@@ -38,6 +38,9 @@ pub struct TofinoArgs {
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
+    /// Cut off what the chip has no form for (`terrace emit --below`), and judge what is above.
+    #[arg(long)]
+    below: bool,
     /// Exit with 1 if a program is refused.
     #[arg(long)]
     check: bool,
@@ -135,6 +138,7 @@ impl TofinoArgs {
                     p4c: &self.p4c,
                     includes: &self.includes,
                     terrace: &terrace,
+                    below: self.below,
                     limit: Duration::from_secs(self.time_limit),
                 };
                 rows.push(tools.judge(program, *chip, &dir.join(chip.names()[2]).join(program.name()))?);

@@ -19,6 +19,7 @@ pub(super) struct Tools<'a> {
     pub(super) p4c: &'a Path,
     pub(super) includes: &'a [PathBuf],
     pub(super) terrace: &'a Path,
+    pub(super) below: bool,
     pub(super) limit: Duration,
 }
 
@@ -69,6 +70,9 @@ impl Tools<'_> {
         }
         if let Some(sizes) = &program.sizes {
             command.arg("--sizes").arg(sizes);
+        }
+        if self.below {
+            command.arg("--below").arg(dir.join("below.p4"));
         }
         let (done, output) = self.run(command, &dir.join("emit.log"))?;
         Ok(if done { Ok(()) } else { Err(report::first_error(&output)) })
