@@ -226,14 +226,19 @@ fn own_way(body: &mut Body, from: Block, to: Block) -> Block {
     let loc = body.blocks[from].term.as_ref().map(|t| t.loc).unwrap_or_default();
     let onward = TermData { term: Term::Jump(BlockCall::to(to)), loc };
     let way = body.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term: Some(onward) });
+    lead(body, from, [to, way]);
+    way
+}
+
+/// A block goes on at another one wherever it went on at the first.
+pub(super) fn lead(body: &mut Body, from: Block, [to, other]: [Block; 2]) {
     if let Some(term) = &mut body.blocks[from].term {
         term.term.for_each_call_mut(|call| {
             if call.block == to {
-                call.block = way;
+                call.block = other;
             }
         });
     }
-    way
 }
 
 /// Whether a packet leaves in this block.

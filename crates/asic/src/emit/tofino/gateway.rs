@@ -1,6 +1,7 @@
 //! What a gateway can decide of a pipeline's conditions, before they are written: equality with constants under masks, in few bits and rows.
 
 use super::condition::GATEWAY_BITS;
+use super::simpler::constant;
 use ir::*;
 use std::collections::BTreeMap;
 
@@ -56,9 +57,9 @@ impl Demand {
                 }
             }
             Inst::Binary(op, a, b) if op.is_comparison() => {
-                let constant = |v: &Value| body.definition(*v).is_some_and(is_const);
+                let fixed = [a, b].map(|v| constant(body, *v).is_some());
                 let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
-                match (constant(a), constant(b)) {
+                match fixed.into() {
                     (false, true) => self.asks(body, *a)?,
                     (true, false) => self.asks(body, *b)?,
                     // Which is more is asked of a difference, clamped at 0 in a container of its own.
@@ -69,7 +70,7 @@ impl Demand {
                     _ => return None,
                 }
                 // A bound that is a constant is up to three prefixes.
-                let rows = if equality || !constant(a) && !constant(b) { 1 } else { 3 };
+                let rows = if equality || fixed == [false; 2] { 1 } else { 3 };
                 (rows, rows)
             }
             Inst::Load(var) => {
@@ -89,7 +90,7 @@ impl Demand {
     fn asks(&mut self, body: &Body, value: Value) -> Option<()> {
         let width = body.value_type(value).width();
         let key = match &body.definition(value).map(|i| &i.inst) {
-            Some(Inst::Binary(BinaryOp::And, a, mask)) if body.definition(*mask).is_some_and(is_const) => {
+            Some(Inst::Binary(BinaryOp::And, a, mask)) if constant(body, *mask).is_some() => {
                 return self.asks(body, *a);
             }
             Some(Inst::Slice { value, hi, lo }) => match body.definition(*value).map(|i| &i.inst) {
@@ -102,8 +103,4 @@ impl Demand {
         self.bits.insert(key, width);
         (width <= 32).then_some(())
     }
-}
-
-fn is_const(data: &InstData) -> bool {
-    matches!(data.inst, Inst::Const(_))
 }

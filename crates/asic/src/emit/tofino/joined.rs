@@ -3,7 +3,7 @@
 //! Each decision of a program is a logical table of some stage, and a stage has sixteen of them: a chain of checks, each with its own way out, takes
 //! stages though nothing waits for anything. Checks that follow each other and end the same way are one condition, as long as a gateway can decide it.
 
-use super::forked::{is_used_outside, is_way_out};
+use super::forked::{is_used_outside, is_way_out, lead};
 use super::gateway::{Part, fits};
 use ir::*;
 use num_bigint::BigUint;
@@ -120,13 +120,7 @@ fn passed_through(body: &mut Body) -> bool {
             continue;
         }
         for from in body.blocks.keys().collect::<Vec<_>>() {
-            if let Some(term) = body.blocks[from].term.as_mut().filter(|_| from != block) {
-                term.term.for_each_call_mut(|call| {
-                    if call.block == block {
-                        call.block = to;
-                    }
-                });
-            }
+            lead(body, from, [block, to]);
         }
         return true;
     }
@@ -203,12 +197,8 @@ fn in_a_row(body: &mut Body) -> bool {
             let cond = either(body, first, &[&[a], &[part(&checks[n])]]);
             let onward = if n == 0 { checks[0].onward } else { second };
             decide(body, first, cond, [out, onward]);
-            if let Some(term) = n.checked_sub(1).and_then(|before| body.blocks[checks[before].block].term.as_mut()) {
-                term.term.for_each_call_mut(|call| {
-                    if call.block == checks[n].block {
-                        call.block = checks[n].onward;
-                    }
-                });
+            if let Some(before) = n.checked_sub(1) {
+                lead(body, checks[before].block, [checks[n].block, checks[n].onward]);
             }
             return true;
         }
@@ -258,13 +248,7 @@ fn asked_again(body: &mut Body) -> bool {
             continue;
         }
         for (from, to) in from.iter().filter_map(|b| Some((*b, side(*b)?))).collect::<Vec<_>>() {
-            if let Some(term) = &mut body.blocks[from].term {
-                term.term.for_each_call_mut(|call| {
-                    if call.block == *again {
-                        call.block = to;
-                    }
-                });
-            }
+            lead(body, from, [*again, to]);
         }
         return true;
     }

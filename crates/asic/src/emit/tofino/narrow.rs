@@ -2,6 +2,7 @@
 //!
 //! The chip's parser can ask for what it has extracted, not for a wider form of it, and in a control widening is a step of its own.
 
+use super::simpler::constant;
 use ir::*;
 use num_bigint::BigUint;
 
@@ -79,15 +80,15 @@ fn compared(body: &mut Body) {
 /// True if there is an instruction more before.
 fn equality(body: &mut Body, (block, n): (Block, usize), op: BinaryOp, [wide, number]: [Value; 2]) -> bool {
     let Some((of, width)) = widened(body, wide) else { return false };
-    let Some(Inst::Const(number)) = body.definition(number).map(|i| i.inst.clone()) else { return false };
-    if number.bits >= BigUint::from(1u8) << width {
+    let Some(number) = constant(body, number).cloned() else { return false };
+    if number >= BigUint::from(1u8) << width {
         let always = Const::new(Type::Bool, BigUint::from(u8::from(op == BinaryOp::Ne)));
         body.blocks[block].insts[n].inst = Inst::Const(always);
         return false;
     }
     let narrow = body.values.push(Type::Bit(width));
     let loc = body.blocks[block].insts[n].loc;
-    let constant = Inst::Const(Const::new(Type::Bit(width), number.bits));
+    let constant = Inst::Const(Const::new(Type::Bit(width), number));
     body.blocks[block].insts[n].inst = Inst::Binary(op, of, narrow);
     body.blocks[block].insts.insert(n, InstData { inst: constant, results: vec![narrow], loc });
     true

@@ -49,7 +49,8 @@ fn inst(body: &Body, value: Value) -> Option<&Inst> {
     body.definition(value).map(|data| &data.inst)
 }
 
-fn constant(body: &Body, value: Value) -> Option<&BigUint> {
+/// The number that a value always is.
+pub(super) fn constant(body: &Body, value: Value) -> Option<&BigUint> {
     match inst(body, value)? {
         Inst::Const(c) => Some(&c.bits),
         _ => None,
