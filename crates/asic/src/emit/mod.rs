@@ -230,6 +230,7 @@ fn few_steps(p: &mut Pipeline, asked: &[VarId]) {
         if matches!(p.controls[id].kind, ControlKind::MainControl | ControlKind::Egress) {
             let mut body = std::mem::take(&mut p.controls[id].body);
             tofino::forked::forked(p, &mut body);
+            tofino::joined::unread_at_the_end(p, &mut body, asked);
             tofino::simpler::simpler(&mut body);
             tofino::joined::joined(&mut body);
             tofino::sooner::sooner(p, &mut body);

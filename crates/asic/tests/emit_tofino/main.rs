@@ -1,6 +1,7 @@
 //! What is emitted for Tofino: the front-end's checker takes it (names, types, calls, with `programs/include/tna.p4`), the tables are those of
 //! the program, and what has no form is named with its place.
 
+mod carries;
 mod forms;
 mod halves;
 mod rules;

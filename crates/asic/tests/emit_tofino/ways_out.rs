@@ -48,7 +48,7 @@ fn statements(rng: &mut Rng, depth: usize, text: &mut String) {
     for _ in 0..rng.usize(2..6) {
         let indent = "    ".repeat(depth + 2);
         let header = if rng.bool() { "b" } else { "c" };
-        match rng.u8(..16) {
+        match rng.u8(..18) {
             0..6 => {
                 let _ = writeln!(text, "{indent}if ({}) {{ {} }}", condition(rng), way_out(rng));
             }
@@ -90,7 +90,18 @@ fn statements(rng: &mut Rng, depth: usize, text: &mut String) {
                     );
                 }
             }
-            14 => {
+            // What one has set, the next one leaves by.
+            14 | 15 => {
+                let (set, asked) = (rng.u8(..3), rng.u8(..3));
+                let same = if rng.bool() { "==" } else { "!=" };
+                let _ = writeln!(
+                    text,
+                    "{indent}if ({}) {{ meta.m = {set}; }}\n{indent}if (meta.m {same} {asked}) {{ {} }}",
+                    condition(rng),
+                    way_out(rng)
+                );
+            }
+            16 => {
                 let change = [
                     "hdr.a.c = hdr.a.c + 1;",
                     "meta.m = meta.m + (bit<8>) hdr.a.a;",

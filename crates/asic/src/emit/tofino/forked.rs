@@ -3,6 +3,7 @@
 //! - A variable with a value that an `if` changes is a choice between two values, which can be made anywhere before (`sooner`).
 //! - Where branches set a variable and what follows them drops the packet by it, each branch asks for itself: a variable is written in one step
 //!   and asked for in the next.
+//! - Where a variable has just been set to a constant, and what follows leaves by it, it leaves at once.
 
 use crate::emit::coalesce::is_local;
 use ir::*;
@@ -21,7 +22,7 @@ pub(in crate::emit) fn forked(p: &Pipeline, body: &mut Body) {
     for _ in 0..body.blocks.len() {
         let cfg = Cfg::new(body);
         let blocks: Vec<Block> = cfg.reverse_postorder().to_vec();
-        if !blocks.into_iter().any(|b| asked_in_each(p, body, &cfg, b)) {
+        if !blocks.into_iter().any(|b| asked_in_each(p, body, &cfg, b) || left_at_once(p, body, &cfg, b)) {
             break;
         }
         body.empty_unreachable();
@@ -216,6 +217,74 @@ fn asked_in_each(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> bool 
         body.blocks[way].term = Some(TermData { term, loc });
     }
     true
+}
+
+/// The blocks that no lookup comes before. What is behind one may be an action's, which is the same wherever its table is applied.
+pub(super) fn before_lookups(body: &Body) -> HashSet<Block> {
+    let next = |block: Block| body.blocks[block].term.iter().flat_map(|t| t.term.successors()).collect::<Vec<_>>();
+    let applies = |b: &Block| matches!(body.blocks[*b].term, Some(TermData { term: Term::Apply { .. }, .. }));
+    let mut behind = HashSet::new();
+    let mut open: Vec<Block> = body.blocks.keys().filter(applies).flat_map(next).collect();
+    while let Some(block) = open.pop() {
+        if behind.insert(block) {
+            open.extend(next(block));
+        }
+    }
+    body.blocks.keys().filter(|b| !behind.contains(b)).collect()
+}
+
+/// What comes to a decision that it has made already, by setting a variable to a constant, leaves without it. False if there is none in this block.
+fn left_at_once(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> bool {
+    let data = &body.blocks[join];
+    let Some(Term::Branch { cond, then, els }) = data.term.as_ref().map(|t| &t.term) else { return false };
+    if !data.params.is_empty() || !data.insts.iter().all(|i| i.inst.is_pure()) {
+        return false;
+    }
+    let of_join: HashSet<Value> = data.insts.iter().flat_map(|i| &i.results).copied().collect();
+    let own = |block: Block| {
+        let mut own = true;
+        body.blocks[block].insts.iter().for_each(|i| i.inst.for_each_use(|v| own &= !of_join.contains(&v)));
+        own
+    };
+    let leaves = |call: &BlockCall| call.args.is_empty() && is_way_out(body, call.block) && own(call.block);
+    let before = before_lookups(body);
+    let found = cfg.predecessors(join).iter().filter(|from| before.contains(from)).find_map(|from| {
+        let jumps = matches!(body.blocks[*from].term.as_ref().map(|t| &t.term), Some(Term::Jump(_)));
+        let to = if jumps && known(p, body, [*from, join], *cond)? { then } else { els };
+        (jumps && leaves(to)).then_some((*from, to.block))
+    });
+    let Some((from, out)) = found else { return false };
+    let out = again(body, out);
+    lead(body, from, [join, out]);
+    true
+}
+
+/// What a condition of a block is for what comes there from another one, if what that has set says so.
+fn known(p: &Pipeline, body: &Body, way: [Block; 2], cond: Value) -> Option<bool> {
+    match &body.definition(cond)?.inst {
+        Inst::Unary(UnaryOp::LogicalNot, a) => known(p, body, way, *a).map(|holds| !holds),
+        Inst::Binary(op @ (BinaryOp::Eq | BinaryOp::Ne), a, b) => {
+            let same = number(p, body, way, *a)? == number(p, body, way, *b)?;
+            Some(same == (*op == BinaryOp::Eq))
+        }
+        Inst::Load(_) => number(p, body, way, cond).map(|n| *n != num_bigint::BigUint::ZERO),
+        _ => None,
+    }
+}
+
+fn number<'b>(p: &Pipeline, body: &'b Body, [from, at]: [Block; 2], value: Value) -> Option<&'b num_bigint::BigUint> {
+    let loaded = body.blocks[at].insts.iter().find_map(|i| match i.inst {
+        Inst::Load(var) if i.results == [value] && matches!(p.vars[var].kind, VarKind::Meta | VarKind::Local) => {
+            Some(var)
+        }
+        _ => None,
+    });
+    let Some(var) = loaded else { return super::simpler::constant(body, value) };
+    let stored = body.blocks[from].insts.iter().rev().find_map(|i| match i.inst {
+        Inst::Store(v, value) if v == var => Some(value),
+        _ => None,
+    });
+    super::simpler::constant(body, stored?)
 }
 
 /// The block that only goes on to another one, or a new one on the edge to it.

@@ -3,7 +3,7 @@
 //! Each decision of a program is a logical table of some stage, and a stage has sixteen of them: a chain of checks, each with its own way out, takes
 //! stages though nothing waits for anything. Checks that follow each other and end the same way are one condition, as long as a gateway can decide it.
 
-use super::forked::{is_used_outside, is_way_out, lead};
+use super::forked::{before_lookups, is_used_outside, is_way_out, lead};
 use super::gateway::{Part, fits};
 use ir::*;
 use num_bigint::BigUint;
@@ -15,18 +15,7 @@ pub(in crate::emit) fn unread(p: &mut Pipeline, asked: &[VarId]) {
     let plain: Vec<bool> = p.vars.values().map(|v| matches!(v.kind, VarKind::Meta | VarKind::Local)).collect();
     loop {
         p.controls.values_mut().for_each(|control| ir::passes::drop_unused(&mut control.body));
-        let mut read: HashSet<VarId> = p.intrinsics.values().chain(asked).copied().collect();
-        read.extend(p.field_lists.values().flatten());
-        read.extend(p.tables.values().filter_map(|t| t.meter_result));
-        for data in p.insts() {
-            match &data.inst {
-                Inst::Load(var) => _ = read.insert(*var),
-                Inst::Extern { args, .. } => {
-                    read.extend(args.iter().flat_map(|a| if let Arg::Vars(vars) = a { vars.as_slice() } else { &[] }));
-                }
-                _ => {}
-            }
-        }
+        let read = read(p, asked);
         let gone = |inst: &Inst| matches!(inst, Inst::Store(var, _) if plain[var.index()] && !read.contains(var));
         let mut found = false;
         for data in p.controls.values_mut().flat_map(|control| control.body.blocks.values_mut()) {
@@ -38,6 +27,56 @@ pub(in crate::emit) fn unread(p: &mut Pipeline, asked: &[VarId]) {
             break;
         }
     }
+}
+
+/// Takes out of the ends of a body before its lookups what is stored to metadata and local variables that nothing reads behind it. The body itself is not in the pipeline.
+pub(in crate::emit) fn unread_at_the_end(p: &Pipeline, body: &mut Body, asked: &[VarId]) {
+    let plain = |var: VarId| matches!(p.vars[var].kind, VarKind::Meta | VarKind::Local);
+    let read = read(p, asked);
+    let leaf = |b: Block| {
+        let data = &body.blocks[b];
+        let ends = matches!(data.term.as_ref().map(|t| &t.term), Some(Term::Exit | Term::Return));
+        data.insts.is_empty() && ends
+    };
+    let ends = |b: &Block| match body.blocks[*b].term.as_ref().map(|t| &t.term) {
+        Some(Term::Exit | Term::Return) => true,
+        Some(Term::Jump(call)) => call.args.is_empty() && leaf(call.block),
+        _ => false,
+    };
+    for block in before_lookups(body).into_iter().filter(ends).collect::<Vec<_>>() {
+        let mut later: HashSet<VarId> = HashSet::new();
+        let mut kept = Vec::new();
+        for data in std::mem::take(&mut body.blocks[block].insts).into_iter().rev() {
+            match &data.inst {
+                Inst::Store(var, _) if plain(*var) && !read.contains(var) && !later.contains(var) => continue,
+                inst => reads(inst, &mut later),
+            }
+            kept.push(data);
+        }
+        kept.reverse();
+        body.blocks[block].insts = kept;
+    }
+    ir::passes::drop_unused(body);
+}
+
+/// What an instruction reads of variables.
+fn reads(inst: &Inst, read: &mut HashSet<VarId>) {
+    match inst {
+        Inst::Load(var) => _ = read.insert(*var),
+        Inst::Extern { args, .. } => {
+            read.extend(args.iter().flat_map(|a| if let Arg::Vars(vars) = a { vars.as_slice() } else { &[] }));
+        }
+        _ => {}
+    }
+}
+
+/// The variables that something in a pipeline reads, its architecture and its tables too, and those that are `asked` for besides.
+fn read(p: &Pipeline, asked: &[VarId]) -> HashSet<VarId> {
+    let mut read: HashSet<VarId> = p.intrinsics.values().chain(asked).copied().collect();
+    read.extend(p.field_lists.values().flatten());
+    read.extend(p.tables.values().filter_map(|t| t.meter_result));
+    p.insts().for_each(|data| reads(&data.inst, &mut read));
+    read
 }
 
 /// Joins ways out of a body.

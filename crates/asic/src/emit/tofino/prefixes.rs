@@ -34,8 +34,10 @@ pub(super) fn from(bound: &BigUint, width: u32) -> Prefixes {
         return Vec::new();
     }
     let part = |bit: u64| ((((bound >> (bit + 1)) << 1u8) + 1u8) << bit, (ones(width) >> bit) << bit);
-    let mut all: Prefixes = (0..u64::from(width)).rev().filter(|bit| !bound.bit(*bit)).map(part).collect();
-    all.push((bound.clone(), ones(width)));
+    // The bound itself stands for all that has its bits above the last one that is set.
+    let last = bound.trailing_zeros().unwrap_or(u64::from(width));
+    let mut all: Prefixes = (last..u64::from(width)).rev().filter(|bit| !bound.bit(*bit)).map(part).collect();
+    all.push((bound.clone(), (ones(width) >> last) << last));
     all
 }
 
@@ -53,6 +55,20 @@ mod tests {
             for value in 0..32 {
                 assert_eq!(holds(&less, value), value < bound, "{value} < {bound}: {less:?}");
                 assert_eq!(holds(&more, value), value >= bound, "{value} >= {bound}: {more:?}");
+            }
+            // As few as can be: none has what is in another one, or could be one with it.
+            for side in [less, more] {
+                let once = |(value, mask): &(BigUint, BigUint)| {
+                    let neighbour = (value ^ (mask & (ones(5) ^ mask + 1u8)), mask.clone());
+                    side.iter()
+                        .filter(|(other, _)| {
+                            holds(&vec![(value.clone(), mask.clone())], other.try_into().unwrap_or(99))
+                        })
+                        .count()
+                        == 1
+                        && (neighbour.0 == *value || !side.contains(&neighbour))
+                };
+                assert!(side.iter().all(once), "{bound}: {side:?}");
             }
         }
     }

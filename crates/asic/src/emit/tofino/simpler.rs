@@ -2,9 +2,11 @@
 //!
 //! - A choice between constants that is an operand goes into the operation: `x + (c ? 1 : 0)` is `c ? x + 1 : x`, as what a gateway decides may
 //!   as well be the operation.
+//! - A one's complement sum with a constant is a choice (`carry.rs`).
 //! - Values are compared by a saturating subtraction, those of other widths than containers have in the next one: if the sums that are compared
 //!   can't overflow where they are, they are computed there from the beginning, and nothing is widened behind them.
 
+use super::carry::carried;
 use ir::*;
 use num_bigint::BigUint;
 use std::collections::HashMap;
@@ -25,6 +27,9 @@ pub(in crate::emit) fn simpler(body: &mut Body) {
             let data = body.blocks[block].insts[n].clone();
             let more = match data.inst {
                 Inst::Binary(op, a, b) if op.is_comparison() => compared(body, op, [a, b]),
+                Inst::Binary(BinaryOp::Add, a, b) => {
+                    carried(body, [a, b]).or_else(|| chosen(body, &uses, BinaryOp::Add, [a, b]))
+                }
                 Inst::Binary(op, a, b) => chosen(body, &uses, op, [a, b]),
                 _ => None,
             };
@@ -43,9 +48,9 @@ pub(in crate::emit) fn simpler(body: &mut Body) {
 }
 
 /// Instructions to put before, and what the instruction becomes.
-type Rewrite = Option<(Vec<(Inst, Value)>, Inst)>;
+pub(super) type Rewrite = Option<(Vec<(Inst, Value)>, Inst)>;
 
-fn inst(body: &Body, value: Value) -> Option<&Inst> {
+pub(super) fn inst(body: &Body, value: Value) -> Option<&Inst> {
     body.definition(value).map(|data| &data.inst)
 }
 
