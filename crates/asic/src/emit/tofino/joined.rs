@@ -33,18 +33,8 @@ pub(in crate::emit) fn unread(p: &mut Pipeline, asked: &[VarId]) {
 pub(in crate::emit) fn unread_at_the_end(p: &Pipeline, body: &mut Body, asked: &[VarId]) {
     let plain = |var: VarId| matches!(p.vars[var].kind, VarKind::Meta | VarKind::Local);
     let read = read(p, asked);
-    let leaf = |b: Block| {
-        let data = &body.blocks[b];
-        let ends = matches!(data.term.as_ref().map(|t| &t.term), Some(Term::Exit | Term::Return));
-        data.insts.is_empty() && ends
-    };
-    let ends = |b: &Block| match body.blocks[*b].term.as_ref().map(|t| &t.term) {
-        Some(Term::Exit | Term::Return) => true,
-        Some(Term::Jump(call)) => call.args.is_empty() && leaf(call.block),
-        _ => false,
-    };
-    for block in before_lookups(body).into_iter().filter(ends).collect::<Vec<_>>() {
-        let mut later: HashSet<VarId> = HashSet::new();
+    for block in before_lookups(body).into_iter().collect::<Vec<_>>() {
+        let Some(mut later) = read_to_the_end(body, block) else { continue };
         let mut kept = Vec::new();
         for data in std::mem::take(&mut body.blocks[block].insts).into_iter().rev() {
             match &data.inst {
@@ -57,6 +47,20 @@ pub(in crate::emit) fn unread_at_the_end(p: &Pipeline, body: &mut Body, asked: &
         body.blocks[block].insts = kept;
     }
     ir::passes::drop_unused(body);
+}
+
+/// What is read behind a block, if it goes straight to the end.
+fn read_to_the_end(body: &Body, block: Block) -> Option<HashSet<VarId>> {
+    let (mut read, mut at) = (HashSet::new(), block);
+    for _ in 0..body.blocks.len() {
+        match &body.blocks[at].term.as_ref()?.term {
+            Term::Exit | Term::Return => return Some(read),
+            Term::Jump(call) if call.args.is_empty() => at = call.block,
+            _ => return None,
+        }
+        body.blocks[at].insts.iter().for_each(|i| reads(&i.inst, &mut read));
+    }
+    None
 }
 
 /// What an instruction reads of variables.
