@@ -196,6 +196,7 @@ fn tofino(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) ->
     }
     let asked: Vec<VarId> = prepared.deparsed.iter().map(|sum| sum.wanted).collect();
     few_steps(&mut prepared.pipeline, &asked);
+    tofino::narrow::keys(&mut prepared.pipeline);
     let mut emitter = Emitter::new(&prepared.pipeline, target, sizes, Some(&meta));
     emitter.left_out = prepared.left_out.clone();
     loop {

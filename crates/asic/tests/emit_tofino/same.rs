@@ -309,3 +309,30 @@ fn ports_are_compared_in_the_bits_that_they_have() {
     assert!(emitted.contains("transition select(ig_intr_md.ingress_port)"), "{emitted}");
     assert!(!emitted.contains("700") && !emitted.contains("1212"), "{emitted}");
 }
+
+/// What is no expression takes no step before the lookup. Entries that no port of the chip matches keep the key as it is.
+#[test]
+fn a_port_that_is_a_key_has_its_bits() {
+    let tables = "
+    table t { key = { istd.input_port: exact; hdr.a.a: exact; } actions = { NoAction; } const entries = { ((PortId_t) 5, 7): NoAction(); } default_action = NoAction(); size = 8; }
+    table u { key = { istd.input_port: exact; } actions = { NoAction; } const entries = { (PortId_t) 700: NoAction(); } default_action = NoAction(); }
+    table v { key = { istd.input_port: ternary; } actions = { NoAction; } default_action = NoAction(); size = 8; }
+    apply {
+        t.apply(); u.apply(); v.apply();
+        send_to_port";
+    let text = PORTS.replacen("\n    apply {\n        send_to_port", tables, 1);
+    let pipeline = compile(&text, true).expect("the program");
+    let emitted = crate::emitted(&pipeline, &asic::rewrite::Sizes::new()).text;
+    let errors = crate::check(&emitted);
+    assert!(errors.is_empty(), "{}\n{emitted}", errors.join("\n"));
+    let keys: Vec<&str> = emitted.lines().map(str::trim).filter(|line| line.contains("ingress_port:")).collect();
+    let starts = [
+        "ig_intr_md.ingress_port: exact",
+        "(bit<32>) ig_intr_md.ingress_port: exact",
+        "(bit<32>) ig_intr_md.ingress_port: ternary",
+    ];
+    assert!(
+        keys.len() == 3 && keys.iter().zip(starts).all(|(key, start)| key.starts_with(start)),
+        "{keys:?}\n{emitted}"
+    );
+}

@@ -10,7 +10,7 @@ mod gateway;
 pub(super) mod halves;
 pub(super) mod joined;
 mod late;
-mod narrow;
+pub(super) mod narrow;
 mod objects;
 mod once;
 mod parsing;

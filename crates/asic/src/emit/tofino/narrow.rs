@@ -1,6 +1,6 @@
 //! Ports have 9 bits on the chip, and PNA's 32: a port that is compared with a number is compared as it is.
 //!
-//! The chip's parser can ask for what it has extracted, not for a wider form of it, and in a control widening is a step of its own.
+//! So is a port that is a key. The chip's parser can ask for what it has extracted, not for a wider form of it, and in a control widening is a step of its own.
 
 use super::simpler::constant;
 use ir::*;
@@ -45,6 +45,53 @@ fn port(p: &mut Pipeline, var: VarId) {
             }
         }
     }
+}
+
+/// Keys that are the port are its 9 bits: the chip has no step for a key, so to widen it would be one before the lookup.
+pub(in crate::emit) fn keys(p: &mut Pipeline) {
+    let names = ["istd.input_port", "parser_istd.input_port"];
+    let ports: Vec<VarId> = names.iter().filter_map(|name| p.intrinsics.get(*name).copied()).collect();
+    for table in p.tables.keys().collect::<Vec<_>>() {
+        for n in (0..p.tables[table].keys.len()).filter(|n| is_port(p, &ports, (table, *n))).collect::<Vec<_>>() {
+            let key = &mut p.tables[table].keys[n];
+            (key.ty, key.type_name) = (Type::Bit(PORT_BITS), None);
+            for body in p.controls.values_mut().map(|control| &mut control.body) {
+                let asked: Vec<(Block, Value)> = asked(body, (table, n)).collect();
+                for (block, key) in asked {
+                    let port = widened(body, key).map_or(key, |(port, _)| port);
+                    if let Some(TermData { term: Term::Apply { keys, .. }, .. }) = &mut body.blocks[block].term {
+                        keys[n] = port;
+                    }
+                }
+            }
+        }
+    }
+    p.controls.values_mut().for_each(|control| ir::passes::drop_unused(&mut control.body));
+}
+
+/// Where a table is applied, and what its key of that number is there.
+fn asked(body: &Body, (table, n): (TableId, usize)) -> impl Iterator<Item = (Block, Value)> + '_ {
+    body.blocks.iter().filter_map(move |(block, data)| match &data.term.as_ref()?.term {
+        Term::Apply { table: own, keys, .. } if *own == table => Some((block, keys[n])),
+        _ => None,
+    })
+}
+
+/// Whether a key is matched exactly, is the port wherever its table is applied, and has no entry that a port of 9 bits can't match.
+fn is_port(p: &Pipeline, ports: &[VarId], (table, n): (TableId, usize)) -> bool {
+    let of = &p.tables[table];
+    let at = of.match_keys().position(|(at, _)| at == n);
+    let fits = |key: &KeyMatch| matches!(key, KeyMatch::Exact(bits) if bits.bits() <= u64::from(PORT_BITS));
+    let port = |body: &Body, key: Value| {
+        let read = widened(body, key).and_then(|(of, _)| body.definition(of));
+        read.is_some_and(|read| matches!(read.inst, Inst::Load(var) if ports.contains(&var)))
+    };
+    let mut places =
+        p.controls.values().flat_map(|c| asked(&c.body, (table, n)).map(|(_, key)| (&c.body, key))).peekable();
+    of.keys[n].kind == MatchKind::Exact
+        && places.peek().is_some()
+        && places.all(|(body, key)| port(body, key))
+        && of.entries.iter().filter_map(|entry| entry.keys.get(at?)).all(fits)
 }
 
 /// What a value is the wider form of, and its width.
