@@ -11,12 +11,13 @@ const PORT_BITS: u32 = 9;
 
 /// Rewrites a pipeline.
 pub(in crate::emit) fn narrow(p: &mut Pipeline) {
-    for name in ["istd.input_port", "parser_istd.input_port"] {
-        if let Some(var) = p.intrinsics.get(name).copied() {
-            port(p, var);
-        }
-    }
+    ports(p).into_iter().for_each(|var| port(p, var));
     p.controls.values_mut().for_each(|control| compared(&mut control.body));
+}
+
+/// The port that a packet came by, as the parser and as the control have it.
+fn ports(p: &Pipeline) -> Vec<VarId> {
+    ["istd.input_port", "parser_istd.input_port"].iter().filter_map(|name| p.intrinsics.get(*name).copied()).collect()
 }
 
 /// A variable of 9 bits; whoever reads it gets it widened.
@@ -49,8 +50,7 @@ fn port(p: &mut Pipeline, var: VarId) {
 
 /// Keys that are the port are its 9 bits: the chip has no step for a key, so to widen it would be one before the lookup.
 pub(in crate::emit) fn keys(p: &mut Pipeline) {
-    let names = ["istd.input_port", "parser_istd.input_port"];
-    let ports: Vec<VarId> = names.iter().filter_map(|name| p.intrinsics.get(*name).copied()).collect();
+    let ports = ports(p);
     for table in p.tables.keys().collect::<Vec<_>>() {
         for n in (0..p.tables[table].keys.len()).filter(|n| is_port(p, &ports, (table, *n))).collect::<Vec<_>>() {
             let key = &mut p.tables[table].keys[n];

@@ -2,7 +2,7 @@
 //!
 //! - A choice between constants that is an operand goes into the operation: `x + (c ? 1 : 0)` is `c ? x + 1 : x`, as what a gateway decides may
 //!   as well be the operation.
-//! - A one's complement sum with a constant is a choice (`carry.rs`).
+//! - A one's complement sum is a choice between a sum and one more (`carry.rs`).
 //! - Values are compared by a saturating subtraction, those of other widths than containers have in the next one: if the sums that are compared
 //!   can't overflow where they are, they are computed there from the beginning, and nothing is widened behind them.
 
