@@ -6,6 +6,7 @@ use crate::interp::{Interp, restart_by_call};
 use crate::memory::Memory;
 use crate::output::Outputs;
 use crate::trace::Trace;
+use crate::walk::Detour;
 use ir::{ExternId, Pipeline};
 use num_bigint::BigUint;
 use packet::ReasonTable;
@@ -92,5 +93,22 @@ impl Explainer {
         }
         self.interp.memory.look_at(state, registers.clone(), self.seed, now);
         Some(self.interp.trace(bytes, port, now))
+    }
+
+    /// As [`Explainer::explain`], with registers as at first, by somebody who goes along. Numbers of entries are none of those of another engine. False if `state` is not one
+    /// of this very pipeline.
+    pub fn process_by(
+        &mut self,
+        state: &State,
+        detour: &mut (dyn Detour + 'static),
+        (bytes, port, now): (&[u8], u32, u64),
+        out: &mut Outputs,
+    ) -> bool {
+        if !Arc::ptr_eq(state.pipeline(), self.interp.pipeline()) {
+            return false;
+        }
+        self.interp.memory.look_at(state, Registers::initial(), self.seed, now);
+        self.interp.process_by(detour, bytes, port, now, out);
+        true
     }
 }

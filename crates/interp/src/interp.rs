@@ -218,6 +218,12 @@ impl Interp {
         self.memory.entry(table.index(), number)
     }
 
+    /// Tells the entry of that number from those that had the number before: [`crate::walk::Walker::generation`].
+    pub fn generation(&self, table: TableId, number: u32) -> u32 {
+        let slots = self.memory.tables.get(table.index()).map(|table| &table.slots);
+        slots.and_then(|slots| slots.get(number as usize)).map_or(0, |slot| slot.generation)
+    }
+
     /// Takes the idle entries that `tick` of the [`packet::Engine`] found.
     pub fn take_idle(&mut self) -> Vec<IdleEntry> {
         std::mem::take(&mut self.idle)

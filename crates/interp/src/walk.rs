@@ -41,6 +41,8 @@ pub trait Watch {
     fn asked(&mut self, site: &ApplySite, pc: Pc, packet: State<'_>, found: Option<u32>);
     /// A branch, a switch or, after [`Watch::asked`], the choice of an action went on there.
     fn decided(&mut self, to: Pc);
+    /// An instruction is about to be carried out that may choose by a value where no jump does: a selection, a check, a call.
+    fn about(&mut self, _op: Op, _code: &Code, _packet: State<'_>) {}
 }
 
 /// A packet's slots and headers.
@@ -201,6 +203,12 @@ impl<'w> Walker<'w> {
                     at = to as usize;
                 }
                 op => {
+                    if let Some(
+                        op @ (Op::Select1 { .. } | Op::SelectN { .. } | Op::Verify { .. } | Op::Call { .. }),
+                    ) = op
+                    {
+                        watch.about(*op, code, self.state());
+                    }
                     let outcome = self.machine.step(self.frame, self.code, code, &mut at);
                     if let Some(outcome) = outcome {
                         return Step::End(outcome);

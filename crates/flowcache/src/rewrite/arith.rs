@@ -3,7 +3,7 @@
 use super::Unrewritable;
 use super::form::Check;
 use super::shadow::Shadow;
-use super::sym::{Bits, CONST, Sym, Words};
+use super::sym::{CONST, FIXED, Length, Sym, Words, is_constant, of_bits};
 use interp::walk::{Op, Pc, Slot, Step, Walker};
 
 /// An operand: where its bits come from, and its value.
@@ -18,7 +18,7 @@ enum Relation {
 }
 
 fn is_const(sym: &Sym) -> bool {
-    matches!(sym, Sym::Const)
+    matches!(sym, Sym::Const | Sym::Fixed)
 }
 
 /// Whether the number is of the form 2^n - 1.
@@ -29,6 +29,11 @@ fn is_low_mask(mask: u64) -> bool {
 impl Shadow {
     fn operand(&self, walker: &Walker<'_>, slot: Slot) -> Operand {
         (self.sym(slot), walker.slots()[slot as usize])
+    }
+
+    /// The same, bit by bit, though all of them are constants by now.
+    pub fn bitwise(&self, walker: &Walker<'_>, slot: Slot) -> Operand {
+        (self.raw(slot), walker.slots()[slot as usize])
     }
 
     /// An instruction that computes.
@@ -75,6 +80,11 @@ impl Shadow {
                 (get(self, $a), get(self, $b))
             };
         }
+        macro_rules! bitwise {
+            ($a:expr, $b:expr) => {
+                (self.bitwise(walker, $a), self.bitwise(walker, $b))
+            };
+        }
         Some(match op {
             Op::Add1 { d, a, b, mask } => {
                 let (a, b) = binary!(a, b);
@@ -85,40 +95,41 @@ impl Shadow {
                 (d, self.sum(a, b, mask, true))
             }
             Op::And1 { d, a, b } => {
-                let (a, b) = binary!(a, b);
+                let (a, b) = bitwise!(a, b);
                 (d, self.and(a, b))
             }
             Op::Or1 { d, a, b } => {
-                let (a, b) = binary!(a, b);
+                let (a, b) = bitwise!(a, b);
                 (d, self.or(a, b, true))
             }
             Op::Xor1 { d, a, b } => {
-                let (a, b) = binary!(a, b);
+                let (a, b) = bitwise!(a, b);
                 (d, self.or(a, b, false))
             }
             Op::Mask1 { d, a, mask } => {
-                let a = get(self, a);
-                (d, self.and(a, (Sym::Const, mask)))
+                let a = self.bitwise(walker, a);
+                (d, self.and(a, (Sym::Fixed, mask)))
             }
             Op::Slice1 { d, a, lo, mask } => {
-                let a = get(self, a);
+                let a = self.bitwise(walker, a);
                 let shifted = self.shifted(a, -(lo as i32));
-                (d, self.and(shifted, (Sym::Const, mask)))
+                (d, self.and(shifted, (Sym::Fixed, mask)))
             }
             Op::Concat1 { d, a, b, shift } => {
-                let (a, b) = binary!(a, b);
+                let (a, b) = bitwise!(a, b);
                 let high = self.shifted(a, shift as i32);
-                (d, self.or(high, b, true))
+                let low = self.below(b, shift);
+                (d, self.or(high, low, true))
             }
             Op::Shl1 { d, a, b, mask } => {
-                self.pin(b, u64::MAX);
-                let (a, by) = (get(self, a), walker.slots()[b as usize]);
+                self.depends_on(b);
+                let (a, by) = (self.bitwise(walker, a), walker.slots()[b as usize]);
                 let shifted = self.shifted(a, by.min(64) as i32);
-                (d, self.and(shifted, (Sym::Const, mask)))
+                (d, self.and(shifted, (Sym::Fixed, mask)))
             }
             Op::Shr1 { d, a, b } => {
-                self.pin(b, u64::MAX);
-                let (a, by) = (get(self, a), walker.slots()[b as usize]);
+                self.depends_on(b);
+                let (a, by) = (self.bitwise(walker, a), walker.slots()[b as usize]);
                 (d, self.shifted(a, -(by.min(64) as i32)).0)
             }
             Op::Eq1 { d, a, b } | Op::Ne1 { d, a, b } => {
@@ -133,8 +144,8 @@ impl Shadow {
                 let (a, b) = binary!(a, b);
                 (d, self.compare(a, b, Relation::LessOrEqual))
             }
-            // Validity is a constant of the flow.
-            Op::IsValid { d, .. } => (d, Sym::Const),
+            // The way says which headers are valid.
+            Op::IsValid { d, .. } => (d, Sym::Fixed),
             _ => return None,
         })
     }
@@ -144,8 +155,9 @@ impl Shadow {
     pub fn bit(&mut self, walker: &Walker<'_>, first: Slot, place: u32) -> (u16, bool) {
         let slot = first + place / 64;
         let value = walker.slots()[slot as usize] >> (place % 64) & 1 == 1;
-        let bit = match self.sym(slot) {
+        let bit = match self.raw(slot) {
             Sym::Bits(bits) => bits[(place % 64) as usize],
+            Sym::Fixed => FIXED,
             other => {
                 self.pins.pin(&other, u64::MAX);
                 CONST
@@ -156,11 +168,11 @@ impl Shadow {
 
     fn move_many(&mut self, walker: &mut Walker<'_>, pc: Pc, (d, a, n): (Slot, Slot, u32)) -> Step {
         if n == 1 {
-            let (sym, step) = (self.sym(a), walker.step(pc));
+            let (sym, step) = (self.raw(a), walker.step(pc));
             self.set(d, sym);
             return step;
         }
-        let syms: Vec<Sym> = (a..a + n).map(|slot| self.sym(slot)).collect();
+        let syms: Vec<Sym> = (a..a + n).map(|slot| self.raw(slot)).collect();
         let step = walker.step(pc);
         syms.into_iter().enumerate().for_each(|(at, sym)| self.set(d + at as Slot, sym));
         step
@@ -169,6 +181,23 @@ impl Shadow {
     /// What both operands have in them that differs each time is in the result; nobody has looked at it yet.
     fn live(a: &Operand, b: &Operand) -> Option<Sym> {
         [a, b].into_iter().find(|operand| matches!(operand.0, Sym::Live(_))).map(|operand| operand.0.clone())
+    }
+
+    /// What is found depends on the slot's value, and not on the way alone, unless the program says the value.
+    pub fn depends_on(&mut self, slot: Slot) {
+        self.pin(slot, u64::MAX);
+        let sym = self.sym(slot);
+        self.pins.by_value(&sym);
+    }
+
+    /// A number that has no bits from there on.
+    fn below(&mut self, a: Operand, shift: u32) -> Operand {
+        if !matches!(a.0, Sym::Const | Sym::Bits(_)) {
+            return a;
+        }
+        let mut bits = self.pins.bits(&a.0);
+        bits[(shift as usize).min(64)..].fill(FIXED);
+        (Sym::Bits(Box::new(bits)), a.1)
     }
 
     fn pin_both(&mut self, a: &Operand, b: &Operand) -> Sym {
@@ -182,13 +211,15 @@ impl Shadow {
         if let Some(live) = Self::live(&a, &b) {
             return live;
         }
-        if is_const(&a.0) && is_const(&b.0) {
-            return Sym::Const;
+        match (&a.0, &b.0) {
+            (Sym::Fixed, Sym::Fixed) => return Sym::Fixed,
+            (one, other) if is_const(one) && is_const(other) => return Sym::Const,
+            _ => {}
         }
         let value = if minus { a.1.wrapping_sub(b.1) } else { a.1.wrapping_add(b.1) } & mask;
         let length = match (is_const(&a.0), is_const(&b.0)) {
-            (false, true) => self.pins.as_length(&a.0, a.1),
-            (true, false) if !minus => self.pins.as_length(&b.0, b.1),
+            (false, true) => self.pins.as_length(&a.0, a.1).map(|length| (length, &b.0)),
+            (true, false) if !minus => self.pins.as_length(&b.0, b.1).map(|length| (length, &a.0)),
             (false, false) if minus => {
                 let both = self.pins.as_length(&a.0, a.1).zip(self.pins.as_length(&b.0, b.1));
                 if both.is_some() {
@@ -198,36 +229,43 @@ impl Shadow {
             }
             _ => None,
         };
-        if length.is_none() {
-            return self.pin_both(&a, &b);
-        }
-        self.length(value, mask)
+        let Some((length, added)) = length else { return self.pin_both(&a, &b) };
+        self.pins.by_value(added);
+        self.length(length.of, value, mask)
     }
 
     /// A value that grows with the packet's length, and this is what it is for the packet; it is so as long as it does not leave `0..=most`.
-    fn length(&mut self, value: u64, most: u64) -> Sym {
+    fn length(&mut self, of: Option<u16>, value: u64, most: u64) -> Sym {
         let more = value as i64 - self.pins.length as i64;
         let most = most.min(1 << 40) as i64;
         if value > 1 << 40 {
             self.pins.pin_length();
             return Sym::Const;
         }
-        self.pins.bound(-more, most - more);
-        Sym::Length(more)
+        self.pins.bound_of(of, -more, most - more);
+        Sym::Length(Length { more, of })
     }
 
-    fn and(&mut self, a: Operand, b: Operand) -> Sym {
+    pub fn and(&mut self, a: Operand, b: Operand) -> Sym {
         if let Some(live) = Self::live(&a, &b) {
             return live;
         }
-        let (a, b) = if is_const(&b.0) { (a, b) } else { (b, a) };
-        match (&a.0, &b.0) {
-            (Sym::Const, _) => return Sym::Const,
-            (Sym::Length(_), Sym::Const) if is_low_mask(b.1) && a.1 & b.1 == a.1 => return self.length(a.1, b.1),
-            (Sym::Sum(..), Sym::Const) if b.1 & 0xffff == 0xffff => return a.0,
+        let (a, b) = if matches!(b.0, Sym::Length(_) | Sym::Sum(..)) { (b, a) } else { (a, b) };
+        match (&a.0, &self.pins.settled(b.0.clone())) {
+            (Sym::Fixed, Sym::Fixed) => return Sym::Fixed,
+            (Sym::Length(length), mask) if is_const(mask) && is_low_mask(b.1) && a.1 & b.1 == a.1 => {
+                self.pins.by_value(mask);
+                return self.length(length.of, a.1, b.1);
+            }
+            (Sym::Sum(..), mask) if is_const(mask) && b.1 & 0xffff == 0xffff => {
+                self.pins.by_value(mask);
+                return a.0;
+            }
             _ => {}
         }
         self.each(a, b, |a, b| match (a, b) {
+            ((FIXED, false), _) | (_, (FIXED, false)) => Some(FIXED),
+            ((FIXED, true), (bit, _)) | ((bit, _), (FIXED, true)) => Some(bit),
             ((CONST, false), _) | (_, (CONST, false)) => Some(CONST),
             ((CONST, true), (bit, _)) | ((bit, _), (CONST, true)) => Some(bit),
             _ => None,
@@ -235,15 +273,18 @@ impl Shadow {
     }
 
     /// `or`; with `inclusive` false `xor`.
-    fn or(&mut self, a: Operand, b: Operand, inclusive: bool) -> Sym {
+    pub fn or(&mut self, a: Operand, b: Operand, inclusive: bool) -> Sym {
         if let Some(live) = Self::live(&a, &b) {
             return live;
         }
-        let (a, b) = if is_const(&b.0) { (a, b) } else { (b, a) };
-        if matches!(a.0, Sym::Const | Sym::Length(_) | Sym::Sum(..)) && is_const(&b.0) && b.1 == 0 {
+        let (a, b) = if matches!(b.0, Sym::Length(_) | Sym::Sum(..)) { (b, a) } else { (a, b) };
+        if matches!(a.0, Sym::Length(_) | Sym::Sum(..)) && is_const(&self.pins.settled(b.0.clone())) && b.1 == 0 {
+            self.pins.by_value(&b.0);
             return a.0;
         }
         self.each(a, b, |a, b| match (a, b) {
+            ((FIXED, true), _) | (_, (FIXED, true)) if inclusive => Some(FIXED),
+            ((FIXED, false), (bit, _)) | ((bit, _), (FIXED, false)) => Some(bit),
             ((CONST, true), _) | (_, (CONST, true)) if inclusive => Some(CONST),
             ((CONST, false), (bit, _)) | ((bit, _), (CONST, false)) => Some(bit),
             _ => None,
@@ -255,14 +296,17 @@ impl Shadow {
         let (of_a, of_b) = (self.pins.bits(&a.0), self.pins.bits(&b.0));
         let mut bits = [CONST; 64];
         for (at, bit) in bits.iter_mut().enumerate() {
-            let known = |from: u16, pinned: bool| if pinned { CONST } else { from };
-            let from_a = known(of_a[at], self.pins.is_pinned(of_a[at]));
-            let from_b = known(of_b[at], self.pins.is_pinned(of_b[at]));
+            let known = |from: u16| if from != FIXED && self.pins.is_pinned(from) { CONST } else { from };
+            let (from_a, from_b) = (known(of_a[at]), known(of_b[at]));
+            // What becomes of a bit that may differ depends on a value.
+            let free = !is_constant(from_a) || !is_constant(from_b);
+            self.pins.by_value |= free && (from_a == CONST || from_b == CONST);
             match rule((from_a, a.1 >> at & 1 == 1), (from_b, b.1 >> at & 1 == 1)) {
                 Some(from) => *bit = from,
                 None => {
                     self.pins.pin_bit(from_a);
                     self.pins.pin_bit(from_b);
+                    *bit = if (from_a, from_b) == (FIXED, FIXED) { FIXED } else { CONST };
                 }
             }
         }
@@ -278,11 +322,11 @@ impl Shadow {
             -63..=-1 => a.1 >> -by,
             _ => 0,
         };
-        if by == 0 || matches!(a.0, Sym::Const | Sym::Live(_)) {
+        if by == 0 || matches!(a.0, Sym::Fixed | Sym::Live(_)) {
             return (a.0, value);
         }
         let from = self.pins.bits(&a.0);
-        let mut bits = [CONST; 64];
+        let mut bits = [FIXED; 64];
         for (at, bit) in bits.iter_mut().enumerate() {
             let place = at as i32 - by;
             if (0..64).contains(&place) {
@@ -296,8 +340,10 @@ impl Shadow {
         if let Some(live) = Self::live(&a, &b) {
             return live;
         }
-        if is_const(&a.0) && is_const(&b.0) {
-            return Sym::Const;
+        match (&a.0, &b.0) {
+            (Sym::Fixed, Sym::Fixed) => return Sym::Fixed,
+            (one, other) if is_const(one) && is_const(other) => return Sym::Const,
+            _ => {}
         }
         if relation == Relation::Equal && matches!((&a.0, &b.0), (Sym::Sum(..), _) | (_, Sym::Sum(..))) {
             return self.check(a, b);
@@ -318,15 +364,22 @@ impl Shadow {
         match (from_a, from_b) {
             // Their difference is a constant.
             (Some(_), Some(_)) => {}
-            (Some(more), None) if is_const(&b.0) => self.against(more, b.1, a.1, relation, false),
-            (None, Some(more)) if is_const(&a.0) => self.against(more, a.1, b.1, relation, true),
+            (Some(length), None) if is_const(&b.0) => {
+                self.pins.by_value(&b.0);
+                self.against(length, (b.1, a.1), relation, false);
+            }
+            (None, Some(length)) if is_const(&a.0) => {
+                self.pins.by_value(&a.0);
+                self.against(length, (a.1, b.1), relation, true);
+            }
             _ => return self.pin_both(&a, &b),
         }
         Sym::Const
     }
 
-    /// The length and `more`, which is `value` now, against a constant; which one comes first in the comparison.
-    fn against(&mut self, more: i64, constant: u64, value: u64, relation: Relation, reversed: bool) {
+    /// A length, which is `value` now, against a constant; which one comes first in the comparison.
+    fn against(&mut self, length: Length, (constant, value): (u64, u64), relation: Relation, reversed: bool) {
+        let more = length.more;
         let constant = constant.min(1 << 40) as i64 - more;
         let value = value as i64 - more;
         let (below, from) = (i64::MIN..=constant - 1, constant..=i64::MAX);
@@ -344,7 +397,7 @@ impl Shadow {
                 if yes.contains(&value) { yes } else { no }
             }
         };
-        self.pins.bound(*range.start(), *range.end());
+        self.pins.bound_of(length.of, *range.start(), *range.end());
     }
 
     /// A sum against something: if it is that, it must be so for each packet; if it isn't, no two packets are alike.
@@ -361,6 +414,7 @@ impl Shadow {
             Some(_) => flip,
             None => {
                 self.pins.pin(&b.0, u64::MAX);
+                self.pins.by_value(&b.0);
                 b.1 as u16 ^ flip
             }
         };
@@ -370,11 +424,8 @@ impl Shadow {
 
     /// A sum must be that, or that and a word of the packet.
     pub fn checked(&mut self, words: &Words, expected: u16, word: Option<u16>) {
+        self.pins.by_value |= words.open;
         let check = Check { sum: Default::default(), expected, word };
         self.checks.push((words.clone(), check));
     }
-}
-
-fn of_bits(bits: Bits) -> Sym {
-    if bits.iter().all(|bit| *bit == CONST) { Sym::Const } else { Sym::Bits(Box::new(bits)) }
 }

@@ -2,10 +2,10 @@
 
 use super::Unrewritable;
 use super::shadow::Shadow;
-use super::sym::{CONST, Piece, Sym, Words};
+use super::sym::{FIXED, Length, Piece, Sym, Words};
+use super::template::{Bytes, Counted};
 use interp::walk::{Call, CallArg, Pc, Reg, Step, Walker};
-use interp::{ByteForm, Credit};
-use ir::{Arch, ExternFn, HashAlgorithm, TableId};
+use ir::{Arch, ExternFn, HashAlgorithm};
 
 fn values(call: &Call, index: usize) -> &[Reg] {
     match call.args.get(index) {
@@ -62,15 +62,13 @@ impl Shadow {
             MarkToDrop => {
                 let known = walker.program().well_known;
                 for reg in [known.egress_spec, known.mcast_grp].into_iter().flatten() {
-                    self.set(reg.slot, Sym::Const);
+                    self.set(reg.slot, Sym::Fixed);
                 }
             }
             RestartExpireTimer => {
                 let table = table_of(call);
-                if let Some(number) = walker.hit_in(table) {
-                    let generation = walker.generation(table, number);
-                    let credit = Credit::Restart { table: TableId(table as u32), number, generation };
-                    self.credits.push((credit, ByteForm::LENGTH));
+                if let Some(application) = self.hit_in(walker, table) {
+                    self.credits.push((Counted::Restart(application), Bytes::LENGTH));
                 }
             }
             MeterExecute | DirectMeterExecute => self.pins.fail(Unrewritable::Meter),
@@ -98,15 +96,15 @@ impl Shadow {
     }
 
     /// How many bytes a counter counts: an argument, or the packet's length.
-    fn bytes(&mut self, walker: &Walker<'_>, call: &Call, index: usize) -> ByteForm {
-        let Some(CallArg::Value(reg)) = call.args.get(index) else { return ByteForm::LENGTH };
+    fn bytes(&mut self, walker: &Walker<'_>, call: &Call, index: usize) -> Bytes {
+        let Some(CallArg::Value(reg)) = call.args.get(index) else { return Bytes::LENGTH };
         let value = walker.slots()[reg.slot as usize];
         let sym = self.sym(reg.slot);
         match self.pins.as_length(&sym, value) {
-            Some(more) => ByteForm { length: true, add: more as u64 },
+            Some(length) => Bytes::Length(length),
             None => {
-                self.pin(reg.slot, u64::MAX);
-                ByteForm { length: false, add: value }
+                self.depends_on(reg.slot);
+                Bytes::These(value)
             }
         }
     }
@@ -114,10 +112,8 @@ impl Shadow {
     fn count(&mut self, walker: &Walker<'_>, call: &Call) {
         let (Some(CallArg::Value(reg)), Some(counter)) = (call.args.first(), call.object) else { return };
         self.pin_reg(*reg);
-        let high = (1..reg.words).any(|word| walker.slots()[(reg.slot + word) as usize] != 0);
-        let index = if high { u64::MAX } else { walker.slots()[reg.slot as usize] };
         let bytes = self.bytes(walker, call, 1);
-        self.credits.push((Credit::Counter { counter, index }, bytes));
+        self.credits.push((Counted::Counter(counter, self.noted.indices() - 1), bytes));
     }
 
     fn count_direct(&mut self, walker: &Walker<'_>, call: &Call) {
@@ -126,10 +122,14 @@ impl Shadow {
         }
         let table = table_of(call);
         let bytes = self.bytes(walker, call, 1);
-        if let Some(number) = walker.hit_in(table) {
-            let generation = walker.generation(table, number);
-            self.credits.push((Credit::Direct { table: TableId(table as u32), number, generation }, bytes));
+        if let Some(application) = self.hit_in(walker, table) {
+            self.credits.push((Counted::Direct(application), bytes));
         }
+    }
+
+    /// The application in which the packet last hit an entry of the table.
+    fn hit_in(&self, walker: &Walker<'_>, table: usize) -> Option<usize> {
+        walker.hit_in(table).and_then(|number| self.noted.found_in(table, number))
     }
 
     /// What is hashed, as a program lists it.
@@ -138,16 +138,17 @@ impl Shadow {
         for reg in data {
             let mut reg = *reg;
             if reg.varbit {
-                self.pin(reg.slot, u64::MAX);
+                self.depends_on(reg.slot);
                 let width = walker.slots()[reg.slot as usize].min(u64::from(reg.width)) as u32;
                 reg = Reg { slot: reg.slot + 1, words: width.div_ceil(64), width, ..reg };
             }
-            if let (Sym::Length(more), 16..=64) = (self.sym(reg.slot), reg.width)
-                && self.pins.is_short(more)
+            if let (Sym::Length(length), 16..=64) = (self.sym(reg.slot), reg.width)
+                && self.pins.is_short(length)
             {
-                pieces.extend((16..reg.width).map(|_| Piece::Bit(CONST, false)));
-                self.pins.bound(-more, 0xffff - more);
-                pieces.push(Piece::Length(more));
+                let Length { more, of } = length;
+                pieces.extend((16..reg.width).map(|_| Piece::Bit(FIXED, false)));
+                self.pins.bound_of(of, -more, 0xffff - more);
+                pieces.push(Piece::Length(length));
                 continue;
             }
             for place in (0..reg.width).rev() {
@@ -181,12 +182,13 @@ impl Shadow {
                 values(call, 0).iter().for_each(|reg| self.pin_reg(*reg));
                 let less = self.words(walker, values(call, 0));
                 words.constant += u64::from(!self.pins.value(&less));
+                words.open = true;
             }
             InternetChecksumGet => result = Sym::Sum(Box::new(words.clone()), true),
             InternetChecksumGetState => result = Sym::Sum(Box::new(words.clone()), false),
             _ => {
                 self.pin_all(call);
-                words = Words { constant: scalar(walker, call, 0) & 0xffff, ..Words::default() };
+                words = Words { constant: scalar(walker, call, 0) & 0xffff, open: true, ..Words::default() };
             }
         }
         self.sums.insert(object, words);
@@ -196,7 +198,7 @@ impl Shadow {
     /// A sum of constants is one.
     fn constant_if_known(&self, sym: Sym) -> Sym {
         match &sym {
-            Sym::Sum(words, _) if words.lengths == 0 && words.terms.is_empty() => Sym::Const,
+            Sym::Sum(words, _) if self.pins.is_known(words) => Sym::Const,
             _ => sym,
         }
     }
@@ -206,7 +208,7 @@ impl Shadow {
         self.pin_reg(*condition);
         if walker.slots()[condition.slot as usize] == 0 {
             return match (values(call, 2), &call.results[..]) {
-                ([old], [new]) if old.words == 1 && !old.varbit && old.width == new.width => self.sym(old.slot),
+                ([old], [new]) if old.words == 1 && !old.varbit && old.width == new.width => self.raw(old.slot),
                 _ => {
                     self.pin_all(call);
                     Sym::Const
@@ -236,11 +238,12 @@ impl Shadow {
         if found != u64::from(!self.pins.value(&words)) {
             return self.pins.fail(Unrewritable::Checksum);
         }
-        let sym = self.sym(field.slot);
+        let sym = self.raw(field.slot);
         match self.pins.field(&sym) {
             Some(at) => self.checked(&words, 0xffff, Some(at)),
             None => {
                 self.pins.pin(&sym, u64::MAX);
+                self.pins.by_value(&sym);
                 self.checked(&words, !(found as u16), None);
             }
         }

@@ -3,10 +3,13 @@
 use super::Unrewritable;
 use super::flows::{Flow, Flows, Placed};
 use super::form::{Fate, Rewrite};
+use super::noted::{Noted, Notes};
 use super::shadow::{Known, Shadow};
-use interp::{Config, IdleEntry, Interp, LoadError, Outputs};
+use super::ways::{Way, Ways};
+use crate::segment::Asked;
+use interp::{Config, Explainer, IdleEntry, Interp, LoadError, OutPacket, Outputs};
 use ir::Pipeline;
-use packet::Verdict;
+use packet::{Origin, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tables::{Change, WriteBatch, WriteError};
@@ -18,6 +21,12 @@ pub struct RewriteStats {
     pub ran: u64,
     /// Rewrites that were kept.
     pub kept: u64,
+    /// Rewrites that were made by what is known of the packet's way.
+    pub by_way: u64,
+    /// Packets with a shadow beside them.
+    pub shadowed: u64,
+    /// Packets of which it is known by their way that there is no rewrite.
+    pub refused_by_way: u64,
     /// Those of them that took the place of one for other lengths.
     pub replaced: u64,
     /// Rewrites that a change of a table made stale.
@@ -45,6 +54,11 @@ pub struct RewriteCache {
     known: Arc<Known>,
     flows: Flows,
     stats: RewriteStats,
+    ways: Ways,
+    notes: Notes,
+    /// Runs a packet once more beside a shadow, with no effect; `None` if packets add entries, which it would not find.
+    again: Option<Explainer>,
+    scratch: Outputs,
 }
 
 impl RewriteCache {
@@ -53,10 +67,19 @@ impl RewriteCache {
     /// # Errors
     /// Those of [`Interp::new`].
     pub fn new(pipeline: Arc<Pipeline>, config: Config, room: usize) -> Result<RewriteCache, LoadError> {
-        let interp = Interp::new(pipeline.clone(), config)?;
+        let interp = Interp::new(pipeline.clone(), config.clone())?;
+        let adds = pipeline.tables.values().any(|table| table.add_on_miss);
+        let again = if adds { None } else { Some(Explainer::new(pipeline.clone(), config)?) };
         let known = Arc::new(Known::new(&pipeline, interp.program()));
         let flows = Flows::new(&known.pipeline, &known.witnesses, room);
-        Ok(RewriteCache { interp, known, flows, stats: RewriteStats::default() })
+        let notes = Notes { known: known.clone(), noted: Noted::default() };
+        let (stats, ways, scratch) = (RewriteStats::default(), Ways::default(), Outputs::new());
+        Ok(RewriteCache { interp, known, flows, stats, ways, notes, again, scratch })
+    }
+
+    /// How many ways are known.
+    pub fn ways(&self) -> usize {
+        self.ways.len()
     }
 
     /// The interpreter, with all state.
@@ -86,7 +109,7 @@ impl RewriteCache {
     pub fn learn(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) -> Result<Placed, Unrewritable> {
         self.stats.ran += 1;
         let made = self.make(bytes, port, now, out);
-        let placed = made.and_then(|(rewrite, shadow)| self.flows.insert(&self.known, (rewrite, bytes), shadow));
+        let placed = made.and_then(|(rewrite, asked)| self.flows.insert(&self.known, (rewrite, bytes), asked));
         match &placed {
             Ok(placed) => {
                 self.stats.kept += 1;
@@ -103,27 +126,88 @@ impl RewriteCache {
         port: u32,
         now: u64,
         out: &mut Outputs,
-    ) -> Result<(Rewrite, Vec<crate::segment::Asked>), Unrewritable> {
+    ) -> Result<(Rewrite, Vec<Asked>), Unrewritable> {
         let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
-        let mut shadow = Shadow::new(&self.known, bytes);
-        self.interp.process_by(&mut shadow, bytes, port, now, out);
-        let asked = std::mem::take(&mut shadow.asked);
-        let rewrite = shadow.finish(out, port, bytes)?;
-        // It must do to this packet what was done.
-        let mut again = Vec::new();
-        let leaves = rewrite.run(bytes, &mut again);
-        let same = match out.packets() {
-            [only] => match only.verdict {
-                Verdict::Forward { port } => leaves == Some(port.0) && again == only.bytes,
-                _ => leaves.is_none(),
-            },
-            _ => false,
-        };
-        if !same || !rewrite.fits(bytes) {
-            self.stats.faults += 1;
-            return Err(Unrewritable::Aborted);
+        if self.again.is_none() {
+            let mut shadow = Shadow::new(&self.known, bytes);
+            self.stats.shadowed += 1;
+            self.interp.process_by(&mut shadow, bytes, port, now, out);
+            let noted = std::mem::take(&mut shadow.noted);
+            return self.by_shadow(shadow, (bytes, port), out, &noted);
         }
-        Ok((rewrite, asked))
+        let mut noted = std::mem::take(&mut self.notes.noted);
+        noted.clear();
+        self.notes.noted = noted;
+        self.interp.process_by(&mut self.notes, bytes, port, now, out);
+        let noted = std::mem::take(&mut self.notes.noted);
+        let made = self.by_way((bytes, port, now), out, &noted);
+        let made = made.map(|rewrite| (rewrite, noted.asked()));
+        self.notes.noted = noted;
+        made
+    }
+
+    /// The rewrite of a packet that was run and noted: by what is known of its way, or else by running it again beside a shadow.
+    fn by_way(
+        &mut self,
+        (bytes, port, now): (&[u8], u32, u64),
+        out: &Outputs,
+        noted: &Noted,
+    ) -> Result<Rewrite, Unrewritable> {
+        let only = only(out)?;
+        match self.ways.get(noted.decisions()) {
+            _ if noted.too_long => return Err(Unrewritable::Aborted),
+            Some(Way::Never(why)) => {
+                self.stats.refused_by_way += 1;
+                return Err(*why);
+            }
+            Some(Way::Template(template)) => {
+                if let Ok(rewrite) = template.rewrite((bytes, port), only, (noted, &self.interp), false) {
+                    self.stats.by_way += 1;
+                    return Ok(rewrite);
+                }
+            }
+            Some(Way::ByValue) | None => {}
+        }
+        self.stats.shadowed += 1;
+        let mut shadow = Shadow::new(&self.known, bytes);
+        let Some(again) = &mut self.again else { return Err(Unrewritable::Aborted) };
+        let ran = again.process_by(self.interp.state(), &mut shadow, (bytes, port, now), &mut self.scratch);
+        let (failed, by_value) = (shadow.pins.failed, shadow.pins.by_value);
+        let (all, seen) = (noted.decisions(), shadow.noted.decisions());
+        if !ran || !all.starts_with(seen) || failed.is_none() && all.len() != seen.len() {
+            return Err(failed.unwrap_or(Unrewritable::Aborted));
+        }
+        let leaves = matches!(only.verdict, Verdict::Forward { .. });
+        let template = shadow.finish(leaves);
+        let new = self.ways.get(all).is_none();
+        match &template {
+            _ if !new => {}
+            _ if by_value => self.ways.learn(all, Way::ByValue),
+            Ok(template) => self.ways.learn(all, Way::Template(Box::new(template.clone()))),
+            Err(why) if why.is_of_the_way() => self.ways.learn(all, Way::Never(*why)),
+            Err(_) => {}
+        }
+        self.checked(template?.rewrite((bytes, port), only, (noted, &self.interp), true))
+    }
+
+    fn by_shadow(
+        &mut self,
+        shadow: Shadow,
+        packet: (&[u8], u32),
+        out: &Outputs,
+        noted: &Noted,
+    ) -> Result<(Rewrite, Vec<Asked>), Unrewritable> {
+        shadow.pins.failed.map_or(Ok(()), Err)?;
+        let only = only(out)?;
+        let template = shadow.finish(matches!(only.verdict, Verdict::Forward { .. }))?;
+        let rewrite = template.rewrite(packet, only, (noted, &self.interp), true);
+        Ok((self.checked(rewrite)?, noted.asked()))
+    }
+
+    /// It must do to this packet what was done.
+    fn checked(&mut self, rewrite: Result<Rewrite, Unrewritable>) -> Result<Rewrite, Unrewritable> {
+        self.stats.faults += u64::from(matches!(rewrite, Err(Unrewritable::Aborted)));
+        rewrite
     }
 
     /// Rewrites a packet, if there is a rewrite for it, and counts it. `out` gets its bytes if it leaves.
@@ -197,6 +281,16 @@ impl RewriteCache {
     /// A place may be used again.
     pub fn release(&mut self, place: u32) {
         self.flows.release(place);
+    }
+}
+
+/// The one packet that became of it, if it is one that a rewrite can make.
+fn only(out: &Outputs) -> Result<&OutPacket, Unrewritable> {
+    match out.packets() {
+        [only] if only.origin != Origin::Received => Err(Unrewritable::Copies),
+        [only] if matches!(only.verdict, Verdict::ToCpu { .. }) => Err(Unrewritable::ToCpu),
+        [only] => Ok(only),
+        _ => Err(Unrewritable::Copies),
     }
 }
 

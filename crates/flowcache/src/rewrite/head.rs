@@ -1,12 +1,11 @@
 //! From what the deparser emitted to the new beginning of a packet; and from what was looked at to a key.
 
 use super::Unrewritable;
-use super::form::{Check, Fate, Head, MAX_LENGTHS, MAX_SUMS, Rewrite, Shape, WINDOW};
+use super::form::{MAX_LENGTHS, MAX_SUMS, Shape, WINDOW};
 use super::shadow::Shadow;
-use super::sym::{CONST, Pins, Sym, Words};
-use interp::Outputs;
+use super::sym::{FIXED, Length, Sym, Words, is_constant};
+use super::template::{NewHead, Template};
 use interp::walk::{Slot, Walker};
-use packet::{Origin, Verdict};
 
 /// What the deparser emitted.
 #[derive(Default)]
@@ -14,7 +13,7 @@ pub(super) struct Emitted {
     /// Bit by bit: the packet's bit that it is, or a constant; and its value.
     bits: Vec<(u16, bool)>,
     /// Bits at which 16-bit fields begin that are the packet's length and something.
-    lengths: Vec<(usize, i64)>,
+    lengths: Vec<(usize, Length)>,
     /// Bits at which sums begin.
     sums: Vec<(usize, Words, bool)>,
 }
@@ -26,7 +25,7 @@ impl Shadow {
         for field in &header.fields {
             let (mut first, mut width) = (field.reg.slot, field.reg.width);
             if field.reg.varbit {
-                self.pin(first, u64::MAX);
+                self.depends_on(first);
                 width = walker.slots()[first as usize].min(u64::from(width)) as u32;
                 first += 1;
             }
@@ -51,14 +50,14 @@ impl Shadow {
         };
         let sym = length.map_or(sym, Sym::Length);
         match sym {
-            Sym::Length(more) if placed && self.pins.is_short(more) => {
-                self.pins.bound(-more, 0xffff - more);
-                self.emitted.lengths.push((low, more));
-                self.emitted.bits.extend((0..width).map(|_| (CONST, false)));
+            Sym::Length(length) if placed && self.pins.is_short(length) => {
+                self.pins.bound_of(length.of, -length.more, 0xffff - length.more);
+                self.emitted.lengths.push((low, length));
+                self.emitted.bits.extend((0..width).map(|_| (FIXED, false)));
             }
             Sym::Sum(words, complement) if placed => {
                 self.emitted.sums.push((low, *words, complement));
-                self.emitted.bits.extend((0..width).map(|_| (CONST, false)));
+                self.emitted.bits.extend((0..width).map(|_| (FIXED, false)));
             }
             _ => {
                 for place in (0..width).rev() {
@@ -69,52 +68,22 @@ impl Shadow {
         }
     }
 
-    /// What was found, if it can be said.
-    pub fn finish(mut self, outputs: &Outputs, port: u32, bytes: &[u8]) -> Result<Rewrite, Unrewritable> {
-        let fail = |shadow: &Shadow| shadow.pins.failed.map_or(Ok(()), Err);
-        fail(&self)?;
-        let [only] = outputs.packets() else { return Err(Unrewritable::Copies) };
-        if only.origin != Origin::Received {
-            return Err(Unrewritable::Copies);
-        }
-        let leaves = match only.verdict {
-            Verdict::Forward { port } => Some(port.0),
-            Verdict::Drop(_) => None,
-            Verdict::ToCpu { .. } => return Err(Unrewritable::ToCpu),
-        };
+    /// What was found of the packet's way, if it can be said; the packet leaves, or is dropped.
+    pub fn finish(mut self, leaves: bool) -> Result<Template, Unrewritable> {
+        self.pins.failed.map_or(Ok(()), Err)?;
         let emitted = std::mem::take(&mut self.emitted);
-        let placed = match leaves {
-            Some(_) => Some(self.place(&emitted)?),
+        let placed = if leaves { Some(self.place(&emitted)?) } else { None };
+        self.whole_fields();
+        let head = match placed {
+            Some(placed) => Some(Box::new(self.head(emitted, placed)?)),
             None => None,
         };
-        self.whole_fields();
-        let fate = match (only.verdict, leaves, placed) {
-            (_, Some(port), Some(placed)) => Fate::Forward { port, head: Box::new(self.head(emitted, placed)?) },
-            (Verdict::Drop(reason), ..) => Fate::Drop(reason),
-            _ => return Err(Unrewritable::Aborted),
-        };
-        let checks = self.close_checks();
-        fail(&self)?;
-        let (first, last) = self.pins.lengths;
-        let Pins { mask, near, whole_length: length, .. } = self.pins;
-        let shape = Shape { mask, near: near.into_iter().collect(), length };
-        let key = shape.key(bytes, port);
-        if checks.len() > MAX_SUMS {
-            return Err(Unrewritable::TooMuch);
-        }
-        let lengths = (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32);
-        Ok(Rewrite { shape, key, lengths, checks, fate, credits: self.credits })
-    }
-
-    fn close_checks(&mut self) -> Vec<Check> {
-        let checks = std::mem::take(&mut self.checks);
-        let close = |(words, mut check): (Words, Check)| {
-            check.sum = self.pins.close(&words);
-            check
-        };
-        let mut checks: Vec<Check> = checks.into_iter().map(close).collect();
-        checks.dedup();
-        checks
+        self.pins.failed.map_or(Ok(()), Err)?;
+        let pins = &self.pins;
+        let shape =
+            Shape { mask: pins.mask, near: pins.near.iter().copied().collect(), length: pins.whole_length };
+        let (bounds, checks, credits) = (pins.bounds.clone(), self.checks, self.credits);
+        Ok(Template { shape, bounds, checks, head, credits }.without(pins))
     }
 
     /// How many bytes the new beginning has and how many it takes the place of. Bits that stay in their place behind it are payload.
@@ -129,7 +98,7 @@ impl Shadow {
             let bits = emitted.bits.get(byte * 8..byte * 8 + 8);
             bits.is_some_and(|bits| {
                 let place = |at: usize| (byte * 8 + at) as i64 - shift;
-                bits.iter().enumerate().all(|(at, (bit, _))| *bit != CONST && i64::from(*bit) == place(at))
+                bits.iter().enumerate().all(|(at, (bit, _))| !is_constant(*bit) && i64::from(*bit) == place(at))
             })
         };
         while head > special && taken > 0 && head > 0 && stays(head - 1) {
@@ -169,23 +138,22 @@ impl Shadow {
         }
     }
 
-    fn head(&mut self, emitted: Emitted, (len, taken): (usize, usize)) -> Result<Head, Unrewritable> {
+    fn head(&mut self, emitted: Emitted, (len, taken): (usize, usize)) -> Result<NewHead, Unrewritable> {
         let grow = len as i64 - taken as i64;
-        let (mut keep, mut set) = ([0; WINDOW], [0; WINDOW]);
-        for (at, (bit, value)) in emitted.bits.iter().enumerate().take(len * 8) {
+        let (mut keep, mut written) = ([0; WINDOW], [false; WINDOW]);
+        for (at, (bit, _)) in emitted.bits.iter().enumerate().take(len * 8) {
             let one = 0x80 >> (at % 8);
-            match i64::from(*bit) == at as i64 - grow * 8 && *bit != CONST {
-                true => keep[at / 8] |= one,
-                false => set[at / 8] |= if *value { one } else { 0 },
+            if i64::from(*bit) == at as i64 - grow * 8 && !is_constant(*bit) {
+                keep[at / 8] |= one;
             }
         }
         if emitted.lengths.len() > MAX_LENGTHS || emitted.sums.len() > MAX_SUMS {
             return Err(Unrewritable::TooMuch);
         }
-        let lengths = emitted.lengths.iter().map(|(at, more)| ((at / 8) as u16, *more as i32)).collect();
-        let close =
-            |(at, words, complement): (usize, Words, bool)| ((at / 8) as u16, self.pins.close(&words), complement);
-        let sums = emitted.sums.into_iter().map(close).collect();
-        Ok(Head { grow: grow as i16, len: len as u16, keep, set, lengths, sums })
+        let starts = emitted.lengths.iter().map(|(at, _)| *at).chain(emitted.sums.iter().map(|(at, ..)| *at));
+        starts.for_each(|at| written[at / 8..at / 8 + 2].fill(true));
+        let lengths = emitted.lengths.into_iter().map(|(at, length)| ((at / 8) as u16, length)).collect();
+        let sums = emitted.sums.into_iter().map(|(at, words, complement)| ((at / 8) as u16, words, complement)).collect();
+        Ok(NewHead { grow: grow as i16, len: len as u16, keep, written, lengths, sums })
     }
 }

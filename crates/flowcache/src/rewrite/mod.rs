@@ -16,8 +16,11 @@ mod engine;
 pub mod flows;
 pub mod form;
 mod head;
+mod noted;
 mod shadow;
 mod sym;
+mod template;
+mod ways;
 mod wide;
 
 pub use engine::{Answer, RewriteCache, RewriteStats};

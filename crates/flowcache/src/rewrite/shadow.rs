@@ -3,12 +3,12 @@
 use super::Unrewritable;
 use super::form::Check;
 use super::head::Emitted;
-use super::sym::{Bits, CONST, Pins, Sym, Words};
+use super::noted::{Noted, applied, looked_at};
+use super::sym::{Bits, FIXED, Length, Pins, Sym, Words, of_bits};
 use crate::effects::{Effects, Slots, Span, effects, spread};
-use crate::segment::Asked;
 use crate::witness::Witness;
 use interp::walk::{Code, Detour, Op, Outcome, Pc, Program, Reg, Slot, Step, Walker};
-use interp::{ByteForm, Credit};
+use super::template::{Bytes, Counted};
 use ir::{Arch, ControlKind, Pipeline, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub struct Known {
     /// By block and instruction.
     effects: Vec<Vec<Effects>>,
     pub(super) witnesses: Vec<Witness>,
+    /// By slot: whether the program says what is in it.
+    literal: Vec<bool>,
 }
 
 impl Known {
@@ -28,10 +30,21 @@ impl Known {
     pub fn new(pipeline: &Arc<Pipeline>, program: &Program) -> Known {
         let slots = Slots::new(program);
         let of = |code: &Code| code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
+        let effects: Vec<Vec<Effects>> = program.codes.iter().map(of).collect();
+        // What is no variable, and what no instruction puts anything into.
+        let mut literal: Vec<bool> = (0..slots.end).map(|slot| slot >= slots.values).collect();
+        let sites = program.codes.iter().flat_map(|code| &code.applies);
+        let arms = sites.flat_map(|site| site.arms.iter().enumerate().map(move |arm| (site.table, arm)));
+        let given = arms.flat_map(|(table, (place, arm))| [(arm.hit, 1), (arm.params, program.arm_words[table][place])]);
+        let defs = effects.iter().flatten().flat_map(|effects| effects.defs.iter().copied());
+        for slot in spread(&given.chain(defs).collect::<Vec<Span>>()).filter(|slot| *slot < slots.end) {
+            literal[slot as usize] = false;
+        }
         Known {
             pipeline: pipeline.clone(),
             slots,
-            effects: program.codes.iter().map(of).collect(),
+            effects,
+            literal,
             witnesses: pipeline.tables.values().map(|table| Witness::new(&table.keys)).collect(),
         }
     }
@@ -44,8 +57,9 @@ pub(super) struct Shadow {
     pub syms: Vec<Sym>,
     /// The fields that were extracted: first bit and width.
     pub fields: Vec<(u32, u32)>,
-    pub asked: Vec<Asked>,
-    pub credits: Vec<(Credit, ByteForm)>,
+    /// What of its way is noted of any packet.
+    pub noted: Noted,
+    pub credits: Vec<(Counted, Bytes)>,
     pub checks: Vec<(Words, Check)>,
     /// Of `InternetChecksum` objects.
     pub sums: HashMap<usize, Words>,
@@ -58,11 +72,11 @@ pub(super) struct Shadow {
 impl Shadow {
     pub fn new(known: &Arc<Known>, bytes: &[u8]) -> Shadow {
         Shadow {
-            syms: vec![Sym::Const; known.slots.end as usize],
+            syms: known.literal.iter().map(|literal| if *literal { Sym::Fixed } else { Sym::Const }).collect(),
             known: known.clone(),
             pins: Pins::new(bytes),
             fields: Vec::new(),
-            asked: Vec::new(),
+            noted: Noted::default(),
             credits: Vec::new(),
             checks: Vec::new(),
             sums: HashMap::new(),
@@ -74,10 +88,15 @@ impl Shadow {
 
     /// Where a slot's bits come from.
     pub fn sym(&self, slot: Slot) -> Sym {
+        self.pins.settled(self.raw(slot))
+    }
+
+    /// The same, also of bits that are all constants by now.
+    pub fn raw(&self, slot: Slot) -> Sym {
         if slot < self.known.slots.first || slot >= self.known.slots.end {
             return Sym::Const;
         }
-        self.pins.settled(self.syms[slot as usize].clone())
+        self.syms[slot as usize].clone()
     }
 
     pub fn set(&mut self, slot: Slot, sym: Sym) {
@@ -87,8 +106,7 @@ impl Shadow {
     }
 
     pub fn set_bits(&mut self, slot: Slot, bits: Bits) {
-        let constant = bits.iter().all(|bit| *bit == CONST);
-        self.set(slot, if constant { Sym::Const } else { Sym::Bits(Box::new(bits)) });
+        self.set(slot, of_bits(bits));
     }
 
     fn constant(&mut self, (first, count): Span) {
@@ -134,7 +152,7 @@ impl Shadow {
             }
             Arch::V1Model => match kind {
                 ControlKind::Parser if first => {
-                    place(known.packet_length, Sym::Length(0));
+                    place(known.packet_length, Sym::Length(Length::of_packet(0)));
                     place(known.ingress_global_timestamp, Sym::Live(Unrewritable::Time));
                 }
                 ControlKind::VerifyChecksum => place(known.parser_error, Sym::Const),
@@ -150,7 +168,7 @@ impl Shadow {
                     place(known.enq_timestamp, live.clone());
                     place(known.egress_global_timestamp, live);
                     let more = now(known.packet_length) - length;
-                    place(known.packet_length, Sym::Length(more));
+                    place(known.packet_length, Sym::Length(Length::of_packet(more)));
                     self.pins.bound(-more, i64::MAX);
                 }
                 _ => {}
@@ -168,6 +186,7 @@ impl Shadow {
         };
         looked.iter().flatten().for_each(|reg| self.pin_reg(*reg));
         if kind == ControlKind::Ingress && known.mcast_grp.is_some_and(|reg| walker.slots()[reg.slot as usize] != 0) {
+            self.pins.by_value = true;
             self.pins.fail(Unrewritable::Copies);
         }
         // Why it is dropped, if it is.
@@ -182,17 +201,18 @@ impl Shadow {
     fn step(&mut self, walker: &mut Walker<'_>, block: usize, pc: Pc) -> Step {
         let code = walker.code();
         let op = code.ops[pc as usize];
+        looked_at(&mut self.noted, op, code, walker.slots());
         match op {
             Op::Goto { .. } | Op::Back { .. } | Op::Return | Op::Exit | Op::Reject | Op::State { .. } => {
                 walker.step(pc)
             }
             Op::Branch { c, .. } => {
                 self.pin(c, u64::MAX);
-                walker.step(pc)
+                self.decided(walker.step(pc))
             }
             Op::Switch { index } => {
                 self.pin_reg(code.switches[index as usize].value);
-                walker.step(pc)
+                self.decided(walker.step(pc))
             }
             Op::Verify { c, e } => {
                 self.pin(c, u64::MAX);
@@ -204,11 +224,11 @@ impl Shadow {
             Op::SetValid { .. } | Op::SetInvalid { .. } | Op::Copy { .. } => self.header(walker, pc, op),
             Op::Extract { h } => self.extract(walker, pc, h, None),
             Op::ExtractVarbit { h, a } => {
-                self.pin(a, u64::MAX);
+                self.depends_on(a);
                 self.extract(walker, pc, h, Some(walker.slots()[a as usize]))
             }
             Op::Advance { a } => {
-                self.pin(a, u64::MAX);
+                self.depends_on(a);
                 let bits = walker.slots()[a as usize];
                 self.needs(walker.cursor() as u64 + bits.min(1 << 20));
                 walker.step(pc)
@@ -231,7 +251,7 @@ impl Shadow {
             }
             Op::PacketLength { d } => {
                 let step = walker.step(pc);
-                self.set(d, Sym::Length(0));
+                self.set(d, Sym::Length(Length::of_packet(0)));
                 step
             }
             Op::Emit { h } => {
@@ -257,11 +277,11 @@ impl Shadow {
     /// A register gets the packet's bits from there on.
     fn read_packet(&mut self, reg: Reg, at: usize) {
         // Bits are numbered with 16 bits.
-        if at + reg.width as usize >= usize::from(CONST) {
+        if at + reg.width as usize >= usize::from(FIXED) {
             return self.pins.fail(Unrewritable::TooDeep);
         }
         for word in 0..reg.words {
-            let mut bits = [CONST; 64];
+            let mut bits = [FIXED; 64];
             for (bit, from) in bits.iter_mut().enumerate() {
                 let place = word * 64 + bit as u32;
                 if place < reg.width {
@@ -303,7 +323,8 @@ impl Shadow {
     fn gone(&mut self, walker: &Walker<'_>, before: &[bool]) {
         for (h, header) in walker.program().headers.iter().enumerate() {
             if before[h] && !walker.valid()[h] {
-                self.constant(header.slots);
+                let (first, count) = header.slots;
+                (first..first + count).for_each(|slot| self.set(slot, Sym::Fixed));
             }
         }
     }
@@ -316,7 +337,7 @@ impl Shadow {
         {
             let headers = &walker.program().headers;
             let ((to, count), (from, _)) = (headers[dst as usize].slots, headers[src as usize].slots);
-            let syms: Vec<Sym> = (from..from + count).map(|slot| self.sym(slot)).collect();
+            let syms: Vec<Sym> = (from..from + count).map(|slot| self.raw(slot)).collect();
             copied = Some((to, syms));
         }
         let step = walker.step(pc);
@@ -343,19 +364,19 @@ impl Shadow {
         if found.is_none() && table.add_on_miss {
             self.pins.fail(Unrewritable::AddEntry);
         }
-        self.asked.push(asked(&known.witnesses[site.table], site, walker.slots(), found));
+        let application = self.noted.applications();
+        applied(&mut self.noted, &known.witnesses[site.table], site, walker.slots(), found);
         let step = walker.apply(site, found, pc);
         let Step::Next(to) = step else { return step };
+        self.noted.decided(to);
         let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
         let arm = &site.arms[place];
         self.constant((arm.hit, 1));
         self.constant((arm.params, walker.program().arm_words[site.table][place]));
-        let id = TableId(site.table as u32);
-        let applied = Credit::Applied { table: id, arm: place as u32, hit: found.is_some() };
-        self.credits.push((applied, ByteForm::LENGTH));
-        if let Some(number) = found {
-            let generation = walker.generation(site.table, number);
-            self.credits.push((Credit::Hit { table: id, number, generation }, ByteForm::LENGTH));
+        let arm = (TableId(site.table as u32), place as u32, found.is_some());
+        self.credits.push((Counted::Applied(arm.0, arm.1, arm.2), Bytes::LENGTH));
+        if found.is_some() {
+            self.credits.push((Counted::Hit(application), Bytes::LENGTH));
         }
         step
     }
@@ -372,6 +393,13 @@ impl Shadow {
         }
     }
 
+    fn decided(&mut self, step: Step) -> Step {
+        if let Step::Next(to) = step {
+            self.noted.decided(to);
+        }
+        step
+    }
+
     /// Runs on without looking.
     fn plain(walker: &mut Walker<'_>, mut pc: Pc) -> Outcome {
         loop {
@@ -381,17 +409,6 @@ impl Shadow {
             }
         }
     }
-}
-
-/// What the application asks its table: all bits of its keys decide.
-fn asked(witness: &Witness, site: &interp::walk::ApplySite, slots: &[u64], found: Option<u32>) -> Asked {
-    let mut key = vec![0; witness.words()];
-    for (field, at) in witness.fields() {
-        let first = site.keys[field.position].slot as usize;
-        key[at..at + field.words].copy_from_slice(&slots[first..first + field.words]);
-    }
-    let mask = vec![u64::MAX; key.len()].into();
-    Asked { table: site.table as u32, key: key.into(), mask, found }
 }
 
 impl Detour for Shadow {
@@ -417,6 +434,7 @@ impl Detour for Shadow {
                     if matches!(outcome, Outcome::Abort(_)) {
                         self.pins.fail(Unrewritable::Aborted);
                     }
+                    self.noted.ended(outcome);
                     self.end(walker, kind);
                     return outcome;
                 }

@@ -7,8 +7,15 @@ use super::Unrewritable;
 use super::form::{MAX_NEAR, MAX_TERMS, Sum, WINDOW, word};
 use std::collections::BTreeSet;
 
-/// A bit that is a constant.
+/// A bit that is a constant of the flow.
 pub const CONST: u16 = u16::MAX;
+/// A bit that is the same for all packets of the way, whatever their values are: the program says it.
+pub const FIXED: u16 = u16::MAX - 1;
+
+/// Whether the bit is none of the packet's.
+pub fn is_constant(bit: u16) -> bool {
+    bit >= FIXED
+}
 
 /// For each bit, from the lowest, the bit of the packet that it is (the first bit of the first byte is 0), or [`CONST`].
 pub type Bits = [u16; 64];
@@ -18,14 +25,42 @@ pub type Bits = [u16; 64];
 pub enum Sym {
     /// The same for all packets of the flow.
     Const,
+    /// The same for all packets of the way: the program says it.
+    Fixed,
     /// Bit by bit.
     Bits(Box<Bits>),
-    /// The packet's length in bytes, and so much more.
-    Length(i64),
+    /// A number that grows with the packet's length.
+    Length(Length),
     /// 16 bits: a sum, complemented if that is set.
     Sum(Box<Words>, bool),
     /// Different each time, for that reason.
     Live(Unrewritable),
+}
+
+/// A number that grows with the packet's length in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// How much more it is.
+    pub more: i64,
+    /// First byte of the 16-bit field that it comes from, if it is not the length itself: then so much is it for packets only whose field is as far from their
+    /// length.
+    pub of: Option<u16>,
+}
+
+impl Length {
+    /// The packet's length, and so much more.
+    pub fn of_packet(more: i64) -> Length {
+        Length { more, of: None }
+    }
+}
+
+/// Lengths for which all decisions are the same, of a packet whose field at `of` is as far from its length as that of this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound {
+    of: Option<u16>,
+    /// With the distance of that field added, which is another one for each flow.
+    first: i64,
+    last: i64,
 }
 
 /// A sum while it grows: its words may yet become constants.
@@ -33,6 +68,12 @@ pub enum Sym {
 pub struct Words {
     /// What is constant already.
     pub constant: u64,
+    /// What of that the program says, whatever values the packet has.
+    pub fixed: u64,
+    /// Some of the constant is not the same for all packets of the way.
+    pub open: bool,
+    /// Fields whose distance from the length is added.
+    pub of: Vec<u16>,
     /// How often the packet's length is in it.
     pub lengths: u32,
     /// What is added to these lengths in all.
@@ -56,6 +97,10 @@ pub struct Pins {
     pub whole_length: bool,
     /// Lengths for which all decisions are the same.
     pub lengths: (i64, i64),
+    /// What they come from.
+    pub bounds: Vec<Bound>,
+    /// What was found depends on the packet's values, and not on its way alone.
+    pub by_value: bool,
     /// What stands in the way.
     pub failed: Option<Unrewritable>,
 }
@@ -70,6 +115,8 @@ impl Pins {
             near: BTreeSet::new(),
             whole_length: false,
             lengths: (0, packet::MAX_LEN as i64),
+            bounds: Vec::new(),
+            by_value: false,
             failed: None,
         }
     }
@@ -81,12 +128,12 @@ impl Pins {
 
     /// Whether the bit is a constant of the flow.
     pub fn is_pinned(&self, bit: u16) -> bool {
-        bit == CONST || self.mask.get(bit as usize / 8).is_some_and(|byte| byte >> (7 - bit % 8) & 1 == 1)
+        is_constant(bit) || self.mask.get(bit as usize / 8).is_some_and(|byte| byte >> (7 - bit % 8) & 1 == 1)
     }
 
     /// Somebody looked at the bit.
     pub fn pin_bit(&mut self, bit: u16) {
-        if bit == CONST {
+        if is_constant(bit) {
             return;
         }
         match self.mask.get_mut(bit as usize / 8) {
@@ -102,13 +149,46 @@ impl Pins {
 
     /// Only lengths `first..=last` decide alike.
     pub fn bound(&mut self, first: i64, last: i64) {
+        self.bound_of(None, first, last);
+    }
+
+    /// The same, where these come from a field's distance from the length.
+    pub fn bound_of(&mut self, of: Option<u16>, first: i64, last: i64) {
+        let distance = of.map_or(0, |at| self.distance(at));
+        let bound = Bound { of, first: first.saturating_add(distance), last: last.saturating_add(distance) };
+        if !self.bounds.contains(&bound) {
+            self.bounds.push(bound);
+        }
+        self.narrow(bound);
+    }
+
+    fn narrow(&mut self, bound: Bound) {
+        let distance = bound.of.map_or(0, |at| self.distance(at));
+        let (first, last) = (bound.first.saturating_sub(distance), bound.last.saturating_sub(distance));
         self.lengths = (self.lengths.0.max(first), self.lengths.1.min(last));
+    }
+
+    /// How far the field there is from the length.
+    pub fn distance(&self, at: u16) -> i64 {
+        i64::from(word(&self.window, at as usize)) - self.length as i64
+    }
+
+    /// What was looked at of a packet of the way of another one, of which this is known.
+    pub fn again(bytes: &[u8], mask: [u8; WINDOW], bounds: &[Bound]) -> Pins {
+        let mut pins = Pins { mask, ..Pins::new(bytes) };
+        bounds.iter().for_each(|bound| pins.narrow(*bound));
+        pins
+    }
+
+    /// A value decides what is done that the packet's way does not say, unless the program does.
+    pub fn by_value(&mut self, sym: &Sym) {
+        self.by_value |= !matches!(sym, Sym::Fixed);
     }
 
     /// Somebody looked at these bits of a slot.
     pub fn pin(&mut self, sym: &Sym, mask: u64) {
         match sym {
-            Sym::Const => {}
+            Sym::Const | Sym::Fixed => {}
             _ if mask == 0 => {}
             Sym::Bits(bits) => {
                 (0..64).filter(|bit| mask >> bit & 1 == 1).for_each(|bit| self.pin_bit(bits[bit]));
@@ -123,6 +203,7 @@ impl Pins {
     pub fn bits(&mut self, sym: &Sym) -> Bits {
         match sym {
             Sym::Bits(bits) => **bits,
+            Sym::Fixed => [FIXED; 64],
             other => {
                 self.pin(other, u64::MAX);
                 [CONST; 64]
@@ -138,28 +219,28 @@ impl Pins {
         }
     }
 
-    /// Whether the packet's length and so much more is a number of 16 bits.
-    pub fn is_short(&self, more: i64) -> bool {
-        (0..=0xffff).contains(&(self.length as i64 + more))
+    /// Whether it is a number of 16 bits.
+    pub fn is_short(&self, length: Length) -> bool {
+        (0..=0xffff).contains(&(self.length as i64 + length.more))
     }
 
     /// The first byte of the 16-bit field that the slot is.
     pub fn field(&self, sym: &Sym) -> Option<u16> {
         let Sym::Bits(bits) = sym else { return None };
         let first = bits[15];
-        let straight = first != CONST
+        let straight = !is_constant(first)
             && first.is_multiple_of(8)
             && (first as usize) < (WINDOW - 1) * 8
             && (0..16).all(|bit| bits[bit] == first + 15 - bit as u16)
-            && bits[16..].iter().all(|bit| *bit == CONST);
+            && bits[16..].iter().all(|bit| is_constant(*bit));
         straight.then_some(first / 8)
     }
 
     /// The slot as the packet's length and something: it is that, or a 16-bit field that is near the length. Such a field then counts, in the key, as its
     /// distance from the length.
-    pub fn as_length(&mut self, sym: &Sym, value: u64) -> Option<i64> {
-        if let Sym::Length(add) = sym {
-            return Some(*add);
+    pub fn as_length(&mut self, sym: &Sym, value: u64) -> Option<Length> {
+        if let Sym::Length(length) = sym {
+            return Some(*length);
         }
         let at = self.field(sym)?;
         let add = value as i64 - self.length as i64;
@@ -170,8 +251,8 @@ impl Pins {
             return None;
         }
         self.near.insert(at);
-        self.bound(-add, 0xffff - add);
-        Some(add)
+        self.bound_of(Some(at), -add, 0xffff - add);
+        Some(Length { more: add, of: Some(at) })
     }
 
     /// Adds bits, most significant first, to a sum, 16 to a word, the last one filled with zeros.
@@ -183,14 +264,15 @@ impl Pins {
                     self.add_bit(sum, at % 16, *bit, *value);
                     at += 1;
                 }
-                Piece::Length(add) if at % 16 == 0 => {
+                Piece::Length(length) if at % 16 == 0 => {
                     sum.lengths += 1;
-                    sum.more += add;
+                    sum.more += length.more;
+                    sum.of.extend(length.of);
                     at += 16;
                 }
-                Piece::Length(add) => {
+                Piece::Length(length) => {
                     self.pin_length();
-                    let value = (self.length as i64 + add) as u16;
+                    let value = (self.length as i64 + length.more) as u16;
                     for bit in (0..16).rev() {
                         self.add_bit(sum, at % 16, CONST, value >> bit & 1 == 1);
                         at += 1;
@@ -207,10 +289,15 @@ impl Pins {
     fn add_bit(&mut self, sum: &mut Words, at: u16, bit: u16, value: bool) {
         let weight = 0x8000 >> at;
         let aligned =
-            bit != CONST && bit >= at && (bit - at).is_multiple_of(8) && ((bit - at) as usize) < (WINDOW - 1) * 8;
+            !is_constant(bit) && bit >= at && (bit - at).is_multiple_of(8) && ((bit - at) as usize) < (WINDOW - 1) * 8;
         if !aligned {
             self.pin_bit(bit);
-            sum.constant += if value { u64::from(weight) } else { 0 };
+            let more = if value { u64::from(weight) } else { 0 };
+            sum.constant += more;
+            match bit {
+                FIXED => sum.fixed += more,
+                _ => sum.open = true,
+            }
             return;
         }
         let first = (bit - at) / 8;
@@ -223,14 +310,7 @@ impl Pins {
     /// The sum, with all that is constant by now added up.
     pub fn close(&mut self, words: &Words) -> Sum {
         let mut sum = Sum { lengths: words.lengths, ..Sum::default() };
-        let mut constant = words.constant as i64 + words.more;
-        for (at, mask) in &words.terms {
-            let pinned = u16::from_be_bytes([self.mask[*at as usize], self.mask[*at as usize + 1]]) & mask;
-            constant += i64::from(word(&self.window, *at as usize) & pinned);
-            if mask & !pinned != 0 {
-                sum.terms.push((*at, mask & !pinned));
-            }
-        }
+        let mut constant = words.constant as i64 + words.more + self.known_terms(words, &mut sum.terms);
         // A negative rest belongs to the lengths: whatever they are, together they must be more than nothing.
         if constant < 0 && sum.lengths > 0 {
             self.bound(-constant / i64::from(sum.lengths) + 1, i64::MAX);
@@ -241,6 +321,51 @@ impl Pins {
             self.fail(Unrewritable::TooMuch);
         }
         sum
+    }
+
+    /// The same of a sum whose constants are another packet's: it must come out as `value` for this one. `None` if that leaves a choice.
+    pub fn solve(&mut self, words: &Words, value: u16) -> Option<Sum> {
+        let mut sum = Sum { lengths: words.lengths, ..Sum::default() };
+        let known = self.known_terms(words, &mut sum.terms);
+        if sum.terms.len() > MAX_TERMS {
+            self.fail(Unrewritable::TooMuch);
+        }
+        if sum.lengths > 0 {
+            self.bound((-words.more).max(0) / i64::from(sum.lengths) + 1, i64::MAX);
+        }
+        let rest = Sum { constant: 0, ..sum.clone() }.of(&self.window, self.length);
+        sum.constant = (u64::from(value) + 0xffff - u64::from(rest)) % 0xffff;
+        // 0 and 0xffff differ where all else is 0.
+        if sum.constant == 0 {
+            if value == 0 || sum.lengths == 0 && words.fixed == 0 && known == 0 {
+                return None;
+            }
+            sum.constant = 0xffff;
+        }
+        Some(sum)
+    }
+
+    /// What the words that are looked at add up to; the others go to `terms`.
+    fn known_terms(&self, words: &Words, terms: &mut Vec<(u16, u16)>) -> i64 {
+        let mut known = 0;
+        for (at, mask) in &words.terms {
+            let pinned = self.pinned(*at) & mask;
+            known += i64::from(word(&self.window, *at as usize) & pinned);
+            if mask & !pinned != 0 {
+                terms.push((*at, mask & !pinned));
+            }
+        }
+        known
+    }
+
+    /// The bits of a word that were looked at.
+    fn pinned(&self, at: u16) -> u16 {
+        u16::from_be_bytes([self.mask[at as usize], self.mask[at as usize + 1]])
+    }
+
+    /// Whether it is the same for all packets of the flow.
+    pub fn is_known(&self, words: &Words) -> bool {
+        words.lengths == 0 && words.terms.iter().all(|(at, mask)| mask & !self.pinned(*at) == 0)
     }
 
     /// What the sum is, for the packet.
@@ -257,6 +382,16 @@ impl Pins {
 pub enum Piece {
     /// A bit of the packet or a constant, and its value.
     Bit(u16, bool),
-    /// 16 bits: the packet's length and so much more.
-    Length(i64),
+    /// 16 bits: a length.
+    Length(Length),
+}
+
+/// What bits make.
+pub fn of_bits(bits: Bits) -> Sym {
+    match bits.iter().copied().min() {
+        Some(FIXED) if bits.iter().all(|bit| *bit == FIXED) => Sym::Fixed,
+        Some(CONST) => Sym::Const,
+        // Which of its bits the program says is kept in sight.
+        _ => Sym::Bits(Box::new(bits)),
+    }
 }

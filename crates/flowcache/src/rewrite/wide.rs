@@ -1,7 +1,7 @@
 //! Instructions on values of more than 64 bits: those that move bits are followed, of all others what they read is pinned.
 
 use super::shadow::Shadow;
-use super::sym::{CONST, Sym};
+use super::sym::{CONST, FIXED, Sym, of_bits};
 use interp::walk::{Pc, Reg, Slot, Step, Walker, WideOp};
 use ir::BinaryOp;
 
@@ -36,40 +36,38 @@ impl Shadow {
     }
 
     fn word(&mut self, walker: &Walker<'_>, op: BinaryOp, a: Slot, b: Slot) -> Sym {
-        let operand = |shadow: &Shadow, slot: Slot| (shadow.sym(slot), walker.slots()[slot as usize]);
-        let (a, b) = (operand(self, a), operand(self, b));
+        let (a, b) = (self.bitwise(walker, a), self.bitwise(walker, b));
         if let Some(live) = [&a, &b].into_iter().find(|operand| matches!(operand.0, Sym::Live(_))) {
             return live.0.clone();
         }
-        self.each(a, b, |a, b| match (op, a, b) {
-            (BinaryOp::And, (CONST, false), _) | (BinaryOp::And, _, (CONST, false)) => Some(CONST),
-            (BinaryOp::And, (CONST, true), (bit, _)) | (BinaryOp::And, (bit, _), (CONST, true)) => Some(bit),
-            (BinaryOp::Or, (CONST, true), _) | (BinaryOp::Or, _, (CONST, true)) => Some(CONST),
-            (BinaryOp::Or | BinaryOp::Xor, (CONST, false), (bit, _)) => Some(bit),
-            (BinaryOp::Or | BinaryOp::Xor, (bit, _), (CONST, false)) => Some(bit),
-            _ => None,
-        })
+        match op {
+            BinaryOp::And => self.and(a, b),
+            BinaryOp::Or => self.or(a, b, true),
+            _ => self.or(a, b, false),
+        }
     }
 
     /// Each bit of a result is a bit of a register, or 0.
     fn moved(&mut self, d: Reg, from: impl Fn(u32) -> Option<(Reg, u32)>) -> Vec<(Slot, Sym)> {
         let mut made = Vec::new();
         for word in 0..d.words {
-            let mut bits = [CONST; 64];
+            let mut bits = [FIXED; 64];
             let mut live = None;
             for (at, bit) in bits.iter_mut().enumerate() {
                 let place = word * 64 + at as u32;
                 let Some((reg, place)) = from(place).filter(|_| place < d.width) else { continue };
-                match self.sym(reg.slot + place / 64) {
-                    Sym::Const => {}
+                match self.raw(reg.slot + place / 64) {
+                    Sym::Const => *bit = CONST,
+                    Sym::Fixed => {}
                     Sym::Bits(of) => *bit = of[(place % 64) as usize],
                     live_one @ Sym::Live(_) => live = Some(live_one),
-                    other => self.pins.pin(&other, u64::MAX),
+                    other => {
+                        self.pins.pin(&other, u64::MAX);
+                        *bit = CONST;
+                    }
                 }
             }
-            let constant = bits.iter().all(|bit| *bit == CONST);
-            let sym = if constant { Sym::Const } else { Sym::Bits(Box::new(bits)) };
-            made.push((d.slot + word, live.unwrap_or(sym)));
+            made.push((d.slot + word, live.unwrap_or_else(|| of_bits(bits))));
         }
         made
     }

@@ -36,6 +36,9 @@ pub struct Totals {
     pub lengths: u64,
     pub grown: u64,
     pub kept: u64,
+    pub by_way: u64,
+    pub shadowed: u64,
+    pub refused_by_way: u64,
     pub replaced: u64,
     pub stale: u64,
     pub evicted: u64,
@@ -70,7 +73,8 @@ impl Drop for Rewriting {
         }
         let mut totals = TOTALS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (all, own) = (totals.get_or_insert_default(), &self.totals);
-        let RewriteStats { kept, replaced, stale, evicted, faults, refused, .. } = self.cache.stats();
+        let RewriteStats { kept, by_way, shadowed, refused_by_way, replaced, stale, evicted, faults, refused, .. } =
+            self.cache.stats();
         for (to, more) in [
             (&mut all.packets, own.packets),
             (&mut all.rewritten, own.rewritten),
@@ -80,6 +84,9 @@ impl Drop for Rewriting {
             (&mut all.lengths, own.lengths),
             (&mut all.grown, own.grown),
             (&mut all.kept, *kept),
+            (&mut all.by_way, *by_way),
+            (&mut all.shadowed, *shadowed),
+            (&mut all.refused_by_way, *refused_by_way),
             (&mut all.replaced, *replaced),
             (&mut all.stale, *stale),
             (&mut all.evicted, *evicted),

@@ -1,0 +1,185 @@
+//! [`Noted`]: the least that is noted of any packet on its way through all blocks: its decisions, what tables were asked and what they found, and which elements of
+//! counters it counts in. The decisions are its *way*; of a way whose [`super::template`] is known, this and the packet as it leaves make a rewrite.
+
+use crate::record::MAX_STEPS;
+use crate::segment::Asked;
+use crate::witness::Witness;
+use interp::walk::{ApplySite, CallArg, Code, Detour, Op, Outcome, Pc, Slot, State, Walker, Watch};
+use ir::{ControlKind, ExternFn};
+
+/// A table application.
+#[derive(Clone, Copy, Debug)]
+pub struct Application {
+    pub table: usize,
+    /// The number of the entry.
+    pub found: Option<u32>,
+    /// The first of its keys' words.
+    first: usize,
+}
+
+/// See the module. Its buffers are used again.
+#[derive(Clone, Debug, Default)]
+pub struct Noted {
+    decisions: Vec<u32>,
+    applications: Vec<Application>,
+    keys: Vec<u64>,
+    indices: Vec<u64>,
+    /// The table that was asked just now found something.
+    found: bool,
+    /// There were more decisions than are noted.
+    pub too_long: bool,
+}
+
+impl Noted {
+    /// Behind a table application: it found an entry.
+    const FOUND: u32 = 1 << 31;
+
+    pub fn clear(&mut self) {
+        self.decisions.clear();
+        self.applications.clear();
+        self.keys.clear();
+        self.indices.clear();
+        (self.found, self.too_long) = (false, false);
+    }
+
+    /// The packet's way.
+    pub fn decisions(&self) -> &[u32] {
+        &self.decisions
+    }
+
+    fn decide(&mut self, what: u32) {
+        match self.decisions.len() < MAX_STEPS {
+            true => self.decisions.push(what),
+            false => self.too_long = true,
+        }
+    }
+
+    /// It went on there.
+    pub fn decided(&mut self, to: Pc) {
+        let found = if std::mem::take(&mut self.found) { Noted::FOUND } else { 0 };
+        self.decide(to | found);
+    }
+
+    /// A block ended.
+    pub fn ended(&mut self, outcome: Outcome) {
+        self.decide(match outcome {
+            Outcome::Return => 0,
+            Outcome::Exit => 1,
+            Outcome::Reject => 2,
+            Outcome::Abort(_) => 3,
+        });
+    }
+
+    /// How many tables were applied.
+    pub fn applications(&self) -> usize {
+        self.applications.len()
+    }
+
+    /// How many counts there were.
+    pub fn indices(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// The element of the counter that was counted in then.
+    pub fn index(&self, count: usize) -> Option<u64> {
+        self.indices.get(count).copied()
+    }
+
+    /// The table application of that number.
+    pub fn application(&self, number: usize) -> Option<Application> {
+        self.applications.get(number).copied()
+    }
+
+    /// The last application of the table that found that entry.
+    pub fn found_in(&self, table: usize, number: u32) -> Option<usize> {
+        self.applications.iter().rposition(|it| it.table == table && it.found == Some(number))
+    }
+
+    /// What was asked of which table: all bits of its keys decide.
+    pub fn asked(&self) -> Vec<Asked> {
+        let ends = self.applications.iter().skip(1).map(|next| next.first).chain([self.keys.len()]);
+        let asked = |(it, end): (&Application, usize)| {
+            let key: Box<[u64]> = self.keys[it.first..end].into();
+            let mask = vec![u64::MAX; key.len()].into();
+            Asked { table: it.table as u32, key, mask, found: it.found }
+        };
+        self.applications.iter().zip(ends).map(asked).collect()
+    }
+}
+
+/// A table is applied.
+pub fn applied(noted: &mut Noted, witness: &Witness, site: &ApplySite, slots: &[u64], found: Option<u32>) {
+    if noted.too_long {
+        return;
+    }
+    noted.applications.push(Application { table: site.table, found, first: noted.keys.len() });
+    for (field, _) in witness.fields() {
+        let first = site.keys[field.position].slot as usize;
+        noted.keys.extend_from_slice(&slots[first..first + field.words]);
+    }
+    noted.found = found.is_some();
+}
+
+/// An instruction is about to be carried out that is no jump: what it chooses by a value is a decision, too.
+#[inline]
+pub fn looked_at(noted: &mut Noted, op: Op, code: &Code, slots: &[u64]) {
+    let is_set = |slot: Slot| u32::from(slots[slot as usize] != 0);
+    match op {
+        Op::Select1 { c, .. } | Op::SelectN { c, .. } | Op::Verify { c, .. } => noted.decide(is_set(c)),
+        Op::Call { index } => {
+            use ExternFn::{CounterCount, UpdateChecksum, VerifyChecksum};
+            let call = &code.calls[index as usize];
+            let (Some(CallArg::Value(reg)), CounterCount | UpdateChecksum | VerifyChecksum) =
+                (call.args.first(), call.func)
+            else {
+                return;
+            };
+            if call.func != CounterCount {
+                return noted.decide(is_set(reg.slot));
+            }
+            let high = (1..reg.words).any(|word| slots[(reg.slot + word) as usize] != 0);
+            if noted.indices.len() < MAX_STEPS {
+                noted.indices.push(if high { u64::MAX } else { slots[reg.slot as usize] });
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Notes a packet as the interpreter runs it.
+pub struct Noting<'n> {
+    pub noted: &'n mut Noted,
+    pub witnesses: &'n [Witness],
+}
+
+impl Watch for Noting<'_> {
+    fn asked(&mut self, site: &ApplySite, _: Pc, packet: State<'_>, found: Option<u32>) {
+        applied(self.noted, &self.witnesses[site.table], site, packet.slots, found);
+    }
+
+    fn decided(&mut self, to: Pc) {
+        self.noted.decided(to);
+    }
+
+    fn about(&mut self, op: Op, code: &Code, packet: State<'_>) {
+        looked_at(self.noted, op, code, packet.slots);
+    }
+}
+
+/// Runs all blocks of a packet, and notes it.
+pub struct Notes {
+    pub known: std::sync::Arc<super::Known>,
+    pub noted: Noted,
+}
+
+impl Detour for Notes {
+    fn takes(&self, _: ControlKind) -> bool {
+        true
+    }
+
+    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
+        let outcome = walker.walk(0, &mut Noting { noted: &mut self.noted, witnesses: &self.known.witnesses });
+        self.noted.ended(outcome);
+        outcome
+    }
+}
