@@ -224,6 +224,15 @@ impl Interp {
         slots.and_then(|slots| slots.get(number as usize)).map_or(0, |slot| slot.generation)
     }
 
+    /// The words of the parameters that the entry of that number gives its action; without a number, those of the default action.
+    pub fn args(&self, table: TableId, number: Option<u32>) -> Option<&[u64]> {
+        let table = self.memory.tables.get(table.index())?;
+        match number {
+            Some(number) => table.slots.get(number as usize).map(|_| table.args(number)),
+            None => Some(&table.default_args),
+        }
+    }
+
     /// Takes the idle entries that `tick` of the [`packet::Engine`] found.
     pub fn take_idle(&mut self) -> Vec<IdleEntry> {
         std::mem::take(&mut self.idle)

@@ -203,9 +203,8 @@ impl<'w> Walker<'w> {
                     at = to as usize;
                 }
                 op => {
-                    if let Some(
-                        op @ (Op::Select1 { .. } | Op::SelectN { .. } | Op::Verify { .. } | Op::Call { .. }),
-                    ) = op
+                    if let Some(op @ (Op::Select1 { .. } | Op::SelectN { .. } | Op::Verify { .. } | Op::Call { .. })) =
+                        op
                     {
                         watch.about(*op, code, self.state());
                     }

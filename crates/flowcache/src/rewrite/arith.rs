@@ -3,7 +3,7 @@
 use super::Unrewritable;
 use super::form::Check;
 use super::shadow::Shadow;
-use super::sym::{CONST, FIXED, Length, Sym, Words, is_constant, of_bits};
+use super::sym::{CONST, FIXED, Length, MOST_GIVEN, Sym, Words, is_constant, of_bits};
 use interp::walk::{Op, Pc, Slot, Step, Walker};
 
 /// An operand: where its bits come from, and its value.
@@ -18,7 +18,7 @@ enum Relation {
 }
 
 fn is_const(sym: &Sym) -> bool {
-    matches!(sym, Sym::Const | Sym::Fixed)
+    matches!(sym, Sym::Const | Sym::Fixed | Sym::Given(_))
 }
 
 /// Whether the number is of the form 2^n - 1.
@@ -364,23 +364,25 @@ impl Shadow {
         match (from_a, from_b) {
             // Their difference is a constant.
             (Some(_), Some(_)) => {}
-            (Some(length), None) if is_const(&b.0) => {
-                self.pins.by_value(&b.0);
-                self.against(length, (b.1, a.1), relation, false);
-            }
-            (None, Some(length)) if is_const(&a.0) => {
-                self.pins.by_value(&a.0);
-                self.against(length, (a.1, b.1), relation, true);
-            }
+            (Some(length), None) if is_const(&b.0) => self.against(length, (&b, a.1), relation, false),
+            (None, Some(length)) if is_const(&a.0) => self.against(length, (&a, b.1), relation, true),
             _ => return self.pin_both(&a, &b),
         }
         Sym::Const
     }
 
     /// A length, which is `value` now, against a constant; which one comes first in the comparison.
-    fn against(&mut self, length: Length, (constant, value): (u64, u64), relation: Relation, reversed: bool) {
+    fn against(&mut self, length: Length, (constant, value): (&Operand, u64), relation: Relation, reversed: bool) {
         let more = length.more;
-        let constant = constant.min(1 << 40) as i64 - more;
+        let number = constant.1.min(MOST_GIVEN as u64) as i64;
+        let given = match constant.0 {
+            Sym::Given(given) if number < MOST_GIVEN => Some((given, number)),
+            _ => {
+                self.pins.by_value(&constant.0);
+                None
+            }
+        };
+        let constant = number - more;
         let value = value as i64 - more;
         let (below, from) = (i64::MIN..=constant - 1, constant..=i64::MAX);
         let (up_to, above) = (i64::MIN..=constant, constant + 1..=i64::MAX);
@@ -397,7 +399,7 @@ impl Shadow {
                 if yes.contains(&value) { yes } else { no }
             }
         };
-        self.pins.bound_of(length.of, *range.start(), *range.end());
+        self.pins.bound_by(length.of, given, *range.start(), *range.end());
     }
 
     /// A sum against something: if it is that, it must be so for each packet; if it isn't, no two packets are alike.

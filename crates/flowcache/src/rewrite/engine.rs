@@ -58,6 +58,8 @@ pub struct RewriteCache {
     notes: Notes,
     /// Runs a packet once more beside a shadow, with no effect; `None` if packets add entries, which it would not find.
     again: Option<Explainer>,
+    /// The last packet's way needs a shadow each time: the next one has it from the start, which costs less than a second run.
+    shadow_first: bool,
     scratch: Outputs,
 }
 
@@ -74,7 +76,7 @@ impl RewriteCache {
         let flows = Flows::new(&known.pipeline, &known.witnesses, room);
         let notes = Notes { known: known.clone(), noted: Noted::default() };
         let (stats, ways, scratch) = (RewriteStats::default(), Ways::default(), Outputs::new());
-        Ok(RewriteCache { interp, known, flows, stats, ways, notes, again, scratch })
+        Ok(RewriteCache { interp, known, flows, stats, ways, notes, again, shadow_first: false, scratch })
     }
 
     /// How many ways are known.
@@ -128,20 +130,18 @@ impl RewriteCache {
         out: &mut Outputs,
     ) -> Result<(Rewrite, Vec<Asked>), Unrewritable> {
         let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
-        if self.again.is_none() {
+        if self.again.is_none() || self.shadow_first {
             let mut shadow = Shadow::new(&self.known, bytes);
-            self.stats.shadowed += 1;
             self.interp.process_by(&mut shadow, bytes, port, now, out);
             let noted = std::mem::take(&mut shadow.noted);
-            return self.by_shadow(shadow, (bytes, port), out, &noted);
+            let whole = self.again.is_some() && shadow.pins.failed.is_none();
+            let rewrite = self.by_shadow(shadow, (bytes, port), only(out)?, (&noted, whole))?;
+            return Ok((rewrite, noted.asked()));
         }
-        let mut noted = std::mem::take(&mut self.notes.noted);
-        noted.clear();
-        self.notes.noted = noted;
+        self.notes.noted.clear();
         self.interp.process_by(&mut self.notes, bytes, port, now, out);
         let noted = std::mem::take(&mut self.notes.noted);
-        let made = self.by_way((bytes, port, now), out, &noted);
-        let made = made.map(|rewrite| (rewrite, noted.asked()));
+        let made = self.by_way((bytes, port, now), out, &noted).map(|rewrite| (rewrite, noted.asked()));
         self.notes.noted = noted;
         made
     }
@@ -168,44 +168,40 @@ impl RewriteCache {
             }
             Some(Way::ByValue) | None => {}
         }
-        self.stats.shadowed += 1;
         let mut shadow = Shadow::new(&self.known, bytes);
         let Some(again) = &mut self.again else { return Err(Unrewritable::Aborted) };
         let ran = again.process_by(self.interp.state(), &mut shadow, (bytes, port, now), &mut self.scratch);
-        let (failed, by_value) = (shadow.pins.failed, shadow.pins.by_value);
+        let failed = shadow.pins.failed;
         let (all, seen) = (noted.decisions(), shadow.noted.decisions());
         if !ran || !all.starts_with(seen) || failed.is_none() && all.len() != seen.len() {
+            self.stats.shadowed += 1;
             return Err(failed.unwrap_or(Unrewritable::Aborted));
         }
-        let leaves = matches!(only.verdict, Verdict::Forward { .. });
-        let template = shadow.finish(leaves);
-        let new = self.ways.get(all).is_none();
-        match &template {
-            _ if !new => {}
-            _ if by_value => self.ways.learn(all, Way::ByValue),
-            Ok(template) => self.ways.learn(all, Way::Template(Box::new(template.clone()))),
-            Err(why) if why.is_of_the_way() => self.ways.learn(all, Way::Never(*why)),
-            Err(_) => {}
-        }
-        self.checked(template?.rewrite((bytes, port), only, (noted, &self.interp), true))
+        self.by_shadow(shadow, (bytes, port), only, (noted, true))
     }
 
+    /// The rewrite of a packet by its shadow, and what that says of the packet's way, if the whole of it is noted.
     fn by_shadow(
         &mut self,
         shadow: Shadow,
         packet: (&[u8], u32),
-        out: &Outputs,
-        noted: &Noted,
-    ) -> Result<(Rewrite, Vec<Asked>), Unrewritable> {
-        shadow.pins.failed.map_or(Ok(()), Err)?;
-        let only = only(out)?;
-        let template = shadow.finish(matches!(only.verdict, Verdict::Forward { .. }))?;
-        let rewrite = template.rewrite(packet, only, (noted, &self.interp), true);
-        Ok((self.checked(rewrite)?, noted.asked()))
-    }
-
-    /// It must do to this packet what was done.
-    fn checked(&mut self, rewrite: Result<Rewrite, Unrewritable>) -> Result<Rewrite, Unrewritable> {
+        only: &OutPacket,
+        (noted, whole): (&Noted, bool),
+    ) -> Result<Rewrite, Unrewritable> {
+        self.stats.shadowed += 1;
+        let by_value = shadow.pins.by_value;
+        self.shadow_first = by_value;
+        let template = shadow.finish(matches!(only.verdict, Verdict::Forward { .. }));
+        if whole && !noted.too_long && self.ways.get(noted.decisions()).is_none() {
+            match &template {
+                _ if by_value => self.ways.learn(noted.decisions(), Way::ByValue),
+                Ok(template) => self.ways.learn(noted.decisions(), Way::Template(Box::new(template.clone()))),
+                Err(why) if why.is_of_the_way() => self.ways.learn(noted.decisions(), Way::Never(*why)),
+                Err(_) => {}
+            }
+        }
+        let rewrite = template?.rewrite(packet, only, (noted, &self.interp), true);
+        // It must do to this packet what was done.
         self.stats.faults += u64::from(matches!(rewrite, Err(Unrewritable::Aborted)));
         rewrite
     }

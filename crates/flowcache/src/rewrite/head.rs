@@ -80,8 +80,7 @@ impl Shadow {
         };
         self.pins.failed.map_or(Ok(()), Err)?;
         let pins = &self.pins;
-        let shape =
-            Shape { mask: pins.mask, near: pins.near.iter().copied().collect(), length: pins.whole_length };
+        let shape = Shape { mask: pins.mask, near: pins.near.iter().copied().collect(), length: pins.whole_length };
         let (bounds, checks, credits) = (pins.bounds.clone(), self.checks, self.credits);
         Ok(Template { shape, bounds, checks, head, credits }.without(pins))
     }
@@ -153,7 +152,8 @@ impl Shadow {
         let starts = emitted.lengths.iter().map(|(at, _)| *at).chain(emitted.sums.iter().map(|(at, ..)| *at));
         starts.for_each(|at| written[at / 8..at / 8 + 2].fill(true));
         let lengths = emitted.lengths.into_iter().map(|(at, length)| ((at / 8) as u16, length)).collect();
-        let sums = emitted.sums.into_iter().map(|(at, words, complement)| ((at / 8) as u16, words, complement)).collect();
+        let sums =
+            emitted.sums.into_iter().map(|(at, words, complement)| ((at / 8) as u16, words, complement)).collect();
         Ok(NewHead { grow: grow as i16, len: len as u16, keep, written, lengths, sums })
     }
 }

@@ -4,11 +4,11 @@ use super::Unrewritable;
 use super::form::Check;
 use super::head::Emitted;
 use super::noted::{Noted, applied, looked_at};
-use super::sym::{Bits, FIXED, Length, Pins, Sym, Words, of_bits};
+use super::sym::{Bits, FIXED, Given, Length, Pins, Sym, Words, of_bits};
+use super::template::{Bytes, Counted};
 use crate::effects::{Effects, Slots, Span, effects, spread};
 use crate::witness::Witness;
 use interp::walk::{Code, Detour, Op, Outcome, Pc, Program, Reg, Slot, Step, Walker};
-use super::template::{Bytes, Counted};
 use ir::{Arch, ControlKind, Pipeline, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ impl Known {
         let mut literal: Vec<bool> = (0..slots.end).map(|slot| slot >= slots.values).collect();
         let sites = program.codes.iter().flat_map(|code| &code.applies);
         let arms = sites.flat_map(|site| site.arms.iter().enumerate().map(move |arm| (site.table, arm)));
-        let given = arms.flat_map(|(table, (place, arm))| [(arm.hit, 1), (arm.params, program.arm_words[table][place])]);
+        let given =
+            arms.flat_map(|(table, (place, arm))| [(arm.hit, 1), (arm.params, program.arm_words[table][place])]);
         let defs = effects.iter().flatten().flat_map(|effects| effects.defs.iter().copied());
         for slot in spread(&given.chain(defs).collect::<Vec<Span>>()).filter(|slot| *slot < slots.end) {
             literal[slot as usize] = false;
@@ -372,7 +373,9 @@ impl Shadow {
         let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
         let arm = &site.arms[place];
         self.constant((arm.hit, 1));
-        self.constant((arm.params, walker.program().arm_words[site.table][place]));
+        for word in 0..walker.program().arm_words[site.table][place] {
+            self.set(arm.params + word, Sym::Given(Given { application: application as u32, word }));
+        }
         let arm = (TableId(site.table as u32), place as u32, found.is_some());
         self.credits.push((Counted::Applied(arm.0, arm.1, arm.2), Bytes::LENGTH));
         if found.is_some() {

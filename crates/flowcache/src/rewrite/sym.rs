@@ -17,6 +17,9 @@ pub fn is_constant(bit: u16) -> bool {
     bit >= FIXED
 }
 
+/// Numbers that bound lengths are below this.
+pub const MOST_GIVEN: i64 = 1 << 40;
+
 /// For each bit, from the lowest, the bit of the packet that it is (the first bit of the first byte is 0), or [`CONST`].
 pub type Bits = [u16; 64];
 
@@ -27,6 +30,8 @@ pub enum Sym {
     Const,
     /// The same for all packets of the way: the program says it.
     Fixed,
+    /// What an entry gives its action: the same for all packets of the flow.
+    Given(Given),
     /// Bit by bit.
     Bits(Box<Bits>),
     /// A number that grows with the packet's length.
@@ -35,6 +40,15 @@ pub enum Sym {
     Sum(Box<Words>, bool),
     /// Different each time, for that reason.
     Live(Unrewritable),
+}
+
+/// A word of the parameters that an entry, or a default action, gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// Number of the table application on the packet's way.
+    pub application: u32,
+    /// Which word.
+    pub word: u32,
 }
 
 /// A number that grows with the packet's length in bytes.
@@ -54,11 +68,12 @@ impl Length {
     }
 }
 
-/// Lengths for which all decisions are the same, of a packet whose field at `of` is as far from its length as that of this one.
+/// Lengths for which all decisions are the same, of a packet whose field at `of` is as far from its length as that of this one, and to which an entry gives the same number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bound {
     of: Option<u16>,
-    /// With the distance of that field added, which is another one for each flow.
+    given: Option<Given>,
+    /// With the distance of that field added, and without what an entry gives: these are others for each flow.
     first: i64,
     last: i64,
 }
@@ -154,17 +169,25 @@ impl Pins {
 
     /// The same, where these come from a field's distance from the length.
     pub fn bound_of(&mut self, of: Option<u16>, first: i64, last: i64) {
-        let distance = of.map_or(0, |at| self.distance(at));
-        let bound = Bound { of, first: first.saturating_add(distance), last: last.saturating_add(distance) };
+        self.bound_by(of, None, first, last);
+    }
+
+    /// The same, where these also come from a number that an entry gives, and what that is.
+    pub fn bound_by(&mut self, of: Option<u16>, given: Option<(Given, i64)>, first: i64, last: i64) {
+        let value = given.map_or(0, |(_, value)| value);
+        let less = of.map_or(0, |at| self.distance(at)) - value;
+        let given = given.map(|(given, _)| given);
+        let bound = Bound { of, given, first: first.saturating_add(less), last: last.saturating_add(less) };
         if !self.bounds.contains(&bound) {
             self.bounds.push(bound);
         }
-        self.narrow(bound);
+        self.narrow(bound, value);
     }
 
-    fn narrow(&mut self, bound: Bound) {
-        let distance = bound.of.map_or(0, |at| self.distance(at));
-        let (first, last) = (bound.first.saturating_sub(distance), bound.last.saturating_sub(distance));
+    /// `value`: what the entry gives.
+    fn narrow(&mut self, bound: Bound, value: i64) {
+        let less = bound.of.map_or(0, |at| self.distance(at)) - value;
+        let (first, last) = (bound.first.saturating_sub(less), bound.last.saturating_sub(less));
         self.lengths = (self.lengths.0.max(first), self.lengths.1.min(last));
     }
 
@@ -173,11 +196,19 @@ impl Pins {
         i64::from(word(&self.window, at as usize)) - self.length as i64
     }
 
-    /// What was looked at of a packet of the way of another one, of which this is known.
-    pub fn again(bytes: &[u8], mask: [u8; WINDOW], bounds: &[Bound]) -> Pins {
+    /// What was looked at of a packet of the way of another one, of which this is known. `given`: what entries give it.
+    pub fn again(
+        bytes: &[u8],
+        mask: [u8; WINDOW],
+        bounds: &[Bound],
+        given: impl Fn(Given) -> Option<u64>,
+    ) -> Option<Pins> {
         let mut pins = Pins { mask, ..Pins::new(bytes) };
-        bounds.iter().for_each(|bound| pins.narrow(*bound));
-        pins
+        for bound in bounds {
+            let value = bound.given.map_or(Some(0), &given)?;
+            pins.narrow(*bound, i64::try_from(value).ok().filter(|value| *value < MOST_GIVEN)?);
+        }
+        Some(pins)
     }
 
     /// A value decides what is done that the packet's way does not say, unless the program does.
@@ -188,7 +219,7 @@ impl Pins {
     /// Somebody looked at these bits of a slot.
     pub fn pin(&mut self, sym: &Sym, mask: u64) {
         match sym {
-            Sym::Const | Sym::Fixed => {}
+            Sym::Const | Sym::Fixed | Sym::Given(_) => {}
             _ if mask == 0 => {}
             Sym::Bits(bits) => {
                 (0..64).filter(|bit| mask >> bit & 1 == 1).for_each(|bit| self.pin_bit(bits[bit]));

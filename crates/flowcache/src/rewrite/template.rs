@@ -8,7 +8,7 @@
 use super::Unrewritable;
 use super::form::{Check, Fate, Head, MAX_SUMS, Rewrite, Shape, WINDOW};
 use super::noted::Noted;
-use super::sym::{Bound, Length, Pins, Words};
+use super::sym::{Bound, Given, Length, Pins, Words};
 use interp::{ByteForm, Credit, Interp, OutPacket};
 use ir::{ExternId, TableId};
 use packet::Verdict;
@@ -94,7 +94,12 @@ impl Template {
         (noted, interp): (&Noted, &Interp),
         own: bool,
     ) -> Result<Rewrite, Unrewritable> {
-        let mut pins = Pins::again(bytes, self.shape.mask, &self.bounds);
+        let given = |given: Given| {
+            let application = noted.application(given.application as usize)?;
+            let args = interp.args(TableId(application.table as u32), application.found)?;
+            args.get(given.word as usize).copied()
+        };
+        let mut pins = Pins::again(bytes, self.shape.mask, &self.bounds, given).ok_or(Unrewritable::Aborted)?;
         let fate = match (out.verdict, &self.head) {
             (Verdict::Forward { port }, Some(head)) => {
                 let head = head.of(&mut pins, &out.bytes, own).ok_or(Unrewritable::Aborted)?;
@@ -108,9 +113,8 @@ impl Template {
         if checks.len() > MAX_SUMS {
             return Err(Unrewritable::TooMuch);
         }
-        let credits = self.credits.iter().map(|(counted, form)| {
-            Some((credit(*counted, noted, interp)?, form.of(&pins)))
-        });
+        let credits =
+            self.credits.iter().map(|(counted, form)| Some((credit(*counted, noted, interp)?, form.of(&pins))));
         let credits = credits.collect::<Option<Vec<_>>>().ok_or(Unrewritable::Aborted)?;
         pins.failed.map_or(Ok(()), Err)?;
         let (first, last) = pins.lengths;

@@ -57,7 +57,7 @@ impl Shadow {
                 let place = word * 64 + at as u32;
                 let Some((reg, place)) = from(place).filter(|_| place < d.width) else { continue };
                 match self.raw(reg.slot + place / 64) {
-                    Sym::Const => *bit = CONST,
+                    Sym::Const | Sym::Given(_) => *bit = CONST,
                     Sym::Fixed => {}
                     Sym::Bits(of) => *bit = of[(place % 64) as usize],
                     live_one @ Sym::Live(_) => live = Some(live_one),
