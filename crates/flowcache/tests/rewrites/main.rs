@@ -2,6 +2,7 @@
 
 mod router;
 mod subject;
+mod ways;
 
 use std::time::Instant;
 use subject::{Sabotage, TOTALS, Totals};

@@ -1,0 +1,82 @@
+//! Flows that go one way with other values: what is known of the way must do for each of them, or not be used.
+
+use flowcache::rewrite::{Answer, RewriteCache};
+use interp::{Config, Interp, Outputs};
+use packet::Verdict;
+use std::sync::Arc;
+use tables::{ActionSpec, TableEntry, Update, UpdateKind, WriteBatch};
+use testkit::differ::compile::compile;
+
+/// Entries for all tags but the last few; their actions in turn, with random numbers.
+fn entries(pipeline: &ir::Pipeline, rng: &mut fastrand::Rng) -> WriteBatch {
+    let table = pipeline.tables.keys().next().expect("a table");
+    let action = |name: &str| {
+        let found = pipeline.actions.iter().find(|(_, action)| action.preamble.name.ends_with(name));
+        found.expect("an action").0
+    };
+    let entry = |tag: u32| {
+        let port = rng.u64(1..8);
+        let (name, args) = match tag % 5 {
+            0 | 1 => ("plain", vec![port, rng.u64(0..256), rng.u64(60..400), rng.u64(0..16)]),
+            // They differ so little that many packets look as if the other had been done to them.
+            2 => ("masked", vec![port, rng.u64(0xfc..0x100), rng.u64(0..4)]),
+            3 => ("shifted", vec![port, rng.u64(0..3)]),
+            _ => ("chosen", vec![port, rng.u64(0..2)]),
+        };
+        let args = args.into_iter().map(Into::into).collect();
+        let call = ir::ActionCall { action: action(name), args };
+        let key = ir::KeyMatch::Exact(tag.into());
+        Update::Entry(UpdateKind::Insert, TableEntry::new(table, vec![key], ActionSpec::Call(call)))
+    };
+    (0..250).map(entry).collect()
+}
+
+#[test]
+fn a_way_does_for_all_of_its_flows() {
+    let seed = std::env::var("WAYS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    println!("WAYS_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let pipeline = Arc::new(compile(include_str!("ways.p4"), true).unwrap_or_else(|errors| panic!("{errors}")));
+    let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter takes it");
+    let mut cache = RewriteCache::new(pipeline.clone(), Config::default(), 4_096).expect("the interpreter takes it");
+    let batch = entries(&pipeline, &mut rng);
+    oracle.write(&batch).expect("good entries");
+    cache.write(&batch).expect("good entries");
+    let (mut rewritten, mut changed, mut dropped) = (0, 0, 0);
+    for number in 0..20_000 {
+        let payload = rng.usize(40..500);
+        // What is moved is part of the key: it has few values.
+        let mut bytes: Vec<u8> = (0..6).map(|at| if at < 3 { rng.u8(..) } else { rng.u8(..) & 0x41 }).collect();
+        bytes.extend((payload as u16).to_be_bytes());
+        bytes.extend((0..payload).map(|_| rng.u8(..)));
+        let expected = oracle.process(&bytes, 1, number);
+        let [only] = expected.packets() else { panic!("{expected:?}") };
+        let mut out = Vec::new();
+        match cache.rewrite(&bytes, 1, number, &mut out) {
+            Answer::Rewritten(_, verdict) => {
+                rewritten += 1;
+                assert_eq!(verdict, only.verdict, "tag {}, {payload} bytes", bytes[0]);
+                match verdict {
+                    Verdict::Forward { .. } => assert_eq!(out, only.bytes, "tag {}", bytes[0]),
+                    _ => dropped += 1,
+                }
+                changed += u64::from(out != bytes);
+            }
+            Answer::Missed => {
+                let mut outputs = Outputs::new();
+                let learned = cache.learn(&bytes, 1, number, &mut outputs);
+                let placed = learned.unwrap_or_else(|why| panic!("tag {}: {}", bytes[0], why.why()));
+                placed.replaced.iter().for_each(|(place, _)| cache.release(*place));
+                assert_eq!(outputs, expected);
+            }
+        }
+    }
+    for object in pipeline.externs.keys() {
+        (0..16).for_each(|index| assert_eq!(oracle.counter(object, index), cache.interp().counter(object, index)));
+    }
+    let stats = cache.stats();
+    println!("{rewritten} rewritten, {changed} of them changed, {dropped} dropped; {} ways, {stats:?}", cache.ways());
+    assert_eq!(stats.faults, 0);
+    assert!(rewritten > 10_000 && changed > rewritten / 2 && dropped > rewritten / 20);
+    assert!(stats.by_way > 100 && stats.shadowed > 100 && cache.ways() >= 7, "{stats:?}");
+}
