@@ -6,7 +6,7 @@
 //! computed with: lengths, as the packet's length and a constant, and one's complement sums over words of the packet. So packets of a flow share one
 //! rewrite whatever their payload and length is.
 //!
-//! To go beside the interpreter takes a shadow fifty times as long as the interpreter alone. But what it finds depends on the packet's *way*, all its decisions, and hardly on
+//! A shadow takes many times as long as the interpreter alone. But what it finds depends on the packet's *way*, all its decisions, and hardly on
 //! its values: so it is found once for each way, and kept as what the way's rewrites have in common (a `Template`). Of a later packet only decisions, table applications and
 //! counters are noted; with these and the packet as it leaves the template gives its rewrite. Where the shadow did look at a value that the way does not say (a
 //! mask that an entry gives), it says so, and each packet of that way has a shadow of its own.

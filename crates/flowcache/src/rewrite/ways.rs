@@ -7,6 +7,9 @@ use std::collections::HashMap;
 /// The most ways that are known: of others, each packet is looked at by itself.
 const MOST: usize = 4_096;
 
+/// The most decisions of a way that is known, so that what is known of all of them stays small.
+const LONGEST: usize = 1_024;
+
 /// What is known of a way.
 #[derive(Debug)]
 pub enum Way {
@@ -30,7 +33,7 @@ impl Ways {
     }
 
     pub fn learn(&mut self, decisions: &[u32], way: Way) {
-        if self.known.len() < MOST {
+        if self.known.len() < MOST && decisions.len() <= LONGEST {
             self.known.insert(decisions.into(), way);
         }
     }
