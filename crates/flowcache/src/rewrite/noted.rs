@@ -26,7 +26,7 @@ pub struct Noted {
     indices: Vec<u64>,
     /// The table that was asked just now found something.
     found: bool,
-    /// There were more decisions than are noted.
+    /// There were more decisions than are noted; tables and counters are, all of them.
     pub too_long: bool,
 }
 
@@ -109,9 +109,6 @@ impl Noted {
 
 /// A table is applied.
 pub fn applied(noted: &mut Noted, witness: &Witness, site: &ApplySite, slots: &[u64], found: Option<u32>) {
-    if noted.too_long {
-        return;
-    }
     noted.applications.push(Application { table: site.table, found, first: noted.keys.len() });
     for (field, _) in witness.fields() {
         let first = site.keys[field.position].slot as usize;
@@ -138,9 +135,7 @@ pub fn looked_at(noted: &mut Noted, op: Op, code: &Code, slots: &[u64]) {
                 return noted.decide(is_set(reg.slot));
             }
             let high = (1..reg.words).any(|word| slots[(reg.slot + word) as usize] != 0);
-            if noted.indices.len() < MAX_STEPS {
-                noted.indices.push(if high { u64::MAX } else { slots[reg.slot as usize] });
-            }
+            noted.indices.push(if high { u64::MAX } else { slots[reg.slot as usize] });
         }
         _ => {}
     }

@@ -80,3 +80,52 @@ fn a_way_does_for_all_of_its_flows() {
     assert!(rewritten > 10_000 && changed > rewritten / 2 && dropped > rewritten / 20);
     assert!(stats.by_way > 100 && stats.shadowed > 100 && cache.ways() >= 7, "{stats:?}");
 }
+
+/// Values decide on the way of tag 0, so that the packet behind it has its shadow at once; that of tag 1 has more decisions than are noted in front of the table.
+const LONG: &str = "
+#include <core.p4>
+#include <v1model.p4>
+header item_h { bit<8> tag; bit<8> a; }
+struct headers_t { item_h item; }
+struct metadata_t { bit<16> n; }
+parser pars(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    state start { packet.extract(hdr.item); transition select(hdr.item.tag) { 1: turn; default: accept; } }
+    state turn { meta.n = meta.n + 1; transition select(meta.n) { 17000: accept; default: turn; } }
+}
+control check(inout headers_t hdr, inout metadata_t meta) { apply { } }
+control ing(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    action plain(bit<9> port) { std.egress_spec = port; }
+    action masked(bit<8> mask) { std.egress_spec = 1; hdr.item.a = hdr.item.a & mask; }
+    table items { key = { hdr.item.tag: exact; } actions = { plain; masked; NoAction; } default_action = NoAction(); }
+    apply { items.apply(); }
+}
+control eg(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) { apply { } }
+control compute(inout headers_t hdr, inout metadata_t meta) { apply { } }
+control dep(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr.item); } }
+V1Switch(pars(), check(), ing(), eg(), compute(), dep()) main;
+";
+
+/// However long its way is, a flow knows what it asked of which table.
+#[test]
+fn a_long_way_is_fresh() {
+    let pipeline = Arc::new(compile(LONG, true).unwrap_or_else(|errors| panic!("{errors}")));
+    let mut cache = RewriteCache::new(pipeline.clone(), Config::default(), 16).expect("the interpreter takes it");
+    let table = pipeline.tables.keys().next().expect("a table");
+    let entry = |kind, tag: u32, name: &str, arg: u32| {
+        let found = pipeline.actions.iter().find(|(_, action)| action.preamble.name.ends_with(name));
+        let call = ir::ActionCall { action: found.expect("an action").0, args: vec![arg.into()] };
+        let key = ir::KeyMatch::Exact(tag.into());
+        Update::Entry(kind, TableEntry::new(table, vec![key], ActionSpec::Call(call)))
+    };
+    let entries = [entry(UpdateKind::Insert, 0, "masked", 0x0f), entry(UpdateKind::Insert, 1, "plain", 2)];
+    cache.write(&entries.into_iter().collect()).expect("good entries");
+    let mut out = Outputs::new();
+    for tag in 0..2 {
+        cache.learn(&[tag, 7, 0, 0], 1, 1, &mut out).unwrap_or_else(|why| panic!("tag {tag}: {}", why.why()));
+    }
+    let mut bytes = Vec::new();
+    assert!(matches!(cache.rewrite(&[1, 9, 0, 0], 1, 2, &mut bytes), Answer::Rewritten(..)));
+    let gone = cache.write(&[entry(UpdateKind::Modify, 1, "plain", 3)].into_iter().collect()).expect("a good entry");
+    assert_eq!(gone.len(), 1, "what found the entry is stale");
+    assert!(matches!(cache.rewrite(&[1, 9, 0, 0], 1, 3, &mut bytes), Answer::Missed));
+}
