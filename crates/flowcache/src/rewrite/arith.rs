@@ -242,8 +242,9 @@ impl Shadow {
             self.pins.pin_length();
             return Sym::Const;
         }
-        self.pins.bound_of(of, -more, most - more);
-        Sym::Length(Length { more, of })
+        let length = self.pins.length_of(of, more);
+        self.pins.within(length, most);
+        Sym::Length(length)
     }
 
     pub fn and(&mut self, a: Operand, b: Operand) -> Sym {
@@ -373,7 +374,7 @@ impl Shadow {
 
     /// A length, which is `value` now, against a constant; which one comes first in the comparison.
     fn against(&mut self, length: Length, (constant, value): (&Operand, u64), relation: Relation, reversed: bool) {
-        let more = length.more;
+        let more = self.pins.more(length);
         let number = constant.1.min(MOST_GIVEN as u64) as i64;
         let given = match constant.0 {
             Sym::Given(given) if number < MOST_GIVEN => Some((given, number)),

@@ -2,7 +2,7 @@
 
 use super::Unrewritable;
 use super::shadow::Shadow;
-use super::sym::{FIXED, Length, Piece, Sym, Words};
+use super::sym::{FIXED, Piece, Sym, Words};
 use super::template::{Bytes, Counted};
 use interp::walk::{Call, CallArg, Pc, Reg, Step, Walker};
 use ir::{Arch, ExternFn, HashAlgorithm};
@@ -145,9 +145,8 @@ impl Shadow {
             if let (Sym::Length(length), 16..=64) = (self.sym(reg.slot), reg.width)
                 && self.pins.is_short(length)
             {
-                let Length { more, of } = length;
                 pieces.extend((16..reg.width).map(|_| Piece::Bit(FIXED, false)));
-                self.pins.bound_of(of, -more, 0xffff - more);
+                self.pins.within(length, 0xffff);
                 pieces.push(Piece::Length(length));
                 continue;
             }

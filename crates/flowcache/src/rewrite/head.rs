@@ -10,8 +10,8 @@ use interp::walk::{Slot, Walker};
 /// What the deparser emitted.
 #[derive(Default)]
 pub(super) struct Emitted {
-    /// Bit by bit: the packet's bit that it is, or a constant; and its value.
-    bits: Vec<(u16, bool)>,
+    /// Bit by bit: the packet's bit that it is, or a constant.
+    bits: Vec<u16>,
     /// Bits at which 16-bit fields begin that are the packet's length and something.
     lengths: Vec<(usize, Length)>,
     /// Bits at which sums begin.
@@ -51,17 +51,17 @@ impl Shadow {
         let sym = length.map_or(sym, Sym::Length);
         match sym {
             Sym::Length(length) if placed && self.pins.is_short(length) => {
-                self.pins.bound_of(length.of, -length.more, 0xffff - length.more);
+                self.pins.within(length, 0xffff);
                 self.emitted.lengths.push((low, length));
-                self.emitted.bits.extend((0..width).map(|_| (FIXED, false)));
+                self.emitted.bits.extend((0..width).map(|_| FIXED));
             }
             Sym::Sum(words, complement) if placed => {
                 self.emitted.sums.push((low, *words, complement));
-                self.emitted.bits.extend((0..width).map(|_| (FIXED, false)));
+                self.emitted.bits.extend((0..width).map(|_| FIXED));
             }
             _ => {
                 for place in (0..width).rev() {
-                    let bit = self.bit(walker, first, place);
+                    let (bit, _) = self.bit(walker, first, place);
                     self.emitted.bits.push(bit);
                 }
             }
@@ -82,7 +82,7 @@ impl Shadow {
         let pins = &self.pins;
         let shape = Shape { mask: pins.mask, near: pins.near.iter().copied().collect(), length: pins.whole_length };
         let (bounds, checks, credits) = (pins.bounds.clone(), self.checks, self.credits);
-        Ok(Template { shape, bounds, checks, head, credits }.without(pins))
+        Ok(Template { shape, bounds, checks, head, credits })
     }
 
     /// How many bytes the new beginning has and how many it takes the place of. Bits that stay in their place behind it are payload.
@@ -97,7 +97,7 @@ impl Shadow {
             let bits = emitted.bits.get(byte * 8..byte * 8 + 8);
             bits.is_some_and(|bits| {
                 let place = |at: usize| (byte * 8 + at) as i64 - shift;
-                bits.iter().enumerate().all(|(at, (bit, _))| !is_constant(*bit) && i64::from(*bit) == place(at))
+                bits.iter().enumerate().all(|(at, bit)| !is_constant(*bit) && i64::from(*bit) == place(at))
             })
         };
         while head > special && taken > 0 && head > 0 && stays(head - 1) {
@@ -106,7 +106,7 @@ impl Shadow {
         if head > WINDOW || taken > WINDOW {
             return Err(Unrewritable::TooDeep);
         }
-        for (at, (bit, _)) in emitted.bits.iter().enumerate().take(head * 8) {
+        for (at, bit) in emitted.bits.iter().enumerate().take(head * 8) {
             if i64::from(*bit) != at as i64 - shift {
                 self.pins.pin_bit(*bit);
             }
@@ -139,8 +139,8 @@ impl Shadow {
 
     fn head(&mut self, emitted: Emitted, (len, taken): (usize, usize)) -> Result<NewHead, Unrewritable> {
         let grow = len as i64 - taken as i64;
-        let (mut keep, mut written) = ([0; WINDOW], [false; WINDOW]);
-        for (at, (bit, _)) in emitted.bits.iter().enumerate().take(len * 8) {
+        let mut keep = [0; WINDOW];
+        for (at, bit) in emitted.bits.iter().enumerate().take(len * 8) {
             let one = 0x80 >> (at % 8);
             if i64::from(*bit) == at as i64 - grow * 8 && !is_constant(*bit) {
                 keep[at / 8] |= one;
@@ -149,11 +149,9 @@ impl Shadow {
         if emitted.lengths.len() > MAX_LENGTHS || emitted.sums.len() > MAX_SUMS {
             return Err(Unrewritable::TooMuch);
         }
-        let starts = emitted.lengths.iter().map(|(at, _)| *at).chain(emitted.sums.iter().map(|(at, ..)| *at));
-        starts.for_each(|at| written[at / 8..at / 8 + 2].fill(true));
         let lengths = emitted.lengths.into_iter().map(|(at, length)| ((at / 8) as u16, length)).collect();
         let sums =
             emitted.sums.into_iter().map(|(at, words, complement)| ((at / 8) as u16, words, complement)).collect();
-        Ok(NewHead { grow: grow as i16, len: len as u16, keep, written, lengths, sums })
+        Ok(NewHead { grow: grow as i16, len: len as u16, keep, lengths, sums })
     }
 }

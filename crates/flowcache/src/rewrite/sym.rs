@@ -51,19 +51,18 @@ pub struct Given {
     pub word: u32,
 }
 
-/// A number that grows with the packet's length in bytes.
+/// A number that grows with the packet's length in bytes: the same for all packets of the way.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
-    /// How much more it is.
+    /// How much more it is than what it comes from.
     pub more: i64,
-    /// First byte of the 16-bit field that it comes from, if it is not the length itself: then so much is it for packets only whose field is as far from their
-    /// length.
+    /// First byte of the 16-bit field that it comes from; `None`: the length itself.
     pub of: Option<u16>,
 }
 
 impl Length {
     /// The packet's length, and so much more.
-    pub fn of_packet(more: i64) -> Length {
+    pub const fn of_packet(more: i64) -> Length {
         Length { more, of: None }
     }
 }
@@ -91,7 +90,7 @@ pub struct Words {
     pub of: Vec<u16>,
     /// How often the packet's length is in it.
     pub lengths: u32,
-    /// What is added to these lengths in all.
+    /// What is added to these lengths in all, besides the distances of the fields that they come from.
     pub more: i64,
     /// Words of the packet: first byte and mask.
     pub terms: Vec<(u16, u16)>,
@@ -164,15 +163,10 @@ impl Pins {
 
     /// Only lengths `first..=last` decide alike.
     pub fn bound(&mut self, first: i64, last: i64) {
-        self.bound_of(None, first, last);
+        self.bound_by(None, None, first, last);
     }
 
-    /// The same, where these come from a field's distance from the length.
-    pub fn bound_of(&mut self, of: Option<u16>, first: i64, last: i64) {
-        self.bound_by(of, None, first, last);
-    }
-
-    /// The same, where these also come from a number that an entry gives, and what that is.
+    /// The same, where these come from a field's distance from the length, and from a number that an entry gives, and what that is.
     pub fn bound_by(&mut self, of: Option<u16>, given: Option<(Given, i64)>, first: i64, last: i64) {
         let value = given.map_or(0, |(_, value)| value);
         let less = of.map_or(0, |at| self.distance(at)) - value;
@@ -192,8 +186,29 @@ impl Pins {
     }
 
     /// How far the field there is from the length.
-    pub fn distance(&self, at: u16) -> i64 {
+    fn distance(&self, at: u16) -> i64 {
         i64::from(word(&self.window, at as usize)) - self.length as i64
+    }
+
+    /// How much more than the packet's length it is, for this packet.
+    pub fn more(&self, length: Length) -> i64 {
+        length.more + length.of.map_or(0, |at| self.distance(at))
+    }
+
+    /// How much more than the lengths in a sum is added with them, for this packet.
+    fn more_of(&self, words: &Words) -> i64 {
+        words.more + words.of.iter().map(|at| self.distance(*at)).sum::<i64>()
+    }
+
+    /// What is so much more than the packet's length, for this packet, and comes from that field.
+    pub fn length_of(&self, of: Option<u16>, more: i64) -> Length {
+        Length { more: more - of.map_or(0, |at| self.distance(at)), of }
+    }
+
+    /// Only as long as the number stays in `0..=most`.
+    pub fn within(&mut self, length: Length, most: i64) {
+        let more = self.more(length);
+        self.bound_by(length.of, None, -more, most - more);
     }
 
     /// What was looked at of a packet of the way of another one, of which this is known. `given`: what entries give it.
@@ -252,7 +267,7 @@ impl Pins {
 
     /// Whether it is a number of 16 bits.
     pub fn is_short(&self, length: Length) -> bool {
-        (0..=0xffff).contains(&(self.length as i64 + length.more))
+        (0..=0xffff).contains(&(self.length as i64 + self.more(length)))
     }
 
     /// The first byte of the 16-bit field that the slot is.
@@ -282,8 +297,9 @@ impl Pins {
             return None;
         }
         self.near.insert(at);
-        self.bound_of(Some(at), -add, 0xffff - add);
-        Some(Length { more: add, of: Some(at) })
+        let length = Length { more: 0, of: Some(at) };
+        self.within(length, 0xffff);
+        Some(length)
     }
 
     /// Adds bits, most significant first, to a sum, 16 to a word, the last one filled with zeros.
@@ -303,7 +319,7 @@ impl Pins {
                 }
                 Piece::Length(length) => {
                     self.pin_length();
-                    let value = (self.length as i64 + length.more) as u16;
+                    let value = (self.length as i64 + self.more(*length)) as u16;
                     for bit in (0..16).rev() {
                         self.add_bit(sum, at % 16, CONST, value >> bit & 1 == 1);
                         at += 1;
@@ -341,7 +357,7 @@ impl Pins {
     /// The sum, with all that is constant by now added up.
     pub fn close(&mut self, words: &Words) -> Sum {
         let mut sum = Sum { lengths: words.lengths, ..Sum::default() };
-        let mut constant = words.constant as i64 + words.more + self.known_terms(words, &mut sum.terms);
+        let mut constant = words.constant as i64 + self.more_of(words) + self.known_terms(words, &mut sum.terms);
         // A negative rest belongs to the lengths: whatever they are, together they must be more than nothing.
         if constant < 0 && sum.lengths > 0 {
             self.bound(-constant / i64::from(sum.lengths) + 1, i64::MAX);
@@ -362,7 +378,7 @@ impl Pins {
             self.fail(Unrewritable::TooMuch);
         }
         if sum.lengths > 0 {
-            self.bound((-words.more).max(0) / i64::from(sum.lengths) + 1, i64::MAX);
+            self.bound((-self.more_of(words)).max(0) / i64::from(sum.lengths) + 1, i64::MAX);
         }
         let rest = Sum { constant: 0, ..sum.clone() }.of(&self.window, self.length);
         sum.constant = (u64::from(value) + 0xffff - u64::from(rest)) % 0xffff;
@@ -403,7 +419,7 @@ impl Pins {
     pub fn value(&self, words: &Words) -> u16 {
         let terms =
             words.terms.iter().map(|(at, mask)| i64::from(word(&self.window, *at as usize) & mask)).sum::<i64>();
-        let lengths = i64::from(words.lengths) * self.length as i64 + words.more;
+        let lengths = i64::from(words.lengths) * self.length as i64 + self.more_of(words);
         super::form::fold((words.constant as i64 + terms + lengths).max(0) as u64)
     }
 }

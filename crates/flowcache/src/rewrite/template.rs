@@ -39,7 +39,7 @@ pub enum Bytes {
 
 impl Bytes {
     /// The packet's length.
-    pub const LENGTH: Bytes = Bytes::Length(Length { more: 0, of: None });
+    pub const LENGTH: Bytes = Bytes::Length(Length::of_packet(0));
 }
 
 /// The new beginning of a packet. See [`Head`].
@@ -48,8 +48,6 @@ pub struct NewHead {
     pub grow: i16,
     pub len: u16,
     pub keep: [u8; WINDOW],
-    /// Bytes of lengths and sums.
-    pub written: [bool; WINDOW],
     pub lengths: Vec<(u16, Length)>,
     pub sums: Vec<(u16, Words, bool)>,
 }
@@ -66,23 +64,6 @@ pub struct Template {
 }
 
 impl Template {
-    /// Lengths that come from fields are from now on without the distance of these from the length of the packet that this was made from.
-    pub fn without(mut self, pins: &Pins) -> Template {
-        let less = |length: &mut Length| length.more -= length.of.map_or(0, |at| pins.distance(at));
-        let less_words = |words: &mut Words| words.more -= words.of.iter().map(|at| pins.distance(*at)).sum::<i64>();
-        if let Some(head) = &mut self.head {
-            head.lengths.iter_mut().for_each(|(_, length)| less(length));
-            head.sums.iter_mut().for_each(|(_, words, _)| less_words(words));
-        }
-        self.checks.iter_mut().for_each(|(words, _)| less_words(words));
-        for (_, bytes) in &mut self.credits {
-            if let Bytes::Length(length) = bytes {
-                less(length);
-            }
-        }
-        self
-    }
-
     /// The rewrite of a packet of the way, which was received on `port`, and became `out`; `own`: of the one that this was made from.
     ///
     /// # Errors
@@ -108,7 +89,8 @@ impl Template {
             (Verdict::Drop(reason), None) => Fate::Drop(reason),
             _ => return Err(Unrewritable::Aborted),
         };
-        let mut checks: Vec<Check> = self.checks.iter().map(|(words, check)| closed(&mut pins, words, check)).collect();
+        let close = |(words, check): &(Words, Check)| Check { sum: pins.close(words), ..check.clone() };
+        let mut checks: Vec<Check> = self.checks.iter().map(close).collect();
         checks.dedup();
         if checks.len() > MAX_SUMS {
             return Err(Unrewritable::TooMuch);
@@ -131,15 +113,6 @@ impl Template {
     }
 }
 
-fn closed(pins: &mut Pins, words: &Words, check: &Check) -> Check {
-    Check { sum: pins.close(&with_distances(words, pins)), ..check.clone() }
-}
-
-fn with_distances(words: &Words, pins: &Pins) -> Words {
-    let more = words.more + words.of.iter().map(|at| pins.distance(*at)).sum::<i64>();
-    Words { more, ..words.clone() }
-}
-
 fn credit(counted: Counted, noted: &Noted, interp: &Interp) -> Option<Credit> {
     let entry = |application: usize| {
         let application = noted.application(application)?;
@@ -159,17 +132,10 @@ fn credit(counted: Counted, noted: &Noted, interp: &Interp) -> Option<Credit> {
     })
 }
 
-impl Length {
-    /// How much more than the length it is, for this packet.
-    fn more(self, pins: &Pins) -> i64 {
-        self.more + self.of.map_or(0, |at| pins.distance(at))
-    }
-}
-
 impl Bytes {
     fn of(self, pins: &Pins) -> ByteForm {
         match self {
-            Bytes::Length(length) => ByteForm { length: true, add: length.more(pins) as u64 },
+            Bytes::Length(length) => ByteForm { length: true, add: pins.more(length) as u64 },
             Bytes::These(bytes) => ByteForm { length: false, add: bytes },
         }
     }
@@ -180,15 +146,17 @@ impl NewHead {
         let left = out.get(..self.len as usize)?;
         let mut set = [0; WINDOW];
         for (at, byte) in left.iter().enumerate() {
-            set[at] = if self.written[at] { 0 } else { byte & !self.keep[at] };
+            set[at] = byte & !self.keep[at];
         }
-        let lengths = self.lengths.iter().map(|(at, length)| (*at, length.more(pins) as i32)).collect();
+        // Lengths and sums are written over it.
+        let written = self.lengths.iter().map(|(at, _)| *at).chain(self.sums.iter().map(|(at, ..)| *at));
+        written.for_each(|at| set[at as usize..at as usize + 2].fill(0));
+        let lengths = self.lengths.iter().map(|(at, length)| (*at, pins.more(*length) as i32)).collect();
         let sums = self.sums.iter().map(|(at, words, complement)| {
-            let words = with_distances(words, pins);
             let value = u16::from_be_bytes([*left.get(*at as usize)?, *left.get(*at as usize + 1)?]);
             let sum = match words.open && !own {
-                true => pins.solve(&words, if *complement { !value } else { value })?,
-                false => pins.close(&words),
+                true => pins.solve(words, if *complement { !value } else { value })?,
+                false => pins.close(words),
             };
             Some((*at, sum, *complement))
         });

@@ -37,9 +37,6 @@ impl Shadow {
 
     fn word(&mut self, walker: &Walker<'_>, op: BinaryOp, a: Slot, b: Slot) -> Sym {
         let (a, b) = (self.bitwise(walker, a), self.bitwise(walker, b));
-        if let Some(live) = [&a, &b].into_iter().find(|operand| matches!(operand.0, Sym::Live(_))) {
-            return live.0.clone();
-        }
         match op {
             BinaryOp::And => self.and(a, b),
             BinaryOp::Or => self.or(a, b, true),
