@@ -167,13 +167,9 @@ impl Watch for Noting<'_> {
             let application = self.trail.found.len();
             self.trail.keep(self.known, packet, Some(application), false);
         }
-        let fields = self.witnesses[site.table].fields();
         self.trail.firsts.push(self.trail.keys.len() as u32);
         self.trail.found.push(found);
-        for (field, _) in fields {
-            let slot = site.keys[field.position].slot as usize;
-            self.trail.keys.extend_from_slice(&packet.slots[slot..slot + field.words]);
-        }
+        self.witnesses[site.table].push_key(site, packet.slots, &mut self.trail.keys);
         self.found = found.is_some();
     }
 

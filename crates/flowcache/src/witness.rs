@@ -3,6 +3,7 @@
 //! All packets that agree on these bits find the same entry, or none. Of a hit they are the bits that the entry asks for, and, for each entry that is
 //! stronger, one bit (of a range: a prefix) that keeps it away. Of a miss in a table whose keys are all exact, they are all bits.
 
+use interp::walk::ApplySite;
 use ir::MatchKind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -138,6 +139,15 @@ impl Witness {
 
     fn others(&self) -> impl Iterator<Item = (&KeyField, usize)> {
         self.fields().filter(|(field, _)| field.kind != MatchKind::Exact)
+    }
+
+    /// Appends the words of the values that an application asks for, field by field.
+    #[inline]
+    pub fn push_key(&self, site: &ApplySite, slots: &[u64], key: &mut Vec<u64>) {
+        for (field, _) in self.fields() {
+            let slot = site.keys[field.position].slot as usize;
+            key.extend_from_slice(&slots[slot..slot + field.words]);
+        }
     }
 
     /// The words of exact keys among those of a key.

@@ -88,11 +88,16 @@ impl Explainer {
         port: u32,
         now: u64,
     ) -> Option<(Outputs, Trace)> {
-        if !Arc::ptr_eq(state.pipeline(), self.interp.pipeline()) {
-            return None;
+        self.look_at(state, registers.clone(), now).then(|| self.interp.trace(bytes, port, now))
+    }
+
+    /// The next packet finds this. False if `state` is not one of this very pipeline.
+    fn look_at(&mut self, state: &State, registers: Registers, now: u64) -> bool {
+        let own = Arc::ptr_eq(state.pipeline(), self.interp.pipeline());
+        if own {
+            self.interp.memory.look_at(state, registers, self.seed, now);
         }
-        self.interp.memory.look_at(state, registers.clone(), self.seed, now);
-        Some(self.interp.trace(bytes, port, now))
+        own
     }
 
     /// As [`Explainer::explain`], with registers as at first, by somebody who goes along. Numbers of entries are none of those of another engine. False if `state` is not one
@@ -104,11 +109,10 @@ impl Explainer {
         (bytes, port, now): (&[u8], u32, u64),
         out: &mut Outputs,
     ) -> bool {
-        if !Arc::ptr_eq(state.pipeline(), self.interp.pipeline()) {
-            return false;
+        let own = self.look_at(state, Registers::initial(), now);
+        if own {
+            self.interp.process_by(detour, bytes, port, now, out);
         }
-        self.interp.memory.look_at(state, Registers::initial(), self.seed, now);
-        self.interp.process_by(detour, bytes, port, now, out);
-        true
+        own
     }
 }

@@ -74,36 +74,30 @@ impl Shadow {
 
     /// Where the result of an instruction on one slot goes, and where its bits come from; `None` if there is no rule.
     fn result(&mut self, walker: &Walker<'_>, op: Op) -> Option<(Slot, Sym)> {
-        let get = |shadow: &Shadow, slot: Slot| shadow.operand(walker, slot);
-        macro_rules! binary {
-            ($a:expr, $b:expr) => {
-                (get(self, $a), get(self, $b))
-            };
-        }
-        macro_rules! bitwise {
-            ($a:expr, $b:expr) => {
-                (self.bitwise(walker, $a), self.bitwise(walker, $b))
+        macro_rules! both {
+            ($how:ident, $a:expr, $b:expr) => {
+                (self.$how(walker, $a), self.$how(walker, $b))
             };
         }
         Some(match op {
             Op::Add1 { d, a, b, mask } => {
-                let (a, b) = binary!(a, b);
+                let (a, b) = both!(operand, a, b);
                 (d, self.sum(a, b, mask, false))
             }
             Op::Sub1 { d, a, b, mask } => {
-                let (a, b) = binary!(a, b);
+                let (a, b) = both!(operand, a, b);
                 (d, self.sum(a, b, mask, true))
             }
             Op::And1 { d, a, b } => {
-                let (a, b) = bitwise!(a, b);
+                let (a, b) = both!(bitwise, a, b);
                 (d, self.and(a, b))
             }
             Op::Or1 { d, a, b } => {
-                let (a, b) = bitwise!(a, b);
+                let (a, b) = both!(bitwise, a, b);
                 (d, self.or(a, b, true))
             }
             Op::Xor1 { d, a, b } => {
-                let (a, b) = bitwise!(a, b);
+                let (a, b) = both!(bitwise, a, b);
                 (d, self.or(a, b, false))
             }
             Op::Mask1 { d, a, mask } => {
@@ -116,7 +110,7 @@ impl Shadow {
                 (d, self.and(shifted, (Sym::Fixed, mask)))
             }
             Op::Concat1 { d, a, b, shift } => {
-                let (a, b) = bitwise!(a, b);
+                let (a, b) = both!(bitwise, a, b);
                 let high = self.shifted(a, shift as i32);
                 let low = self.below(b, shift);
                 (d, self.or(high, low, true))
@@ -133,15 +127,15 @@ impl Shadow {
                 (d, self.shifted(a, -(by.min(64) as i32)).0)
             }
             Op::Eq1 { d, a, b } | Op::Ne1 { d, a, b } => {
-                let (a, b) = binary!(a, b);
+                let (a, b) = both!(operand, a, b);
                 (d, self.compare(a, b, Relation::Equal))
             }
             Op::Lt1 { d, a, b } => {
-                let (a, b) = binary!(a, b);
+                let (a, b) = both!(operand, a, b);
                 (d, self.compare(a, b, Relation::Less))
             }
             Op::Le1 { d, a, b } => {
-                let (a, b) = binary!(a, b);
+                let (a, b) = both!(operand, a, b);
                 (d, self.compare(a, b, Relation::LessOrEqual))
             }
             // The way says which headers are valid.
@@ -200,6 +194,16 @@ impl Shadow {
         (Sym::Bits(Box::new(bits)), a.1)
     }
 
+    /// Of two constants, and of what differs each time, the result is one, too.
+    fn known(a: &Operand, b: &Operand) -> Option<Sym> {
+        let constant = match (&a.0, &b.0) {
+            (Sym::Fixed, Sym::Fixed) => Some(Sym::Fixed),
+            (one, other) if is_const(one) && is_const(other) => Some(Sym::Const),
+            _ => None,
+        };
+        Self::live(a, b).or(constant)
+    }
+
     fn pin_both(&mut self, a: &Operand, b: &Operand) -> Sym {
         self.pins.pin(&a.0, u64::MAX);
         self.pins.pin(&b.0, u64::MAX);
@@ -208,13 +212,8 @@ impl Shadow {
 
     /// The sum or difference, modulo a power of two.
     fn sum(&mut self, a: Operand, b: Operand, mask: u64, minus: bool) -> Sym {
-        if let Some(live) = Self::live(&a, &b) {
-            return live;
-        }
-        match (&a.0, &b.0) {
-            (Sym::Fixed, Sym::Fixed) => return Sym::Fixed,
-            (one, other) if is_const(one) && is_const(other) => return Sym::Const,
-            _ => {}
+        if let Some(known) = Self::known(&a, &b) {
+            return known;
         }
         let value = if minus { a.1.wrapping_sub(b.1) } else { a.1.wrapping_add(b.1) } & mask;
         let length = match (is_const(&a.0), is_const(&b.0)) {
@@ -338,13 +337,8 @@ impl Shadow {
     }
 
     fn compare(&mut self, a: Operand, b: Operand, relation: Relation) -> Sym {
-        if let Some(live) = Self::live(&a, &b) {
-            return live;
-        }
-        match (&a.0, &b.0) {
-            (Sym::Fixed, Sym::Fixed) => return Sym::Fixed,
-            (one, other) if is_const(one) && is_const(other) => return Sym::Const,
-            _ => {}
+        if let Some(known) = Self::known(&a, &b) {
+            return known;
         }
         if relation == Relation::Equal && matches!((&a.0, &b.0), (Sym::Sum(..), _) | (_, Sym::Sum(..))) {
             return self.check(a, b);

@@ -105,39 +105,36 @@ impl Noted {
         };
         self.applications.iter().zip(ends).map(asked).collect()
     }
-}
 
-/// A table is applied.
-pub fn applied(noted: &mut Noted, witness: &Witness, site: &ApplySite, slots: &[u64], found: Option<u32>) {
-    noted.applications.push(Application { table: site.table, found, first: noted.keys.len() });
-    for (field, _) in witness.fields() {
-        let first = site.keys[field.position].slot as usize;
-        noted.keys.extend_from_slice(&slots[first..first + field.words]);
+    /// A table is applied.
+    pub fn applied(&mut self, witness: &Witness, site: &ApplySite, slots: &[u64], found: Option<u32>) {
+        self.applications.push(Application { table: site.table, found, first: self.keys.len() });
+        witness.push_key(site, slots, &mut self.keys);
+        self.found = found.is_some();
     }
-    noted.found = found.is_some();
-}
 
-/// An instruction is about to be carried out that is no jump: what it chooses by a value is a decision, too.
-#[inline]
-pub fn looked_at(noted: &mut Noted, op: Op, code: &Code, slots: &[u64]) {
-    let is_set = |slot: Slot| u32::from(slots[slot as usize] != 0);
-    match op {
-        Op::Select1 { c, .. } | Op::SelectN { c, .. } | Op::Verify { c, .. } => noted.decide(is_set(c)),
-        Op::Call { index } => {
-            use ExternFn::{CounterCount, UpdateChecksum, VerifyChecksum};
-            let call = &code.calls[index as usize];
-            let (Some(CallArg::Value(reg)), CounterCount | UpdateChecksum | VerifyChecksum) =
-                (call.args.first(), call.func)
-            else {
-                return;
-            };
-            if call.func != CounterCount {
-                return noted.decide(is_set(reg.slot));
+    /// An instruction is about to be carried out that is no jump: what it chooses by a value is a decision, too.
+    #[inline]
+    pub fn looked_at(&mut self, op: Op, code: &Code, slots: &[u64]) {
+        let is_set = |slot: Slot| u32::from(slots[slot as usize] != 0);
+        match op {
+            Op::Select1 { c, .. } | Op::SelectN { c, .. } | Op::Verify { c, .. } => self.decide(is_set(c)),
+            Op::Call { index } => {
+                use ExternFn::{CounterCount, UpdateChecksum, VerifyChecksum};
+                let call = &code.calls[index as usize];
+                let (Some(CallArg::Value(reg)), CounterCount | UpdateChecksum | VerifyChecksum) =
+                    (call.args.first(), call.func)
+                else {
+                    return;
+                };
+                if call.func != CounterCount {
+                    return self.decide(is_set(reg.slot));
+                }
+                let high = (1..reg.words).any(|word| slots[(reg.slot + word) as usize] != 0);
+                self.indices.push(if high { u64::MAX } else { slots[reg.slot as usize] });
             }
-            let high = (1..reg.words).any(|word| slots[(reg.slot + word) as usize] != 0);
-            noted.indices.push(if high { u64::MAX } else { slots[reg.slot as usize] });
+            _ => {}
         }
-        _ => {}
     }
 }
 
@@ -149,7 +146,7 @@ pub struct Noting<'n> {
 
 impl Watch for Noting<'_> {
     fn asked(&mut self, site: &ApplySite, _: Pc, packet: State<'_>, found: Option<u32>) {
-        applied(self.noted, &self.witnesses[site.table], site, packet.slots, found);
+        self.noted.applied(&self.witnesses[site.table], site, packet.slots, found);
     }
 
     fn decided(&mut self, to: Pc) {
@@ -157,7 +154,7 @@ impl Watch for Noting<'_> {
     }
 
     fn about(&mut self, op: Op, code: &Code, packet: State<'_>) {
-        looked_at(self.noted, op, code, packet.slots);
+        self.noted.looked_at(op, code, packet.slots);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Unrewritable;
 use super::form::Check;
 use super::head::Emitted;
-use super::noted::{Noted, applied, looked_at};
+use super::noted::Noted;
 use super::sym::{Bits, FIXED, Given, Length, Pins, Sym, Words, of_bits};
 use super::template::{Bytes, Counted};
 use crate::effects::{Effects, Slots, Span, effects, spread};
@@ -202,7 +202,7 @@ impl Shadow {
     fn step(&mut self, walker: &mut Walker<'_>, block: usize, pc: Pc) -> Step {
         let code = walker.code();
         let op = code.ops[pc as usize];
-        looked_at(&mut self.noted, op, code, walker.slots());
+        self.noted.looked_at(op, code, walker.slots());
         match op {
             Op::Goto { .. } | Op::Back { .. } | Op::Return | Op::Exit | Op::Reject | Op::State { .. } => {
                 walker.step(pc)
@@ -366,7 +366,7 @@ impl Shadow {
             self.pins.fail(Unrewritable::AddEntry);
         }
         let application = self.noted.applications();
-        applied(&mut self.noted, &known.witnesses[site.table], site, walker.slots(), found);
+        self.noted.applied(&known.witnesses[site.table], site, walker.slots(), found);
         let step = walker.apply(site, found, pc);
         let Step::Next(to) = step else { return step };
         self.noted.decided(to);
