@@ -1,5 +1,6 @@
 //! Rewrites against the interpreter: random programs, entries, updates, and packets of the same flows with other payloads and lengths; and the gateway.
 
+mod entries;
 mod router;
 mod subject;
 mod ways;

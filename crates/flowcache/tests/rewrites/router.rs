@@ -1,11 +1,12 @@
 //! A v1model router with checksums and a tunnel: flows of it, each with packets of many lengths, payloads and identifications.
 
+use crate::entries::entry;
 use flowcache::Unrewritable;
 use flowcache::rewrite::{Answer, RewriteCache};
 use interp::{Config, Interp, Outputs};
 use packet::Verdict;
 use std::sync::Arc;
-use tables::{Update, UpdateKind, WriteBatch};
+use tables::{UpdateKind, WriteBatch};
 use testkit::differ::compile::compile;
 
 fn sum(bytes: &[u8]) -> u16 {
@@ -34,16 +35,9 @@ fn packet(destination: u32, ttl: u8, payload: usize, rng: &mut fastrand::Rng) ->
 }
 
 fn routes(pipeline: &ir::Pipeline) -> WriteBatch {
-    let table = pipeline.tables.keys().next().expect("a table");
-    let action = |name: &str| {
-        let found = pipeline.actions.iter().find(|(_, action)| action.preamble.name.ends_with(name));
-        found.expect("an action").0
-    };
     let entry = |prefix: u32, name: &str, args: &[u64]| {
-        let args = args.iter().map(|arg| (*arg).into()).collect();
-        let call = ir::ActionCall { action: action(name), args };
         let key = ir::KeyMatch::Lpm { value: prefix.into(), prefix_len: 24 };
-        Update::Entry(UpdateKind::Insert, tables::TableEntry::new(table, vec![key], tables::ActionSpec::Call(call)))
+        entry(pipeline, UpdateKind::Insert, key, name, args)
     };
     let mac = 0x0200_0000_00aa;
     [

@@ -1,20 +1,16 @@
 //! Flows that go one way with other values: what is known of the way must do for each of them, or not be used.
 
+use crate::entries::entry;
 use flowcache::rewrite::{Answer, RewriteCache};
 use interp::{Config, Interp, Outputs};
 use packet::Verdict;
 use std::sync::Arc;
-use tables::{ActionSpec, TableEntry, Update, UpdateKind, WriteBatch};
+use tables::{UpdateKind, WriteBatch};
 use testkit::differ::compile::compile;
 
 /// Entries for all tags but the last few; their actions in turn, with random numbers.
 fn entries(pipeline: &ir::Pipeline, rng: &mut fastrand::Rng) -> WriteBatch {
-    let table = pipeline.tables.keys().next().expect("a table");
-    let action = |name: &str| {
-        let found = pipeline.actions.iter().find(|(_, action)| action.preamble.name.ends_with(name));
-        found.expect("an action").0
-    };
-    let entry = |tag: u32| {
+    let of_tag = |tag: u32| {
         let port = rng.u64(1..8);
         let (name, args) = match tag % 5 {
             0 | 1 => ("plain", vec![port, rng.u64(0..256), rng.u64(60..400), rng.u64(0..16)]),
@@ -23,12 +19,9 @@ fn entries(pipeline: &ir::Pipeline, rng: &mut fastrand::Rng) -> WriteBatch {
             3 => ("shifted", vec![port, rng.u64(0..3)]),
             _ => ("chosen", vec![port, rng.u64(0..2)]),
         };
-        let args = args.into_iter().map(Into::into).collect();
-        let call = ir::ActionCall { action: action(name), args };
-        let key = ir::KeyMatch::Exact(tag.into());
-        Update::Entry(UpdateKind::Insert, TableEntry::new(table, vec![key], ActionSpec::Call(call)))
+        entry(pipeline, UpdateKind::Insert, ir::KeyMatch::Exact(tag.into()), name, &args)
     };
-    (0..250).map(entry).collect()
+    (0..250).map(of_tag).collect()
 }
 
 #[test]
@@ -110,13 +103,8 @@ V1Switch(pars(), check(), ing(), eg(), compute(), dep()) main;
 fn a_long_way_is_fresh() {
     let pipeline = Arc::new(compile(LONG, true).unwrap_or_else(|errors| panic!("{errors}")));
     let mut cache = RewriteCache::new(pipeline.clone(), Config::default(), 16).expect("the interpreter takes it");
-    let table = pipeline.tables.keys().next().expect("a table");
-    let entry = |kind, tag: u32, name: &str, arg: u32| {
-        let found = pipeline.actions.iter().find(|(_, action)| action.preamble.name.ends_with(name));
-        let call = ir::ActionCall { action: found.expect("an action").0, args: vec![arg.into()] };
-        let key = ir::KeyMatch::Exact(tag.into());
-        Update::Entry(kind, TableEntry::new(table, vec![key], ActionSpec::Call(call)))
-    };
+    let entry =
+        |kind, tag: u32, name: &str, arg: u64| entry(&pipeline, kind, ir::KeyMatch::Exact(tag.into()), name, &[arg]);
     let entries = [entry(UpdateKind::Insert, 0, "masked", 0x0f), entry(UpdateKind::Insert, 1, "plain", 2)];
     cache.write(&entries.into_iter().collect()).expect("good entries");
     let mut out = Outputs::new();

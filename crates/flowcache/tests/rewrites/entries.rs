@@ -1,0 +1,14 @@
+//! Entries of a program with one table of one key.
+
+use ir::{ActionCall, KeyMatch, Pipeline};
+use tables::{ActionSpec, TableEntry, Update, UpdateKind};
+
+/// A change of the entry with that key: the action that has that name, and what it is given.
+pub fn entry(pipeline: &Pipeline, kind: UpdateKind, key: KeyMatch, name: &str, args: &[u64]) -> Update {
+    let table = pipeline.tables.keys().next().expect("a table");
+    let mut actions = pipeline.actions.iter();
+    let (action, _) = actions.find(|(_, action)| action.preamble.name.ends_with(name)).expect("an action");
+    let args = args.iter().map(|arg| (*arg).into()).collect();
+    let call = ActionSpec::Call(ActionCall { action, args });
+    Update::Entry(kind, TableEntry::new(table, vec![key], call))
+}
