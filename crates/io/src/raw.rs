@@ -69,7 +69,7 @@ impl RawPort {
         if hardware_type != libc::ARPHRD_ETHER && hardware_type != libc::ARPHRD_LOOPBACK {
             return Err(PortError::NotEthernet { interface: interface.to_owned(), hardware_type });
         }
-        socket.bind().map_err(|failure| failed(failure.step, failure.source))?;
+        socket.bind(interface).map_err(|failure| failed(failure.step, failure.source))?;
         Ok(RawPort {
             interface: interface.to_owned(),
             socket,

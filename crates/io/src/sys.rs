@@ -172,7 +172,11 @@ impl PacketSocket {
     }
 
     /// Sets all options, then binds to the interface, so that no packet is received in another form.
-    pub(crate) fn bind(&self) -> Result<(), OpenFailure> {
+    ///
+    /// What is sent on an interface whose carrier has just come (another end of a pair that came up) would be lost without a word
+    /// until the kernel has attached its queue: up to then it has one that takes everything and drops it. Asking for the carrier
+    /// makes it do so.
+    pub(crate) fn bind(&self, interface: &str) -> Result<(), OpenFailure> {
         let failed = |step| move |source| OpenFailure { step, source };
         let on: c_int = 1;
         self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on).map_err(failed("ask for offload information"))?;
@@ -201,6 +205,7 @@ impl PacketSocket {
         // SAFETY: the pointer and the length describe `address`, which lives across the call.
         let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), length) };
         check(result).map_err(failed("bind the socket"))?;
+        let _ = has_carrier(&self.fd, interface);
         Ok(())
     }
 
@@ -351,25 +356,8 @@ impl InterfaceWatch {
         let flags = interface_request(&self.fd, &self.name, libc::SIOCGIFFLAGS).ok()?;
         // SAFETY: as above.
         let flags = c_int::from(unsafe { flags.ifr_ifru.ifru_flags });
-        let carrier = || self.has_carrier().unwrap_or(flags & libc::IFF_RUNNING != 0);
+        let carrier = || has_carrier(&self.fd, &self.name).unwrap_or(flags & libc::IFF_RUNNING != 0);
         Some(flags & libc::IFF_UP != 0 && carrier())
-    }
-
-    /// What the device says of its link (ethtool's ETHTOOL_GLINK); an error where its driver does not say.
-    fn has_carrier(&self) -> io::Result<bool> {
-        /// `struct ethtool_value` of linux/ethtool.h.
-        #[repr(C)]
-        struct EthtoolValue {
-            command: u32,
-            data: u32,
-        }
-        const ETHTOOL_GLINK: u32 = 0x0a;
-        let mut value = EthtoolValue { command: ETHTOOL_GLINK, data: 0 };
-        let mut request = interface_name(&self.name)?;
-        request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: the request reads the name, which ends with a zero, and reads and writes the eight bytes of `value`, which lives across the call.
-        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
-        Ok(value.data != 0)
     }
 }
 
@@ -406,6 +394,26 @@ fn interface_request(fd: &OwnedFd, interface: &str, request: libc::c_ulong) -> i
     // SAFETY: the requests used here read the name, which ends with a zero, and write within the `ifreq` that is passed.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut argument) })?;
     Ok(argument)
+}
+
+/// What the device says of its link (ethtool's ETHTOOL_GLINK); an error where its driver does not say.
+///
+/// Before the answer, the kernel does at once what its link watch would do later: where the carrier has just come, it attaches the
+/// device's queue.
+fn has_carrier(fd: &OwnedFd, interface: &str) -> io::Result<bool> {
+    /// `struct ethtool_value` of linux/ethtool.h.
+    #[repr(C)]
+    struct EthtoolValue {
+        command: u32,
+        data: u32,
+    }
+    const ETHTOOL_GLINK: u32 = 0x0a;
+    let mut value = EthtoolValue { command: ETHTOOL_GLINK, data: 0 };
+    let mut request = interface_name(interface)?;
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request reads the name, which ends with a zero, and reads and writes the eight bytes of `value`, which lives across the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
+    Ok(value.data != 0)
 }
 
 /// The VLAN tag from the PACKET_AUXDATA control message of a received packet.
