@@ -409,11 +409,22 @@ fn has_carrier(fd: &OwnedFd, interface: &str) -> io::Result<bool> {
     }
     const ETHTOOL_GLINK: u32 = 0x0a;
     let mut value = EthtoolValue { command: ETHTOOL_GLINK, data: 0 };
-    let mut request = interface_name(interface)?;
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request reads the name, which ends with a zero, and reads and writes the eight bytes of `value`, which lives across the call.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
+    // SAFETY: it is the structure of this command.
+    unsafe { ethtool(fd.as_fd(), interface, &mut value) }?;
     Ok(value.data != 0)
+}
+
+/// Asks an interface's driver (SIOCETHTOOL); `question` becomes the answer.
+///
+/// # Safety
+/// `question` must be the structure, as linux/ethtool.h has it, of the command that its first four bytes name, and one of fixed size.
+pub(crate) unsafe fn ethtool<T>(fd: BorrowedFd<'_>, interface: &str, question: &mut T) -> io::Result<()> {
+    let mut request = interface_name(interface)?;
+    request.ifr_ifru.ifru_data = (&raw mut *question).cast();
+    // SAFETY: the request reads the name, which ends with a zero, and reads and writes `question`, which is as large as the command takes it
+    // to be, and lives across the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
+    Ok(())
 }
 
 /// The VLAN tag from the PACKET_AUXDATA control message of a received packet.

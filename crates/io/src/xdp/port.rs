@@ -6,11 +6,12 @@ use super::socket::Socket;
 use super::{XdpError, form};
 use crate::offload::unsendable;
 use crate::port::now;
+use crate::sys::ethtool;
 use crate::{Outgoing, Port, PortError, RawPort, Readiness};
 use aya::programs::xdp::XdpLink;
 use packet::{Batch, PortCounters, PortId, PortReason};
 use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 /// Packets that are received at once.
 const VECTOR: usize = 256;
@@ -89,15 +90,11 @@ fn queues(interface: &str) -> u32 {
     let mut channels = Channels { command: GET_CHANNELS, most: [0; 4], receive: 0, send: 0, other: 0, combined: 0 };
     let family = rustix::net::AddressFamily::INET;
     let Ok(socket) = rustix::net::socket(family, rustix::net::SocketType::DGRAM, None) else { return 1 };
-    // SAFETY: a request is plain bytes, of which all zeros are a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, byte) in request.ifr_name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1)) {
-        *to = byte as libc::c_char;
+    // SAFETY: it is the structure of this command.
+    match unsafe { ethtool(socket.as_fd(), interface, &mut channels) } {
+        Ok(()) => (channels.receive + channels.combined).clamp(1, QUEUES),
+        Err(_) => 1,
     }
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    // SAFETY: the request points to the structure that the command fills.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    if result < 0 { 1 } else { (channels.receive + channels.combined).clamp(1, QUEUES) }
 }
 
 impl XdpPort {
