@@ -226,8 +226,9 @@ fn the_runner_carries_out_every_verdict_and_counts() {
         host_one.send_bytes(&frame(number)).unwrap();
     }
     host_two.send_bytes(&frame(7)).unwrap();
+    // All packets are through at the first tick, also on a busy machine.
     let mut runner =
-        Runner::new(vec![Attached::new(2, two), Attached::new(1, one)]).unwrap().with_tick(Duration::from_millis(5));
+        Runner::new(vec![Attached::new(2, two), Attached::new(1, one)]).unwrap().with_tick(Duration::from_millis(200));
     let mut witness = Witness { stop_after: 3, ..Witness::default() };
     let report = runner.run(&mut Patch { ticks: 0 }, &AtomicBool::new(false), &mut witness).unwrap();
 
