@@ -167,13 +167,18 @@ impl Fresh {
         }
     }
 
-    /// The same of whatever was made from these lookups.
-    fn lists_of(&self, witnesses: &[Witness], asked: &[Asked], lists: &mut Lists) {
+    /// The lists of whatever was made from these lookups: table, entry that was found, words of the key.
+    pub fn lists_of<'k>(
+        &self,
+        witnesses: &[Witness],
+        asked: impl Iterator<Item = (u32, Option<u32>, &'k [u64])>,
+        lists: &mut Lists,
+    ) {
         lists.0.clear();
         let mut push = |list| lists.0.push(list);
         let mut each = once(&mut push);
-        for Asked { table, key, found, .. } in asked {
-            self.lists_for(witnesses, (*table, *found), |word| key[word], &mut each);
+        for (table, found, key) in asked {
+            self.lists_for(witnesses, (table, found), |word| key[word], &mut each);
         }
     }
 
@@ -181,12 +186,6 @@ impl Fresh {
     pub fn insert(&mut self, witnesses: &[Witness], segment: &Segment, place: Place, scratch: &mut Lists) -> u32 {
         scratch.0.clear();
         self.lists(witnesses, segment, |list| scratch.0.push(list));
-        self.link(place, scratch)
-    }
-
-    /// As [`Fresh::insert`], of what was made from these lookups.
-    pub fn insert_asked(&mut self, witnesses: &[Witness], asked: &[Asked], place: Place, scratch: &mut Lists) -> u32 {
-        self.lists_of(witnesses, asked, scratch);
         self.link(place, scratch)
     }
 
@@ -248,13 +247,8 @@ impl Fresh {
         self.unlink(nodes, scratch);
     }
 
-    /// As [`Fresh::remove`], of what was made from these lookups.
-    pub fn remove_asked(&mut self, witnesses: &[Witness], asked: &[Asked], nodes: u32, scratch: &mut Lists) {
-        self.lists_of(witnesses, asked, scratch);
-        self.unlink(nodes, scratch);
-    }
-
-    fn unlink(&mut self, nodes: u32, lists: &Lists) {
+    /// As [`Fresh::remove`], where the lists are known.
+    pub fn unlink(&mut self, nodes: u32, lists: &Lists) {
         for (at, list) in lists.0.iter().enumerate() {
             let Node { before, behind, .. } = self.nodes[nodes as usize + at];
             match self.nodes.get_mut(before as usize) {

@@ -9,7 +9,7 @@ impl Rewrite {
         let window = window(bytes);
         let length = bytes.len();
         (first as usize..=last as usize).contains(&length)
-            && self.checks.iter().all(|check| check.passes(&window, length))
+            && self.checks.iter().all(|check| check.passes(check.sum.constant, &window, length))
     }
 
     /// The port that the packet leaves by, and in `out` its bytes; `None` if it is dropped. Only for a packet that has the key and fits.

@@ -1,14 +1,21 @@
 //! [`Flows`]: rewrites that are kept, where the packet finds them, and which ones a change of a table makes stale.
 
 use super::Unrewritable;
-use super::form::{Fate, Key, Rewrite, Shape, WINDOW};
+use super::form::{Rewrite, Shape, WINDOW};
+use super::layout::{HEADER, KeyForm, Layout};
+use super::row::{self, Row};
+use super::rows::{NONE, Rows};
 use super::shadow::Known;
 use crate::fresh::{Fresh, Lists, may_match};
+use crate::heads::Heads;
 use crate::segment::Asked;
 use crate::witness::Witness;
 use interp::Interp;
 use ir::{Entity, Pipeline, TableId};
+use packet::DropReason;
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use tables::{Change, Entry};
 
 /// The most sets of bits that keys can ask for: each packet that none fits tries all.
@@ -21,22 +28,20 @@ const PLENTY: usize = 12;
 /// First of the bytes by which a shape is ruled out before its key is made, and how many.
 pub const GATE: (usize, usize) = (8, 16);
 
+/// Places in front of the clock's hand whose rows are asked for.
+const AHEAD: usize = 8;
+
 type Fast = foldhash::fast::RandomState;
 
-/// A rewrite that is kept.
+/// A rewrite that is kept, as it is told.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// What it is.
     pub rewrite: Rewrite,
-    /// What it was made from.
-    pub asked: Box<[Asked]>,
-    /// The first of its nodes in the lists of who asked what.
-    nodes: u32,
     /// Number of its shape.
     pub shape: u32,
-    /// Packets that were credited to it; and as of when the clock's hand passed last.
-    pub packets: u64,
-    passed: u64,
+    /// Of one that was taken out: packets that were not credited yet, their bytes, and when the last of them came.
+    pub uncredited: (u64, u64, u64),
 }
 
 /// A shape in use.
@@ -46,13 +51,39 @@ pub struct Used {
     pub shape: Shape,
     /// Bits in which all its flows agree, from byte [`GATE`]`.0` on: a packet that has others has none of these flows.
     pub gate: ([u8; GATE.1], [u8; GATE.1]),
+    key: KeyForm,
 }
 
 impl Used {
     /// Whether a packet may be one of its flows.
+    #[inline]
     pub fn may_have(&self, window: &[u8; WINDOW]) -> bool {
         let (mask, value) = &self.gate;
-        (0..GATE.1).all(|at| window[GATE.0 + at] & mask[at] == value[at])
+        let bytes = &window[GATE.0..GATE.0 + GATE.1];
+        bytes.iter().zip(mask).zip(value).fold(0, |differs, ((byte, mask), value)| differs | (byte & mask ^ value)) == 0
+    }
+
+    /// Its first flow has these first bytes.
+    fn begin(&mut self, window: &[u8; WINDOW]) {
+        let (mask, value) = &mut self.gate;
+        for at in 0..GATE.1 {
+            mask[at] = self.shape.mask[GATE.0 + at];
+            // A field that is near the length is no constant.
+            value[at] = window[GATE.0 + at] & mask[at];
+        }
+    }
+
+    /// A flow with these first bytes is one of its: whether it rules out less now.
+    fn admit(&mut self, window: &[u8; WINDOW]) -> bool {
+        let (mask, value) = &mut self.gate;
+        let mut changed = false;
+        for at in 0..GATE.1 {
+            let differs = (value[at] ^ window[GATE.0 + at]) & mask[at];
+            changed |= differs != 0;
+            mask[at] &= !differs;
+            value[at] &= mask[at];
+        }
+        changed
     }
 }
 
@@ -67,13 +98,28 @@ pub struct Placed {
     pub replaced: Option<(u32, Box<Flow>)>,
 }
 
+/// What rewrites share, and how many have it.
+#[derive(Clone, Debug)]
+struct Shared {
+    layout: Arc<Layout>,
+    rows: usize,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Flows {
-    places: Vec<Option<Flow>>,
+    rows: Rows,
+    /// By place: its row.
+    places: Vec<u32>,
     free: Vec<u32>,
-    by_key: HashMap<(u32, Key), u32, Fast>,
+    /// Rows by a hash of shape and key: the later of two that share one takes it.
+    by_key: Heads,
+    hasher: Fast,
     shapes: Vec<Used>,
+    layouts: Vec<Shared>,
+    by_layout: HashMap<Arc<Layout>, u32, Fast>,
+    free_layouts: Vec<u32>,
+    reasons: Vec<DropReason>,
     fresh: Fresh,
     lists: Lists,
     hand: usize,
@@ -84,10 +130,16 @@ impl Flows {
     /// Room for so many of a program.
     pub fn new(pipeline: &Pipeline, witnesses: &[Witness], room: usize) -> Flows {
         Flows {
-            places: vec![None; room],
+            rows: Rows::default(),
+            places: vec![NONE; room],
             free: (0..room as u32).rev().collect(),
-            by_key: HashMap::default(),
+            by_key: Heads::default(),
+            hasher: Fast::default(),
             shapes: Vec::new(),
+            layouts: Vec::new(),
+            by_layout: HashMap::default(),
+            free_layouts: Vec::new(),
+            reasons: Vec::new(),
             fresh: Fresh::new(pipeline, witnesses),
             lists: Lists::default(),
             hand: 0,
@@ -110,110 +162,229 @@ impl Flows {
         self.places.len()
     }
 
+    /// Bytes in use, about.
+    pub fn memory(&self) -> usize {
+        self.rows.memory() + self.by_key.memory() + self.fresh.memory() + 4 * (self.places.len() + self.free.capacity())
+    }
+
     /// The shapes, in the order in which they are tried.
     pub fn shapes(&self) -> &[Used] {
         &self.shapes
     }
 
+    /// Why packets are dropped, by the numbers that rows have.
+    pub fn reasons(&self) -> &[DropReason] {
+        &self.reasons
+    }
+
+    /// The number of a reason.
+    pub fn reason(&mut self, reason: DropReason) -> u32 {
+        let found = self.reasons.iter().position(|known| *known == reason);
+        found.unwrap_or_else(|| {
+            self.reasons.push(reason);
+            self.reasons.len() - 1
+        }) as u32
+    }
+
+    /// The row of a number.
+    #[inline]
+    pub fn row(&self, row: u32) -> Row<'_> {
+        let words = self.rows.at(row);
+        Row { layout: &self.layouts[row::of(words).0 as usize].layout, words }
+    }
+
+    /// The row at a place.
+    pub fn row_of(&self, place: u32) -> Option<u32> {
+        self.places.get(place as usize).copied().filter(|row| *row != NONE)
+    }
+
     /// The one at a place.
-    pub fn get(&self, place: u32) -> Option<&Flow> {
-        self.places.get(place as usize)?.as_ref()
+    pub fn get(&self, place: u32) -> Option<Flow> {
+        self.row_of(place).map(|row| self.told(row))
     }
 
-    /// The same, to be credited.
-    pub fn get_mut(&mut self, place: u32) -> Option<&mut Flow> {
-        self.places.get_mut(place as usize)?.as_mut()
+    fn told(&self, row: u32) -> Flow {
+        let row = self.row(row);
+        let used = &self.shapes[row.layout.shape as usize];
+        let rewrite = row.rewrite((&used.shape, &used.key), &self.reasons);
+        let [packets, bytes, last] = [row::PACKETS, row::BYTES, row::LAST].map(|at| row.words[at]);
+        Flow { rewrite, shape: row.layout.shape, uncredited: (packets, bytes, last) }
     }
 
-    /// All, with their places.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Flow)> {
-        self.places.iter().enumerate().filter_map(|(place, flow)| Some((place as u32, flow.as_ref()?)))
+    /// The places that are taken.
+    pub fn places(&self) -> impl Iterator<Item = u32> + '_ {
+        self.places.iter().enumerate().filter(|(_, row)| **row != NONE).map(|(place, _)| place as u32)
     }
 
-    /// The place of the rewrite for a packet.
-    pub fn find(&self, bytes: &[u8], port: u32) -> Option<u32> {
-        let window = super::form::window(bytes);
-        let tried = self.shapes.iter().enumerate().filter(|(_, used)| used.may_have(&window));
-        let found = tried.filter_map(|(number, used)| self.by_key.get(&(number as u32, used.shape.key(bytes, port))));
-        found.copied().find(|place| self.get(*place).is_some_and(|flow| flow.rewrite.fits(bytes)))
+    #[inline]
+    pub(super) fn hash(&self, shape: u32, key: &[u64]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u32(shape);
+        key.iter().for_each(|word| hasher.write_u64(*word));
+        hasher.finish()
     }
 
-    /// Keeps a rewrite.
+    /// The row that may be that of a key with this hash, or [`NONE`].
+    #[inline]
+    pub(super) fn candidate(&self, hash: u64) -> u32 {
+        self.by_key.get(hash)
+    }
+
+    /// It will be asked for soon.
+    #[inline]
+    pub(super) fn candidate_soon(&self, hash: u64) {
+        self.by_key.soon(hash);
+    }
+
+    /// The first lines of a row will be read soon.
+    #[inline]
+    pub(super) fn row_soon(&self, row: u32, lines: usize) {
+        self.rows.soon(row, lines);
+    }
+
+    /// Whether the row is that of a key, and right for the packet.
+    #[inline]
+    pub(super) fn is_for(
+        &self,
+        row: u32,
+        (shape, key): (u32, &[u64]),
+        (window, length): (&[u8; WINDOW], usize),
+    ) -> bool {
+        let row = self.row(row);
+        row.layout.shape == shape && row.key() == key && row.fits(window, length)
+    }
+
+    /// The number of a shape for rewrites that ask for these bits, of packets that leave or not.
     ///
     /// # Errors
-    /// No shape is free, or no place.
-    pub fn insert(
-        &mut self,
-        known: &Known,
-        (mut rewrite, bytes): (Rewrite, &[u8]),
-        asked: Vec<Asked>,
-    ) -> Result<Placed, Unrewritable> {
-        let mut number = self.shapes.iter().position(|used| used.shape == rewrite.shape);
+    /// None is free.
+    pub fn shape(&mut self, shape: &Shape, leaves: bool) -> Result<u32, Unrewritable> {
+        let mut number = self.shapes.iter().position(|used| used.shape == *shape);
         if number.is_none() && self.shapes.len() >= PLENTY {
             // More of the key is constant then, which is as right.
-            number = self.shapes.iter().position(|used| used.shape.says_more_than(&rewrite.shape));
-            if let Some(number) = number {
-                rewrite.shape = self.shapes[number].shape.clone();
-                rewrite.key = rewrite.shape.key(bytes, rewrite.key.port);
-            } else if self.shapes.len() >= MAX_SHAPES || matches!(rewrite.fate, Fate::Drop(_)) {
+            number = self.shapes.iter().position(|used| used.shape.says_more_than(shape));
+            if number.is_none() && (self.shapes.len() >= MAX_SHAPES || !leaves) {
                 return Err(Unrewritable::Shapes);
             }
         }
+        Ok(number.unwrap_or_else(|| {
+            // Until its first flow comes nothing is known of the bits in which they agree.
+            let gate = ([0; GATE.1], [0xff; GATE.1]);
+            self.shapes.push(Used { shape: shape.clone(), gate, key: KeyForm::new(shape) });
+            self.shapes.len() - 1
+        }) as u32)
+    }
+
+    /// How packets of a shape give their keys.
+    pub fn key_form(&self, shape: u32) -> &KeyForm {
+        &self.shapes[shape as usize].key
+    }
+
+    /// Somebody has this in common with others: its number, until [`Flows::drop_layout`].
+    pub fn share(&mut self, layout: Layout) -> u32 {
+        if let Some(number) = self.by_layout.get(&layout) {
+            self.layouts[*number as usize].rows += 1;
+            return *number;
+        }
+        let shared = Shared { layout: Arc::new(layout), rows: 1 };
+        let number = self.free_layouts.pop().unwrap_or(self.layouts.len() as u32);
+        self.by_layout.insert(shared.layout.clone(), number);
+        match self.layouts.get_mut(number as usize) {
+            Some(free) => *free = shared,
+            None => self.layouts.push(shared),
+        }
+        number
+    }
+
+    /// What has that number.
+    pub fn layout(&self, number: u32) -> &Arc<Layout> {
+        &self.layouts[number as usize].layout
+    }
+
+    /// One less has it.
+    pub fn drop_layout(&mut self, number: u32) {
+        let shared = &mut self.layouts[number as usize];
+        shared.rows -= 1;
+        if shared.rows == 0 {
+            self.by_layout.remove(&shared.layout);
+            self.free_layouts.push(number);
+        }
+    }
+
+    /// Keeps a row, filled for a packet with these first bytes.
+    ///
+    /// # Errors
+    /// There is no place.
+    pub fn insert(
+        &mut self,
+        known: &Known,
+        (layout, words): (u32, &[u64]),
+        window: &[u8; WINDOW],
+    ) -> Result<Placed, Unrewritable> {
         let Some(place) = self.free.pop() else { return Err(Unrewritable::NoRoom) };
-        let (number, shape_changed) = self.shape(number, &rewrite);
-        let replaced = self.by_key.insert((number, rewrite.key.clone()), place);
-        let replaced = replaced.and_then(|old| Some((old, Box::new(self.take(known, old, false)?))));
-        let nodes = self.fresh.insert_asked(&known.witnesses, &asked, (0, place), &mut self.lists);
-        let flow = Flow { rewrite, asked: asked.into(), nodes, shape: number, packets: 0, passed: 0 };
-        self.places[place as usize] = Some(flow);
+        let shared = &mut self.layouts[layout as usize];
+        shared.rows += 1;
+        let of = shared.layout.clone();
+        let row = self.rows.take(words.len());
+        let used = &mut self.shapes[of.shape as usize];
+        let shape_changed = match used.gate {
+            ([0, ..], [0xff, ..]) => {
+                used.begin(window);
+                true
+            }
+            _ => used.admit(window),
+        };
+        let hash = self.hash(of.shape, &words[HEADER..of.set]);
+        let old = self.by_key.set(hash, row);
+        let replaced = (old != NONE).then(|| {
+            let gone = (row::of(self.rows.at(old)).1, Box::new(self.told(old)));
+            self.take(known, old);
+            gone
+        });
+        let asked = Row { layout: &of, words };
+        self.fresh.lists_of(&known.witnesses, asked.questions(), &mut self.lists);
+        let nodes = self.fresh.link((0, place), &self.lists);
+        let to = &mut self.rows.at_mut(row)[..words.len()];
+        to.copy_from_slice(words);
+        row::set_of(to, (layout, place), nodes);
+        self.places[place as usize] = row;
         self.len += 1;
         Ok(Placed { place, shape_changed, replaced })
     }
 
-    fn shape(&mut self, number: Option<usize>, rewrite: &Rewrite) -> (u32, bool) {
-        let gate = |at: usize| (rewrite.shape.mask[GATE.0 + at], rewrite.key.bytes[GATE.0 + at]);
-        let number = match number {
-            Some(number) => number,
-            None => {
-                let (mut mask, mut value) = ([0; GATE.1], [0; GATE.1]);
-                for at in 0..GATE.1 {
-                    mask[at] = gate(at).0;
-                    // A field that is near the length is no constant.
-                    value[at] = gate(at).1 & mask[at];
-                }
-                self.shapes.push(Used { shape: rewrite.shape.clone(), gate: (mask, value) });
-                return (self.shapes.len() as u32 - 1, true);
-            }
-        };
-        let mut changed = false;
-        let (mask, value) = &mut self.shapes[number].gate;
-        for at in 0..GATE.1 {
-            let differs = (value[at] ^ gate(at).1) & mask[at];
-            changed |= differs != 0;
-            mask[at] &= !differs;
-            value[at] &= mask[at];
-        }
-        (number as u32, changed)
-    }
-
     /// Takes one out. Its place stays taken until [`Flows::release`].
     pub fn remove(&mut self, known: &Known, place: u32) -> Option<Flow> {
-        self.take(known, place, true)
+        let flow = self.get(place)?;
+        self.discard(known, place);
+        Some(flow)
     }
 
-    fn take(&mut self, known: &Known, place: u32, by_key: bool) -> Option<Flow> {
-        let flow = self.places.get_mut(place as usize)?.take()?;
-        if by_key {
-            self.by_key.remove(&(flow.shape, flow.rewrite.key.clone()));
-        }
-        self.fresh.remove_asked(&known.witnesses, &flow.asked, flow.nodes, &mut self.lists);
+    /// The same, where nobody asks what it was.
+    pub fn discard(&mut self, known: &Known, place: u32) {
+        let Some(number) = self.row_of(place) else { return };
+        let row = self.row(number);
+        self.by_key.set(self.hash(row.layout.shape, row.key()), NONE);
+        self.take(known, number);
+    }
+
+    /// Takes one out that is no more found by its key.
+    fn take(&mut self, known: &Known, row: u32) {
+        let (shared, place) = row::of(self.rows.at(row));
+        let layout = &self.layouts[shared as usize].layout;
+        let words = layout.words;
+        let asked = Row { layout, words: self.rows.at(row) };
+        self.fresh.lists_of(&known.witnesses, asked.questions(), &mut self.lists);
+        self.fresh.unlink(row::nodes(self.rows.at(row)), &self.lists);
+        self.rows.at_mut(row)[row::PACKETS] = 0;
+        self.rows.leave(row, words);
+        self.drop_layout(shared);
+        self.places[place as usize] = NONE;
         self.len -= 1;
-        Some(flow)
     }
 
     /// The place may be used again.
     pub fn release(&mut self, place: u32) {
-        if self.places.get(place as usize).is_some_and(Option::is_none) {
+        if self.places.get(place as usize).is_some_and(|row| *row == NONE) {
             self.free.push(place);
         }
     }
@@ -223,6 +394,12 @@ impl Flows {
         self.free.len()
     }
 
+    /// The words of a row, to count in.
+    #[inline]
+    pub fn words_mut(&mut self, row: u32) -> &mut [u64] {
+        self.rows.at_mut(row)
+    }
+
     /// Up to `count` that had no packet since the clock's hand passed last, in at most two rounds; they stay until they are removed.
     pub fn oldest(&mut self, count: usize) -> Vec<u32> {
         let mut found = Vec::new();
@@ -230,13 +407,15 @@ impl Flows {
             if found.len() >= count.min(self.len) {
                 break;
             }
-            let place = self.hand;
+            let place = self.hand as u32;
             self.hand = (self.hand + 1) % self.places.len().max(1);
-            let Some(flow) = &mut self.places[place] else { continue };
-            if flow.packets == flow.passed && !found.contains(&(place as u32)) {
-                found.push(place as u32);
+            if let Some(ahead) = self.row_of((self.hand + AHEAD) as u32) {
+                self.rows.soon(ahead, 1);
             }
-            flow.passed = flow.packets;
+            let Some(row) = self.row_of(place) else { continue };
+            if !row::pass(self.rows.at_mut(row)) && !found.contains(&place) {
+                found.push(place);
+            }
         }
         found
     }
@@ -262,7 +441,7 @@ impl Flows {
             }
             Change::DefaultAction(table) => stale.extend(self.fresh.missed(table.0).map(|(_, place)| place)),
             // What a value set has was asked without a note.
-            Change::ValueSet(_) => stale.extend(self.iter().map(|(place, _)| place)),
+            Change::ValueSet(_) => stale.extend(self.places()),
             // Rewrites are made from no others.
             _ => {}
         }
@@ -287,8 +466,8 @@ impl Flows {
     ) {
         let places = self.fresh.under(&known.witnesses[table.index()], table.0, entry, number).map(|(_, place)| place);
         stale.extend(places.filter(|place| {
-            let flow = self.get(*place);
-            flow.is_some_and(|flow| flow.asked.iter().any(|asked| asked.table == table.0 && concerns(asked)))
+            let row = self.row_of(*place).map(|row| self.row(row));
+            row.is_some_and(|row| row.asked(table.0).any(|asked| concerns(&asked)))
         }));
     }
 }

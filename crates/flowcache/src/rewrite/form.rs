@@ -70,12 +70,23 @@ pub(super) fn window(bytes: &[u8]) -> [u8; WINDOW] {
     window
 }
 
+/// The same in words of 64 bits, in the machine's order.
+pub(super) fn words(window: &[u8; WINDOW]) -> impl Iterator<Item = u64> {
+    window.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// One of them.
+#[inline]
+pub(super) fn word_of(window: &[u8; WINDOW], at: usize) -> u64 {
+    window.as_chunks::<8>().0.get(at).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
 pub(super) fn word(window: &[u8; WINDOW], at: usize) -> u16 {
     u16::from_be_bytes([window[at], window[at + 1]])
 }
 
 /// A one's complement sum of 16-bit words (RFC 1071), those that are the same for all packets of the flow added up already.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Sum {
     /// The words that are known; not folded.
     pub constant: u64,
@@ -88,8 +99,14 @@ pub struct Sum {
 impl Sum {
     /// The sum for a packet, folded to 16 bits: 0 only if all words are.
     pub fn of(&self, window: &[u8; WINDOW], length: usize) -> u16 {
+        self.with(self.constant, window, length)
+    }
+
+    /// The same with another constant.
+    #[inline]
+    pub(super) fn with(&self, constant: u64, window: &[u8; WINDOW], length: usize) -> u16 {
         let words = self.terms.iter().map(|(at, mask)| u64::from(word(window, *at as usize) & mask));
-        fold(self.constant + u64::from(self.lengths) * length as u64 + words.sum::<u64>())
+        fold(constant + u64::from(self.lengths) * length as u64 + words.sum::<u64>())
     }
 }
 
@@ -101,7 +118,7 @@ pub(super) fn fold(mut sum: u64) -> u16 {
 }
 
 /// What a sum must be, for the rewrite to be right for the packet.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Check {
     /// The sum.
     pub sum: Sum,
@@ -112,10 +129,10 @@ pub struct Check {
 }
 
 impl Check {
-    /// Whether the packet passes.
-    pub fn passes(&self, window: &[u8; WINDOW], length: usize) -> bool {
+    /// Whether the packet passes, with that constant of the sum.
+    pub(super) fn passes(&self, constant: u64, window: &[u8; WINDOW], length: usize) -> bool {
         let word = self.word.map_or(0, |at| word(window, at as usize));
-        self.sum.of(window, length) == self.expected ^ word
+        self.sum.with(constant, window, length) == self.expected ^ word
     }
 }
 

@@ -81,6 +81,7 @@ impl Shadow {
         self.pins.failed.map_or(Ok(()), Err)?;
         let pins = &self.pins;
         let shape = Shape { mask: pins.mask, near: pins.near.iter().copied().collect(), length: pins.whole_length };
+        self.checks.dedup();
         let (bounds, checks, credits) = (pins.bounds.clone(), self.checks, self.credits);
         Ok(Template { shape, bounds, checks, head, credits })
     }

@@ -12,16 +12,22 @@
 //! mask that an entry gives), it says so, and each packet of that way has a shadow of its own.
 //!
 //! A rewrite ([`form`]) is a key, bounds, checks, new bytes for the packet's beginning, and what is to be added to which counter. [`apply`] carries it out.
-//! [`flows`] keeps rewrites, finds them, and knows which ones a change of a table makes stale; [`RewriteCache`] is all of it in front of the interpreter.
+//! [`flows`] keeps rewrites, each as a row of words beside what its way's rewrites share (`layout.rs`, `row.rs`, `rows.rs`), finds them, and knows which ones a
+//! change of a table makes stale; [`RewriteCache`] is all of it in front of the interpreter.
 
 pub mod apply;
 mod arith;
+mod batch;
 mod calls;
 mod engine;
+mod find;
 pub mod flows;
 pub mod form;
 mod head;
+mod layout;
 mod noted;
+mod row;
+mod rows;
 mod shadow;
 mod sym;
 mod template;

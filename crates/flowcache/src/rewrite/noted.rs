@@ -2,7 +2,6 @@
 //! counters it counts in. The decisions are its *way*; of a way whose [`super::template`] is known, this and the packet as it leaves make a rewrite.
 
 use crate::record::MAX_STEPS;
-use crate::segment::Asked;
 use crate::witness::Witness;
 use interp::walk::{ApplySite, CallArg, Code, Detour, Op, Outcome, Pc, Slot, State, Walker, Watch};
 use ir::{ControlKind, ExternFn};
@@ -95,15 +94,10 @@ impl Noted {
         self.applications.iter().rposition(|it| it.table == table && it.found == Some(number))
     }
 
-    /// What was asked of which table: all bits of its keys decide.
-    pub fn asked(&self) -> Vec<Asked> {
+    /// The tables that were asked, and the words of their keys, all of whose bits decide.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, &[u64])> + '_ {
         let ends = self.applications.iter().skip(1).map(|next| next.first).chain([self.keys.len()]);
-        let asked = |(it, end): (&Application, usize)| {
-            let key: Box<[u64]> = self.keys[it.first..end].into();
-            let mask = vec![u64::MAX; key.len()].into();
-            Asked { table: it.table as u32, key, mask, found: it.found }
-        };
-        self.applications.iter().zip(ends).map(asked).collect()
+        self.applications.iter().zip(ends).map(|(it, end)| (it.table, &self.keys[it.first..end]))
     }
 
     /// A table is applied.

@@ -52,7 +52,7 @@ pub struct Given {
 }
 
 /// A number that grows with the packet's length in bytes: the same for all packets of the way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Length {
     /// How much more it is than what it comes from.
     pub more: i64,
@@ -78,7 +78,7 @@ pub struct Bound {
 }
 
 /// A sum while it grows: its words may yet become constants.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Words {
     /// What is constant already.
     pub constant: u64,
@@ -183,6 +183,10 @@ impl Pins {
         let less = bound.of.map_or(0, |at| self.distance(at)) - value;
         let (first, last) = (bound.first.saturating_sub(less), bound.last.saturating_sub(less));
         self.lengths = (self.lengths.0.max(first), self.lengths.1.min(last));
+    }
+
+    fn at_least(&mut self, first: i64) {
+        self.lengths.0 = self.lengths.0.max(first);
     }
 
     /// How far the field there is from the length.
@@ -354,60 +358,47 @@ impl Pins {
         }
     }
 
-    /// The sum, with all that is constant by now added up.
-    pub fn close(&mut self, words: &Words) -> Sum {
-        let mut sum = Sum { lengths: words.lengths, ..Sum::default() };
-        let mut constant = words.constant as i64 + self.more_of(words) + self.known_terms(words, &mut sum.terms);
+    /// The words of a sum that differ from packet to packet, and how often the length is in it; its constant is each packet's own.
+    pub fn terms(mask: &[u8; WINDOW], words: &Words) -> Sum {
+        let terms = words.terms.iter().map(|(at, bits)| (*at, bits & !pinned(mask, *at)));
+        Sum { constant: 0, lengths: words.lengths, terms: terms.filter(|(_, bits)| *bits != 0).collect() }
+    }
+
+    /// The sum's constant: all that is constant by now added up.
+    pub fn closed(&mut self, words: &Words) -> u64 {
+        let constant = words.constant as i64 + self.more_of(words) + self.known_terms(words);
+        if constant >= 0 || words.lengths == 0 {
+            return constant as u64;
+        }
         // A negative rest belongs to the lengths: whatever they are, together they must be more than nothing.
-        if constant < 0 && sum.lengths > 0 {
-            self.bound(-constant / i64::from(sum.lengths) + 1, i64::MAX);
-            constant = constant.rem_euclid(0xffff);
-        }
-        sum.constant = constant as u64;
-        if sum.terms.len() > MAX_TERMS {
-            self.fail(Unrewritable::TooMuch);
-        }
-        sum
+        self.at_least(-constant / i64::from(words.lengths) + 1);
+        constant.rem_euclid(0xffff) as u64
     }
 
-    /// The same of a sum whose constants are another packet's: it must come out as `value` for this one. `None` if that leaves a choice.
-    pub fn solve(&mut self, words: &Words, value: u16) -> Option<Sum> {
-        let mut sum = Sum { lengths: words.lengths, ..Sum::default() };
-        let known = self.known_terms(words, &mut sum.terms);
-        if sum.terms.len() > MAX_TERMS {
-            self.fail(Unrewritable::TooMuch);
+    /// The same of a sum whose constants are another packet's: with these terms it must come out as `value` for this one. `None` if that leaves a choice.
+    pub fn solve(&mut self, words: &Words, terms: &Sum, value: u16) -> Option<u64> {
+        if words.lengths > 0 {
+            self.at_least((-self.more_of(words)).max(0) / i64::from(words.lengths) + 1);
         }
-        if sum.lengths > 0 {
-            self.bound((-self.more_of(words)).max(0) / i64::from(sum.lengths) + 1, i64::MAX);
-        }
-        let rest = Sum { constant: 0, ..sum.clone() }.of(&self.window, self.length);
-        sum.constant = (u64::from(value) + 0xffff - u64::from(rest)) % 0xffff;
+        let rest = terms.with(0, &self.window, self.length);
+        let constant = (u64::from(value) + 0xffff - u64::from(rest)) % 0xffff;
         // 0 and 0xffff differ where all else is 0.
-        if sum.constant == 0 {
-            if value == 0 || sum.lengths == 0 && words.fixed == 0 && known == 0 {
-                return None;
-            }
-            sum.constant = 0xffff;
+        if constant != 0 {
+            return Some(constant);
         }
-        Some(sum)
+        let some = words.lengths > 0 || words.fixed > 0 || self.known_terms(words) > 0;
+        (value != 0 && some).then_some(0xffff)
     }
 
-    /// What the words that are looked at add up to; the others go to `terms`.
-    fn known_terms(&self, words: &Words, terms: &mut Vec<(u16, u16)>) -> i64 {
-        let mut known = 0;
-        for (at, mask) in &words.terms {
-            let pinned = self.pinned(*at) & mask;
-            known += i64::from(word(&self.window, *at as usize) & pinned);
-            if mask & !pinned != 0 {
-                terms.push((*at, mask & !pinned));
-            }
-        }
-        known
+    /// What the words that are looked at add up to.
+    fn known_terms(&self, words: &Words) -> i64 {
+        let known = |(at, bits): &(u16, u16)| word(&self.window, *at as usize) & self.pinned(*at) & bits;
+        words.terms.iter().map(|term| i64::from(known(term))).sum()
     }
 
     /// The bits of a word that were looked at.
     fn pinned(&self, at: u16) -> u16 {
-        u16::from_be_bytes([self.mask[at as usize], self.mask[at as usize + 1]])
+        pinned(&self.mask, at)
     }
 
     /// Whether it is the same for all packets of the flow.
@@ -422,6 +413,10 @@ impl Pins {
         let lengths = i64::from(words.lengths) * self.length as i64 + self.more_of(words);
         super::form::fold((words.constant as i64 + terms + lengths).max(0) as u64)
     }
+}
+
+fn pinned(mask: &[u8; WINDOW], at: u16) -> u16 {
+    u16::from_be_bytes([mask[at as usize], mask[at as usize + 1]])
 }
 
 /// A piece of what is summed.

@@ -6,15 +6,17 @@
 //! is not made.
 
 use super::Unrewritable;
-use super::form::{Check, Fate, Head, MAX_SUMS, Rewrite, Shape, WINDOW};
+use super::form::{self, Check, Shape, Sum, WINDOW};
+use super::layout::{KEY, KeyForm, Layout};
 use super::noted::Noted;
+use super::row::{self, Row};
 use super::sym::{Bound, Given, Length, Pins, Words};
-use interp::{ByteForm, Credit, Interp, OutPacket};
+use interp::{ByteForm, Interp};
 use ir::{ExternId, TableId};
 use packet::Verdict;
 
 /// What a packet of the way adds to. Table applications and counts are numbers of what was noted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Counted {
     /// The tally of an action of a table, with a hit or without.
     Applied(TableId, u32, bool),
@@ -28,8 +30,18 @@ pub enum Counted {
     Counter(ExternId, usize),
 }
 
+impl Counted {
+    /// The application whose entry is concerned.
+    pub fn application(self) -> Option<usize> {
+        match self {
+            Counted::Hit(at) | Counted::Direct(at) | Counted::Restart(at) => Some(at),
+            Counted::Applied(..) | Counted::Counter(..) => None,
+        }
+    }
+}
+
 /// How many bytes are counted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Bytes {
     /// A length.
     Length(Length),
@@ -40,9 +52,23 @@ pub enum Bytes {
 impl Bytes {
     /// The packet's length.
     pub const LENGTH: Bytes = Bytes::Length(Length::of_packet(0));
+
+    /// Whether each flow has a number of its own.
+    pub fn is_own(self) -> bool {
+        matches!(self, Bytes::Length(Length { of: Some(_), .. }))
+    }
+
+    /// For a flow, which may have that one.
+    pub fn of(self, own: impl FnOnce() -> u64) -> ByteForm {
+        match self {
+            Bytes::Length(Length { of: Some(_), .. }) => ByteForm { length: true, add: own() },
+            Bytes::Length(Length { more, .. }) => ByteForm { length: true, add: more as u64 },
+            Bytes::These(bytes) => ByteForm { length: false, add: bytes },
+        }
+    }
 }
 
-/// The new beginning of a packet. See [`Head`].
+/// The new beginning of a packet. See [`form::Head`].
 #[derive(Clone, Debug)]
 pub struct NewHead {
     pub grow: i16,
@@ -63,104 +89,167 @@ pub struct Template {
     pub credits: Vec<(Counted, Bytes)>,
 }
 
+/// What became of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Left<'p> {
+    pub verdict: Verdict,
+    /// As it left.
+    pub bytes: &'p [u8],
+}
+
+/// A packet as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Came<'p> {
+    pub bytes: &'p [u8],
+    pub port: u32,
+}
+
 impl Template {
-    /// The rewrite of a packet of the way, which was received on `port`, and became `out`; `own`: of the one that this was made from.
+    /// What of a sum is the same for all flows.
+    pub fn terms(&self, words: &Words) -> Sum {
+        Pins::terms(&self.shape.mask, words)
+    }
+
+    /// Puts into `row` the rewrite of a packet of the way, and what became of it; `own`: of the one that this was made from. `reason`: the number of the reason for a drop.
     ///
     /// # Errors
     /// It is not as the template says.
-    pub fn rewrite(
+    pub fn fill(
         &self,
-        (bytes, port): (&[u8], u32),
-        out: &OutPacket,
+        (layout, key): (&Layout, &KeyForm),
+        (came, left, own): (Came<'_>, Left<'_>, bool),
         (noted, interp): (&Noted, &Interp),
-        own: bool,
-    ) -> Result<Rewrite, Unrewritable> {
+        reason: u32,
+        row: &mut Vec<u64>,
+    ) -> Result<(), Unrewritable> {
+        row.clear();
+        row.resize(layout.words, 0);
         let given = |given: Given| {
             let application = noted.application(given.application as usize)?;
             let args = interp.args(TableId(application.table as u32), application.found)?;
             args.get(given.word as usize).copied()
         };
-        let mut pins = Pins::again(bytes, self.shape.mask, &self.bounds, given).ok_or(Unrewritable::Aborted)?;
-        let fate = match (out.verdict, &self.head) {
+        let pins = Pins::again(came.bytes, self.shape.mask, &self.bounds, given).ok_or(Unrewritable::Aborted)?;
+        let filled = Filling { layout, pins, row }.fill(self, (came, left, own), (noted, interp), key, reason);
+        filled.ok_or(Unrewritable::Aborted)
+    }
+}
+
+/// A row that is being filled.
+struct Filling<'f> {
+    layout: &'f Layout,
+    pins: Pins,
+    row: &'f mut [u64],
+}
+
+impl Filling<'_> {
+    fn put(&mut self, at: usize, number: u32) {
+        row::put(&mut self.row[self.layout.smalls..], at, number);
+    }
+
+    fn fill(
+        mut self,
+        template: &Template,
+        (came, left, own): (Came<'_>, Left<'_>, bool),
+        (noted, interp): (&Noted, &Interp),
+        form: &KeyForm,
+        reason: u32,
+    ) -> Option<()> {
+        match (left.verdict, &template.head) {
             (Verdict::Forward { port }, Some(head)) => {
-                let head = head.of(&mut pins, &out.bytes, own).ok_or(Unrewritable::Aborted)?;
-                Fate::Forward { port: port.0, head: Box::new(head) }
+                self.put(0, port.0);
+                self.head(head, left.bytes, own)?;
             }
-            (Verdict::Drop(reason), None) => Fate::Drop(reason),
-            _ => return Err(Unrewritable::Aborted),
-        };
-        let close = |(words, check): &(Words, Check)| Check { sum: pins.close(words), ..check.clone() };
-        let mut checks: Vec<Check> = self.checks.iter().map(close).collect();
-        checks.dedup();
-        if checks.len() > MAX_SUMS {
-            return Err(Unrewritable::TooMuch);
+            (Verdict::Drop(_), None) => self.put(0, reason),
+            _ => return None,
         }
-        let credits =
-            self.credits.iter().map(|(counted, form)| Some((credit(*counted, noted, interp)?, form.of(&pins))));
-        let credits = credits.collect::<Option<Vec<_>>>().ok_or(Unrewritable::Aborted)?;
-        pins.failed.map_or(Ok(()), Err)?;
-        let (first, last) = pins.lengths;
-        let lengths = (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32);
-        let key = self.shape.key(bytes, port);
-        let rewrite = Rewrite { shape: self.shape.clone(), key, lengths, checks, fate, credits };
-        let mut again = Vec::new();
-        let leaves = rewrite.fits(bytes).then(|| rewrite.run(bytes, &mut again));
-        let same = match out.verdict {
-            Verdict::Forward { port } => leaves == Some(Some(port.0)) && again == out.bytes,
-            _ => leaves == Some(None),
-        };
-        if same { Ok(rewrite) } else { Err(Unrewritable::Aborted) }
+        for (at, (words, _)) in template.checks.iter().enumerate() {
+            let constant = row::constant(self.pins.closed(words));
+            self.put(self.layout.checked + at, constant);
+        }
+        self.noted(noted, interp)?;
+        let (first, last) = self.pins.lengths;
+        row::set_lengths(self.row, (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32));
+        let mut key = [0; KEY];
+        form.key(&self.pins.window, (came.bytes.len(), came.port), &mut key);
+        self.row[super::layout::HEADER..self.layout.set].copy_from_slice(&key[..form.len()]);
+        self.does(came.bytes, left).then_some(())
     }
-}
 
-fn credit(counted: Counted, noted: &Noted, interp: &Interp) -> Option<Credit> {
-    let entry = |application: usize| {
-        let application = noted.application(application)?;
-        let (table, number) = (TableId(application.table as u32), application.found?);
-        Some((table, number, interp.generation(table, number)))
-    };
-    Some(match counted {
-        Counted::Applied(table, arm, hit) => Credit::Applied { table, arm, hit },
-        Counted::Hit(at) => entry(at).map(|(table, number, generation)| Credit::Hit { table, number, generation })?,
-        Counted::Direct(at) => {
-            entry(at).map(|(table, number, generation)| Credit::Direct { table, number, generation })?
-        }
-        Counted::Restart(at) => {
-            entry(at).map(|(table, number, generation)| Credit::Restart { table, number, generation })?
-        }
-        Counted::Counter(counter, count) => Credit::Counter { counter, index: noted.index(count)? },
-    })
-}
-
-impl Bytes {
-    fn of(self, pins: &Pins) -> ByteForm {
-        match self {
-            Bytes::Length(length) => ByteForm { length: true, add: pins.more(length) as u64 },
-            Bytes::These(bytes) => ByteForm { length: false, add: bytes },
-        }
-    }
-}
-
-impl NewHead {
-    fn of(&self, pins: &mut Pins, out: &[u8], own: bool) -> Option<Head> {
-        let left = out.get(..self.len as usize)?;
-        let mut set = [0; WINDOW];
-        for (at, byte) in left.iter().enumerate() {
-            set[at] = byte & !self.keep[at];
-        }
+    fn head(&mut self, head: &super::template::NewHead, left: &[u8], own: bool) -> Option<()> {
+        let left = left.get(..usize::from(head.len))?;
+        let mut set = form::window(left);
+        set.iter_mut().zip(&head.keep).for_each(|(byte, keep)| *byte &= !keep);
         // Lengths and sums are written over it.
-        let written = self.lengths.iter().map(|(at, _)| *at).chain(self.sums.iter().map(|(at, ..)| *at));
-        written.for_each(|at| set[at as usize..at as usize + 2].fill(0));
-        let lengths = self.lengths.iter().map(|(at, length)| (*at, pins.more(*length) as i32)).collect();
-        let sums = self.sums.iter().map(|(at, words, complement)| {
-            let value = u16::from_be_bytes([*left.get(*at as usize)?, *left.get(*at as usize + 1)?]);
-            let sum = match words.open && !own {
-                true => pins.solve(words, if *complement { !value } else { value })?,
-                false => pins.close(words),
+        let written = head.lengths.iter().map(|(at, _)| *at).chain(head.sums.iter().map(|(at, ..)| *at));
+        written.for_each(|at| set[usize::from(at)..usize::from(at) + 2].fill(0));
+        let room = &mut self.row[self.layout.set..self.layout.smalls];
+        room.iter_mut().zip(form::words(&set)).for_each(|(to, word)| *to = word);
+        for (at, (_, length)) in head.lengths.iter().enumerate() {
+            let add = self.pins.more(*length) as i32;
+            self.put(1 + at, add as u32);
+        }
+        let layout = self.layout;
+        let sums = &layout.front.as_ref()?.sums;
+        for (number, ((at, words, complement), (_, terms, _))) in head.sums.iter().zip(sums).enumerate() {
+            let at = usize::from(*at);
+            let value = u16::from_be_bytes([*left.get(at)?, *left.get(at + 1)?]);
+            let constant = match words.open && !own {
+                true => self.pins.solve(words, terms, if *complement { !value } else { value })?,
+                false => self.pins.closed(words),
             };
-            Some((*at, sum, *complement))
-        });
-        let sums = sums.collect::<Option<_>>()?;
-        Some(Head { grow: self.grow, len: self.len, keep: self.keep, set, lengths, sums })
+            self.put(layout.sums + number, row::constant(constant));
+        }
+        Some(())
+    }
+
+    /// What was noted.
+    fn noted(&mut self, noted: &Noted, interp: &Interp) -> Option<()> {
+        let layout = self.layout;
+        let mut keys = layout.keys;
+        let same = noted.applications() == layout.asked.len();
+        for (at, (table, key)) in noted.tables().enumerate().take(layout.asked.len()) {
+            if layout.asked[at] != (table as u32, key.len() as u32) {
+                return None;
+            }
+            self.row[keys..keys + key.len()].copy_from_slice(key);
+            keys += key.len();
+            if let Some(number) = noted.application(at)?.found {
+                self.put(layout.found + at, number.checked_add(1)?);
+            }
+        }
+        let (mut generation, mut index, mut add) = (layout.generations, layout.indices, layout.adds);
+        for (counted, bytes) in &layout.credits {
+            if let Some(at) = counted.application() {
+                let application = noted.application(at)?;
+                self.put(generation, interp.generation(TableId(application.table as u32), application.found?));
+                generation += 1;
+            }
+            if let Counted::Counter(_, count) = counted {
+                self.row[index] = noted.index(*count)?;
+                index += 1;
+            }
+            if let (true, Bytes::Length(length)) = (bytes.is_own(), bytes) {
+                self.row[add] = self.pins.more(*length) as u64;
+                add += 1;
+            }
+        }
+        same.then_some(())
+    }
+
+    /// Whether it does to the packet what was done to it.
+    fn does(&self, came: &[u8], left: Left<'_>) -> bool {
+        let row = Row { layout: self.layout, words: self.row };
+        let window = &self.pins.window;
+        if !row.fits(window, came.len()) {
+            return false;
+        }
+        if !matches!(left.verdict, Verdict::Forward { .. }) {
+            return true;
+        }
+        let mut head = [0; WINDOW];
+        let (len, taken) = row.write(window, came.len(), &mut head);
+        let behind = came.get(taken..).unwrap_or_default();
+        left.bytes.len() == len + behind.len() && left.bytes[..len] == head[..len] && &left.bytes[len..] == behind
     }
 }

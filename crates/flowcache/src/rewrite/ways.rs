@@ -13,8 +13,8 @@ const LONGEST: usize = 1_024;
 /// What is known of a way.
 #[derive(Debug)]
 pub enum Way {
-    /// What its rewrites have in common.
-    Template(Box<Template>),
+    /// What its rewrites have in common; and once there are any, under which number it is kept ([`super::flows::Flows::share`]).
+    Template(Box<Template>, Option<u32>),
     /// Values decide what its rewrites look like.
     ByValue,
     /// It can't be said as a rewrite, whatever the values are.
@@ -28,8 +28,8 @@ pub struct Ways {
 }
 
 impl Ways {
-    pub fn get(&self, decisions: &[u32]) -> Option<&Way> {
-        self.known.get(decisions)
+    pub fn get(&mut self, decisions: &[u32]) -> Option<&mut Way> {
+        self.known.get_mut(decisions)
     }
 
     pub fn learn(&mut self, decisions: &[u32], way: Way) {

@@ -90,6 +90,7 @@ fn a_router_s_flows_share_rewrites() {
             }
         }
     }
+    cache.settle();
     for table in pipeline.tables.keys() {
         assert!(oracle.applied(table).eq(cache.interp().applied(table)));
         for entry in oracle.state().entries(table) {

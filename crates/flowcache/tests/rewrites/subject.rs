@@ -1,14 +1,15 @@
 //! Rewrites, carried out as the kernel would, as what the differential harness compares.
 
 use flowcache::Unrewritable;
+use flowcache::rewrite::flows::Flow;
 use flowcache::rewrite::{Answer as Rewritten, RewriteCache, RewriteStats};
 use interp::Outputs;
-use packet::{Origin, Verdict};
+use packet::{Batch, Origin, Output, PortId, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use tables::WriteBatch;
 use testkit::differ::case::PacketIn;
-use testkit::differ::subject::{Answer, Emitted, Idle, Subject, idle_entries};
+use testkit::differ::subject::{Answer, Emitted, Idle, Subject, idle_entries, through_engine};
 use testkit::differ::subjects::OwnedFactory;
 
 /// What is wrong on purpose.
@@ -27,6 +28,9 @@ pub enum Sabotage {
 pub struct Totals {
     pub packets: u64,
     pub rewritten: u64,
+    /// Packets in batches, and those of them that were rewritten; what follows is not counted of these.
+    pub batched: u64,
+    pub together: u64,
     pub forwarded: u64,
     /// Rewritten packets that were not of the length of the one that the rewrite was made from.
     pub other_lengths: u64,
@@ -54,6 +58,8 @@ struct Rewriting {
     made_from: BTreeMap<u32, usize>,
     totals: Totals,
     sabotage: Sabotage,
+    /// Some are given their packets in batches, others one by one, so that it is seen what was done to each.
+    batch: Option<(Batch, Output)>,
 }
 
 /// Makes the cache of a seed: some have room for few flows.
@@ -62,7 +68,8 @@ pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
         let room = [16, 4_096, 4_096, 4_096][(seed % 4) as usize];
         let cache = RewriteCache::new(build.pipeline.clone(), build.setup.clone(), room);
         let cache = cache.map_err(|error| error.to_string())?;
-        Ok(Box::new(Rewriting { cache, made_from: BTreeMap::new(), totals: Totals::default(), sabotage }))
+        let batch = (sabotage != Sabotage::Unchecked && seed % 8 >= 4).then(|| (Batch::new(), Output::new()));
+        Ok(Box::new(Rewriting { cache, made_from: BTreeMap::new(), totals: Totals::default(), sabotage, batch }))
     })
 }
 
@@ -78,6 +85,8 @@ impl Drop for Rewriting {
         for (to, more) in [
             (&mut all.packets, own.packets),
             (&mut all.rewritten, own.rewritten),
+            (&mut all.batched, own.batched),
+            (&mut all.together, own.together),
             (&mut all.forwarded, own.forwarded),
             (&mut all.other_lengths, own.other_lengths),
             (&mut all.sums, own.sums),
@@ -100,6 +109,10 @@ impl Drop for Rewriting {
     }
 }
 
+fn port_of(verdict: Verdict) -> Option<PortId> {
+    if let Verdict::Forward { port } = verdict { Some(port) } else { None }
+}
+
 impl Rewriting {
     fn one(&mut self, index: usize, packet: &PacketIn, emitted: &mut Vec<Emitted>) {
         use flowcache::rewrite::form::Fate;
@@ -116,7 +129,12 @@ impl Rewriting {
             self.totals.forwarded += u64::from(matches!(verdict, Verdict::Forward { .. }));
             let other = self.made_from.get(&place).is_some_and(|length| *length != packet.bytes.len());
             self.totals.other_lengths += u64::from(other);
-            let rewrite = &self.cache.flows().get(place).expect("it was found").rewrite;
+            let rewrite = self.cache.flows().get(place).expect("it was found").rewrite;
+            assert!(rewrite.shape.key(&packet.bytes, packet.port) == rewrite.key && rewrite.fits(&packet.bytes));
+            // What others are told does the same.
+            let mut told = Vec::new();
+            let leaves = rewrite.run(&packet.bytes, &mut told);
+            assert_eq!((leaves.map(PortId), &told), (port_of(verdict), &bytes), "{rewrite:?}");
             let head = if let Fate::Forward { head, .. } = &rewrite.fate { Some(head) } else { None };
             let sums = !rewrite.checks.is_empty() || head.is_some_and(|head| !head.sums.is_empty());
             self.totals.sums += u64::from(sums);
@@ -149,14 +167,13 @@ impl Rewriting {
     /// By the key alone.
     fn unchecked(&mut self, packet: &PacketIn, bytes: &mut Vec<u8>) -> Rewritten {
         use flowcache::rewrite::form::Fate;
-        let found = self.cache.flows().iter().find(|(_, flow)| {
-            let rewrite = &flow.rewrite;
-            rewrite.shape.key(&packet.bytes, packet.port) == rewrite.key
-        });
+        let flows = self.cache.flows();
+        let has_key = |flow: &Flow| flow.rewrite.shape.key(&packet.bytes, packet.port) == flow.rewrite.key;
+        let found = flows.places().find_map(|place| Some((place, flows.get(place).filter(has_key)?)));
         let Some((place, flow)) = found else { return Rewritten::Missed };
         let leaves = flow.rewrite.run(&packet.bytes, bytes);
         let verdict = match (leaves, &flow.rewrite.fate) {
-            (Some(port), _) => Verdict::Forward { port: packet::PortId(port) },
+            (Some(port), _) => Verdict::Forward { port: PortId(port) },
             (None, Fate::Drop(reason)) => Verdict::Drop(*reason),
             _ => return Rewritten::Missed,
         };
@@ -178,10 +195,19 @@ impl Subject for Rewriting {
         Ok(())
     }
     fn process(&mut self, packets: &[PacketIn]) -> Answer {
+        if let Some((batch, out)) = &mut self.batch {
+            let before = self.cache.stats().rewritten;
+            let answer = through_engine(&mut self.cache, batch, out, packets, None);
+            self.cache.settle();
+            self.totals.batched += packets.len() as u64;
+            self.totals.together += self.cache.stats().rewritten - before;
+            return answer;
+        }
         let mut answer = Answer::default();
         for (index, packet) in packets.iter().enumerate() {
             self.one(index, packet, &mut answer.emitted);
         }
+        self.cache.settle();
         answer
     }
     fn tick(&mut self, now: u64) -> Vec<Idle> {

@@ -64,6 +64,7 @@ fn a_way_does_for_all_of_its_flows() {
             }
         }
     }
+    cache.settle();
     for object in pipeline.externs.keys() {
         (0..16).for_each(|index| assert_eq!(oracle.counter(object, index), cache.interp().counter(object, index)));
     }

@@ -141,12 +141,13 @@ impl XdpEngine {
     /// Fetches all counts.
     fn fetch(&mut self) {
         self.fetched = Some(Instant::now());
-        let places: Vec<u32> = self.cache.flows().iter().map(|(place, _)| place).collect();
+        let places: Vec<u32> = self.cache.flows().places().collect();
         for place in places {
             if let Some((packets, bytes, last)) = self.counted(place) {
                 self.cache.credit(place, packets, bytes, last);
             }
         }
+        self.cache.settle();
         for _ in 0..self.leaving.len() {
             let Some((since, place, flow)) = self.leaving.pop_front() else { break };
             let over = since.elapsed() >= REST;
@@ -267,8 +268,9 @@ impl Inside for XdpEngine {
     }
 
     fn merge(&mut self) {
-        if self.fetched.is_none_or(|fetched| fetched.elapsed() >= FETCH) {
-            self.fetch();
+        match self.fetched {
+            Some(fetched) if fetched.elapsed() < FETCH => self.cache.settle(),
+            _ => self.fetch(),
         }
     }
 

@@ -1,0 +1,97 @@
+//! Finding the rewrites of many packets together: what one waits for from memory, the others' arrives meanwhile.
+
+use super::flows::Flows;
+use super::form::WINDOW;
+use super::layout::KEY;
+use super::rows::NONE;
+
+/// Packets that are looked for together.
+pub const TOGETHER: usize = 32;
+
+/// Lines of a row that a packet that hits reads, about.
+const LINES: usize = 5;
+
+/// A packet that is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    pub window: [u8; WINDOW],
+    pub length: usize,
+    pub port: u32,
+    /// The row of its rewrite, or [`NONE`].
+    pub row: u32,
+    shape: usize,
+    hash: u64,
+    key: [u64; KEY],
+}
+
+impl Lane {
+    pub const EMPTY: Lane =
+        Lane { window: [0; WINDOW], length: 0, port: 0, row: NONE, shape: 0, hash: 0, key: [0; KEY] };
+
+    /// Another packet.
+    #[inline]
+    pub fn set(&mut self, bytes: &[u8], port: u32) {
+        let len = bytes.len().min(WINDOW);
+        self.window[..len].copy_from_slice(&bytes[..len]);
+        self.window[len..].fill(0);
+        (self.length, self.port, self.row) = (bytes.len(), port, NONE);
+    }
+}
+
+impl Flows {
+    /// The rows of the rewrites for these packets.
+    pub fn find_all(&self, lanes: &mut [Lane]) {
+        let (mut pending, mut count) = ([0u8; TOGETHER], 0);
+        for (at, lane) in lanes.iter_mut().enumerate().take(TOGETHER) {
+            if self.try_from(lane, 0) {
+                pending[count] = at as u8;
+                count += 1;
+            }
+        }
+        // Each round is about the next shape that a packet may have.
+        while count > 0 {
+            for at in &pending[..count] {
+                let lane = &mut lanes[usize::from(*at)];
+                lane.row = self.candidate(lane.hash);
+                if lane.row != NONE {
+                    self.row_soon(lane.row, LINES);
+                }
+            }
+            let mut left = 0;
+            for at in 0..count {
+                let lane = &mut lanes[usize::from(pending[at])];
+                let key = &lane.key[..self.key_form(lane.shape as u32).len()];
+                if lane.row != NONE && self.is_for(lane.row, (lane.shape as u32, key), (&lane.window, lane.length)) {
+                    continue;
+                }
+                lane.row = NONE;
+                if self.try_from(lane, lane.shape + 1) {
+                    pending[left] = pending[at];
+                    left += 1;
+                }
+            }
+            count = left;
+        }
+    }
+
+    /// The next shape that the packet may have, from that one on: false if there is none.
+    #[inline]
+    fn try_from(&self, lane: &mut Lane, first: usize) -> bool {
+        let rest = self.shapes().get(first..).unwrap_or_default();
+        let Some(next) = rest.iter().position(|used| used.may_have(&lane.window)) else { return false };
+        lane.shape = first + next;
+        let form = self.key_form(lane.shape as u32);
+        form.key(&lane.window, (lane.length, lane.port), &mut lane.key);
+        lane.hash = self.hash(lane.shape as u32, &lane.key[..form.len()]);
+        self.candidate_soon(lane.hash);
+        true
+    }
+
+    /// The row of the rewrite for one packet.
+    pub fn find(&self, bytes: &[u8], port: u32) -> Option<u32> {
+        let mut lane = Lane::EMPTY;
+        lane.set(bytes, port);
+        self.find_all(std::slice::from_mut(&mut lane));
+        (lane.row != NONE).then_some(lane.row)
+    }
+}

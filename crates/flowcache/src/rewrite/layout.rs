@@ -1,0 +1,167 @@
+//! [`Layout`]: what all rewrites of a way share, and where in a row of words each one's own part lies.
+//!
+//! A row is, in words of 64 bits: [`HEADER`] words about the flow; its key; the bits that its packets' new beginning gets; numbers of 32 bits, two to a word (where its packets
+//! go, what is added to lengths, constants of sums, entries); and numbers of 64 bits (elements of counters, keys that tables were asked). What a packet
+//! that hits needs comes first.
+
+use super::form::{Shape, Sum, WINDOW};
+use super::noted::Noted;
+use super::template::{Bytes, Counted, Template};
+use super::{Unrewritable, form};
+
+/// Words of a row before its key: [`super::row`].
+pub const HEADER: usize = 6;
+
+/// The most words of a row.
+const MOST: usize = 4_096;
+
+/// Words that a key has at most: of the window, and one for port and length.
+pub const KEY: usize = WINDOW / 8 + 1;
+
+/// How the packets of a shape give their keys: words of their first bytes, with what counts of them.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct KeyForm {
+    /// Which word of the window, and its bits.
+    words: Vec<(u8, u64)>,
+    near: Vec<u16>,
+    length: bool,
+}
+
+impl KeyForm {
+    pub fn new(shape: &Shape) -> KeyForm {
+        let mut mask = shape.mask;
+        for at in shape.near.iter().map(|at| *at as usize) {
+            mask[at..at + 2].fill(0xff);
+        }
+        let words = form::words(&mask).enumerate().filter(|(_, mask)| *mask != 0).map(|(at, mask)| (at as u8, mask));
+        KeyForm { words: words.collect(), near: shape.near.clone(), length: shape.length }
+    }
+
+    /// How many words a key has.
+    pub fn len(&self) -> usize {
+        self.words.len() + 1
+    }
+
+    /// The key of a packet with these first bytes, and its length.
+    #[inline]
+    pub fn key(&self, window: &[u8; WINDOW], (length, port): (usize, u32), key: &mut [u64; KEY]) {
+        let all = if self.length { length as u64 } else { 0 };
+        key[0] = u64::from(port) | all << 32;
+        if self.near.is_empty() {
+            return self.take(window, key);
+        }
+        let mut window = *window;
+        for at in self.near.iter().map(|at| *at as usize) {
+            let distance = form::word(&window, at).wrapping_sub(length as u16);
+            window[at..at + 2].copy_from_slice(&distance.to_be_bytes());
+        }
+        self.take(&window, key);
+    }
+
+    #[inline]
+    fn take(&self, window: &[u8; WINDOW], key: &mut [u64; KEY]) {
+        for (to, (at, mask)) in key[1..].iter_mut().zip(&self.words) {
+            *to = form::word_of(window, *at as usize) & mask;
+        }
+    }
+
+    /// What a kept key says.
+    pub fn told(&self, key: &[u64]) -> form::Key {
+        let mut bytes = [0; WINDOW];
+        for ((at, _), word) in self.words.iter().zip(&key[1..]) {
+            bytes[*at as usize * 8..*at as usize * 8 + 8].copy_from_slice(&word.to_ne_bytes());
+        }
+        form::Key { port: key[0] as u32, length: (key[0] >> 32) as u16, bytes }
+    }
+}
+
+/// What is shared of a packet's new beginning. See [`form::Head`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Front {
+    pub grow: i16,
+    pub len: u16,
+    pub keep: [u8; WINDOW],
+    /// Where lengths are written.
+    pub lengths: Vec<u16>,
+    /// Where sums are, without their constants; complemented or not.
+    pub sums: Vec<(u16, Sum, bool)>,
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Layout {
+    /// The number of the shape.
+    pub shape: u32,
+    /// `None`: packets are dropped.
+    pub front: Option<Box<Front>>,
+    /// Sums without their constants.
+    pub checks: Vec<form::Check>,
+    pub credits: Vec<(Counted, Bytes)>,
+    /// Tables that were asked, and words of their keys.
+    pub asked: Vec<(u32, u32)>,
+    /// First word behind the key, and behind the new bits.
+    pub set: usize,
+    pub smalls: usize,
+    /// Numbers of 32 bits: the first constant of a sum, of a check, the first entry, the first generation.
+    pub sums: usize,
+    pub checked: usize,
+    pub found: usize,
+    pub generations: usize,
+    /// The first word of numbers of 64 bits: elements of counters, bytes that are counted, keys.
+    pub indices: usize,
+    pub adds: usize,
+    pub keys: usize,
+    /// Words of a row.
+    pub words: usize,
+}
+
+impl Layout {
+    /// Of rewrites of a template under a shape, whose packets are noted as this one. Hits of tables that nobody counts are left out.
+    ///
+    /// # Errors
+    /// It takes too much room.
+    pub fn new(
+        template: &Template,
+        (shape, key): (u32, &KeyForm),
+        noted: &Noted,
+        counts: impl Fn(usize) -> bool,
+    ) -> Result<Layout, Unrewritable> {
+        let front = template.head.as_ref().map(|head| {
+            let sums = head.sums.iter().map(|(at, words, complement)| (*at, template.terms(words), *complement));
+            let lengths = head.lengths.iter().map(|(at, _)| *at).collect();
+            Box::new(Front { grow: head.grow, len: head.len, keep: head.keep, lengths, sums: sums.collect() })
+        });
+        let check = |(words, check): &(_, form::Check)| form::Check { sum: template.terms(words), ..check.clone() };
+        let checks: Vec<form::Check> = template.checks.iter().map(check).collect();
+        let written = front.iter().flat_map(|front| &front.sums).map(|(_, sum, _)| sum);
+        let many = checks.iter().map(|check| &check.sum).chain(written).any(|sum| sum.terms.len() > form::MAX_TERMS);
+        if many || checks.len() > form::MAX_SUMS {
+            return Err(Unrewritable::TooMuch);
+        }
+        let counted = |(counted, _): &&(Counted, Bytes)| match counted {
+            Counted::Hit(at) => noted.application(*at).is_some_and(|it| counts(it.table)),
+            _ => true,
+        };
+        let credits: Vec<(Counted, Bytes)> = template.credits.iter().filter(counted).copied().collect();
+        let asked: Vec<(u32, u32)> = noted.tables().map(|(table, key)| (table as u32, key.len() as u32)).collect();
+        let of_entries = credits.iter().filter(|(counted, _)| counted.application().is_some()).count();
+        let counters = credits.iter().filter(|(counted, _)| matches!(counted, Counted::Counter(..))).count();
+        let own_bytes = credits.iter().filter(|(_, bytes)| bytes.is_own()).count();
+        let key_words: usize = asked.iter().map(|(_, words)| *words as usize).sum();
+        let set = HEADER + key.len();
+        let smalls = set + front.as_ref().map_or(0, |front| front.len.div_ceil(8) as usize);
+        let sums = 1 + front.as_ref().map_or(0, |front| front.lengths.len());
+        let checked = sums + front.as_ref().map_or(0, |front| front.sums.len());
+        let found = checked + checks.len();
+        let generations = found + asked.len();
+        let indices = smalls + (generations + of_entries).div_ceil(2);
+        let (adds, keys) = (indices + counters, indices + counters + own_bytes);
+        let words = keys + key_words;
+        if words > MOST {
+            return Err(Unrewritable::TooMuch);
+        }
+        #[rustfmt::skip]
+        let layout = Layout { shape, front, checks, credits, asked, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
+        Ok(layout)
+    }
+}
