@@ -5,6 +5,7 @@ use super::find::{Lane, TOGETHER};
 use super::flows::Placed;
 use super::form::WINDOW;
 use super::rows::NONE;
+use super::runs::Runs;
 use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
 
 /// Packets that are looked for together, and their rewrites.
@@ -20,7 +21,7 @@ impl Default for Lanes {
     }
 }
 
-impl RewriteCache {
+impl<R: Runs> RewriteCache<R> {
     /// Rewrites those packets that there are rewrites for, and counts them: what became of each. At most [`TOGETHER`], which came at one time.
     fn rewrite_all(&mut self, lanes: &mut Lanes, packets: &mut [Packet]) {
         let Lanes { lanes, verdicts } = lanes;
@@ -28,15 +29,15 @@ impl RewriteCache {
         for (lane, packet) in lanes.iter_mut().zip(&*packets) {
             lane.set(packet.bytes(), packet.ingress_port.0);
         }
-        self.flows.find_all(lanes);
-        let now = self.interp.saw(packets.first().map_or(0, |packet| packet.received_at));
+        self.maker.flows.find_all(lanes);
+        let now = self.runs.saw(packets.first().map_or(0, |packet| packet.received_at));
         for ((lane, packet), verdict) in lanes.iter().zip(packets).zip(verdicts) {
             *verdict = None;
             if lane.row == NONE {
                 continue;
             }
-            let row = self.flows.row(lane.row);
-            let mut became = row.verdict(self.flows.reasons());
+            let row = self.maker.flows.row(lane.row);
+            let mut became = row.verdict(self.maker.flows.reasons());
             if matches!(became, Verdict::Forward { .. }) {
                 let mut head = [0; WINDOW];
                 let (len, taken) = row.write(&lane.window, lane.length, &mut head);
@@ -45,35 +46,37 @@ impl RewriteCache {
                 }
             }
             let length = packet.came_with.map_or(lane.length as u64, |length| length as u64);
-            self.stats.rewritten += 1;
+            self.maker.stats.rewritten += 1;
             self.count(lane.row, 1, length, now);
             *verdict = Some(became);
         }
     }
 
+    /// Some of the flows that had no packets for the longest time go.
+    pub(super) fn make_room(&mut self) {
+        self.settle();
+        let oldest = self.maker.flows.oldest(self.maker.flows.room() / 64 + 1);
+        self.maker.stats.evicted += oldest.len() as u64;
+        for place in oldest {
+            self.maker.flows.discard(&self.maker.known, place);
+            self.maker.flows.release(place);
+        }
+    }
+}
+
+impl RewriteCache {
     /// Runs a packet that there is no rewrite for, and keeps what it did; older flows go for it if there is no place.
     fn learn_one(&mut self, index: usize, packet: &mut Packet, out: &mut Output) {
-        if self.flows.free() == 0 {
+        if self.maker.flows.free() == 0 {
             self.make_room();
         }
-        let mut results = std::mem::take(&mut self.results);
+        let mut results = std::mem::take(&mut self.slow.results);
         let placed = self.learn(packet.bytes(), packet.ingress_port.0, packet.received_at, &mut results);
         if let Ok(Placed { replaced: Some((place, _)), .. }) = placed {
-            self.flows.release(place);
+            self.maker.flows.release(place);
         }
         interp::emit(&results, index as u16, packet, out);
-        self.results = results;
-    }
-
-    /// Some of the flows that had no packets for the longest time go.
-    fn make_room(&mut self) {
-        self.settle();
-        let oldest = self.flows.oldest(self.flows.room() / 64 + 1);
-        self.stats.evicted += oldest.len() as u64;
-        for place in oldest {
-            self.flows.discard(&self.known, place);
-            self.flows.release(place);
-        }
+        self.slow.results = results;
     }
 }
 
@@ -83,7 +86,7 @@ impl Engine for RewriteCache {
     }
 
     fn reasons(&self) -> &ReasonTable {
-        self.interp().reasons()
+        self.runs.reasons()
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
@@ -93,7 +96,7 @@ impl Engine for RewriteCache {
         while first < packets.len() {
             let rest = &mut packets[first..];
             // Where packets add entries, each is done with before the next one is looked for.
-            let most = if self.in_turn { 1 } else { rest.len().min(TOGETHER) };
+            let most = if self.maker.again.is_none() { 1 } else { rest.len().min(TOGETHER) };
             let time = rest[0].received_at;
             let count = rest[..most].iter().position(|packet| packet.received_at != time).unwrap_or(most);
             self.rewrite_all(&mut lanes, &mut rest[..count]);
@@ -113,7 +116,7 @@ impl Engine for RewriteCache {
 
     fn tick(&mut self, now: u64, _out: &mut Output) {
         let (idle, gone) = self.advance_time(now);
-        gone.into_iter().for_each(|(place, _)| self.flows.release(place));
-        self.interp_mut().notify(idle);
+        gone.into_iter().for_each(|(place, _)| self.maker.flows.release(place));
+        Runs::notify(&mut self.runs, idle);
     }
 }

@@ -5,12 +5,12 @@ use super::form::{Rewrite, Shape, WINDOW};
 use super::layout::{HEADER, KeyForm, Layout};
 use super::row::{self, Row};
 use super::rows::{NONE, Rows};
+use super::runs::Runs;
 use super::shadow::Known;
 use crate::fresh::{Fresh, Lists, may_match};
 use crate::heads::Heads;
 use crate::segment::Asked;
 use crate::witness::Witness;
-use interp::Interp;
 use ir::{Entity, Pipeline, TableId};
 use packet::DropReason;
 use std::collections::{BTreeSet, HashMap};
@@ -421,10 +421,10 @@ impl Flows {
     }
 
     /// What a change makes stale. `number` is that of the entry that is changed or deleted.
-    pub fn stale(
+    pub fn stale<R: Runs>(
         &self,
         known: &Known,
-        interp: &Interp,
+        runs: &R,
         (change, number): (&Change, Option<u32>),
         stale: &mut BTreeSet<u32>,
     ) {
@@ -432,8 +432,8 @@ impl Flows {
             Change::Inserted(table, entry, _) => {
                 let witness = &known.witnesses[table.index()];
                 self.who_asked(known, *table, (entry, None), stale, |asked| {
-                    let found = asked.found.and_then(|number| interp.entry_of(*table, number));
-                    found.is_none_or(|found| witness.is_stronger(entry, found)) && may_match(witness, asked, entry)
+                    let found = asked.found.and_then(|number| runs.entry_of(*table, number));
+                    found.is_none_or(|found| witness.is_stronger(entry, &found)) && may_match(witness, asked, entry)
                 });
             }
             Change::Modified(table, entry, ..) | Change::Deleted(table, entry) => {

@@ -25,9 +25,11 @@ pub mod flows;
 pub mod form;
 mod head;
 mod layout;
+mod maker;
 mod noted;
 mod row;
 mod rows;
+mod runs;
 mod shadow;
 mod sym;
 mod template;
@@ -35,6 +37,7 @@ mod ways;
 mod wide;
 
 pub use engine::{Answer, RewriteCache, RewriteStats};
+pub use runs::Runs;
 pub use shadow::Known;
 
 /// Why a packet's way can't be said as a rewrite.

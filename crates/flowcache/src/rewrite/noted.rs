@@ -46,6 +46,22 @@ impl Noted {
         &self.decisions
     }
 
+    /// Whether this is what another one, of the same packet, has, as far as that goes; `whole`: and no more. `decisions`: they are said in the same words.
+    pub fn is_begun_by(&self, other: &Noted, whole: bool, decisions: bool) -> bool {
+        let tables = self.tables().zip(other.tables()).all(|(one, other)| one == other);
+        let found = self
+            .applications
+            .iter()
+            .zip(&other.applications)
+            .all(|(one, other)| one.found.is_some() == other.found.is_some());
+        let counts = self.indices.starts_with(&other.indices);
+        let more = self.applications.len() >= other.applications.len();
+        let all = self.applications.len() == other.applications.len() && self.indices.len() == other.indices.len();
+        let decided =
+            self.decisions.starts_with(&other.decisions) && (!whole || self.decisions.len() == other.decisions.len());
+        tables && found && more && counts && (!whole || all) && (!decisions || decided)
+    }
+
     fn decide(&mut self, what: u32) {
         match self.decisions.len() < MAX_STEPS {
             true => self.decisions.push(what),

@@ -10,8 +10,9 @@ use super::form::{self, Check, Shape, Sum, WINDOW};
 use super::layout::{KEY, KeyForm, Layout};
 use super::noted::Noted;
 use super::row::{self, Row};
+use super::runs::Runs;
 use super::sym::{Bound, Given, Length, Pins, Words};
-use interp::{ByteForm, Interp};
+use interp::ByteForm;
 use ir::{ExternId, TableId};
 use packet::Verdict;
 
@@ -114,11 +115,11 @@ impl Template {
     ///
     /// # Errors
     /// It is not as the template says.
-    pub fn fill(
+    pub fn fill<R: Runs>(
         &self,
         (layout, key): (&Layout, &KeyForm),
         (came, left, own): (Came<'_>, Left<'_>, bool),
-        (noted, interp): (&Noted, &Interp),
+        (noted, runs): (&Noted, &R),
         reason: u32,
         row: &mut Vec<u64>,
     ) -> Result<(), Unrewritable> {
@@ -126,11 +127,10 @@ impl Template {
         row.resize(layout.words, 0);
         let given = |given: Given| {
             let application = noted.application(given.application as usize)?;
-            let args = interp.args(TableId(application.table as u32), application.found)?;
-            args.get(given.word as usize).copied()
+            runs.arg(TableId(application.table as u32), application.found, given.word as usize)
         };
         let pins = Pins::again(came.bytes, self.shape.mask, &self.bounds, given).ok_or(Unrewritable::Aborted)?;
-        let filled = Filling { layout, pins, row }.fill(self, (came, left, own), (noted, interp), key, reason);
+        let filled = Filling { layout, pins, row }.fill(self, (came, left, own), (noted, runs), key, reason);
         filled.ok_or(Unrewritable::Aborted)
     }
 }
@@ -147,11 +147,11 @@ impl Filling<'_> {
         row::put(&mut self.row[self.layout.smalls..], at, number);
     }
 
-    fn fill(
+    fn fill<R: Runs>(
         mut self,
         template: &Template,
         (came, left, own): (Came<'_>, Left<'_>, bool),
-        (noted, interp): (&Noted, &Interp),
+        (noted, runs): (&Noted, &R),
         form: &KeyForm,
         reason: u32,
     ) -> Option<()> {
@@ -167,7 +167,7 @@ impl Filling<'_> {
             let constant = row::constant(self.pins.closed(words));
             self.put(self.layout.checked + at, constant);
         }
-        self.noted(noted, interp)?;
+        self.noted(noted, runs)?;
         let (first, last) = self.pins.lengths;
         row::set_lengths(self.row, (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32));
         let mut key = [0; KEY];
@@ -204,7 +204,7 @@ impl Filling<'_> {
     }
 
     /// What was noted.
-    fn noted(&mut self, noted: &Noted, interp: &Interp) -> Option<()> {
+    fn noted<R: Runs>(&mut self, noted: &Noted, runs: &R) -> Option<()> {
         let layout = self.layout;
         let mut keys = layout.keys;
         let same = noted.applications() == layout.asked.len();
@@ -222,7 +222,7 @@ impl Filling<'_> {
         for (counted, bytes) in &layout.credits {
             if let Some(at) = counted.application() {
                 let application = noted.application(at)?;
-                self.put(generation, interp.generation(TableId(application.table as u32), application.found?));
+                self.put(generation, runs.generation(TableId(application.table as u32), application.found?));
                 generation += 1;
             }
             if let Counted::Counter(_, count) = counted {
