@@ -4,7 +4,7 @@
 //! counters, tallies of tables, and the idle times of entries. Those of many packets may be added at once, and late.
 
 use crate::interp::Interp;
-use crate::memory::Object;
+use crate::memory::{Memory, Object};
 use ir::{Entity, ExternId, TableId};
 
 /// Something that each packet of a flow adds to.
@@ -84,7 +84,14 @@ impl Interp {
 
     /// Adds what so many packets, the last of them at `last` nanoseconds, would have added. `bytes` is what a counter counts for all of them.
     pub fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
-        let memory = &mut self.memory;
+        self.memory.credit(credit, packets, bytes, last);
+    }
+}
+
+impl Memory {
+    /// See [`Interp::credit`].
+    pub fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
+        let memory = self;
         let add = |counter: &mut tables::CounterData| {
             counter.packets = counter.packets.wrapping_add(packets);
             counter.bytes = counter.bytes.wrapping_add(bytes);

@@ -38,6 +38,19 @@ impl WorkerCounters {
         self.arrays.get(object).map(|array| unsafe { &**array.get() })
     }
 
+    /// Adds to a counter, if there is such. Only the worker itself may call this.
+    pub fn add(&self, object: usize, index: u64, packets: u64, bytes: u64) {
+        let Some(array) = self.arrays.get(object) else { return };
+        // SAFETY: the box itself never changes after it is made; only the worker writes to its words, and it is here.
+        let array = unsafe { &*array.get() };
+        let Some(element) = usize::try_from(index).ok().and_then(|index| array.get(index)) else { return };
+        for (half, more) in [packets, bytes].into_iter().enumerate() {
+            // SAFETY: an aligned word, which others may be reading.
+            let word = unsafe { AtomicU64::from_ptr((&raw const element[half]).cast_mut()) };
+            word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        }
+    }
+
     /// Packets and bytes of a counter; `None` if there is no such.
     pub fn get(&self, object: usize, index: u64) -> Option<[u64; 2]> {
         let element = self.array(object)?.get(usize::try_from(index).ok()?)?;

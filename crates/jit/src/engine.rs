@@ -62,11 +62,20 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Jit {
     /// Loads a pipeline that the verifier has accepted.
     pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
+        Jit::make(pipeline, config, false)
+    }
+
+    /// The same, whose packets' ways are noted: [`Jit::process_recorded`]. Unless the interpreter runs them ([`Jit::unsupported`]).
+    pub fn recording(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
+        Jit::make(pipeline, config, true)
+    }
+
+    fn make(pipeline: Arc<Pipeline>, config: Config, records: bool) -> Result<Jit, JitError> {
         let reasons = reason_table(&pipeline);
         let host = ExternHost::new(pipeline.clone(), config.clone())?;
-        let live = Live::new(pipeline.clone(), |table| host.tracks_entries(table))?;
+        let live = Live::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
         let mut reader = live.reader();
-        let program = Program::new(pipeline.clone(), config.clone(), host, reader.enter());
+        let program = Program::new(pipeline.clone(), config.clone(), host, (reader.enter(), records));
         reader.park();
         let way = match program {
             Ok(program) => Jit::native(pipeline.clone(), Arc::new(program), live),
@@ -419,7 +428,8 @@ impl Shared {
             Ok(())
         });
         // A state that a pipeline's lookups could not hold was refused when the engine was made.
-        let Ok(loaded) = Live::with_state(state, |table| host.tracks_entries(table)) else { return outcome };
+        let records = self.program.record.is_some();
+        let Ok(loaded) = Live::with_state(state, |table| records || host.tracks_entries(table)) else { return outcome };
         *live = loaded;
         for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
             if let Some(number) = live.entry_id(table, entry) {
@@ -431,7 +441,7 @@ impl Shared {
     }
 
     /// Does to counters, meters and the like what was written.
-    fn carry_out(&self, live: &Live, written: &Written) {
+    pub(crate) fn carry_out(&self, live: &Live, written: &Written) {
         let mut host = lock(&self.program.runtime.host);
         host.carry_out(written.changes(), live.state());
         for (change, number) in written.numbered() {
@@ -513,7 +523,7 @@ impl Engine for Jit {
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
         match &mut self.way {
-            Way::Native { reader, worker, .. } => worker.run(batch.packets_mut(), 0, reader.enter(), out),
+            Way::Native { reader, worker, .. } => worker.run((batch.packets_mut(), 0), reader.enter(), out, None),
             Way::Handed { interp, packets, .. } => {
                 *packets += batch.len() as u64;
                 Engine::process(&mut *lock(interp), batch, out);

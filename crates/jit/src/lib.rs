@@ -14,6 +14,7 @@
 //! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs` |
 //! | what it counts of itself: stages, tables, actions | `tally.rs` |
 //! | what packets and time leave in meters and entries, for an engine that goes on | `levels.rs` |
+//! | what is noted of packets' ways, and what is asked and told by numbers of entries | `record.rs`, `code/notes.rs`, `recorded.rs` |
 //! | what native code calls back for | `runtime.rs` |
 //! | the engine | [`Jit`] |
 //!
@@ -34,6 +35,8 @@ mod levels;
 mod order;
 mod plan;
 mod program;
+mod record;
+mod recorded;
 mod runtime;
 mod tally;
 mod unsupported;
@@ -41,5 +44,6 @@ mod verdict;
 mod worker;
 
 pub use engine::{Jit, JitError};
+pub use record::{Application, Record};
 pub use tally::{ActionTally, StageTally, TableTally, Tallies};
 pub use unsupported::Unsupported;

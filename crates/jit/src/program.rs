@@ -5,6 +5,7 @@ use crate::layout::Layout;
 use crate::order::Order;
 use crate::plan::stages::Start;
 use crate::plan::{Plan, has_loop, reason_vars};
+use crate::record::Recording;
 use crate::runtime::{Runtime, helpers};
 use crate::tally::Places;
 use crate::unsupported::Unsupported;
@@ -29,6 +30,8 @@ pub struct Program {
     pub native: Native,
     /// Bytes from frame to frame.
     pub stride: u32,
+    /// How packets are recorded, if they are.
+    pub record: Option<Recording>,
     /// Offset of the list of emitted headers in a frame.
     pub emitted: u32,
     /// The stages in the order in which they run: what a stage looks up, and the words of its keys.
@@ -75,15 +78,15 @@ pub struct StageInfo {
 }
 
 impl Program {
-    /// Makes a pipeline ready. `lookups` gives the shapes of its tables.
+    /// Makes a pipeline ready. `lookups` gives the shapes of its tables; `records`: packets are recorded.
     pub fn new(
         pipeline: Arc<Pipeline>,
         config: Config,
         mut host: ExternHost,
-        lookups: &Lookups,
+        (lookups, records): (&Lookups, bool),
     ) -> Result<Program, Unsupported> {
         let plan = Plan::new(&pipeline)?;
-        let layout = Layout::new(&pipeline, &plan)?;
+        let layout = Layout::new(&pipeline, &plan, records)?;
         if config.max_steps < 1 << 16 {
             return Err(Unsupported::StepLimit);
         }
@@ -101,6 +104,7 @@ impl Program {
             call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
             counters: counters.collect(),
             places: Places::new(&pipeline, &plan.stages),
+            tracks: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
             notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
             state_limit: parser_limit(&pipeline, &config),
             keeps_packet_state: calls(&pipeline, |func| {
@@ -124,6 +128,7 @@ impl Program {
         let value_sets = pipeline.value_sets.values().map(words).collect();
         let runtime = Runtime { host: Mutex::new(host), sites, value_sets };
         let (stride, emitted) = (layout.stride, layout.emitted);
+        let record = layout.notes.map(|at| Recording::new(&pipeline, &compiling.shapes, at));
         let truncates = compiling.truncates;
         let any_port = config.ports.is_none() && !truncates;
         let cpu_port = match pipeline.arch {
@@ -139,6 +144,7 @@ impl Program {
             config,
             native,
             stride,
+            record,
             emitted,
             stages,
             counters,

@@ -81,6 +81,11 @@ impl Tally {
         time.store(time.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
     }
 
+    /// Adds to a cell. Only the worker itself may call this.
+    pub fn add(&self, cell: usize, packets: u64, bytes: u64) {
+        self.cells.add(0, cell as u64, packets, bytes);
+    }
+
     /// The worker begins a batch with tables of this version.
     pub fn entered(&self, version: u64) {
         self.version.store(version, Ordering::Relaxed);

@@ -5,6 +5,7 @@ use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Context, Counters, Head,
 use crate::counters::WorkerCounters;
 use crate::plan::stages::Start;
 use crate::program::Program;
+use crate::record::{Notes, Record, Recording};
 use crate::tally::{Tally, ticks};
 use crate::verdict;
 use ir::Entity;
@@ -15,6 +16,9 @@ use tables::fast::Lookups;
 
 /// Packets that go through the stages together. More hide memory's latency better, until their frames leave the nearest caches.
 pub const CHUNK: usize = 128;
+
+/// Who is told what was recorded of each packet.
+pub type Each<'e> = &'e mut dyn FnMut(usize, &Record<'_>);
 
 /// Memory aligned to cache lines.
 #[repr(C, align(64))]
@@ -115,7 +119,15 @@ impl Worker {
     }
 
     /// Takes packets through the program, and says what becomes of each. The first has number `first` in its batch.
-    pub fn run(&mut self, packets: &mut [Packet], first: usize, lookups: &Lookups, out: &mut Output) {
+    ///
+    /// `each` is told what was recorded of each packet, with its number, once `out` has what became of it.
+    pub fn run(
+        &mut self,
+        (packets, first): (&mut [Packet], usize),
+        lookups: &Lookups,
+        out: &mut Output,
+        mut each: Option<Each<'_>>,
+    ) {
         let program = self.program.clone();
         for (index, table) in program.pipeline.tables.keys().enumerate() {
             self.defaults[index] = lookups.default_value(table);
@@ -154,7 +166,32 @@ impl Worker {
                     verdict::answer(&program, head, emitted, packet, input, out, &mut self.scratch);
                 }
             }
+            if let (Some(each), Some(record)) = (&mut each, &program.record) {
+                for offset in 0..size {
+                    // SAFETY: as above; the layout has the lists there.
+                    let (head, notes) = unsafe {
+                        let frame = self.frames.as_mut_ptr().cast::<u8>().add(offset * program.stride as usize);
+                        (&*frame.cast::<Head>(), &mut *frame.add(record.at as usize).cast::<Notes>())
+                    };
+                    notes.end(head);
+                    each(first + offset, &notes.record());
+                }
+            }
             first += size;
+        }
+    }
+
+    /// Notes what a table was asked for the packets that wait at a stage, and what it found.
+    fn note(&mut self, record: &Recording, stage: usize, (table, words, count): (ir::TableId, usize, usize)) {
+        let stride = self.program.stride as usize;
+        for (at, item) in self.items[stage][..count].iter().enumerate() {
+            let key = &self.keys[stage][at * words..(at + 1) * words];
+            // SAFETY: items are numbers of frames, each of which has its lists there; the value is what the lookups gave just now, with entries' numbers, as
+            // `Jit::recording` has made them.
+            unsafe {
+                let frame = self.frames.as_mut_ptr().cast::<u8>().add(*item as usize * stride);
+                record.asked(&mut *frame.add(record.at as usize).cast::<Notes>(), table, key, self.results[at]);
+            }
         }
     }
 
@@ -175,6 +212,9 @@ impl Worker {
             if let Some(table) = stage.table {
                 let keys = &self.keys[index][..waiting * stage.words];
                 lookups.lookup_batch(table, keys, &mut self.results[..waiting]);
+                if let Some(record) = &program.record {
+                    self.note(record, index, (table, stage.words, waiting));
+                }
                 if stage.profile {
                     self.resolve(program, index, table, waiting, lookups);
                 }
@@ -229,11 +269,19 @@ impl Worker {
             unsafe {
                 let head = self.frames.as_mut_ptr().cast::<u8>().add(index * stride).cast::<Head>();
                 (&raw mut (*head).arrival).write(arrival);
+                if let Some(record) = &program.record {
+                    Notes::begin(head.cast::<u8>().add(record.at as usize));
+                }
                 if program.clock {
                     (&raw mut (*head).clock).write(self.clock(received_at, program.config.start));
                 }
             }
         }
+    }
+
+    /// A packet came at that time that somebody else handled: the time that it is.
+    pub fn saw(&mut self, now: u64) -> u64 {
+        self.clock(now, self.program.config.start).time
     }
 
     /// The time of a packet that came in at `received_at`, seen from `start`: never before that of the packet in front of it.

@@ -16,7 +16,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("p4runtime", &["ir", "tables"]),
     ("node", &["ir", "packet", "tables", "interp", "jit", "io", "p4runtime", "asic", "offload", "flowcache"]),
     ("asic", &["ir", "packet", "tables", "interp"]),
-    ("flowcache", &["ir", "packet", "tables", "interp"]),
+    ("flowcache", &["ir", "packet", "tables", "interp", "jit"]),
     ("offload", &["ir", "tables", "asic"]),
     ("region", &["ir", "tables"]),
     (

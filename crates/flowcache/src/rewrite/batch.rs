@@ -12,7 +12,7 @@ use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, Pack
 #[derive(Debug)]
 pub struct Lanes {
     lanes: Box<[Lane; TOGETHER]>,
-    verdicts: [Option<Verdict>; TOGETHER],
+    pub(super) verdicts: [Option<Verdict>; TOGETHER],
 }
 
 impl Default for Lanes {
@@ -52,6 +52,24 @@ impl<R: Runs> RewriteCache<R> {
         }
     }
 
+    /// Rewrites those of the first packets that there are rewrites for: what became of each, and how many packets these are.
+    pub(super) fn rewritten(&mut self, packets: &mut [Packet]) -> (Lanes, usize) {
+        let mut lanes = std::mem::take(&mut self.lanes);
+        // Where packets add entries, each is done with before the next one is looked for.
+        let most = if self.maker.again.is_none() { 1 } else { packets.len().min(TOGETHER) };
+        let time = packets.first().map_or(0, |packet| packet.received_at);
+        let count = packets[..most].iter().position(|packet| packet.received_at != time).unwrap_or(most);
+        self.rewrite_all(&mut lanes, &mut packets[..count]);
+        (lanes, count)
+    }
+
+    /// Time passes, in a cache whose rewrites are nobody else's.
+    pub(super) fn pass_time(&mut self, now: u64) {
+        let (idle, gone) = self.advance_time(now);
+        gone.into_iter().for_each(|(place, _)| self.maker.flows.release(place));
+        self.runs.notify(idle);
+    }
+
     /// Some of the flows that had no packets for the longest time go.
     pub(super) fn make_room(&mut self) {
         self.settle();
@@ -80,6 +98,11 @@ impl RewriteCache {
     }
 }
 
+/// What became of a packet that was received.
+pub(super) fn received(index: usize, verdict: Verdict) -> Emission {
+    Emission { packet: PacketRef::Input(index as u16), origin: Origin::Received, verdict }
+}
+
 impl Engine for RewriteCache {
     fn name(&self) -> &str {
         "rewrites"
@@ -90,33 +113,22 @@ impl Engine for RewriteCache {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        let mut lanes = std::mem::take(&mut self.lanes);
         let packets = batch.packets_mut();
         let mut first = 0;
         while first < packets.len() {
-            let rest = &mut packets[first..];
-            // Where packets add entries, each is done with before the next one is looked for.
-            let most = if self.maker.again.is_none() { 1 } else { rest.len().min(TOGETHER) };
-            let time = rest[0].received_at;
-            let count = rest[..most].iter().position(|packet| packet.received_at != time).unwrap_or(most);
-            self.rewrite_all(&mut lanes, &mut rest[..count]);
-            for (at, packet) in rest[..count].iter_mut().enumerate() {
+            let (lanes, count) = self.rewritten(&mut packets[first..]);
+            for (at, packet) in packets[first..first + count].iter_mut().enumerate() {
                 match lanes.verdicts[at] {
-                    Some(verdict) => {
-                        let packet = PacketRef::Input((first + at) as u16);
-                        out.emit(Emission { packet, origin: Origin::Received, verdict });
-                    }
+                    Some(verdict) => out.emit(received(first + at, verdict)),
                     None => self.learn_one(first + at, packet, out),
                 }
             }
+            self.lanes = lanes;
             first += count;
         }
-        self.lanes = lanes;
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {
-        let (idle, gone) = self.advance_time(now);
-        gone.into_iter().for_each(|(place, _)| self.maker.flows.release(place));
-        Runs::notify(&mut self.runs, idle);
+        self.pass_time(now);
     }
 }

@@ -2,9 +2,10 @@
 
 use super::Unrewritable;
 use super::batch::Lanes;
-use super::flows::{Flow, Flows, Placed};
+use super::flows::{Flow, Flows, Placed, Ready};
 use super::form::{WINDOW, window};
 use super::maker::{Made, Maker};
+use super::native::Misses;
 use super::noted::{Noted, Notes};
 use super::row;
 use super::runs::Runs;
@@ -69,6 +70,8 @@ pub struct RewriteCache<R = Interp> {
 pub(super) struct Slow {
     pub notes: Notes,
     pub results: Outputs,
+    pub ready: Ready,
+    pub misses: Misses,
 }
 
 impl RewriteCache {
@@ -100,9 +103,11 @@ impl RewriteCache {
         self.maker.stats.ran += 1;
         let made = self.make((bytes, port, now), out);
         let placed = made.and_then(|made| {
-            let placed = self.maker.flows.insert(&self.maker.known, (made.layout, &self.maker.row), &window(bytes));
+            let (maker, ready) = (&mut self.maker, &mut self.slow.ready);
+            maker.flows.ready(&maker.known, (made.layout, &mut maker.row), ready);
+            let placed = maker.flows.insert(&maker.known, made.layout, ready, &window(bytes));
             if made.alone {
-                self.maker.flows.drop_layout(made.layout);
+                maker.flows.drop_layout(made.layout);
             }
             placed
         });
@@ -137,7 +142,7 @@ impl<R: Runs> RewriteCache<R> {
             maker: Maker::new(known, config, room)?,
             counted: Vec::new(),
             lanes: Lanes::default(),
-            slow: Slow { notes, results: Outputs::new() },
+            slow: Slow { notes, results: Outputs::new(), ready: Ready::default(), misses: Misses::default() },
         })
     }
 

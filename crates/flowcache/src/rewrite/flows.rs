@@ -98,6 +98,14 @@ pub struct Placed {
     pub replaced: Option<(u32, Box<Flow>)>,
 }
 
+/// A rewrite that is going to be kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ready {
+    words: Vec<u64>,
+    hash: u64,
+    lists: Lists,
+}
+
 /// What rewrites share, and how many have it.
 #[derive(Clone, Debug)]
 struct Shared {
@@ -311,22 +319,46 @@ impl Flows {
         }
     }
 
+    /// A row is filled, and will be kept soon: what that touches is asked for. The row's words are left to somebody else's.
+    pub(super) fn ready(&self, known: &Known, (layout, row): (u32, &mut Vec<u64>), ready: &mut Ready) {
+        std::mem::swap(row, &mut ready.words);
+        let layout = &self.layouts[layout as usize].layout;
+        ready.hash = self.hash(layout.shape, &ready.words[HEADER..layout.set]);
+        self.by_key.soon(ready.hash);
+        let asked = Row { layout, words: &ready.words };
+        self.fresh.lists_of(&known.witnesses, asked.questions(), &mut ready.lists);
+        self.fresh.lists_soon(&ready.lists);
+    }
+
+    /// The same, of what that leads to.
+    pub(super) fn ready_soon(&self, ready: &Ready) {
+        self.fresh.first_soon(&ready.lists);
+    }
+
+    /// Whether one that does the same to the same packets is kept already.
+    pub(super) fn is_kept(&self, layout: u32, ready: &Ready) -> bool {
+        let old = self.by_key.get(ready.hash);
+        old != NONE && {
+            let words = self.rows.at(old);
+            row::of(words).0 == layout && row::says_same(&words[..ready.words.len()], &ready.words)
+        }
+    }
+
     /// Keeps a row, filled for a packet with these first bytes.
     ///
     /// # Errors
     /// There is no place.
-    pub fn insert(
+    pub(super) fn insert(
         &mut self,
         known: &Known,
-        (layout, words): (u32, &[u64]),
+        layout: u32,
+        ready: &Ready,
         window: &[u8; WINDOW],
     ) -> Result<Placed, Unrewritable> {
         let Some(place) = self.free.pop() else { return Err(Unrewritable::NoRoom) };
         let shared = &mut self.layouts[layout as usize];
         shared.rows += 1;
-        let of = shared.layout.clone();
-        let row = self.rows.take(words.len());
-        let used = &mut self.shapes[of.shape as usize];
+        let used = &mut self.shapes[shared.layout.shape as usize];
         let shape_changed = match used.gate {
             ([0, ..], [0xff, ..]) => {
                 used.begin(window);
@@ -334,18 +366,16 @@ impl Flows {
             }
             _ => used.admit(window),
         };
-        let hash = self.hash(of.shape, &words[HEADER..of.set]);
-        let old = self.by_key.set(hash, row);
+        let row = self.rows.take(ready.words.len());
+        let old = self.by_key.set(ready.hash, row);
         let replaced = (old != NONE).then(|| {
             let gone = (row::of(self.rows.at(old)).1, Box::new(self.told(old)));
             self.take(known, old);
             gone
         });
-        let asked = Row { layout: &of, words };
-        self.fresh.lists_of(&known.witnesses, asked.questions(), &mut self.lists);
-        let nodes = self.fresh.link((0, place), &self.lists);
-        let to = &mut self.rows.at_mut(row)[..words.len()];
-        to.copy_from_slice(words);
+        let nodes = self.fresh.link((0, place), &ready.lists);
+        let to = &mut self.rows.at_mut(row)[..ready.words.len()];
+        to.copy_from_slice(&ready.words);
         row::set_of(to, (layout, place), nodes);
         self.places[place as usize] = row;
         self.len += 1;

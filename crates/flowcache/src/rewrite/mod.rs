@@ -26,6 +26,7 @@ pub mod form;
 mod head;
 mod layout;
 mod maker;
+mod native;
 mod noted;
 mod row;
 mod rows;
@@ -37,6 +38,7 @@ mod ways;
 mod wide;
 
 pub use engine::{Answer, RewriteCache, RewriteStats};
+pub use native::NativeError;
 pub use runs::Runs;
 pub use shadow::Known;
 

@@ -41,6 +41,19 @@ impl Noted {
         (self.found, self.too_long) = (false, false);
     }
 
+    /// What native code has noted.
+    pub fn take(&mut self, record: &jit::Record<'_>) {
+        self.clear();
+        self.decisions.extend_from_slice(record.decisions);
+        for application in record.applications {
+            let (table, found) = (application.table as usize, application.entry());
+            self.applications.push(Application { table, found, first: self.keys.len() });
+            self.keys.extend_from_slice(record.key(application));
+        }
+        self.indices.extend_from_slice(record.indices);
+        self.too_long = !record.complete;
+    }
+
     /// The packet's way.
     pub fn decisions(&self) -> &[u32] {
         &self.decisions

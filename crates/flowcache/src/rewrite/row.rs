@@ -61,6 +61,11 @@ pub fn add(words: &mut [u64], packets: u64, bytes: u64, last: u64) -> bool {
     first
 }
 
+/// Whether two rows of one layout do the same to packets with the same key.
+pub fn says_same(one: &[u64], other: &[u64]) -> bool {
+    one[LENGTHS..] == other[LENGTHS..]
+}
+
 /// The clock's hand passes: whether there were packets since it did last.
 pub fn pass(words: &mut [u64]) -> bool {
     let referenced = words[NODES] & REFERENCED != 0;

@@ -133,6 +133,7 @@ fn rewrites_are_the_interpreter() {
     assert_eq!(found.faults, 0, "a rewrite does not do what was done to the packet that it was made from");
     if cases >= 100 {
         assert!(tally.packets >= cases * 200, "{tally}");
+        assert!(found.native >= found.packets / 20 && found.native_by_way >= found.native / 20, "{found:?}");
         assert!(found.together >= found.batched / 20 && found.batched >= found.packets / 4, "{found:?}");
         assert!(found.rewritten >= found.packets / 20 && found.forwarded >= found.rewritten / 10, "{found:?}");
         assert!(found.other_lengths >= found.rewritten / 20 && found.grown > 0, "{found:?}");
@@ -150,6 +151,7 @@ fn rewrites_are_the_interpreter() {
     assert!(tally.packets >= 16 * 1_200 && tally.forwarded > tally.packets / 20, "{tally}");
     assert!(found.forwarded > found.packets / 40, "{found:?}");
     assert!(found.by_way > found.kept / 6, "{found:?}");
+    assert!(found.native >= 1_000 && found.native_by_way > found.native / 10, "{found:?}");
     assert!(found.together > found.batched / 40 && found.batched >= found.packets / 4, "{found:?}");
     assert!(found.sums > found.forwarded / 2 && found.lengths > found.forwarded / 2, "{found:?}");
     assert!(found.other_lengths > found.rewritten / 20, "{found:?}");

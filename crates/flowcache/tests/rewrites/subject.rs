@@ -2,8 +2,9 @@
 
 use flowcache::Unrewritable;
 use flowcache::rewrite::flows::Flow;
-use flowcache::rewrite::{Answer as Rewritten, RewriteCache, RewriteStats};
+use flowcache::rewrite::{Answer as Rewritten, NativeError, RewriteCache, RewriteStats};
 use interp::Outputs;
+use jit::Jit;
 use packet::{Batch, Origin, Output, PortId, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -31,6 +32,9 @@ pub struct Totals {
     /// Packets in batches, and those of them that were rewritten; what follows is not counted of these.
     pub batched: u64,
     pub together: u64,
+    /// Packets that native code ran, and rewrites that came of them by their way.
+    pub native: u64,
+    pub native_by_way: u64,
     pub forwarded: u64,
     /// Rewritten packets that were not of the length of the one that the rewrite was made from.
     pub other_lengths: u64,
@@ -66,6 +70,17 @@ struct Rewriting {
 pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
     Box::new(move |build| {
         let room = [16, 4_096, 4_096, 4_096][(seed % 4) as usize];
+        // Half of those that are given batches have native code, if that is made for the program.
+        if sabotage == Sabotage::None && seed % 16 >= 12 {
+            match RewriteCache::native(build.pipeline.clone(), build.setup.clone(), room) {
+                Ok(cache) => {
+                    let (batch, out) = (Batch::new(), Output::new());
+                    return Ok(Box::new(Native { cache, batch, out, totals: Totals::default() }));
+                }
+                Err(NativeError::Unsupported(_)) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
         let cache = RewriteCache::new(build.pipeline.clone(), build.setup.clone(), room);
         let cache = cache.map_err(|error| error.to_string())?;
         let batch = (sabotage != Sabotage::Unchecked && seed % 8 >= 4).then(|| (Batch::new(), Output::new()));
@@ -75,37 +90,83 @@ pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
 
 impl Drop for Rewriting {
     fn drop(&mut self) {
-        if self.sabotage != Sabotage::None {
-            return;
+        if self.sabotage == Sabotage::None {
+            add(&self.totals, self.cache.stats());
         }
-        let mut totals = TOTALS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (all, own) = (totals.get_or_insert_default(), &self.totals);
-        let RewriteStats { kept, by_way, shadowed, refused_by_way, replaced, stale, evicted, faults, refused, .. } =
-            self.cache.stats();
-        for (to, more) in [
-            (&mut all.packets, own.packets),
-            (&mut all.rewritten, own.rewritten),
-            (&mut all.batched, own.batched),
-            (&mut all.together, own.together),
-            (&mut all.forwarded, own.forwarded),
-            (&mut all.other_lengths, own.other_lengths),
-            (&mut all.sums, own.sums),
-            (&mut all.lengths, own.lengths),
-            (&mut all.grown, own.grown),
-            (&mut all.kept, *kept),
-            (&mut all.by_way, *by_way),
-            (&mut all.shadowed, *shadowed),
-            (&mut all.refused_by_way, *refused_by_way),
-            (&mut all.replaced, *replaced),
-            (&mut all.stale, *stale),
-            (&mut all.evicted, *evicted),
-            (&mut all.faults, *faults),
-        ] {
-            *to += more;
-        }
-        for (why, count) in refused {
-            *all.refused.entry(*why).or_default() += count;
-        }
+    }
+}
+
+/// As [`Rewriting`], where native code runs the packets that there is no rewrite for.
+struct Native {
+    cache: RewriteCache<Jit>,
+    batch: Batch,
+    out: Output,
+    totals: Totals,
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        let stats = self.cache.stats();
+        self.totals.native = stats.ran;
+        self.totals.native_by_way = stats.by_way;
+        add(&self.totals, stats);
+    }
+}
+
+impl Subject for Native {
+    fn name(&self) -> String {
+        "rewrites of native code".to_owned()
+    }
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        let gone = self.cache.write(batch).map_err(|error| error.to_string())?;
+        gone.into_iter().for_each(|(place, _)| self.cache.release(place));
+        Ok(())
+    }
+    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+        let before = self.cache.stats().rewritten;
+        let answer = through_engine(&mut self.cache, &mut self.batch, &mut self.out, packets, None);
+        self.cache.settle();
+        self.totals.batched += packets.len() as u64;
+        self.totals.together += self.cache.stats().rewritten - before;
+        answer
+    }
+    fn tick(&mut self, now: u64) -> Vec<Idle> {
+        let (idle, gone) = self.cache.advance_time(now);
+        gone.into_iter().for_each(|(place, _)| self.cache.release(place));
+        idle_entries(self.cache.jit().pipeline(), &idle)
+    }
+    testkit::jit_accessors!([cache.jit()], [cache.jit_mut()]);
+}
+
+fn add(own: &Totals, stats: &RewriteStats) {
+    let mut totals = TOTALS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let all = totals.get_or_insert_default();
+    let RewriteStats { kept, by_way, shadowed, refused_by_way, replaced, stale, evicted, faults, refused, .. } = stats;
+    for (to, more) in [
+        (&mut all.packets, own.packets),
+        (&mut all.rewritten, own.rewritten),
+        (&mut all.batched, own.batched),
+        (&mut all.together, own.together),
+        (&mut all.native, own.native),
+        (&mut all.native_by_way, own.native_by_way),
+        (&mut all.forwarded, own.forwarded),
+        (&mut all.other_lengths, own.other_lengths),
+        (&mut all.sums, own.sums),
+        (&mut all.lengths, own.lengths),
+        (&mut all.grown, own.grown),
+        (&mut all.kept, *kept),
+        (&mut all.by_way, *by_way),
+        (&mut all.shadowed, *shadowed),
+        (&mut all.refused_by_way, *refused_by_way),
+        (&mut all.replaced, *replaced),
+        (&mut all.stale, *stale),
+        (&mut all.evicted, *evicted),
+        (&mut all.faults, *faults),
+    ] {
+        *to += more;
+    }
+    for (why, count) in refused {
+        *all.refused.entry(*why).or_default() += count;
     }
 }
 

@@ -3,6 +3,7 @@
 //! The engine gives each entry of a table a number, from 0 and dense: memory is kept for the greatest one. A number may be
 //! used again after [`ExternHost::entry_removed`].
 
+use crate::credit::Credit;
 use crate::host::{ExternHost, PacketContext, SiteId};
 use crate::levels::EntryLevel;
 use crate::lookup::Slot;
@@ -163,6 +164,21 @@ impl ExternHost {
     /// The direct counter of an entry.
     pub fn direct_counter(&self, table: TableId, number: u32) -> Option<CounterData> {
         self.slot(table, number).map(|slot| slot.counter)
+    }
+
+    /// The entry of a number.
+    pub fn entry_of(&self, table: TableId, number: u32) -> Option<Entry> {
+        self.slot(table, number)?.entry.clone()
+    }
+
+    /// Tells the entry of a number from those that had the number before.
+    pub fn generation(&self, table: TableId, number: u32) -> u32 {
+        self.slot(table, number).map_or(0, |slot| slot.generation)
+    }
+
+    /// As [`crate::Interp::credit`].
+    pub fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
+        self.memory.credit(credit, packets, bytes, last);
     }
 
     /// The time in nanoseconds since the idle time of an entry began.

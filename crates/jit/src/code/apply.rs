@@ -144,6 +144,7 @@ impl StageCode<'_, '_> {
             None => hit,
         };
         self.count_action(table, position, hit);
+        self.note_action(position, hit);
         let shape = &self.c.shapes[table.index()];
         let params = &self.body_of(self.control).blocks[arm.block].params;
         self.set_value(params[0], &[hit]);
@@ -216,7 +217,7 @@ impl StageCode<'_, '_> {
 
     /// Remembers which entry was hit, and counts where the architecture does that.
     fn note_hit(&mut self, table: TableId, hit: cl::Value, value: cl::Value) {
-        if !self.c.shapes[table.index()].value.entry_id {
+        if !self.c.tracks[table.index()] {
             return;
         }
         let number = self.load_small(4, steady(), value, ValueLayout::ENTRY_ID as i32);

@@ -79,6 +79,10 @@ impl StageCode<'_, '_> {
             | UpdateChecksumWithPayload => self.hash_call(*object, *func, args, results),
             // v1model counts where the entry is hit.
             DirectCounterCount if self.c.pipeline.arch == ir::Arch::V1Model => {}
+            CounterCount => {
+                self.counted_index(args);
+                self.slow_call(inst, results);
+            }
             _ => self.slow_call(inst, results),
         }
         true
@@ -96,18 +100,12 @@ impl StageCode<'_, '_> {
 
     fn count_indexed(&mut self, object: Option<ExternId>, args: &[Arg]) {
         let Some(object) = object else { return };
-        let index = self.value(scalar(args, 0));
         let Some(size) = self.c.counters[object.index()] else { return };
+        let low = self.counted_index(args);
         let bytes = match args.get(1) {
             Some(Arg::Value(value)) => self.low(*value),
             _ => self.head(offset_of!(Head, arrival.counted), 2),
         };
-        let mut low = index[0];
-        if index.len() > 1 {
-            let high = index[1..].iter().copied().reduce(|x, y| self.b.ins().bor(x, y)).unwrap_or(low);
-            let most = self.number(u64::MAX);
-            low = self.b.ins().select(high, most, low);
-        }
         let limit = self.number(size);
         let within = self.b.ins().icmp(IntCC::UnsignedLessThan, low, limit);
         let [count, go_on] = [(); 2].map(|()| self.b.create_block());
@@ -121,6 +119,19 @@ impl StageCode<'_, '_> {
         self.count(counter, bytes, size);
         self.b.ins().jump(go_on, &[]);
         self.enter(go_on);
+    }
+
+    /// Which element counts; the highest number for one that is wider than 64 bits.
+    fn counted_index(&mut self, args: &[Arg]) -> cl::Value {
+        let index = self.value(scalar(args, 0));
+        let mut low = index[0];
+        if index.len() > 1 {
+            let high = index[1..].iter().copied().reduce(|x, y| self.b.ins().bor(x, y)).unwrap_or(low);
+            let most = self.number(u64::MAX);
+            low = self.b.ins().select(high, most, low);
+        }
+        self.note_index(low);
+        low
     }
 
     fn count(&mut self, counter: cl::Value, bytes: cl::Value, size: u64) {
@@ -250,6 +261,7 @@ impl StageCode<'_, '_> {
             UpdateChecksum | UpdateChecksumWithPayload => {
                 let hash = self.hash_of(algorithm, &values(args, 1), payload);
                 let cond = self.value(scalar(args, 0))[0];
+                self.note_truth(cond);
                 // As wide as 128 bits, like the interpreter's.
                 let (old_type, old) = (self.value_type(scalar(args, 2)), self.value(scalar(args, 2)));
                 let unsigned = if old_type == Type::Bool { old_type } else { Type::Bit(old_type.width()) };
@@ -272,6 +284,7 @@ impl StageCode<'_, '_> {
                 let ty = Type::Bit(width);
                 let differs = self.binary(ir::BinaryOp::Ne, ty, &hash, &regs, ty)[0];
                 let cond = self.value(scalar(args, 0))[0];
+                self.note_truth(cond);
                 let wrong = self.b.ins().band(cond, differs);
                 let wrong = self.b.ins().uextend(I64, wrong);
                 let before = self.cell(Cell::ChecksumError);

@@ -201,6 +201,7 @@ impl StageCode<'_, '_> {
         self.b.set_cold_block(bad);
         self.enter(bad);
         self.set_cell(Cell::ParserError, error);
+        self.note_rejected();
         self.leave_body();
         self.enter(good);
     }

@@ -81,6 +81,7 @@ impl StageCode<'_, '_> {
             }
             Inst::Select { cond, then, els } => {
                 let cond = self.value(*cond)[0];
+                self.note_truth(cond);
                 let (then, els) = (self.value(*then), self.value(*els));
                 then.iter().zip(&els).map(|(then, els)| self.select(cond, *then, *els)).collect()
             }

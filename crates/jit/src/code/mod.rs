@@ -9,6 +9,7 @@ mod frame;
 mod glue;
 mod header;
 mod inst;
+mod notes;
 mod stage;
 mod stores;
 mod sums;
@@ -51,6 +52,8 @@ pub struct Compiling<'a> {
     pub counters: Vec<Option<u64>>,
     /// Where a worker counts what it does.
     pub places: Places,
+    /// For each table, whether anybody asks which entry was hit last.
+    pub tracks: Vec<bool>,
     /// For each table, whether the interpreter's bookkeeping is told of hits.
     pub notes_hits: Vec<bool>,
     /// How many states the parser may enter, if it can loop.

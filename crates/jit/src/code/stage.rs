@@ -410,8 +410,10 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 let [on_true, on_false] = [(); 2].map(|()| self.b.create_block());
                 self.b.ins().brif(cond, on_true, &[], on_false, &[]);
                 self.enter(on_true);
+                self.note_choice(1);
                 self.jump_with(then);
                 self.enter(on_false);
+                self.note_choice(0);
                 self.jump_with(els);
             }
             Term::Switch { value, cases, default } => self.switch(*value, cases, default),
@@ -420,6 +422,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 false => {
                     let miss = self.truth(false);
                     let value = self.default_value(*table);
+                    self.note_unasked(*table);
                     self.choose_action(node, *table, miss, value);
                 }
             },
@@ -445,22 +448,26 @@ impl<'a, 'b> StageCode<'a, 'b> {
             }
             let otherwise = self.b.create_block();
             switch.emit(&mut self.b, number, otherwise);
-            for (block, call) in blocks {
+            for (number, (block, call)) in blocks.into_iter().enumerate() {
                 self.enter(block);
+                self.note_choice(number as u32);
                 self.jump_with(call);
             }
             self.enter(otherwise);
+            self.note_choice(cases.len() as u32);
             return self.jump_with(default);
         }
-        for (constant, call) in cases {
+        for (number, (constant, call)) in cases.iter().enumerate() {
             let constant = self.constant(constant);
             let same = self.binary(ir::BinaryOp::Eq, ty, &regs, &constant, ty)[0];
             let [yes, no] = [(); 2].map(|()| self.b.create_block());
             self.b.ins().brif(same, yes, &[], no, &[]);
             self.enter(yes);
+            self.note_choice(number as u32);
             self.jump_with(call);
             self.enter(no);
         }
+        self.note_choice(cases.len() as u32);
         self.jump_with(default);
     }
 

@@ -3,16 +3,56 @@
 use super::case::PacketIn;
 use super::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
 use io::guarded::Edge;
-use ir::{ExternId, Pipeline, TableId};
+use ir::{Pipeline, TableId};
 use jit::Jit;
-use num_bigint::BigUint;
 use packet::{Batch, Output};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{CounterData, EntryId, State, WriteBatch};
+use tables::{CounterData, WriteBatch};
 
 /// Of so many batches, two have their packets between forbidden pages.
 const GUARDED: u64 = 16;
+
+/// What a subject with a [`Jit`] inside says of its state.
+#[macro_export]
+macro_rules! jit_accessors {
+    ([$($look:tt)*], [$($change:tt)*]) => {
+        fn state(&self) -> tables::State {
+            self.$($look)*.with_state(tables::State::clone)
+        }
+        fn counter(&self, counter: ir::ExternId, index: u64) -> Option<tables::CounterData> {
+            self.$($look)*.counter(counter, index)
+        }
+        fn register(&self, register: ir::ExternId, index: u64) -> Option<Vec<num_bigint::BigUint>> {
+            self.$($look)*.register(register, index)
+        }
+        fn direct_counter(&self, entry: &tables::EntryId) -> Option<tables::CounterData> {
+            self.$($look)*.direct_counter(entry)
+        }
+        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::CounterData; 2]>> {
+            Some($crate::differ::native::applied(&self.$($look)*, table))
+        }
+        fn take_digests(&mut self) -> Vec<(ir::ExternId, Vec<num_bigint::BigUint>)> {
+            self.$($change)*.take_digests().into_iter().map(|message| (message.digest, message.values)).collect()
+        }
+        fn handed(&self) -> std::collections::BTreeMap<String, u64> {
+            self.$($look)*.handed().into_iter().map(|(reason, packets)| (reason.to_owned(), packets)).collect()
+        }
+    };
+}
+
+/// What each action of a table did, over all places where it is applied: misses and hits.
+pub fn applied(jit: &Jit, table: TableId) -> Vec<[CounterData; 2]> {
+    let mut sums: Vec<[CounterData; 2]> = Vec::new();
+    for place in jit.tallies().tables.iter().filter(|place| place.table == table) {
+        sums.resize(place.actions.len(), Default::default());
+        for (sum, action) in sums.iter_mut().zip(&place.actions) {
+            for (sum, more) in sum.iter_mut().zip([action.misses, action.hits]) {
+                *sum = *sum + more;
+            }
+        }
+    }
+    sums
+}
 
 /// The engine of the cpu tier.
 pub struct Native {
@@ -59,41 +99,5 @@ impl Subject for Native {
         idle_entries(&self.pipeline, &idle)
     }
 
-    fn state(&self) -> State {
-        self.jit.with_state(State::clone)
-    }
-
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        self.jit.counter(counter, index)
-    }
-
-    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        self.jit.register(register, index)
-    }
-
-    fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
-        self.jit.direct_counter(entry)
-    }
-
-    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
-        let places = self.jit.tallies().tables;
-        let mut sums: Vec<[CounterData; 2]> = Vec::new();
-        for place in places.iter().filter(|place| place.table == table) {
-            sums.resize(place.actions.len(), Default::default());
-            for (sum, action) in sums.iter_mut().zip(&place.actions) {
-                for (sum, more) in sum.iter_mut().zip([action.misses, action.hits]) {
-                    *sum = *sum + more;
-                }
-            }
-        }
-        Some(sums)
-    }
-
-    fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
-        self.jit.take_digests().into_iter().map(|message| (message.digest, message.values)).collect()
-    }
-
-    fn handed(&self) -> BTreeMap<String, u64> {
-        self.jit.handed().into_iter().map(|(reason, packets)| (reason.to_owned(), packets)).collect()
-    }
+    crate::jit_accessors!([jit], [jit]);
 }

@@ -1,0 +1,257 @@
+//! Native code as what runs the packets that there is no rewrite for: many at once, each noted ([`jit::Record`]).
+
+use super::Unrewritable;
+use super::batch::{Lanes, received};
+use super::engine::RewriteCache;
+use super::find::TOGETHER;
+use super::flows::{Placed, Ready};
+use super::form::window;
+use super::maker::Made;
+use super::noted::Noted;
+use super::runs::Runs;
+use super::shadow::Known;
+use super::template::{Came, Left};
+use interp::{Config, Credit, IdleEntry, Interp};
+use ir::{Pipeline, TableId};
+use jit::{Jit, JitError, Unsupported};
+use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
+use std::borrow::Cow;
+use std::sync::Arc;
+use tables::{Change, Entry, PackedAction, State, WriteBatch, WriteError};
+use thiserror::Error;
+
+/// Why native code does not run the packets.
+#[derive(Debug, Error)]
+pub enum NativeError {
+    /// The program can't be loaded.
+    #[error(transparent)]
+    Load(#[from] JitError),
+    /// Native code has no form for something: [`RewriteCache::new`] takes the program.
+    #[error("native code is not made for this program: {0}")]
+    Unsupported(Unsupported),
+}
+
+impl Runs for Jit {
+    const DECIDES_AS_INTERP: bool = false;
+
+    fn arg(&self, table: TableId, found: Option<u32>, word: usize) -> Option<u64> {
+        let word_of = |action: PackedAction<'_>| match action {
+            PackedAction::Call(_, args) => args.get(word).copied(),
+            PackedAction::Member(_) | PackedAction::Group(_) => None,
+        };
+        match found {
+            Some(number) => word_of(Jit::entry_of(self, table, number)?.action()),
+            None => Jit::with_state(self, |state| word_of(state.default_action(table).packed())),
+        }
+    }
+
+    fn generation(&self, table: TableId, number: u32) -> u32 {
+        Jit::generation(self, table, number)
+    }
+
+    fn entry_of(&self, table: TableId, number: u32) -> Option<Cow<'_, Entry>> {
+        Jit::entry_of(self, table, number).map(Cow::Owned)
+    }
+
+    fn counts_hits(&self, table: TableId) -> bool {
+        Jit::counts_hits(self, table)
+    }
+
+    fn saw(&mut self, now: u64) -> u64 {
+        Jit::saw(self, now)
+    }
+
+    fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
+        Jit::credit(self, credit, packets, bytes, last);
+    }
+
+    fn write_noting(
+        &mut self,
+        batch: &WriteBatch,
+        note: &mut dyn FnMut(&Change, Option<u32>),
+    ) -> Result<(), WriteError> {
+        Jit::write_noting(self, batch, note)
+    }
+
+    fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
+        Jit::advance_time(self, now)
+    }
+
+    fn with_state<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+        Jit::with_state(self, f)
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        Engine::reasons(self)
+    }
+
+    fn notify(&mut self, _: Vec<IdleEntry>) {
+        // Programs with idle times are not made native.
+    }
+}
+
+/// Packets on their way through native code, and what was noted of each.
+#[derive(Default)]
+pub(super) struct Misses {
+    batch: Batch,
+    out: Output,
+    noted: Vec<Noted>,
+    /// Which packets of the batch they are.
+    of: Vec<usize>,
+    made: Vec<Result<Made, Unrewritable>>,
+    rows: Vec<Ready>,
+}
+
+impl RewriteCache<Jit> {
+    /// Loads a pipeline that the verifier has accepted; with room for so many flows.
+    ///
+    /// # Errors
+    /// Those of [`Jit::new`]; and a program that is not made native.
+    pub fn native(pipeline: Arc<Pipeline>, config: Config, room: usize) -> Result<RewriteCache<Jit>, NativeError> {
+        let jit = Jit::recording(pipeline.clone(), config.clone())?;
+        if let Some(why) = jit.unsupported() {
+            return Err(NativeError::Unsupported(why));
+        }
+        let load = |error| NativeError::Load(JitError::Load(error));
+        let interp = Interp::new(pipeline.clone(), config.clone()).map_err(load)?;
+        let known = Arc::new(Known::new(&pipeline, interp.program()));
+        RewriteCache::with(jit, known, config, room).map_err(load)
+    }
+
+    /// The engine, with all state.
+    pub fn jit(&self) -> &Jit {
+        &self.runs
+    }
+
+    /// The same, to set counters and the like. Tables are changed by [`RewriteCache::write`] only.
+    pub fn jit_mut(&mut self) -> &mut Jit {
+        &mut self.runs
+    }
+
+    /// Runs those packets that there is no rewrite for, and keeps what they did; older flows go for them if there is no place.
+    fn learn_all(&mut self, lanes: &mut Lanes, packets: &mut [Packet]) {
+        let mut misses = std::mem::take(&mut self.slow.misses);
+        misses.batch.clear();
+        misses.out.clear();
+        misses.of.clear();
+        for (at, packet) in packets.iter().enumerate().filter(|(at, _)| lanes.verdicts[*at].is_none()) {
+            if let Ok(room) = misses.batch.push() {
+                room.copy_from(packet);
+                misses.of.push(at);
+            }
+        }
+        misses.noted.resize_with(TOGETHER, Noted::default);
+        let noted = &mut misses.noted;
+        self.runs.process_recorded(&mut misses.batch, &mut misses.out, &mut |at, record| noted[at].take(record));
+        while self.maker.flows.free() < misses.of.len() && !self.maker.flows.is_empty() {
+            self.make_room();
+        }
+        self.make_all(&mut misses, packets);
+        self.keep_all(&mut misses, packets);
+        for (emission, at) in misses.out.emissions().iter().zip(&misses.of) {
+            lanes.verdicts[*at] = Some(emission.verdict);
+        }
+        for (ran, at) in misses.batch.packets_mut().iter_mut().zip(&misses.of) {
+            std::mem::swap(ran, &mut packets[*at]);
+        }
+        self.slow.misses = misses;
+    }
+
+    fn make_all(&mut self, misses: &mut Misses, packets: &[Packet]) {
+        let Misses { batch, out, noted, of, made, rows } = misses;
+        made.clear();
+        rows.resize_with(rows.len().max(of.len()), Ready::default);
+        for (number, at) in of.iter().enumerate() {
+            let (packet, noted) = (&packets[*at], &noted[number]);
+            self.maker.stats.ran += 1;
+            let came = Came { bytes: packet.bytes(), port: packet.ingress_port.0 };
+            let became = left(out.emissions().get(number), &batch.packets()[number], number);
+            let one = match self.maker.again.is_none() || noted.too_long {
+                true => Err(Unrewritable::Aborted),
+                false => self.maker.by_way(&self.runs, (came, packet.received_at), became, noted),
+            };
+            if let Ok(one) = &one {
+                let maker = &mut self.maker;
+                maker.flows.ready(&maker.known, (one.layout, &mut maker.row), &mut rows[number]);
+            }
+            made.push(one);
+        }
+    }
+
+    fn keep_all(&mut self, misses: &mut Misses, packets: &[Packet]) {
+        for ready in misses.rows.iter().zip(&misses.made).filter(|(_, made)| made.is_ok()).map(|(ready, _)| ready) {
+            self.maker.flows.ready_soon(ready);
+        }
+        for (number, (made, at)) in misses.made.iter().zip(&misses.of).enumerate() {
+            let made = match made {
+                Ok(made) => *made,
+                Err(why) => {
+                    self.tell(&Err(*why));
+                    continue;
+                }
+            };
+            let (maker, ready) = (&mut self.maker, &misses.rows[number]);
+            // The packet in front may have been of the same flow.
+            let placed = (!maker.flows.is_kept(made.layout, ready))
+                .then(|| maker.flows.insert(&maker.known, made.layout, ready, &window(packets[*at].bytes())));
+            if made.alone {
+                maker.flows.drop_layout(made.layout);
+            }
+            let Some(placed) = placed else { continue };
+            self.tell(&placed);
+            if let Ok(Placed { replaced: Some((place, _)), .. }) = placed {
+                self.maker.flows.release(place);
+            }
+        }
+    }
+}
+
+/// What became of the packet of that number, if it is what a rewrite can make.
+fn left<'p>(emission: Option<&Emission>, packet: &'p Packet, number: usize) -> Result<Left<'p>, Unrewritable> {
+    match emission {
+        Some(Emission { verdict: Verdict::ToCpu { .. }, .. }) => Err(Unrewritable::ToCpu),
+        Some(Emission { packet: PacketRef::Input(at), origin: Origin::Received, verdict })
+            if usize::from(*at) == number =>
+        {
+            Ok(Left { verdict: *verdict, bytes: packet.bytes() })
+        }
+        _ => Err(Unrewritable::Copies),
+    }
+}
+
+impl Engine for RewriteCache<Jit> {
+    fn name(&self) -> &str {
+        "rewrites"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        Runs::reasons(&self.runs)
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        let packets = batch.packets_mut();
+        let mut first = 0;
+        while first < packets.len() {
+            let (mut lanes, count) = self.rewritten(&mut packets[first..]);
+            let those = &mut packets[first..first + count];
+            if lanes.verdicts[..count].contains(&None) {
+                self.learn_all(&mut lanes, those);
+            }
+            for (at, verdict) in lanes.verdicts[..count].iter().enumerate() {
+                // Native code answers each packet.
+                let verdict = verdict.unwrap_or(Verdict::Drop(EngineReason::EngineFault.into()));
+                out.emit(received(first + at, verdict));
+            }
+            self.lanes = lanes;
+            first += count;
+        }
+    }
+
+    fn tick(&mut self, now: u64, _out: &mut Output) {
+        self.pass_time(now);
+    }
+
+    fn rest(&mut self) {
+        self.runs.park();
+    }
+}
