@@ -70,6 +70,15 @@ impl<R: Runs> RewriteCache<R> {
         self.runs.notify(idle);
     }
 
+    /// Forgets all flows, in a cache whose rewrites are nobody else's.
+    pub fn clear(&mut self) {
+        self.settle();
+        for place in self.maker.flows.places().collect::<Vec<u32>>() {
+            self.maker.flows.discard(&self.maker.known, place);
+            self.maker.flows.release(place);
+        }
+    }
+
     /// Some of the flows that had no packets for the longest time go.
     pub(super) fn make_room(&mut self) {
         self.settle();
