@@ -115,6 +115,7 @@ impl Program {
             sites: RefCell::default(),
             told: RefCell::default(),
             stage: Cell::new(0),
+            rejects: Cell::new(0),
         };
         let native = compile(&compiling).map_err(|_| Unsupported::Machine)?;
         let stages = plan.stages.iter().map(|stage| stage_info(&pipeline, &compiling.shapes, stage.start)).collect();

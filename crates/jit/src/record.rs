@@ -19,10 +19,10 @@ pub const INDICES: u32 = 32;
 /// Words of keys that are noted.
 const KEYS: usize = 256;
 
-/// The parser rejected the packet there: no number of a choice.
-pub const REJECTED: u32 = u32::MAX;
+/// The parser rejected the packet, and the number of the place where it did: no number of a choice.
+pub const REJECTED: u32 = 1 << 31;
 /// Above what became of the packet, the last decision.
-const LEFT: u32 = 0xff00_0000;
+const LEFT: u32 = 1 << 30;
 
 /// A table application.
 #[repr(C)]

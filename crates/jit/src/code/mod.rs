@@ -70,6 +70,8 @@ pub struct Compiling<'a> {
     pub told: RefCell<Vec<(usize, TableId)>>,
     /// The stage that is being made.
     pub stage: Cell<usize>,
+    /// Places so far at which the parser rejects packets.
+    pub rejects: Cell<u32>,
 }
 
 impl Compiling<'_> {

@@ -36,9 +36,11 @@ impl StageCode<'_, '_> {
         }
     }
 
-    /// The parser rejects the packet.
+    /// The parser rejects the packet here, and not where it may have done so before, which is not noted.
     pub fn note_rejected(&mut self) {
-        self.note_choice(REJECTED);
+        let place = self.c.rejects.get();
+        self.c.rejects.set(place + 1);
+        self.note_choice(REJECTED | place);
     }
 
     /// Something is chosen by a bool.
