@@ -1,6 +1,6 @@
 //! How many new flows a second the exact cache sets up on one core, and what established flows keep meanwhile, with gateway.p4.
 //!
-//! `cargo run --release -p bench --example setup_rate [VMS [ROUNDS]]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. Seconds are those
+//! `cargo run --release -p bench --example setup_rate [VMS [ROUNDS [segments|rewrites]]]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. Seconds are those
 //! of the processor that the engine has used: packets are made before. Without a core of its own (`chrt -f 10 taskset -c 1`) the figures are those of a machine with other
 //! work.
 //!
@@ -14,8 +14,10 @@ use bench::ring::{IN_PORT, Template};
 use bench::world::{Entries, Flow, Flows, Layout, World};
 use flowcache::admission::Budget;
 use flowcache::pace::Spare;
+use flowcache::rewrite::RewriteCache;
 use flowcache::{CacheConfig, FlowCache, Kind};
 use interp::Config;
+use jit::Jit;
 use packet::{Batch, Engine, Output, PacketRef, PortId, Verdict};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -32,6 +34,48 @@ const QUEUE: usize = 1_024;
 
 /// How long two streams run, in nanoseconds of the engine's time.
 const STREAMS: u64 = 500_000_000;
+
+/// A cache, and the engine that makes its flows.
+trait Cache: Engine {
+    /// New flows so far.
+    fn set_up(&self) -> u64;
+    /// Packets of new flows that were refused.
+    fn refused(&self) -> u64 {
+        0
+    }
+    fn forget(&mut self);
+    /// What is in it.
+    fn told(&self) -> String;
+}
+
+impl Cache for FlowCache {
+    fn set_up(&self) -> u64 {
+        self.stats().misses
+    }
+    fn refused(&self) -> u64 {
+        self.stats().shed
+    }
+    fn forget(&mut self) {
+        self.clear();
+    }
+    fn told(&self) -> String {
+        let entries: usize = self.tables().map(|table| table.entries).sum();
+        format!("{} bytes an entry; {:?}", self.memory() / entries.max(1), self.stats())
+    }
+}
+
+impl Cache for RewriteCache<Jit> {
+    fn set_up(&self) -> u64 {
+        self.stats().kept
+    }
+    fn forget(&mut self) {
+        self.clear();
+    }
+    fn told(&self) -> String {
+        let flows = self.flows();
+        format!("{} bytes an entry; {:?}", flows.memory() / flows.len().max(1), self.stats())
+    }
+}
 
 fn put(batch: &mut Batch, template: &Template, flow: Flow, now: u64) {
     let Ok(packet) = batch.push() else { return };
@@ -54,14 +98,14 @@ struct Sender<'w> {
 
 impl Sender<'_> {
     /// One packet of each of these flows, all of which must be forwarded: the processor time.
-    fn send(&mut self, engine: &mut FlowCache, mut numbers: impl Iterator<Item = usize>, now: u64) -> Duration {
+    fn send(&mut self, engine: &mut dyn Cache, mut numbers: impl Iterator<Item = usize>, now: u64) -> Duration {
         let mut used = Duration::ZERO;
         loop {
             let count = self.fill(&mut numbers, now);
             let start = thread_time();
             for batch in &mut self.ready[..count] {
                 self.out.clear();
-                Engine::process(engine, batch, &mut self.out);
+                engine.process(batch, &mut self.out);
                 let forwarded = self.out.emissions().iter().all(|e| matches!(e.verdict, Verdict::Forward { .. }));
                 assert!(forwarded, "{:?}", self.out.emissions());
             }
@@ -104,51 +148,65 @@ fn main() -> anyhow::Result<()> {
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
     let world = World { layout: Layout::ManyTenants, vms };
     let flows = Flows::each(&world);
+    match words.next().as_deref() {
+        Some("rewrites") => rewrites(&program, world, &flows, rounds),
+        Some("segments") | None => segments(&program, world, &flows, rounds),
+        Some(other) => anyhow::bail!("`{other}` is no cache: `segments` or `rewrites`"),
+    }
+}
+
+/// Rewrites, made of what native code noted.
+fn rewrites(program: &Program, world: World, flows: &[Flow], rounds: u64) -> anyhow::Result<()> {
+    let load = |room: usize| -> anyhow::Result<RewriteCache<Jit>> {
+        let mut cache = RewriteCache::native(program.pipeline.clone(), Config::default(), room)?;
+        Entries::new(world, program)?.all(|batch| cache.write(batch).map(drop))?;
+        Ok(cache)
+    };
+    set_up(&mut load(world.vms)?, flows, rounds);
+    let mut engine = load(2 * world.vms)?;
+    let mut streams = Streams::new(flows);
+    let alone = streams.warm_up(&mut engine);
+    println!("the slow path takes all\n  established flows alone: {alone:.0} packets a second");
+    streams.all(&mut engine, alone);
+    Ok(())
+}
+
+fn segments(program: &Program, world: World, flows: &[Flow], rounds: u64) -> anyhow::Result<()> {
+    let vms = world.vms;
     let cache = CacheConfig { kind: Kind::Exact, entries: vms + vms / 8, ..CacheConfig::default() };
-    set_up(&mut engine(&program, world, cache)?, &flows, rounds);
+    set_up(&mut engine(program, world, cache)?, flows, rounds);
     let slow_path = Some(Budget::per_second(1_000_000));
     for paced in [false, true] {
         let slow_path = if paced { slow_path } else { None };
-        let mut engine = engine(&program, world, CacheConfig { slow_path, entries: 2 * vms, ..cache })?;
+        let mut engine = engine(program, world, CacheConfig { slow_path, entries: 2 * vms, ..cache })?;
         println!(
             "{}",
             if paced { "the slow path takes what is left, 5 % at least" } else { "the slow path takes all" }
         );
         // Until then nobody is refused: they set out with everything in the cache.
-        let mut streams = Streams::new(&flows);
+        let mut streams = Streams::new(flows);
         let alone = streams.warm_up(&mut engine);
         println!("  established flows alone: {alone:.0} packets a second");
         if paced {
             engine.keep_pace(Spare::default());
         }
-        for (percent, new) in [25, 50, 75, 95].into_iter().flat_map(|percent| [(percent, 1e5), (percent, 5e5)]) {
-            let established = alone * f64::from(percent) / 100.0;
-            let without = streams.run(&mut engine, established, 0.0);
-            let with = streams.run(&mut engine, established, new);
-            println!(
-                "  {percent} % of that, and {new:.0} new flows a second: established flows keep {:.1} % ({:.1} % without), {:.0} set up a second, {:.0} refused",
-                100.0 * with.kept,
-                100.0 * without.kept,
-                with.set_up,
-                with.refused
-            );
-        }
+        streams.all(&mut engine, alone);
     }
     Ok(())
 }
 
-fn set_up(engine: &mut FlowCache, flows: &[Flow], rounds: u64) {
+fn set_up(engine: &mut dyn Cache, flows: &[Flow], rounds: u64) {
     let ready = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
     let mut sender = Sender { template: Template::new(64), flows, ready, out: Output::new() };
     let order = strewn(flows.len(), 1);
     println!("{} VMs, a flow to each", flows.len());
     for round in 0..rounds {
-        engine.clear();
-        let misses = engine.stats().misses;
+        engine.forget();
+        let misses = engine.set_up();
         let new = sender.send(engine, order.iter().copied(), 2 * round + 1);
-        let made = engine.stats().misses - misses;
+        let made = engine.set_up() - misses;
         let again = sender.send(engine, order.iter().copied(), 2 * round + 2);
-        let hits = engine.stats().misses - misses == made;
+        let hits = engine.set_up() - misses == made;
         println!(
             "  {made} new flows: {:.0} set up a second; the same again: {:.0} packets a second{}",
             made as f64 / new.as_secs_f64(),
@@ -156,8 +214,7 @@ fn set_up(engine: &mut FlowCache, flows: &[Flow], rounds: u64) {
             if hits { "" } else { ", not all of which hit" }
         );
     }
-    let entries: usize = engine.tables().map(|table| table.entries).sum();
-    println!("  {} bytes an entry; {:?}", engine.memory() / entries.max(1), engine.stats());
+    println!("  {}", engine.told());
 }
 
 /// What became of two streams.
@@ -221,10 +278,10 @@ impl Streams<'_> {
     }
 
     /// Has the engine process the batch: the time, and how many packets it forwarded.
-    fn process(&mut self, engine: &mut FlowCache) -> (u64, Vec<bool>) {
+    fn process(&mut self, engine: &mut dyn Cache) -> (u64, Vec<bool>) {
         self.out.clear();
         let start = thread_time();
-        Engine::process(engine, &mut self.batch, &mut self.out);
+        engine.process(&mut self.batch, &mut self.out);
         let took = (thread_time() - start).as_nanos() as u64;
         let mut forwarded = vec![false; self.batch.len()];
         for emission in self.out.emissions() {
@@ -236,7 +293,7 @@ impl Streams<'_> {
     }
 
     /// Established flows are set up; what they do a second if nothing else comes.
-    fn warm_up(&mut self, engine: &mut FlowCache) -> f64 {
+    fn warm_up(&mut self, engine: &mut dyn Cache) -> f64 {
         let (mut took, mut packets) = (0, 0);
         for round in 0..5 {
             for _ in 0..self.order.len().div_ceil(BATCH) {
@@ -257,8 +314,24 @@ impl Streams<'_> {
         1e9 * packets as f64 / took as f64
     }
 
-    fn run(&mut self, engine: &mut FlowCache, established: f64, new: f64) -> Outcome {
-        let (start, before) = (self.now, engine.stats().clone());
+    /// Established flows at shares of what is done if nothing else comes, with and without new ones.
+    fn all(&mut self, engine: &mut dyn Cache, alone: f64) {
+        for (percent, new) in [25, 50, 75, 95].into_iter().flat_map(|percent| [(percent, 1e5), (percent, 5e5)]) {
+            let established = alone * f64::from(percent) / 100.0;
+            let without = self.run(engine, established, 0.0);
+            let with = self.run(engine, established, new);
+            println!(
+                "  {percent} % of that, and {new:.0} new flows a second: established flows keep {:.1} % ({:.1} % without), {:.0} set up a second, {:.0} refused",
+                100.0 * with.kept,
+                100.0 * without.kept,
+                with.set_up,
+                with.refused
+            );
+        }
+    }
+
+    fn run(&mut self, engine: &mut dyn Cache, established: f64, new: f64) -> Outcome {
+        let (start, before) = (self.now, (engine.set_up(), engine.refused()));
         let mut streams = [Stream::new(established, start), Stream::new(new, start)];
         let (mut queue, mut kept) = (VecDeque::new(), 0);
         while self.now < start + STREAMS {
@@ -290,11 +363,10 @@ impl Streams<'_> {
         }
         let seconds = (self.now - start) as f64 / 1e9;
         let came = streams[0].came.saturating_sub(queue.iter().filter(|kind| **kind).count() as u64);
-        let after = engine.stats();
         Outcome {
             kept: kept as f64 / came as f64,
-            set_up: (after.misses - before.misses) as f64 / seconds,
-            refused: (after.shed - before.shed) as f64 / seconds,
+            set_up: (engine.set_up() - before.0) as f64 / seconds,
+            refused: (engine.refused() - before.1) as f64 / seconds,
         }
     }
 }

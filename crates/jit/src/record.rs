@@ -68,6 +68,8 @@ pub struct Recording {
     pub at: u32,
     /// By table.
     keys: Vec<Parts>,
+    /// By table: an entry that is found may have no action, as if none was.
+    profiles: Vec<bool>,
 }
 
 impl Recording {
@@ -79,7 +81,8 @@ impl Recording {
             let parts = fields.iter().filter_map(|field| place(field.position));
             parts.map(|place| ((place.bit / 64) as usize, place.bit % 64, place.width)).collect()
         };
-        Recording { at, keys: pipeline.tables.iter().map(parts).collect() }
+        let profiles = pipeline.tables.values().map(|table| table.implementation.is_some()).collect();
+        Recording { at, keys: pipeline.tables.iter().map(parts).collect(), profiles }
     }
 
     /// Notes that a table was asked with a lookup key, and what it found: the value, or null.
@@ -90,6 +93,9 @@ impl Recording {
         // SAFETY: as promised.
         let number = || unsafe { value.add(ValueLayout::ENTRY_ID).cast::<u32>().read_unaligned() };
         let found = if value.is_null() { 0 } else { u32::from_le(number()) + 1 };
+        if self.profiles[table.index()] {
+            notes.decide(u32::from(found != 0));
+        }
         let first = notes.keys;
         for (word, shift, width) in &self.keys[table.index()] {
             for part in 0..words_for(*width) as u32 {
@@ -120,13 +126,17 @@ impl Notes {
         unsafe { at.cast::<[u32; 4]>().write([0; 4]) };
     }
 
+    fn decide(&mut self, word: u32) {
+        self.decided[(self.decisions % DECISIONS) as usize] = word;
+        self.decisions = self.decisions.saturating_add(1);
+    }
+
     /// What became of the packet is the last decision.
     pub fn end(&mut self, head: &Head) {
         let (kind, high) = (head.destination as u32, (head.destination >> 32) as u32);
         let kind = kind & !destination::AS_IT_LIES;
         let why = if kind == destination::GAVE_UP { high & 0xff } else { 0 };
-        self.decided[(self.decisions % DECISIONS) as usize] = LEFT | kind << 8 | why;
-        self.decisions += 1;
+        self.decide(LEFT | kind << 8 | why);
     }
 
     /// What was noted.

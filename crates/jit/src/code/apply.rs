@@ -52,7 +52,8 @@ impl StageCode<'_, '_> {
             let word = word.unwrap_or_else(|| self.b.ins().iconst(I64, 0));
             self.b.ins().store(trusted(), word, at, index as i32 * 8);
         }
-        if !shape.selector.is_empty() {
+        // Only a profile's entries ask for a selector's keys: without one there is no room for them.
+        if self.c.pipeline.tables[table].implementation.is_some() && !shape.selector.is_empty() {
             let aux = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, aux) as i32);
             let offset = self.b.ins().imul_imm_s(count, AUX_BYTES as i64);
             let aux = self.b.ins().iadd(aux, offset);

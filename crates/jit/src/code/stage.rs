@@ -410,7 +410,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 let [on_true, on_false] = [(); 2].map(|()| self.b.create_block());
                 self.b.ins().brif(cond, on_true, &[], on_false, &[]);
                 self.enter(on_true);
-                self.note_choice(u32::from(then != els));
+                self.note_choice(1);
                 self.jump_with(then);
                 self.enter(on_false);
                 self.note_choice(0);
@@ -437,8 +437,6 @@ impl<'a, 'b> StageCode<'a, 'b> {
     fn switch(&mut self, value: Value, cases: &[(Const, BlockCall)], default: &BlockCall) {
         let ty = self.value_type(value);
         let regs = self.value(value);
-        // Cases that lead to the same are one choice.
-        let choice = |call: &BlockCall| cases.iter().take_while(|(_, other)| other != call).count() as u32;
         if regs.len() == 1 && cases.len() > 4 {
             let number = self.as_number(ty, regs[0]);
             let mut switch = cranelift_frontend::Switch::new();
@@ -450,26 +448,26 @@ impl<'a, 'b> StageCode<'a, 'b> {
             }
             let otherwise = self.b.create_block();
             switch.emit(&mut self.b, number, otherwise);
-            for (block, call) in blocks {
+            for (number, (block, call)) in blocks.into_iter().enumerate() {
                 self.enter(block);
-                self.note_choice(choice(call));
+                self.note_choice(number as u32);
                 self.jump_with(call);
             }
             self.enter(otherwise);
-            self.note_choice(choice(default));
+            self.note_choice(cases.len() as u32);
             return self.jump_with(default);
         }
-        for (constant, call) in cases {
+        for (number, (constant, call)) in cases.iter().enumerate() {
             let constant = self.constant(constant);
             let same = self.binary(ir::BinaryOp::Eq, ty, &regs, &constant, ty)[0];
             let [yes, no] = [(); 2].map(|()| self.b.create_block());
             self.b.ins().brif(same, yes, &[], no, &[]);
             self.enter(yes);
-            self.note_choice(choice(call));
+            self.note_choice(number as u32);
             self.jump_with(call);
             self.enter(no);
         }
-        self.note_choice(choice(default));
+        self.note_choice(cases.len() as u32);
         self.jump_with(default);
     }
 
