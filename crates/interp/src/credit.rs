@@ -90,15 +90,14 @@ impl Interp {
 
 impl Memory {
     /// See [`Interp::credit`].
-    pub fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
-        let memory = self;
+    pub(crate) fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
         let add = |counter: &mut tables::CounterData| {
             counter.packets = counter.packets.wrapping_add(packets);
             counter.bytes = counter.bytes.wrapping_add(bytes);
         };
         match *credit {
             Credit::Counter { counter, index } => {
-                if let Some(Object::Counter(array)) = memory.objects.get_mut(counter.index())
+                if let Some(Object::Counter(array)) = self.objects.get_mut(counter.index())
                     && let Some([p, b]) = array.get_mut(index)
                 {
                     *p = p.wrapping_add(packets);
@@ -106,7 +105,7 @@ impl Memory {
                 }
             }
             Credit::Applied { table, arm, hit } => {
-                let tallies = memory.tables.get_mut(table.index()).and_then(|t| t.applied.get_mut(arm as usize));
+                let tallies = self.tables.get_mut(table.index()).and_then(|t| t.applied.get_mut(arm as usize));
                 if let Some(tally) = tallies {
                     add(&mut tally[usize::from(hit)]);
                 }
@@ -114,7 +113,7 @@ impl Memory {
             Credit::Hit { table, number, generation }
             | Credit::Direct { table, number, generation }
             | Credit::Restart { table, number, generation } => {
-                let Some(entries) = memory.tables.get_mut(table.index()) else { return };
+                let Some(entries) = self.tables.get_mut(table.index()) else { return };
                 let (restarts, counts) = (entries.restart_on_hit, entries.count_on_hit);
                 let Some(slot) = entries.slots.get_mut(number as usize) else { return };
                 if slot.generation != generation || slot.entry.is_none() {
@@ -132,7 +131,7 @@ impl Memory {
                     add(&mut slot.counter);
                 }
                 if matches!(credit, Credit::Restart { .. }) {
-                    memory.watch(table.0, number);
+                    self.watch(table.0, number);
                 }
             }
         }

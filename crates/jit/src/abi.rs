@@ -155,6 +155,8 @@ pub struct Context {
     pub lookups: *const tables::fast::Lookups,
     /// The engine, for calls back.
     pub runtime: *mut core::ffi::c_void,
+    /// Where code that records notes what the first packet does ([`crate::record`]).
+    pub areas: *mut u8,
 }
 
 /// A stage: runs `count` packets, whose frame numbers are `items`, with what was looked up for each.

@@ -38,16 +38,14 @@ impl WorkerCounters {
         self.arrays.get(object).map(|array| unsafe { &**array.get() })
     }
 
-    /// Adds to a counter, if there is such. Only the worker itself may call this.
-    pub fn add(&self, object: usize, index: u64, packets: u64, bytes: u64) {
-        let Some(array) = self.arrays.get(object) else { return };
-        // SAFETY: the box itself never changes after it is made; only the worker writes to its words, and it is here.
-        let array = unsafe { &*array.get() };
-        let Some(element) = usize::try_from(index).ok().and_then(|index| array.get(index)) else { return };
-        for (half, more) in [packets, bytes].into_iter().enumerate() {
-            // SAFETY: an aligned word, which others may be reading.
+    /// Adds packets and bytes to a counter, if there is such. Only the worker itself may call this, and not while its code runs.
+    pub fn add(&self, object: usize, index: u64, more: [u64; 2]) {
+        let Some(before) = self.get(object, index) else { return };
+        let Some(element) = self.array(object).and_then(|array| array.get(index as usize)) else { return };
+        for half in [0, 1] {
+            // SAFETY: an aligned word, which nobody else writes to; each is written as a whole.
             let word = unsafe { AtomicU64::from_ptr((&raw const element[half]).cast_mut()) };
-            word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+            word.store(before[half].wrapping_add(more[half]), Ordering::Relaxed);
         }
     }
 

@@ -1,6 +1,7 @@
 //! [`Jit`]: the engine as its users see it.
 
 use crate::counters::WorkerCounters;
+use crate::entries::Entries;
 use crate::program::Program;
 use crate::tally::{ActionTally, TableTally, Tallies, Tally, add_up};
 use crate::unsupported::Unsupported;
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     counters: Mutex<Vec<Arc<WorkerCounters>>>,
     /// In the order in which workers were made; the first one is that of the engine which others were made from.
     tallies: Mutex<Vec<Arc<Tally>>>,
+    /// If it records. Nothing is locked while it is.
+    pub(crate) entries: Option<Mutex<Entries>>,
 }
 
 /// How packets are run.
@@ -62,20 +65,16 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Jit {
     /// Loads a pipeline that the verifier has accepted.
     pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
-        Jit::make(pipeline, config, false)
+        Jit::with(pipeline, config, false)
     }
 
-    /// The same, whose packets' ways are noted: [`Jit::process_recorded`]. Unless the interpreter runs them ([`Jit::unsupported`]).
-    pub fn recording(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
-        Jit::make(pipeline, config, true)
-    }
-
-    fn make(pipeline: Arc<Pipeline>, config: Config, records: bool) -> Result<Jit, JitError> {
+    /// The same; if it `records`, made to do that.
+    pub(crate) fn with(pipeline: Arc<Pipeline>, config: Config, records: bool) -> Result<Jit, JitError> {
         let reasons = reason_table(&pipeline);
         let host = ExternHost::new(pipeline.clone(), config.clone())?;
         let live = Live::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
         let mut reader = live.reader();
-        let program = Program::new(pipeline.clone(), config.clone(), host, (reader.enter(), records));
+        let program = Program::new(pipeline.clone(), config.clone(), host, reader.enter(), records);
         reader.park();
         let way = match program {
             Ok(program) => Jit::native(pipeline.clone(), Arc::new(program), live),
@@ -92,16 +91,18 @@ impl Jit {
         let mut host = lock(&program.runtime.host);
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
-                if let Some(number) = live.entry_id(table, entry) {
+                if let Some(number) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
                     host.entry_inserted(table, number, entry, CounterData::default());
                 }
             }
         }
         drop(host);
+        let entries = program.lists.is_some().then(|| Mutex::new(Entries::new(&pipeline, &live)));
         let reader = live.reader();
         let counters = Mutex::new(vec![worker.counters.clone()]);
         let tallies = Mutex::new(vec![worker.tally.clone()]);
-        let shared = Shared { pipeline, program, live: Mutex::new(live), offsets: Mutex::default(), counters, tallies };
+        let offsets = Mutex::default();
+        let shared = Shared { pipeline, program, live: Mutex::new(live), offsets, counters, tallies, entries };
         Way::Native { shared: Arc::new(shared), reader, worker }
     }
 
@@ -195,7 +196,7 @@ impl Jit {
             Way::Native { shared, reader, .. } => {
                 // A reader of this thread must not keep the writer waiting.
                 reader.park();
-                shared.write(batch)
+                shared.write(batch, |_, _| {})
             }
             Way::Handed { interp, .. } => lock(interp).write(batch),
         }
@@ -387,9 +388,14 @@ impl Jit {
 }
 
 impl Shared {
-    fn write(&self, batch: &WriteBatch) -> Result<(), WriteError> {
+    pub(crate) fn write(
+        &self,
+        batch: &WriteBatch,
+        mut note: impl FnMut(&Change, Option<u32>),
+    ) -> Result<(), WriteError> {
         let mut live = lock(&self.live);
         let written = live.write(batch)?;
+        written.numbered().for_each(|(change, number)| note(change, number));
         self.carry_out(&live, &written);
         Ok(())
     }
@@ -428,11 +434,14 @@ impl Shared {
             Ok(())
         });
         // A state that a pipeline's lookups could not hold was refused when the engine was made.
-        let records = self.program.record.is_some();
-        let Ok(loaded) = Live::with_state(state, |table| records || host.tracks_entries(table)) else { return outcome };
+        let records = self.entries.is_some();
+        let Ok(loaded) = Live::with_state(state, |t| records || host.tracks_entries(t)) else { return outcome };
         *live = loaded;
+        if let Some(entries) = &self.entries {
+            lock(entries).renew(&self.pipeline, &live);
+        }
         for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
-            if let Some(number) = live.entry_id(table, entry) {
+            if let Some(number) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
                 let data = counted.get(&(table, entry.sequence())).copied().unwrap_or_default();
                 host.entry_inserted(table, number, entry, data);
             }
@@ -441,12 +450,17 @@ impl Shared {
     }
 
     /// Does to counters, meters and the like what was written.
-    pub(crate) fn carry_out(&self, live: &Live, written: &Written) {
+    fn carry_out(&self, live: &Live, written: &Written) {
+        if let Some(entries) = &self.entries {
+            let mut entries = lock(entries);
+            written.numbered().for_each(|(change, number)| entries.change(change, number));
+        }
         let mut host = lock(&self.program.runtime.host);
         host.carry_out(written.changes(), live.state());
         for (change, number) in written.numbered() {
             match (change, number) {
-                (Change::Inserted(table, entry, counter), Some(number)) => {
+                // An engine that records has numbers of other tables' entries, too.
+                (Change::Inserted(table, entry, counter), Some(number)) if host.tracks_entries(*table) => {
                     host.entry_inserted(*table, number, entry, *counter);
                 }
                 (Change::Modified(table, old, new, counter), Some(number)) => {
@@ -523,7 +537,7 @@ impl Engine for Jit {
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
         match &mut self.way {
-            Way::Native { reader, worker, .. } => worker.run((batch.packets_mut(), 0), reader.enter(), out, None),
+            Way::Native { reader, worker, .. } => worker.run(batch.packets_mut(), 0, reader.enter(), out, None),
             Way::Handed { interp, packets, .. } => {
                 *packets += batch.len() as u64;
                 Engine::process(&mut *lock(interp), batch, out);

@@ -3,7 +3,6 @@
 use crate::abi::{Emitted, Head};
 use crate::plan::Plan;
 use crate::plan::flow::{Node, Step};
-use crate::record::Notes;
 use crate::unsupported::Unsupported;
 use ir::{Entity, Pipeline, Type, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +21,6 @@ pub struct Layout {
     pub values: BTreeMap<(usize, Value), u32>,
     /// Room of each header that the program makes.
     pub rooms: Vec<Option<u32>>,
-    /// The lists of what is noted of the packet ([`crate::record::Notes`]), if it is.
-    pub notes: Option<u32>,
     /// From frame to frame.
     pub stride: u32,
 }
@@ -44,7 +41,7 @@ pub fn size(ty: Type) -> u32 {
 
 impl Layout {
     /// Lays out the frames of a pipeline's packets.
-    pub fn new(pipeline: &Pipeline, plan: &Plan, records: bool) -> Result<Layout, Unsupported> {
+    pub fn new(pipeline: &Pipeline, plan: &Plan) -> Result<Layout, Unsupported> {
         let mut next = size_of::<Head>() as u32;
         let mut place = |bytes: u32, align: u32| {
             next = next.next_multiple_of(align);
@@ -72,13 +69,12 @@ impl Layout {
         let rooms = pipeline.headers.keys().map(|id| {
             plan.headers.in_frame[id.index()].then(|| place(plan.headers.most[id.index()].next_multiple_of(8), 8))
         });
-        let rooms: Vec<Option<u32>> = rooms.collect();
-        let notes = records.then(|| place(size_of::<Notes>() as u32, 8));
+        let rooms = rooms.collect();
         let stride = place(0, 64);
         if stride > LONGEST {
             return Err(Unsupported::TooLarge);
         }
-        Ok(Layout { emitted, cells, values, rooms, notes, stride })
+        Ok(Layout { emitted, cells, values, rooms, stride })
     }
 }
 

@@ -13,8 +13,9 @@
 //! | where the order of packets shows | `order.rs` |
 //! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs` |
 //! | what it counts of itself: stages, tables, actions | `tally.rs` |
+//! | what is noted of each packet, if that is asked: its way, tables, counters | `record.rs`, `code/noted.rs` |
+//! | the engine that records, and the entries that its records name | `recorder.rs`, `entries.rs` |
 //! | what packets and time leave in meters and entries, for an engine that goes on | `levels.rs` |
-//! | what is noted of packets' ways, and what is asked and told by numbers of entries | `record.rs`, `code/notes.rs`, `recorded.rs` |
 //! | what native code calls back for | `runtime.rs` |
 //! | the engine | [`Jit`] |
 //!
@@ -30,13 +31,14 @@ mod abi;
 mod code;
 mod counters;
 mod engine;
+mod entries;
 mod layout;
 mod levels;
 mod order;
 mod plan;
 mod program;
 mod record;
-mod recorded;
+mod recorder;
 mod runtime;
 mod tally;
 mod unsupported;
@@ -44,6 +46,6 @@ mod verdict;
 mod worker;
 
 pub use engine::{Jit, JitError};
-pub use record::{Application, Record};
+pub use record::{Application, MAX_DECISIONS, Record};
 pub use tally::{ActionTally, StageTally, TableTally, Tallies};
 pub use unsupported::Unsupported;

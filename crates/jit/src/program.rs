@@ -1,11 +1,11 @@
 //! A pipeline made ready to run: its plan, its code, and the calls that the interpreter's code carries out.
 
-use crate::code::{CallSite, Compiling, Native, call_conv, compile};
+use crate::code::{CallSite, Compiling, Native, Recording, call_conv, compile};
 use crate::layout::Layout;
 use crate::order::Order;
-use crate::plan::stages::Start;
+use crate::plan::stages::{Start, is_cut};
 use crate::plan::{Plan, has_loop, reason_vars};
-use crate::record::Recording;
+use crate::record::Lists;
 use crate::runtime::{Runtime, helpers};
 use crate::tally::Places;
 use crate::unsupported::Unsupported;
@@ -30,8 +30,6 @@ pub struct Program {
     pub native: Native,
     /// Bytes from frame to frame.
     pub stride: u32,
-    /// How packets are recorded, if they are.
-    pub record: Option<Recording>,
     /// Offset of the list of emitted headers in a frame.
     pub emitted: u32,
     /// The stages in the order in which they run: what a stage looks up, and the words of its keys.
@@ -62,6 +60,8 @@ pub struct Program {
     pub selectors: Vec<SelectorHash>,
     /// What calls need.
     pub runtime: Runtime,
+    /// Where it is noted what packets do, if that is asked.
+    pub lists: Option<Lists>,
 }
 
 /// What the engine does for a stage.
@@ -78,15 +78,16 @@ pub struct StageInfo {
 }
 
 impl Program {
-    /// Makes a pipeline ready. `lookups` gives the shapes of its tables; `records`: packets are recorded.
+    /// Makes a pipeline ready. `lookups` gives the shapes of its tables; `records`: what packets do is noted.
     pub fn new(
         pipeline: Arc<Pipeline>,
         config: Config,
         mut host: ExternHost,
-        (lookups, records): (&Lookups, bool),
+        lookups: &Lookups,
+        records: bool,
     ) -> Result<Program, Unsupported> {
         let plan = Plan::new(&pipeline)?;
-        let layout = Layout::new(&pipeline, &plan, records)?;
+        let layout = Layout::new(&pipeline, &plan)?;
         if config.max_steps < 1 << 16 {
             return Err(Unsupported::StepLimit);
         }
@@ -95,6 +96,7 @@ impl Program {
             ExternKind::Counter { size, .. } if size <= MOST_COUNTERS => Some(size),
             _ => None,
         });
+        let lists = records.then(|| Lists::new(&pipeline));
         let compiling = Compiling {
             pipeline: &pipeline,
             plan: &plan,
@@ -104,8 +106,9 @@ impl Program {
             call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
             counters: counters.collect(),
             places: Places::new(&pipeline, &plan.stages),
-            tracks: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
             notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
+            keeps_hits: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
+            recording: lists.clone().map(Recording::new),
             state_limit: parser_limit(&pipeline, &config),
             keeps_packet_state: calls(&pipeline, |func| {
                 matches!(func, ExternFn::ChecksumClear | ExternFn::ChecksumUpdate | ExternFn::ChecksumGet)
@@ -115,7 +118,6 @@ impl Program {
             sites: RefCell::default(),
             told: RefCell::default(),
             stage: Cell::new(0),
-            rejects: Cell::new(0),
         };
         let native = compile(&compiling).map_err(|_| Unsupported::Machine)?;
         let stages = plan.stages.iter().map(|stage| stage_info(&pipeline, &compiling.shapes, stage.start)).collect();
@@ -129,7 +131,6 @@ impl Program {
         let value_sets = pipeline.value_sets.values().map(words).collect();
         let runtime = Runtime { host: Mutex::new(host), sites, value_sets };
         let (stride, emitted) = (layout.stride, layout.emitted);
-        let record = layout.notes.map(|at| Recording::new(&pipeline, &compiling.shapes, at));
         let truncates = compiling.truncates;
         let any_port = config.ports.is_none() && !truncates;
         let cpu_port = match pipeline.arch {
@@ -145,7 +146,6 @@ impl Program {
             config,
             native,
             stride,
-            record,
             emitted,
             stages,
             counters,
@@ -161,7 +161,16 @@ impl Program {
             cpu_reason,
             selectors,
             runtime,
+            lists,
         })
+    }
+
+    /// The first cell in which a table's action is tallied, at one of the places where the table is applied; `None` if it is applied nowhere.
+    pub fn tally_cell(&self, table: TableId, position: usize) -> Option<usize> {
+        let listed = &self.pipeline.tables.get(table)?.actions;
+        let stage = self.stages.iter().position(|stage| stage.table == Some(table));
+        let applied = stage.is_some() || !is_cut(&self.pipeline, table);
+        (position < listed.len() && applied).then(|| self.places.cell(stage, table, position))
     }
 }
 

@@ -1,210 +1,260 @@
-//! [`Record`]: what is noted of a packet's way, for whoever keeps what became of flows.
+//! [`Record`]: what native code that was made to record ([`crate::Jit::recording`]) notes of each packet: its decisions, which tables were asked for what and
+//! what they found, and which elements of counters it counted in.
 //!
-//! An engine made by [`crate::Jit::recording`] notes each packet's decisions, what tables were asked and what they found, and the elements of counters. Native
-//! code appends to lists in the packet's frame; lookups are noted by the worker, which has keys and answers. The lists have an end: what is noted beyond it
-//! takes the place of what was noted first, and the record says that it is not complete.
+//! Each packet of a chunk has an area, apart from its frame: four lists, each with room for a certain number of items. A list that is full stays so: what comes
+//! then is lost, and the record says that it is not complete. Of lists other than the decisions that never happens, as only a parser may loop.
 #![allow(unsafe_code)]
 
-use crate::abi::{Head, destination};
-use ir::{Entity, Pipeline, TableId};
-use tables::fast::{LookupShape, ValueLayout};
-use tables::{KeyLayout, words_for};
+use crate::plan::has_loop;
+use ir::{ControlKind, Entity, ExternFn, Inst, Pipeline, TableId, Term};
+use tables::KeyLayout;
+use tables::fast::ValueLayout;
 
-/// Decisions that are noted; a power of two, as all of these.
-pub const DECISIONS: u32 = 512;
-/// Table applications that are noted.
-pub const APPLICATIONS: u32 = 64;
-/// Counts that are noted.
-pub const INDICES: u32 = 32;
-/// Words of keys that are noted.
-const KEYS: usize = 256;
+/// The most decisions that are noted of a packet. A record that has as many is not complete.
+pub const MAX_DECISIONS: usize = 2048;
 
-/// The parser rejected the packet, and the number of the place where it did: no number of a choice.
-pub const REJECTED: u32 = 1 << 31;
-/// Above what became of the packet, the last decision.
-const LEFT: u32 = 1 << 30;
+/// An application of a table that found none.
+const NONE: u32 = u32::MAX;
+
+/// The decision of whether the entry of a table with an action profile was there, before its member is chosen: it was not, it was.
+const PROFILE_FOUND: [u32; 2] = [0, 1];
+
+/// The first number of a decision that native code notes.
+pub const FIRST_DECISION: u32 = 2;
 
 /// A table application.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Application {
     /// The table.
-    pub table: u32,
-    /// The number of the entry that was found, plus 1; 0 if none was.
-    pub found: u32,
-    /// The first of its key's words.
-    first: u32,
-    words: u32,
+    pub table: TableId,
+    /// The number of the entry that was found; of a table with an action profile, whatever becomes of its member or group.
+    pub found: Option<u32>,
+    /// First word of its key, and how many.
+    key: (u32, u32),
 }
 
-/// The lists in a frame.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Notes {
-    /// How many decisions there were.
-    pub decisions: u32,
-    /// How many table applications.
-    pub applications: u32,
-    /// How many counts.
-    pub indices: u32,
-    /// How many words of keys, those included that there was no room for.
-    pub keys: u32,
-    /// See [`Record::decisions`].
-    pub decided: [u32; DECISIONS as usize],
-    /// See [`Record::applications`].
-    pub applied: [Application; APPLICATIONS as usize],
-    /// See [`Record::indices`].
-    pub counted: [u64; INDICES as usize],
-    words: [u64; KEYS],
-}
-
-/// Where the parts of a table's key lie in a lookup key: word, shift, width in bits; in the order of [`KeyLayout`].
-type Parts = Vec<(usize, u32, u32)>;
-
-/// How an engine records.
-#[derive(Debug)]
-pub struct Recording {
-    /// Offset of the lists in a frame.
-    pub at: u32,
-    /// By table.
-    keys: Vec<Parts>,
-    /// By table: an entry that is found may have no action, as if none was.
-    profiles: Vec<bool>,
-}
-
-impl Recording {
-    /// Of tables with these shapes.
-    pub fn new(pipeline: &Pipeline, shapes: &[LookupShape], at: u32) -> Recording {
-        let parts = |(id, table): (TableId, &ir::Table)| {
-            let place = |position: usize| shapes[id.index()].keys.iter().find(|place| place.position == position);
-            let fields = KeyLayout::new(&table.keys).fields;
-            let parts = fields.iter().filter_map(|field| place(field.position));
-            parts.map(|place| ((place.bit / 64) as usize, place.bit % 64, place.width)).collect()
-        };
-        let profiles = pipeline.tables.values().map(|table| table.implementation.is_some()).collect();
-        Recording { at, keys: pipeline.tables.iter().map(parts).collect(), profiles }
-    }
-
-    /// Notes that a table was asked with a lookup key, and what it found: the value, or null.
-    ///
-    /// # Safety
-    /// `value` is what the table's lookups gave, with entries' numbers.
-    pub unsafe fn asked(&self, notes: &mut Notes, table: TableId, key: &[u64], value: *const u8) {
-        // SAFETY: as promised.
-        let number = || unsafe { value.add(ValueLayout::ENTRY_ID).cast::<u32>().read_unaligned() };
-        let found = if value.is_null() { 0 } else { u32::from_le(number()) + 1 };
-        if self.profiles[table.index()] {
-            notes.decide(u32::from(found != 0));
-        }
-        let first = notes.keys;
-        for (word, shift, width) in &self.keys[table.index()] {
-            for part in 0..words_for(*width) as u32 {
-                let at = *word + part as usize;
-                let low = key.get(at).map_or(0, |low| low >> shift);
-                let high = if *shift == 0 { 0 } else { key.get(at + 1).map_or(0, |high| high << (64 - shift)) };
-                let left = width - (64 * part).min(*width);
-                let mask = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
-                if let Some(to) = notes.words.get_mut(notes.keys as usize) {
-                    *to = (low | high) & mask;
-                }
-                notes.keys = notes.keys.saturating_add(1);
-            }
-        }
-        let place = (notes.applications % APPLICATIONS) as usize;
-        notes.applied[place] = Application { table: table.0, found, first, words: notes.keys - first };
-        notes.applications += 1;
-    }
-}
-
-impl Notes {
-    /// Nothing is noted yet.
-    ///
-    /// # Safety
-    /// `at` is where a frame has its lists.
-    pub unsafe fn begin(at: *mut u8) {
-        // SAFETY: as promised; the counts come first.
-        unsafe { at.cast::<[u32; 4]>().write([0; 4]) };
-    }
-
-    fn decide(&mut self, word: u32) {
-        self.decided[(self.decisions % DECISIONS) as usize] = word;
-        self.decisions = self.decisions.saturating_add(1);
-    }
-
-    /// What became of the packet is the last decision.
-    pub fn end(&mut self, head: &Head) {
-        let (kind, high) = (head.destination as u32, (head.destination >> 32) as u32);
-        let kind = kind & !destination::AS_IT_LIES;
-        let why = if kind == destination::GAVE_UP { high & 0xff } else { 0 };
-        self.decide(LEFT | kind << 8 | why);
-    }
-
-    /// What was noted.
-    pub fn record(&self) -> Record<'_> {
-        let count = |noted: u32, most: u32| noted.min(most) as usize;
-        Record {
-            decisions: &self.decided[..count(self.decisions, DECISIONS)],
-            applications: &self.applied[..count(self.applications, APPLICATIONS)],
-            indices: &self.counted[..count(self.indices, INDICES)],
-            keys: &self.words[..(self.keys as usize).min(KEYS)],
-            complete: self.decisions <= DECISIONS
-                && self.applications <= APPLICATIONS
-                && self.indices <= INDICES
-                && self.keys as usize <= KEYS,
-        }
-    }
-}
-
-/// What is noted of a packet.
+/// What was noted of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'r> {
-    /// The packet's way: packets that have the same ones took the same decisions in all blocks, those without a jump (`select`, conditions of checksums) included. What earlier
-    /// ones determine may be left out.
+    /// Its way: packets with the same list took the same decisions in all blocks. Each word names a place in the code and what was chosen there.
     pub decisions: &'r [u32],
-    /// The tables that were applied, in order.
+    /// The tables that were applied, in order, those without keys included.
     pub applications: &'r [Application],
-    /// The elements of counters that were counted in, in order; [`u64::MAX`] for a number that is wider than 64 bits.
+    /// For each `count` of an indexed counter, in order, the element; [`u64::MAX`] if the index is wider than 64 bits and too great for them. It may be beyond
+    /// the counter's end.
     pub indices: &'r [u64],
-    keys: &'r [u64],
-    /// All of it was noted.
+    /// Whether that is all: a packet may take more decisions than are noted.
     pub complete: bool,
+    keys: &'r [u64],
 }
 
-impl<'r> Record<'r> {
-    /// The words of the keys that a table was asked with: each match key by itself, in the order of [`KeyLayout`], least significant word first.
-    pub fn key(&self, application: &Application) -> &'r [u64] {
-        let first = application.first as usize;
-        self.keys.get(first..first + application.words as usize).unwrap_or_default()
+/// Who is shown what was noted of each packet, with the packet's number in its batch.
+pub type Shown<'s> = dyn FnMut(usize, &Record<'_>) + 's;
+
+impl Record<'_> {
+    /// The words of the values that an application asked for: match keys in the table's order, each in whole words, least significant first.
+    pub fn key(&self, application: &Application) -> &[u64] {
+        let (first, words) = application.key;
+        self.keys.get(first as usize..(first + words) as usize).unwrap_or_default()
     }
 }
 
-impl Application {
-    /// The number of the entry that was found.
-    pub fn entry(&self) -> Option<u32> {
-        self.found.checked_sub(1)
+/// A list in a packet's area. Offsets in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct List {
+    /// Where its length is: 32 bits.
+    pub count: u32,
+    /// Its first item.
+    pub at: u32,
+    /// A list of this length is full. There is space for more: what is written last to a full list is written behind its items.
+    pub full: u32,
+}
+
+/// Where things lie in a packet's area.
+#[derive(Clone, Debug)]
+pub struct Lists {
+    /// Words of 32 bits.
+    pub decisions: List,
+    /// Numbers of 64 bits: the table, and in the upper half what it found.
+    pub applications: List,
+    /// Words of the keys, in the order of applications.
+    pub keys: List,
+    /// Indices of counters.
+    pub indices: List,
+    /// From area to area.
+    pub stride: u32,
+    /// For each table, how many words its keys have.
+    words: Vec<u32>,
+}
+
+impl Lists {
+    /// Lays out the areas of a pipeline's packets.
+    pub fn new(pipeline: &Pipeline) -> Lists {
+        let words = |table: &ir::Table| KeyLayout::new(&table.keys).fields.iter().map(|field| field.words as u32).sum();
+        let words: Vec<u32> = pipeline.tables.values().map(words).collect();
+        let applied: Vec<TableId> = pipeline.controls.values().flat_map(applied).collect();
+        let most_words = words.iter().copied().max().unwrap_or(0);
+        let counts = pipeline.insts().filter(|data| counts(&data.inst)).count() as u32;
+        let mut next = 4 * size_of::<u32>() as u32;
+        let mut lists = 0;
+        let mut list = |bytes: u32, most: u32, space: u32| {
+            let list = List { count: lists * size_of::<u32>() as u32, at: next, full: most + 1 };
+            lists += 1;
+            next += (bytes * (most + 1 + space)).next_multiple_of(8);
+            list
+        };
+        let decisions = list(4, most_decisions(pipeline), 1);
+        let applications = list(8, applied.len() as u32, 1);
+        let keys = list(8, applied.iter().map(|table| words[table.index()]).sum(), most_words);
+        let indices = list(8, counts, 1);
+        // An odd number of cache lines: areas begin in all sets of the caches.
+        let stride = (next.div_ceil(64) | 1) * 64;
+        Lists { decisions, applications, keys, indices, stride, words }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Application, DECISIONS, Notes};
+fn applied(control: &ir::Control) -> impl Iterator<Item = TableId> + '_ {
+    control.body.blocks.values().filter_map(|block| block.applied())
+}
 
-    #[test]
-    fn a_full_record_says_so() {
-        let (applied, words) = ([Application::default(); 64], [0; 256]);
-        let (decided, counted) = ([0; DECISIONS as usize], [0; 32]);
-        let mut notes = Notes { decisions: 0, applications: 0, indices: 0, keys: 0, decided, applied, counted, words };
-        assert!(notes.record().complete && notes.record().decisions.is_empty());
-        notes.decisions = DECISIONS;
-        assert!(notes.record().complete);
-        for (full, count) in [(DECISIONS + 1, 0), (u32::MAX, 1)] {
-            notes.decisions = full;
-            assert!(!notes.record().complete && notes.record().decisions.len() == DECISIONS as usize, "{count}");
+/// Whether an instruction counts in an indexed counter.
+fn counts(inst: &Inst) -> bool {
+    matches!(inst, Inst::Extern { func: ExternFn::CounterCount, .. })
+}
+
+/// The most decisions that are noted of a packet: without loops each place can be passed once.
+fn most_decisions(pipeline: &Pipeline) -> u32 {
+    let parser = |control: &&ir::Control| matches!(control.kind, ControlKind::Parser | ControlKind::MainParser);
+    let most = MAX_DECISIONS - 1;
+    if pipeline.controls.values().filter(parser).any(|control| has_loop(&control.body)) {
+        return most as u32;
+    }
+    let decides = |term: &Term| match term {
+        Term::Branch { .. } | Term::Switch { .. } => 1,
+        Term::Apply { .. } => 2,
+        _ => 0,
+    };
+    let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
+    let terms: usize = blocks.filter_map(|block| block.term.as_ref()).map(|term| decides(&term.term)).sum();
+    // What the architecture decides between the blocks, and why a parser gave up.
+    (terms + pipeline.insts().count() + 8).min(most) as u32
+}
+
+/// The areas of a worker's packets.
+pub struct Areas {
+    lists: Lists,
+    /// One behind the other.
+    memory: Vec<u64>,
+    /// What [`Record::applications`] are of the packet that was read last.
+    applications: Vec<Application>,
+}
+
+impl Areas {
+    /// For so many packets.
+    pub fn new(lists: &Lists, packets: usize) -> Areas {
+        // A line more, so that areas can begin with one.
+        let memory = vec![0; lists.stride as usize / 8 * packets + 8];
+        Areas { lists: lists.clone(), memory, applications: Vec::new() }
+    }
+
+    /// The first one's address.
+    pub fn first(&mut self) -> *mut u8 {
+        let at = self.memory.as_mut_ptr();
+        at.wrapping_byte_add(at.addr().next_multiple_of(64) - at.addr()).cast()
+    }
+
+    fn area(&mut self, packet: usize) -> *mut u8 {
+        let stride = self.lists.stride as usize;
+        debug_assert!((packet + 1) * stride <= self.memory.len() * 8);
+        self.first().wrapping_add(packet * stride)
+    }
+
+    /// Nothing is noted of the first packets.
+    pub fn clear(&mut self, packets: usize) {
+        for packet in 0..packets {
+            let area = self.area(packet).cast::<[u32; 4]>();
+            // SAFETY: each area begins with the lengths of its four lists, and there are as many as packets in a chunk.
+            unsafe { area.write([0; 4]) };
         }
-        (notes.decisions, notes.keys) = (1, 257);
-        assert!(
-            !notes.record().complete
-                && notes.record().key(&Application { first: 250, words: 9, ..applied[0] }).is_empty()
-        );
+    }
+
+    /// What a table found for packets that wait behind it, before members are chosen: values whose entries' numbers are there.
+    ///
+    /// # Safety
+    /// The items are numbers of packets in the chunk, each once; the results are what the lookups that are held gave for this table just now, with entries' numbers.
+    pub unsafe fn found(&mut self, (table, profile): (TableId, bool), items: &[u32], results: &[*const u8]) {
+        let Lists { applications, decisions, .. } = self.lists;
+        for (item, result) in items.iter().zip(results) {
+            // SAFETY: the value of an entry carries its number there.
+            let number = match result.is_null() {
+                true => NONE,
+                false => unsafe { u32::from_le_bytes(result.add(ValueLayout::ENTRY_ID).cast::<[u8; 4]>().read()) },
+            };
+            let area = self.area(*item as usize);
+            let item = u64::from(table.0) | u64::from(number) << 32;
+            // SAFETY: the lists are those of the area.
+            unsafe { append(area, applications, item) };
+            if profile {
+                let found = PROFILE_FOUND[usize::from(number != NONE)];
+                // SAFETY: as above.
+                unsafe { append(area, decisions, found) };
+            }
+        }
+    }
+
+    /// What was noted of a packet.
+    pub fn record(&mut self, packet: usize) -> Record<'_> {
+        let area: *const u8 = self.area(packet);
+        let Lists { decisions, applications, keys, indices, .. } = self.lists;
+        // SAFETY: the lists are those of the area, which nobody writes to while the record is borrowed.
+        let (decisions, noted, keys, indices) = unsafe {
+            (
+                items::<u32>(area, decisions),
+                items::<u64>(area, applications),
+                items::<u64>(area, keys),
+                items::<u64>(area, indices),
+            )
+        };
+        self.applications.clear();
+        let mut first = 0;
+        for item in noted.0 {
+            let (table, number) = (TableId(*item as u32), (item >> 32) as u32);
+            let words = self.lists.words[table.index()];
+            let found = (number != NONE).then_some(number);
+            self.applications.push(Application { table, found, key: (first, words) });
+            first += words;
+        }
+        Record {
+            decisions: decisions.0,
+            applications: &self.applications,
+            indices: indices.0,
+            complete: decisions.1 && noted.1 && keys.1 && indices.1,
+            keys: keys.0,
+        }
+    }
+}
+
+/// Adds an item to a list.
+///
+/// # Safety
+/// The area has that list, and it is one of such items.
+unsafe fn append<T>(area: *mut u8, list: List, item: T) {
+    // SAFETY: as promised; the length is never beyond that of a full list, which has space for one more.
+    unsafe {
+        let count = area.add(list.count as usize).cast::<u32>();
+        area.add(list.at as usize).cast::<T>().add(*count as usize).write(item);
+        *count = (*count + 1).min(list.full);
+    }
+}
+
+/// The items of a list, and whether these are all.
+///
+/// # Safety
+/// As [`append`]; nobody may add to the list while the items are borrowed.
+unsafe fn items<'a, T>(area: *const u8, list: List) -> (&'a [T], bool) {
+    // SAFETY: as promised; so many items were written.
+    unsafe {
+        let count = *area.add(list.count as usize).cast::<u32>();
+        (std::slice::from_raw_parts(area.add(list.at as usize).cast(), count as usize), count < list.full)
     }
 }

@@ -81,11 +81,6 @@ impl Tally {
         time.store(time.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
     }
 
-    /// Adds to a cell. Only the worker itself may call this.
-    pub fn add(&self, cell: usize, packets: u64, bytes: u64) {
-        self.cells.add(0, cell as u64, packets, bytes);
-    }
-
     /// The worker begins a batch with tables of this version.
     pub fn entered(&self, version: u64) {
         self.version.store(version, Ordering::Relaxed);
@@ -99,6 +94,11 @@ impl Tally {
     /// The version of the tables that the worker uses; `None` while it rests.
     pub fn version(&self) -> Option<u64> {
         Some(self.version.load(Ordering::Relaxed)).filter(|version| *version != RESTS)
+    }
+
+    /// Adds packets and bytes to a cell. Only the worker itself may call this, and not while its code runs.
+    pub fn add(&self, cell: usize, more: [u64; 2]) {
+        self.cells.add(0, cell as u64, more);
     }
 
     fn cell(&self, cell: usize) -> CounterData {

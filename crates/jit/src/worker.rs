@@ -5,7 +5,7 @@ use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Context, Counters, Head,
 use crate::counters::WorkerCounters;
 use crate::plan::stages::Start;
 use crate::program::Program;
-use crate::record::{Notes, Record, Recording};
+use crate::record::{Areas, Shown};
 use crate::tally::{Tally, ticks};
 use crate::verdict;
 use ir::Entity;
@@ -16,9 +16,6 @@ use tables::fast::Lookups;
 
 /// Packets that go through the stages together. More hide memory's latency better, until their frames leave the nearest caches.
 pub const CHUNK: usize = 128;
-
-/// Who is told what was recorded of each packet.
-pub type Each<'e> = &'e mut dyn FnMut(usize, &Record<'_>);
 
 /// Memory aligned to cache lines.
 #[repr(C, align(64))]
@@ -50,6 +47,8 @@ pub struct Worker {
     scratch: Vec<u8>,
     /// The latest time that a packet brought.
     clock: Clock,
+    /// Where code that records notes what packets do.
+    areas: Option<Areas>,
 }
 
 // SAFETY: the pointers are to memory that the worker owns, to the program and the counters that it shares with others by `Arc`,
@@ -86,6 +85,7 @@ impl Worker {
                 stride: program.stride as usize,
                 lookups: null(),
                 runtime: null_mut(),
+                areas: null_mut(),
             },
             frames,
             queues: Vec::new(),
@@ -102,6 +102,7 @@ impl Worker {
             sink: vec![0; longest],
             scratch: Vec::new(),
             clock: Clock::default(),
+            areas: program.lists.as_ref().map(|lists| Areas::new(lists, CHUNK)),
             counters,
             tally,
             program,
@@ -118,15 +119,15 @@ impl Worker {
         worker
     }
 
-    /// Takes packets through the program, and says what becomes of each. The first has number `first` in its batch.
-    ///
-    /// `each` is told what was recorded of each packet, with its number, once `out` has what became of it.
+    /// Takes packets through the program, and says what becomes of each. The first has number `first` in its batch. If the code records, `each` is shown what was
+    /// noted of each packet.
     pub fn run(
         &mut self,
-        (packets, first): (&mut [Packet], usize),
+        packets: &mut [Packet],
+        first: usize,
         lookups: &Lookups,
         out: &mut Output,
-        mut each: Option<Each<'_>>,
+        mut each: Option<&mut Shown<'_>>,
     ) {
         let program = self.program.clone();
         for (index, table) in program.pipeline.tables.keys().enumerate() {
@@ -143,6 +144,7 @@ impl Worker {
         self.context.area = self.area.as_mut_ptr();
         self.context.lookups = lookups;
         self.context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
+        self.context.areas = self.areas.as_mut().map_or(null_mut(), Areas::first);
         self.tally.entered(lookups.version());
         let (mut rest, mut first) = (packets, first);
         while !rest.is_empty() {
@@ -166,32 +168,10 @@ impl Worker {
                     verdict::answer(&program, head, emitted, packet, input, out, &mut self.scratch);
                 }
             }
-            if let (Some(each), Some(record)) = (&mut each, &program.record) {
-                for offset in 0..size {
-                    // SAFETY: as above; the layout has the lists there.
-                    let (head, notes) = unsafe {
-                        let frame = self.frames.as_mut_ptr().cast::<u8>().add(offset * program.stride as usize);
-                        (&*frame.cast::<Head>(), &mut *frame.add(record.at as usize).cast::<Notes>())
-                    };
-                    notes.end(head);
-                    each(first + offset, &notes.record());
-                }
+            if let (Some(each), Some(areas)) = (&mut each, &mut self.areas) {
+                (0..size).for_each(|offset| each(first + offset, &areas.record(offset)));
             }
             first += size;
-        }
-    }
-
-    /// Notes what a table was asked for the packets that wait at a stage, and what it found.
-    fn note(&mut self, record: &Recording, stage: usize, (table, words, count): (ir::TableId, usize, usize)) {
-        let stride = self.program.stride as usize;
-        for (at, item) in self.items[stage][..count].iter().enumerate() {
-            let key = &self.keys[stage][at * words..(at + 1) * words];
-            // SAFETY: items are numbers of frames, each of which has its lists there; the value is what the lookups gave just now, with entries' numbers, as
-            // `Jit::recording` has made them.
-            unsafe {
-                let frame = self.frames.as_mut_ptr().cast::<u8>().add(*item as usize * stride);
-                record.asked(&mut *frame.add(record.at as usize).cast::<Notes>(), table, key, self.results[at]);
-            }
         }
     }
 
@@ -212,8 +192,10 @@ impl Worker {
             if let Some(table) = stage.table {
                 let keys = &self.keys[index][..waiting * stage.words];
                 lookups.lookup_batch(table, keys, &mut self.results[..waiting]);
-                if let Some(record) = &program.record {
-                    self.note(record, index, (table, stage.words, waiting));
+                if let Some(areas) = &mut self.areas {
+                    let (items, results) = (&self.items[index][..waiting], &self.results[..waiting]);
+                    // SAFETY: all values carry numbers if the code records; the items are those that wait for these results.
+                    unsafe { areas.found((table, stage.profile), items, results) };
                 }
                 if stage.profile {
                     self.resolve(program, index, table, waiting, lookups);
@@ -256,6 +238,9 @@ impl Worker {
     fn begin(&mut self, program: &Program, packets: &mut [Packet]) {
         let stride = program.stride as usize;
         let hosts = &program.config.host_ports;
+        if let Some(areas) = &mut self.areas {
+            areas.clear(packets.len());
+        }
         for (index, packet) in packets.iter_mut().enumerate() {
             let (port, received_at, came_with) = (packet.ingress_port.0, packet.received_at, packet.came_with);
             let bytes = packet.bytes_mut();
@@ -269,19 +254,11 @@ impl Worker {
             unsafe {
                 let head = self.frames.as_mut_ptr().cast::<u8>().add(index * stride).cast::<Head>();
                 (&raw mut (*head).arrival).write(arrival);
-                if let Some(record) = &program.record {
-                    Notes::begin(head.cast::<u8>().add(record.at as usize));
-                }
                 if program.clock {
                     (&raw mut (*head).clock).write(self.clock(received_at, program.config.start));
                 }
             }
         }
-    }
-
-    /// A packet came at that time that somebody else handled: the time that it is.
-    pub fn saw(&mut self, now: u64) -> u64 {
-        self.clock(now, self.program.config.start).time
     }
 
     /// The time of a packet that came in at `received_at`, seen from `start`: never before that of the packet in front of it.
@@ -291,6 +268,11 @@ impl Worker {
             self.clock = Clock { time: received_at, now, now_us: now / 1000 };
         }
         self.clock
+    }
+
+    /// Somebody else handled a packet that came in at that time: the latest time of all packets.
+    pub fn saw(&mut self, time: u64, start: u64) -> u64 {
+        self.clock(time, start).time
     }
 
     /// Follows entries to members of action profiles.

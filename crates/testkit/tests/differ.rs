@@ -63,6 +63,18 @@ fn native_code_is_the_interpreter() {
     assert!(tally.native() >= tally.packets / 4, "few packets ran on native code: {tally}");
 }
 
+/// A program that has ended the process once: a selector's keys in a table without a profile.
+#[test]
+fn what_once_crashed_does_not() {
+    let case = plan::case(700_393, &Config::small()).unwrap_or_else(|refused| panic!("{}", refused.text));
+    let mut tally = Tally::default();
+    let factory = subjects::factory("jit").expect("an engine of that name");
+    if let Err(difference) = run::run(&case, &*factory, &mut tally) {
+        panic!("{}", report::report(&case, &difference, "jit", "cargo test -p testkit --test differ"));
+    }
+    assert!(tally.native() > 0, "{tally}");
+}
+
 /// The gateway with random regions, on native code: not one packet is handed to the interpreter.
 #[test]
 fn native_code_serves_the_gateway() {

@@ -54,7 +54,8 @@ impl Runs for Jit {
     }
 
     fn counts_hits(&self, table: TableId) -> bool {
-        Jit::counts_hits(self, table)
+        // Programs with idle times are not made native.
+        self.pipeline().tables[table].direct_counter.is_some()
     }
 
     fn saw(&mut self, now: u64) -> u64 {

@@ -4,7 +4,7 @@
 use crate::record::MAX_STEPS;
 use crate::witness::Witness;
 use interp::walk::{ApplySite, CallArg, Code, Detour, Op, Outcome, Pc, Slot, State, Walker, Watch};
-use ir::{ControlKind, ExternFn};
+use ir::{ControlKind, Entity, ExternFn};
 
 /// A table application.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Noted {
         self.clear();
         self.decisions.extend_from_slice(record.decisions);
         for application in record.applications {
-            let (table, found) = (application.table as usize, application.entry());
+            let (table, found) = (application.table.index(), application.found);
             self.applications.push(Application { table, found, first: self.keys.len() });
             self.keys.extend_from_slice(record.key(application));
         }

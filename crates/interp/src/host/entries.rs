@@ -161,24 +161,20 @@ impl ExternHost {
         expired
     }
 
-    /// The direct counter of an entry.
-    pub fn direct_counter(&self, table: TableId, number: u32) -> Option<CounterData> {
-        self.slot(table, number).map(|slot| slot.counter)
+    /// Adds what packets that another path handled would have added, as [`crate::Interp::credit`] does. Tallies of actions ([`Credit::Applied`]), and
+    /// counters that the engine keeps itself, are the engine's.
+    pub fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
+        self.memory.credit(credit, packets, bytes, last);
     }
 
-    /// The entry of a number.
-    pub fn entry_of(&self, table: TableId, number: u32) -> Option<Entry> {
-        self.slot(table, number)?.entry.clone()
-    }
-
-    /// Tells the entry of a number from those that had the number before.
+    /// Tells the entry of a number from those that had it before.
     pub fn generation(&self, table: TableId, number: u32) -> u32 {
         self.slot(table, number).map_or(0, |slot| slot.generation)
     }
 
-    /// As [`crate::Interp::credit`].
-    pub fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
-        self.memory.credit(credit, packets, bytes, last);
+    /// The direct counter of an entry.
+    pub fn direct_counter(&self, table: TableId, number: u32) -> Option<CounterData> {
+        self.slot(table, number).map(|slot| slot.counter)
     }
 
     /// The time in nanoseconds since the idle time of an entry began.

@@ -43,6 +43,7 @@ impl StageCode<'_, '_> {
                 });
             }
         }
+        self.asks(table, keys);
         let queue = self.queue(site);
         let count = self.waiting_at(queue);
         let at = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, keys) as i32);
@@ -145,7 +146,7 @@ impl StageCode<'_, '_> {
             None => hit,
         };
         self.count_action(table, position, hit);
-        self.note_action(position, hit);
+        self.decides(hit);
         let shape = &self.c.shapes[table.index()];
         let params = &self.body_of(self.control).blocks[arm.block].params;
         self.set_value(params[0], &[hit]);
@@ -218,7 +219,7 @@ impl StageCode<'_, '_> {
 
     /// Remembers which entry was hit, and counts where the architecture does that.
     fn note_hit(&mut self, table: TableId, hit: cl::Value, value: cl::Value) {
-        if !self.c.tracks[table.index()] {
+        if !self.c.keeps_hits[table.index()] {
             return;
         }
         let number = self.load_small(4, steady(), value, ValueLayout::ENTRY_ID as i32);

@@ -30,6 +30,7 @@ impl StageCode<'_, '_> {
     pub fn extern_call(&mut self, inst: &Inst, results: &[Value]) -> bool {
         use ExternFn::*;
         let Inst::Extern { object, func, args } = inst else { return true };
+        self.calls(*func, args);
         match func {
             CounterCount if object.is_some_and(|id| self.c.counters[id.index()].is_some()) => {
                 self.count_indexed(*object, args);
@@ -56,6 +57,7 @@ impl StageCode<'_, '_> {
                 let [bad, good] = [(); 2].map(|()| self.b.create_block());
                 self.b.ins().brif(holds, good, &[], bad, &[]);
                 self.enter(bad);
+                self.rejected();
                 self.give_up(EngineReason::AssertFailed);
                 self.enter(good);
             }
@@ -79,10 +81,6 @@ impl StageCode<'_, '_> {
             | UpdateChecksumWithPayload => self.hash_call(*object, *func, args, results),
             // v1model counts where the entry is hit.
             DirectCounterCount if self.c.pipeline.arch == ir::Arch::V1Model => {}
-            CounterCount => {
-                self.counted_index(args);
-                self.slow_call(inst, results);
-            }
             _ => self.slow_call(inst, results),
         }
         true
@@ -101,11 +99,11 @@ impl StageCode<'_, '_> {
     fn count_indexed(&mut self, object: Option<ExternId>, args: &[Arg]) {
         let Some(object) = object else { return };
         let Some(size) = self.c.counters[object.index()] else { return };
-        let low = self.counted_index(args);
         let bytes = match args.get(1) {
             Some(Arg::Value(value)) => self.low(*value),
             _ => self.head(offset_of!(Head, arrival.counted), 2),
         };
+        let low = self.index(args);
         let limit = self.number(size);
         let within = self.b.ins().icmp(IntCC::UnsignedLessThan, low, limit);
         let [count, go_on] = [(); 2].map(|()| self.b.create_block());
@@ -121,17 +119,15 @@ impl StageCode<'_, '_> {
         self.enter(go_on);
     }
 
-    /// Which element counts; the highest number for one that is wider than 64 bits.
-    fn counted_index(&mut self, args: &[Arg]) -> cl::Value {
+    /// The first argument as an index: all ones if it is greater than any.
+    pub(super) fn index(&mut self, args: &[Arg]) -> cl::Value {
         let index = self.value(scalar(args, 0));
-        let mut low = index[0];
-        if index.len() > 1 {
-            let high = index[1..].iter().copied().reduce(|x, y| self.b.ins().bor(x, y)).unwrap_or(low);
-            let most = self.number(u64::MAX);
-            low = self.b.ins().select(high, most, low);
+        if index.len() == 1 {
+            return index[0];
         }
-        self.note_index(low);
-        low
+        let high = index[1..].iter().copied().reduce(|x, y| self.b.ins().bor(x, y)).unwrap_or(index[0]);
+        let most = self.number(u64::MAX);
+        self.b.ins().select(high, most, index[0])
     }
 
     fn count(&mut self, counter: cl::Value, bytes: cl::Value, size: u64) {
@@ -261,7 +257,6 @@ impl StageCode<'_, '_> {
             UpdateChecksum | UpdateChecksumWithPayload => {
                 let hash = self.hash_of(algorithm, &values(args, 1), payload);
                 let cond = self.value(scalar(args, 0))[0];
-                self.note_truth(cond);
                 // As wide as 128 bits, like the interpreter's.
                 let (old_type, old) = (self.value_type(scalar(args, 2)), self.value(scalar(args, 2)));
                 let unsigned = if old_type == Type::Bool { old_type } else { Type::Bit(old_type.width()) };
@@ -284,7 +279,6 @@ impl StageCode<'_, '_> {
                 let ty = Type::Bit(width);
                 let differs = self.binary(ir::BinaryOp::Ne, ty, &hash, &regs, ty)[0];
                 let cond = self.value(scalar(args, 0))[0];
-                self.note_truth(cond);
                 let wrong = self.b.ins().band(cond, differs);
                 let wrong = self.b.ins().uextend(I64, wrong);
                 let before = self.cell(Cell::ChecksumError);

@@ -250,6 +250,7 @@ impl StageCode<'_, '_> {
         let [end, on] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(dropped, end, &[], on, &[]);
         self.enter(end);
+        self.rejected();
         let one = self.number(1);
         let kept = self.cell(Cell::Destination);
         self.set_cell(Cell::Destination, one);

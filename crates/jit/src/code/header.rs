@@ -200,8 +200,8 @@ impl StageCode<'_, '_> {
     fn reject_or(&mut self, bad: cl::Block, good: cl::Block, error: cl::Value) {
         self.b.set_cold_block(bad);
         self.enter(bad);
+        self.rejected();
         self.set_cell(Cell::ParserError, error);
-        self.note_rejected();
         self.leave_body();
         self.enter(good);
     }

@@ -80,8 +80,8 @@ impl StageCode<'_, '_> {
                 self.joined(&high, widths.0, &low, widths.1)
             }
             Inst::Select { cond, then, els } => {
+                self.looked_at(*cond);
                 let cond = self.value(*cond)[0];
-                self.note_truth(cond);
                 let (then, els) = (self.value(*then), self.value(*els));
                 then.iter().zip(&els).map(|(then, els)| self.select(cond, *then, *els)).collect()
             }
@@ -100,6 +100,7 @@ impl StageCode<'_, '_> {
                 let context = self.context;
                 let found = self.call_helper(self.c.helpers.value_set, &[context, set], true);
                 let found = found.unwrap_or(self.frame);
+                self.decides(found);
                 self.cast(Type::Bit(64), Type::Bool, &[found])
             }
             _ => {

@@ -9,13 +9,14 @@ mod frame;
 mod glue;
 mod header;
 mod inst;
-mod notes;
+mod noted;
 mod stage;
 mod stores;
 mod sums;
 mod value;
 
 pub use call::CallSite;
+pub use noted::Recording;
 
 use crate::abi::{Helpers, StageFn};
 use crate::layout::Layout;
@@ -52,10 +53,12 @@ pub struct Compiling<'a> {
     pub counters: Vec<Option<u64>>,
     /// Where a worker counts what it does.
     pub places: Places,
-    /// For each table, whether anybody asks which entry was hit last.
-    pub tracks: Vec<bool>,
     /// For each table, whether the interpreter's bookkeeping is told of hits.
     pub notes_hits: Vec<bool>,
+    /// For each table, whether anybody asks which entry was hit.
+    pub keeps_hits: Vec<bool>,
+    /// What packets do is noted.
+    pub recording: Option<Recording>,
     /// How many states the parser may enter, if it can loop.
     pub state_limit: Option<u64>,
     /// Whether some object keeps data while a packet is in a body.
@@ -70,8 +73,6 @@ pub struct Compiling<'a> {
     pub told: RefCell<Vec<(usize, TableId)>>,
     /// The stage that is being made.
     pub stage: Cell<usize>,
-    /// Places so far at which the parser rejects packets.
-    pub rejects: Cell<u32>,
 }
 
 impl Compiling<'_> {

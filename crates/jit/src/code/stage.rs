@@ -30,7 +30,7 @@ pub struct StageCode<'a, 'b> {
     pub context: cl::Value,
     /// The address of the packet's frame, its number, and what was looked up.
     pub frame: cl::Value,
-    item: cl::Value,
+    pub(super) item: cl::Value,
     result: cl::Value,
     /// The cells' registers.
     pub(super) cells: Vec<Vec<Variable>>,
@@ -65,6 +65,8 @@ pub struct StageCode<'a, 'b> {
     pub tests: HashMap<cl::Value, Test>,
     /// Parameters of actions that lie in a table's value as numbers of 3, 5, 6 or 7 bytes: the value's address, where, and how many.
     pub params: HashMap<cl::Value, (cl::Value, u32, u32)>,
+    /// Where it is noted what the packet does, if that is asked.
+    pub(super) noted: Option<cl::Value>,
 }
 
 /// What the deparser keeps in registers.
@@ -201,7 +203,9 @@ impl<'a, 'b> StageCode<'a, 'b> {
             untouched: untouched(c, start, nodes),
             tests: HashMap::new(),
             params: HashMap::new(),
+            noted: None,
         };
+        code.find_area();
         code.body(nodes);
         code.b.seal_all_blocks();
         code.b
@@ -402,27 +406,33 @@ impl<'a, 'b> StageCode<'a, 'b> {
         self.written.insert(changed);
     }
 
-    fn term(&mut self, node: Node, term: &Term) {
+    fn term(&mut self, node: Node, term: &'a Term) {
+        let Step::Block(_, block) = self.c.plan.flow.nodes[node] else { return self.finish() };
         match term {
             Term::Jump(call) => self.jump_with(call),
             Term::Branch { cond, then, els } => {
+                let ways = self.ways(block, &[then, els]);
                 let cond = self.value(*cond)[0];
                 let [on_true, on_false] = [(); 2].map(|()| self.b.create_block());
                 self.b.ins().brif(cond, on_true, &[], on_false, &[]);
                 self.enter(on_true);
-                self.note_choice(1);
+                self.took(&ways, 0);
                 self.jump_with(then);
                 self.enter(on_false);
-                self.note_choice(0);
+                self.took(&ways, 1);
                 self.jump_with(els);
             }
-            Term::Switch { value, cases, default } => self.switch(*value, cases, default),
+            Term::Switch { value, cases, default } => {
+                let edges: Vec<&BlockCall> = cases.iter().map(|(_, edge)| edge).chain([default]).collect();
+                let ways = self.ways(block, &edges);
+                self.switch(*value, cases, default, &ways);
+            }
             Term::Apply { table, keys, .. } => match is_cut(self.c.pipeline, *table) {
                 true => self.leave_for_lookup(node, *table, keys),
                 false => {
+                    self.applies(*table);
                     let miss = self.truth(false);
                     let value = self.default_value(*table);
-                    self.note_unasked(*table);
                     self.choose_action(node, *table, miss, value);
                 }
             },
@@ -434,7 +444,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
     }
 
-    fn switch(&mut self, value: Value, cases: &[(Const, BlockCall)], default: &BlockCall) {
+    fn switch(&mut self, value: Value, cases: &[(Const, BlockCall)], default: &BlockCall, ways: &Option<Vec<u32>>) {
         let ty = self.value_type(value);
         let regs = self.value(value);
         if regs.len() == 1 && cases.len() > 4 {
@@ -448,26 +458,26 @@ impl<'a, 'b> StageCode<'a, 'b> {
             }
             let otherwise = self.b.create_block();
             switch.emit(&mut self.b, number, otherwise);
-            for (number, (block, call)) in blocks.into_iter().enumerate() {
+            for (edge, (block, call)) in blocks.into_iter().enumerate() {
                 self.enter(block);
-                self.note_choice(number as u32);
+                self.took(ways, edge);
                 self.jump_with(call);
             }
             self.enter(otherwise);
-            self.note_choice(cases.len() as u32);
+            self.took(ways, cases.len());
             return self.jump_with(default);
         }
-        for (number, (constant, call)) in cases.iter().enumerate() {
+        for (edge, (constant, call)) in cases.iter().enumerate() {
             let constant = self.constant(constant);
             let same = self.binary(ir::BinaryOp::Eq, ty, &regs, &constant, ty)[0];
             let [yes, no] = [(); 2].map(|()| self.b.create_block());
             self.b.ins().brif(same, yes, &[], no, &[]);
             self.enter(yes);
-            self.note_choice(number as u32);
+            self.took(ways, edge);
             self.jump_with(call);
             self.enter(no);
         }
-        self.note_choice(cases.len() as u32);
+        self.took(ways, cases.len());
         self.jump_with(default);
     }
 

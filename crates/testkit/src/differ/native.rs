@@ -4,8 +4,8 @@ use super::case::PacketIn;
 use super::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
 use io::guarded::Edge;
 use ir::{Pipeline, TableId};
-use jit::Jit;
-use packet::{Batch, Output};
+use jit::{Jit, Record};
+use packet::{Batch, Engine, Output, ReasonTable};
 use std::sync::Arc;
 use tables::{CounterData, WriteBatch};
 
@@ -69,8 +69,54 @@ impl Native {
     /// # Errors
     /// If it is refused: native code is never refused, but handed to the interpreter, so this is a bug.
     pub fn new(build: &Build<'_>) -> Result<Native, String> {
-        let jit = Jit::new(build.pipeline.clone(), build.setup.clone()).map_err(|error| error.to_string())?;
+        Native::with(build, Jit::new(build.pipeline.clone(), build.setup.clone()))
+    }
+
+    /// Native code that records what packets do.
+    ///
+    /// # Errors
+    /// As [`Native::new`].
+    pub fn recording(build: &Build<'_>) -> Result<Native, String> {
+        Native::with(build, Jit::recording(build.pipeline.clone(), build.setup.clone()))
+    }
+
+    fn with(build: &Build<'_>, jit: Result<Jit, jit::JitError>) -> Result<Native, String> {
+        let jit = jit.map_err(|error| error.to_string())?;
         Ok(Native { jit, pipeline: build.pipeline.clone(), batch: Batch::new(), out: Output::new(), batches: 0 })
+    }
+
+    /// The engine itself.
+    pub fn jit(&mut self) -> &mut Jit {
+        &mut self.jit
+    }
+
+    /// As [`Subject::process`], and shows what was noted of each packet.
+    pub fn process_recorded(&mut self, packets: &[PacketIn], each: &mut Each<'_>) -> Answer {
+        let mut recorded = Recorded { jit: &mut self.jit, each };
+        through_engine(&mut recorded, &mut self.batch, &mut self.out, packets, None)
+    }
+}
+
+/// Who is shown what was noted of each packet of a batch.
+pub type Each<'e> = dyn FnMut(usize, &Record<'_>) + Send + 'e;
+
+/// Native code that shows what it noted.
+struct Recorded<'a, 'e> {
+    jit: &'a mut Jit,
+    each: &'a mut Each<'e>,
+}
+
+impl Engine for Recorded<'_, '_> {
+    fn name(&self) -> &str {
+        self.jit.name()
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        self.jit.reasons()
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        self.jit.process_recorded(batch, out, &mut |packet, record| (self.each)(packet, record));
     }
 }
 

@@ -122,7 +122,8 @@ impl Oracle {
     }
 }
 
-fn collect(input: usize, outputs: &Outputs, out: &mut Vec<Emitted>) {
+/// What became of one packet, the one of that number in its batch.
+pub fn collect(input: usize, outputs: &Outputs, out: &mut Vec<Emitted>) {
     for packet in outputs.packets() {
         let bytes = if matches!(packet.verdict, Verdict::Drop(_)) { Vec::new() } else { packet.bytes.clone() };
         out.push(Emitted { input: Some(input), origin: packet.origin, verdict: packet.verdict, bytes });

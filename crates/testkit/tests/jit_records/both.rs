@@ -1,0 +1,319 @@
+//! The interpreter and native code that records, side by side: what they note of each packet must say the same.
+
+use super::noter::{Noted, Noter};
+use fastrand::Rng;
+use interp::{Credit, Outputs};
+use ir::{ControlKind, Entity, ExternId, ExternKind, Inst, Pipeline, TableId};
+use jit::Record;
+use packet::{DropReason, EngineReason, Verdict};
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use tables::{Change, WriteBatch};
+use testkit::differ::case::{Case, PacketIn, Source, Step};
+use testkit::differ::compare;
+use testkit::differ::native::Native;
+use testkit::differ::print::print;
+use testkit::differ::subject::{Answer, Build, Oracle, Subject, collect};
+
+/// Packets of one batch: no more are taken than leave room for what becomes of them.
+const BATCH: usize = 200;
+
+/// What was compared.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub programs: u64,
+    pub handed: u64,
+    pub packets: u64,
+    pub applications: u64,
+    pub found: u64,
+    pub keyless: u64,
+    pub counts: u64,
+    /// Different ways, over all programs; and packets whose way another one took before.
+    pub ways: u64,
+    pub again: u64,
+    pub incomplete: u64,
+    pub credits: u64,
+    pub gone: u64,
+    pub writes: u64,
+}
+
+/// What native code noted of a packet.
+struct Kept {
+    decisions: Vec<u32>,
+    applications: Vec<(TableId, Option<u32>, Vec<u64>)>,
+    indices: Vec<u64>,
+    complete: bool,
+}
+
+impl Kept {
+    fn new(record: &Record<'_>) -> Kept {
+        let applications = record.applications.iter().map(|it| (it.table, it.found, record.key(it).to_vec()));
+        Kept {
+            decisions: record.decisions.to_vec(),
+            applications: applications.collect(),
+            indices: record.indices.to_vec(),
+            complete: record.complete,
+        }
+    }
+}
+
+/// An entry as both know it: number and generation.
+#[derive(Clone, Copy)]
+struct Handle {
+    table: TableId,
+    oracle: (u32, u32),
+    native: (u32, u32),
+}
+
+/// Both engines.
+pub struct Both {
+    pipeline: Arc<Pipeline>,
+    oracle: Oracle,
+    native: Native,
+    noter: Noter,
+    /// The deparser calls externs.
+    deparser_calls: bool,
+    outputs: Outputs,
+    rng: Rng,
+    /// Each way as both wrote it down.
+    ways: [HashMap<Vec<u32>, Vec<u32>>; 2],
+    handles: Vec<Handle>,
+    /// Some that are gone: their numbers may be others' now.
+    gone: Vec<Handle>,
+    pub seen: Seen,
+}
+
+fn same<T: PartialEq + Debug>(what: &str, expected: &T, found: &T) -> Result<(), String> {
+    compare::differs(what, expected, found).map_or(Ok(()), Err)
+}
+
+fn deparser_calls(pipeline: &Pipeline) -> bool {
+    let deparsers = pipeline.controls.values().filter(|control| control.kind == ControlKind::MainDeparser);
+    deparsers.flat_map(|control| control.body.insts()).any(|data| matches!(data.inst, Inst::Extern { .. }))
+}
+
+/// Runs a case on both; what is different.
+pub fn run(case: &Case) -> Result<Seen, String> {
+    let text = match &case.source {
+        Source::Made(program) => Some(print(program)),
+        Source::File(_) => None,
+    };
+    let build = Build { text: text.as_deref(), pipeline: &case.pipeline, setup: &case.setup };
+    let mut native = Native::recording(&build)?;
+    if native.jit().unsupported().is_some() {
+        return Ok(Seen { handed: 1, ..Seen::default() });
+    }
+    let mut both = Both {
+        pipeline: case.pipeline.clone(),
+        oracle: Oracle::new(&build)?,
+        native,
+        noter: Noter::new(&case.pipeline),
+        deparser_calls: deparser_calls(&case.pipeline),
+        outputs: Outputs::new(),
+        rng: Rng::with_seed(case.seed),
+        ways: Default::default(),
+        handles: Vec::new(),
+        gone: Vec::new(),
+        seen: Seen { programs: 1, ..Seen::default() },
+    };
+    for (number, step) in case.steps.iter().enumerate() {
+        let done = match step {
+            Step::Packets(packets) => packets.chunks(BATCH).try_for_each(|packets| both.packets(packets)),
+            Step::Write(batch) => both.write(batch),
+            Step::Tick(now) => {
+                both.oracle.tick(*now);
+                both.native.tick(*now);
+                Ok(())
+            }
+        };
+        done.map_err(|what| format!("step {number}: {what}"))?;
+    }
+    both.states()?;
+    Ok(both.seen)
+}
+
+impl Both {
+    fn states(&mut self) -> Result<(), String> {
+        compare::states(&self.pipeline, &mut self.oracle, &mut self.native).map_or(Ok(()), Err)
+    }
+
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        self.states()?;
+        let (mut expected, mut found): (Vec<Change>, Vec<Change>) = Default::default();
+        let mut unnumbered = None;
+        let taken = self.oracle.interp.write_noting(batch, |change, _| expected.push(change.clone()));
+        let also = self.native.jit().write_noting(batch, |change, number| {
+            let entry = matches!(change, Change::Inserted(..) | Change::Modified(..) | Change::Deleted(..));
+            if entry && number.is_none() {
+                unnumbered = Some(format!("{change:?} has no number"));
+            }
+            found.push(change.clone());
+        });
+        self.seen.writes += 1;
+        same("a write", &taken.map_err(|error| error.to_string()), &also.map_err(|error| error.to_string()))?;
+        same("changes", &format!("{expected:?}"), &format!("{found:?}"))?;
+        unnumbered.map_or(Ok(()), Err)?;
+        for handle in std::mem::take(&mut self.handles) {
+            let (interp, jit) = (&self.oracle.interp, self.native.jit());
+            let Handle { table, oracle, native } = handle;
+            let there = interp.generation(table, oracle.0) == oracle.1;
+            let also = jit.generation(table, native.0) == native.1;
+            same("whether an entry is the same as before", &there, &also)?;
+            match there {
+                true => {
+                    same("an entry", &interp.entry_of(table, oracle.0).cloned(), &jit.entry_of(table, native.0))?;
+                    self.handles.push(handle);
+                }
+                false => {
+                    self.seen.gone += 1;
+                    self.gone.insert(0, handle);
+                    self.gone.truncate(16);
+                }
+            }
+        }
+        self.states()
+    }
+
+    fn packets(&mut self, packets: &[PacketIn]) -> Result<(), String> {
+        let (mut expected, mut notes) = (Answer::default(), Vec::new());
+        for (number, packet) in packets.iter().enumerate() {
+            self.noter.noted = Noted::default();
+            let interp = &mut self.oracle.interp;
+            interp.process_by(&mut self.noter, &packet.bytes, packet.port, packet.at, &mut self.outputs);
+            collect(number, &self.outputs, &mut expected.emitted);
+            let mut noted = std::mem::take(&mut self.noter.noted);
+            if let (Some(front), true) = (noted.deparser.filter(|_| !self.deparser_calls), self.dropped()) {
+                // Native code does not deparse what the program drops; nobody can tell.
+                noted.decisions.truncate(front);
+            }
+            notes.push(noted);
+        }
+        let mut kept = Vec::new();
+        let found = self.native.process_recorded(packets, &mut |packet, record| {
+            assert_eq!(packet, kept.len(), "records come in order");
+            kept.push(Kept::new(record));
+        });
+        compare::answers(&expected, &found).map_or(Ok(()), Err)?;
+        same("records", &packets.len(), &kept.len())?;
+        for (number, (noted, kept)) in notes.iter().zip(&kept).enumerate() {
+            self.packet(noted, kept).map_err(|what| {
+                let bytes = compare::hex(&packets[number].bytes);
+                format!("packet {number} {bytes}: {what}\n{:?}\n{:?}", noted.decisions, kept.decisions)
+            })?;
+        }
+        self.credits(packets.last().map_or(0, |packet| packet.at))
+    }
+
+    /// Whether the program dropped the last packet.
+    fn dropped(&self) -> bool {
+        let program = DropReason::Engine(EngineReason::ProgramDrop);
+        let drops =
+            |verdict| matches!(verdict, Verdict::Drop(why) if why == program || matches!(why, DropReason::Program(_)));
+        self.outputs.packets().iter().any(|packet| drops(packet.verdict))
+    }
+
+    fn packet(&mut self, noted: &Noted, kept: &Kept) -> Result<(), String> {
+        self.seen.packets += 1;
+        same("applications", &noted.applications.len(), &kept.applications.len())?;
+        for (one, other) in noted.applications.iter().zip(&kept.applications) {
+            self.application(one, other)?;
+        }
+        same("indices of counters", &noted.indices, &kept.indices)?;
+        self.seen.counts += kept.indices.len() as u64;
+        if !kept.complete {
+            self.seen.incomplete += 1;
+            return Ok(());
+        }
+        let [by_oracle, by_native] = &mut self.ways;
+        let before = by_oracle.insert(noted.decisions.clone(), kept.decisions.clone());
+        let also = by_native.insert(kept.decisions.clone(), noted.decisions.clone());
+        *if before.is_some() { &mut self.seen.again } else { &mut self.seen.ways } += 1;
+        same("the way of packets with one way", &before, &before.as_ref().map(|_| kept.decisions.clone()))?;
+        same("the way of packets with one native way", &also, &also.as_ref().map(|_| noted.decisions.clone()))
+    }
+
+    fn application(
+        &mut self,
+        (index, oracle, key): &(usize, Option<u32>, Vec<u64>),
+        (table, native, words): &(TableId, Option<u32>, Vec<u64>),
+    ) -> Result<(), String> {
+        let (interp, jit) = (&self.oracle.interp, self.native.jit());
+        same("a table", index, &table.index())?;
+        same("a key", key, words)?;
+        let expected = oracle.and_then(|number| interp.entry_of(*table, number));
+        let found = native.and_then(|number| jit.entry_of(*table, number));
+        same("an entry", &expected, &found.as_ref())?;
+        let mut args = Vec::new();
+        let there = jit.args(*table, *native, &mut args);
+        same("arguments", &interp.args(*table, *oracle).map(<[u64]>::to_vec), &there.then_some(args))?;
+        self.seen.applications += 1;
+        self.seen.keyless += u64::from(key.is_empty());
+        let (Some(oracle), Some(native)) = (*oracle, *native) else {
+            return same("whether an entry was found", &oracle.is_some(), &native.is_some());
+        };
+        self.seen.found += 1;
+        let (oracle, native) = ((oracle, interp.generation(*table, oracle)), (native, jit.generation(*table, native)));
+        if self.handles.len() < 64 {
+            self.handles.push(Handle { table: *table, oracle, native });
+        }
+        Ok(())
+    }
+
+    /// Gives both the same credits: what was found just now, and any counters and actions.
+    fn credits(&mut self, last: u64) -> Result<(), String> {
+        if self.rng.u8(..3) > 0 {
+            return Ok(());
+        }
+        if self.rng.bool() {
+            let now = last + self.rng.u64(..1000);
+            same("the time", &self.oracle.interp.saw(now), &self.native.jit().saw(now))?;
+        }
+        // Nobody's counter may show what those get that are gone.
+        for handle in [&self.handles[..], &self.gone].concat() {
+            if self.rng.u8(..4) == 0 {
+                self.credit_entry(handle, last)?;
+            }
+        }
+        let pipeline = self.pipeline.clone();
+        for (id, object) in pipeline.externs.iter() {
+            if let ExternKind::Counter { size, .. } = object.kind {
+                let index = if self.rng.u8(..8) == 0 { self.rng.u64(..) } else { self.rng.u64(..size.max(1)) };
+                let credit = Credit::Counter { counter: ExternId::from_index(id.index()), index };
+                self.credit([credit.clone(), credit], last);
+            }
+        }
+        for table in pipeline.tables.keys() {
+            let tallied = |counts: Vec<[tables::CounterData; 2]>| counts.iter().flatten().any(|c| c.packets > 0);
+            // Native code has no place to count where a table is applied nowhere.
+            if self.oracle.applied(table).is_some_and(tallied) {
+                let arm = self.rng.u32(..=pipeline.tables[table].actions.len() as u32);
+                let credit = Credit::Applied { table, arm, hit: self.rng.bool() };
+                self.credit([credit.clone(), credit], last);
+            }
+        }
+        self.states()
+    }
+
+    /// An entry is hit, or counted with its direct counter.
+    fn credit_entry(&mut self, handle: Handle, last: u64) -> Result<(), String> {
+        let Handle { table, oracle, native } = handle;
+        let hit = self.rng.bool();
+        let counts = self.pipeline.tables[table].direct_counter.is_some();
+        let credit = |(number, generation): (u32, u32)| match hit {
+            true => Credit::Hit { table, number, generation },
+            false => Credit::Direct { table, number, generation },
+        };
+        if hit || counts {
+            self.credit([credit(oracle), credit(native)], last);
+        }
+        Ok(())
+    }
+
+    fn credit(&mut self, [oracle, native]: [Credit; 2], last: u64) {
+        let (packets, bytes) = (self.rng.u64(..1000), self.rng.u64(..100_000));
+        self.oracle.interp.credit(&oracle, packets, bytes, last);
+        self.native.jit().credit(&native, packets, bytes, last);
+        self.seen.credits += 1;
+    }
+}
