@@ -23,7 +23,7 @@ impl Default for Lanes {
 
 impl<R: Runs> RewriteCache<R> {
     /// Rewrites those packets that there are rewrites for, and counts them: what became of each. At most [`TOGETHER`], which came at one time.
-    fn rewrite_all(&mut self, lanes: &mut Lanes, packets: &mut [Packet]) {
+    pub(super) fn rewrite_all(&mut self, lanes: &mut Lanes, packets: &mut [Packet]) {
         let Lanes { lanes, verdicts } = lanes;
         let lanes = &mut lanes[..packets.len()];
         for (lane, packet) in lanes.iter_mut().zip(&*packets) {
@@ -81,10 +81,12 @@ impl<R: Runs> RewriteCache<R> {
 
     /// Some of the flows that had no packets for the longest time go.
     pub(super) fn make_room(&mut self) {
-        self.settle();
         let oldest = self.maker.flows.oldest(self.maker.flows.room() / 64 + 1);
         self.maker.stats.evicted += oldest.len() as u64;
         for place in oldest {
+            if let Some(row) = self.maker.flows.row_of(place) {
+                self.settle_one(row);
+            }
             self.maker.flows.discard(&self.maker.known, place);
             self.maker.flows.release(place);
         }

@@ -72,6 +72,7 @@ pub(super) struct Slow {
     pub results: Outputs,
     pub ready: Ready,
     pub misses: Misses,
+    pub verdicts: Vec<Option<Verdict>>,
 }
 
 impl RewriteCache {
@@ -142,7 +143,13 @@ impl<R: Runs> RewriteCache<R> {
             maker: Maker::new(known, config, room)?,
             counted: Vec::new(),
             lanes: Lanes::default(),
-            slow: Slow { notes, results: Outputs::new(), ready: Ready::default(), misses: Misses::default() },
+            slow: Slow {
+                notes,
+                results: Outputs::new(),
+                ready: Ready::default(),
+                misses: Misses::default(),
+                verdicts: Vec::new(),
+            },
         })
     }
 
@@ -200,6 +207,10 @@ impl<R: Runs> RewriteCache<R> {
     pub(super) fn count(&mut self, row: u32, packets: u64, bytes: u64, last: u64) {
         if row::add(self.maker.flows.words_mut(row), packets, bytes, last) {
             self.counted.push(row);
+            // Rows that are gone stay in the list, and may come again.
+            if self.counted.len() > 2 * self.maker.flows.room() {
+                self.settle();
+            }
         }
     }
 
@@ -221,13 +232,18 @@ impl<R: Runs> RewriteCache<R> {
     /// Counters, tallies and idle times have what rewritten packets add to them: before anybody reads them. A write and the passing of time do it by
     /// themselves.
     pub fn settle(&mut self) {
-        for number in std::mem::take(&mut self.counted) {
-            let words = self.maker.flows.words_mut(number);
-            let sum = [row::PACKETS, row::BYTES].map(|at| std::mem::take(&mut words[at]));
-            let last = words[row::LAST];
-            if sum[0] > 0 {
-                credit(&mut self.runs, self.maker.flows.row(number).credits(), (sum[0], sum[1], last));
-            }
+        let mut counted = std::mem::take(&mut self.counted);
+        counted.drain(..).for_each(|number| self.settle_one(number));
+        self.counted = counted;
+    }
+
+    /// The same of one row; it may be one that is gone, or was settled.
+    pub(super) fn settle_one(&mut self, number: u32) {
+        let words = self.maker.flows.words_mut(number);
+        let sum = [row::PACKETS, row::BYTES].map(|at| std::mem::take(&mut words[at]));
+        let last = words[row::LAST];
+        if sum[0] > 0 {
+            credit(&mut self.runs, self.maker.flows.row(number).credits(), (sum[0], sum[1], last));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Native code as what runs the packets that there is no rewrite for: many at once, each noted ([`jit::Record`]).
 
 use super::Unrewritable;
-use super::batch::{Lanes, received};
+use super::batch::received;
 use super::engine::RewriteCache;
 use super::find::TOGETHER;
 use super::flows::{Placed, Ready};
@@ -91,6 +91,9 @@ impl Runs for Jit {
     }
 }
 
+/// New flows that are made together.
+const LEARNED: usize = 64;
+
 /// Packets on their way through native code, and what was noted of each.
 #[derive(Default)]
 pub(super) struct Misses {
@@ -130,32 +133,49 @@ impl RewriteCache<Jit> {
     }
 
     /// Runs those packets that there is no rewrite for, and keeps what they did; older flows go for them if there is no place.
-    fn learn_all(&mut self, lanes: &mut Lanes, packets: &mut [Packet]) {
-        let mut misses = std::mem::take(&mut self.slow.misses);
+    fn learn_all(&mut self, misses: &mut Misses, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
         misses.batch.clear();
         misses.out.clear();
         misses.of.clear();
-        for (at, packet) in packets.iter().enumerate().filter(|(at, _)| lanes.verdicts[*at].is_none()) {
-            if let Ok(room) = misses.batch.push() {
-                room.copy_from(packet);
-                misses.of.push(at);
-            }
+        for (at, packet) in packets.iter().enumerate().filter(|(at, _)| verdicts[*at].is_none()).take(LEARNED) {
+            let Ok(room) = misses.batch.push() else { break };
+            room.copy_from(packet);
+            misses.of.push(at);
         }
-        misses.noted.resize_with(TOGETHER, Noted::default);
+        misses.noted.resize_with(LEARNED, Noted::default);
         let noted = &mut misses.noted;
         self.runs.process_recorded(&mut misses.batch, &mut misses.out, &mut |at, record| noted[at].take(record));
         while self.maker.flows.free() < misses.of.len() && !self.maker.flows.is_empty() {
             self.make_room();
         }
-        self.make_all(&mut misses, packets);
-        self.keep_all(&mut misses, packets);
+        self.make_all(misses, packets);
+        self.keep_all(misses, packets);
         for (emission, at) in misses.out.emissions().iter().zip(&misses.of) {
-            lanes.verdicts[*at] = Some(emission.verdict);
+            verdicts[*at] = Some(emission.verdict);
         }
         for (ran, at) in misses.batch.packets_mut().iter_mut().zip(&misses.of) {
+            // Native code answers each packet.
+            verdicts[*at].get_or_insert(Verdict::Drop(EngineReason::EngineFault.into()));
             std::mem::swap(ran, &mut packets[*at]);
         }
-        self.slow.misses = misses;
+    }
+
+    /// Packets that came at one time: those that there are rewrites for, then the others, so that these wait for memory together. What became of each.
+    fn serve(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
+        verdicts.clear();
+        let mut lanes = std::mem::take(&mut self.lanes);
+        for packets in packets.chunks_mut(TOGETHER) {
+            self.rewrite_all(&mut lanes, packets);
+            verdicts.extend_from_slice(&lanes.verdicts[..packets.len()]);
+        }
+        self.lanes = lanes;
+        if verdicts.contains(&None) {
+            let mut misses = std::mem::take(&mut self.slow.misses);
+            while verdicts.contains(&None) {
+                self.learn_all(&mut misses, packets, verdicts);
+            }
+            self.slow.misses = misses;
+        }
     }
 
     fn make_all(&mut self, misses: &mut Misses, packets: &[Packet]) {
@@ -230,22 +250,20 @@ impl Engine for RewriteCache<Jit> {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        let mut verdicts = std::mem::take(&mut self.slow.verdicts);
         let packets = batch.packets_mut();
         let mut first = 0;
         while first < packets.len() {
-            let (mut lanes, count) = self.rewritten(&mut packets[first..]);
-            let those = &mut packets[first..first + count];
-            if lanes.verdicts[..count].contains(&None) {
-                self.learn_all(&mut lanes, those);
-            }
-            for (at, verdict) in lanes.verdicts[..count].iter().enumerate() {
-                // Native code answers each packet.
-                let verdict = verdict.unwrap_or(Verdict::Drop(EngineReason::EngineFault.into()));
+            let rest = &mut packets[first..];
+            let time = rest[0].received_at;
+            let count = rest.iter().position(|packet| packet.received_at != time).unwrap_or(rest.len());
+            self.serve(&mut rest[..count], &mut verdicts);
+            for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
                 out.emit(received(first + at, verdict));
             }
-            self.lanes = lanes;
             first += count;
         }
+        self.slow.verdicts = verdicts;
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {
