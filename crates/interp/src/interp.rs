@@ -218,13 +218,6 @@ impl Interp {
         self.memory.entry(table.index(), number)
     }
 
-    /// Whether a hit in this table adds to something that anybody can see: a direct counter of v1model's, an idle time.
-    pub fn counts_hits(&self, table: TableId) -> bool {
-        let kept = self.memory.tables.get(table.index());
-        let ages = self.pipeline.tables.get(table).is_some_and(|table| table.idle_timeout || table.add_on_miss);
-        kept.is_some_and(|kept| kept.count_on_hit || kept.restart_on_hit && ages)
-    }
-
     /// Tells the entry of that number from those that had the number before: [`crate::walk::Walker::generation`].
     pub fn generation(&self, table: TableId, number: u32) -> u32 {
         let slots = self.memory.tables.get(table.index()).map(|table| &table.slots);

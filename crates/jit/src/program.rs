@@ -92,10 +92,6 @@ impl Program {
             return Err(Unsupported::StepLimit);
         }
         let shapes: Vec<LookupShape> = pipeline.tables.keys().map(|id| lookups.shape(id).clone()).collect();
-        let counters = pipeline.externs.values().map(|object| match object.kind {
-            ExternKind::Counter { size, .. } if size <= MOST_COUNTERS => Some(size),
-            _ => None,
-        });
         let lists = records.then(|| Lists::new(&pipeline));
         let compiling = Compiling {
             pipeline: &pipeline,
@@ -104,7 +100,7 @@ impl Program {
             shapes,
             helpers: helpers(),
             call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
-            counters: counters.collect(),
+            counters: in_place(&pipeline),
             places: Places::new(&pipeline, &plan.stages),
             notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
             keeps_hits: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
@@ -127,9 +123,7 @@ impl Program {
         let sites = register(&pipeline, &mut host, &call_sites)?;
         let (counters, places) = (compiling.counters.clone(), compiling.places.clone());
         let longest_header = plan.headers.most.iter().copied().max().unwrap_or(0) as usize;
-        let words = |set: &ir::ValueSet| set.keys.iter().map(|key| tables::words_for(key.ty.width())).collect();
-        let value_sets = pipeline.value_sets.values().map(words).collect();
-        let runtime = Runtime { host: Mutex::new(host), sites, value_sets };
+        let runtime = Runtime { host: Mutex::new(host), sites, value_sets: value_sets(&pipeline) };
         let (stride, emitted) = (layout.stride, layout.emitted);
         let truncates = compiling.truncates;
         let any_port = config.ports.is_none() && !truncates;
@@ -172,6 +166,21 @@ impl Program {
         let applied = stage.is_some() || !is_cut(&self.pipeline, table);
         (position < listed.len() && applied).then(|| self.places.cell(stage, table, position))
     }
+}
+
+/// For each extern object that is counted in place, how many elements.
+fn in_place(pipeline: &Pipeline) -> Vec<Option<u64>> {
+    let size = |object: &ir::ExternInst| match object.kind {
+        ExternKind::Counter { size, .. } if size <= MOST_COUNTERS => Some(size),
+        _ => None,
+    };
+    pipeline.externs.values().map(size).collect()
+}
+
+/// For each value set, the words of each of its keys.
+fn value_sets(pipeline: &Pipeline) -> Vec<Vec<usize>> {
+    let words = |set: &ir::ValueSet| set.keys.iter().map(|key| tables::words_for(key.ty.width())).collect();
+    pipeline.value_sets.values().map(words).collect()
 }
 
 /// Makes the calls known to the host: for each its number there, and the words of its arguments and results.

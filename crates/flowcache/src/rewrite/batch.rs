@@ -1,5 +1,6 @@
 //! Whole batches: those packets that there are rewrites for first, then the others, one by one.
 
+use super::Unrewritable;
 use super::engine::RewriteCache;
 use super::find::{Lane, TOGETHER};
 use super::flows::Placed;
@@ -8,32 +9,25 @@ use super::rows::NONE;
 use super::runs::Runs;
 use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
 
-/// Packets that are looked for together, and their rewrites.
-#[derive(Debug)]
-pub struct Lanes {
-    lanes: Box<[Lane; TOGETHER]>,
-    pub(super) verdicts: [Option<Verdict>; TOGETHER],
-}
-
-impl Default for Lanes {
-    fn default() -> Lanes {
-        Lanes { lanes: Box::new([Lane::EMPTY; TOGETHER]), verdicts: [None; TOGETHER] }
-    }
+/// How many of the packets came at one time with the first.
+pub(super) fn at_one_time(packets: &[Packet]) -> usize {
+    let time = packets.first().map_or(0, |packet| packet.received_at);
+    packets.iter().position(|packet| packet.received_at != time).unwrap_or(packets.len())
 }
 
 impl<R: Runs> RewriteCache<R> {
-    /// Rewrites those packets that there are rewrites for, and counts them: what became of each. At most [`TOGETHER`], which came at one time.
-    pub(super) fn rewrite_all(&mut self, lanes: &mut Lanes, packets: &mut [Packet]) {
-        let Lanes { lanes, verdicts } = lanes;
-        let lanes = &mut lanes[..packets.len()];
+    /// Rewrites those packets that there are rewrites for, and counts them; adds what became of each to `verdicts`. At most [`TOGETHER`], which came at one time.
+    pub(super) fn rewrite_all(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
+        let mut lanes = std::mem::take(&mut self.lanes);
+        lanes.resize(TOGETHER, Lane::EMPTY);
         for (lane, packet) in lanes.iter_mut().zip(&*packets) {
             lane.set(packet.bytes(), packet.ingress_port.0);
         }
-        self.maker.flows.find_all(lanes);
+        self.maker.flows.find_all(&mut lanes[..packets.len()]);
         let now = self.runs.saw(packets.first().map_or(0, |packet| packet.received_at));
-        for ((lane, packet), verdict) in lanes.iter().zip(packets).zip(verdicts) {
-            *verdict = None;
+        for (lane, packet) in lanes.iter().zip(packets) {
             if lane.row == NONE {
+                verdicts.push(None);
                 continue;
             }
             let row = self.maker.flows.row(lane.row);
@@ -48,19 +42,16 @@ impl<R: Runs> RewriteCache<R> {
             let length = packet.came_with.map_or(lane.length as u64, |length| length as u64);
             self.maker.stats.rewritten += 1;
             self.count(lane.row, 1, length, now);
-            *verdict = Some(became);
+            verdicts.push(Some(became));
         }
+        self.lanes = lanes;
     }
 
-    /// Rewrites those of the first packets that there are rewrites for: what became of each, and how many packets these are.
-    pub(super) fn rewritten(&mut self, packets: &mut [Packet]) -> (Lanes, usize) {
-        let mut lanes = std::mem::take(&mut self.lanes);
-        // Where packets add entries, each is done with before the next one is looked for.
-        let most = if self.maker.again.is_none() { 1 } else { packets.len().min(TOGETHER) };
-        let time = packets.first().map_or(0, |packet| packet.received_at);
-        let count = packets[..most].iter().position(|packet| packet.received_at != time).unwrap_or(most);
-        self.rewrite_all(&mut lanes, &mut packets[..count]);
-        (lanes, count)
+    /// The place of a rewrite that another took the place of may be used again, in a cache whose rewrites are nobody else's.
+    pub(super) fn free_replaced(&mut self, placed: &Result<Placed, Unrewritable>) {
+        if let Ok(Placed { replaced: Some((place, _)), .. }) = placed {
+            self.maker.flows.release(*place);
+        }
     }
 
     /// Time passes, in a cache whose rewrites are nobody else's.
@@ -101,9 +92,7 @@ impl RewriteCache {
         }
         let mut results = std::mem::take(&mut self.slow.results);
         let placed = self.learn(packet.bytes(), packet.ingress_port.0, packet.received_at, &mut results);
-        if let Ok(Placed { replaced: Some((place, _)), .. }) = placed {
-            self.maker.flows.release(place);
-        }
+        self.free_replaced(&placed);
         interp::emit(&results, index as u16, packet, out);
         self.slow.results = results;
     }
@@ -124,19 +113,25 @@ impl Engine for RewriteCache {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        let mut verdicts = std::mem::take(&mut self.slow.verdicts);
         let packets = batch.packets_mut();
+        // Where packets add entries, each is done with before the next one is looked for.
+        let most = if self.maker.again.is_none() { 1 } else { TOGETHER };
         let mut first = 0;
         while first < packets.len() {
-            let (lanes, count) = self.rewritten(&mut packets[first..]);
-            for (at, packet) in packets[first..first + count].iter_mut().enumerate() {
-                match lanes.verdicts[at] {
+            let count = at_one_time(&packets[first..]).min(most);
+            let some = &mut packets[first..first + count];
+            verdicts.clear();
+            self.rewrite_all(some, &mut verdicts);
+            for (at, packet) in some.iter_mut().enumerate() {
+                match verdicts[at] {
                     Some(verdict) => out.emit(received(first + at, verdict)),
                     None => self.learn_one(first + at, packet, out),
                 }
             }
-            self.lanes = lanes;
             first += count;
         }
+        self.slow.verdicts = verdicts;
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {

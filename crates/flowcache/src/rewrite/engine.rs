@@ -1,13 +1,14 @@
 //! [`RewriteCache`]: an engine, and the rewrites of what it did.
 
 use super::Unrewritable;
-use super::batch::Lanes;
+use super::find::Lane;
 use super::flows::{Flow, Flows, Placed, Ready};
-use super::form::{WINDOW, window};
+use super::form::WINDOW;
 use super::maker::{Made, Maker};
 use super::native::Misses;
 use super::noted::{Noted, Notes};
 use super::row;
+use super::rows::NONE;
 use super::runs::Runs;
 use super::shadow::{Known, Shadow};
 use super::template::{Came, Left};
@@ -21,7 +22,7 @@ use tables::{Change, WriteBatch, WriteError};
 /// What was counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RewriteStats {
-    /// Packets that the interpreter ran.
+    /// Packets that there was no rewrite for.
     pub ran: u64,
     /// Packets that were rewritten here.
     pub rewritten: u64,
@@ -33,13 +34,13 @@ pub struct RewriteStats {
     pub shadowed: u64,
     /// Packets of which it is known by their way that there is no rewrite.
     pub refused_by_way: u64,
-    /// Those of them that took the place of one for other lengths.
+    /// Rewrites that took the place of one for other lengths.
     pub replaced: u64,
     /// Rewrites that a change of a table made stale.
     pub stale: u64,
     /// Rewrites that went for others.
     pub evicted: u64,
-    /// Packets whose rewrite would not have been what the interpreter did: a fault, and the rewrite was not kept.
+    /// Packets whose rewrite would not have been what was done to them: a fault, and the rewrite was not kept.
     pub faults: u64,
     /// Packets of which no rewrite was kept, by reason.
     pub refused: BTreeMap<Unrewritable, u64>,
@@ -62,7 +63,8 @@ pub struct RewriteCache<R = Interp> {
     pub(super) maker: Maker,
     /// Rows with packets that were not credited yet.
     counted: Vec<u32>,
-    pub(super) lanes: Lanes,
+    /// Packets that are looked for together.
+    pub(super) lanes: Vec<Lane>,
     pub(super) slow: Slow,
 }
 
@@ -104,13 +106,8 @@ impl RewriteCache {
         self.maker.stats.ran += 1;
         let made = self.make((bytes, port, now), out);
         let placed = made.and_then(|made| {
-            let (maker, ready) = (&mut self.maker, &mut self.slow.ready);
-            maker.flows.ready(&maker.known, (made.layout, &mut maker.row), ready);
-            let placed = maker.flows.insert(&maker.known, made.layout, ready, &window(bytes));
-            if made.alone {
-                maker.flows.drop_layout(made.layout);
-            }
-            placed
+            self.maker.ready(made, &mut self.slow.ready);
+            self.maker.keep(made, &self.slow.ready, bytes)
         });
         self.tell(&placed);
         placed
@@ -142,7 +139,7 @@ impl<R: Runs> RewriteCache<R> {
             runs,
             maker: Maker::new(known, config, room)?,
             counted: Vec::new(),
-            lanes: Lanes::default(),
+            lanes: Vec::new(),
             slow: Slow {
                 notes,
                 results: Outputs::new(),
@@ -186,21 +183,25 @@ impl<R: Runs> RewriteCache<R> {
 
     /// Rewrites a packet, if there is a rewrite for it, and counts it. `out` gets its bytes if it leaves.
     pub fn rewrite(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Vec<u8>) -> Answer {
-        let Some(number) = self.maker.flows.find(bytes, port) else { return Answer::Missed };
-        let window = window(bytes);
-        let row = self.maker.flows.row(number);
+        let mut lane = Lane::EMPTY;
+        lane.set(bytes, port);
+        self.maker.flows.find_all(std::slice::from_mut(&mut lane));
+        if lane.row == NONE {
+            return Answer::Missed;
+        }
+        let row = self.maker.flows.row(lane.row);
         let verdict = row.verdict(self.maker.flows.reasons());
         out.clear();
         if matches!(verdict, Verdict::Forward { .. }) {
             let mut head = [0; WINDOW];
-            let (len, taken) = row.write(&window, bytes.len(), &mut head);
+            let (len, taken) = row.write(&lane.window, bytes.len(), &mut head);
             out.extend_from_slice(&head[..len]);
             out.extend_from_slice(bytes.get(taken..).unwrap_or_default());
         }
         let (_, place) = row::of(row.words);
         let now = self.runs.saw(now);
         self.maker.stats.rewritten += 1;
-        self.count(number, 1, bytes.len() as u64, now);
+        self.count(lane.row, 1, bytes.len() as u64, now);
         Answer::Rewritten(place, verdict)
     }
 
@@ -264,12 +265,14 @@ impl<R: Runs> RewriteCache<R> {
     }
 
     fn forget(&mut self, stale: BTreeSet<u32>) -> Vec<(u32, Flow)> {
-        let gone: Vec<(u32, Flow)> = stale
-            .into_iter()
-            .filter_map(|place| Some((place, self.maker.flows.remove(&self.maker.known, place)?)))
-            .collect();
+        let gone = self.take_out(stale);
         self.maker.stats.stale += gone.len() as u64;
         gone
+    }
+
+    fn take_out(&mut self, places: impl IntoIterator<Item = u32>) -> Vec<(u32, Flow)> {
+        let Maker { flows, known, .. } = &mut self.maker;
+        places.into_iter().filter_map(|place| Some((place, flows.remove(known, place)?))).collect()
     }
 
     /// Time passes; idle entries, and rewrites that found one that is gone.
@@ -287,10 +290,7 @@ impl<R: Runs> RewriteCache<R> {
     pub fn evict(&mut self, count: usize) -> Vec<(u32, Flow)> {
         self.settle();
         let oldest = self.maker.flows.oldest(count);
-        let gone: Vec<(u32, Flow)> = oldest
-            .into_iter()
-            .filter_map(|place| Some((place, self.maker.flows.remove(&self.maker.known, place)?)))
-            .collect();
+        let gone = self.take_out(oldest);
         self.maker.stats.evicted += gone.len() as u64;
         gone
     }

@@ -86,12 +86,4 @@ impl Flows {
         self.candidate_soon(lane.hash);
         true
     }
-
-    /// The row of the rewrite for one packet.
-    pub fn find(&self, bytes: &[u8], port: u32) -> Option<u32> {
-        let mut lane = Lane::EMPTY;
-        lane.set(bytes, port);
-        self.find_all(std::slice::from_mut(&mut lane));
-        (lane.row != NONE).then_some(lane.row)
-    }
 }

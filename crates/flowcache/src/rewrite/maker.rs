@@ -2,7 +2,8 @@
 
 use super::Unrewritable;
 use super::engine::RewriteStats;
-use super::flows::Flows;
+use super::flows::{Flows, Placed, Ready};
+use super::form::window;
 use super::layout::Layout;
 use super::noted::Noted;
 use super::runs::Runs;
@@ -10,7 +11,7 @@ use super::shadow::{Known, Shadow};
 use super::template::{Came, Left, Template};
 use super::ways::{Way, Ways};
 use interp::{Config, Explainer, LoadError, Outputs};
-use ir::{Entity, Pipeline, TableId};
+use ir::{Arch, Entity, Pipeline, TableId};
 use packet::Verdict;
 use std::sync::Arc;
 
@@ -50,6 +51,28 @@ impl Maker {
         })
     }
 
+    /// The rewrite that was made just now will be kept soon.
+    pub fn ready(&mut self, made: Made, ready: &mut Ready) {
+        self.flows.ready(&self.known, (made.layout, &mut self.row), ready);
+    }
+
+    /// Keeps a rewrite that was made of these bytes.
+    ///
+    /// # Errors
+    /// There is no place.
+    pub fn keep(&mut self, made: Made, ready: &Ready, bytes: &[u8]) -> Result<Placed, Unrewritable> {
+        let placed = self.flows.insert(&self.known, made.layout, ready, &window(bytes));
+        self.leave(made);
+        placed
+    }
+
+    /// Nobody needs what was made any more, but rows that are kept.
+    pub fn leave(&mut self, made: Made) {
+        if made.alone {
+            self.flows.drop_layout(made.layout);
+        }
+    }
+
     /// The rewrite of a packet that was run and noted: by what is known of its way, or else by running it again beside a shadow.
     pub fn by_way<R: Runs>(
         &mut self,
@@ -68,7 +91,7 @@ impl Maker {
             Some(Way::Template(template, layout)) => {
                 let layout = match layout {
                     Some(layout) => *layout,
-                    None => *layout.insert(share(&mut self.flows, runs, template, noted)?),
+                    None => *layout.insert(share(&mut self.flows, &self.known.pipeline, template, noted)?),
                 };
                 let filling = Filling { flows: &mut self.flows, runs, row: &mut self.row };
                 if filling.fill(template, layout, (came, left, false), noted).is_ok() {
@@ -112,7 +135,7 @@ impl Maker {
             }
         }
         let template = template?;
-        let layout = share(&mut self.flows, runs, &template, noted)?;
+        let layout = share(&mut self.flows, &self.known.pipeline, &template, noted)?;
         let filling = Filling { flows: &mut self.flows, runs, row: &mut self.row };
         let filled = filling.fill(&template, layout, (came, left, true), noted);
         // It must do to this packet what was done.
@@ -134,10 +157,15 @@ pub struct Made {
     pub alone: bool,
 }
 
+/// Whether a hit in a table adds to something that anybody can see: a direct counter of v1model's, an idle time.
+fn counts_hits(pipeline: &Pipeline, table: &ir::Table) -> bool {
+    pipeline.arch == Arch::V1Model && table.direct_counter.is_some() || table.idle_timeout || table.add_on_miss
+}
+
 /// What rewrites of a template, whose packets are noted as this one, have in common: under which number it is kept.
-fn share<R: Runs>(flows: &mut Flows, runs: &R, template: &Template, noted: &Noted) -> Result<u32, Unrewritable> {
+fn share(flows: &mut Flows, pipeline: &Pipeline, template: &Template, noted: &Noted) -> Result<u32, Unrewritable> {
     let shape = flows.shape(&template.shape, template.head.is_some())?;
-    let counts = |table: usize| runs.counts_hits(TableId::from_index(table));
+    let counts = |table: usize| counts_hits(pipeline, &pipeline.tables[TableId::from_index(table)]);
     let layout = Layout::new(template, (shape, flows.key_form(shape)), noted, counts)?;
     Ok(flows.share(layout))
 }

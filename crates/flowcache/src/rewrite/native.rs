@@ -1,11 +1,10 @@
 //! Native code as what runs the packets that there is no rewrite for: many at once, each noted ([`jit::Record`]).
 
 use super::Unrewritable;
-use super::batch::received;
+use super::batch::{at_one_time, received};
 use super::engine::RewriteCache;
 use super::find::TOGETHER;
-use super::flows::{Placed, Ready};
-use super::form::window;
+use super::flows::Ready;
 use super::maker::Made;
 use super::noted::Noted;
 use super::runs::Runs;
@@ -17,7 +16,7 @@ use jit::{Jit, JitError, Unsupported};
 use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
 use std::borrow::Cow;
 use std::sync::Arc;
-use tables::{Change, Entry, PackedAction, State, WriteBatch, WriteError};
+use tables::{Change, Entry, State, WriteBatch, WriteError};
 use thiserror::Error;
 
 /// Why native code does not run the packets.
@@ -35,14 +34,8 @@ impl Runs for Jit {
     const DECIDES_AS_INTERP: bool = false;
 
     fn arg(&self, table: TableId, found: Option<u32>, word: usize) -> Option<u64> {
-        let word_of = |action: PackedAction<'_>| match action {
-            PackedAction::Call(_, args) => args.get(word).copied(),
-            PackedAction::Member(_) | PackedAction::Group(_) => None,
-        };
-        match found {
-            Some(number) => word_of(Jit::entry_of(self, table, number)?.action()),
-            None => Jit::with_state(self, |state| word_of(state.default_action(table).packed())),
-        }
+        let mut words = Vec::new();
+        if self.args(table, found, &mut words) { words.get(word).copied() } else { None }
     }
 
     fn generation(&self, table: TableId, number: u32) -> u32 {
@@ -51,11 +44,6 @@ impl Runs for Jit {
 
     fn entry_of(&self, table: TableId, number: u32) -> Option<Cow<'_, Entry>> {
         Jit::entry_of(self, table, number).map(Cow::Owned)
-    }
-
-    fn counts_hits(&self, table: TableId) -> bool {
-        // Programs with idle times are not made native.
-        self.pipeline().tables[table].direct_counter.is_some()
     }
 
     fn saw(&mut self, now: u64) -> u64 {
@@ -163,12 +151,9 @@ impl RewriteCache<Jit> {
     /// Packets that came at one time: those that there are rewrites for, then the others, so that these wait for memory together. What became of each.
     fn serve(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
         verdicts.clear();
-        let mut lanes = std::mem::take(&mut self.lanes);
         for packets in packets.chunks_mut(TOGETHER) {
-            self.rewrite_all(&mut lanes, packets);
-            verdicts.extend_from_slice(&lanes.verdicts[..packets.len()]);
+            self.rewrite_all(packets, verdicts);
         }
-        self.lanes = lanes;
         if verdicts.contains(&None) {
             let mut misses = std::mem::take(&mut self.slow.misses);
             while verdicts.contains(&None) {
@@ -187,13 +172,9 @@ impl RewriteCache<Jit> {
             self.maker.stats.ran += 1;
             let came = Came { bytes: packet.bytes(), port: packet.ingress_port.0 };
             let became = left(out.emissions().get(number), &batch.packets()[number], number);
-            let one = match self.maker.again.is_none() || noted.too_long {
-                true => Err(Unrewritable::Aborted),
-                false => self.maker.by_way(&self.runs, (came, packet.received_at), became, noted),
-            };
-            if let Ok(one) = &one {
-                let maker = &mut self.maker;
-                maker.flows.ready(&maker.known, (one.layout, &mut maker.row), &mut rows[number]);
+            let one = self.maker.by_way(&self.runs, (came, packet.received_at), became, noted);
+            if let Ok(one) = one {
+                self.maker.ready(one, &mut rows[number]);
             }
             made.push(one);
         }
@@ -204,25 +185,17 @@ impl RewriteCache<Jit> {
             self.maker.flows.ready_soon(ready);
         }
         for (number, (made, at)) in misses.made.iter().zip(&misses.of).enumerate() {
-            let made = match made {
-                Ok(made) => *made,
-                Err(why) => {
-                    self.tell(&Err(*why));
-                    continue;
-                }
-            };
-            let (maker, ready) = (&mut self.maker, &misses.rows[number]);
+            let ready = &misses.rows[number];
             // The packet in front may have been of the same flow.
-            let placed = (!maker.flows.is_kept(made.layout, ready))
-                .then(|| maker.flows.insert(&maker.known, made.layout, ready, &window(packets[*at].bytes())));
-            if made.alone {
-                maker.flows.drop_layout(made.layout);
+            if let Ok(made) = made
+                && self.maker.flows.is_kept(made.layout, ready)
+            {
+                self.maker.leave(*made);
+                continue;
             }
-            let Some(placed) = placed else { continue };
+            let placed = made.and_then(|made| self.maker.keep(made, ready, packets[*at].bytes()));
             self.tell(&placed);
-            if let Ok(Placed { replaced: Some((place, _)), .. }) = placed {
-                self.maker.flows.release(place);
-            }
+            self.free_replaced(&placed);
         }
     }
 }
@@ -254,10 +227,8 @@ impl Engine for RewriteCache<Jit> {
         let packets = batch.packets_mut();
         let mut first = 0;
         while first < packets.len() {
-            let rest = &mut packets[first..];
-            let time = rest[0].received_at;
-            let count = rest.iter().position(|packet| packet.received_at != time).unwrap_or(rest.len());
-            self.serve(&mut rest[..count], &mut verdicts);
+            let count = at_one_time(&packets[first..]);
+            self.serve(&mut packets[first..first + count], &mut verdicts);
             for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
                 out.emit(received(first + at, verdict));
             }

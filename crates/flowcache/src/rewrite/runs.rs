@@ -20,9 +20,6 @@ pub trait Runs {
     /// The entry of a number.
     fn entry_of(&self, table: TableId, number: u32) -> Option<Cow<'_, Entry>>;
 
-    /// Whether a hit in this table adds to something that anybody can see.
-    fn counts_hits(&self, table: TableId) -> bool;
-
     /// A packet came at that time, in nanoseconds, that another path handled: the time that it is for the engine.
     fn saw(&mut self, now: u64) -> u64;
 
@@ -65,10 +62,6 @@ impl Runs for Interp {
 
     fn entry_of(&self, table: TableId, number: u32) -> Option<Cow<'_, Entry>> {
         Interp::entry_of(self, table, number).map(Cow::Borrowed)
-    }
-
-    fn counts_hits(&self, table: TableId) -> bool {
-        Interp::counts_hits(self, table)
     }
 
     fn saw(&mut self, now: u64) -> u64 {

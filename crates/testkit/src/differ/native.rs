@@ -19,20 +19,9 @@ macro_rules! jit_accessors {
         fn state(&self) -> tables::State {
             self.$($look)*.with_state(tables::State::clone)
         }
-        fn counter(&self, counter: ir::ExternId, index: u64) -> Option<tables::CounterData> {
-            self.$($look)*.counter(counter, index)
-        }
-        fn register(&self, register: ir::ExternId, index: u64) -> Option<Vec<num_bigint::BigUint>> {
-            self.$($look)*.register(register, index)
-        }
-        fn direct_counter(&self, entry: &tables::EntryId) -> Option<tables::CounterData> {
-            self.$($look)*.direct_counter(entry)
-        }
+        $crate::engine_accessors!([$($look)*], [$($change)*]);
         fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::CounterData; 2]>> {
             Some($crate::differ::native::applied(&self.$($look)*, table))
-        }
-        fn take_digests(&mut self) -> Vec<(ir::ExternId, Vec<num_bigint::BigUint>)> {
-            self.$($change)*.take_digests().into_iter().map(|message| (message.digest, message.values)).collect()
         }
         fn handed(&self) -> std::collections::BTreeMap<String, u64> {
             self.$($look)*.handed().into_iter().map(|(reason, packets)| (reason.to_owned(), packets)).collect()

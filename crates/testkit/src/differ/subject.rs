@@ -218,13 +218,10 @@ pub fn idle_entries(pipeline: &Pipeline, idle: &[interp::IdleEntry]) -> Vec<Idle
     idle.iter().map(one).collect()
 }
 
-/// What a [`Subject`] whose state is an interpreter's says of it. How it gets to that from `self`: to look, and to change.
+/// What all engines say of their state in the same words.
 #[macro_export]
-macro_rules! interp_accessors {
+macro_rules! engine_accessors {
     ([$($look:tt)*], [$($change:tt)*]) => {
-        fn state(&self) -> tables::State {
-            self.$($look)*.state().clone()
-        }
         fn counter(&self, counter: ir::ExternId, index: u64) -> Option<tables::CounterData> {
             self.$($look)*.counter(counter, index)
         }
@@ -234,11 +231,22 @@ macro_rules! interp_accessors {
         fn direct_counter(&self, entry: &tables::EntryId) -> Option<tables::CounterData> {
             self.$($look)*.direct_counter(entry)
         }
-        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::CounterData; 2]>> {
-            Some(self.$($look)*.applied(table).map(|(_, counts)| counts).collect())
-        }
         fn take_digests(&mut self) -> Vec<(ir::ExternId, Vec<num_bigint::BigUint>)> {
             self.$($change)*.take_digests().into_iter().map(|message| (message.digest, message.values)).collect()
+        }
+    };
+}
+
+/// What a [`Subject`] whose state is an interpreter's says of it. How it gets to that from `self`: to look, and to change.
+#[macro_export]
+macro_rules! interp_accessors {
+    ([$($look:tt)*], [$($change:tt)*]) => {
+        fn state(&self) -> tables::State {
+            self.$($look)*.state().clone()
+        }
+        $crate::engine_accessors!([$($look)*], [$($change)*]);
+        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::CounterData; 2]>> {
+            Some(self.$($look)*.applied(table).map(|(_, counts)| counts).collect())
         }
     };
 }

@@ -2,7 +2,7 @@
 
 use super::run;
 use interp::{Config, Credit};
-use ir::{ActionCall, KeyMatch, TableId};
+use ir::{ActionCall, KeyMatch, Pipeline, TableId};
 use jit::{Jit, MAX_DECISIONS};
 use packet::{Batch, Engine, Output, PortId};
 use std::convert::Infallible;
@@ -12,34 +12,44 @@ use testkit::differ::case::{Case, PacketIn, Source, Step};
 use testkit::differ::compile;
 
 /// Indices of all sizes, and a drop that is nobody's decision but the packet's.
-const COUNTERS: &str = r#"
-#define V1MODEL_VERSION 20200408
-#include <core.p4>
-#include <v1model.p4>
-header h_t { bit<80> wide; bit<32> index; bit<7> pad; bit<9> port; }
-struct headers { h_t h; }
-struct metadata {}
-parser p(packet_in pkt, out headers hdr, inout metadata meta, inout standard_metadata_t std) {
-    state start { pkt.extract(hdr.h); transition accept; }
-}
-control nothing(inout headers hdr, inout metadata meta) { apply {} }
-control ingress(inout headers hdr, inout metadata meta, inout standard_metadata_t std) {
-    counter<bit<80>>(16, CounterType.packets) few;
+const COUNTERS: [&str; 2] = [
+    "bit<80> wide; bit<32> index; bit<7> pad; bit<9> port;",
+    "counter<bit<80>>(16, CounterType.packets) few;
     counter<bit<32>>(33554432, CounterType.packets_and_bytes) many;
     apply {
         few.count(hdr.h.wide);
         many.count(hdr.h.index);
         std.egress_spec = hdr.h.port;
-    }
-}
-control egress(inout headers hdr, inout metadata meta, inout standard_metadata_t std) { apply {} }
-control deparse(packet_out pkt, in headers hdr) { apply { pkt.emit(hdr.h); } }
+    }",
+];
+
+/// A program that parses a header of these fields, and does that.
+fn of_one_header([fields, ingress]: [&str; 2]) -> Arc<Pipeline> {
+    let text = format!(
+        "#define V1MODEL_VERSION 20200408
+#include <core.p4>
+#include <v1model.p4>
+header h_t {{ {fields} }}
+struct headers {{ h_t h; }}
+struct metadata {{}}
+parser p(packet_in pkt, out headers hdr, inout metadata meta, inout standard_metadata_t std) {{
+    state start {{ pkt.extract(hdr.h); transition accept; }}
+}}
+control nothing(inout headers hdr, inout metadata meta) {{ apply {{}} }}
+control ingress(inout headers hdr, inout metadata meta, inout standard_metadata_t std) {{
+    {ingress}
+}}
+control egress(inout headers hdr, inout metadata meta, inout standard_metadata_t std) {{ apply {{}} }}
+control deparse(packet_out pkt, in headers hdr) {{ apply {{ pkt.emit(hdr.h); }} }}
 V1Switch(p(), nothing(), ingress(), egress(), nothing(), deparse()) main;
-"#;
+"
+    );
+    Arc::new(compile::compile(&text, true).expect("it compiles"))
+}
 
 #[test]
 fn indices_of_all_sizes() {
-    let pipeline = Arc::new(compile::compile(COUNTERS, true).expect("it compiles"));
+    let pipeline = of_one_header(COUNTERS);
     let mut rng = fastrand::Rng::with_seed(5);
     let mut packet = || {
         let wide: u128 = rng.choice([0, 5, 15, 16, 1 << 40, (1 << 64) - 1, 1 << 64, (1 << 64) + 3]).unwrap_or(0);
@@ -117,18 +127,9 @@ fn a_full_record_says_so() {
 }
 
 /// A table whose entries count.
-const COUNTED: &str = r#"
-#include <core.p4>
-#include <v1model.p4>
-header h_t { bit<8> key; }
-struct headers { h_t h; }
-struct metadata {}
-parser p(packet_in pkt, out headers hdr, inout metadata meta, inout standard_metadata_t std) {
-    state start { pkt.extract(hdr.h); transition accept; }
-}
-control nothing(inout headers hdr, inout metadata meta) { apply {} }
-control ingress(inout headers hdr, inout metadata meta, inout standard_metadata_t std) {
-    direct_counter(CounterType.packets_and_bytes) hits;
+const COUNTED: [&str; 2] = [
+    "bit<8> key;",
+    "direct_counter(CounterType.packets_and_bytes) hits;
     action to(bit<9> port) { std.egress_spec = port; }
     table counted {
         key = { hdr.h.key: exact; }
@@ -136,12 +137,8 @@ control ingress(inout headers hdr, inout metadata meta, inout standard_metadata_
         counters = hits;
         default_action = NoAction();
     }
-    apply { counted.apply(); }
-}
-control egress(inout headers hdr, inout metadata meta, inout standard_metadata_t std) { apply {} }
-control deparse(packet_out pkt, in headers hdr) { apply { pkt.emit(hdr.h); } }
-V1Switch(p(), nothing(), ingress(), egress(), nothing(), deparse()) main;
-"#;
+    apply { counted.apply(); }",
+];
 
 /// What a packet with that key finds.
 fn found(jit: &mut Jit, key: u8) -> Option<u32> {
@@ -159,7 +156,7 @@ fn found(jit: &mut Jit, key: u8) -> Option<u32> {
 /// another worker.
 #[test]
 fn numbers_are_used_again() {
-    let pipeline = Arc::new(compile::compile(COUNTED, true).expect("it compiles"));
+    let pipeline = of_one_header(COUNTED);
     let (table, to) = (TableId(0), pipeline.tables[TableId(0)].actions[0].action);
     let mut jit = Jit::recording(pipeline, Config::default()).expect("native code is made");
     assert_eq!(jit.unsupported(), None);
