@@ -153,7 +153,8 @@ impl Admission {
         }
         self.share = (packets / (self.asked.len() as u64).max(1)).max(1);
         let wanted: u64 = self.asked.values().map(|asked| asked.asked.min(self.share)).sum();
-        self.spare = packets.saturating_sub(wanted);
+        // If nobody is known, whoever comes first has a share of everything already.
+        self.spare = if self.asked.is_empty() { 0 } else { packets.saturating_sub(wanted) };
         self.spare_of_window = self.spare;
         self.asked.clear();
         self.taken = 0;
@@ -248,6 +249,15 @@ mod tests {
         last(&mut admission, 4, &[(1, 10_000)]);
         let now = 3_999_999;
         assert!((0..10).all(|_| admission.admit(9, now)), "its share is free though the flood has used up all else");
+    }
+
+    #[test]
+    fn a_flood_after_a_pause_leaves_others_theirs() {
+        let mut admission = admission();
+        last(&mut admission, 4, &[(1, 10_000)]);
+        let now = 100_000_000;
+        let flood = (0..10_000).filter(|_| admission.admit(1, now)).count();
+        assert_eq!((flood, (0..10).filter(|_| admission.admit(2, now)).count()), (100, 10));
     }
 
     #[test]

@@ -47,10 +47,14 @@ impl<R: Runs> RewriteCache<R> {
         self.lanes = lanes;
     }
 
-    /// The place of a rewrite that another took the place of may be used again, in a cache whose rewrites are nobody else's.
-    pub(super) fn free_replaced(&mut self, placed: &Result<Placed, Unrewritable>) {
-        if let Ok(Placed { replaced: Some((place, _)), .. }) = placed {
-            self.maker.flows.release(*place);
+    /// What became of a rewrite is counted, and told; where nobody else has rewrites, the place of one that another took the place of may be used again.
+    pub(super) fn placed(&mut self, placed: Result<Placed, Unrewritable>) {
+        self.tell(&placed);
+        match (placed, &mut self.told) {
+            (Ok(placed), Some(told)) => told.placed.push(placed),
+            (Ok(Placed { replaced: Some((place, _)), .. }), None) => self.maker.flows.release(place),
+            (Err(Unrewritable::NoRoom), Some(told)) => told.full = true,
+            _ => {}
         }
     }
 
@@ -70,8 +74,15 @@ impl<R: Runs> RewriteCache<R> {
         }
     }
 
+    /// Has places for so many flows, unless somebody else has those that could go.
+    pub(super) fn room_for(&mut self, count: usize) {
+        while self.told.is_none() && self.maker.flows.free() < count && !self.maker.flows.is_empty() {
+            self.make_room();
+        }
+    }
+
     /// Some of the flows that had no packets for the longest time go.
-    pub(super) fn make_room(&mut self) {
+    fn make_room(&mut self) {
         let oldest = self.maker.flows.oldest(self.maker.flows.room() / 64 + 1);
         self.maker.stats.evicted += oldest.len() as u64;
         for place in oldest {
@@ -87,14 +98,42 @@ impl<R: Runs> RewriteCache<R> {
 impl RewriteCache {
     /// Runs a packet that there is no rewrite for, and keeps what it did; older flows go for it if there is no place.
     fn learn_one(&mut self, index: usize, packet: &mut Packet, out: &mut Output) {
-        if self.maker.flows.free() == 0 {
-            self.make_room();
-        }
+        self.room_for(1);
         let mut results = std::mem::take(&mut self.slow.results);
-        let placed = self.learn(packet.bytes(), packet.ingress_port.0, packet.received_at, &mut results);
-        self.free_replaced(&placed);
+        let placed = self.run_and_keep(packet.bytes(), packet.ingress_port.0, packet.received_at, &mut results);
+        self.placed(placed);
         interp::emit(&results, index as u16, packet, out);
         self.slow.results = results;
+    }
+
+    fn batch(&mut self, batch: &mut Batch, out: &mut Output) {
+        let mut verdicts = std::mem::take(&mut self.slow.verdicts);
+        let packets = batch.packets_mut();
+        // Where packets add entries, each is done with before the next one is looked for.
+        let most = if self.maker.again.is_none() { 1 } else { TOGETHER };
+        let mut first = 0;
+        while first < packets.len() {
+            let count = at_one_time(&packets[first..]).min(most);
+            let some = &mut packets[first..first + count];
+            verdicts.clear();
+            self.rewrite_all(some, &mut verdicts);
+            self.admit(some, &mut verdicts);
+            let mut ran = false;
+            for (at, packet) in some.iter_mut().enumerate() {
+                if ran && verdicts[at].is_none() {
+                    // The packet in front may have been of the same flow.
+                    self.rewrite_all(std::slice::from_mut(packet), &mut verdicts);
+                    verdicts.swap_remove(at);
+                }
+                ran |= verdicts[at].is_none();
+                match verdicts[at] {
+                    Some(verdict) => out.emit(received(first + at, verdict)),
+                    None => self.slowly(|cache| cache.learn_one(first + at, packet, out)),
+                }
+            }
+            first += count;
+        }
+        self.slow.verdicts = verdicts;
     }
 }
 
@@ -113,25 +152,7 @@ impl Engine for RewriteCache {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        let mut verdicts = std::mem::take(&mut self.slow.verdicts);
-        let packets = batch.packets_mut();
-        // Where packets add entries, each is done with before the next one is looked for.
-        let most = if self.maker.again.is_none() { 1 } else { TOGETHER };
-        let mut first = 0;
-        while first < packets.len() {
-            let count = at_one_time(&packets[first..]).min(most);
-            let some = &mut packets[first..first + count];
-            verdicts.clear();
-            self.rewrite_all(some, &mut verdicts);
-            for (at, packet) in some.iter_mut().enumerate() {
-                match verdicts[at] {
-                    Some(verdict) => out.emit(received(first + at, verdict)),
-                    None => self.learn_one(first + at, packet, out),
-                }
-            }
-            first += count;
-        }
-        self.slow.verdicts = verdicts;
+        self.in_time(|cache| cache.batch(batch, out));
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {

@@ -12,12 +12,16 @@ use super::rows::NONE;
 use super::runs::Runs;
 use super::shadow::{Known, Shadow};
 use super::template::{Came, Left};
+use crate::admission::Admission;
 use interp::{ByteForm, Config, Credit, IdleEntry, Interp, LoadError, Outputs};
 use ir::Pipeline;
 use packet::{Origin, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tables::{Change, WriteBatch, WriteError};
+
+/// Rewrites of which it is looked each time whether they had packets.
+const LOOKED_AT: usize = 1 << 12;
 
 /// What was counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +44,10 @@ pub struct RewriteStats {
     pub stale: u64,
     /// Rewrites that went for others.
     pub evicted: u64,
+    /// Rewrites that had no packets for too long.
+    pub expired: u64,
+    /// Packets that were refused the slow path.
+    pub shed: u64,
     /// Packets whose rewrite would not have been what was done to them: a fault, and the rewrite was not kept.
     pub faults: u64,
     /// Packets of which no rewrite was kept, by reason.
@@ -55,6 +63,15 @@ pub enum Answer {
     Missed,
 }
 
+/// Rewrites that batches brought, for whoever has them carried out elsewhere ([`RewriteCache::tells`]).
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Those that are kept now, and what they took the place of: that is freed by whoever is told ([`RewriteCache::release`]).
+    pub placed: Vec<Placed>,
+    /// There was no place for one: nobody goes for it by itself ([`RewriteCache::evict`]).
+    pub full: bool,
+}
+
 /// An engine whose packets' rewrites are kept. Somebody else may have them carried out; what that counts is credited here.
 ///
 /// `R` runs the packets that there is no rewrite for: the interpreter, or native code.
@@ -66,6 +83,11 @@ pub struct RewriteCache<R = Interp> {
     /// Packets that are looked for together.
     pub(super) lanes: Vec<Lane>,
     pub(super) slow: Slow,
+    pub(super) admission: Option<Admission>,
+    /// `None`: nobody else has the rewrites.
+    pub(super) told: Option<Told>,
+    /// A rewrite without packets for so many nanoseconds goes.
+    idle_after: Option<u64>,
 }
 
 /// What the packets that there is no rewrite for go through.
@@ -75,6 +97,8 @@ pub(super) struct Slow {
     pub ready: Ready,
     pub misses: Misses,
     pub verdicts: Vec<Option<Verdict>>,
+    /// Nanoseconds that it took in this batch, if they are noted.
+    pub took: Option<u64>,
 }
 
 impl RewriteCache {
@@ -88,29 +112,27 @@ impl RewriteCache {
         RewriteCache::with(interp, known, config, room)
     }
 
-    /// The interpreter, with all state.
-    pub fn interp(&self) -> &Interp {
-        &self.runs
-    }
-
-    /// The same, to set counters and the like. Tables are changed by [`RewriteCache::write`] only.
-    pub fn interp_mut(&mut self) -> &mut Interp {
-        &mut self.runs
-    }
-
     /// Runs a packet; and the place of the rewrite that was made of it.
     ///
     /// # Errors
     /// Why none was kept; the packet was run nevertheless.
     pub fn learn(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) -> Result<Placed, Unrewritable> {
-        self.maker.stats.ran += 1;
-        let made = self.make((bytes, port, now), out);
-        let placed = made.and_then(|made| {
-            self.maker.ready(made, &mut self.slow.ready);
-            self.maker.keep(made, &self.slow.ready, bytes)
-        });
+        let placed = self.run_and_keep(bytes, port, now, out);
         self.tell(&placed);
         placed
+    }
+
+    pub(super) fn run_and_keep(
+        &mut self,
+        bytes: &[u8],
+        port: u32,
+        now: u64,
+        out: &mut Outputs,
+    ) -> Result<Placed, Unrewritable> {
+        self.maker.stats.ran += 1;
+        let made = self.make((bytes, port, now), out)?;
+        self.maker.ready(made, &mut self.slow.ready);
+        self.maker.keep(made, &self.slow.ready, (bytes, now))
     }
 
     fn make(&mut self, packet: (&[u8], u32, u64), out: &mut Outputs) -> Result<Made, Unrewritable> {
@@ -119,7 +141,7 @@ impl RewriteCache {
         let came = Came { bytes, port };
         let maker = &mut self.maker;
         if maker.again.is_none() || maker.shadow_first {
-            let mut shadow = Shadow::new(&maker.known, bytes);
+            let mut shadow = Shadow::new(&maker.known, bytes, maker.tenants.slot);
             self.runs.process_by(&mut shadow, bytes, port, now, out);
             let noted = std::mem::take(&mut shadow.noted);
             let whole = maker.again.is_some() && shadow.pins.failed.is_none();
@@ -146,8 +168,37 @@ impl<R: Runs> RewriteCache<R> {
                 ready: Ready::default(),
                 misses: Misses::default(),
                 verdicts: Vec::new(),
+                took: None,
             },
+            admission: None,
+            told: None,
+            idle_after: None,
         })
+    }
+
+    /// Rewrites are carried out elsewhere, too: batches tell of those that they bring, and take none out by themselves.
+    pub fn tells(&mut self) {
+        self.told.get_or_insert_default();
+    }
+
+    /// What batches have brought since this was asked last.
+    pub fn take_told(&mut self) -> Told {
+        self.told.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// From now on rewrites without packets for so many nanoseconds go, as time passes ([`RewriteCache::advance_time`]): each time a part of them is looked at.
+    pub fn idle_after(&mut self, nanoseconds: Option<u64>) {
+        self.idle_after = nanoseconds;
+    }
+
+    /// The engine that runs packets, with all state.
+    pub fn engine(&self) -> &R {
+        &self.runs
+    }
+
+    /// The same, to set counters and the like. Tables are changed by [`RewriteCache::write`] only.
+    pub fn engine_mut(&mut self) -> &mut R {
+        &mut self.runs
     }
 
     /// How many ways are known.
@@ -275,7 +326,7 @@ impl<R: Runs> RewriteCache<R> {
         places.into_iter().filter_map(|place| Some((place, flows.remove(known, place)?))).collect()
     }
 
-    /// Time passes; idle entries, and rewrites that found one that is gone.
+    /// Time passes; idle entries, and rewrites that found one that is gone, or had no packets for too long.
     pub fn advance_time(&mut self, now: u64) -> (Vec<IdleEntry>, Vec<(u32, Flow)>) {
         self.settle();
         let idle = self.runs.advance_time(now);
@@ -283,7 +334,14 @@ impl<R: Runs> RewriteCache<R> {
         for gone in idle.iter().filter(|gone| gone.deleted) {
             self.maker.flows.gone(&self.maker.known, gone.table, &gone.entry, None, &mut stale);
         }
-        (idle, self.forget(stale))
+        let mut gone = self.forget(stale);
+        if let Some(after) = self.idle_after {
+            let unused = self.maker.flows.unused_since(now.saturating_sub(after), LOOKED_AT);
+            let unused = self.take_out(unused);
+            self.maker.stats.expired += unused.len() as u64;
+            gone.extend(unused);
+        }
+        (idle, gone)
     }
 
     /// Takes out up to `count` flows that had no packets for the longest time.

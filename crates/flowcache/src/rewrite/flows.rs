@@ -131,6 +131,7 @@ pub struct Flows {
     fresh: Fresh,
     lists: Lists,
     hand: usize,
+    idle_hand: usize,
     len: usize,
 }
 
@@ -151,6 +152,7 @@ impl Flows {
             fresh: Fresh::new(pipeline, witnesses),
             lists: Lists::default(),
             hand: 0,
+            idle_hand: 0,
             len: 0,
         }
     }
@@ -344,7 +346,7 @@ impl Flows {
         }
     }
 
-    /// Keeps a row, filled for a packet with these first bytes.
+    /// Keeps a row, filled for a packet with these first bytes, which came then.
     ///
     /// # Errors
     /// There is no place.
@@ -353,7 +355,7 @@ impl Flows {
         known: &Known,
         layout: u32,
         ready: &Ready,
-        window: &[u8; WINDOW],
+        (window, now): (&[u8; WINDOW], u64),
     ) -> Result<Placed, Unrewritable> {
         let Some(place) = self.free.pop() else { return Err(Unrewritable::NoRoom) };
         let shared = &mut self.layouts[layout as usize];
@@ -377,6 +379,7 @@ impl Flows {
         let to = &mut self.rows.at_mut(row)[..ready.words.len()];
         to.copy_from_slice(&ready.words);
         row::set_of(to, (layout, place), nodes);
+        to[row::LAST] = now;
         self.places[place as usize] = row;
         self.len += 1;
         Ok(Placed { place, shape_changed, replaced })
@@ -446,6 +449,19 @@ impl Flows {
             // None comes twice in one round.
             let again = step >= self.places.len() && found.contains(&place);
             if !row::pass(self.rows.at_mut(row)) && !again {
+                found.push(place);
+            }
+        }
+        found
+    }
+
+    /// Of the next `count` places those that had no packet since then; they stay until they are removed.
+    pub fn unused_since(&mut self, then: u64, count: usize) -> Vec<u32> {
+        let mut found = Vec::new();
+        for _ in 0..count.min(self.places.len()) {
+            let place = self.idle_hand as u32;
+            self.idle_hand = (self.idle_hand + 1) % self.places.len();
+            if self.row_of(place).is_some_and(|row| self.rows.at(row)[row::LAST] < then) {
                 found.push(place);
             }
         }

@@ -9,6 +9,7 @@ use super::noted::Noted;
 use super::runs::Runs;
 use super::shadow::{Known, Shadow};
 use super::template::{Came, Left, Template};
+use super::tenants::Tenants;
 use super::ways::{Way, Ways};
 use interp::{Config, Explainer, LoadError, Outputs};
 use ir::{Arch, Entity, Pipeline, TableId};
@@ -21,6 +22,7 @@ pub struct Maker {
     pub flows: Flows,
     pub stats: RewriteStats,
     pub ways: Ways,
+    pub tenants: Tenants,
     /// Runs a packet once more beside a shadow, with no effect; `None` if packets add entries, which it would not find.
     pub again: Option<Explainer>,
     /// The last packet's way needs a shadow each time: the next one has it from the start, which costs less than a second run.
@@ -44,6 +46,7 @@ impl Maker {
             flows,
             stats: RewriteStats::default(),
             ways: Ways::default(),
+            tenants: Tenants::default(),
             again,
             shadow_first: false,
             scratch: Outputs::new(),
@@ -56,12 +59,12 @@ impl Maker {
         self.flows.ready(&self.known, (made.layout, &mut self.row), ready);
     }
 
-    /// Keeps a rewrite that was made of these bytes.
+    /// Keeps a rewrite that was made of a packet with these bytes, which came then.
     ///
     /// # Errors
     /// There is no place.
-    pub fn keep(&mut self, made: Made, ready: &Ready, bytes: &[u8]) -> Result<Placed, Unrewritable> {
-        let placed = self.flows.insert(&self.known, made.layout, ready, &window(bytes));
+    pub fn keep(&mut self, made: Made, ready: &Ready, (bytes, now): (&[u8], u64)) -> Result<Placed, Unrewritable> {
+        let placed = self.flows.insert(&self.known, made.layout, ready, (&window(bytes), now));
         self.leave(made);
         placed
     }
@@ -101,7 +104,7 @@ impl Maker {
             }
             Some(Way::ByValue) | None => {}
         }
-        let mut shadow = Shadow::new(&self.known, came.bytes);
+        let mut shadow = Shadow::new(&self.known, came.bytes, self.tenants.slot);
         let Some(again) = &mut self.again else { return Err(Unrewritable::Aborted) };
         let packet = (came.bytes, came.port, now);
         let scratch = &mut self.scratch;
@@ -118,12 +121,13 @@ impl Maker {
     pub fn by_shadow<R: Runs>(
         &mut self,
         runs: &R,
-        shadow: Shadow,
+        mut shadow: Shadow,
         (came, left): (Came<'_>, Left<'_>),
         (noted, whole): (&Noted, bool),
     ) -> Result<Made, Unrewritable> {
         self.stats.shadowed += 1;
         let by_value = shadow.pins.by_value;
+        self.tenants.learn(shadow.place.take());
         self.shadow_first = by_value;
         let template = shadow.finish(matches!(left.verdict, Verdict::Forward { .. }));
         if whole && !noted.too_long && self.ways.get(noted.decisions()).is_none() {

@@ -15,6 +15,7 @@
 //! [`flows`] keeps rewrites, each as a row of words beside what its way's rewrites share (`layout.rs`, `row.rs`, `rows.rs`), finds them, and knows which ones a
 //! change of a table makes stale; [`RewriteCache`] is all of it in front of the interpreter.
 
+mod admit;
 pub mod apply;
 mod arith;
 mod batch;
@@ -34,10 +35,11 @@ mod runs;
 mod shadow;
 mod sym;
 mod template;
+mod tenants;
 mod ways;
 mod wide;
 
-pub use engine::{Answer, RewriteCache, RewriteStats};
+pub use engine::{Answer, RewriteCache, RewriteStats, Told};
 pub use native::NativeError;
 pub use runs::Runs;
 pub use shadow::Known;

@@ -110,16 +110,6 @@ impl RewriteCache<Jit> {
         RewriteCache::with(jit, known, config, room).map_err(load)
     }
 
-    /// The engine, with all state.
-    pub fn jit(&self) -> &Jit {
-        &self.runs
-    }
-
-    /// The same, to set counters and the like. Tables are changed by [`RewriteCache::write`] only.
-    pub fn jit_mut(&mut self) -> &mut Jit {
-        &mut self.runs
-    }
-
     /// Runs those packets that there is no rewrite for, and keeps what they did; older flows go for them if there is no place.
     fn learn_all(&mut self, misses: &mut Misses, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
         misses.batch.clear();
@@ -133,9 +123,7 @@ impl RewriteCache<Jit> {
         misses.noted.resize_with(LEARNED, Noted::default);
         let noted = &mut misses.noted;
         self.runs.process_recorded(&mut misses.batch, &mut misses.out, &mut |at, record| noted[at].take(record));
-        while self.maker.flows.free() < misses.of.len() && !self.maker.flows.is_empty() {
-            self.make_room();
-        }
+        self.room_for(misses.of.len());
         self.make_all(misses, packets);
         self.keep_all(misses, packets);
         for (emission, at) in misses.out.emissions().iter().zip(&misses.of) {
@@ -154,12 +142,15 @@ impl RewriteCache<Jit> {
         for packets in packets.chunks_mut(TOGETHER) {
             self.rewrite_all(packets, verdicts);
         }
+        self.admit(packets, verdicts);
         if verdicts.contains(&None) {
-            let mut misses = std::mem::take(&mut self.slow.misses);
-            while verdicts.contains(&None) {
-                self.learn_all(&mut misses, packets, verdicts);
-            }
-            self.slow.misses = misses;
+            self.slowly(|cache| {
+                let mut misses = std::mem::take(&mut cache.slow.misses);
+                while verdicts.contains(&None) {
+                    cache.learn_all(&mut misses, packets, verdicts);
+                }
+                cache.slow.misses = misses;
+            });
         }
     }
 
@@ -193,10 +184,25 @@ impl RewriteCache<Jit> {
                 self.maker.leave(*made);
                 continue;
             }
-            let placed = made.and_then(|made| self.maker.keep(made, ready, packets[*at].bytes()));
-            self.tell(&placed);
-            self.free_replaced(&placed);
+            let packet = &packets[*at];
+            let placed = made.and_then(|made| self.maker.keep(made, ready, (packet.bytes(), packet.received_at)));
+            self.placed(placed);
         }
+    }
+
+    fn batch(&mut self, batch: &mut Batch, out: &mut Output) {
+        let mut verdicts = std::mem::take(&mut self.slow.verdicts);
+        let packets = batch.packets_mut();
+        let mut first = 0;
+        while first < packets.len() {
+            let count = at_one_time(&packets[first..]);
+            self.serve(&mut packets[first..first + count], &mut verdicts);
+            for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
+                out.emit(received(first + at, verdict));
+            }
+            first += count;
+        }
+        self.slow.verdicts = verdicts;
     }
 }
 
@@ -223,18 +229,7 @@ impl Engine for RewriteCache<Jit> {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        let mut verdicts = std::mem::take(&mut self.slow.verdicts);
-        let packets = batch.packets_mut();
-        let mut first = 0;
-        while first < packets.len() {
-            let count = at_one_time(&packets[first..]);
-            self.serve(&mut packets[first..first + count], &mut verdicts);
-            for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
-                out.emit(received(first + at, verdict));
-            }
-            first += count;
-        }
-        self.slow.verdicts = verdicts;
+        self.in_time(|cache| cache.batch(batch, out));
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {

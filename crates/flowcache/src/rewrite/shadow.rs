@@ -6,6 +6,7 @@ use super::head::Emitted;
 use super::noted::Noted;
 use super::sym::{Bits, FIXED, Given, Length, Pins, Sym, Words, of_bits};
 use super::template::{Bytes, Counted};
+use super::tenants::Place;
 use crate::effects::{Effects, Slots, Span, effects, spread};
 use crate::witness::Witness;
 use interp::walk::{Code, Detour, Op, Outcome, Pc, Program, Reg, Slot, Step, Walker};
@@ -23,6 +24,8 @@ pub struct Known {
     pub(super) witnesses: Vec<Witness>,
     /// By slot: whether the program says what is in it.
     literal: Vec<bool>,
+    /// Variables of one word, by name.
+    variables: HashMap<String, Slot>,
 }
 
 impl Known {
@@ -41,13 +44,22 @@ impl Known {
         for slot in spread(&given.chain(defs).collect::<Vec<Span>>()).filter(|slot| *slot < slots.end) {
             literal[slot as usize] = false;
         }
+        let variables =
+            program.var_names.iter().zip(&program.var_regs).filter(|(_, reg)| reg.words == 1 && !reg.varbit);
+        let variables = variables.map(|(name, reg)| (name.to_string(), reg.slot));
         Known {
             pipeline: pipeline.clone(),
             slots,
             effects,
             literal,
+            variables: variables.collect(),
             witnesses: pipeline.tables.values().map(|table| Witness::new(&table.keys)).collect(),
         }
+    }
+
+    /// Where a variable of at most 64 bits lies.
+    pub fn variable(&self, name: &str) -> Option<Slot> {
+        self.variables.get(name).copied()
     }
 }
 
@@ -68,10 +80,14 @@ pub(super) struct Shadow {
     /// Bits that the parser took.
     pub parsed: usize,
     blocks: usize,
+    /// The variable that says whose packet it is, and where its bits are.
+    tenant: Option<Slot>,
+    pub place: Option<Place>,
 }
 
 impl Shadow {
-    pub fn new(known: &Arc<Known>, bytes: &[u8]) -> Shadow {
+    /// `tenant`: the variable that says whose packet it is.
+    pub fn new(known: &Arc<Known>, bytes: &[u8], tenant: Option<Slot>) -> Shadow {
         Shadow {
             syms: known.literal.iter().map(|literal| if *literal { Sym::Fixed } else { Sym::Const }).collect(),
             known: known.clone(),
@@ -84,6 +100,8 @@ impl Shadow {
             emitted: Emitted::default(),
             parsed: 0,
             blocks: 0,
+            tenant,
+            place: None,
         }
     }
 
@@ -196,6 +214,7 @@ impl Shadow {
         }
         if matches!(kind, ControlKind::Parser | ControlKind::MainParser) {
             self.parsed = walker.cursor();
+            self.sees_tenant(walker);
         }
     }
 
@@ -317,7 +336,17 @@ impl Shadow {
             at += reg.width as usize;
         }
         self.gone(walker, &before);
+        if self.tenant.is_some_and(|slot| header.fields.iter().any(|field| field.reg.slot == slot)) {
+            self.sees_tenant(walker);
+        }
         step
+    }
+
+    /// Where the tenant's number is, if it is there by now.
+    fn sees_tenant(&mut self, walker: &Walker<'_>) {
+        if let (Some(slot), None) = (self.tenant, &self.place) {
+            self.place = Place::new(&self.pins, &self.raw(slot), walker.slots()[slot as usize]);
+        }
     }
 
     /// Fields of headers that are no more valid are 0.

@@ -1,6 +1,7 @@
 //! Rewrites against the interpreter: random programs, entries, updates, and packets of the same flows with other payloads and lengths; and the gateway.
 
 mod entries;
+mod floods;
 mod router;
 mod subject;
 mod ways;

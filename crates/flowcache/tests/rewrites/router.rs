@@ -92,13 +92,13 @@ fn a_router_s_flows_share_rewrites() {
     }
     cache.settle();
     for table in pipeline.tables.keys() {
-        assert!(oracle.applied(table).eq(cache.interp().applied(table)));
+        assert!(oracle.applied(table).eq(cache.engine().applied(table)));
         for entry in oracle.state().entries(table) {
-            assert_eq!(oracle.entry_counter(table, entry), cache.interp().entry_counter(table, entry));
+            assert_eq!(oracle.entry_counter(table, entry), cache.engine().entry_counter(table, entry));
         }
     }
     for object in pipeline.externs.keys() {
-        (0..16).for_each(|index| assert_eq!(oracle.counter(object, index), cache.interp().counter(object, index)));
+        (0..16).for_each(|index| assert_eq!(oracle.counter(object, index), cache.engine().counter(object, index)));
     }
     // Twelve flows; longer packets into the tunnel are others than shorter ones. All else than wrong checksums is rewritten from the second packet on.
     println!("{rewritten} rewritten, {learned} learned, {wrong} wrong");

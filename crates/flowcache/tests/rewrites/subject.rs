@@ -133,9 +133,9 @@ impl Subject for Native {
     fn tick(&mut self, now: u64) -> Vec<Idle> {
         let (idle, gone) = self.cache.advance_time(now);
         gone.into_iter().for_each(|(place, _)| self.cache.release(place));
-        idle_entries(self.cache.jit().pipeline(), &idle)
+        idle_entries(self.cache.engine().pipeline(), &idle)
     }
-    testkit::jit_accessors!([cache.jit()], [cache.jit_mut()]);
+    testkit::jit_accessors!([cache.engine()], [cache.engine_mut()]);
 }
 
 fn add(own: &Totals, stats: &RewriteStats) {
@@ -249,7 +249,7 @@ impl Subject for Rewriting {
     }
     fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
         let gone = match self.sabotage {
-            Sabotage::Stale => self.cache.interp_mut().write(batch).map(|()| Vec::new()),
+            Sabotage::Stale => self.cache.engine_mut().write(batch).map(|()| Vec::new()),
             _ => self.cache.write(batch),
         };
         gone.map_err(|error| error.to_string())?.into_iter().for_each(|(place, _)| self.cache.release(place));
@@ -274,7 +274,7 @@ impl Subject for Rewriting {
     fn tick(&mut self, now: u64) -> Vec<Idle> {
         let (idle, gone) = self.cache.advance_time(now);
         gone.into_iter().for_each(|(place, _)| self.cache.release(place));
-        idle_entries(self.cache.interp().pipeline(), &idle)
+        idle_entries(self.cache.engine().pipeline(), &idle)
     }
-    testkit::interp_accessors!([cache.interp()], [cache.interp_mut()]);
+    testkit::interp_accessors!([cache.engine()], [cache.engine_mut()]);
 }

@@ -66,7 +66,7 @@ fn a_way_does_for_all_of_its_flows() {
     }
     cache.settle();
     for object in pipeline.externs.keys() {
-        (0..16).for_each(|index| assert_eq!(oracle.counter(object, index), cache.interp().counter(object, index)));
+        (0..16).for_each(|index| assert_eq!(oracle.counter(object, index), cache.engine().counter(object, index)));
     }
     let stats = cache.stats();
     println!("{rewritten} rewritten, {changed} of them changed, {dropped} dropped; {} ways, {stats:?}", cache.ways());

@@ -216,7 +216,7 @@ impl Checker<'_> {
         match file.engine {
             Engine::FlowCache => Choice::FlowCache(cache),
             Engine::Asic => chip.unwrap_or_default(),
-            Engine::Xdp => Choice::Xdp(XdpPlan::new(flows)),
+            Engine::Xdp => Choice::Xdp(XdpPlan::new(flows).with(cache)),
             Engine::Interp => Choice::Interp,
             Engine::Jit => Choice::Jit,
             Engine::Tiers => {
@@ -246,8 +246,9 @@ impl Checker<'_> {
         let spare = slow_path_least_percent.map(|least_percent| Spare { least_percent });
         // Who keeps a pace and has no other bound has one that no core reaches.
         let slow_path_pps = slow_path_pps.or(spare.map(|_| 1_000_000_000));
+        let rewrites = *kind == CacheKind::Rewrites;
         let kind = match kind {
-            CacheKind::Exact => Kind::Exact,
+            CacheKind::Exact | CacheKind::Rewrites => Kind::Exact,
             CacheKind::Megaflow => Kind::Megaflow,
             CacheKind::SubTraversal => Kind::SubTraversal { tables: *tables },
             CacheKind::Adaptive => Kind::Adaptive { tables: *tables },
@@ -259,7 +260,7 @@ impl Checker<'_> {
             slow_path: slow_path_pps.map(Budget::per_second),
             ..CacheConfig::default()
         };
-        CachePlan { cache, spare, tenant: tenant.clone() }
+        CachePlan { cache, spare, rewrites, tenant: tenant.clone() }
     }
 
     /// A chip that is shipped, or that of a file.

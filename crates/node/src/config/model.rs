@@ -139,10 +139,10 @@ pub enum Engine {
     Jit,
     /// The reference engine: slow, one packet at a time.
     Interp,
-    /// A flow cache (`[cache]`) in front of the reference engine: what packets did is kept, and done again for packets like them.
+    /// A flow cache (`[cache]`) in front of the reference engine, or of native code if it keeps `rewrites`: what packets did is kept, and done again for packets like them.
     #[serde(rename = "flowcache")]
     FlowCache,
-    /// A flow cache in the kernel (`[xdp]`), attached to the ports, in front of the reference engine.
+    /// A flow cache in the kernel (`[xdp]`), attached to the ports, in front of native code. What `[cache]` says of the slow path, tenants and idle time holds for it, too.
     Xdp,
     /// An emulated switch (`[switch]`): a program is placed on a chip, and runs as that would run it; slow, one packet at a time.
     Asic,
@@ -258,13 +258,15 @@ pub enum CacheKind {
     /// Pieces or whole ways, whatever gains more.
     #[default]
     Adaptive,
+    /// Whole ways, as rewrites of bytes that take no program, made of what native code did.
+    Rewrites,
 }
 
 /// A flow cache.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSetting {
-    /// `exact`, `megaflow`, `sub-traversal` or `adaptive`. `adaptive` unless given.
+    /// `exact`, `megaflow`, `sub-traversal`, `adaptive` or `rewrites`. `adaptive` unless given.
     #[serde(default)]
     pub kind: CacheKind,
     /// Tables of the chain, 1 to 8. 4 unless given.

@@ -1,8 +1,9 @@
 //! The DPU tier's engine: a flow cache in front of the reference engine.
 
 use super::Controlled;
-use super::interp::{Inside, Reference};
-use super::turns::Turns;
+use super::inside::{InTurns, Inside};
+use super::interp::ASKED;
+use super::rewrites;
 use flowcache::pace::Spare;
 use flowcache::{CacheConfig, FlowCache, Kind, Stats};
 use interp::{Config, IdleEntry, Interp};
@@ -17,6 +18,9 @@ pub struct CachePlan {
     pub cache: CacheConfig,
     /// With it the slow path leaves packets that hit their time, if it has a budget ([`CacheConfig::slow_path`]).
     pub spare: Option<Spare>,
+    /// Rewrites of bytes are kept, made of what native code did, and not what the reference engine replays: then `cache` says how many there are, how long they stay, and what
+    /// the slow path takes.
+    pub rewrites: bool,
     /// The variable that says whose packet it is (`hdr.vxlan.vni`): tenants share the slow path.
     pub tenant: Option<String>,
 }
@@ -26,22 +30,31 @@ pub(super) fn load(
     pipeline: &Arc<Pipeline>,
     settings: &Config,
 ) -> Result<Box<dyn Controlled>, String> {
+    if plan.rewrites {
+        return rewrites::load(plan, pipeline, settings);
+    }
     let mut engine =
         FlowCache::new(pipeline.clone(), settings.clone(), plan.cache).map_err(|error| error.to_string())?;
     if let Some(tenant) = &plan.tenant
         && !engine.tell_tenants_by(tenant)
     {
-        return Err(format!(
-            "the program has no variable `{tenant}` of at most 64 bits, by which tenants were to be told apart; name one of it, as hdr.vxlan.vni"
-        ));
+        return Err(no_tenant(tenant));
     }
     if let Some(spare) = plan.spare {
         engine.keep_pace(spare);
     }
-    Ok(Box::new(Reference { pipeline: pipeline.clone(), engine: Turns::new(engine) }))
+    Ok(InTurns::share(pipeline, engine, Some(ASKED.to_owned())))
+}
+
+pub(super) fn no_tenant(name: &str) -> String {
+    format!(
+        "the program has no variable `{name}` of at most 64 bits, by which tenants were to be told apart; name one of it, as hdr.vxlan.vni"
+    )
 }
 
 impl Inside for FlowCache {
+    type Of = Interp;
+
     const NAME: &'static str = "flowcache";
 
     fn inside(&self) -> &Interp {

@@ -8,16 +8,19 @@
 //! | native code | `jit.rs` | share tables; each counts for itself |
 //! | the reference engine | `interp.rs` | take turns |
 //! | a flow cache in front of it | `flowcache.rs` | take turns |
+//! | rewrites in front of native code, or of the reference engine | `rewrites.rs` | take turns |
 //! | two of them, each with half of the program | `tiers/` of this crate | theirs, while nobody writes |
-//! | a flow cache in the kernel in front of it | `xdp/` | take turns |
+//! | the same, with the kernel's flow cache in front of them | `xdp/` | take turns |
 //! | the emulated switch | `switch.rs`; which chip, and what is where on it: `plan.rs` | take turns |
 //!
 //! What an engine cannot do it says: in an error, or in [`Controlled::notes`], which a node shows.
 
 mod flowcache;
+mod inside;
 mod interp;
 mod jit;
 mod plan;
+mod rewrites;
 mod switch;
 mod turns;
 mod xdp;
@@ -52,7 +55,7 @@ pub enum Choice {
     Asic(Box<SwitchPlan>),
     /// Tiers together: each half of the program on an engine of its own.
     Tiers(Box<TiersPlan>),
-    /// A flow cache in the kernel, in front of the reference engine.
+    /// A flow cache in the kernel, in front of native code, or of the reference engine.
     Xdp(XdpPlan),
 }
 

@@ -63,4 +63,8 @@ impl<E: Engine + 'static> Engine for Worker<E> {
     fn tick(&mut self, now: u64, out: &mut Output) {
         self.engine.turn().tick(now, out);
     }
+
+    fn rest(&mut self) {
+        self.engine.turn().rest();
+    }
 }

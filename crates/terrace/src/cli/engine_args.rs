@@ -27,7 +27,9 @@ enum EngineKind {
     /// A flow cache in front of the reference engine: what packets did is done again for packets like them
     #[value(name = "flowcache")]
     FlowCache,
-    /// A flow cache in the kernel (XDP), attached to the ports, in front of the reference engine
+    /// The same with rewrites of bytes, made of what native code did
+    Rewrites,
+    /// A flow cache in the kernel (XDP), attached to the ports, in front of native code
     Xdp,
     /// An emulated switch: the program is placed on a chip (`--target`, `--fold`), and runs as that would run it; slow
     Asic,
@@ -82,6 +84,7 @@ impl EngineArgs {
             EngineKind::Jit => Choice::Jit,
             EngineKind::Interp => Choice::Interp,
             EngineKind::FlowCache => Choice::FlowCache(CachePlan::default()),
+            EngineKind::Rewrites => Choice::FlowCache(CachePlan { rewrites: true, ..CachePlan::default() }),
             EngineKind::Xdp => Choice::Xdp(self.xdp.clone()),
             EngineKind::Asic => self.chip(pipeline, entries)?,
             EngineKind::Tiers => {
@@ -94,7 +97,7 @@ impl EngineArgs {
         choice.load(pipeline, config).map_err(|refusal| match self.engine {
             EngineKind::Asic | EngineKind::Tiers => Failure::Refused(refusal.message),
             // They take whatever compiles.
-            EngineKind::Jit | EngineKind::Interp | EngineKind::FlowCache | EngineKind::Xdp => {
+            EngineKind::Jit | EngineKind::Interp | EngineKind::FlowCache | EngineKind::Rewrites | EngineKind::Xdp => {
                 Failure::Bug(refusal.message)
             }
         })

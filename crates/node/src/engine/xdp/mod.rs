@@ -1,6 +1,6 @@
-//! The flow cache in the kernel: the reference engine says what it did as rewrites, the kernel's program does it again.
+//! The flow cache in the kernel: native code, or the reference engine, says what it did as rewrites, the kernel's program does it again.
 //!
-//! Packets that come here are those that the kernel does not know, or all, if there is no XDP. What becomes of one is the interpreter's word; the rewrite that was made of
+//! Packets that come here are those that the kernel does not know, or all, if there is no XDP. What becomes of one is that engine's word; the rewrite that was made of
 //! it goes to the kernel, if the ports by which its flow comes and leaves are the kernel's. A write takes out of the kernel what it makes stale before it
 //! is acknowledged. What the kernel counts is credited here before anybody reads it, before writes, and before entries are looked through for idle ones.
 
@@ -10,16 +10,15 @@ mod plan;
 pub use plan::XdpPlan;
 
 use super::Controlled;
-use super::interp::{Inside, Reference};
-use super::turns::Turns;
-use flowcache::Unrewritable;
+use super::inside::{Holds, InTurns, Inside};
+use super::rewrites::{self, Made};
 use flowcache::rewrite::flows::{Flow, Placed};
 use flowcache::rewrite::form::Fate;
-use flowcache::rewrite::{Answer, RewriteCache};
-use interp::{Config, IdleEntry, Interp, Outputs};
+use flowcache::rewrite::{RewriteCache, Runs};
+use interp::{Config, IdleEntry};
 use io::xdp::{Kernel, REST, Tally};
 use ir::Pipeline;
-use packet::{Batch, Emission, Engine, Origin, Output, PacketRef, ReasonTable, Verdict};
+use packet::{Batch, Engine, Output, ReasonTable};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +29,11 @@ use tables::{WriteBatch, WriteError};
 const FETCH: Duration = Duration::from_millis(1);
 
 pub(super) fn load(plan: &XdpPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
-    let engine = XdpEngine::new(plan, pipeline, settings).map_err(|error| error.to_string())?;
-    Ok(Box::new(Reference { pipeline: pipeline.clone(), engine: Turns::new(engine) }))
+    let room = plan.flows.max(1) as usize;
+    Ok(match rewrites::make(&plan.cache, room, pipeline, settings)? {
+        Made::Native(cache) => InTurns::share(pipeline, XdpEngine::new(plan, *cache), None),
+        Made::Reference(cache, why) => InTurns::share(pipeline, XdpEngine::new(plan, *cache), Some(why)),
+    })
 }
 
 /// Why a flow is not in the kernel though it could be.
@@ -63,8 +65,8 @@ struct Side {
 }
 
 /// See the module.
-pub(super) struct XdpEngine {
-    cache: RewriteCache,
+pub(super) struct XdpEngine<R: Runs> {
+    cache: RewriteCache<R>,
     kernel: Result<Kernel, String>,
     owner: u64,
     sides: Vec<Side>,
@@ -72,28 +74,21 @@ pub(super) struct XdpEngine {
     leaving: VecDeque<(Instant, u32, Flow)>,
     outside: BTreeMap<Outside, u64>,
     fetched: Option<Instant>,
-    results: Outputs,
-    bytes: Vec<u8>,
-    /// Packets that were rewritten here.
-    here: u64,
 }
 
-impl XdpEngine {
-    fn new(plan: &XdpPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<XdpEngine, interp::LoadError> {
+impl<R: Runs> XdpEngine<R> {
+    fn new(plan: &XdpPlan, mut cache: RewriteCache<R>) -> XdpEngine<R> {
         static OWNERS: AtomicU64 = AtomicU64::new(1);
-        let room = plan.flows.max(1) as usize;
-        Ok(XdpEngine {
-            cache: RewriteCache::new(pipeline.clone(), settings.clone(), room)?,
+        cache.tells();
+        XdpEngine {
             kernel: plan.kernel().cloned().map_err(str::to_owned),
             owner: OWNERS.fetch_add(1, Ordering::Relaxed),
-            sides: vec![Side::default(); room],
+            sides: vec![Side::default(); cache.flows().room()],
+            cache,
             leaving: VecDeque::new(),
             outside: BTreeMap::new(),
             fetched: None,
-            results: Outputs::new(),
-            bytes: Vec::new(),
-            here: 0,
-        })
+        }
     }
 
     /// A flow's way into the kernel.
@@ -163,36 +158,20 @@ impl XdpEngine {
         }
     }
 
-    fn one(&mut self, index: u16, packet: &mut packet::Packet, out: &mut Output) {
-        let (port, now) = (packet.ingress_port.0, packet.received_at);
-        // It may have been on its way while its flow went into the kernel; or the flow has no way there.
-        let mut bytes = std::mem::take(&mut self.bytes);
-        let answer = self.cache.rewrite(packet.bytes(), port, now, &mut bytes);
-        if let Answer::Rewritten(_, mut verdict) = answer {
-            self.here += 1;
-            if !matches!(verdict, Verdict::Drop(_)) && packet.set_bytes(&bytes).is_err() {
-                verdict = Verdict::Drop(packet::EngineReason::PacketTooLong.into());
+    /// What a batch brought goes to the kernel, and what it took the place of leaves it.
+    fn told(&mut self) {
+        let told = self.cache.take_told();
+        for placed in told.placed {
+            if let Err(why) = self.install(&placed) {
+                *self.outside.entry(why).or_default() += 1;
             }
-            out.emit(Emission { packet: PacketRef::Input(index), origin: Origin::Received, verdict });
-            self.bytes = bytes;
-            return;
-        }
-        self.bytes = bytes;
-        let mut results = std::mem::take(&mut self.results);
-        match self.cache.learn(packet.bytes(), port, now, &mut results) {
-            Ok(placed) => {
-                if let Err(why) = self.install(&placed) {
-                    *self.outside.entry(why).or_default() += 1;
-                }
-                if let Some((place, flow)) = placed.replaced {
-                    self.retire(place, *flow);
-                }
+            if let Some((place, flow)) = placed.replaced {
+                self.retire(place, *flow);
             }
-            Err(Unrewritable::NoRoom) => self.make_room(),
-            Err(_) => {}
         }
-        interp::emit(&results, index, packet, out);
-        self.results = results;
+        if told.full {
+            self.make_room();
+        }
     }
 
     /// Some of the flows that had no packets for the longest time go.
@@ -209,7 +188,7 @@ impl XdpEngine {
     }
 }
 
-impl Drop for XdpEngine {
+impl<R: Runs> Drop for XdpEngine<R> {
     fn drop(&mut self) {
         if let Ok(kernel) = &self.kernel {
             kernel.release(self.owner);
@@ -217,36 +196,48 @@ impl Drop for XdpEngine {
     }
 }
 
-impl Engine for XdpEngine {
+impl<R: Runs + Holds + 'static> Engine for XdpEngine<R>
+where
+    RewriteCache<R>: Engine,
+{
     fn name(&self) -> &str {
         Self::NAME
     }
 
     fn reasons(&self) -> &ReasonTable {
-        self.cache.interp().reasons()
+        Engine::reasons(&self.cache)
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            self.one(index as u16, packet, out);
-        }
+        // A packet may have been on its way while its flow went into the kernel; or the flow has no way there.
+        self.cache.process(batch, out);
+        self.told();
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {
         let idle = self.pass(now);
-        self.cache.interp_mut().notify(idle);
+        self.cache.engine_mut().notify(idle);
+    }
+
+    fn rest(&mut self) {
+        self.cache.rest();
     }
 }
 
-impl Inside for XdpEngine {
+impl<R: Runs + Holds + 'static> Inside for XdpEngine<R>
+where
+    RewriteCache<R>: Engine,
+{
+    type Of = R;
+
     const NAME: &'static str = "xdp";
 
-    fn inside(&self) -> &Interp {
-        self.cache.interp()
+    fn inside(&self) -> &R {
+        self.cache.engine()
     }
 
-    fn inside_mut(&mut self) -> &mut Interp {
-        self.cache.interp_mut()
+    fn inside_mut(&mut self) -> &mut R {
+        self.cache.engine_mut()
     }
 
     fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
@@ -278,14 +269,12 @@ impl Inside for XdpEngine {
         let flows = self.cache.flows();
         let stats = self.cache.stats();
         let mut notes = vec![format!(
-            "xdp: {} flows of {}, under {} shapes; {} packets by the interpreter, {} rewritten beside it; {} stale, {} evicted",
+            "xdp: {} flows of {}, under {} shapes; {} packets took the slow path, {} were rewritten beside it",
             flows.len(),
             flows.room(),
             flows.shapes().len(),
             stats.ran,
-            self.here,
-            stats.stale,
-            stats.evicted
+            stats.rewritten
         )];
         match &self.kernel {
             Err(why) => notes.push(format!("xdp: not in the kernel: {why}")),
@@ -307,14 +296,7 @@ impl Inside for XdpEngine {
         notes.extend(
             self.outside.iter().map(|(why, count)| format!("xdp: {count} flows not in the kernel: {}", why.why())),
         );
-        let refused = stats.refused.iter();
-        notes.extend(refused.map(|(why, count)| format!("xdp: {count} packets left no flow: {}", why.why())));
-        if stats.faults > 0 {
-            notes.push(format!(
-                "xdp: {} rewrites were not what the interpreter did, and were not kept; please report it",
-                stats.faults
-            ));
-        }
+        notes.extend(rewrites::notes(&self.cache, "xdp"));
         notes
     }
 }

@@ -1,5 +1,6 @@
 //! [`XdpPlan`]: the kernel's flow cache of a node, its ports, and what there is if the kernel has none.
 
+use super::super::CachePlan;
 use io::xdp::{Kernel, Mode, XdpPort};
 use io::{OpenedPort, PortError, PortKind, dpdk::DpdkOptions, open_port};
 use std::sync::{Arc, OnceLock};
@@ -9,6 +10,8 @@ use std::sync::{Arc, OnceLock};
 pub struct XdpPlan {
     /// Room for so many flows.
     pub flows: u32,
+    /// What the slow path takes, and how long flows without packets stay; of the rest of it nothing counts.
+    pub cache: CachePlan,
     kernel: Arc<OnceLock<Result<Kernel, String>>>,
 }
 
@@ -24,7 +27,12 @@ impl XdpPlan {
 
     /// With room for so many flows.
     pub fn new(flows: u32) -> XdpPlan {
-        XdpPlan { flows, kernel: Arc::default() }
+        XdpPlan { flows, cache: CachePlan::default(), kernel: Arc::default() }
+    }
+
+    /// With what the slow path takes.
+    pub fn with(self, cache: CachePlan) -> XdpPlan {
+        XdpPlan { cache, ..self }
     }
 
     /// None, for that reason: ports are ordinary ones.

@@ -1,0 +1,148 @@
+//! Who gets the slow path when there is too much to do, whichever engine that is; and what goes because nobody asks for it any more.
+
+use crate::entries::entry;
+use flowcache::admission::Budget;
+use flowcache::pace::Spare;
+use flowcache::rewrite::{RewriteCache, Runs};
+use interp::Config;
+use packet::{Batch, DropReason, Engine, EngineReason, Output, Packet, PacketRef, PortId, Verdict};
+use std::sync::Arc;
+use tables::{UpdateKind, WriteBatch};
+use testkit::differ::compile::compile;
+
+const TENANTS: u32 = 10;
+
+fn pipeline() -> Arc<ir::Pipeline> {
+    Arc::new(compile(include_str!("floods.p4"), true).unwrap_or_else(|errors| panic!("{errors}")))
+}
+
+/// Each tenant's packets leave by the port of its number.
+fn tenants(pipeline: &ir::Pipeline) -> WriteBatch {
+    let entry = |tenant: u32| {
+        let key = ir::KeyMatch::Exact(tenant.into());
+        entry(pipeline, UpdateKind::Insert, key, "leave", &[u64::from(tenant)])
+    };
+    (1..=TENANTS).map(entry).collect()
+}
+
+/// Every other tenant's packets have the shim.
+fn packet((tenant, destination, source): (u32, u32, u32), now: u64) -> Packet {
+    let shim: &[u8] = if tenant.is_multiple_of(2) { &[2, 0xff, 0xff, 0xff, 0xff, 1] } else { &[1] };
+    let words = [destination, source].into_iter().flat_map(u32::to_be_bytes);
+    let bytes: Vec<u8> =
+        shim.iter().copied().chain(tenant.to_be_bytes()[1..].to_vec()).chain(words).chain([64]).collect();
+    let mut packet = Packet::from_bytes(&bytes).expect("short");
+    (packet.ingress_port, packet.received_at) = (PortId(0), now);
+    packet
+}
+
+/// What becomes of packets that come together.
+fn verdicts(cache: &mut dyn Engine, flows: &[(u32, u32, u32)], now: u64) -> Vec<Verdict> {
+    let mut batch = Batch::with_capacity(flows.len());
+    for flow in flows {
+        batch.push().expect("a batch has room").copy_from(&packet(*flow, now));
+    }
+    let mut out = Output::new();
+    cache.process(&mut batch, &mut out);
+    let mut verdicts = vec![None; flows.len()];
+    for emission in out.emissions() {
+        let PacketRef::Input(at) = emission.packet else { panic!("{emission:?}") };
+        assert_eq!(verdicts[usize::from(at)].replace(emission.verdict), None, "two answers to one packet");
+    }
+    verdicts.into_iter().map(|verdict| verdict.expect("an answer")).collect()
+}
+
+fn leaves(tenant: u32) -> Verdict {
+    Verdict::Forward { port: PortId(tenant) }
+}
+
+const SHED: Verdict = Verdict::Drop(DropReason::Engine(EngineReason::SlowPathShare));
+
+/// One tenant floods with new flows at ten times what the slow path takes: established flows of others lose nothing, and neither do their few new ones.
+fn flood<R: Runs>(mut cache: RewriteCache<R>, pipeline: &ir::Pipeline)
+where
+    RewriteCache<R>: Engine,
+{
+    assert!(cache.tell_tenants_by("hdr.overlay.vni") && !cache.tell_tenants_by("hdr.overlay.nothing"));
+    assert!(cache.tell_tenants_by("hdr.overlay.vni"));
+    cache.write(&tenants(pipeline)).expect("good entries");
+    for tenant in 1..=TENANTS {
+        assert_eq!(verdicts(&mut cache, &[(tenant, 1, 2)], 0), [leaves(tenant)]);
+    }
+    cache.admit_up_to(Budget { packets_per_second: 100_000, window_ns: 1_000_000 });
+    let (mut of_flood, mut flood) = (0, 0);
+    for step in 0..2_000u32 {
+        // Ten new flows of the first tenant each ten microseconds, of the second one now and then; all others go on with what they have.
+        let now = 1_000_000 + u64::from(step) * 10_000;
+        let mut flows: Vec<(u32, u32, u32)> = (0..10).map(|more| (1, 100 + step * 10 + more, 3)).collect();
+        flows.push((3 + step % 8, 1, 2));
+        if step.is_multiple_of(10) {
+            flows.push((2, 1_000 + step, 1));
+        }
+        let became = verdicts(&mut cache, &flows, now);
+        for (flow, verdict) in flows.iter().zip(became) {
+            if flow.0 == 1 && verdict == SHED {
+                of_flood += 1;
+            } else {
+                assert_eq!(verdict, leaves(flow.0), "{flow:?} at {now}");
+            }
+        }
+        flood += 10;
+    }
+    let admission = cache.admission().expect("there is one");
+    assert_eq!((of_flood, cache.stats().shed), (admission.refused_of(1), of_flood));
+    assert_eq!(admission.refused().0.count(), 1, "nobody else is refused");
+    assert!(of_flood > flood * 8 / 10 && of_flood < flood * 95 / 100, "{of_flood} of {flood}");
+    assert_eq!(cache.stats().faults, 0);
+}
+
+#[test]
+fn a_flood_is_its_tenants_loss() {
+    let pipeline = pipeline();
+    let room = 1 << 15;
+    flood(RewriteCache::new(pipeline.clone(), Config::default(), room).expect("it is loaded"), &pipeline);
+    flood(RewriteCache::native(pipeline.clone(), Config::default(), room).expect("it is made native"), &pipeline);
+}
+
+/// With a pace, the slow path takes what others leave it, and some in any case.
+#[test]
+fn a_pace_is_kept() {
+    let pipeline = pipeline();
+    let mut cache = RewriteCache::native(pipeline.clone(), Config::default(), 1 << 15).expect("it is made native");
+    cache.write(&tenants(&pipeline)).expect("good entries");
+    assert!(!cache.keep_pace(Spare::default()), "there is no budget");
+    cache.admit_up_to(Budget { packets_per_second: 1 << 40, window_ns: 10_000 });
+    assert!(cache.keep_pace(Spare { least_percent: 1 }));
+    let mut made = 0;
+    for step in 0..100u32 {
+        let flows: Vec<_> = (0..200).map(|more| (1, 100 + step * 200 + more, 3)).collect();
+        let became = verdicts(&mut cache, &flows, u64::from(step) * 10_000);
+        made += became.iter().filter(|verdict| **verdict == leaves(1)).count();
+    }
+    // In 10 us no machine makes 200. All of the first come in, as nothing was measured by then.
+    assert!((200..10_000).contains(&made), "{made} of 20,000 were let in");
+    assert_eq!(cache.stats().shed, 20_000 - made as u64);
+}
+
+/// A rewrite that has no packets any more goes, and one that has stays.
+#[test]
+fn what_is_idle_goes() {
+    let pipeline = pipeline();
+    let mut cache = RewriteCache::native(pipeline.clone(), Config::default(), 1 << 15).expect("it is made native");
+    cache.write(&tenants(&pipeline)).expect("good entries");
+    cache.idle_after(Some(1_000));
+    verdicts(&mut cache, &[(1, 1, 2), (2, 1, 2), (3, 1, 2)], 10_000);
+    verdicts(&mut cache, &[(2, 1, 2)], 10_900);
+    let tick = |cache: &mut RewriteCache<jit::Jit>, now: u64| {
+        // Each looks at a part of all places.
+        (0..1 << 4).for_each(|_| cache.tick(now, &mut Output::new()));
+        cache.flows().len()
+    };
+    assert_eq!(tick(&mut cache, 11_000), 3);
+    assert_eq!(tick(&mut cache, 11_500), 1);
+    assert_eq!(verdicts(&mut cache, &[(2, 1, 2)], 11_600), [leaves(2)]);
+    assert_eq!(tick(&mut cache, 12_000), 1);
+    assert_eq!((tick(&mut cache, 12_601), cache.stats().expired), (0, 3));
+    assert_eq!(verdicts(&mut cache, &[(2, 1, 2)], 12_700), [leaves(2)]);
+    assert_eq!((cache.flows().len(), cache.stats().faults), (1, 0));
+}

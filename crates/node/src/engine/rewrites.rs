@@ -1,0 +1,129 @@
+//! Rewrites of what native code did, in front of it: the DPU tier's exact cache in user space, and what the kernel's flow cache ([`super::xdp`]) is filled from.
+
+use super::Controlled;
+use super::flowcache::{CachePlan, no_tenant};
+use super::inside::{Holds, InTurns, Inside};
+use flowcache::rewrite::{NativeError, RewriteCache, RewriteStats, Runs};
+use interp::{Config, IdleEntry};
+use ir::Pipeline;
+use jit::Jit;
+use packet::Engine;
+use std::sync::Arc;
+use tables::{WriteBatch, WriteError};
+
+/// A cache in front of native code, or of the reference engine where native code does not take the program.
+pub(super) enum Made {
+    Native(Box<RewriteCache<Jit>>),
+    /// And why.
+    Reference(Box<RewriteCache>, String),
+}
+
+/// A cache of a program, with room for so many rewrites. Of the plan, what it says of time, the slow path and tenants counts.
+pub(super) fn make(plan: &CachePlan, room: usize, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Made, String> {
+    match RewriteCache::native(pipeline.clone(), settings.clone(), room) {
+        Ok(mut cache) => prepare(&mut cache, plan).map(|()| Made::Native(Box::new(cache))),
+        Err(NativeError::Unsupported(why)) => {
+            let cache = RewriteCache::new(pipeline.clone(), settings.clone(), room);
+            let mut cache = cache.map_err(|error| error.to_string())?;
+            prepare(&mut cache, plan).map(|()| Made::Reference(Box::new(cache), why.to_string()))
+        }
+        Err(error @ NativeError::Load(_)) => Err(error.to_string()),
+    }
+}
+
+fn prepare<R: Runs>(cache: &mut RewriteCache<R>, plan: &CachePlan) -> Result<(), String> {
+    cache.idle_after(plan.cache.idle_ns);
+    if let Some(tenant) = plan.tenant.as_ref().filter(|tenant| !cache.tell_tenants_by(tenant)) {
+        return Err(no_tenant(tenant));
+    }
+    if let Some(budget) = plan.cache.slow_path {
+        cache.admit_up_to(budget);
+    }
+    if let Some(spare) = plan.spare {
+        cache.keep_pace(spare);
+    }
+    Ok(())
+}
+
+pub(super) fn load(
+    plan: &CachePlan,
+    pipeline: &Arc<Pipeline>,
+    settings: &Config,
+) -> Result<Box<dyn Controlled>, String> {
+    Ok(match make(plan, plan.cache.entries, pipeline, settings)? {
+        Made::Native(cache) => InTurns::share(pipeline, *cache, None),
+        Made::Reference(cache, why) => InTurns::share(pipeline, *cache, Some(why)),
+    })
+}
+
+impl<R: Runs + Holds + 'static> Inside for RewriteCache<R>
+where
+    RewriteCache<R>: Engine,
+{
+    type Of = R;
+
+    const NAME: &'static str = "flowcache";
+
+    fn inside(&self) -> &R {
+        self.engine()
+    }
+
+    fn inside_mut(&mut self) -> &mut R {
+        self.engine_mut()
+    }
+
+    fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        for (place, _) in self.write(batch)? {
+            self.release(place);
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, now: u64) -> Vec<IdleEntry> {
+        let (idle, gone) = self.advance_time(now);
+        gone.into_iter().for_each(|(place, _)| self.release(place));
+        idle
+    }
+
+    fn merge(&mut self) {
+        self.settle();
+    }
+
+    fn served(&self) -> Vec<(&'static str, u64)> {
+        let stats = self.stats();
+        vec![("dpu", stats.rewritten), ("cpu", stats.ran)]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let (flows, stats) = (self.flows(), self.stats());
+        let first = format!(
+            "cache: rewrites, {} of {}, under {} shapes; {} KiB",
+            flows.len(),
+            flows.room(),
+            flows.shapes().len(),
+            flows.memory() >> 10
+        );
+        let second = format!("cache: {} packets were rewritten, {} took the slow path", stats.rewritten, stats.ran);
+        [first, second].into_iter().chain(notes(self, "cache")).collect()
+    }
+}
+
+/// What became of rewrites, and of packets that left none.
+pub(super) fn notes<R: Runs>(cache: &RewriteCache<R>, name: &str) -> Vec<String> {
+    let RewriteStats { by_way, shadowed, refused_by_way, stale, evicted, expired, shed, faults, refused, .. } =
+        cache.stats();
+    let mut notes = vec![
+        format!(
+            "{name}: {} ways known: {by_way} rewrites were made by them, {refused_by_way} packets could leave none; {shadowed} packets with a shadow",
+            cache.ways()
+        ),
+        format!("{name}: {stale} stale, {evicted} evicted, {expired} idle, {shed} packets shed"),
+    ];
+    notes.extend(refused.iter().map(|(why, count)| format!("{name}: {count} packets left no flow: {}", why.why())));
+    if *faults > 0 {
+        notes.push(format!(
+            "{name}: {faults} rewrites were not what was done to their packets, and were not kept; please report it"
+        ));
+    }
+    notes
+}
