@@ -59,7 +59,7 @@ fn leaves(tenant: u32) -> Verdict {
 const SHED: Verdict = Verdict::Drop(DropReason::Engine(EngineReason::SlowPathShare));
 
 /// One tenant floods with new flows at ten times what the slow path takes: established flows of others lose nothing, and neither do their few new ones.
-fn flood<R: Runs>(mut cache: RewriteCache<R>, pipeline: &ir::Pipeline)
+fn flood<R: Runs>(mut cache: RewriteCache<R>, pipeline: &ir::Pipeline, (floods, other): (u32, u32))
 where
     RewriteCache<R>: Engine,
 {
@@ -72,16 +72,16 @@ where
     cache.admit_up_to(Budget { packets_per_second: 100_000, window_ns: 1_000_000 });
     let (mut of_flood, mut flood) = (0, 0);
     for step in 0..2_000u32 {
-        // Ten new flows of the first tenant each ten microseconds, of the second one now and then; all others go on with what they have.
+        // Ten new flows of one tenant each ten microseconds, of another one now and then; all others go on with what they have.
         let now = 1_000_000 + u64::from(step) * 10_000;
-        let mut flows: Vec<(u32, u32, u32)> = (0..10).map(|more| (1, 100 + step * 10 + more, 3)).collect();
-        flows.push((3 + step % 8, 1, 2));
+        let mut flows: Vec<(u32, u32, u32)> = (0..10).map(|more| (floods, 100 + step * 10 + more, 3)).collect();
+        flows.push((5 + step % 6, 1, 2));
         if step.is_multiple_of(10) {
-            flows.push((2, 1_000 + step, 1));
+            flows.push((other, 1_000 + step, 1));
         }
         let became = verdicts(&mut cache, &flows, now);
         for (flow, verdict) in flows.iter().zip(became) {
-            if flow.0 == 1 && verdict == SHED {
+            if flow.0 == floods && verdict == SHED {
                 of_flood += 1;
             } else {
                 assert_eq!(verdict, leaves(flow.0), "{flow:?} at {now}");
@@ -90,7 +90,7 @@ where
         flood += 10;
     }
     let admission = cache.admission().expect("there is one");
-    assert_eq!((of_flood, cache.stats().shed), (admission.refused_of(1), of_flood));
+    assert_eq!((of_flood, cache.stats().shed), (admission.refused_of(u64::from(floods)), of_flood));
     assert_eq!(admission.refused().0.count(), 1, "nobody else is refused");
     assert!(of_flood > flood * 8 / 10 && of_flood < flood * 95 / 100, "{of_flood} of {flood}");
     assert_eq!(cache.stats().faults, 0);
@@ -99,9 +99,12 @@ where
 #[test]
 fn a_flood_is_its_tenants_loss() {
     let pipeline = pipeline();
-    let room = 1 << 15;
-    flood(RewriteCache::new(pipeline.clone(), Config::default(), room).expect("it is loaded"), &pipeline);
-    flood(RewriteCache::native(pipeline.clone(), Config::default(), room).expect("it is made native"), &pipeline);
+    let (room, config) = (1 << 15, Config::default);
+    // Both with their number in one place.
+    for who in [(1, 3), (4, 2)] {
+        flood(RewriteCache::new(pipeline.clone(), config(), room).expect("it is loaded"), &pipeline, who);
+        flood(RewriteCache::native(pipeline.clone(), config(), room).expect("it is made native"), &pipeline, who);
+    }
 }
 
 /// With a pace, the slow path takes what others leave it, and some in any case.
