@@ -149,3 +149,26 @@ fn what_is_idle_goes() {
     assert_eq!(verdicts(&mut cache, &[(2, 1, 2)], 12_700), [leaves(2)]);
     assert_eq!((cache.flows().len(), cache.stats().faults), (1, 0));
 }
+
+/// Packets of one new flow that come together leave one rewrite.
+fn together<R: Runs>(mut cache: RewriteCache<R>, pipeline: &ir::Pipeline) -> u64
+where
+    RewriteCache<R>: Engine,
+{
+    cache.write(&tenants(pipeline)).expect("good entries");
+    // The first of a way is another matter.
+    verdicts(&mut cache, &[(2, 1, 2)], 0);
+    assert_eq!(verdicts(&mut cache, &[(2, 7, 9), (2, 7, 9), (2, 7, 9)], 1), [leaves(2); 3]);
+    let stats = cache.stats();
+    assert_eq!((stats.kept, stats.replaced, stats.faults, cache.flows().len()), (2, 0, 0, 2));
+    stats.rewritten
+}
+
+#[test]
+fn packets_that_come_together_leave_one_rewrite() {
+    let pipeline = pipeline();
+    let reference = RewriteCache::new(pipeline.clone(), Config::default(), 64).expect("it is loaded");
+    assert_eq!(together(reference, &pipeline), 2);
+    let native = RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native");
+    assert_eq!(together(native, &pipeline), 0, "they are run together");
+}
