@@ -364,6 +364,10 @@ mod tests {
         let paced = "engine = \"flowcache\"\n[cache]\nslow_path_least_percent = 7\n";
         let Ok(Choice::FlowCache(plan)) = check(paced).map(|config| config.engine) else { panic!("not the cache") };
         assert!(plan.spare == Some(Spare { least_percent: 7 }) && plan.cache.slow_path.is_some());
+        assert!(!plan.rewrites);
+        let rewrites = "engine = \"flowcache\"\n[cache]\nkind = \"rewrites\"\nentries = 50\n";
+        let Ok(Choice::FlowCache(plan)) = check(rewrites).map(|config| config.engine) else { panic!("not the cache") };
+        assert!(plan.rewrites && plan.cache.entries == 50);
         let wrong = "tables = 9\nentries = 0\nslow_path_pps = 0\nslow_path_least_percent = 0\n";
         let wrong = check(&format!("engine = \"flowcache\"\n[cache]\n{wrong}")).map(|_| ());
         let places: Vec<_> = wrong.unwrap_err().into_iter().filter_map(|mistake| mistake.place).collect();
@@ -373,11 +377,15 @@ mod tests {
     #[test]
     fn the_flow_cache_in_the_kernel() {
         let flows = |text: &str| match check(text).map(|config| config.engine) {
-            Ok(Choice::Xdp(plan)) => plan.flows,
+            Ok(Choice::Xdp(plan)) => {
+                assert_eq!(plan.cache.cache.slow_path, Some(Budget::per_second(7)));
+                plan.flows
+            }
             other => panic!("{other:?}"),
         };
-        assert_eq!(flows("engine = \"xdp\"\n"), XdpPlan::FLOWS);
-        assert_eq!(flows("engine = \"xdp\"\n[xdp]\nflows = 77\n"), 77);
+        let slow = "engine = \"xdp\"\n[cache]\nslow_path_pps = 7\n";
+        assert_eq!(flows(slow), XdpPlan::FLOWS);
+        assert_eq!(flows(&format!("{slow}[xdp]\nflows = 77\n")), 77);
         assert!(mistakes("engine = \"xdp\"\n[xdp]\nflows = 0\n")[0].contains("(3, 1) `flows` is 1 to 4194304"));
     }
 

@@ -86,8 +86,11 @@ fn a_meter_that_is_empty_stays_red_through_take_overs() {
         empty(&mut end);
         // From engine to engine, and to one of its own kind.
         let cache = Choice::FlowCache(CachePlan::default());
+        let rewrites = Choice::FlowCache(CachePlan { rewrites: true, ..CachePlan::default() });
         let divided = tiers(&[], &[]);
-        for engine in [Choice::Jit, chip(64, "none"), chip(64, "none"), cache, divided, Choice::Interp, Choice::Jit] {
+        for engine in
+            [Choice::Jit, chip(64, "none"), chip(64, "none"), cache, rewrites, divided, Choice::Interp, Choice::Jit]
+        {
             place.run_on(engine.clone());
             node = taken_over(&place, node);
             assert_eq!(ask(&mut end, 1), [RED, RED, 1], "{defines:?}, {}", engine.name());

@@ -69,6 +69,7 @@ fn the_gateway_on_veth_is_the_interpreter() {
     }
     lab.nothing_more();
     same_counts(&lab, &oracle, &case.pipeline);
+    assert_eq!(lab.engine.without_code(), None, "the gateway's misses are native code's");
     println!(
         "{packets} packets, {in_kernel} of them by the kernel, {forwarded} of these forwarded\n{:#?}",
         lab.engine.notes()

@@ -131,9 +131,29 @@ fn the_kernel_forwards_what_it_has_been_shown() {
         None => println!("no flow cache in this kernel: {notes:#?}"),
     }
 
-    // Native code for the same machines.
+    // Rewrites without the kernel, for the same machines.
     assert!(terrace(&["gateway", "stop", "--of-lab", &turn.lab]).status.success());
     until("the kernel's ends", || !runs(&turn));
+    let mut command = Command::new(TERRACE);
+    command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--engine", "rewrites"]);
+    let _rewrites = Gateway(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    until("rewrites run", || runs(&turn));
+    assert_eq!(everybody(&turn), first);
+    let stats = accounted(&turn);
+    assert_eq!(stats["engine"], "flowcache");
+    assert_eq!(everybody(&turn), first);
+    let again = accounted(&turn);
+    let of = |stats: &Value, words: &str| {
+        let mut notes = stats["notes"].as_array().unwrap().iter().filter_map(Value::as_str);
+        notes.find_map(|note| number_before(note, words)).unwrap_or_else(|| panic!("{stats}"))
+    };
+    let slow = [&stats, &again].map(|stats| of(stats, " took the slow path"));
+    assert!(slow[0] > 0 && slow[1] - slow[0] < slow[0] / 4, "{slow:?}: {again}");
+    assert!(of(&again, " packets were rewritten") > 40, "{again}");
+
+    // Native code.
+    assert!(terrace(&["gateway", "stop", "--of-lab", &turn.lab]).status.success());
+    until("rewrites end", || !runs(&turn));
     let mut command = Command::new(TERRACE);
     command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file]);
     let _native = Gateway(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
