@@ -100,7 +100,9 @@ impl RewriteCache {
     fn learn_one(&mut self, index: usize, packet: &mut Packet, out: &mut Output) {
         self.room_for(1);
         let mut results = std::mem::take(&mut self.slow.results);
+        self.runs.count_as(packet.came_with);
         let placed = self.run_and_keep(packet.bytes(), packet.ingress_port.0, packet.received_at, &mut results);
+        self.runs.count_as(None);
         self.placed(placed);
         interp::emit(&results, index as u16, packet, out);
         self.slow.results = results;
