@@ -295,8 +295,18 @@ impl Streams<'_> {
         (took, forwarded)
     }
 
-    /// Established flows are set up; what they do a second if nothing else comes.
+    /// The cache is filled, and established flows are set up; what these do a second if nothing else comes.
     fn warm_up(&mut self, engine: &mut dyn Cache) -> f64 {
+        // Until the cache is full, and all memory that it will have is real.
+        for _ in 0..(3 * self.flows.len()).div_ceil(TAKEN) {
+            self.batch.clear();
+            self.now += 100_000;
+            for _ in 0..TAKEN {
+                let (flow, now) = (self.new_flow(), self.now);
+                put(&mut self.batch, &self.template, flow, now);
+            }
+            self.process(engine);
+        }
         let (mut took, mut packets) = (0, 0);
         for round in 0..5 {
             for _ in 0..self.order.len().div_ceil(TAKEN) {
@@ -319,7 +329,9 @@ impl Streams<'_> {
 
     /// Established flows at shares of what is done if nothing else comes, with and without new ones.
     fn all(&mut self, engine: &mut dyn Cache, alone: f64) {
-        for (percent, new) in [10, 25, 50, 75, 95].into_iter().flat_map(|percent| [(percent, 1e5), (percent, 5e5)]) {
+        for (percent, new) in
+            [10, 25, 50, 75, 95].into_iter().flat_map(|percent| [1e5, 5e5, 5.5e5].map(|new| (percent, new)))
+        {
             let established = alone * f64::from(percent) / 100.0;
             let without = self.run(engine, established, 0.0);
             let with = self.run(engine, established, new);

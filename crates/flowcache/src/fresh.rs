@@ -11,7 +11,7 @@ use crate::segment::{Asked, Segment};
 use crate::witness::Witness;
 use ir::{Entity, MatchKind, Pipeline};
 use std::hash::{BuildHasher, Hasher};
-use tables::fast::soon;
+use tables::fast::{HugeVec, soon};
 use tables::{Entry, KeyField};
 
 type Fast = foldhash::fast::RandomState;
@@ -19,12 +19,18 @@ type Fast = foldhash::fast::RandomState;
 /// Where a segment is: number of its store, and place.
 pub type Place = (u32, u32);
 
-/// A segment in a list.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    before: u32,
-    behind: u32,
-    place: Place,
+/// A segment in a list: the nodes before it and behind it, and its place.
+type Node = [u32; 4];
+
+const BEFORE: usize = 0;
+const BEHIND: usize = 1;
+
+fn node(before: u32, behind: u32, place: Place) -> Node {
+    [before, behind, place.0, place.1]
+}
+
+fn place(node: Node) -> Place {
+    (node[2], node[3])
 }
 
 /// A list.
@@ -58,7 +64,9 @@ fn once(each: &mut impl FnMut(List)) -> impl FnMut(List) {
 /// Segments by what they asked.
 #[derive(Clone, Debug)]
 pub struct Fresh {
-    nodes: Vec<Node>,
+    nodes: HugeVec<Node>,
+    /// How many there are.
+    count: usize,
     /// Runs of nodes that are free, by their length: the first of each.
     free: Vec<Vec<u32>>,
     /// By table whose keys are all exact and whose entries have numbers for whoever takes them out: by number of the entry.
@@ -81,7 +89,8 @@ impl Fresh {
             numbered.then(Vec::new)
         });
         Fresh {
-            nodes: Vec::new(),
+            nodes: HugeVec::new(),
+            count: 0,
             free: Vec::new(),
             by_number: by_number.collect(),
             by_key: Heads::default(),
@@ -93,7 +102,7 @@ impl Fresh {
 
     /// Nothing is kept any more.
     pub fn clear(&mut self) {
-        self.nodes.clear();
+        self.count = 0;
         self.free.clear();
         self.by_number.iter_mut().flatten().for_each(Vec::clear);
         self.by_key.clear();
@@ -103,7 +112,7 @@ impl Fresh {
     /// Bytes in use, about.
     pub fn memory(&self) -> usize {
         let numbers: usize = self.by_number.iter().flatten().map(|heads| size_of_val(&**heads)).sum();
-        size_of_val(&*self.nodes) + numbers + self.by_key.memory()
+        self.nodes.bytes() + numbers + self.by_key.memory()
     }
 
     /// Of exact keys. Tables with the same ones share lists, so that a segment that asks several tables about one tenant stands there once.
@@ -215,6 +224,27 @@ impl Fresh {
         lists.0.iter().for_each(|list| soon(&self.nodes, self.first(*list) as usize));
     }
 
+    /// Asks for the nodes of whoever will be linked to so many lists, after `before` others.
+    pub fn link_soon(&self, lists: &Lists, before: usize) {
+        let free = self.free.get(lists.0.len()).map(Vec::as_slice).unwrap_or_default();
+        if let Some(nodes) = free.len().checked_sub(before + 1).map(|at| free[at]) {
+            self.nodes_soon(nodes, lists);
+        }
+    }
+
+    /// Asks for the nodes of whoever stands in these lists.
+    pub fn nodes_soon(&self, nodes: u32, lists: &Lists) {
+        (0..lists.0.len()).step_by(4).for_each(|at| soon(&self.nodes, nodes as usize + at));
+    }
+
+    /// The same for whoever stands before and behind them.
+    pub fn neighbours_soon(&self, nodes: u32, lists: &Lists) {
+        for [before, behind, ..] in self.nodes.iter().skip(nodes as usize).take(lists.0.len()) {
+            soon(&self.nodes, *before as usize);
+            soon(&self.nodes, *behind as usize);
+        }
+    }
+
     /// As [`Fresh::insert`], where the lists are known.
     pub fn link(&mut self, place: Place, lists: &Lists) -> u32 {
         let count = lists.0.len();
@@ -224,17 +254,18 @@ impl Fresh {
         let nodes = match self.free.get_mut(count).and_then(Vec::pop) {
             Some(nodes) => nodes,
             None => {
-                let nodes = self.nodes.len() as u32;
-                self.nodes.resize(self.nodes.len() + count, Node { before: NONE, behind: NONE, place });
+                let nodes = self.count as u32;
+                self.count += count;
+                self.nodes.grow_by_steps(self.count);
                 nodes
             }
         };
         for (at, list) in lists.0.iter().enumerate() {
-            let node = nodes + at as u32;
-            let behind = self.set_first(*list, node);
-            self.nodes[node as usize] = Node { before: NONE, behind, place };
+            let number = nodes + at as u32;
+            let behind = self.set_first(*list, number);
+            self.nodes[number as usize] = node(NONE, behind, place);
             if let Some(behind) = self.nodes.get_mut(behind as usize) {
-                behind.before = node;
+                behind[BEFORE] = number;
             }
         }
         nodes
@@ -250,15 +281,15 @@ impl Fresh {
     /// As [`Fresh::remove`], where the lists are known.
     pub fn unlink(&mut self, nodes: u32, lists: &Lists) {
         for (at, list) in lists.0.iter().enumerate() {
-            let Node { before, behind, .. } = self.nodes[nodes as usize + at];
+            let [before, behind, ..] = self.nodes[nodes as usize + at];
             match self.nodes.get_mut(before as usize) {
-                Some(before) => before.behind = behind,
+                Some(before) => before[BEHIND] = behind,
                 None => {
                     self.set_first(*list, behind);
                 }
             }
             if let Some(behind) = self.nodes.get_mut(behind as usize) {
-                behind.before = before;
+                behind[BEFORE] = before;
             }
         }
         let count = lists.0.len();
@@ -283,39 +314,37 @@ impl Fresh {
         let (mut nodes, mut lists) = (0, 0);
         for (segment, first, place) in segments {
             let mut wrong = None;
-            let mut node = first;
+            let mut number = first;
             self.lists(witnesses, segment, |list| {
-                let Node { before, behind, place: of } = self.nodes[node as usize];
+                let [before, behind, ..] = self.nodes[number as usize];
                 let follows = match self.nodes.get(before as usize) {
-                    Some(before) => before.behind == node,
+                    Some(before) => before[BEHIND] == number,
                     None => {
                         lists += 1;
-                        self.first(list) == node
+                        self.first(list) == number
                     }
                 };
-                let leads = self.nodes.get(behind as usize).is_none_or(|behind| behind.before == node);
-                if of != place || !follows || !leads {
-                    wrong = Some(format!("node {node} of {place:?} in {list:?}: {:?}", self.nodes[node as usize]));
+                let leads = self.nodes.get(behind as usize).is_none_or(|behind| behind[BEFORE] == number);
+                if self::place(self.nodes[number as usize]) != place || !follows || !leads {
+                    wrong = Some(format!("node {number} of {place:?} in {list:?}: {:?}", self.nodes[number as usize]));
                 }
-                node += 1;
+                number += 1;
             });
-            nodes += node - first;
+            nodes += number - first;
             wrong.map_or(Ok(()), Err)?;
         }
         let free: usize = self.free.iter().enumerate().map(|(length, runs)| length * runs.len()).sum();
         let numbered = self.by_number.iter().flatten().flatten();
         let heads = numbered.chain(&self.missed).filter(|first| **first != NONE).count() + self.by_key.len();
-        match nodes as usize + free == self.nodes.len() && heads == lists {
+        match nodes as usize + free == self.count && heads == lists {
             true => Ok(()),
-            false => {
-                Err(format!("{} nodes, {nodes} in lists, {free} free; {heads} lists, {lists} begun", self.nodes.len()))
-            }
+            false => Err(format!("{} nodes, {nodes} in lists, {free} free; {heads} lists, {lists} begun", self.count)),
         }
     }
 
     fn all(&self, list: List) -> impl Iterator<Item = Place> + '_ {
         let at = |node: u32| self.nodes.get(node as usize);
-        std::iter::successors(at(self.first(list)), move |node| at(node.behind)).map(|node| node.place)
+        std::iter::successors(at(self.first(list)), move |node| at(node[BEHIND])).map(|node| place(*node))
     }
 
     /// Segments that asked a table under the exact keys of an entry: of a table whose keys are all exact those that found nothing, and those that found the

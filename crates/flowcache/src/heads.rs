@@ -1,27 +1,38 @@
 //! [`Heads`]: where lists begin, by a hash of what they are about: open addressing in one array, so that where one would be can be asked for before it is read.
 
-use tables::fast::soon;
+use tables::fast::{HugeVec, soon};
 
 /// No node.
 pub const NONE: u32 = u32::MAX;
 
-/// A list's hash, and its first node; [`NONE`]: the place is free.
-#[derive(Clone, Copy, Debug)]
-struct Head {
-    hash: u64,
-    first: u32,
+/// A list's hash, and one more than its first node; 0: the place is free.
+type Head = [u64; 2];
+
+fn head(hash: u64, first: u32) -> Head {
+    [hash, u64::from(first) + 1]
+}
+
+/// The first node.
+fn first(head: Head) -> u32 {
+    (head[1] as u32).wrapping_sub(1)
+}
+
+fn is_free(head: Head) -> bool {
+    head[1] == 0
 }
 
 /// See the module. The hashes are a seeded hasher's, so places follow from them.
 #[derive(Clone, Debug, Default)]
 pub struct Heads {
-    places: Vec<Head>,
+    places: HugeVec<Head>,
+    /// How many of them there are: a power of two.
+    room: usize,
     len: usize,
 }
 
 impl Heads {
     fn mask(&self) -> usize {
-        self.places.len() - 1
+        self.room - 1
     }
 
     /// How many lists there are.
@@ -36,7 +47,7 @@ impl Heads {
 
     /// Bytes in use.
     pub fn memory(&self) -> usize {
-        size_of_val(&*self.places)
+        self.places.bytes()
     }
 
     /// Forgets all.
@@ -47,13 +58,13 @@ impl Heads {
     /// The list will be looked for soon.
     #[inline]
     pub fn soon(&self, hash: u64) {
-        soon(&self.places, hash as usize & self.places.len().wrapping_sub(1));
+        soon(&self.places, hash as usize & self.room.wrapping_sub(1));
     }
 
     fn find(&self, hash: u64) -> Option<usize> {
-        let mut at = hash as usize & self.places.len().checked_sub(1)?;
-        while self.places[at].first != NONE {
-            if self.places[at].hash == hash {
+        let mut at = hash as usize & self.room.checked_sub(1)?;
+        while !is_free(self.places[at]) {
+            if self.places[at][0] == hash {
                 return Some(at);
             }
             at = (at + 1) & self.mask();
@@ -64,20 +75,20 @@ impl Heads {
     /// The first node of a list.
     #[inline]
     pub fn get(&self, hash: u64) -> u32 {
-        self.find(hash).map_or(NONE, |at| self.places[at].first)
+        self.find(hash).map_or(NONE, |at| first(self.places[at]))
     }
 
     /// A list begins with that node, or is no more; what was its first.
-    pub fn set(&mut self, hash: u64, first: u32) -> u32 {
-        match (self.find(hash), first) {
+    pub fn set(&mut self, hash: u64, node: u32) -> u32 {
+        match (self.find(hash), node) {
             (None, NONE) => NONE,
             (Some(at), NONE) => self.remove(at),
-            (Some(at), first) => std::mem::replace(&mut self.places[at].first, first),
-            (None, first) => {
-                if (self.len + 1) * 5 > self.places.len() * 3 {
+            (Some(at), node) => first(std::mem::replace(&mut self.places[at], head(hash, node))),
+            (None, node) => {
+                if (self.len + 1) * 5 > self.room * 3 {
                     self.grow();
                 }
-                self.settle(Head { hash, first });
+                self.settle(head(hash, node));
                 self.len += 1;
                 NONE
             }
@@ -85,38 +96,39 @@ impl Heads {
     }
 
     fn settle(&mut self, head: Head) {
-        let mut at = head.hash as usize & self.mask();
-        while self.places[at].first != NONE {
+        let mut at = head[0] as usize & self.mask();
+        while !is_free(self.places[at]) {
             at = (at + 1) & self.mask();
         }
         self.places[at] = head;
     }
 
     fn grow(&mut self) {
-        let free = Head { hash: 0, first: NONE };
-        let count = (2 * self.places.len()).max(8);
-        let old = std::mem::replace(&mut self.places, vec![free; count]);
-        old.into_iter().filter(|head| head.first != NONE).for_each(|head| self.settle(head));
+        self.room = (2 * self.room).max(8);
+        let mut places = HugeVec::new();
+        places.grow(self.room);
+        let old = std::mem::replace(&mut self.places, places);
+        old.iter().filter(|head| !is_free(**head)).for_each(|head| self.settle(*head));
     }
 
     fn remove(&mut self, mut gap: usize) -> u32 {
-        let (mask, first) = (self.mask(), self.places[gap].first);
+        let (mask, node) = (self.mask(), first(self.places[gap]));
         let mut at = gap;
         loop {
             at = (at + 1) & mask;
             let head = self.places[at];
-            if head.first == NONE {
+            if is_free(head) {
                 break;
             }
             // Whoever would be found before the gap, or at it, moves there.
-            if (at.wrapping_sub(head.hash as usize) & mask) >= (at.wrapping_sub(gap) & mask) {
+            if (at.wrapping_sub(head[0] as usize) & mask) >= (at.wrapping_sub(gap) & mask) {
                 self.places[gap] = head;
                 gap = at;
             }
         }
-        self.places[gap].first = NONE;
+        self.places[gap] = [0; 2];
         self.len -= 1;
-        first
+        node
     }
 }
 

@@ -9,6 +9,9 @@ use super::rows::NONE;
 use super::runs::Runs;
 use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
 
+/// Flows that go together, at most.
+const GONE: usize = 256;
+
 /// How many of the packets came at one time with the first.
 pub(super) fn at_one_time(packets: &[Packet]) -> usize {
     let time = packets.first().map_or(0, |packet| packet.received_at);
@@ -65,12 +68,22 @@ impl<R: Runs> RewriteCache<R> {
         self.runs.notify(idle);
     }
 
+    /// A few flows go, and whoever comes may have their places.
+    fn discard(&mut self, places: &[u32]) {
+        self.maker.flows.leaving_soon(places);
+        for place in places {
+            if let Some(row) = self.maker.flows.row_of(*place) {
+                self.settle_one(row);
+            }
+        }
+        self.settle_tallies();
+        self.maker.flows.discard_all(&self.maker.known, places);
+    }
+
     /// Forgets all flows, in a cache whose rewrites are nobody else's.
     pub fn clear(&mut self) {
-        self.settle();
-        for place in self.maker.flows.places().collect::<Vec<u32>>() {
-            self.maker.flows.discard(&self.maker.known, place);
-            self.maker.flows.release(place);
+        for places in self.maker.flows.places().collect::<Vec<u32>>().chunks(TOGETHER) {
+            self.discard(places);
         }
     }
 
@@ -83,14 +96,11 @@ impl<R: Runs> RewriteCache<R> {
 
     /// Some of the flows that had no packets for the longest time go.
     fn make_room(&mut self) {
-        let oldest = self.maker.flows.oldest(self.maker.flows.room() / 64 + 1);
+        // Few, as packets wait meanwhile.
+        let oldest = self.maker.flows.oldest((self.maker.flows.room() / 64 + 1).min(GONE));
         self.maker.stats.evicted += oldest.len() as u64;
-        for place in oldest {
-            if let Some(row) = self.maker.flows.row_of(place) {
-                self.settle_one(row);
-            }
-            self.maker.flows.discard(&self.maker.known, place);
-            self.maker.flows.release(place);
+        for places in oldest.chunks(TOGETHER) {
+            self.discard(places);
         }
     }
 }

@@ -80,6 +80,8 @@ pub struct RewriteCache<R = Interp> {
     pub(super) maker: Maker,
     /// Rows with packets that were not credited yet.
     counted: Vec<u32>,
+    /// Layouts whose rows had packets, with what is not credited yet of what all rows of theirs add to.
+    tallied: Vec<(u32, Sums)>,
     /// Packets that are looked for together.
     pub(super) lanes: Vec<Lane>,
     pub(super) slow: Slow,
@@ -161,6 +163,7 @@ impl<R: Runs> RewriteCache<R> {
             runs,
             maker: Maker::new(known, config, room)?,
             counted: Vec::new(),
+            tallied: Vec::new(),
             lanes: Vec::new(),
             slow: Slow {
                 notes,
@@ -287,15 +290,31 @@ impl<R: Runs> RewriteCache<R> {
         let mut counted = std::mem::take(&mut self.counted);
         counted.drain(..).for_each(|number| self.settle_one(number));
         self.counted = counted;
+        self.settle_tallies();
     }
 
-    /// The same of one row; it may be one that is gone, or was settled.
+    /// The same of one row, but what is the same for all rows of its layout, which waits for [`RewriteCache::settle_tallies`]; it may be one that is gone, or was settled.
     pub(super) fn settle_one(&mut self, number: u32) {
         let words = self.maker.flows.words_mut(number);
         let sum = [row::PACKETS, row::BYTES].map(|at| std::mem::take(&mut words[at]));
         let last = words[row::LAST];
-        if sum[0] > 0 {
-            credit(&mut self.runs, self.maker.flows.row(number).credits(), (sum[0], sum[1], last));
+        if sum[0] == 0 {
+            return;
+        }
+        let (layout, _) = row::of(words);
+        credit(&mut self.runs, self.maker.flows.row(number).credits(), (sum[0], sum[1], last));
+        match self.tallied.last_mut() {
+            Some((same, sums)) if *same == layout => {
+                *sums = (sums.0 + sum[0], sums.1 + sum[1], sums.2.max(last));
+            }
+            _ => self.tallied.push((layout, (sum[0], sum[1], last))),
+        }
+    }
+
+    /// Before any of these layouts goes.
+    pub(super) fn settle_tallies(&mut self) {
+        for (layout, sums) in self.tallied.drain(..) {
+            credit(&mut self.runs, self.maker.flows.layout(layout).tallies(), sums);
         }
     }
 
@@ -369,12 +388,11 @@ fn only(out: &Outputs) -> Result<Left<'_>, Unrewritable> {
     }
 }
 
+/// Packets, bytes, and the time of the last.
+type Sums = (u64, u64, u64);
+
 /// What so many packets of so many bytes, the last of them then, add up to.
-fn credit<R: Runs>(
-    runs: &mut R,
-    credits: impl Iterator<Item = (Credit, ByteForm)>,
-    (packets, bytes, last): (u64, u64, u64),
-) {
+fn credit<R: Runs>(runs: &mut R, credits: impl Iterator<Item = (Credit, ByteForm)>, (packets, bytes, last): Sums) {
     runs.saw(last);
     for (credit, form) in credits {
         runs.credit(&credit, packets, form.total(packets, bytes), last);

@@ -3,6 +3,7 @@
 use super::Unrewritable;
 use super::form::{Rewrite, Shape, WINDOW};
 use super::layout::{HEADER, KeyForm, Layout};
+use super::leave::Leaving;
 use super::row::{self, Row};
 use super::rows::{NONE, Rows};
 use super::runs::Runs;
@@ -116,23 +117,24 @@ struct Shared {
 /// See the module.
 #[derive(Debug)]
 pub struct Flows {
-    rows: Rows,
+    pub(super) rows: Rows,
     /// By place: its row.
-    places: Vec<u32>,
+    pub(super) places: Vec<u32>,
     free: Vec<u32>,
     /// Rows by a hash of shape and key: the later of two that share one takes it.
-    by_key: Heads,
+    pub(super) by_key: Heads,
     hasher: Fast,
     shapes: Vec<Used>,
     layouts: Vec<Shared>,
     by_layout: HashMap<Arc<Layout>, u32, Fast>,
     free_layouts: Vec<u32>,
     reasons: Vec<DropReason>,
-    fresh: Fresh,
-    lists: Lists,
+    pub(super) fresh: Fresh,
+    pub(super) lists: Lists,
+    pub(super) leaving: Vec<Leaving>,
     hand: usize,
     idle_hand: usize,
-    len: usize,
+    pub(super) len: usize,
 }
 
 impl Flows {
@@ -151,6 +153,7 @@ impl Flows {
             reasons: Vec::new(),
             fresh: Fresh::new(pipeline, witnesses),
             lists: Lists::default(),
+            leaving: Vec::new(),
             hand: 0,
             idle_hand: 0,
             len: 0,
@@ -332,9 +335,11 @@ impl Flows {
         self.fresh.lists_soon(&ready.lists);
     }
 
-    /// The same, of what that leads to.
-    pub(super) fn ready_soon(&self, ready: &Ready) {
+    /// The same, of what that leads to, and of the memory that it will have, after `before` others.
+    pub(super) fn ready_soon(&self, ready: &Ready, before: usize) {
         self.fresh.first_soon(&ready.lists);
+        self.fresh.link_soon(&ready.lists, before);
+        self.rows.take_soon(ready.words.len(), before);
     }
 
     /// Whether one that does the same to the same packets is kept already.
@@ -372,7 +377,7 @@ impl Flows {
         let old = self.by_key.set(ready.hash, row);
         let replaced = (old != NONE).then(|| {
             let gone = (row::of(self.rows.at(old)).1, Box::new(self.told(old)));
-            self.take(known, old);
+            self.take_unlisted(known, old);
             gone
         });
         let nodes = self.fresh.link((0, place), &ready.lists);
@@ -387,32 +392,12 @@ impl Flows {
 
     /// Takes one out. Its place stays taken until [`Flows::release`].
     pub fn remove(&mut self, known: &Known, place: u32) -> Option<Flow> {
-        let flow = self.get(place)?;
-        self.discard(known, place);
-        Some(flow)
-    }
-
-    /// The same, where nobody asks what it was.
-    pub fn discard(&mut self, known: &Known, place: u32) {
-        let Some(number) = self.row_of(place) else { return };
+        let number = self.row_of(place)?;
+        let flow = self.told(number);
         let row = self.row(number);
         self.by_key.set(self.hash(row.layout.shape, row.key()), NONE);
-        self.take(known, number);
-    }
-
-    /// Takes one out that is no more found by its key.
-    fn take(&mut self, known: &Known, row: u32) {
-        let (shared, place) = row::of(self.rows.at(row));
-        let layout = &self.layouts[shared as usize].layout;
-        let words = layout.words;
-        let asked = Row { layout, words: self.rows.at(row) };
-        self.fresh.lists_of(&known.witnesses, asked.questions(), &mut self.lists);
-        self.fresh.unlink(row::nodes(self.rows.at(row)), &self.lists);
-        self.rows.at_mut(row)[row::PACKETS] = 0;
-        self.rows.leave(row, words);
-        self.drop_layout(shared);
-        self.places[place as usize] = NONE;
-        self.len -= 1;
+        self.take_unlisted(known, number);
+        Some(flow)
     }
 
     /// The place may be used again.

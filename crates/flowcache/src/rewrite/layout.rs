@@ -8,6 +8,7 @@ use super::form::{Shape, Sum, WINDOW};
 use super::noted::Noted;
 use super::template::{Bytes, Counted, Template};
 use super::{Unrewritable, form};
+use interp::{ByteForm, Credit};
 
 /// Words of a row before its key: [`super::row`].
 pub const HEADER: usize = 6;
@@ -96,7 +97,9 @@ pub struct Layout {
     pub front: Option<Box<Front>>,
     /// Sums without their constants.
     pub checks: Vec<form::Check>,
+    /// What packets add to that is each row's own, and what is the same for all.
     pub credits: Vec<(Counted, Bytes)>,
+    pub tallies: Vec<(Counted, Bytes)>,
     /// Tables that were asked, and words of their keys.
     pub asked: Vec<(u32, u32)>,
     /// First word behind the key, and behind the new bits.
@@ -142,7 +145,8 @@ impl Layout {
             Counted::Hit(at) => noted.application(*at).is_some_and(|it| counts(it.table)),
             _ => true,
         };
-        let credits: Vec<(Counted, Bytes)> = template.credits.iter().filter(counted).copied().collect();
+        let is_tally = |(counted, bytes): &(Counted, Bytes)| matches!(counted, Counted::Applied(..)) && !bytes.is_own();
+        let (tallies, credits): (Vec<_>, Vec<_>) = template.credits.iter().filter(counted).copied().partition(is_tally);
         let asked: Vec<(u32, u32)> = noted.tables().map(|(table, key)| (table as u32, key.len() as u32)).collect();
         let of_entries = credits.iter().filter(|(counted, _)| counted.application().is_some()).count();
         let counters = credits.iter().filter(|(counted, _)| matches!(counted, Counted::Counter(..))).count();
@@ -161,7 +165,15 @@ impl Layout {
             return Err(Unrewritable::TooMuch);
         }
         #[rustfmt::skip]
-        let layout = Layout { shape, front, checks, credits, asked, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
+        let layout = Layout { shape, front, checks, credits, tallies, asked, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
         Ok(layout)
+    }
+
+    /// What is the same for all rows of what packets add to.
+    pub fn tallies(&self) -> impl Iterator<Item = (Credit, ByteForm)> + '_ {
+        self.tallies.iter().filter_map(|(counted, bytes)| match *counted {
+            Counted::Applied(table, arm, hit) => Some((Credit::Applied { table, arm, hit }, bytes.of(|| 0))),
+            _ => None,
+        })
     }
 }

@@ -172,8 +172,9 @@ impl RewriteCache<Jit> {
     }
 
     fn keep_all(&mut self, misses: &mut Misses, packets: &[Packet]) {
-        for ready in misses.rows.iter().zip(&misses.made).filter(|(_, made)| made.is_ok()).map(|(ready, _)| ready) {
-            self.maker.flows.ready_soon(ready);
+        let made = misses.rows.iter().zip(&misses.made).filter(|(_, made)| made.is_ok());
+        for (before, (ready, _)) in made.enumerate() {
+            self.maker.flows.ready_soon(ready, before);
         }
         for (number, (made, at)) in misses.made.iter().zip(&misses.of).enumerate() {
             let ready = &misses.rows[number];

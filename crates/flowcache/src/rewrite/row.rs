@@ -175,7 +175,7 @@ impl<'r> Row<'r> {
         })
     }
 
-    /// What each packet adds to, and by how many bytes.
+    /// What each packet adds to, and by how many bytes, besides what is the same for all rows of its layout.
     pub fn credits(&self) -> impl Iterator<Item = (Credit, ByteForm)> + '_ {
         let (mut generations, mut indices, mut adds) = (0, 0, 0);
         self.layout.credits.iter().map(move |(counted, bytes)| {
@@ -243,7 +243,7 @@ impl<'r> Row<'r> {
             (None, _) => unreachable!("what does not leave is dropped"),
         };
         let checks = layout.checks.iter().enumerate().map(check).collect();
-        let credits = self.credits().collect();
+        let credits = self.credits().chain(layout.tallies()).collect();
         Rewrite { shape: shape.clone(), key: key.told(self.key()), lengths: self.lengths(), checks, fate, credits }
     }
 }

@@ -215,19 +215,14 @@ impl Pins {
         self.bound_by(length.of, None, -more, most - more);
     }
 
-    /// What was looked at of a packet of the way of another one, of which this is known. `given`: what entries give it.
-    pub fn again(
-        bytes: &[u8],
-        mask: [u8; WINDOW],
-        bounds: &[Bound],
-        given: impl Fn(Given) -> Option<u64>,
-    ) -> Option<Pins> {
-        let mut pins = Pins { mask, ..Pins::new(bytes) };
+    /// Nothing is looked at yet, but the packet is of the way of another one, of which this is known. `given`: what entries give it. `None`: they give what none can.
+    pub fn again(&mut self, mask: &[u8; WINDOW], bounds: &[Bound], given: impl Fn(Given) -> Option<u64>) -> Option<()> {
+        self.mask = *mask;
         for bound in bounds {
             let value = bound.given.map_or(Some(0), &given)?;
-            pins.narrow(*bound, i64::try_from(value).ok().filter(|value| *value < MOST_GIVEN)?);
+            self.narrow(*bound, i64::try_from(value).ok().filter(|value| *value < MOST_GIVEN)?);
         }
-        Some(pins)
+        Some(())
     }
 
     /// A value decides what is done that the packet's way does not say, unless the program does.

@@ -129,8 +129,9 @@ impl Template {
             let application = noted.application(given.application as usize)?;
             runs.arg(TableId(application.table as u32), application.found, given.word as usize)
         };
-        let pins = Pins::again(came.bytes, self.shape.mask, &self.bounds, given).ok_or(Unrewritable::Aborted)?;
-        let filled = Filling { layout, pins, row }.fill(self, (came, left, own), (noted, runs), key, reason);
+        let mut pins = Pins::new(came.bytes);
+        pins.again(&self.shape.mask, &self.bounds, given).ok_or(Unrewritable::Aborted)?;
+        let filled = Filling { layout, pins: &mut pins, row }.fill(self, (came, left, own), (noted, runs), key, reason);
         filled.ok_or(Unrewritable::Aborted)
     }
 }
@@ -138,7 +139,7 @@ impl Template {
 /// A row that is being filled.
 struct Filling<'f> {
     layout: &'f Layout,
-    pins: Pins,
+    pins: &'f mut Pins,
     row: &'f mut [u64],
 }
 

@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 ///
 /// # Safety
 /// No padding, no pointer, no niche, alignment of at most 64.
-pub(crate) unsafe trait Plain: Copy + Send + Sync + 'static {}
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 // SAFETY: integers, and arrays of what is plain.
 unsafe impl Plain for u8 {}
@@ -41,7 +41,7 @@ const SMALL: usize = if cfg!(target_os = "linux") { 1 << 20 } else { usize::MAX 
 
 /// A vector that only grows: zeroed, aligned to a cache line, and followed by 64 more bytes that may be read (so a kernel may
 /// read a whole line or word at the last item).
-pub(crate) struct HugeVec<T: Plain> {
+pub struct HugeVec<T: Plain> {
     start: NonNull<u8>,
     len: usize,
     /// Bytes that items may take before more room is needed.
@@ -65,14 +65,14 @@ unsafe impl<T: Plain> Sync for HugeVec<T> {}
 
 impl<T: Plain> HugeVec<T> {
     /// An empty one, which takes no memory.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         const { assert!(align_of::<T>() <= LINE) };
         HugeVec { start: NonNull::dangling(), len: 0, room: 0, backing: Backing::None, item: std::marker::PhantomData }
     }
 
     /// Makes it `len` items long; new ones are zero. Shorter than it is: nothing happens.
     /// Pointers to items are invalid afterwards.
-    pub(crate) fn grow(&mut self, len: usize) {
+    pub fn grow(&mut self, len: usize) {
         if len <= self.len {
             return;
         }
@@ -87,8 +87,20 @@ impl<T: Plain> HugeVec<T> {
         self.len = len;
     }
 
+    /// As [`HugeVec::grow`], to at least `len` items: to twice what there was while that is little, and then by whole huge pages. So it is rare, and none is made of small ones
+    /// that are full by now, which takes the kernel milliseconds.
+    pub fn grow_by_steps(&mut self, len: usize) {
+        const STEP: usize = 2 << 20;
+        if len <= self.len {
+            return;
+        }
+        let bytes = len.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(LINE)).expect("address space");
+        let bytes = if bytes <= STEP / 4 { bytes.next_power_of_two() } else { bytes.next_multiple_of(STEP) };
+        self.grow((bytes - LINE) / size_of::<T>());
+    }
+
     /// Memory that is held, in bytes: whole pages that have been or may be touched.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match &self.backing {
             Backing::None => 0,
             Backing::Heap(layout) => layout.size(),

@@ -39,5 +39,6 @@ pub use copies::Reader;
 pub use encode::LookupError;
 pub use live::{Group, Live, LiveError, Written};
 pub use lookups::Lookups;
+pub use memory::{HugeVec, Plain};
 pub use near::soon;
 pub use shape::{KeyPlace, LookupKind, LookupShape, ParamPlace, ValueLayout};
