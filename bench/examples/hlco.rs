@@ -1,13 +1,14 @@
 //! High locality of cache, occasionally: gateway.p4 with a million VMs of which 5 % draw 95 % of the packets, over three tiers and on software alone.
 //!
-//! `cargo run --release -p bench --example hlco [VMS] [SECONDS]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. One core for everything.
+//! `cargo run --release -p bench --example hlco [VMS] [SECONDS] [native]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. One core for everything.
 //! It answers three questions:
 //!
 //! - How many packets never reach software, and how many do once all is warm?
 //! - At the rate at which software alone loses 5 %, what do the tiers lose?
 //! - How long does a packet wait and take there, beside software alone?
 //!
-//! Software is what the tiers have below: the reference engine. The switch is native code here, with room for 5 % of the VMs, the DPU an exact flow cache. So times
+//! Software is what the tiers have below: the reference engine, or native code. The switch is native code here, with room for 5 % of the VMs, the DPU an exact flow cache, of segments
+//! or, in front of native code, of rewrites. So times
 //! are those of three kinds of software on one core, each an order faster than the next, as switch, DPU and CPU are; no figure is a chip's. Packets come at
 //! times drawn beforehand (exponential gaps), whether anybody is ready or not, into a queue of bounded length.
 
@@ -39,14 +40,16 @@ fn main() -> anyhow::Result<()> {
     let hot = (vms / 20).max(1);
     println!("{vms} VMs, {hot} of them draw 95 % of the packets");
 
-    let mut software = System::new("software alone", &Choice::Interp, &program, world)?;
+    let native = std::env::args().nth(3).is_some_and(|kind| kind == "native");
+    let alone = if native { Choice::Jit } else { Choice::Interp };
+    let mut software = System::new("software alone", &alone, &program, world)?;
     let cache = CacheConfig {
         kind: Kind::Exact,
         entries: vms + vms / 8,
         idle_ns: Some(Duration::from_secs(600).as_nanos() as u64),
         ..CacheConfig::default()
     };
-    let below = Choice::FlowCache(CachePlan { cache, ..CachePlan::default() });
+    let below = Choice::FlowCache(CachePlan { cache, rewrites: native, ..CachePlan::default() });
     let held = BTreeMap::from([("vm_nc_v4".to_owned(), Held::Hot(hot as u64))]);
     let tiers = Choice::Tiers(Box::new(TiersPlan::here(Choice::Jit, below, held)));
     let mut tiers = System::new("three tiers", &tiers, &program, world)?;

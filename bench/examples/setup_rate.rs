@@ -71,6 +71,9 @@ impl Cache for RewriteCache<Jit> {
     fn set_up(&self) -> u64 {
         self.stats().kept
     }
+    fn refused(&self) -> u64 {
+        self.stats().shed
+    }
     fn forget(&mut self) {
         self.clear();
     }
@@ -166,12 +169,24 @@ fn rewrites(program: &Program, world: World, flows: &[Flow], rounds: u64) -> any
         Ok(cache)
     };
     set_up(&mut load(world.vms)?, flows, rounds);
-    let mut engine = load(2 * world.vms)?;
-    let mut streams = Streams::new(flows);
-    let alone = streams.warm_up(&mut engine);
-    println!("the slow path takes all\n  established flows alone: {alone:.0} packets a second");
-    streams.all(&mut engine, alone);
+    for paced in [false, true] {
+        let mut engine = load(2 * world.vms)?;
+        println!("{}", taking(paced));
+        let mut streams = Streams::new(flows);
+        let alone = streams.warm_up(&mut engine);
+        println!("  established flows alone: {alone:.0} packets a second");
+        if paced {
+            engine.admit_up_to(Budget::per_second(1_000_000));
+            engine.keep_pace(Spare::default());
+        }
+        streams.all(&mut engine, alone);
+    }
     Ok(())
+}
+
+/// What the slow path takes.
+fn taking(paced: bool) -> &'static str {
+    if paced { "the slow path takes what is left, 5 % at least" } else { "the slow path takes all" }
 }
 
 fn segments(program: &Program, world: World, flows: &[Flow], rounds: u64) -> anyhow::Result<()> {
@@ -182,10 +197,7 @@ fn segments(program: &Program, world: World, flows: &[Flow], rounds: u64) -> any
     for paced in [false, true] {
         let slow_path = if paced { slow_path } else { None };
         let mut engine = engine(program, world, CacheConfig { slow_path, entries: 2 * vms, ..cache })?;
-        println!(
-            "{}",
-            if paced { "the slow path takes what is left, 5 % at least" } else { "the slow path takes all" }
-        );
+        println!("{}", taking(paced));
         // Until then nobody is refused: they set out with everything in the cache.
         let mut streams = Streams::new(flows);
         let alone = streams.warm_up(&mut engine);
