@@ -222,6 +222,7 @@ fn warm(tiers: &mut System, vms: usize) -> anyhow::Result<()> {
         }
         before = served;
     }
+    tiers.engine.notes().iter().for_each(|note| println!("{note}"));
     Ok(())
 }
 

@@ -3,8 +3,9 @@
 use interp::{ByteForm, Credit};
 use packet::DropReason;
 
-/// Bytes from the start of a packet that a key, a copy or a sum can look at, and bytes of new headers.
-pub const WINDOW: usize = 128;
+/// Bytes from the start of a packet that a key, a copy or a sum can look at, and bytes of new headers: enough for a tunnel in a tunnel behind the bridge header of a tier above. The
+/// kernel's program has fewer.
+pub const WINDOW: usize = 256;
 /// Fields of a key that are taken as their distance from the packet's length.
 pub const MAX_NEAR: usize = 6;
 /// Words of a sum that differ from packet to packet.

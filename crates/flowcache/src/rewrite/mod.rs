@@ -40,6 +40,8 @@ mod tenants;
 mod ways;
 mod wide;
 
+const _: () = assert!(form::WINDOW == 256, "the text of `TooDeep` says so");
+
 pub use engine::{Answer, RewriteCache, RewriteStats, Told};
 pub use native::NativeError;
 pub use runs::Runs;
@@ -104,7 +106,7 @@ impl Unrewritable {
             Unrewritable::Truncate => "it is cut",
             Unrewritable::ToCpu => "it goes to the CPU port",
             Unrewritable::Aborted => "the engine gave up on it",
-            Unrewritable::TooDeep => "what decides, or changes, lies more than 128 bytes behind its start",
+            Unrewritable::TooDeep => "what decides, or changes, lies more than 256 bytes behind its start",
             Unrewritable::TooMuch => "it takes more sums or lengths than a rewrite holds",
             Unrewritable::Shapes => "there are too many different kinds of flows",
             Unrewritable::NoRoom => "there is no room for more flows",

@@ -122,9 +122,14 @@ impl<'r> Row<'r> {
         let Some(front) = &self.layout.front else { return (0, 0) };
         let shift = usize::from(front.grow.unsigned_abs()).min(WINDOW);
         let mut moved = [0; WINDOW];
+        let end = usize::from(front.len).next_multiple_of(8).min(WINDOW);
         match front.grow >= 0 {
-            true => moved[shift..].copy_from_slice(&window[..WINDOW - shift]),
-            false => moved[..WINDOW - shift].copy_from_slice(&window[shift..]),
+            true if shift < end => moved[shift..end].copy_from_slice(&window[..end - shift]),
+            true => {}
+            false => {
+                let count = end.min(WINDOW - shift);
+                moved[..count].copy_from_slice(&window[shift..shift + count]);
+            }
         }
         let set = &self.words[self.layout.set..self.layout.smalls];
         let (chunks, keeps) = (head.as_chunks_mut::<8>().0.iter_mut(), front.keep.as_chunks::<8>().0);

@@ -41,6 +41,8 @@ pub(super) fn load(plan: &XdpPlan, pipeline: &Arc<Pipeline>, settings: &Config) 
 enum Outside {
     /// It comes, or leaves, by a port that is not the kernel's.
     Port,
+    /// It takes more of a packet's beginning than the kernel's program sees.
+    Deep,
     /// A map of the kernel's is full, or refuses it.
     Map,
     /// The kernel's maps are still another program's.
@@ -51,6 +53,7 @@ impl Outside {
     fn why(self) -> &'static str {
         match self {
             Outside::Port => "a port of theirs has no XDP",
+            Outside::Deep => "what decides, or changes, lies more than 128 bytes behind a packet's start",
             Outside::Map => "the kernel's maps are full",
             Outside::Busy => "the kernel still had those of the program before",
         }
@@ -104,6 +107,9 @@ impl<R: Runs> XdpEngine<R> {
             Fate::Forward { port, .. } => Some(kernel.port(*port).ok_or(Outside::Port)?),
             Fate::Drop(_) => None,
         };
+        if !form::fits(&flow.rewrite) {
+            return Err(Outside::Deep);
+        }
         let used = &flows.shapes()[flow.shape as usize];
         // Also if it isn't new: when it was, the flow may have had no way into the kernel.
         let count = flows.shapes().len() as u32;
