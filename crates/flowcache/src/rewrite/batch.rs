@@ -23,8 +23,9 @@ impl<R: Runs> RewriteCache<R> {
     pub(super) fn rewrite_all(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
         let mut lanes = std::mem::take(&mut self.lanes);
         lanes.resize(TOGETHER, Lane::EMPTY);
+        let depth = self.maker.flows.depth();
         for (lane, packet) in lanes.iter_mut().zip(&*packets) {
-            lane.set(packet.bytes(), packet.ingress_port.0);
+            lane.set(packet.bytes(), packet.ingress_port.0, depth);
         }
         self.maker.flows.find_all(&mut lanes[..packets.len()]);
         let now = self.runs.saw(packets.first().map_or(0, |packet| packet.received_at));

@@ -238,7 +238,7 @@ impl<R: Runs> RewriteCache<R> {
     /// Rewrites a packet, if there is a rewrite for it, and counts it. `out` gets its bytes if it leaves.
     pub fn rewrite(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Vec<u8>) -> Answer {
         let mut lane = Lane::EMPTY;
-        lane.set(bytes, port);
+        lane.set(bytes, port, self.maker.flows.depth());
         self.maker.flows.find_all(std::slice::from_mut(&mut lane));
         if lane.row == NONE {
             return Answer::Missed;

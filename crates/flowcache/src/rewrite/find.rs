@@ -28,12 +28,12 @@ impl Lane {
     pub const EMPTY: Lane =
         Lane { window: [0; WINDOW], length: 0, port: 0, row: NONE, shape: 0, hash: 0, key: [0; KEY] };
 
-    /// Another packet.
+    /// Another packet, of whose beginning that much is looked at ([`Flows::depth`]); what is behind that in the window is anybody's.
     #[inline]
-    pub fn set(&mut self, bytes: &[u8], port: u32) {
-        let len = bytes.len().min(WINDOW);
+    pub fn set(&mut self, bytes: &[u8], port: u32, depth: usize) {
+        let len = bytes.len().min(depth);
         self.window[..len].copy_from_slice(&bytes[..len]);
-        self.window[len..].fill(0);
+        self.window[len..depth].fill(0);
         (self.length, self.port, self.row) = (bytes.len(), port, NONE);
     }
 }

@@ -129,6 +129,7 @@ pub struct Flows {
     by_layout: HashMap<Arc<Layout>, u32, Fast>,
     free_layouts: Vec<u32>,
     reasons: Vec<DropReason>,
+    depth: usize,
     pub(super) fresh: Fresh,
     pub(super) lists: Lists,
     pub(super) leaving: Vec<Leaving>,
@@ -151,6 +152,8 @@ impl Flows {
             by_layout: HashMap::default(),
             free_layouts: Vec::new(),
             reasons: Vec::new(),
+            // What gates look at, in any case.
+            depth: GATE.0 + GATE.1,
             fresh: Fresh::new(pipeline, witnesses),
             lists: Lists::default(),
             leaving: Vec::new(),
@@ -283,9 +286,16 @@ impl Flows {
         Ok(number.unwrap_or_else(|| {
             // Until its first flow comes nothing is known of the bits in which they agree.
             let gate = ([0; GATE.1], [0xff; GATE.1]);
-            self.shapes.push(Used { shape: shape.clone(), gate, key: KeyForm::new(shape) });
+            let key = KeyForm::new(shape);
+            self.depth = self.depth.max(key.depth());
+            self.shapes.push(Used { shape: shape.clone(), gate, key });
             self.shapes.len() - 1
         }) as u32)
+    }
+
+    /// How many of a packet's first bytes its key, and what is made of them, depend on, for all rewrites that there were: a multiple of 8, at most [`WINDOW`].
+    pub fn depth(&self) -> usize {
+        self.depth
     }
 
     /// How packets of a shape give their keys.
@@ -299,6 +309,7 @@ impl Flows {
             self.layouts[*number as usize].rows += 1;
             return *number;
         }
+        self.depth = self.depth.max(layout.depth());
         let shared = Shared { layout: Arc::new(layout), rows: 1 };
         let number = self.free_layouts.pop().unwrap_or(self.layouts.len() as u32);
         self.by_layout.insert(shared.layout.clone(), number);

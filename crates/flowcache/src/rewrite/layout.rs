@@ -38,6 +38,11 @@ impl KeyForm {
         KeyForm { words: words.collect(), near: shape.near.clone(), length: shape.length }
     }
 
+    /// How many of a packet's first bytes it looks at: a multiple of 8.
+    pub fn depth(&self) -> usize {
+        self.words.last().map_or(0, |(at, _)| 8 * (usize::from(*at) + 1))
+    }
+
     /// How many words a key has.
     pub fn len(&self) -> usize {
         self.words.len() + 1
@@ -167,6 +172,17 @@ impl Layout {
         #[rustfmt::skip]
         let layout = Layout { shape, front, checks, credits, tallies, asked, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
         Ok(layout)
+    }
+
+    /// How many of a packet's first bytes are in what is made of it, and in its sums: a multiple of 8.
+    pub fn depth(&self) -> usize {
+        let front = self.front.as_deref();
+        let written = front.iter().flat_map(|front| &front.sums).map(|(_, sum, _)| sum);
+        let summed = self.checks.iter().map(|check| &check.sum).chain(written).flat_map(|sum| &sum.terms);
+        let words = summed.map(|(at, _)| *at).chain(self.checks.iter().filter_map(|check| check.word));
+        let kept = front.map_or(0, |front| i64::from(front.len.next_multiple_of(8)) - i64::from(front.grow));
+        let depth = words.map(|at| i64::from(at) + 2).chain([kept]).max().unwrap_or(0);
+        (depth.max(0) as usize).next_multiple_of(8).min(WINDOW)
     }
 
     /// What is the same for all rows of what packets add to.

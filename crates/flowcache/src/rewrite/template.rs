@@ -180,7 +180,7 @@ impl Filling<'_> {
     fn head(&mut self, head: &super::template::NewHead, left: &[u8], own: bool) -> Option<()> {
         let left = left.get(..usize::from(head.len))?;
         let mut set = form::window(left);
-        set.iter_mut().zip(&head.keep).for_each(|(byte, keep)| *byte &= !keep);
+        set.iter_mut().zip(&head.keep).take(left.len()).for_each(|(byte, keep)| *byte &= !keep);
         // Lengths and sums are written over it.
         let written = head.lengths.iter().map(|(at, _)| *at).chain(head.sums.iter().map(|(at, ..)| *at));
         written.for_each(|at| set[usize::from(at)..usize::from(at) + 2].fill(0));
