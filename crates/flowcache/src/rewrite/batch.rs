@@ -18,6 +18,33 @@ pub(super) fn at_one_time(packets: &[Packet]) -> usize {
     packets.iter().position(|packet| packet.received_at != time).unwrap_or(packets.len())
 }
 
+/// Has packets of a batch done, the first of which has that number in it.
+pub trait Serves {
+    /// `out` gets what became of them.
+    fn serve(&mut self, packets: &mut [Packet], first: usize, out: &mut Output);
+}
+
+impl<R: Runs> RewriteCache<R>
+where
+    RewriteCache<R>: Serves,
+{
+    /// A whole batch. If packets have marks, each goes by itself, so that it is known what was done for it.
+    pub(super) fn serve_all(&mut self, batch: &mut Batch, out: &mut Output) {
+        self.of_marked.clear();
+        let packets = batch.packets_mut();
+        if packets.iter().all(|packet| packet.mark == 0) {
+            return self.in_time(|cache| cache.serve(packets, 0, out));
+        }
+        for (at, packet) in packets.iter_mut().enumerate() {
+            let (mark, before) = (packet.mark, self.maker.stats.clone());
+            self.serve(std::slice::from_mut(packet), at, out);
+            if mark != 0 {
+                self.of_marked.push((mark, self.maker.stats.since_of_one(&before)));
+            }
+        }
+    }
+}
+
 impl<R: Runs> RewriteCache<R> {
     /// Rewrites those packets that there are rewrites for, and counts them; adds what became of each to `verdicts`. At most [`TOGETHER`], which came at one time.
     pub(super) fn rewrite_all(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
@@ -118,10 +145,11 @@ impl RewriteCache {
         interp::emit(&results, index as u16, packet, out);
         self.slow.results = results;
     }
+}
 
-    fn batch(&mut self, batch: &mut Batch, out: &mut Output) {
+impl Serves for RewriteCache {
+    fn serve(&mut self, packets: &mut [Packet], offset: usize, out: &mut Output) {
         let mut verdicts = std::mem::take(&mut self.slow.verdicts);
-        let packets = batch.packets_mut();
         // Where packets add entries, each is done with before the next one is looked for.
         let most = if self.maker.again.is_none() { 1 } else { TOGETHER };
         let mut first = 0;
@@ -140,8 +168,8 @@ impl RewriteCache {
                 }
                 ran |= verdicts[at].is_none();
                 match verdicts[at] {
-                    Some(verdict) => out.emit(received(first + at, verdict)),
-                    None => self.slowly(|cache| cache.learn_one(first + at, packet, out)),
+                    Some(verdict) => out.emit(received(offset + first + at, verdict)),
+                    None => self.slowly(|cache| cache.learn_one(offset + first + at, packet, out)),
                 }
             }
             first += count;
@@ -165,7 +193,11 @@ impl Engine for RewriteCache {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        self.in_time(|cache| cache.batch(batch, out));
+        self.serve_all(batch, out);
+    }
+
+    fn told(&mut self) -> Vec<(u16, String)> {
+        std::mem::take(&mut self.of_marked)
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {

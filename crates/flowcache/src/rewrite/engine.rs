@@ -11,48 +11,18 @@ use super::row;
 use super::rows::NONE;
 use super::runs::Runs;
 use super::shadow::{Known, Shadow};
+use super::stats::RewriteStats;
 use super::template::{Came, Left};
 use crate::admission::Admission;
 use interp::{ByteForm, Config, Credit, IdleEntry, Interp, LoadError, Outputs};
 use ir::Pipeline;
 use packet::{Origin, Verdict};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tables::{Change, WriteBatch, WriteError};
 
 /// Rewrites of which it is looked each time whether they had packets.
 const LOOKED_AT: usize = 1 << 12;
-
-/// What was counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RewriteStats {
-    /// Packets that there was no rewrite for.
-    pub ran: u64,
-    /// Packets that were rewritten here.
-    pub rewritten: u64,
-    /// Rewrites that were kept.
-    pub kept: u64,
-    /// Rewrites that were made by what is known of the packet's way.
-    pub by_way: u64,
-    /// Packets with a shadow beside them.
-    pub shadowed: u64,
-    /// Packets of which it is known by their way that there is no rewrite.
-    pub refused_by_way: u64,
-    /// Rewrites that took the place of one for other lengths.
-    pub replaced: u64,
-    /// Rewrites that a change of a table made stale.
-    pub stale: u64,
-    /// Rewrites that went for others.
-    pub evicted: u64,
-    /// Rewrites that had no packets for too long.
-    pub expired: u64,
-    /// Packets that were refused the slow path.
-    pub shed: u64,
-    /// Packets whose rewrite would not have been what was done to them: a fault, and the rewrite was not kept.
-    pub faults: u64,
-    /// Packets of which no rewrite was kept, by reason.
-    pub refused: BTreeMap<Unrewritable, u64>,
-}
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +58,8 @@ pub struct RewriteCache<R = Interp> {
     pub(super) admission: Option<Admission>,
     /// `None`: nobody else has the rewrites.
     pub(super) told: Option<Told>,
+    /// What was done for packets with a mark.
+    pub(super) of_marked: Vec<(u16, String)>,
     /// A rewrite without packets for so many nanoseconds goes.
     idle_after: Option<u64>,
 }
@@ -175,6 +147,7 @@ impl<R: Runs> RewriteCache<R> {
             },
             admission: None,
             told: None,
+            of_marked: Vec::new(),
             idle_after: None,
         })
     }

@@ -1,13 +1,13 @@
 //! [`Maker`]: from packets that were run and noted to rewrites.
 
 use super::Unrewritable;
-use super::engine::RewriteStats;
 use super::flows::{Flows, Placed, Ready};
 use super::form::window;
 use super::layout::Layout;
 use super::noted::Noted;
 use super::runs::Runs;
 use super::shadow::{Known, Shadow};
+use super::stats::RewriteStats;
 use super::template::{Came, Left, Template};
 use super::tenants::Tenants;
 use super::ways::{Way, Ways};

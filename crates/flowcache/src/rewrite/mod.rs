@@ -34,6 +34,7 @@ mod row;
 mod rows;
 mod runs;
 mod shadow;
+mod stats;
 mod sym;
 mod template;
 mod tenants;
@@ -42,10 +43,11 @@ mod wide;
 
 const _: () = assert!(form::WINDOW == 256, "the text of `TooDeep` says so");
 
-pub use engine::{Answer, RewriteCache, RewriteStats, Told};
+pub use engine::{Answer, RewriteCache, Told};
 pub use native::NativeError;
 pub use runs::Runs;
 pub use shadow::Known;
+pub use stats::RewriteStats;
 
 /// Why a packet's way can't be said as a rewrite.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! Native code as what runs the packets that there is no rewrite for: many at once, each noted ([`jit::Record`]).
 
 use super::Unrewritable;
-use super::batch::{at_one_time, received};
+use super::batch::{Serves, at_one_time, received};
 use super::engine::RewriteCache;
 use super::find::TOGETHER;
 use super::flows::Ready;
@@ -133,11 +133,12 @@ impl RewriteCache<Jit> {
             // Native code answers each packet.
             verdicts[*at].get_or_insert(Verdict::Drop(EngineReason::EngineFault.into()));
             std::mem::swap(ran, &mut packets[*at]);
+            packets[*at].mark = ran.mark;
         }
     }
 
     /// Packets that came at one time: those that there are rewrites for, then the others, so that these wait for memory together. What became of each.
-    fn serve(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
+    fn together(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
         verdicts.clear();
         for packets in packets.chunks_mut(TOGETHER) {
             self.rewrite_all(packets, verdicts);
@@ -190,16 +191,17 @@ impl RewriteCache<Jit> {
             self.placed(placed);
         }
     }
+}
 
-    fn batch(&mut self, batch: &mut Batch, out: &mut Output) {
+impl Serves for RewriteCache<Jit> {
+    fn serve(&mut self, packets: &mut [Packet], offset: usize, out: &mut Output) {
         let mut verdicts = std::mem::take(&mut self.slow.verdicts);
-        let packets = batch.packets_mut();
         let mut first = 0;
         while first < packets.len() {
             let count = at_one_time(&packets[first..]);
-            self.serve(&mut packets[first..first + count], &mut verdicts);
+            self.together(&mut packets[first..first + count], &mut verdicts);
             for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
-                out.emit(received(first + at, verdict));
+                out.emit(received(offset + first + at, verdict));
             }
             first += count;
         }
@@ -230,7 +232,11 @@ impl Engine for RewriteCache<Jit> {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        self.in_time(|cache| cache.batch(batch, out));
+        self.serve_all(batch, out);
+    }
+
+    fn told(&mut self) -> Vec<(u16, String)> {
+        std::mem::take(&mut self.of_marked)
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {

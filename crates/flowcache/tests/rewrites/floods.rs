@@ -172,3 +172,44 @@ fn packets_that_come_together_leave_one_rewrite() {
     let native = RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native");
     assert_eq!(together(native, &pipeline), 0, "they are run together");
 }
+
+/// What is told of packets with a mark, which they keep.
+fn marked<R: Runs>(mut cache: RewriteCache<R>, pipeline: &ir::Pipeline)
+where
+    RewriteCache<R>: Engine,
+{
+    cache.write(&tenants(pipeline)).expect("good entries");
+    let mut tell = |flows: &[(u32, u32, u32)], marks: &[u16], now: u64| {
+        let mut batch = Batch::with_capacity(flows.len());
+        for (flow, mark) in flows.iter().zip(marks) {
+            let room = batch.push().expect("a batch has room");
+            room.copy_from(&packet(*flow, now));
+            room.mark = *mark;
+        }
+        let mut out = Output::new();
+        cache.process(&mut batch, &mut out);
+        assert_eq!(out.emissions().len(), flows.len());
+        assert!(out.emissions().iter().enumerate().all(|(at, e)| e.packet == PacketRef::Input(at as u16)));
+        assert!(batch.packets().iter().map(|packet| packet.mark).eq(marks.iter().copied()), "they keep their marks");
+        if now == 1 {
+            cache.admit_up_to(Budget { packets_per_second: 1, window_ns: 1 });
+        }
+        cache.told()
+    };
+    let slow = |what: &str| format!("not in the flow cache: the slow path decided; {what}");
+    let kept = slow("a rewrite is kept for the next ones");
+    let offloaded = "offloaded: there was a rewrite for it".to_owned();
+    assert_eq!(tell(&[(2, 1, 2), (2, 1, 3)], &[7, 0], 0), [(7, kept.clone())]);
+    assert_eq!(tell(&[(2, 1, 2)], &[0], 0), []);
+    assert_eq!(tell(&[(2, 1, 3), (2, 1, 2), (3, 1, 2)], &[0, 8, 9], 1), [(8, offloaded.clone()), (9, kept)]);
+    let shed = "not in the flow cache, and its tenant has used up its share of the slow path".to_owned();
+    let told = tell(&[(2, 9, 1), (2, 9, 2), (2, 9, 3), (2, 1, 2)], &[0, 0, 4, 5], 2);
+    assert_eq!(told, [(4, shed), (5, offloaded)]);
+}
+
+#[test]
+fn what_was_done_is_told_of_marked_packets() {
+    let pipeline = pipeline();
+    marked(RewriteCache::new(pipeline.clone(), Config::default(), 64).expect("it is loaded"), &pipeline);
+    marked(RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native"), &pipeline);
+}

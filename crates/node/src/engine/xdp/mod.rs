@@ -165,7 +165,7 @@ impl<R: Runs> XdpEngine<R> {
     }
 
     /// What a batch brought goes to the kernel, and what it took the place of leaves it.
-    fn told(&mut self) {
+    fn install_all(&mut self) {
         let told = self.cache.take_told();
         for placed in told.placed {
             if let Err(why) = self.install(&placed) {
@@ -217,7 +217,11 @@ where
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
         // A packet may have been on its way while its flow went into the kernel; or the flow has no way there.
         self.cache.process(batch, out);
-        self.told();
+        self.install_all();
+    }
+
+    fn told(&mut self) -> Vec<(u16, String)> {
+        self.cache.told()
     }
 
     fn tick(&mut self, now: u64, _out: &mut Output) {
