@@ -102,11 +102,16 @@ impl Fresh {
 
     /// Nothing is kept any more.
     pub fn clear(&mut self) {
-        self.count = 0;
-        self.free.clear();
+        self.forget_nodes();
         self.by_number.iter_mut().flatten().for_each(Vec::clear);
         self.by_key.clear();
         self.missed.fill(NONE);
+    }
+
+    /// Nothing stands in any list: all nodes are as if none had been.
+    pub fn forget_nodes(&mut self) {
+        self.count = 0;
+        self.free.clear();
     }
 
     /// Bytes in use, about.

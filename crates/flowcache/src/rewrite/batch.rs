@@ -113,10 +113,15 @@ impl<R: Runs> RewriteCache<R> {
         for places in self.maker.flows.places().collect::<Vec<u32>>().chunks(TOGETHER) {
             self.discard(places);
         }
+        self.renew();
     }
 
     /// Has places for so many flows, unless somebody else has those that could go.
     pub(super) fn room_for(&mut self, count: usize) {
+        if self.told.is_none() && self.maker.flows.are_scattered() {
+            self.maker.stats.scattered += 1;
+            self.clear();
+        }
         while self.told.is_none() && self.maker.flows.free() < count && !self.maker.flows.is_empty() {
             self.make_room();
         }

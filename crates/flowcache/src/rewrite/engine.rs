@@ -342,7 +342,16 @@ impl<R: Runs> RewriteCache<R> {
         let oldest = self.maker.flows.oldest(count);
         let gone = self.take_out(oldest);
         self.maker.stats.evicted += gone.len() as u64;
+        self.renew();
         gone
+    }
+
+    /// If all rows are gone and settled, their memory may be used for others in any way.
+    pub(super) fn renew(&mut self) {
+        if self.maker.flows.renew() {
+            // They name rows that are no more.
+            self.counted.clear();
+        }
     }
 
     /// A place may be used again.

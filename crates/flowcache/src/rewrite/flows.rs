@@ -385,6 +385,7 @@ impl Flows {
             _ => used.admit(window),
         };
         let row = self.rows.take(ready.words.len());
+        self.len += 1;
         let old = self.by_key.set(ready.hash, row);
         let replaced = (old != NONE).then(|| {
             let gone = (row::of(self.rows.at(old)).1, Box::new(self.told(old)));
@@ -397,7 +398,6 @@ impl Flows {
         row::set_of(to, (layout, place), nodes);
         to[row::LAST] = now;
         self.places[place as usize] = row;
-        self.len += 1;
         Ok(Placed { place, shape_changed, replaced })
     }
 
@@ -416,6 +416,21 @@ impl Flows {
         if self.places.get(place as usize).is_some_and(|row| *row == NONE) {
             self.free.push(place);
         }
+    }
+
+    /// Rows that are gone have left too much memory that others cannot use: all should go.
+    pub fn are_scattered(&self) -> bool {
+        self.rows.are_scattered(self.places.len())
+    }
+
+    /// All memory of rows is as if none had been, if there are none. Their numbers mean nothing any more.
+    pub(super) fn renew(&mut self) -> bool {
+        let empty = self.is_empty();
+        if empty {
+            self.rows.clear();
+            self.fresh.forget_nodes();
+        }
+        empty
     }
 
     /// Free places.

@@ -16,6 +16,8 @@ pub struct Rows {
     end: usize,
     /// Free rows, by their lines.
     free: Vec<Vec<u32>>,
+    /// Lines of the largest row that there was.
+    largest: usize,
 }
 
 impl Rows {
@@ -27,6 +29,7 @@ impl Rows {
     /// A row of so many words.
     pub fn take(&mut self, words: usize) -> u32 {
         let lines = words.div_ceil(LINE);
+        self.largest = self.largest.max(lines);
         if let Some(row) = self.free.get_mut(lines).and_then(Vec::pop) {
             return row;
         }
@@ -34,6 +37,17 @@ impl Rows {
         self.end += lines;
         self.lines.grow_by_steps(self.end);
         row
+    }
+
+    /// Whether more memory than twice of what so many of the largest rows take is in use, as rows that are gone have left room for rows of other sizes.
+    pub fn are_scattered(&self, rows: usize) -> bool {
+        self.end > 2 * rows * self.largest
+    }
+
+    /// All rows are gone.
+    pub fn clear(&mut self) {
+        self.end = 0;
+        self.free.clear();
     }
 
     /// One of so many words will be taken soon, after `before` others.
@@ -69,5 +83,26 @@ impl Rows {
     #[inline]
     pub fn soon(&self, row: u32, lines: usize) {
         (0..lines).for_each(|line| soon(&self.lines, row as usize + line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rows;
+
+    #[test]
+    fn rows_of_many_sizes_are_seen_to_be_scattered() {
+        let mut rows = Rows::default();
+        let all = |rows: &mut Rows, words: usize| {
+            let taken: Vec<u32> = (0..10).map(|_| rows.take(words)).collect();
+            taken.iter().for_each(|row| rows.leave(*row, words));
+            rows.are_scattered(10)
+        };
+        assert!(!all(&mut rows, 72) && !all(&mut rows, 72) && !all(&mut rows, 64));
+        // 9 + 8 + 7 lines of ten rows each.
+        assert!(all(&mut rows, 50));
+        rows.clear();
+        assert!(!all(&mut rows, 50) && !rows.are_scattered(10));
+        assert_eq!((rows.take(8), rows.take(8)), (70, 71));
     }
 }

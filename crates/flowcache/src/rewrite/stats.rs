@@ -24,6 +24,8 @@ pub struct RewriteStats {
     pub stale: u64,
     /// Rewrites that went for others.
     pub evicted: u64,
+    /// How often all went, as their memory was scattered.
+    pub scattered: u64,
     /// Rewrites that had no packets for too long.
     pub expired: u64,
     /// Packets that were refused the slow path.

@@ -50,6 +50,8 @@ pub struct Totals {
     pub replaced: u64,
     pub stale: u64,
     pub evicted: u64,
+    /// How often all rewrites went, as memory was scattered.
+    pub scattered: u64,
     pub faults: u64,
     pub refused: BTreeMap<Unrewritable, u64>,
 }
@@ -141,7 +143,19 @@ impl Subject for Native {
 fn add(own: &Totals, stats: &RewriteStats) {
     let mut totals = TOTALS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let all = totals.get_or_insert_default();
-    let RewriteStats { kept, by_way, shadowed, refused_by_way, replaced, stale, evicted, faults, refused, .. } = stats;
+    let RewriteStats {
+        kept,
+        by_way,
+        shadowed,
+        refused_by_way,
+        replaced,
+        stale,
+        evicted,
+        scattered,
+        faults,
+        refused,
+        ..
+    } = stats;
     for (to, more) in [
         (&mut all.packets, own.packets),
         (&mut all.rewritten, own.rewritten),
@@ -161,6 +175,7 @@ fn add(own: &Totals, stats: &RewriteStats) {
         (&mut all.replaced, *replaced),
         (&mut all.stale, *stale),
         (&mut all.evicted, *evicted),
+        (&mut all.scattered, *scattered),
         (&mut all.faults, *faults),
     ] {
         *to += more;

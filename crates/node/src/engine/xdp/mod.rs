@@ -187,7 +187,8 @@ impl<R: Runs> XdpEngine<R> {
             return self.fetch();
         }
         self.fetch();
-        let count = self.cache.flows().room() / 64 + 1;
+        let flows = self.cache.flows();
+        let count = if flows.are_scattered() { flows.len() } else { flows.room() / 64 + 1 };
         for (place, flow) in self.cache.evict(count) {
             self.retire(place, flow);
         }
