@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An overlay whose tenant's number is in one of two places, for whoever must know whose packet it is before the program has run.
+// An overlay whose tenant's number is in one of several places, for whoever must know whose packet it is before the program has run; what is in front of it leaves rewrites
+// of several sizes.
 
 #include <core.p4>
 #include <pna.p4>
@@ -8,18 +9,22 @@
 header first_h { bit<8> kind; }
 header shim_h { bit<32> unused; bit<8> kind; }
 header overlay_h { bit<24> vni; bit<32> destination; bit<32> source; bit<8> ttl; }
-struct headers_t { first_h first; shim_h shim; overlay_h overlay; }
+header pad_h { bit<512> whatever; }
+struct headers_t { first_h first; shim_h shim; pad_h pad1; pad_h pad2; pad_h pad3; overlay_h overlay; }
 struct metadata_t { bit<8> unused; }
 
 parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
     state start {
         packet.extract(hdr.first);
-        transition select(hdr.first.kind) { 1: overlay; 2: shim; default: accept; }
+        transition select(hdr.first.kind) { 1: overlay; 2: shim; 3: pad1; 4: pad2; 5: pad3; default: accept; }
     }
     state shim {
         packet.extract(hdr.shim);
         transition select(hdr.shim.kind) { 1: overlay; default: accept; }
     }
+    state pad3 { packet.extract(hdr.pad3); transition pad2; }
+    state pad2 { packet.extract(hdr.pad2); transition pad1; }
+    state pad1 { packet.extract(hdr.pad1); transition overlay; }
     state overlay { packet.extract(hdr.overlay); transition accept; }
 }
 
@@ -53,6 +58,9 @@ control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_
     apply {
         packet.emit(hdr.first);
         packet.emit(hdr.shim);
+        packet.emit(hdr.pad3);
+        packet.emit(hdr.pad2);
+        packet.emit(hdr.pad1);
         packet.emit(hdr.overlay);
     }
 }

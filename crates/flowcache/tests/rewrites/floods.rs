@@ -1,4 +1,5 @@
-//! Who gets the slow path when there is too much to do, whichever engine that is; and what goes because nobody asks for it any more.
+//! The cache as a node has it, whichever engine is behind: who gets the slow path when there is too much to do, what goes because nobody asks for it, what memory rows of many
+//! sizes take, and what is told of packets that are followed.
 
 use crate::entries::entry;
 use flowcache::admission::Budget;
@@ -26,8 +27,13 @@ fn tenants(pipeline: &ir::Pipeline) -> WriteBatch {
 }
 
 /// Every other tenant's packets have the shim.
-fn packet((tenant, destination, source): (u32, u32, u32), now: u64) -> Packet {
-    let shim: &[u8] = if tenant.is_multiple_of(2) { &[2, 0xff, 0xff, 0xff, 0xff, 1] } else { &[1] };
+fn packet(flow: (u32, u32, u32), now: u64) -> Packet {
+    let shim: &[u8] = if flow.0.is_multiple_of(2) { &[2, 0xff, 0xff, 0xff, 0xff, 1] } else { &[1] };
+    behind(shim, flow, now)
+}
+
+/// A packet with that in front of the overlay's header.
+fn behind(shim: &[u8], (tenant, destination, source): (u32, u32, u32), now: u64) -> Packet {
     let words = [destination, source].into_iter().flat_map(u32::to_be_bytes);
     let bytes: Vec<u8> =
         shim.iter().copied().chain(tenant.to_be_bytes()[1..].to_vec()).chain(words).chain([64]).collect();
@@ -212,4 +218,67 @@ fn what_was_done_is_told_of_marked_packets() {
     let pipeline = pipeline();
     marked(RewriteCache::new(pipeline.clone(), Config::default(), 64).expect("it is loaded"), &pipeline);
     marked(RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native"), &pipeline);
+}
+
+/// Two packets of a flow with so many pads in front of its header.
+fn twice(cache: &mut dyn Engine, pads: usize, flow: (u32, u32, u32)) {
+    let mut front = vec![if pads == 0 { 1 } else { 2 + pads as u8 }];
+    front.resize(1 + 64 * pads, 0xee);
+    for _ in 0..2 {
+        let mut batch = Batch::with_capacity(1);
+        batch.push().expect("a batch has room").copy_from(&behind(&front, flow, 1));
+        let mut out = Output::new();
+        cache.process(&mut batch, &mut out);
+        assert!(out.emissions().iter().all(|emission| emission.verdict == leaves(flow.0)), "{flow:?}");
+        let left = &batch.packets()[0];
+        assert_eq!((left.len(), left.bytes().last()), (front.len() + 12, Some(&63)));
+    }
+}
+
+/// Rewrites of many sizes, each of which leaves memory that others have no use for: it is bounded, and nothing that was counted is lost.
+fn sizes<R: Runs>(mut cache: RewriteCache<R>, pipeline: &ir::Pipeline, hits: impl Fn(&R) -> u64)
+where
+    RewriteCache<R>: Engine,
+{
+    cache.write(&tenants(pipeline)).expect("good entries");
+    let (mut sent, mut held) = (0u64, 0);
+    for round in 0..6u32 {
+        for pads in 0..4 {
+            // Twice as many flows as there is room for.
+            (0..32).for_each(|number| twice(&mut cache, pads, (3, number + 100, round)));
+            sent += 64;
+            if (round + pads as u32).is_multiple_of(3) {
+                cache.settle();
+                assert_eq!(hits(cache.engine()), sent);
+            }
+        }
+        held = held.max(cache.flows().memory());
+    }
+    assert!(cache.stats().scattered > 1 && held < 1 << 20, "{held} bytes, {:?}", cache.stats());
+    // Rows of another size come to lie where there were some whose packets were just counted.
+    cache.settle();
+    for pads in [0, 3, 1, 2] {
+        (0..8).for_each(|number| twice(&mut cache, pads, (3, number + 100, 50)));
+        sent += 16;
+        if pads != 2 {
+            cache.clear();
+        }
+    }
+    cache.settle();
+    let stats = cache.stats();
+    assert_eq!((hits(cache.engine()), stats.rewritten, stats.faults), (sent, sent / 2, 0), "{stats:?}");
+}
+
+#[test]
+fn rewrites_of_all_sizes_have_bounded_memory() {
+    let pipeline = pipeline();
+    let table = pipeline.tables.keys().next().expect("a table");
+    let reference = RewriteCache::new(pipeline.clone(), Config::default(), 16).expect("it is loaded");
+    sizes(reference, &pipeline, |interp| interp.applied(table).map(|(_, [_, hits])| hits.packets).sum());
+    let native = RewriteCache::native(pipeline.clone(), Config::default(), 16).expect("it is made native");
+    sizes(native, &pipeline, |jit| {
+        let tallies = jit.tallies().tables;
+        let of_table = tallies.iter().filter(|tally| tally.table == table).flat_map(|tally| &tally.actions);
+        of_table.map(|action| action.hits.packets).sum()
+    });
 }
