@@ -24,15 +24,14 @@ fn is_free(head: Head) -> bool {
 /// See the module. The hashes are a seeded hasher's, so places follow from them.
 #[derive(Clone, Debug, Default)]
 pub struct Heads {
+    /// A power of two of them.
     places: HugeVec<Head>,
-    /// How many of them there are: a power of two.
-    room: usize,
     len: usize,
 }
 
 impl Heads {
     fn mask(&self) -> usize {
-        self.room - 1
+        self.places.len() - 1
     }
 
     /// How many lists there are.
@@ -58,11 +57,11 @@ impl Heads {
     /// The list will be looked for soon.
     #[inline]
     pub fn soon(&self, hash: u64) {
-        soon(&self.places, hash as usize & self.room.wrapping_sub(1));
+        soon(&self.places, hash as usize & self.places.len().wrapping_sub(1));
     }
 
     fn find(&self, hash: u64) -> Option<usize> {
-        let mut at = hash as usize & self.room.checked_sub(1)?;
+        let mut at = hash as usize & self.places.len().checked_sub(1)?;
         while !is_free(self.places[at]) {
             if self.places[at][0] == hash {
                 return Some(at);
@@ -85,7 +84,7 @@ impl Heads {
             (Some(at), NONE) => self.remove(at),
             (Some(at), node) => first(std::mem::replace(&mut self.places[at], head(hash, node))),
             (None, node) => {
-                if (self.len + 1) * 5 > self.room * 3 {
+                if (self.len + 1) * 5 > self.places.len() * 3 {
                     self.grow();
                 }
                 self.settle(head(hash, node));
@@ -104,9 +103,8 @@ impl Heads {
     }
 
     fn grow(&mut self) {
-        self.room = (2 * self.room).max(8);
         let mut places = HugeVec::new();
-        places.grow(self.room);
+        places.grow((2 * self.places.len()).max(8));
         let old = std::mem::replace(&mut self.places, places);
         old.iter().filter(|head| !is_free(**head)).for_each(|head| self.settle(*head));
     }

@@ -131,7 +131,6 @@ pub struct Flows {
     reasons: Vec<DropReason>,
     depth: usize,
     pub(super) fresh: Fresh,
-    pub(super) lists: Lists,
     pub(super) leaving: Vec<Leaving>,
     hand: usize,
     idle_hand: usize,
@@ -155,7 +154,6 @@ impl Flows {
             // What gates look at, in any case.
             depth: GATE.0 + GATE.1,
             fresh: Fresh::new(pipeline, witnesses),
-            lists: Lists::default(),
             leaving: Vec::new(),
             hand: 0,
             idle_hand: 0,
@@ -389,7 +387,7 @@ impl Flows {
         let old = self.by_key.set(ready.hash, row);
         let replaced = (old != NONE).then(|| {
             let gone = (row::of(self.rows.at(old)).1, Box::new(self.told(old)));
-            self.take_unlisted(known, old);
+            self.take_alone(known, old, false);
             gone
         });
         let nodes = self.fresh.link((0, place), &ready.lists);
@@ -405,9 +403,7 @@ impl Flows {
     pub fn remove(&mut self, known: &Known, place: u32) -> Option<Flow> {
         let number = self.row_of(place)?;
         let flow = self.told(number);
-        let row = self.row(number);
-        self.by_key.set(self.hash(row.layout.shape, row.key()), NONE);
-        self.take_unlisted(known, number);
+        self.take_alone(known, number, true);
         Some(flow)
     }
 

@@ -1,7 +1,7 @@
 //! Rewrites that go, many together: what one waits for from memory, the others' arrives meanwhile.
 
 use super::flows::Flows;
-use super::row::{self, Row};
+use super::row;
 use super::rows::NONE;
 use super::shadow::Known;
 use crate::fresh::Lists;
@@ -57,7 +57,7 @@ impl Flows {
     }
 
     /// Takes one out that is no more found by its key, and stands in these lists.
-    pub fn take(&mut self, row: u32, lists: &Lists) {
+    fn take(&mut self, row: u32, lists: &Lists) {
         let (shared, place) = row::of(self.rows.at(row));
         let words = self.layout(shared).words;
         self.fresh.unlink(row::nodes(self.rows.at(row)), lists);
@@ -68,13 +68,14 @@ impl Flows {
         self.len -= 1;
     }
 
-    /// Takes one out that is no more found by its key.
-    pub fn take_unlisted(&mut self, known: &Known, row: u32) {
-        let mut lists = std::mem::take(&mut self.lists);
-        let (shared, _) = row::of(self.rows.at(row));
-        let asked = Row { layout: self.layout(shared), words: self.rows.at(row) };
-        self.fresh.lists_of(&known.witnesses, asked.questions(), &mut lists);
-        self.take(row, &lists);
-        self.lists = lists;
+    /// Takes one out; `found`: it is found by its key until now.
+    pub fn take_alone(&mut self, known: &Known, row: u32, found: bool) {
+        let mut leaving = self.leaving.pop().unwrap_or_default();
+        self.lists_of(known, row, &mut leaving);
+        if found {
+            self.by_key.set(leaving.hash, NONE);
+        }
+        self.take(row, &leaving.lists);
+        self.leaving.push(leaving);
     }
 }

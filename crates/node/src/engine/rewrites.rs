@@ -110,8 +110,8 @@ where
 
 /// What became of rewrites, and of packets that left none.
 pub(super) fn notes<R: Runs>(cache: &RewriteCache<R>, name: &str) -> Vec<String> {
-    let RewriteStats { by_way, shadowed, refused_by_way, stale, evicted, expired, shed, faults, refused, .. } =
-        cache.stats();
+    let RewriteStats { by_way, shadowed, refused_by_way, stale, evicted, scattered, expired, shed, .. } = cache.stats();
+    let RewriteStats { faults, refused, .. } = cache.stats();
     let mut notes = vec![
         format!(
             "{name}: {} ways known: {by_way} rewrites were made by them, {refused_by_way} packets could leave none; {shadowed} packets with a shadow",
@@ -119,6 +119,9 @@ pub(super) fn notes<R: Runs>(cache: &RewriteCache<R>, name: &str) -> Vec<String>
         ),
         format!("{name}: {stale} stale, {evicted} evicted, {expired} idle, {shed} packets shed"),
     ];
+    if *scattered > 0 {
+        notes.push(format!("{name}: all rewrites went {scattered} times, as their memory was scattered"));
+    }
     notes.extend(refused.iter().map(|(why, count)| format!("{name}: {count} packets left no flow: {}", why.why())));
     if *faults > 0 {
         notes.push(format!(
