@@ -8,6 +8,7 @@ mod support;
 use io::dpdk::{BUILT_IN, DpdkOptions, DpdkPort, EalOptions, HugePages};
 use io::{Attached, Port, PortError, PortKind, RawPort, RunReport, Runner, Supervisor, Trouble, open_port};
 use packet::*;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, accept, bind, listen, socket as unix_socket};
 use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
 use std::sync::Once;
@@ -255,6 +256,31 @@ fn the_client_of_a_memif_waits_for_its_server_and_finds_it_again() {
         peer.0.wait().unwrap();
         settle(&mut client, "it is noticed", |client| matches!(client.trouble(), Some(Trouble::NoPeer { .. })));
     }
+}
+
+/// DPDK's server would end its process over a connection that is broken off before it has answered.
+#[test]
+fn a_server_that_is_slow_to_answer_is_waited_for() {
+    if !BUILT_IN {
+        return println!("SKIPPED: built without DPDK");
+    }
+    let path = std::env::temp_dir().join(format!("io-dpdk-{}-slow.sock", std::process::id()));
+    let device = format!("net_memif_slow,role=client,socket={},socket-abstract=no", path.display());
+    let mut client = DpdkPort::open(&device, &options()).unwrap();
+    // Somebody who takes connections, and does not answer.
+    let listening = unix_socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    bind(&listening, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&listening, 16).unwrap();
+    rustix::io::ioctl_fionbio(&listening, true).unwrap();
+    let mut calls = Vec::new();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(4) {
+        assert!(matches!(client.trouble(), Some(Trouble::NoPeer { .. })));
+        calls.extend(accept(&listening));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(calls.len(), 1, "the client calls once, and stays on");
+    drop((client, std::fs::remove_file(&path)));
 }
 
 fn receive_now(port: &mut DpdkPort) -> Vec<Packet> {

@@ -252,7 +252,7 @@ impl Queue {
     pub(super) fn receive(&mut self, count: usize, mut each: impl FnMut(Arrived)) -> usize {
         // Not initialised: that would cost as much as receiving.
         let mut packets = [const { MaybeUninit::<RawPacket>::uninit() }; BURST];
-        if !self.device.started.load(Ordering::Relaxed) {
+        if !self.is_started() {
             return 0;
         }
         let wanted = count.min(BURST) as u16;
@@ -268,7 +268,7 @@ impl Queue {
     /// Sends packets from the front of `leaving`, and removes those that were sent. Returns how many. Never blocks.
     #[inline]
     pub(super) fn send(&mut self, leaving: &mut Vec<Leaving>) -> usize {
-        if !self.device.started.load(Ordering::Relaxed) {
+        if !self.is_started() {
             return 0;
         }
         let wanted = leaving.len().min(BURST) as u16;
@@ -279,6 +279,11 @@ impl Queue {
         // These belong to the device now.
         leaving.drain(..sent).for_each(std::mem::forget);
         sent
+    }
+
+    /// Whether the device could be started: a memif client, whether it found a server to connect to.
+    pub(super) fn is_started(&self) -> bool {
+        self.device.started.load(Ordering::Relaxed)
     }
 
     /// Starts a device again that could not start, or lost the other end. Only if it has no other queue, which somebody could be using.

@@ -16,9 +16,17 @@ use std::time::{Duration, Instant};
 /// Virtual devices whose link is that to a process at the other end.
 const WITH_PEER: [&str; 3] = ["net_memif", "net_vhost", "net_virtio_user"];
 
-/// How long a memif client is left alone after it was started. To start it again sooner would break off a handshake that has just begun, after which DPDK
-/// 22.11's server ends its process: it closes the connection's descriptor and still waits for it.
-const HANDSHAKE: Duration = Duration::from_millis(500);
+/// How long a memif client that has connected is left alone. To start it again sooner would break off a handshake that has just begun, after which DPDK
+/// 22.11's server ends its process: it closes the connection's descriptor and still waits for it. A server that has much to do takes its time.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// How soon a memif client that has found nobody to connect to is started again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// How long a memif client is left alone after it was started.
+fn patience(queue: &Queue) -> Duration {
+    if queue.is_started() { HANDSHAKE } else { AGAIN }
+}
 
 /// One queue of a DPDK device: what one worker needs of it.
 ///
@@ -67,12 +75,12 @@ impl DpdkPort {
         let port = |queue: Queue| DpdkPort {
             name: if several { format!("{name}.{}", queue.index()) } else { name.to_owned() },
             driver: info.driver.clone(),
+            revives: revives.then(|| Instant::now() + patience(&queue)),
             queue,
             mtu,
             segments,
             interface: interface.clone(),
             interrupts: info.interrupts,
-            revives: revives.then(|| Instant::now() + HANDSHAKE),
             armed: Cell::new(false),
             cut_off: false,
             leaving: Vec::with_capacity(BURST),
@@ -324,8 +332,11 @@ impl Port for DpdkPort {
         let mut trouble = self.missing();
         if matches!(trouble, Some(Trouble::NoPeer { .. })) && self.revives.is_some_and(|next| Instant::now() >= next) {
             self.queue.revive();
-            self.revives = Some(Instant::now() + HANDSHAKE);
+            self.revives = Some(Instant::now() + patience(&self.queue));
             trouble = self.missing();
+        } else if trouble.is_none() && self.revives.is_some() {
+            // Its handshake is done: when this peer goes, the next may be there at once.
+            self.revives = Some(Instant::now());
         }
         // A peer that is not there takes no packets, and may come at any moment.
         self.cut_off = !matches!(trouble, None | Some(Trouble::NoPeer { .. }));
