@@ -97,7 +97,7 @@ impl<R: Runs> RewriteCache<R> {
     }
 
     /// A few flows go, and whoever comes may have their places.
-    fn discard(&mut self, places: &[u32]) {
+    pub(super) fn discard(&mut self, places: &[u32]) {
         self.maker.flows.leaving_soon(places);
         for place in places {
             if let Some(row) = self.maker.flows.row_of(*place) {

@@ -56,12 +56,14 @@ pub struct RewriteCache<R = Interp> {
     pub(super) lanes: Vec<Lane>,
     pub(super) slow: Slow,
     pub(super) admission: Option<Admission>,
+    /// As it was made.
+    pub(super) config: Config,
     /// `None`: nobody else has the rewrites.
     pub(super) told: Option<Told>,
     /// What was done for packets with a mark.
     pub(super) of_marked: Vec<(u16, String)>,
     /// A rewrite without packets for so many nanoseconds goes.
-    idle_after: Option<u64>,
+    pub(super) idle_after: Option<u64>,
 }
 
 /// What the packets that there is no rewrite for go through.
@@ -133,7 +135,7 @@ impl<R: Runs> RewriteCache<R> {
         let notes = Notes { known: known.clone(), noted: Noted::default() };
         Ok(RewriteCache {
             runs,
-            maker: Maker::new(known, config, room)?,
+            maker: Maker::new(known, config.clone(), room)?,
             counted: Vec::new(),
             tallied: Vec::new(),
             lanes: Vec::new(),
@@ -146,6 +148,7 @@ impl<R: Runs> RewriteCache<R> {
                 took: None,
             },
             admission: None,
+            config,
             told: None,
             of_marked: Vec::new(),
             idle_after: None,
@@ -300,11 +303,17 @@ impl<R: Runs> RewriteCache<R> {
         self.settle();
         let mut noted: Vec<(Change, Option<u32>)> = Vec::new();
         self.runs.write_noting(batch, &mut |change, number| noted.push((change.clone(), number)))?;
+        let stale = self.contradicted(&noted);
+        Ok(self.forget(stale))
+    }
+
+    /// Places of rewrites that contradict the tables after these changes.
+    pub(super) fn contradicted(&self, noted: &[(Change, Option<u32>)]) -> BTreeSet<u32> {
         let mut stale = BTreeSet::new();
-        for (change, number) in &noted {
+        for (change, number) in noted {
             self.maker.flows.stale(&self.maker.known, &self.runs, (change, *number), &mut stale);
         }
-        Ok(self.forget(stale))
+        stale
     }
 
     fn forget(&mut self, stale: BTreeSet<u32>) -> Vec<(u32, Flow)> {

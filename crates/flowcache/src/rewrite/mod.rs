@@ -13,7 +13,7 @@
 //!
 //! A rewrite ([`form`]) is a key, bounds, checks, new bytes for the packet's beginning, and what is to be added to which counter. [`apply`] carries it out.
 //! [`flows`] keeps rewrites, each as a row of words beside what its way's rewrites share (`layout.rs`, `row.rs`, `rows.rs`), finds them, and knows which ones a
-//! change of a table makes stale; [`RewriteCache`] is all of it in front of the interpreter.
+//! change of a table makes stale; [`RewriteCache`] is all of it in front of an engine, [`PerWorker`] several of them over the same tables.
 
 mod admit;
 pub mod apply;
@@ -33,6 +33,7 @@ mod noted;
 mod row;
 mod rows;
 mod runs;
+mod seat;
 mod shadow;
 mod stats;
 mod sym;
@@ -40,6 +41,7 @@ mod template;
 mod tenants;
 mod ways;
 mod wide;
+mod workers;
 
 const _: () = assert!(form::WINDOW == 256, "the text of `TooDeep` says so");
 
@@ -48,6 +50,7 @@ pub use native::NativeError;
 pub use runs::Runs;
 pub use shadow::Known;
 pub use stats::RewriteStats;
+pub use workers::{Held, PerWorker, WorkerCache};
 
 /// Why a packet's way can't be said as a rewrite.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]

@@ -37,6 +37,31 @@ pub struct RewriteStats {
 }
 
 impl RewriteStats {
+    /// What another one counted, besides.
+    pub fn add(&mut self, other: &RewriteStats) {
+        let RewriteStats { ran, rewritten, kept, by_way, shadowed, refused_by_way, replaced, stale, evicted, .. } =
+            other;
+        let RewriteStats { scattered, expired, shed, faults, refused, .. } = other;
+        for (to, more) in [
+            (&mut self.ran, ran),
+            (&mut self.rewritten, rewritten),
+            (&mut self.kept, kept),
+            (&mut self.by_way, by_way),
+            (&mut self.shadowed, shadowed),
+            (&mut self.refused_by_way, refused_by_way),
+            (&mut self.replaced, replaced),
+            (&mut self.stale, stale),
+            (&mut self.evicted, evicted),
+            (&mut self.scattered, scattered),
+            (&mut self.expired, expired),
+            (&mut self.shed, shed),
+            (&mut self.faults, faults),
+        ] {
+            *to += more;
+        }
+        refused.iter().for_each(|(why, count)| *self.refused.entry(*why).or_default() += count);
+    }
+
     /// What was done for the one packet that came since `before`, in words.
     pub(super) fn since_of_one(&self, before: &RewriteStats) -> String {
         let more = |count: fn(&RewriteStats) -> u64| count(self) > count(before);

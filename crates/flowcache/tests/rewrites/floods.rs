@@ -11,9 +11,9 @@ use std::sync::Arc;
 use tables::{UpdateKind, WriteBatch};
 use testkit::differ::compile::compile;
 
-const TENANTS: u32 = 10;
+pub const TENANTS: u32 = 10;
 
-fn pipeline() -> Arc<ir::Pipeline> {
+pub fn pipeline() -> Arc<ir::Pipeline> {
     Arc::new(compile(include_str!("floods.p4"), true).unwrap_or_else(|errors| panic!("{errors}")))
 }
 
@@ -43,7 +43,7 @@ fn behind(shim: &[u8], (tenant, destination, source): (u32, u32, u32), now: u64)
 }
 
 /// What becomes of packets that come together.
-fn verdicts(cache: &mut dyn Engine, flows: &[(u32, u32, u32)], now: u64) -> Vec<Verdict> {
+pub fn verdicts(cache: &mut dyn Engine, flows: &[(u32, u32, u32)], now: u64) -> Vec<Verdict> {
     let mut batch = Batch::with_capacity(flows.len());
     for flow in flows {
         batch.push().expect("a batch has room").copy_from(&packet(*flow, now));

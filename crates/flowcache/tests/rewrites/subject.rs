@@ -1,5 +1,6 @@
 //! Rewrites, carried out as the kernel would, as what the differential harness compares.
 
+use crate::workers::Several;
 use flowcache::Unrewritable;
 use flowcache::rewrite::flows::Flow;
 use flowcache::rewrite::{Answer as Rewritten, NativeError, RewriteCache, RewriteStats};
@@ -35,6 +36,8 @@ pub struct Totals {
     /// Packets that native code ran, and rewrites that came of them by their way.
     pub native: u64,
     pub native_by_way: u64,
+    /// Packets that were rewritten where several workers have caches of their own.
+    pub by_workers: u64,
     pub forwarded: u64,
     /// Rewritten packets that were not of the length of the one that the rewrite was made from.
     pub other_lengths: u64,
@@ -72,9 +75,10 @@ struct Rewriting {
 pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
     Box::new(move |build| {
         let room = [16, 4_096, 4_096, 4_096][(seed % 4) as usize];
-        // Half of those that are given batches have native code, if that is made for the program.
+        // Half of those that are given batches have native code, if that is made for the program, and half of these several workers.
         if sabotage == Sabotage::None && seed % 16 >= 12 {
             match RewriteCache::native(build.pipeline.clone(), build.setup.clone(), room) {
+                Ok(cache) if seed % 16 >= 14 => return Ok(Box::new(Several::new(cache, seed))),
                 Ok(cache) => {
                     let (batch, out) = (Batch::new(), Output::new());
                     return Ok(Box::new(Native { cache, batch, out, totals: Totals::default() }));
@@ -140,7 +144,7 @@ impl Subject for Native {
     testkit::jit_accessors!([cache.engine()], [cache.engine_mut()]);
 }
 
-fn add(own: &Totals, stats: &RewriteStats) {
+pub fn add(own: &Totals, stats: &RewriteStats) {
     let mut totals = TOTALS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let all = totals.get_or_insert_default();
     let RewriteStats {
@@ -163,6 +167,7 @@ fn add(own: &Totals, stats: &RewriteStats) {
         (&mut all.together, own.together),
         (&mut all.native, own.native),
         (&mut all.native_by_way, own.native_by_way),
+        (&mut all.by_workers, own.by_workers),
         (&mut all.forwarded, own.forwarded),
         (&mut all.other_lengths, own.other_lengths),
         (&mut all.sums, own.sums),

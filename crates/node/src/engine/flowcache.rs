@@ -1,7 +1,7 @@
 //! The DPU tier's engine: a flow cache in front of the reference engine.
 
 use super::Controlled;
-use super::inside::{InTurns, Inside};
+use super::inside::{Inside, in_turns};
 use super::interp::ASKED;
 use super::rewrites;
 use flowcache::pace::Spare;
@@ -43,7 +43,7 @@ pub(super) fn load(
     if let Some(spare) = plan.spare {
         engine.keep_pace(spare);
     }
-    Ok(InTurns::share(pipeline, engine, Some(ASKED.to_owned())))
+    Ok(in_turns(pipeline, engine, Some(ASKED.to_owned())))
 }
 
 pub(super) fn no_tenant(name: &str) -> String {
@@ -57,11 +57,7 @@ impl Inside for FlowCache {
 
     const NAME: &'static str = "flowcache";
 
-    fn inside(&self) -> &Interp {
-        self.interp()
-    }
-
-    fn inside_mut(&mut self) -> &mut Interp {
+    fn inside(&mut self) -> &mut Interp {
         self.interp_mut()
     }
 

@@ -1,7 +1,7 @@
 //! The reference engine.
 
 use super::Controlled;
-use super::inside::{InTurns, Inside};
+use super::inside::{Inside, in_turns};
 use interp::{Config, IdleEntry, Interp};
 use ir::Pipeline;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(super) const ASKED: &str = "asked";
 
 pub(super) fn load(pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
     let engine = Interp::new(pipeline.clone(), settings.clone()).map_err(|error| error.to_string())?;
-    Ok(InTurns::share(pipeline, engine, Some(ASKED.to_owned())))
+    Ok(in_turns(pipeline, engine, Some(ASKED.to_owned())))
 }
 
 impl Inside for Interp {
@@ -20,11 +20,7 @@ impl Inside for Interp {
 
     const NAME: &'static str = "interp";
 
-    fn inside(&self) -> &Interp {
-        self
-    }
-
-    fn inside_mut(&mut self) -> &mut Interp {
+    fn inside(&mut self) -> &mut Interp {
         self
     }
 

@@ -8,7 +8,8 @@
 //! | native code | `jit.rs` | share tables; each counts for itself |
 //! | the reference engine | `interp.rs` | take turns |
 //! | a flow cache in front of it | `flowcache.rs` | take turns |
-//! | rewrites in front of native code, or of the reference engine | `rewrites.rs` | take turns |
+//! | rewrites in front of native code | `rewrites.rs` | share tables; each has rewrites of its own |
+//! | rewrites in front of the reference engine | `rewrites.rs` | take turns |
 //! | two of them, each with half of the program | `tiers/` of this crate | theirs, while nobody writes |
 //! | the same, with the kernel's flow cache in front of them | `xdp/` | take turns |
 //! | the emulated switch | `switch.rs`; which chip, and what is where on it: `plan.rs` | take turns |
@@ -16,12 +17,14 @@
 //! What an engine cannot do it says: in an error, or in [`Controlled::notes`], which a node shows.
 
 mod flowcache;
+mod holds;
 mod inside;
 mod interp;
 mod jit;
 mod plan;
 mod rewrites;
 mod switch;
+mod team;
 mod turns;
 mod xdp;
 
@@ -156,19 +159,7 @@ pub trait Controlled: Send {
     /// # Errors
     /// There is no room for all that is valid; what came before is applied.
     fn load(&mut self, batches: &mut dyn Iterator<Item = WriteBatch>) -> Result<(), NoRoom> {
-        for batch in batches {
-            match self.write(&batch) {
-                Ok(()) => {}
-                Err(refused) if is_full(&refused.error) => return Err(NoRoom(refused.error.to_string())),
-                Err(_) => {
-                    let left = batch.apply_what_fits(|batch| self.write(batch));
-                    if let Some((_, error)) = left.iter().find(|(_, error)| is_full(error)) {
-                        return Err(NoRoom(error.to_string()));
-                    }
-                }
-            }
-        }
-        Ok(())
+        load_one_by_one(batches, &mut |batch| self.write(batch))
     }
 
     /// An element of an indexed counter, over all workers. Packets and bytes are both counted, whatever its unit.
@@ -271,6 +262,26 @@ pub struct NoRoom(String);
 /// Whether a valid write was refused for want of room.
 fn is_full(error: &UpdateError) -> bool {
     matches!(error, UpdateError::Entry(error) if matches!(**error, EntryError::NoRoom { .. } | EntryError::NoPlace { .. }))
+}
+
+/// See [`Controlled::load`], for engines that are written to a batch at a time.
+fn load_one_by_one(
+    batches: &mut dyn Iterator<Item = WriteBatch>,
+    write: &mut dyn FnMut(&WriteBatch) -> Result<(), WriteError>,
+) -> Result<(), NoRoom> {
+    for batch in batches {
+        match write(&batch) {
+            Ok(()) => {}
+            Err(refused) if is_full(&refused.error) => return Err(NoRoom(refused.error.to_string())),
+            Err(_) => {
+                let left = batch.apply_what_fits(|batch| write(batch));
+                if let Some((_, error)) = left.iter().find(|(_, error)| is_full(error)) {
+                    return Err(NoRoom(error.to_string()));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Those of so many elements that have counted packets, for engines that are asked for one at a time.

@@ -1,10 +1,11 @@
 //! Rewrites of what native code did, in front of it: the DPU tier's exact cache in user space, and what the kernel's flow cache ([`super::xdp`]) is filled from.
 
-use super::Controlled;
 use super::flowcache::{CachePlan, no_tenant};
-use super::inside::{Holds, InTurns, Inside};
-use flowcache::rewrite::{NativeError, RewriteCache, RewriteStats, Runs};
-use interp::{Config, IdleEntry};
+use super::inside::{Inside, in_turns};
+use super::team::{Team, Workers};
+use super::{Controlled, NoRoom};
+use flowcache::rewrite::{Held, NativeError, PerWorker, RewriteCache, RewriteStats, Runs};
+use interp::{Config, IdleEntry, Interp};
 use ir::Pipeline;
 use jit::Jit;
 use packet::Engine;
@@ -51,24 +52,60 @@ pub(super) fn load(
     settings: &Config,
 ) -> Result<Box<dyn Controlled>, String> {
     Ok(match make(plan, plan.cache.entries, pipeline, settings)? {
-        Made::Native(cache) => InTurns::share(pipeline, *cache, None),
-        Made::Reference(cache, why) => InTurns::share(pipeline, *cache, Some(why)),
+        Made::Native(cache) => Team::lead(pipeline, PerWorker::new(*cache), None),
+        Made::Reference(cache, why) => in_turns(pipeline, *cache, Some(why)),
     })
 }
 
-impl<R: Runs + Holds + 'static> Inside for RewriteCache<R>
-where
-    RewriteCache<R>: Engine,
-{
-    type Of = R;
+impl Workers for PerWorker {
+    type Of = Jit;
 
     const NAME: &'static str = "flowcache";
 
-    fn inside(&self) -> &R {
-        self.engine()
+    fn worker(&self) -> Box<dyn Engine> {
+        // The first cache was made of the same program.
+        Box::new(PerWorker::worker(self).unwrap_or_else(|error| unreachable!("{error}")))
     }
 
-    fn inside_mut(&mut self) -> &mut R {
+    fn with<T>(&self, at: impl FnOnce(&mut Jit) -> T) -> T {
+        PerWorker::with(self, at)
+    }
+
+    fn merge(&self) {
+        self.settle();
+    }
+
+    fn change(&self, batch: &WriteBatch) -> Result<(), WriteError> {
+        self.write(batch)
+    }
+
+    fn load(&self, batches: &mut dyn Iterator<Item = WriteBatch>) -> Result<(), NoRoom> {
+        PerWorker::load(self, batches);
+        // It has room for all that is valid.
+        Ok(())
+    }
+
+    fn pass(&self, now: u64) -> Vec<IdleEntry> {
+        self.advance_time(now);
+        // Programs with idle times are not made native.
+        Vec::new()
+    }
+
+    fn served(&self) -> Vec<(&'static str, u64)> {
+        served(&self.stats())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        cache_notes(&self.held(), &self.stats())
+    }
+}
+
+impl Inside for RewriteCache {
+    type Of = Interp;
+
+    const NAME: &'static str = "flowcache";
+
+    fn inside(&mut self) -> &mut Interp {
         self.engine_mut()
     }
 
@@ -90,32 +127,33 @@ where
     }
 
     fn served(&self) -> Vec<(&'static str, u64)> {
-        let stats = self.stats();
-        vec![("dpu", stats.rewritten), ("cpu", stats.ran)]
+        served(self.stats())
     }
 
     fn notes(&self) -> Vec<String> {
-        let (flows, stats) = (self.flows(), self.stats());
-        let first = format!(
-            "cache: rewrites, {} of {}, under {} shapes; {} KiB",
-            flows.len(),
-            flows.room(),
-            flows.shapes().len(),
-            flows.memory() >> 10
-        );
-        let second = format!("cache: {} packets were rewritten, {} took the slow path", stats.rewritten, stats.ran);
-        [first, second].into_iter().chain(notes(self, "cache")).collect()
+        cache_notes(&self.held(), self.stats())
     }
 }
 
-/// What became of rewrites, and of packets that left none.
-pub(super) fn notes<R: Runs>(cache: &RewriteCache<R>, name: &str) -> Vec<String> {
-    let RewriteStats { by_way, shadowed, refused_by_way, stale, evicted, scattered, expired, shed, .. } = cache.stats();
-    let RewriteStats { faults, refused, .. } = cache.stats();
+fn served(stats: &RewriteStats) -> Vec<(&'static str, u64)> {
+    vec![("dpu", stats.rewritten), ("cpu", stats.ran)]
+}
+
+fn cache_notes(held: &Held, stats: &RewriteStats) -> Vec<String> {
+    let Held { caches, flows, room, shapes, bytes, .. } = held;
+    let of = if *caches == 1 { String::new() } else { format!(", in {caches} caches, one for each worker") };
+    let first = format!("cache: rewrites, {flows} of {room}, under {shapes} shapes; {} KiB{of}", bytes >> 10);
+    let second = format!("cache: {} packets were rewritten, {} took the slow path", stats.rewritten, stats.ran);
+    [first, second].into_iter().chain(notes(held.ways, stats, "cache")).collect()
+}
+
+/// What became of rewrites, and of packets that left none; so many ways are known.
+pub(super) fn notes(ways: usize, stats: &RewriteStats, name: &str) -> Vec<String> {
+    let RewriteStats { by_way, shadowed, refused_by_way, stale, evicted, scattered, expired, shed, .. } = stats;
+    let RewriteStats { faults, refused, .. } = stats;
     let mut notes = vec![
         format!(
-            "{name}: {} ways known: {by_way} rewrites were made by them, {refused_by_way} packets could leave none; {shadowed} packets with a shadow",
-            cache.ways()
+            "{name}: {ways} ways known: {by_way} rewrites were made by them, {refused_by_way} packets could leave none; {shadowed} packets with a shadow"
         ),
         format!("{name}: {stale} stale, {evicted} evicted, {expired} idle, {shed} packets shed"),
     ];

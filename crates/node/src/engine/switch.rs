@@ -87,7 +87,7 @@ impl Controlled for Placed {
     }
 
     fn registers(&self) -> Registers {
-        let engine = self.engine.shared();
+        let engine = self.engine.clone();
         Registers::new(move |register, index| engine.turn().switch().register(register, index))
     }
 

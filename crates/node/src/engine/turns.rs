@@ -6,6 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The engine. Its workers and the control plane have it for a batch, or a request, each.
 pub struct Turns<E>(Arc<Mutex<E>>);
 
+impl<E> Clone for Turns<E> {
+    /// The same engine.
+    fn clone(&self) -> Turns<E> {
+        Turns(self.0.clone())
+    }
+}
+
 impl<E: Engine + 'static> Turns<E> {
     pub fn new(engine: E) -> Turns<E> {
         Turns(Arc::new(Mutex::new(engine)))
@@ -16,17 +23,12 @@ impl<E: Engine + 'static> Turns<E> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The engine for whoever asks later.
-    pub fn shared(&self) -> Turns<E> {
-        Turns(self.0.clone())
-    }
-
     /// A worker's engine.
     pub fn worker(&self) -> Box<dyn Engine> {
         let engine = self.turn();
         let (name, reasons) = (engine.name().to_owned(), engine.reasons().clone());
         drop(engine);
-        Box::new(Worker { engine: self.shared(), name, reasons, told: Vec::new() })
+        Box::new(Worker { engine: self.clone(), name, reasons, told: Vec::new() })
     }
 }
 

@@ -10,7 +10,8 @@ mod plan;
 pub use plan::XdpPlan;
 
 use super::Controlled;
-use super::inside::{Holds, InTurns, Inside};
+use super::holds::Holds;
+use super::inside::{Inside, in_turns};
 use super::rewrites::{self, Made};
 use flowcache::rewrite::flows::{Flow, Placed};
 use flowcache::rewrite::form::Fate;
@@ -31,8 +32,8 @@ const FETCH: Duration = Duration::from_millis(1);
 pub(super) fn load(plan: &XdpPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
     let room = plan.flows.max(1) as usize;
     Ok(match rewrites::make(&plan.cache, room, pipeline, settings)? {
-        Made::Native(cache) => InTurns::share(pipeline, XdpEngine::new(plan, *cache), None),
-        Made::Reference(cache, why) => InTurns::share(pipeline, XdpEngine::new(plan, *cache), Some(why)),
+        Made::Native(cache) => in_turns(pipeline, XdpEngine::new(plan, *cache), None),
+        Made::Reference(cache, why) => in_turns(pipeline, XdpEngine::new(plan, *cache), Some(why)),
     })
 }
 
@@ -243,11 +244,7 @@ where
 
     const NAME: &'static str = "xdp";
 
-    fn inside(&self) -> &R {
-        self.cache.engine()
-    }
-
-    fn inside_mut(&mut self) -> &mut R {
+    fn inside(&mut self) -> &mut R {
         self.cache.engine_mut()
     }
 
@@ -307,7 +304,7 @@ where
         notes.extend(
             self.outside.iter().map(|(why, count)| format!("xdp: {count} flows not in the kernel: {}", why.why())),
         );
-        notes.extend(rewrites::notes(&self.cache, "xdp"));
+        notes.extend(rewrites::notes(self.cache.ways(), stats, "xdp"));
         notes
     }
 }

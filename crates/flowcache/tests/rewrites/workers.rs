@@ -1,0 +1,176 @@
+//! Caches of several workers over the same tables: what they do together is what the interpreter does, and none goes on with what a write has made stale.
+
+use crate::entries::entry;
+use crate::floods::{TENANTS, pipeline, verdicts};
+use crate::subject::{Totals, add};
+use flowcache::rewrite::{PerWorker, RewriteCache, WorkerCache};
+use interp::Config;
+use jit::Jit;
+use packet::{Batch, Output, Verdict};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tables::{UpdateKind, WriteBatch};
+use testkit::differ::case::PacketIn;
+use testkit::differ::subject::{Answer, Idle, Subject, idle_entries, through_engine};
+
+/// Packets go to workers in turn, a few to each.
+pub struct Several {
+    caches: PerWorker,
+    workers: Vec<WorkerCache>,
+    /// What all of them count in.
+    view: Jit,
+    batch: Batch,
+    out: Output,
+    rng: fastrand::Rng,
+    /// The time of the latest packet: for a worker that has not seen it yet a packet of a time before comes at this one, as for those that have.
+    latest: u64,
+    totals: Totals,
+}
+
+impl Several {
+    /// Workers whose caches are as this one.
+    pub fn new(model: RewriteCache<Jit>, seed: u64) -> Several {
+        let caches = PerWorker::new(model);
+        let workers = (0..3).map(|_| caches.worker().expect("it was loaded")).collect();
+        let view = caches.with(|jit| jit.worker());
+        let (batch, out, rng) = (Batch::new(), Output::new(), fastrand::Rng::with_seed(seed));
+        Several { caches, workers, view, batch, out, rng, latest: 0, totals: Totals::default() }
+    }
+}
+
+impl Drop for Several {
+    fn drop(&mut self) {
+        let stats = self.caches.stats();
+        self.totals.by_workers = stats.rewritten;
+        self.workers.clear();
+        assert_eq!(self.caches.stats(), stats, "who goes leaves its counts");
+        add(&self.totals, &stats);
+    }
+}
+
+impl Subject for Several {
+    fn name(&self) -> String {
+        "rewrites of several workers".to_owned()
+    }
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
+        self.caches.write(batch).map_err(|error| error.to_string())
+    }
+    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+        let mut answer = Answer::default();
+        let mut first = 0;
+        while first < packets.len() {
+            let count = self.rng.usize(1..=12).min(packets.len() - first);
+            let mut some = packets[first..first + count].to_vec();
+            for packet in &mut some {
+                self.latest = self.latest.max(packet.at);
+                packet.at = self.latest;
+            }
+            let worker = self.rng.usize(0..self.workers.len());
+            if self.rng.u8(0..40) == 0 {
+                self.workers[worker] = self.caches.worker().expect("it was loaded");
+            }
+            let of_some = through_engine(&mut self.workers[worker], &mut self.batch, &mut self.out, &some, None);
+            answer.faults.extend(of_some.faults);
+            answer.emitted.extend(of_some.emitted.into_iter().map(|mut emitted| {
+                emitted.input = emitted.input.map(|input| first + input);
+                emitted
+            }));
+            first += count;
+        }
+        self.caches.settle();
+        answer
+    }
+    fn tick(&mut self, now: u64) -> Vec<Idle> {
+        self.caches.advance_time(now);
+        idle_entries(self.view.pipeline(), &[])
+    }
+    testkit::jit_accessors!([view], [view]);
+}
+
+/// Each tenant's packets leave by that port.
+fn all_by(pipeline: &ir::Pipeline, kind: UpdateKind, port: u64) -> WriteBatch {
+    (1..=TENANTS).map(|tenant| entry(pipeline, kind, ir::KeyMatch::Exact(tenant.into()), "leave", &[port])).collect()
+}
+
+/// While somebody sends all tenants to another port again and again, packets of a batch all leave by one port, and by none that was given up before they came: on
+/// both workers.
+#[test]
+fn no_worker_goes_on_with_what_is_stale() {
+    const ROUNDS: u64 = 2_000;
+    let pipeline = pipeline();
+    let model = RewriteCache::native(pipeline.clone(), Config::default(), 1 << 10).expect("it is made native");
+    let caches = PerWorker::new(model);
+    caches.write(&all_by(&pipeline, UpdateKind::Insert, 1)).expect("good entries");
+    let (begun, done, stop) = (AtomicU64::new(1), AtomicU64::new(1), AtomicBool::new(false));
+    let batches: u64 = std::thread::scope(|scope| {
+        let workers = [0, 1].map(|worker: u32| {
+            let (mut cache, begun, done, stop) = (caches.worker().expect("it was loaded"), &begun, &done, &stop);
+            scope.spawn(move || {
+                let (mut batches, mut ports) = (0, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    let flows: Vec<_> =
+                        (1..=TENANTS).map(|tenant| (tenant, 100 + worker, batches as u32 % 8)).collect();
+                    let before = done.load(Ordering::SeqCst);
+                    let became = verdicts(&mut cache, &flows, batches);
+                    let after = begun.load(Ordering::SeqCst);
+                    let Verdict::Forward { port } = became[0] else { panic!("{became:?}") };
+                    assert!(became.iter().all(|verdict| *verdict == became[0]), "half of a write: {became:?}");
+                    let port = u64::from(port.0);
+                    assert!(
+                        (before..=after).contains(&port),
+                        "by port {port}, between the writes of {before} and {after}"
+                    );
+                    assert!(port >= ports, "back to port {port} from {ports}");
+                    ports = port;
+                    batches += 1;
+                }
+                batches
+            })
+        });
+        for port in 2..ROUNDS {
+            begun.store(port, Ordering::SeqCst);
+            caches.write(&all_by(&pipeline, UpdateKind::Modify, port)).expect("good entries");
+            done.store(port, Ordering::SeqCst);
+            if port.is_multiple_of(4) {
+                // So that there are rewrites again.
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        workers.into_iter().map(|worker| worker.join().expect("a worker")).sum()
+    });
+    let (stats, packets) = (caches.stats(), batches * u64::from(TENANTS));
+    println!("{batches} batches beside {ROUNDS} writes: {stats:?}");
+    assert_eq!((stats.rewritten + stats.ran, stats.faults), (packets, 0));
+    assert!(stats.rewritten > 1_000 && stats.stale > ROUNDS, "{stats:?}");
+    // Who is gone has left what it counted.
+    let table = pipeline.tables.keys().next().expect("a table");
+    let counted = caches.with(|jit| testkit::differ::native::applied(jit, table));
+    assert_eq!(counted.iter().map(|[_, hits]| hits.packets).sum::<u64>(), packets);
+    assert_eq!(caches.held().caches, 0);
+}
+
+/// Budget, tenants and times are each worker's.
+#[test]
+fn workers_are_as_their_model() {
+    use flowcache::admission::Budget;
+    let pipeline = pipeline();
+    let mut model = RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native");
+    model.idle_after(Some(1_000));
+    assert!(model.tell_tenants_by("hdr.overlay.vni"));
+    model.admit_up_to(Budget { packets_per_second: 4_000, window_ns: 1_000_000 });
+    let caches = PerWorker::new(model);
+    caches.load(&mut std::iter::once(all_by(&pipeline, UpdateKind::Insert, 7)));
+    let mut workers = [0, 1].map(|_| caches.worker().expect("it was loaded"));
+    for (at, worker) in workers.iter_mut().enumerate() {
+        let flows: Vec<_> = (0..10).map(|flow| (1, 100 + flow, 3)).collect();
+        let became = verdicts(worker, &flows, 5);
+        let left = became.iter().filter(|verdict| matches!(verdict, Verdict::Forward { port } if port.0 == 7)).count();
+        assert_eq!((left, caches.held().flows), (4, 4 * (at + 1)), "{became:?}");
+    }
+    caches.advance_time(500);
+    assert_eq!(caches.held().flows, 8);
+    caches.advance_time(2_000);
+    let held = caches.held();
+    assert_eq!((held.flows, held.caches, held.room), (0, 2, 128));
+    assert_eq!((caches.stats().expired, caches.stats().shed), (8, 12));
+}

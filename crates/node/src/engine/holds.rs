@@ -1,0 +1,199 @@
+//! [`Holds`]: what the reference engine and native code hold, as the control plane reads and sets it where either is inside something else.
+
+use super::one_by_one;
+use interp::{DigestMessage, EntryLevel, IdleEntry, Interp, MeterLevel};
+use ir::{ExternId, TableId};
+use jit::{ActionTally, Jit, TableTally, Tallies};
+use num_bigint::BigUint;
+use tables::{CounterData, Entry, State};
+
+/// What an engine holds, as [`Controlled`] has it.
+pub(super) trait Holds: Send {
+    fn look(&self, at: &mut dyn FnMut(&State));
+
+    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData>;
+
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)>;
+
+    fn array_len(&self, object: ExternId) -> Option<u64>;
+
+    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>>;
+
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData>;
+
+    fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64>;
+
+    fn take_digests(&mut self) -> Vec<DigestMessage>;
+
+    fn take_idle(&mut self) -> Vec<IdleEntry>;
+
+    fn hold_idle(&mut self, hold: bool);
+
+    fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)>;
+
+    fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterLevel);
+
+    fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel>;
+
+    fn set_entry_level(&mut self, table: TableId, entry: &Entry, level: EntryLevel);
+
+    fn flow_id(&self) -> u32;
+
+    fn set_flow_id(&mut self, id: u32);
+
+    fn tallies(&self) -> Tallies;
+
+    /// See [`Controlled::code_bytes`].
+    fn code_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Holds for Interp {
+    fn look(&self, at: &mut dyn FnMut(&State)) {
+        at(self.state());
+    }
+
+    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        Interp::counter(self, counter, index)
+    }
+
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+        let elements = end.min(self.array_len(counter).unwrap_or(0));
+        one_by_one(elements, |index| self.counter(counter, index))
+    }
+
+    fn array_len(&self, object: ExternId) -> Option<u64> {
+        Interp::array_len(self, object)
+    }
+
+    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        Interp::register(self, register, index)
+    }
+
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+        Interp::entry_counter(self, table, entry)
+    }
+
+    fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
+        Interp::entry_idle_for(self, table, entry)
+    }
+
+    fn take_digests(&mut self) -> Vec<DigestMessage> {
+        Interp::take_digests(self)
+    }
+
+    fn take_idle(&mut self) -> Vec<IdleEntry> {
+        Interp::take_idle(self)
+    }
+
+    fn hold_idle(&mut self, hold: bool) {
+        Interp::hold_idle(self, hold);
+    }
+
+    fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
+        Interp::meter_levels(self, meter)
+    }
+
+    fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterLevel) {
+        Interp::set_meter_level(self, meter, index, level);
+    }
+
+    fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
+        Interp::entry_level(self, table, entry)
+    }
+
+    fn set_entry_level(&mut self, table: TableId, entry: &Entry, level: EntryLevel) {
+        Interp::set_entry_level(self, table, entry, level);
+    }
+
+    fn flow_id(&self) -> u32 {
+        Interp::flow_id(self)
+    }
+
+    fn set_flow_id(&mut self, id: u32) {
+        Interp::set_flow_id(self, id);
+    }
+
+    fn tallies(&self) -> Tallies {
+        let at = |(table, _): (TableId, _)| {
+            let actions = self.applied(table).map(|(action, [misses, hits])| ActionTally { action, hits, misses });
+            TableTally { table, actions: actions.collect() }
+        };
+        Tallies { stages: Vec::new(), tables: self.pipeline().tables.iter().map(at).collect() }
+    }
+}
+
+impl Holds for Jit {
+    fn look(&self, at: &mut dyn FnMut(&State)) {
+        self.with_state(at);
+    }
+
+    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+        Jit::counter(self, counter, index)
+    }
+
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+        Jit::counted(self, counter, end)
+    }
+
+    fn array_len(&self, object: ExternId) -> Option<u64> {
+        Jit::array_len(self, object)
+    }
+
+    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        Jit::register(self, register, index)
+    }
+
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+        Jit::entry_counter(self, table, entry)
+    }
+
+    fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
+        Jit::entry_idle_for(self, table, entry)
+    }
+
+    fn take_digests(&mut self) -> Vec<DigestMessage> {
+        Jit::take_digests(self)
+    }
+
+    fn take_idle(&mut self) -> Vec<IdleEntry> {
+        Jit::take_idle(self)
+    }
+
+    fn hold_idle(&mut self, hold: bool) {
+        Jit::hold_idle(self, hold);
+    }
+
+    fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
+        Jit::meter_levels(self, meter)
+    }
+
+    fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterLevel) {
+        Jit::set_meter_level(self, meter, index, level);
+    }
+
+    fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
+        Jit::entry_level(self, table, entry)
+    }
+
+    fn set_entry_level(&mut self, table: TableId, entry: &Entry, level: EntryLevel) {
+        Jit::set_entry_level(self, table, entry, level);
+    }
+
+    fn flow_id(&self) -> u32 {
+        Jit::flow_id(self)
+    }
+
+    fn set_flow_id(&mut self, id: u32) {
+        Jit::set_flow_id(self, id);
+    }
+
+    fn tallies(&self) -> Tallies {
+        Jit::tallies(self)
+    }
+
+    fn code_bytes(&self) -> usize {
+        Jit::code_bytes(self)
+    }
+}
