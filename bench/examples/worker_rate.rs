@@ -1,0 +1,236 @@
+//! What a second worker brings to rewrites, with gateway.p4: where workers take turns at one cache, and where each has its own.
+//!
+//! `cargo run --release -p bench --example worker_rate [VMS [ROUNDS]]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. A flow to each VM; each worker has its part
+//! of them, stays on a core, and goes through batches of 32 that were made before, when the others do. Seconds are those of the clock while batches run, the slowest worker's. Then one worker
+//! goes on, and a VM's entry is taken out and put back again and again from the other core: how long a write takes, and what the worker has left.
+
+use bench::machine::{never_stopped, pin};
+use bench::program::{Kind as Which, Program};
+use bench::ring::Template;
+use bench::world::{Entries, Flow, Flows, Layout, World};
+use flowcache::rewrite::{PerWorker, RewriteCache, RewriteStats};
+use interp::Config;
+use jit::Jit;
+use packet::{Batch, Engine, Output, Verdict};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tables::{UpdateKind, WriteBatch};
+
+/// Packets that are given together, and how many times so many are made before the clock runs.
+const BATCH: usize = 32;
+const READY: usize = 32;
+
+/// Writes that are measured.
+const WRITES: usize = 2_000;
+
+/// Several workers' cache, or caches.
+trait Caches {
+    fn worker(&self) -> anyhow::Result<Box<dyn Engine>>;
+    fn write(&self, batch: &WriteBatch) -> anyhow::Result<()>;
+    fn look(&self, at: &mut dyn FnMut(&Jit));
+    fn stats(&self) -> RewriteStats;
+}
+
+impl Caches for PerWorker {
+    fn worker(&self) -> anyhow::Result<Box<dyn Engine>> {
+        Ok(Box::new(PerWorker::worker(self)?))
+    }
+    fn write(&self, batch: &WriteBatch) -> anyhow::Result<()> {
+        Ok(PerWorker::write(self, batch)?)
+    }
+    fn look(&self, at: &mut dyn FnMut(&Jit)) {
+        self.with(|jit| at(jit));
+    }
+    fn stats(&self) -> RewriteStats {
+        PerWorker::stats(self)
+    }
+}
+
+/// One cache, for a batch or a write each.
+#[derive(Clone)]
+struct InTurns(Arc<Mutex<RewriteCache<Jit>>>);
+
+impl InTurns {
+    fn turn<T>(&self, at: impl FnOnce(&mut RewriteCache<Jit>) -> T) -> T {
+        at(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+struct Turn(InTurns, packet::ReasonTable);
+
+impl Engine for Turn {
+    fn name(&self) -> &str {
+        "in turns"
+    }
+    fn reasons(&self) -> &packet::ReasonTable {
+        &self.1
+    }
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        self.0.turn(|cache| cache.process(batch, out));
+    }
+}
+
+impl Caches for InTurns {
+    fn worker(&self) -> anyhow::Result<Box<dyn Engine>> {
+        let reasons = self.turn(|cache| Engine::reasons(cache).clone());
+        Ok(Box::new(Turn(self.clone(), reasons)))
+    }
+    fn write(&self, batch: &WriteBatch) -> anyhow::Result<()> {
+        self.turn(|cache| {
+            for (place, _) in cache.write(batch)? {
+                cache.release(place);
+            }
+            Ok(())
+        })
+    }
+    fn look(&self, at: &mut dyn FnMut(&Jit)) {
+        self.turn(|cache| at(cache.engine()));
+    }
+    fn stats(&self) -> RewriteStats {
+        self.turn(|cache| cache.stats().clone())
+    }
+}
+
+/// Workers wait here for each other without sleeping.
+struct Line {
+    workers: usize,
+    came: AtomicUsize,
+}
+
+impl Line {
+    fn wait(&self) {
+        let round = self.came.fetch_add(1, Ordering::SeqCst) / self.workers;
+        while self.came.load(Ordering::SeqCst) / self.workers == round {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// A worker goes through its flows once: the time while batches ran.
+fn go(engine: &mut dyn Engine, flows: &[Flow], (batches, now): (&mut [Batch], u64), line: &Line) -> Duration {
+    let (template, mut out, mut used) = (Template::new(64), Output::new(), Duration::ZERO);
+    for flows in flows.chunks(BATCH * READY) {
+        for (batch, flows) in batches.iter_mut().zip(flows.chunks(BATCH)) {
+            batch.clear();
+            for flow in flows {
+                template.receive(*flow, batch.push().expect("a batch has room"), now);
+            }
+        }
+        line.wait();
+        let start = Instant::now();
+        for (batch, _) in batches.iter_mut().zip(flows.chunks(BATCH)) {
+            out.clear();
+            engine.process(batch, &mut out);
+            assert!(out.emissions().iter().all(|emission| matches!(emission.verdict, Verdict::Forward { .. })));
+        }
+        used += start.elapsed();
+    }
+    used
+}
+
+/// New flows, and then packets of known ones, a second.
+fn rates(caches: &dyn Caches, workers: usize, flows: &[Flow], rounds: u64) -> anyhow::Result<[f64; 2]> {
+    let part = flows.len() / workers / (BATCH * READY) * (BATCH * READY);
+    let line = &Line { workers, came: AtomicUsize::new(0) };
+    let engines = (0..workers).map(|_| caches.worker()).collect::<anyhow::Result<Vec<_>>>()?;
+    let times: Vec<[Duration; 2]> = std::thread::scope(|scope| {
+        let of_worker = |(core, (mut engine, flows)): (usize, (Box<dyn Engine>, &'_ [Flow]))| {
+            let flows = flows.to_vec();
+            scope.spawn(move || {
+                pin(core);
+                let mut batches: Vec<Batch> = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
+                let new = go(&mut *engine, &flows, (&mut batches, 1), line);
+                let mut known: Vec<Duration> =
+                    (0..rounds).map(|round| go(&mut *engine, &flows, (&mut batches, 2 + round), line)).collect();
+                known.sort();
+                [new, known[known.len() / 2]]
+            })
+        };
+        let parts = engines.into_iter().zip(flows.chunks(part)).enumerate();
+        let threads: Vec<_> = parts.map(of_worker).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a worker")).collect()
+    });
+    Ok([0, 1].map(|which| {
+        let slowest = times.iter().map(|times| times[which]).max().unwrap_or_default();
+        (workers * part) as f64 / slowest.as_secs_f64()
+    }))
+}
+
+/// How long writes take while a worker goes on: the median, one of a hundred, the longest.
+fn writes(caches: &dyn Caches, program: &Program, world: World, flows: &[Flow]) -> anyhow::Result<[Duration; 3]> {
+    let table = Entries::new(world, program)?.vm_table();
+    let mut entries = Vec::new();
+    caches.look(&mut |jit| {
+        jit.with_state(|state| entries.extend(state.entries(table).take(WRITES / 2).cloned()));
+    });
+    let mut engine = caches.worker()?;
+    let stop = AtomicBool::new(false);
+    let mut took = Vec::new();
+    std::thread::scope(|scope| -> anyhow::Result<()> {
+        scope.spawn(|| {
+            pin(1);
+            never_stopped();
+            let (template, mut out) = (Template::new(64), Output::new());
+            let mut batch = Batch::with_capacity(BATCH);
+            let mut flows = flows.chunks_exact(BATCH).cycle();
+            while !stop.load(Ordering::Relaxed) {
+                (batch.clear(), out.clear());
+                for flow in flows.next().unwrap_or_default() {
+                    template.receive(*flow, batch.push().expect("a batch has room"), 9);
+                }
+                engine.process(&mut batch, &mut out);
+            }
+        });
+        pin(0);
+        std::thread::sleep(Duration::from_millis(200));
+        for entry in &entries {
+            for kind in [UpdateKind::Delete, UpdateKind::Insert] {
+                let mut batch = WriteBatch::new();
+                batch.kept(kind, table, entry);
+                let start = Instant::now();
+                caches.write(&batch)?;
+                took.push(start.elapsed());
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        Ok(())
+    })?;
+    took.sort();
+    Ok([took[took.len() / 2], took[took.len() * 99 / 100], took[took.len() - 1]])
+}
+
+fn main() -> anyhow::Result<()> {
+    let mut words = std::env::args().skip(1);
+    let vms = words.next().map_or(Ok(100_000), |vms| vms.parse())?;
+    let rounds: u64 = words.next().map_or(Ok(5), |rounds| rounds.parse())?;
+    let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
+    let world = World { layout: Layout::ManyTenants, vms };
+    let mut flows = Flows::each(&world);
+    fastrand::Rng::with_seed(1).shuffle(&mut flows);
+    for own in [false, true, false, true] {
+        let name = if own { "each its own" } else { "in turns" };
+        let load = || -> anyhow::Result<Box<dyn Caches>> {
+            let mut model = RewriteCache::native(program.pipeline.clone(), Config::default(), vms)?;
+            Entries::new(world, &program)?.all(|batch| model.write(batch).map(drop))?;
+            Ok(match own {
+                true => Box::new(PerWorker::new(model)),
+                false => Box::new(InTurns(Arc::new(Mutex::new(model)))),
+            })
+        };
+        for workers in [1, 2] {
+            let [new, known] = rates(&*load()?, workers, &flows, rounds)?;
+            println!("{name}, {workers} workers: {new:.0} new flows a second, {known:.0} packets of known ones");
+        }
+        let caches = load()?;
+        let took = writes(&*caches, &program, world, &flows)?;
+        let RewriteStats { rewritten, ran, stale, .. } = caches.stats();
+        println!(
+            "{name}, writes beside a worker: median {:?}, 99 % {:?}, longest {:?}; {rewritten} packets rewritten, {ran} not, {stale} stale",
+            took[0], took[1], took[2]
+        );
+    }
+    Ok(())
+}
