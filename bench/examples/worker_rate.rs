@@ -108,9 +108,10 @@ impl Line {
     }
 }
 
-/// A worker goes through its flows once: the time while batches ran.
-fn go(engine: &mut dyn Engine, flows: &[Flow], (batches, now): (&mut [Batch], u64), line: &Line) -> Duration {
+/// A worker goes through its flows once: the time while batches ran, and the longest batch.
+fn go(engine: &mut dyn Engine, flows: &[Flow], (batches, now): (&mut [Batch], u64), line: &Line) -> [Duration; 2] {
     let (template, mut out, mut used) = (Template::new(64), Output::new(), Duration::ZERO);
+    let mut longest = Duration::ZERO;
     for flows in flows.chunks(BATCH * READY) {
         for (batch, flows) in batches.iter_mut().zip(flows.chunks(BATCH)) {
             batch.clear();
@@ -122,40 +123,44 @@ fn go(engine: &mut dyn Engine, flows: &[Flow], (batches, now): (&mut [Batch], u6
         let start = Instant::now();
         for (batch, _) in batches.iter_mut().zip(flows.chunks(BATCH)) {
             out.clear();
+            let one = Instant::now();
             engine.process(batch, &mut out);
+            longest = longest.max(one.elapsed());
             assert!(out.emissions().iter().all(|emission| matches!(emission.verdict, Verdict::Forward { .. })));
         }
         used += start.elapsed();
     }
-    used
+    [used, longest]
 }
 
-/// New flows, and then packets of known ones, a second.
-fn rates(caches: &dyn Caches, workers: usize, flows: &[Flow], rounds: u64) -> anyhow::Result<[f64; 2]> {
+/// New flows, and then packets of known ones, a second; and the longest batch of new flows.
+fn rates(caches: &dyn Caches, workers: usize, flows: &[Flow], rounds: u64) -> anyhow::Result<([f64; 2], Duration)> {
     let part = flows.len() / workers / (BATCH * READY) * (BATCH * READY);
     let line = &Line { workers, came: AtomicUsize::new(0) };
     let engines = (0..workers).map(|_| caches.worker()).collect::<anyhow::Result<Vec<_>>>()?;
-    let times: Vec<[Duration; 2]> = std::thread::scope(|scope| {
+    let times: Vec<[Duration; 3]> = std::thread::scope(|scope| {
         let of_worker = |(core, (mut engine, flows)): (usize, (Box<dyn Engine>, &'_ [Flow]))| {
             let flows = flows.to_vec();
             scope.spawn(move || {
                 pin(core);
                 let mut batches: Vec<Batch> = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
-                let new = go(&mut *engine, &flows, (&mut batches, 1), line);
+                let [new, longest] = go(&mut *engine, &flows, (&mut batches, 1), line);
                 let mut known: Vec<Duration> =
-                    (0..rounds).map(|round| go(&mut *engine, &flows, (&mut batches, 2 + round), line)).collect();
+                    (0..rounds).map(|round| go(&mut *engine, &flows, (&mut batches, 2 + round), line)[0]).collect();
                 known.sort();
-                [new, known[known.len() / 2]]
+                [new, known[known.len() / 2], longest]
             })
         };
         let parts = engines.into_iter().zip(flows.chunks(part)).enumerate();
         let threads: Vec<_> = parts.map(of_worker).collect();
         threads.into_iter().map(|thread| thread.join().expect("a worker")).collect()
     });
-    Ok([0, 1].map(|which| {
+    let longest = times.iter().map(|times| times[2]).max().unwrap_or_default();
+    let rates = [0, 1].map(|which| {
         let slowest = times.iter().map(|times| times[which]).max().unwrap_or_default();
         (workers * part) as f64 / slowest.as_secs_f64()
-    }))
+    });
+    Ok((rates, longest))
 }
 
 /// How long writes take while a worker goes on: the median, one of a hundred, the longest.
@@ -221,8 +226,10 @@ fn main() -> anyhow::Result<()> {
             })
         };
         for workers in [1, 2] {
-            let [new, known] = rates(&*load()?, workers, &flows, rounds)?;
-            println!("{name}, {workers} workers: {new:.0} new flows a second, {known:.0} packets of known ones");
+            let ([new, known], longest) = rates(&*load()?, workers, &flows, rounds)?;
+            println!(
+                "{name}, {workers} workers: {new:.0} new flows a second, the longest batch {longest:?}; {known:.0} packets of known ones"
+            );
         }
         let caches = load()?;
         let took = writes(&*caches, &program, world, &flows)?;

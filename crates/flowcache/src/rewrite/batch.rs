@@ -55,6 +55,9 @@ impl<R: Runs> RewriteCache<R> {
             lane.set(packet.bytes(), packet.ingress_port.0, depth);
         }
         self.maker.flows.find_all(&mut lanes[..packets.len()]);
+        if self.is_settling() {
+            self.settle_some(TOGETHER);
+        }
         let now = self.runs.saw(packets.first().map_or(0, |packet| packet.received_at));
         for (lane, packet) in lanes.iter().zip(packets) {
             if lane.row == NONE {
@@ -96,8 +99,13 @@ impl<R: Runs> RewriteCache<R> {
         self.runs.notify(idle);
     }
 
-    /// A few flows go, and whoever comes may have their places.
-    pub(super) fn discard(&mut self, places: &[u32]) {
+    /// Flows go, and whoever comes may have their places.
+    pub(super) fn discard_all(&mut self, places: &[u32]) {
+        places.chunks(TOGETHER).for_each(|places| self.discard(places));
+    }
+
+    /// The same of a few.
+    fn discard(&mut self, places: &[u32]) {
         self.maker.flows.leaving_soon(places);
         for place in places {
             if let Some(row) = self.maker.flows.row_of(*place) {
@@ -110,9 +118,8 @@ impl<R: Runs> RewriteCache<R> {
 
     /// Forgets all flows, in a cache whose rewrites are nobody else's.
     pub fn clear(&mut self) {
-        for places in self.maker.flows.places().collect::<Vec<u32>>().chunks(TOGETHER) {
-            self.discard(places);
-        }
+        let all: Vec<u32> = self.maker.flows.places().collect();
+        self.discard_all(&all);
         self.renew();
     }
 
@@ -132,9 +139,7 @@ impl<R: Runs> RewriteCache<R> {
         // Few, as packets wait meanwhile.
         let oldest = self.maker.flows.oldest((self.maker.flows.room() / 64 + 1).min(GONE));
         self.maker.stats.evicted += oldest.len() as u64;
-        for places in oldest.chunks(TOGETHER) {
-            self.discard(places);
-        }
+        self.discard_all(&oldest);
     }
 }
 

@@ -24,6 +24,10 @@ use tables::{Change, WriteBatch, WriteError};
 /// Rewrites of which it is looked each time whether they had packets.
 const LOOKED_AT: usize = 1 << 12;
 
+/// Rows that are asked for before they are settled, and how many lines of each.
+const AHEAD: usize = 8;
+const LINES: usize = 4;
+
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
@@ -48,8 +52,9 @@ pub struct Told {
 pub struct RewriteCache<R = Interp> {
     pub(super) runs: R,
     pub(super) maker: Maker,
-    /// Rows with packets that were not credited yet.
+    /// Rows with packets that were not credited yet, since somebody asked for all counts last; and before that.
     counted: Vec<u32>,
+    settling: Vec<u32>,
     /// Layouts whose rows had packets, with what is not credited yet of what all rows of theirs add to.
     tallied: Vec<(u32, Sums)>,
     /// Packets that are looked for together.
@@ -137,6 +142,7 @@ impl<R: Runs> RewriteCache<R> {
             runs,
             maker: Maker::new(known, config.clone(), room)?,
             counted: Vec::new(),
+            settling: Vec::new(),
             tallied: Vec::new(),
             lanes: Vec::new(),
             slow: Slow {
@@ -238,9 +244,9 @@ impl<R: Runs> RewriteCache<R> {
     pub(super) fn count(&mut self, row: u32, packets: u64, bytes: u64, last: u64) {
         if row::add(self.maker.flows.words_mut(row), packets, bytes, last) {
             self.counted.push(row);
-            // Rows that are gone stay in the list, and may come again.
+            // Rows that are gone stay in the list, and may come again: with the next packets some of it is done.
             if self.counted.len() > 2 * self.maker.flows.room() {
-                self.settle();
+                self.begin_to_settle();
             }
         }
     }
@@ -263,10 +269,32 @@ impl<R: Runs> RewriteCache<R> {
     /// Counters, tallies and idle times have what rewritten packets add to them: before anybody reads them. A write and the passing of time do it by
     /// themselves.
     pub fn settle(&mut self) {
-        let mut counted = std::mem::take(&mut self.counted);
-        counted.drain(..).for_each(|number| self.settle_one(number));
-        self.counted = counted;
+        self.begin_to_settle();
+        self.settle_some(usize::MAX);
+    }
+
+    /// What was counted until now will be settled by [`RewriteCache::settle_some`].
+    pub(super) fn begin_to_settle(&mut self) {
+        self.settling.append(&mut self.counted);
+    }
+
+    /// Settles so many rows of those at most; whether there are more.
+    pub(super) fn settle_some(&mut self, most: usize) -> bool {
+        let left = self.settling.len().saturating_sub(most);
+        for at in (left..self.settling.len()).rev() {
+            if let Some(ahead) = at.checked_sub(AHEAD) {
+                self.maker.flows.row_soon(self.settling[ahead], LINES);
+            }
+            self.settle_one(self.settling[at]);
+        }
+        self.settling.truncate(left);
         self.settle_tallies();
+        left > 0
+    }
+
+    /// Whether there are rows left from [`RewriteCache::begin_to_settle`].
+    pub(super) fn is_settling(&self) -> bool {
+        !self.settling.is_empty()
     }
 
     /// The same of one row, but what is the same for all rows of its layout, which waits for [`RewriteCache::settle_tallies`]; it may be one that is gone, or was settled.
@@ -336,13 +364,17 @@ impl<R: Runs> RewriteCache<R> {
             self.maker.flows.gone(&self.maker.known, gone.table, &gone.entry, None, &mut stale);
         }
         let mut gone = self.forget(stale);
-        if let Some(after) = self.idle_after {
-            let unused = self.maker.flows.unused_since(now.saturating_sub(after), LOOKED_AT);
-            let unused = self.take_out(unused);
-            self.maker.stats.expired += unused.len() as u64;
-            gone.extend(unused);
-        }
+        let unused = self.unused(now);
+        gone.extend(self.take_out(unused));
         (idle, gone)
+    }
+
+    /// Places of rewrites that have had no packets for too long, which are counted as gone; each time a part of all is looked at.
+    pub(super) fn unused(&mut self, now: u64) -> Vec<u32> {
+        let Some(after) = self.idle_after else { return Vec::new() };
+        let unused = self.maker.flows.unused_since(now.saturating_sub(after), LOOKED_AT);
+        self.maker.stats.expired += unused.len() as u64;
+        unused
     }
 
     /// Takes out up to `count` flows that had no packets for the longest time.
@@ -360,6 +392,7 @@ impl<R: Runs> RewriteCache<R> {
         if self.maker.flows.renew() {
             // They name rows that are no more.
             self.counted.clear();
+            self.settling.clear();
         }
     }
 

@@ -468,6 +468,9 @@ impl Flows {
         for _ in 0..count.min(self.places.len()) {
             let place = self.idle_hand as u32;
             self.idle_hand = (self.idle_hand + 1) % self.places.len();
+            if let Some(ahead) = self.row_of((self.idle_hand + AHEAD) as u32) {
+                self.rows.soon(ahead, 1);
+            }
             if self.row_of(place).is_some_and(|row| self.rows.at(row)[row::LAST] < then) {
                 found.push(place);
             }

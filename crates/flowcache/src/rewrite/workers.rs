@@ -12,7 +12,20 @@ use interp::LoadError;
 use jit::Jit;
 use packet::{Batch, Engine, Output, ReasonTable};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tables::{Change, WriteBatch, WriteError};
+use tables::{Change, Update, UpdateKind, WriteBatch, WriteError};
+
+/// Rows that are settled before a worker may go on.
+const AT_ONCE: usize = 256;
+
+/// Whether an update says what a counter has: what came before it is counted before.
+fn sets_counts(update: &Update) -> bool {
+    match update {
+        Update::Counter(..) | Update::DirectCounter(..) => true,
+        Update::Entry(UpdateKind::Modify, entry) => entry.counter.is_some(),
+        Update::Packed(UpdateKind::Modify, entry) => entry.counter.is_some(),
+        _ => false,
+    }
+}
 
 /// See the module. A clone is the same caches.
 #[derive(Clone)]
@@ -71,9 +84,13 @@ impl PerWorker {
         at(self.shared().model.engine_mut())
     }
 
-    /// Counters, tallies and idle times have what rewritten packets add to them.
+    /// Counters, tallies and idle times have what rewritten packets add to them: all that came before this is called. Workers go on between a few rows and the next.
     pub fn settle(&self) {
-        self.shared().seats.iter().for_each(|seat| seat.visit().inside.settle());
+        let seats = self.shared().seats.clone();
+        seats.iter().for_each(|seat| seat.visit().inside.begin_to_settle());
+        for seat in &seats {
+            while seat.visit().inside.settle_some(AT_ONCE) {}
+        }
     }
 
     /// Applies a batch as a whole: packets of each worker's next batch see it.
@@ -84,8 +101,12 @@ impl PerWorker {
         let mut shared = self.shared();
         let Shared { model, seats, .. } = &mut *shared;
         let mut caches: Vec<Visit<'_, RewriteCache<Jit>>> = seats.iter().map(|seat| seat.visit()).collect();
+        let counts = batch.updates.iter().any(sets_counts);
         for visit in &mut caches {
-            visit.inside.settle();
+            // What was counted for an entry that changes is settled when its rewrites go; for one that goes, nobody asks.
+            if counts {
+                visit.inside.settle();
+            }
             // Who waits for its turn must not keep the writer waiting.
             visit.inside.engine_mut().park();
         }
@@ -95,7 +116,7 @@ impl PerWorker {
             let cache = &mut *visit.inside;
             let stale = cache.contradicted(&noted);
             cache.maker.stats.stale += stale.len() as u64;
-            cache.discard(&stale.into_iter().collect::<Vec<u32>>());
+            cache.discard_all(&stale.into_iter().collect::<Vec<u32>>());
         }
         Ok(())
     }
@@ -113,8 +134,8 @@ impl PerWorker {
     /// Time passes: of each cache a part is looked through for rewrites that had no packets for too long.
     pub fn advance_time(&self, now: u64) {
         let mut shared = self.shared();
-        shared.model.pass_time(now);
-        shared.seats.iter().for_each(|seat| seat.visit().inside.pass_time(now));
+        shared.model.engine_mut().advance_time(now);
+        shared.seats.iter().for_each(|seat| seat.visit().inside.expire(now));
     }
 
     /// What was counted, by all.
@@ -185,8 +206,8 @@ impl Engine for WorkerCache {
         self.seat.take().told()
     }
 
-    fn tick(&mut self, now: u64, out: &mut Output) {
-        self.seat.take().tick(now, out);
+    fn tick(&mut self, now: u64, _out: &mut Output) {
+        self.seat.take().expire(now);
     }
 
     fn rest(&mut self) {
@@ -214,5 +235,11 @@ impl RewriteCache<Jit> {
         cache.admission = self.admission.clone();
         cache.idle_after = self.idle_after;
         Ok(cache)
+    }
+
+    /// Rewrites that had no packets for too long go.
+    fn expire(&mut self, now: u64) {
+        let unused = self.unused(now);
+        self.discard_all(&unused);
     }
 }

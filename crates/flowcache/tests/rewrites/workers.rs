@@ -35,6 +35,12 @@ impl Several {
         let (batch, out, rng) = (Batch::new(), Output::new(), fastrand::Rng::with_seed(seed));
         Several { caches, workers, view, batch, out, rng, latest: 0, totals: Totals::default() }
     }
+
+    /// With all that was counted by now, which writes do not wait for.
+    fn settled(&self) -> &Jit {
+        self.caches.settle();
+        &self.view
+    }
 }
 
 impl Drop for Several {
@@ -76,14 +82,13 @@ impl Subject for Several {
             }));
             first += count;
         }
-        self.caches.settle();
         answer
     }
     fn tick(&mut self, now: u64) -> Vec<Idle> {
         self.caches.advance_time(now);
         idle_entries(self.view.pipeline(), &[])
     }
-    testkit::jit_accessors!([view], [view]);
+    testkit::jit_accessors!([settled()], [view]);
 }
 
 /// Each tenant's packets leave by that port.
