@@ -181,7 +181,8 @@ fn writes(caches: &dyn Caches, program: &Program, world: World, flows: &[Flow]) 
             let mut batch = Batch::with_capacity(BATCH);
             let mut flows = flows.chunks_exact(BATCH).cycle();
             while !stop.load(Ordering::Relaxed) {
-                (batch.clear(), out.clear());
+                batch.clear();
+                out.clear();
                 for flow in flows.next().unwrap_or_default() {
                     template.receive(*flow, batch.push().expect("a batch has room"), 9);
                 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An overlay whose tenant's number is in one of several places, for whoever must know whose packet it is before the program has run; what is in front of it leaves rewrites
-// of several sizes.
+// of several sizes. Packets are counted by tenant and together.
 
 #include <core.p4>
 #include <pna.p4>
@@ -33,7 +33,11 @@ control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t
 }
 
 control forward(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd, inout pna_main_output_metadata_t ostd) {
+    DirectCounter<bit<64>>(PNA_CounterType_t.PACKETS_AND_BYTES) left;
+    Counter<bit<64>, bit<8>>(4, PNA_CounterType_t.PACKETS_AND_BYTES) all;
     action leave(bit<32> port) {
+        left.count();
+        all.count(1);
         hdr.overlay.ttl = hdr.overlay.ttl - 1;
         send_to_port((PortId_t) (PortIdUint_t) (InterfaceIdUint_t) port);
     }
@@ -42,6 +46,7 @@ control forward(inout headers_t hdr, inout metadata_t meta, in pna_main_input_me
         key = { hdr.overlay.vni: exact; }
         actions = { leave; refuse; }
         default_action = refuse();
+        pna_direct_counter = left;
         size = 64;
     }
     apply {

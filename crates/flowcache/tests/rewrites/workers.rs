@@ -8,7 +8,7 @@ use interp::Config;
 use jit::Jit;
 use packet::{Batch, Output, Verdict};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tables::{UpdateKind, WriteBatch};
+use tables::{CounterData, EntryId, TableEntry, Update, UpdateKind, WriteBatch};
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Idle, Subject, idle_entries, through_engine};
 
@@ -178,4 +178,61 @@ fn workers_are_as_their_model() {
     let held = caches.held();
     assert_eq!((held.flows, held.caches, held.room), (0, 2, 128));
     assert_eq!((caches.stats().expired, caches.stats().shed), (8, 12));
+}
+
+/// A write that says what a counter has counts from there on, whatever rewritten packets were not counted yet; one that does not goes on from what they add up to.
+#[test]
+fn what_a_write_sets_is_counted_from_there() {
+    let pipeline = pipeline();
+    let model = RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native");
+    let caches = PerWorker::new(model);
+    caches.load(&mut std::iter::once(all_by(&pipeline, UpdateKind::Insert, 7)));
+    let mut workers = [0, 1].map(|_| caches.worker().expect("it was loaded"));
+    let send = |workers: &mut [WorkerCache]| {
+        for worker in workers {
+            for now in 0..5 {
+                verdicts(worker, &[(1, 100, 3), (2, 100, 3)], now);
+            }
+        }
+    };
+    let table = pipeline.tables.keys().next().expect("a table");
+    let (all, _) = pipeline.externs.iter().find(|(_, it)| it.preamble.name.ends_with("all")).expect("a counter");
+    let id = |tenant: u32| EntryId { table, keys: vec![ir::KeyMatch::Exact(tenant.into())], priority: 0 };
+    let counted = |what: &str, expected: [u64; 3]| {
+        caches.settle();
+        let found = caches.with(|jit| {
+            [jit.direct_counter(&id(1)), jit.direct_counter(&id(2)), jit.counter(all, 1)]
+                .map(|found| found.expect("there is one").packets)
+        });
+        assert_eq!(found, expected, "{what}");
+    };
+    send(&mut workers);
+    counted("two workers, five packets of each tenant", [10, 10, 20]);
+    let data = |packets: u64| CounterData { packets, bytes: 1_000 };
+    let modified = |tenant: u32, port: u64, counter: Option<CounterData>| {
+        let key = ir::KeyMatch::Exact(tenant.into());
+        let Update::Entry(_, entry) = entry(&pipeline, UpdateKind::Modify, key, "leave", &[port]) else {
+            unreachable!()
+        };
+        Update::Entry(UpdateKind::Modify, TableEntry { counter, ..entry })
+    };
+    let mut expected = [10, 10, 20];
+    for (what, update, sets) in [
+        ("an entry's counter", Update::DirectCounter(id(1), data(100)), [Some(100), None, None]),
+        ("a counter", Update::Counter(all, 1, data(3)), [None, None, Some(3)]),
+        ("an entry with its counter", modified(2, 7, Some(data(50))), [None, Some(50), None]),
+        ("an entry without", modified(1, 8, None), [None; 3]),
+        ("another one", Update::DirectCounter(id(2), data(0)), [None, Some(0), None]),
+    ] {
+        // Nothing of this is settled before the write.
+        send(&mut workers);
+        expected = [expected[0] + 10, expected[1] + 10, expected[2] + 20];
+        caches.write(&[update].into_iter().collect()).expect("a good write");
+        expected = [0, 1, 2].map(|at| sets[at].unwrap_or(expected[at]));
+        counted(what, expected);
+    }
+    send(&mut workers);
+    counted("and on", [expected[0] + 10, expected[1] + 10, expected[2] + 20]);
+    let stats = caches.stats();
+    assert!(stats.rewritten > 80 && stats.stale == 4, "{stats:?}");
 }
