@@ -22,11 +22,14 @@ use testkit::differ::subject::{Answer, Build, Idle, Subject, idle_entries, throu
 use testkit::differ::tally::Tally;
 use testkit::differ::{plan, report};
 
-/// An engine with one worker.
+/// An engine with one worker, or two that get batches in turn.
 struct Chosen {
     pipeline: Arc<Pipeline>,
     engine: Box<dyn Controlled>,
-    worker: Box<dyn Engine>,
+    workers: Vec<Box<dyn Engine>>,
+    batches: usize,
+    /// The time of the latest packet. No worker is given one of before, which it alone might take for late.
+    latest: u64,
     batch: Batch,
     out: Output,
 }
@@ -34,14 +37,17 @@ struct Chosen {
 impl Chosen {
     fn new(choice: &Choice, build: &Build<'_>) -> Result<Chosen, String> {
         let engine = choice.load(build.pipeline, build.setup).map_err(|refusal| refusal.message)?;
-        let (worker, pipeline) = (engine.worker(), build.pipeline.clone());
-        Ok(Chosen { pipeline, engine, worker, batch: Batch::new(), out: Output::new() })
+        let workers = (0..1 + build.pipeline.tables.len() % 2).map(|_| engine.worker()).collect();
+        let (batch, out) = (Batch::new(), Output::new());
+        Ok(Chosen { pipeline: build.pipeline.clone(), engine, workers, batches: 0, latest: 0, batch, out })
     }
 }
 
 thread_local! {
     /// Packets that the flow caches of this thread's engines have done with.
     static BY_CACHES: Cell<u64> = const { Cell::new(0) };
+    /// Packets that went to a second worker.
+    static BY_SECOND: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Drop for Chosen {
@@ -57,13 +63,22 @@ impl Subject for Chosen {
     }
 
     fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
-        // As a node's worker does between two batches.
-        self.worker.rest();
+        // As a node's workers do between two batches.
+        self.workers.iter_mut().for_each(|worker| worker.rest());
         self.engine.write(batch).map_err(|error| error.to_string())
     }
 
     fn process(&mut self, packets: &[PacketIn]) -> Answer {
-        let mut answer = through_engine(&mut *self.worker, &mut self.batch, &mut self.out, packets, None);
+        let mut packets = packets.to_vec();
+        for packet in packets.iter_mut().filter(|_| self.workers.len() > 1) {
+            self.latest = self.latest.max(packet.at);
+            packet.at = self.latest;
+        }
+        let worker = self.batches % self.workers.len();
+        self.batches += 1;
+        BY_SECOND.set(BY_SECOND.get() + if worker > 0 { packets.len() as u64 } else { 0 });
+        let worker = &mut *self.workers[worker];
+        let mut answer = through_engine(worker, &mut self.batch, &mut self.out, &packets, None);
         // What the placement asked for and no chip can do.
         answer.faults.extend(self.engine.notes().into_iter().filter(|note| note.contains("packets were dropped")));
         answer
@@ -150,6 +165,7 @@ fn random_programs_do_the_same_on_each_engine() {
     assert_eq!(all, [cases, cases, 2 * cases], "they take whatever compiles");
     assert!(taken["asic"] >= cases / 2, "few programs run on the chip: {taken:?}");
     assert!(tally.packets >= cases * 100 && tally.forwarded >= tally.packets / 4, "{tally}");
+    assert!(BY_SECOND.get() >= tally.packets / 10, "{} packets went to a second worker", BY_SECOND.get());
 }
 
 /// Routes of both families in one table and parted, VM-NC of both in one with digests, ACLs as they are.
