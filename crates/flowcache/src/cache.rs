@@ -2,15 +2,16 @@
 
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
+use crate::again::Again;
 use crate::config::{CacheConfig, Kind};
 use crate::courses::Courses;
 use crate::effects::Live;
 use crate::fresh::{Fresh, Lists};
 use crate::herd::Herded;
-use crate::partition::{Fields, partition};
-use crate::recipe::{Recipes, wholes};
+use crate::recipe::Recipes;
 use crate::record::{Known, Record};
-use crate::segment::{Ground, Refused, Segment, Traversal, Uncacheable};
+use crate::samples::Samples;
+use crate::segment::{Ground, Segment};
 use crate::stats::Stats;
 use crate::store::{Kept, Put, Store};
 use crate::trail::Trail;
@@ -18,7 +19,6 @@ use crate::witness::Witness;
 use interp::walk::{Code, Detour, Herd, Outcome, Pc, Program, Slot, Step, Walker};
 use ir::{Entity, Pipeline, VarKind};
 use packet::EngineReason;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,14 +30,18 @@ pub struct Caches {
     live: Live,
     local: Vec<bool>,
     /// By slot: number of the header field's variable.
-    fields: Vec<Option<u32>>,
+    pub(crate) fields: Vec<Option<u32>>,
     add_on_miss: Vec<bool>,
     pub(crate) witnesses: Vec<Witness>,
     pub(crate) stores: Vec<Store>,
     pub(crate) fresh: Fresh,
     pub(crate) stats: Stats,
-    adaptive: Adaptive,
+    pub(crate) adaptive: Adaptive,
+    /// What packets share, where the cut goes by that.
+    pub(crate) samples: Option<Samples>,
     pub(crate) admission: Option<Admission>,
+    /// What changes made stale.
+    pub(crate) again: Again,
     /// Nanoseconds on the slow path since somebody set it to 0.
     pub(crate) slow_ns: u64,
     /// The slot that says whose packet it is.
@@ -54,7 +58,7 @@ pub struct Caches {
     /// Each packet on the slow path is analysed though its way is known, and what comes out is compared.
     pub(crate) compare: bool,
     lists: Lists,
-    hasher: foldhash::fast::RandomState,
+    pub(crate) hasher: foldhash::fast::RandomState,
 }
 
 /// How a replay ended.
@@ -95,7 +99,9 @@ impl Caches {
             witnesses,
             stats: Stats::default(),
             adaptive: Adaptive::new(tables * config.entries),
+            samples: config.kind.measures().then(|| Samples::new(tables)),
             admission: config.slow_path.map(Admission::new),
+            again: Again::default(),
             slow_ns: 0,
             tenant: None,
             record: Record::default(),
@@ -117,7 +123,7 @@ impl Caches {
         }
     }
 
-    fn is_chain(&self) -> bool {
+    pub(crate) fn is_chain(&self) -> bool {
         matches!(self.config.kind, Kind::SubTraversal { .. } | Kind::Adaptive { .. })
     }
 
@@ -187,89 +193,8 @@ impl Caches {
         &self.known
     }
 
-    /// The pieces that a chain of so many tables has room for.
-    pub(crate) fn pieces(&self, traversal: &Traversal<'_>, walker: &Walker<'_>, room: usize) -> Vec<Segment> {
-        pieces(traversal, walker, room, &self.fields, &mut Vec::new()).unwrap_or_default()
-    }
-
-    /// Makes segments of a record and keeps them.
-    fn keep(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) {
-        let made = self.make(walker, record, outcome, table);
-        for reason in made.refused {
-            *self.stats.uncacheable.entry(reason).or_default() += 1;
-        }
-        self.stats.rejected += u64::from(made.no_room);
-        // The adaptive cache keeps a traversal whole where cutting it gains nothing.
-        let segments = match made.whole {
-            None => made.segments,
-            Some(whole) => {
-                let id = |segment: &Segment| {
-                    self.hasher.hash_one((segment.way.tag, segment.way.asks.bits(), segment.values()))
-                };
-                let (id_of_whole, pieces) = (id(&whole), made.segments.iter().map(id));
-                match self.adaptive.choose(made.way, id_of_whole, pieces) {
-                    true => {
-                        self.stats.cut += 1;
-                        made.segments
-                    }
-                    false => {
-                        self.stats.whole += 1;
-                        vec![whole]
-                    }
-                }
-            }
-        };
-        self.put_all(segments, (walker.now(), table));
-    }
-
-    fn make(&self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) -> Made {
-        let traversal = Traversal::new(self.ground(walker), record, outcome);
-        let mut made = Made { way: traversal.way(), ..Made::default() };
-        let room = self.stores.len() - table;
-        match self.config.kind {
-            Kind::Exact | Kind::Megaflow => {
-                let wholes = wholes(&traversal, |first, last| traversal.segment(Some(walker), first, last));
-                made.segments = wholes.segments.into_iter().map(|(_, segment)| segment).collect();
-                made.refused = wholes.refused;
-            }
-            Kind::SubTraversal { .. } | Kind::Adaptive { .. } => {
-                let pieces = pieces(&traversal, walker, room, &self.fields, &mut made.refused);
-                made.no_room = pieces.is_none();
-                made.segments = pieces.unwrap_or_default();
-            }
-        }
-        let ends = made.segments.last().is_some_and(|last| last.way.end.outcome().is_some());
-        if matches!(self.config.kind, Kind::Adaptive { .. }) && made.segments.len() > 1 && ends {
-            made.whole = traversal.segment(Some(walker), 0, traversal.units() - 1).ok();
-        }
-        made
-    }
-
-    fn put_all(&mut self, segments: Vec<Segment>, (now, table): (u64, usize)) {
-        let (count, chain) = (segments.len(), self.is_chain());
-        let mut first = table;
-        for (number, segment) in segments.into_iter().enumerate() {
-            let at = if chain { self.table_for(&segment, first, self.stores.len() - (count - number)) } else { 0 };
-            self.put(segment, at, now, None);
-            first = at + 1;
-        }
-    }
-
-    /// The table that a segment goes to: one that has it; else the last in which those behind it still have room, or of a whole traversal the emptiest.
-    fn table_for(&self, segment: &Segment, first: usize, last: usize) -> usize {
-        let range = first..=last;
-        if let Some(at) = range.clone().find(|at| self.stores[*at].place_of(segment).is_some()) {
-            return at;
-        }
-        let ends = segment.way.end.outcome().is_some();
-        if ends && segment.way.tag == 0 {
-            return range.min_by_key(|at| self.stores[*at].len()).unwrap_or(last);
-        }
-        last
-    }
-
-    /// Keeps a segment. `known` are the lists that it will stand in, if somebody has found them out.
-    pub(crate) fn put(&mut self, segment: Segment, at: usize, now: u64, known: Option<&Lists>) {
+    /// Keeps a segment, and says where. `known` are the lists that it will stand in, if somebody has found them out.
+    pub(crate) fn put(&mut self, segment: Segment, at: usize, now: u64, known: Option<&Lists>) -> Option<u32> {
         let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
         let gone = |kept: &Kept| {
             stats.evicted += 1;
@@ -286,23 +211,33 @@ impl Caches {
                     };
                     stores[at].set_nodes(place, nodes);
                 }
+                Some(place)
             }
-            Put::Shared(_) => stats.shared += 1,
-            Put::TooManyMasks => stats.rejected += 1,
+            Put::Shared(place) => {
+                stats.shared += 1;
+                Some(place)
+            }
+            Put::TooManyMasks => {
+                stats.rejected += 1;
+                None
+            }
         }
     }
 
-    /// Takes out what is stale.
+    /// Takes out what is stale. It is walked again later.
     pub(crate) fn forget(&mut self, at: u32, place: u32) {
         if let Some(kept) = self.stores[at as usize].remove(place) {
             self.fresh.remove(&self.witnesses, &kept.segment, kept.nodes, &mut self.lists);
             self.stats.stale += 1;
+            self.stats.given_up += u64::from(!self.again.later(at, kept.segment, kept.used));
         }
     }
 
     /// Everything goes.
     pub(crate) fn clear(&mut self) {
         self.stores.iter_mut().for_each(Store::clear);
+        self.samples.iter_mut().for_each(Samples::clear);
+        self.again.clear();
         self.fresh.clear();
     }
 
@@ -315,67 +250,6 @@ impl Caches {
             stats.expired += store.expire(before, gone) as u64;
         }
     }
-}
-
-/// What a record gives to be kept.
-#[derive(Default)]
-struct Made {
-    segments: Vec<Segment>,
-    /// The whole traversal as one segment, if there is a choice.
-    whole: Option<Segment>,
-    way: u64,
-    refused: Vec<Uncacheable>,
-    /// There are fewer tables than segments.
-    no_room: bool,
-}
-
-/// A traversal cut by what its tables look at, into as many segments as there is room for. `None`: it can't be.
-fn pieces(
-    traversal: &Traversal<'_>,
-    walker: &Walker<'_>,
-    room: usize,
-    fields: &[Option<u32>],
-    refused: &mut Vec<Uncacheable>,
-) -> Option<Vec<Segment>> {
-    let mut units = Vec::new();
-    for unit in 0..traversal.units() {
-        match traversal.segment(Some(walker), unit, unit) {
-            Ok(segment) => units.push(segment),
-            Err(Refused::No(reason)) => {
-                refused.push(reason);
-                break;
-            }
-            Err(Refused::CutAt(_)) => break,
-        }
-    }
-    if units.is_empty() {
-        return Some(Vec::new());
-    }
-    let looked_at =
-        |segment: &Segment| -> Fields { segment.asks().filter_map(|(slot, ..)| fields[slot as usize]).collect() };
-    let sets: Vec<Fields> = units.iter().map(looked_at).collect();
-    let mut must: Vec<bool> = vec![false; units.len()];
-    // A table whose key differs from packet to packet begins a segment; that is found as segments are made.
-    'again: for _ in 0..=units.len() {
-        let parts = partition(&sets, room, &|unit| must[unit])?;
-        let mut segments = Vec::with_capacity(parts.len());
-        for (first, last) in parts {
-            let segment = match first == last {
-                true => Ok(units[first].clone()),
-                false => traversal.segment(Some(walker), first, last),
-            };
-            match segment {
-                Ok(segment) => segments.push(segment),
-                Err(Refused::CutAt(unit)) if unit > first && !must[unit] => {
-                    must[unit] = true;
-                    continue 'again;
-                }
-                Err(_) => return None,
-            }
-        }
-        return Some(segments);
-    }
-    None
 }
 
 impl Caches {
@@ -397,6 +271,7 @@ impl Caches {
     pub(crate) fn onward(&mut self, walker: &mut Walker<'_>, mut found: Option<(usize, u32)>) -> Outcome {
         let tenant = self.tenant_of(walker.slots());
         let (mut tag, mut table, mut began) = (0, 0, false);
+        self.samples.iter_mut().for_each(Samples::begin);
         loop {
             let Some((at, place)) = found else {
                 if let Err(refused) = self.admit(tenant, walker.now()) {
@@ -409,14 +284,17 @@ impl Caches {
                 return outcome;
             };
             began = true;
+            self.samples.iter_mut().for_each(|samples| samples.had(at, place));
             match self.replay(walker, at, place) {
                 Replayed::End(outcome) => {
                     self.stats.hits += 1;
+                    self.samples.iter_mut().for_each(Samples::hit);
                     return outcome;
                 }
                 Replayed::At(next) => tag = next,
                 Replayed::Left(next) => {
                     self.stats.left += 1;
+                    self.samples.iter_mut().for_each(Samples::left);
                     tag = next;
                 }
                 Replayed::NoFuel => {

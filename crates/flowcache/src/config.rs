@@ -22,6 +22,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether traversals are cut by what packets were seen to share ([`crate::sharing`]).
+    pub fn measures(self) -> bool {
+        matches!(self, Kind::Adaptive { .. })
+            || std::env::var("MEASURE").is_ok() && matches!(self, Kind::SubTraversal { .. })
+    }
+
     /// Tables that a packet goes through.
     pub fn tables(self) -> usize {
         match self {

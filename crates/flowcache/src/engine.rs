@@ -6,6 +6,7 @@ use crate::config::{CacheConfig, Kind};
 use crate::explain::{Explanation, Teller};
 use crate::fresh::{Place, may_match};
 use crate::pace::Spare;
+use crate::samples::Samples;
 use crate::segment::Asked;
 use crate::space;
 use crate::stats::Stats;
@@ -15,7 +16,7 @@ use ir::{ControlKind, Entity, Pipeline, TableId};
 use packet::{Batch, Engine, Output, ReasonTable};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tables::{Change, Entry, WriteBatch, WriteError};
 
 /// A pipeline whose main control is cached. See the crate.
@@ -24,7 +25,14 @@ pub struct FlowCache {
     caches: Caches,
     /// What became of packets with a mark, of the last batch.
     told: Vec<(u16, String)>,
+    /// The time of the last tick.
+    ticked: u64,
 }
+
+/// Between two ticks, stale segments are walked again for one part of so many of the time,
+const AGAIN: u32 = 20;
+/// but never for longer than that: packets wait meanwhile.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// What a table of a cache holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,7 +58,7 @@ impl FlowCache {
         for table in pipeline.tables.keys() {
             interp.state().entries(table).for_each(|entry| caches.witnesses[table.index()].insert(entry));
         }
-        Ok(FlowCache { interp, caches, told: Vec::new() })
+        Ok(FlowCache { interp, caches, told: Vec::new(), ticked: 0 })
     }
 
     /// The engine that the slow path is, with all state.
@@ -105,7 +113,8 @@ impl FlowCache {
 
     /// Bytes that all segments take, about, and what finds those that a change makes stale.
     pub fn memory(&self) -> usize {
-        self.tables().map(|table| table.memory).sum::<usize>() + self.caches.fresh.memory()
+        let samples = self.caches.samples.as_ref().map_or(0, Samples::memory);
+        self.tables().map(|table| table.memory).sum::<usize>() + self.caches.fresh.memory() + samples
     }
 
     /// Whether what finds the segments that a change makes stale is in order: for tests.
@@ -266,6 +275,21 @@ impl FlowCache {
         }
     }
 
+    /// Walks at most so many of the segments again that changes have made stale ([`crate::again`]); how many wait then.
+    pub fn walk_again(&mut self, most: usize) -> usize {
+        (0..most).take_while(|_| self.caches.walk_again(&mut self.interp)).count();
+        self.caches.again.len()
+    }
+
+    /// The same for so long at most, by the clock.
+    fn walk_again_for(&mut self, time: Duration) {
+        if self.caches.again.is_empty() {
+            return;
+        }
+        let begun = Instant::now();
+        while self.caches.walk_again(&mut self.interp) && begun.elapsed() < time {}
+    }
+
     /// Forgets all segments.
     pub fn clear(&mut self) {
         self.caches.clear();
@@ -316,5 +340,7 @@ impl Engine for FlowCache {
     fn tick(&mut self, now: u64, _out: &mut Output) {
         let idle = self.advance_time(now);
         self.interp.notify(idle);
+        let since = Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut self.ticked, now)));
+        self.walk_again_for((since / AGAIN).min(AT_ONCE));
     }
 }

@@ -118,18 +118,7 @@ impl Teller {
         };
         let mut pieces = Vec::new();
         if kept > 0 {
-            let made = caches.pieces(&traversal, walker, units);
-            let mut first = 0;
-            for piece in made {
-                let next = match piece.way.end {
-                    crate::segment::End::At(pc) => {
-                        (first + 1..units).find(|unit| traversal.tag(*unit) == pc).unwrap_or(units)
-                    }
-                    crate::segment::End::Done { .. } => units,
-                };
-                pieces.push((first, next - 1));
-                first = next;
-            }
+            pieces = caches.pieces(&traversal, walker, units);
         }
         Explanation { stretches, pieces, whole }
     }

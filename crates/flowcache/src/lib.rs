@@ -21,9 +21,10 @@
 //! | what is known of a way | `recipe.rs`, `way.rs`, `asks.rs` |
 //! | what decides on known ways, asked beside a new flow's packet | `course/`, `courses.rs` |
 //! | which bits decided | `justify.rs`, `witness.rs` |
-//! | segments, and where traversals are cut | `segment.rs`, `partition.rs`, `adaptive.rs` |
+//! | segments, and what is kept of a traversal | `segment.rs`, `cut.rs` |
+//! | where traversals are cut: by fields, by what was measured, or not at all | `partition.rs`; `samples.rs`, `sharing.rs`; `adaptive.rs` |
 //! | tables of segments | `store.rs` |
-//! | what a change makes stale | `fresh.rs`, `heads.rs` |
+//! | what a change makes stale; how that is had again | `fresh.rs`, `heads.rs`; `again.rs` |
 //! | who may take the slow path, and how many | `admission.rs`, `pace.rs` |
 //! | what is counted | `stats.rs`, `space.rs` |
 //! | what a packet did, as a rewrite of bytes for the kernel | `rewrite/` |
@@ -31,11 +32,13 @@
 
 pub mod adaptive;
 pub mod admission;
+pub mod again;
 pub mod asks;
 mod cache;
 mod config;
 pub mod course;
 pub mod courses;
+mod cut;
 pub mod effects;
 mod engine;
 pub mod explain;
@@ -48,7 +51,9 @@ pub mod partition;
 pub mod recipe;
 pub mod record;
 pub mod rewrite;
+pub mod samples;
 pub mod segment;
+pub mod sharing;
 mod slow;
 pub mod space;
 mod stats;

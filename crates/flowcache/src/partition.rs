@@ -2,35 +2,44 @@
 //!
 //! After Gigaflow: tables of which each has a field in common with those before it share a segment, since whoever differs in one then differs in the others,
 //! too; tables on disjoint fields are better cached apart, because their entries multiply when they are put together. A segment of n such tables scores
-//! 10 (n - 1), any other one 0; the partition with the highest sum wins, and of several the finest. Each table is covered exactly once.
+//! 10 (n - 1), any other one 0; the partition with the highest sum wins, and of several the finest. Each table is covered exactly once. What is known better, by
+//! measuring ([`crate::sharing`]), is used in the same way.
 
 use std::collections::BTreeSet;
 
 /// The header fields that a table looked at, by any number.
 pub type Fields = BTreeSet<u32>;
 
-/// First and last unit of each segment, in order: at most `segments` of them, which cover all units. `must_begin`: whether one has to begin at a
-/// unit. `None` if that can't be.
+/// What it is worth to have the units from a first to a last one in one segment.
+pub type Worth<'w> = &'w dyn Fn(usize, usize) -> i64;
+
+/// First and last unit of each segment, in order: at most `segments` of them, which cover all of so many units and are together worth the most; of several such
+/// partitions the finest. `must_begin`: whether one has to begin at a unit. `None` if that can't be.
 pub fn partition(
-    fields: &[Fields],
+    units: usize,
     segments: usize,
     must_begin: &dyn Fn(usize) -> bool,
+    worth: Worth<'_>,
 ) -> Option<Vec<(usize, usize)>> {
-    let units = fields.len();
     if units == 0 || segments == 0 {
         return None;
     }
-    let scores = scores(fields, must_begin);
+    // The first unit that the segment with that last one may begin with.
+    let mut from = 0;
+    let from: Vec<usize> = (0..units)
+        .map(|last| {
+            from = if must_begin(last) { last } else { from };
+            from
+        })
+        .collect();
     // best[n][end]: the best sum of n segments that cover the units before `end`; and where the last of them begins.
-    let mut best: Vec<Vec<Option<(u32, usize)>>> = vec![vec![None; units + 1]; segments + 1];
+    let mut best: Vec<Vec<Option<(i64, usize)>>> = vec![vec![None; units + 1]; segments + 1];
     best[0][0] = Some((0, 0));
     for count in 1..=segments {
         for end in 1..=units {
-            for first in 0..end {
-                let (Some((before, _)), Some(score)) = (best[count - 1][first], scores[first][end - 1]) else {
-                    continue;
-                };
-                let sum = before + score;
+            for first in from[end - 1]..end {
+                let Some((before, _)) = best[count - 1][first] else { continue };
+                let sum = before + worth(first, end - 1);
                 if best[count][end].is_none_or(|(other, _)| sum > other) {
                     best[count][end] = Some((sum, first));
                 }
@@ -50,21 +59,18 @@ pub fn partition(
     Some(parts)
 }
 
-/// For each first and last unit the score of the segment, if it can be one.
-fn scores(fields: &[Fields], must_begin: &dyn Fn(usize) -> bool) -> Vec<Vec<Option<u32>>> {
+/// What segments are worth by the fields alone: by first and last unit.
+pub fn by_fields(fields: &[Fields]) -> Vec<Vec<i64>> {
     let units = fields.len();
-    let mut scores = vec![vec![None; units]; units];
+    let mut scores = vec![vec![0; units]; units];
     for (first, scores) in scores.iter_mut().enumerate() {
         let mut union = Fields::new();
         let mut overlap = true;
         for last in first..units {
-            if last > first && must_begin(last) {
-                break;
-            }
             let own = &fields[last];
             overlap &= last == first || own.is_empty() || union.is_empty() || !own.is_disjoint(&union);
             union.extend(own);
-            scores[last] = Some(if overlap { 10 * (last - first) as u32 } else { 0 });
+            scores[last] = if overlap { 10 * (last - first) as i64 } else { 0 };
         }
     }
     scores
@@ -72,11 +78,12 @@ fn scores(fields: &[Fields], must_begin: &dyn Fn(usize) -> bool) -> Vec<Vec<Opti
 
 #[cfg(test)]
 mod tests {
-    use super::{Fields, partition};
+    use super::{Fields, by_fields, partition};
 
     fn cut(fields: &[&[u32]], segments: usize) -> Vec<(usize, usize)> {
         let fields: Vec<Fields> = fields.iter().map(|fields| fields.iter().copied().collect()).collect();
-        partition(&fields, segments, &|_| false).expect("there is one")
+        let worth = by_fields(&fields);
+        partition(fields.len(), segments, &|_| false, &|first, last| worth[first][last]).expect("there is one")
     }
 
     #[test]
@@ -101,8 +108,19 @@ mod tests {
 
     #[test]
     fn where_a_segment_must_begin() {
-        let fields: Vec<Fields> = vec![Fields::from([1]); 3];
-        assert_eq!(partition(&fields, 4, &|unit| unit == 1), Some(vec![(0, 0), (1, 2)]));
-        assert_eq!(partition(&fields, 1, &|unit| unit == 1), None);
+        let worth = by_fields(&vec![Fields::from([1]); 3]);
+        let worth = |first: usize, last: usize| worth[first][last];
+        assert_eq!(partition(3, 4, &|unit| unit == 1, &worth), Some(vec![(0, 0), (1, 2)]));
+        assert_eq!(partition(3, 1, &|unit| unit == 1, &worth), None);
+    }
+
+    #[test]
+    fn what_costs_least_where_all_costs() {
+        // Each unit costs what it is, and several what their product is.
+        let costs = [4i64, 3, 20, 2];
+        let worth = |first: usize, last: usize| -costs[first..=last].iter().product::<i64>();
+        assert_eq!(partition(4, 4, &|_| false, &worth), Some(vec![(0, 0), (1, 1), (2, 2), (3, 3)]));
+        assert_eq!(partition(4, 3, &|_| false, &worth), Some(vec![(0, 1), (2, 2), (3, 3)]));
+        assert_eq!(partition(4, 2, &|_| false, &worth), Some(vec![(0, 1), (2, 3)]));
     }
 }

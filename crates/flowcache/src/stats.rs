@@ -30,6 +30,10 @@ pub struct Stats {
     pub expired: u64,
     /// Segments that a change of a table made stale.
     pub stale: u64,
+    /// Of these, the ones that were walked again before a packet came, and those for which that said nothing: the next packet does.
+    pub walked_again: u64,
+    /// See above.
+    pub given_up: u64,
     /// Segments that were not kept as there were too many masks, or too few tables.
     pub rejected: u64,
     /// Traversals that were cut into segments, and those that were kept whole, by the adaptive cache's choice.

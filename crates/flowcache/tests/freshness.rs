@@ -170,6 +170,71 @@ fn a_route_makes_one_tenants_segments_stale() {
     }
 }
 
+/// What a change makes stale is had again in the background: the packets that hit before hit again, with what is right now. Nobody counts such a walk.
+#[test]
+fn what_is_stale_is_walked_again_before_a_packet_comes() {
+    for kind in ALL {
+        let mut cache = cache(CacheConfig { kind, entries: 100_000, ..CacheConfig::default() });
+        tenants(&mut cache, 20);
+        let hosts = [0x0a00_0101, 0x0a00_0102, 0x0a00_0901];
+        let send = |cache: &mut FlowCache, of_7: u32| {
+            let before = cache.stats().misses;
+            for tenant in 1..=20 {
+                for host in hosts {
+                    let expected = if tenant == 7 { of_7 } else { tenant };
+                    assert_eq!(port(verdict(cache, tenant, host, 1, 1)), expected, "{kind:?}");
+                }
+            }
+            cache.stats().misses - before
+        };
+        send(&mut cache, 7);
+        let counted = |cache: &FlowCache| -> u64 {
+            let route = cache.interp().table("route").expect("there is one");
+            cache.interp().applied(route).map(|(_, [missed, hit])| missed.packets + hit.packets).sum()
+        };
+        let before = counted(&cache);
+        let changed = |port: u32| [format!("route: instance=7, destination=10.0.0.0/16 -> leave(port={port})")];
+        write(&mut cache, UpdateKind::Modify, &changed(70));
+        let stale = cache.stats().stale;
+        assert!((1..=3).contains(&stale), "{kind:?}: {stale} stale");
+        assert_eq!(cache.walk_again(1), stale as usize - 1, "{kind:?}: one at a time");
+        assert_eq!(cache.walk_again(10), 0, "{kind:?}");
+        assert_eq!((cache.stats().walked_again, cache.stats().given_up), (stale, 0), "{kind:?}");
+        assert_eq!(counted(&cache), before, "{kind:?}: a walk without a packet was counted");
+        assert_eq!(send(&mut cache, 70), 0, "{kind:?}: all is there again");
+
+        // Who comes first makes it, and the walk finds it there.
+        write(&mut cache, UpdateKind::Modify, &changed(71));
+        assert!(send(&mut cache, 71) > 0, "{kind:?}");
+        assert_eq!(cache.walk_again(10), 0, "{kind:?}");
+        assert_eq!(send(&mut cache, 71), 0, "{kind:?}");
+        // What changes again meanwhile is as the tables are when it is walked.
+        write(&mut cache, UpdateKind::Modify, &changed(72));
+        write(&mut cache, UpdateKind::Modify, &changed(73));
+        cache.walk_again(10);
+        assert_eq!(send(&mut cache, 73), 0, "{kind:?}");
+        assert_eq!(cache.check(), Ok(()));
+    }
+}
+
+/// A way that now asks for more than was asked for cannot be found without a packet: that is given up, and the next packet says what is right.
+#[test]
+fn what_asks_for_more_waits_for_a_packet() {
+    let mut cache = cache(CacheConfig { kind: Kind::Megaflow, ..CacheConfig::default() });
+    tenants(&mut cache, 1);
+    assert_eq!(port(verdict(&mut cache, 1, 0x0a00_8001, 1, 1)), 1);
+    // Before, 16 bits of the destination decided; now more do.
+    write(
+        &mut cache,
+        UpdateKind::Insert,
+        &["route: instance=1, destination=10.0.128.0/24 -> leave(port=2)".to_owned()],
+    );
+    assert_eq!(cache.walk_again(10), 0);
+    assert_eq!((cache.stats().walked_again, cache.stats().given_up), (0, 1));
+    assert_eq!(port(verdict(&mut cache, 1, 0x0a00_8001, 1, 2)), 2);
+    assert_eq!(port(verdict(&mut cache, 1, 0x0a00_0001, 1, 2)), 1);
+}
+
 /// Another default action concerns those for which nothing was found, and no others.
 #[test]
 fn a_default_action_makes_misses_stale() {

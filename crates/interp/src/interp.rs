@@ -11,9 +11,9 @@ use crate::pass::{Pass, Stage};
 use crate::program::{CallArg, Program};
 use crate::reasons;
 use crate::trace::Trace;
-use crate::walk::Detour;
+use crate::walk::{Detour, Walker};
 use crate::wire::BitBuffer;
-use ir::{ActionId, Arch, Entity, ExternFn, ExternId, Pipeline, TableId};
+use ir::{ActionId, Arch, ControlKind, Entity, ExternFn, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::ReasonTable;
 use std::collections::VecDeque;
@@ -194,6 +194,33 @@ impl Interp {
         if pass.out.packets().is_empty() {
             pass.drop(packet::EngineReason::NoDestination.into(), packet::Origin::Received);
         }
+    }
+
+    /// Lets somebody walk through the main control (v1model: ingress) with a packet that nobody sent, from wherever he wants: `state` is told constants, variables and
+    /// values, and which headers are valid, all as a packet without bytes has them at first, to be changed. Nothing that he does is seen by others: no counter counts, no
+    /// entry becomes younger, and what depends on others (a meter, a register, a random number) gives 0. `None` if the program has no such control.
+    ///
+    /// It is for a [`Walker`] that takes single steps ([`Walker::step`], [`Walker::lookup`], [`Walker::apply`]).
+    pub fn imagine<R>(
+        &mut self,
+        state: impl FnOnce(&mut [u64], &mut [bool]),
+        see: impl FnOnce(&mut Walker<'_>) -> R,
+    ) -> Option<R> {
+        let program = self.program.clone();
+        let code = [ControlKind::Ingress, ControlKind::MainControl].into_iter().find_map(|kind| program.code(kind))?;
+        let mut frame = Frame::new(&program);
+        state(&mut frame.slots, &mut frame.valid);
+        let mut machine = Machine::<false> {
+            program: &program,
+            pipeline: &self.pipeline,
+            config: &self.config,
+            memory: &mut self.memory,
+            trace: &mut Trace::default(),
+            fuel: self.config.max_steps,
+            parser_fuel: 0,
+            bits: &mut self.bits,
+        };
+        Some(see(&mut Walker::imagined(&mut machine, &mut frame, code)))
     }
 
     /// Time passes: the entries whose idle time is over. In tables with auto delete they are gone.

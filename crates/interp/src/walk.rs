@@ -70,6 +70,8 @@ pub struct Walker<'w> {
     code: usize,
     /// Where the fuel comes from.
     fuel: &'w mut u64,
+    /// Nobody sent it: nothing that it does outlives it.
+    imagined: bool,
 }
 
 impl<'w> Walker<'w> {
@@ -90,7 +92,14 @@ impl<'w> Walker<'w> {
             parser_fuel: from.parser_fuel,
             bits: &mut *from.bits,
         };
-        Walker { machine, frame, code, fuel: &mut from.fuel }
+        Walker { machine, frame, code, fuel: &mut from.fuel, imagined: false }
+    }
+
+    /// A packet that nobody sent, at the block of that number.
+    pub(crate) fn imagined<'a: 'w>(from: &'w mut Machine<'a, false>, frame: &'w mut Frame, code: usize) -> Walker<'w> {
+        let mut walker = Walker::new(from, frame, code);
+        walker.imagined = true;
+        walker
     }
 
     /// A packet that has entered the block before, with the fuel that it has left.
@@ -110,7 +119,7 @@ impl<'w> Walker<'w> {
             parser_fuel: 0,
             bits: &mut *from.bits,
         };
-        Walker { machine, frame, code, fuel }
+        Walker { machine, frame, code, fuel, imagined: false }
     }
 
     /// The block's code.
@@ -164,10 +173,21 @@ impl<'w> Walker<'w> {
     /// Carries out the instruction there.
     pub fn step(&mut self, pc: Pc) -> Step {
         let code = self.code();
+        if self.imagined && self.is_seen(pc) {
+            return Step::Next(pc + 1);
+        }
         let mut at = pc as usize;
         match self.machine.step(self.frame, self.code, code, &mut at) {
             None => Step::Next(at as Pc),
             Some(outcome) => Step::End(outcome),
+        }
+    }
+
+    /// Whether others would notice if the instruction were carried out. Its results, if it has any, differ from packet to packet.
+    fn is_seen(&self, pc: Pc) -> bool {
+        match self.code().ops.get(pc as usize) {
+            Some(Op::Call { index }) => self.code().calls[*index as usize].func.outlives_packet(),
+            _ => false,
         }
     }
 
@@ -294,7 +314,10 @@ impl<'w> Walker<'w> {
             return Step::End(Outcome::Abort(packet::EngineReason::StepLimit));
         }
         let loc = self.code().locs[pc as usize];
-        Step::Next(self.machine.apply_found(self.frame, site, found, loc))
+        Step::Next(match self.imagined {
+            false => self.machine.apply_found(self.frame, site, found, loc),
+            true => self.machine.apply_as::<false>(self.frame, site, found, loc),
+        })
     }
 }
 

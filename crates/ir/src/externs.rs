@@ -166,6 +166,27 @@ macro_rules! extern_fns {
 }
 
 impl ExternFn {
+    /// Whether it leaves something behind, or finds something that others have left: a call without a packet would be seen.
+    pub fn outlives_packet(self) -> bool {
+        use ExternFn::*;
+        matches!(
+            self,
+            CounterCount
+                | DirectCounterCount
+                | MeterExecute
+                | DirectMeterExecute
+                | RegisterRead
+                | RegisterWrite
+                | RandomRead
+                | Random
+                | DigestPack
+                | AddEntry
+                | AllocateFlowId
+                | SetEntryExpireTime
+                | RestartExpireTimer
+        )
+    }
+
     /// Whether it works on a checksum unit, whose state is one packet's.
     pub fn keeps_for_packet(self) -> bool {
         use ExternFn::*;

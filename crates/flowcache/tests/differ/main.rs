@@ -61,6 +61,8 @@ fn a_cache_is_the_interpreter() {
         assert!(totals.hits >= totals.packets / 5, "{totals:?}");
         assert!(totals.misses > 0 && totals.partial > 0 && totals.left > 0, "{totals:?}");
         assert!(totals.evicted > 0 && totals.stale > 0 && totals.shared > 0 && totals.expired > 0, "{totals:?}");
+        // What is stale is walked again, most of it with success.
+        assert!(totals.walked_again > totals.stale / 4 && totals.given_up > 0, "{totals:?}");
         assert!(totals.cut > 0 && !totals.uncacheable.is_empty(), "{totals:?}");
         // Packets take turns.
         assert!(totals.together > totals.packets / 40, "{totals:?}");

@@ -40,6 +40,7 @@ struct Cached {
     batch: Batch,
     out: Output,
     sabotage: Sabotage,
+    writes: usize,
 }
 
 /// Makes the cache of a seed.
@@ -51,7 +52,7 @@ pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
         if seed.is_multiple_of(8) {
             cache.compare_recipes();
         }
-        Ok(Box::new(Cached { cache, batch: Batch::new(), out: Output::new(), sabotage }))
+        Ok(Box::new(Cached { cache, batch: Batch::new(), out: Output::new(), sabotage, writes: 0 }))
     })
 }
 
@@ -73,6 +74,8 @@ fn add(totals: &mut Stats, more: &Stats) {
     totals.evicted += more.evicted;
     totals.expired += more.expired;
     totals.stale += more.stale;
+    totals.walked_again += more.walked_again;
+    totals.given_up += more.given_up;
     totals.rejected += more.rejected;
     totals.cut += more.cut;
     totals.whole += more.whole;
@@ -96,7 +99,11 @@ impl Subject for Cached {
             Sabotage::None => self.cache.write(batch),
             Sabotage::Stale => self.cache.interp_mut().write(batch),
         }
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())?;
+        // Some segments are walked again at once, some after the next packets or writes, some when time passes.
+        self.writes += 1;
+        self.cache.walk_again([usize::MAX, 1, 0][self.writes % 3]);
+        Ok(())
     }
     fn process(&mut self, packets: &[PacketIn]) -> Answer {
         let answer = through_engine(&mut self.cache, &mut self.batch, &mut self.out, packets, None);
@@ -105,6 +112,7 @@ impl Subject for Cached {
     }
     fn tick(&mut self, now: u64) -> Vec<Idle> {
         let idle = self.cache.advance_time(now);
+        self.cache.walk_again(usize::MAX);
         assert_eq!(self.cache.check(), Ok(()), "what finds stale segments");
         idle_entries(self.cache.interp().pipeline(), &idle)
     }
