@@ -13,7 +13,7 @@ use crate::effects::Slots;
 use crate::record::Record;
 use crate::segment::{End, Segment, Traversal};
 use interp::Interp;
-use interp::walk::{Outcome, Walker};
+use interp::walk::{Outcome, Program, Walker};
 use std::collections::VecDeque;
 
 /// The most stale segments that are remembered.
@@ -61,12 +61,18 @@ impl Again {
     }
 }
 
-/// Makes an imagined packet have what a segment asks for.
-fn imagine(slots: &Slots, segment: &Segment, state: &mut [u64], valid: &mut [bool]) {
-    for (slot, mask, value) in segment.asks() {
-        match slot.checked_sub(slots.end) {
-            None => state[slot as usize] = state[slot as usize] & !mask | value,
-            Some(header) => valid[header as usize] = value != 0,
+/// Makes an imagined packet have what a segment asks for. Fields of a header that is not valid are 0 in every packet: so a header is valid that has another one.
+fn imagine(slots: &Slots, program: &Program, segment: &Segment, state: &mut [u64], valid: &mut [bool]) {
+    for (slot, mask, value) in segment.asks().filter(|(slot, ..)| *slot < slots.end) {
+        state[slot as usize] = state[slot as usize] & !mask | value;
+    }
+    for (header, valid) in program.headers.iter().zip(&mut *valid) {
+        let (first, count) = header.slots;
+        *valid = state[first as usize..(first + count) as usize].iter().any(|word| *word != 0);
+    }
+    for (slot, _, value) in segment.asks() {
+        if let Some(header) = slot.checked_sub(slots.end) {
+            valid[header as usize] = value != 0;
         }
     }
 }
@@ -82,8 +88,9 @@ impl Caches {
     pub(crate) fn walk_again(&mut self, interp: &mut Interp) -> bool {
         let Some(stale) = self.again.waiting.pop_front() else { return false };
         let slots = self.known.slots;
+        let program = interp.program().clone();
         let kept = interp.imagine(
-            |state, valid| imagine(&slots, &stale.segment, state, valid),
+            |state, valid| imagine(&slots, &program, &stale.segment, state, valid),
             |walker| {
                 let mut record = std::mem::take(&mut self.record);
                 let outcome = record.run(&self.known, walker, stale.segment.way.tag);

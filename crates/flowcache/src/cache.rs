@@ -167,7 +167,10 @@ impl Caches {
         let outcome = record.run(&self.known, walker, tag);
         if table < self.stores.len() {
             let start = Instant::now();
-            self.keep(walker, &record, outcome, table);
+            let otherwise = self.keep(walker, &record, outcome, table);
+            if otherwise && table > 0 {
+                self.keep_from_the_start(walker, &mut record);
+            }
             self.stats.partition_ns += start.elapsed().as_nanos() as u64;
         } else {
             self.stats.rejected += 1;
@@ -271,7 +274,7 @@ impl Caches {
     pub(crate) fn onward(&mut self, walker: &mut Walker<'_>, mut found: Option<(usize, u32)>) -> Outcome {
         let tenant = self.tenant_of(walker.slots());
         let (mut tag, mut table, mut began) = (0, 0, false);
-        self.samples.iter_mut().for_each(Samples::begin);
+        self.samples.iter_mut().for_each(|samples| samples.begin(walker.state()));
         loop {
             let Some((at, place)) = found else {
                 if let Err(refused) = self.admit(tenant, walker.now()) {
@@ -288,7 +291,9 @@ impl Caches {
             match self.replay(walker, at, place) {
                 Replayed::End(outcome) => {
                     self.stats.hits += 1;
-                    self.samples.iter_mut().for_each(Samples::hit);
+                    if self.samples.is_some() {
+                        self.learn(walker);
+                    }
                     return outcome;
                 }
                 Replayed::At(next) => tag = next,

@@ -5,10 +5,13 @@ use crate::config::Kind;
 use crate::partition::{Fields, by_fields, partition};
 use crate::recipe::wholes;
 use crate::record::Record;
+use crate::samples::Samples;
 use crate::segment::{Refused, Segment, Traversal, Uncacheable};
 use crate::sharing::Unit;
+use crate::store::Store;
 use interp::walk::{Outcome, Walker};
 use std::hash::BuildHasher;
+use std::time::Instant;
 
 /// What a record gives to be kept.
 #[derive(Default)]
@@ -96,7 +99,7 @@ impl Units {
 }
 
 /// The most other cuts of a traversal that are kept.
-const OTHER_CUTS: usize = 3;
+const OTHER_CUTS: usize = 8;
 /// Another cut may need so many times the entries that the best needs.
 const OTHERWISE: i64 = 8;
 
@@ -141,9 +144,10 @@ impl Units {
 }
 
 impl Caches {
-    /// Whether tables have room for more than what is needed.
+    /// Whether there is room for more than what is needed. One table may be full: what goes there is what nobody has used for the longest.
     fn has_room(&self) -> bool {
-        self.stores.iter().all(|store| store.len() * 4 < self.config.entries * 3)
+        let kept: usize = self.stores.iter().map(Store::len).sum();
+        kept * 8 < self.config.entries * self.stores.len() * 7
     }
 
     /// The pieces that a chain of so many tables has room for, if it knows nothing but the fields: first and last unit of each.
@@ -165,8 +169,8 @@ impl Caches {
         units.segments.iter().enumerate().map(one).collect()
     }
 
-    /// Makes segments of a record and keeps them, in the tables from `table` on.
-    pub(crate) fn keep(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) {
+    /// Makes segments of a record and keeps them, in the tables from `table` on. Whether there were several ways to cut it.
+    pub(crate) fn keep(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) -> bool {
         let mut samples = self.samples.take();
         let traversal = Traversal::new(self.ground(walker), record, outcome);
         let room = self.stores.len() - table;
@@ -204,7 +208,45 @@ impl Caches {
         let made = self.with_whole(made, &traversal, walker);
         drop(traversal);
         self.samples = samples;
+        let otherwise = !made.others.is_empty();
         self.keep_made(made, walker.now(), table);
+        otherwise
+    }
+
+    /// A packet has gone on from where one of several cuts had led it, so that its record lacks what the other cuts have before that. What it did from the start is
+    /// walked once more, without effect.
+    pub(crate) fn keep_from_the_start(&mut self, walker: &mut Walker<'_>, record: &mut Record) {
+        let Some((came, were_valid)) = self.samples.as_mut().map(Samples::begin_again) else { return };
+        walker.imagine(
+            |slots, valid| {
+                // There may be room behind the program's slots, which is nobody's.
+                slots.copy_from_slice(&came[..slots.len()]);
+                valid.copy_from_slice(&were_valid);
+            },
+            |walker| {
+                let outcome = record.run(&self.known, walker, 0);
+                self.keep(walker, record, outcome, 0);
+            },
+        );
+    }
+
+    /// A packet has hit. What it has in common with others is noted if it is a sample. If its way can be cut in several ways, not all of its pieces may be there: one packet of
+    /// a few is learnt from, of fewer and fewer as long as nothing is new.
+    pub(crate) fn learn(&mut self, walker: &mut Walker<'_>) {
+        let Some(samples) = &mut self.samples else { return };
+        samples.hit();
+        if !samples.learns() {
+            return;
+        }
+        let (begun, before) = (Instant::now(), self.stats.inserted);
+        if self.has_room() {
+            let mut record = std::mem::take(&mut self.record);
+            self.keep_from_the_start(walker, &mut record);
+            self.record = record;
+        }
+        let new = self.stats.inserted > before;
+        self.samples.iter_mut().for_each(|samples| samples.learnt(new));
+        self.slow_ns += begun.elapsed().as_nanos() as u64;
     }
 
     /// The adaptive cache has the choice to keep all of it as one.

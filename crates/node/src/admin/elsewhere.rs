@@ -40,6 +40,18 @@ pub struct Story {
     pub missing: Vec<Missing>,
 }
 
+impl Story {
+    /// Whether any tier has dropped something of the packet, `reason` or for whatever reason.
+    pub fn drops(&self, traced: &Traced, reason: Option<&str>) -> bool {
+        let became = traced.became.iter().chain(self.parts.iter().flat_map(|heard| &heard.part.became));
+        let dropped = |fate: &Verdicted| match fate {
+            Verdicted::Drop { reason: why, .. } => reason.is_none_or(|wanted| wanted == why),
+            _ => false,
+        };
+        became.into_iter().any(dropped)
+    }
+}
+
 /// A frame that was sent to another tier.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Missing {
@@ -64,7 +76,8 @@ fn sent(became: &[Verdicted], onward: &[Onward], done: Option<u64>) -> Vec<Missi
     onward.iter().filter_map(one).collect()
 }
 
-/// Follows a packet that passed, from the process where it came in (`front`) through those of the other tiers. What they have not seen after `patience` is missing.
+/// Follows a packet that passed, from the process where it came in (`front`) through those of the other tiers. What they have not seen `patience` after it came is
+/// missing; so is all of a packet that the first process does not remember any more.
 ///
 /// # Errors
 /// One of them cannot be asked.
@@ -78,9 +91,14 @@ pub fn follow(front: &Path, others: &[PathBuf], traced: &Traced, patience: Durat
         .rev()
         .find(|heard| heard.part.came == CameFrom::Front && heard.part.packet.at_ns == traced.packet.at_ns);
     let done = first.as_ref().and_then(|heard| heard.part.tiers.last()).map(|tier| tier.done_ns);
-    story.parts.extend(first);
-    let deadline = Instant::now() + patience;
     let mut open = sent(&traced.became, &traced.onward, done);
+    if first.is_none() {
+        story.missing = open;
+        return Ok(story);
+    }
+    story.parts.extend(first);
+    let age = Duration::from_nanos(io::now().saturating_sub(traced.packet.at_ns));
+    let deadline = Instant::now() + patience.saturating_sub(age);
     loop {
         let mut found = false;
         for missing in std::mem::take(&mut open) {

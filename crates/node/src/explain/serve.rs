@@ -23,10 +23,10 @@ pub struct TraceOf {
     /// Packets that come in on this port.
     #[serde(default)]
     pub port: Option<u32>,
-    /// Packets of which something is dropped.
+    /// Packets of which something is dropped; and if they are followed, those that go on to another tier, which may drop them ([`crate::admin::elsewhere::Story::drops`]).
     #[serde(default)]
     pub drops: bool,
-    /// Packets of which something is dropped for this reason.
+    /// The same for this reason.
     #[serde(default)]
     pub reason: Option<String>,
     /// They get marks, by which the tiers in other processes know them again ([`crate::Node::followed`]).

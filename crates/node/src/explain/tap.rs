@@ -19,6 +19,8 @@ pub const MAX_SESSIONS: usize = 8;
 const MAX_WAITING: usize = 1024;
 /// Bytes of them, and of what became of them.
 const MAX_WAITING_BYTES: usize = 4 << 20;
+/// Of a trace of packets that other tiers may drop: so many are followed at a time, so that other processes remember them still when they are asked.
+const MAX_FOLLOWED: usize = 32;
 /// Copies of one packet that are kept; the others are counted.
 const MAX_COPIES: usize = 32;
 
@@ -29,9 +31,9 @@ pub struct Wanted {
     pub filter: Option<Filter>,
     /// Those that come in on this port.
     pub port: Option<u32>,
-    /// Those of which something is dropped.
+    /// Those of which something is dropped; and of those that are followed the ones that go on to another tier, which may drop them.
     pub drops: bool,
-    /// Those of which something is dropped for this reason.
+    /// The same for this reason.
     pub reason: Option<String>,
     /// They get a mark, by which other processes know them again.
     pub follow: bool,
@@ -52,13 +54,16 @@ impl Wanted {
         self.drops || self.reason.is_some()
     }
 
+    /// Whether what became of it is what is wanted. Of one that is followed to another tier nobody knows that here: whoever follows it does.
     fn takes_outcome(&self, seen: &Seen, reasons: &ReasonTable) -> bool {
         let named = |reason: DropReason| {
             let name = reasons.drop_name(reason);
             self.reason.as_ref().is_none_or(|wanted| **wanted == *name)
         };
         let dropped = |fate: &Fate| matches!(fate.verdict, Verdict::Drop(reason) if named(reason));
-        !self.by_outcome() || seen.fates.iter().any(dropped)
+        let leaves =
+            |fate: &Fate| matches!(fate.verdict, Verdict::Forward { port } if self.inner_ports.contains(&port.0));
+        !self.by_outcome() || seen.fates.iter().any(|fate| dropped(fate) || seen.mark != 0 && leaves(fate))
     }
 }
 
@@ -123,6 +128,8 @@ pub struct Session {
     /// Packets that it still takes.
     left: AtomicU64,
     waiting: AtomicUsize,
+    /// Packets in the queue.
+    queued: AtomicUsize,
     lost: AtomicU64,
 }
 
@@ -130,13 +137,20 @@ impl Session {
     /// A trace of at most so many packets, and the end of its queue. What is taken from there is given back by [`Session::taken`].
     pub fn new(wanted: Wanted, packets: u64) -> (Arc<Session>, Receiver<Arc<Seen>>) {
         let (queue, end) = sync_channel(MAX_WAITING);
-        let (left, waiting, lost) = (AtomicU64::new(packets), AtomicUsize::new(0), AtomicU64::new(0));
-        (Arc::new(Session { wanted, queue, left, waiting, lost }), end)
+        let (left, lost) = (AtomicU64::new(packets), AtomicU64::new(0));
+        let (waiting, queued) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        (Arc::new(Session { wanted, queue, left, waiting, queued, lost }), end)
     }
 
     /// A packet has been taken from the queue.
     pub fn taken(&self, seen: &Seen) {
         self.waiting.fetch_sub(seen.size(), Relaxed);
+        self.queued.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether a packet that it takes is to be followed.
+    fn follows(&self) -> bool {
+        self.wanted.follow && (!self.wanted.by_outcome() || self.queued.load(Relaxed) < MAX_FOLLOWED)
     }
 
     /// Packets that it asked for and that had no room in the queue.
@@ -150,9 +164,11 @@ impl Session {
             return;
         }
         let size = seen.size();
+        self.queued.fetch_add(1, Relaxed);
         let fits = self.waiting.fetch_add(size, Relaxed) + size <= MAX_WAITING_BYTES;
         if !fits || self.queue.try_send(seen.clone()).is_err() {
             self.waiting.fetch_sub(size, Relaxed);
+            self.queued.fetch_sub(1, Relaxed);
             self.left.fetch_add(1, Relaxed);
             self.lost.fetch_add(1, Relaxed);
         }
@@ -274,7 +290,7 @@ impl Tapped {
             for (bit, (session, left)) in self.sessions.iter().zip(&mut left).enumerate() {
                 if *left != 0 && session.wanted.takes(packet.bytes(), packet.ingress_port.0) {
                     by |= 1 << bit;
-                    follow |= session.wanted.follow;
+                    follow |= session.follows();
                     *left -= u64::from(!session.wanted.by_outcome());
                 }
             }

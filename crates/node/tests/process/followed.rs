@@ -109,8 +109,49 @@ fn a_packet_is_followed_through_three_processes() {
     let story = follow(&front, &[], &lone, Duration::ZERO).expect("it listens");
     assert_eq!((story.parts.len(), story.missing.len()), (1, 1));
 
+    dropped_below(&mut traffic, &front, &others);
     what_if(&front, &others);
     forged(&mut traffic, &front, &others);
+}
+
+/// Who asks for dropped packets also gets those that a tier below has dropped: the switch tells of all that it sent down, and following them says which.
+fn dropped_below(traffic: &mut Traffic, front: &Path, others: &[PathBuf]) {
+    let of = TraceOf { follow: true, drops: true, packets: 10_000, seconds: 60, ..TraceOf::default() };
+    let mut answers = Asking::begin(front, &Request::Trace(of)).expect("it listens");
+    let mut next = || match answers.answer().expect("an answer") {
+        Answer::Trace(answer) => answer,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(next(), TraceAnswer::Begun { .. }));
+    // For destination 7 there is no entry, which the lower half finds out.
+    let mut lost = frame(3, 1);
+    lost[5] = 7;
+    let lost = [Packet::from_bytes(&lost).expect("short")];
+    traffic.run(Duration::from_millis(60), &|end| _ = io::Port::send_all(end, &mut lost.iter()));
+    let (mut dropped, mut others_of) = (0, 0);
+    while dropped < 3 || others_of < 3 {
+        match next() {
+            TraceAnswer::Packet(traced) => {
+                let story = follow(front, others, &traced, PATIENCE).expect("all listen");
+                let of_lost = unhex(&traced.packet.hex).expect("hex digits")[5] == 7;
+                assert_eq!(story.drops(&traced, None), of_lost, "{traced:?}\n{story:?}");
+                assert!(!story.drops(&traced, Some("of_another_kind")));
+                if of_lost {
+                    let Some(Verdicted::Drop { reason, .. }) =
+                        story.parts.last().and_then(|last| last.part.became.first())
+                    else {
+                        panic!("{story:?}")
+                    };
+                    assert!(story.drops(&traced, Some(reason)) && story.parts.len() == 2, "{story:?}");
+                }
+                *if of_lost { &mut dropped } else { &mut others_of } += 1;
+            }
+            TraceAnswer::Waiting { .. } => {
+                traffic.run(Duration::from_millis(60), &|end| _ = io::Port::send_all(end, &mut lost.iter()));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 /// What might become of a packet is told through all processes, and nothing of it happens.

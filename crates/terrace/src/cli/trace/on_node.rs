@@ -9,7 +9,7 @@ use clap::Args;
 use node::admin::elsewhere::{self as nodes, Story};
 use node::admin::{Answer, Asking, Request};
 use node::explain::answer::Traced;
-use node::explain::{TraceAnswer, TraceOf};
+use node::explain::{MAX_PACKETS, TraceAnswer, TraceOf};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct NodeArgs {
     /// Show packets that this takes, in the syntax of tcpdump (man pcap-filter): 'udp port 4789'.
     #[arg(long, value_name = "EXPRESSION", requires = "node", conflicts_with_all = ["packet", "vni"])]
     filter: Option<String>,
-    /// Show packets of which something is dropped.
+    /// Show packets of which something is dropped; of those that are followed, by whichever tier.
     #[arg(long, requires = "node", conflicts_with_all = ["packet", "vni"])]
     drops: bool,
     /// Show packets of which something is dropped for this reason.
@@ -88,9 +88,12 @@ impl NodeArgs {
         }
         let filter = self.filter.as_deref().map(capture_filter::compile).transpose()?;
         let (drops, reason) = (self.drops, self.reason.clone());
-        let of = TraceOf { filter, port, drops, reason, follow, packets: self.count, seconds: self.seconds };
+        // Who drops a packet that goes on to another tier is known when it has been followed.
+        let by_outcome = follow && (drops || reason.is_some());
+        let packets = if by_outcome { MAX_PACKETS } else { self.count };
+        let of = TraceOf { filter, port, drops, reason, follow, packets, seconds: self.seconds };
         let mut answers = Asking::begin(socket, &Request::Trace(of)).map_err(failed)?;
-        let mut told = 0;
+        let (mut told, mut followed) = (0, 0);
         let (mut names, mut file) = (BTreeMap::new(), None);
         loop {
             match answers.answer().map_err(failed)? {
@@ -100,18 +103,30 @@ impl NodeArgs {
                     names = ports;
                     ui.note(format!("tracing up to {} packets for {} s", self.count, self.seconds));
                 }
-                Answer::Trace(TraceAnswer::Packet(traced)) => {
+                Answer::Trace(TraceAnswer::Packet(mut traced)) => {
                     let story = match follow {
                         true => Some(nodes::follow(socket, others, &traced, PATIENCE).map_err(failed)?),
                         false => None,
                     };
+                    if let Some(story) = story.as_ref().filter(|_| by_outcome) {
+                        if !story.drops(&traced, self.reason.as_deref()) {
+                            continue;
+                        }
+                        followed += 1;
+                        traced.number = followed;
+                    }
                     if !self.show(&traced, story.as_ref(), &names, file.as_mut(), verbose, ui)? {
+                        return Ok(());
+                    }
+                    if by_outcome && followed == self.count {
+                        ui.note(format!("{followed} packets"));
                         return Ok(());
                     }
                 }
                 Answer::Trace(TraceAnswer::Waiting { lost }) => note_lost(lost, &mut told, ui),
                 Answer::Trace(TraceAnswer::Ended { shown, lost }) => {
                     note_lost(lost, &mut told, ui);
+                    let shown = if by_outcome { followed } else { shown };
                     let where_to = self.pcapng.as_ref().map(|path| format!(", written to {}", path.display()));
                     ui.note(format!("{shown} packets{}", where_to.unwrap_or_default()));
                     return Ok(());
