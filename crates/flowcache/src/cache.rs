@@ -167,10 +167,7 @@ impl Caches {
         let outcome = record.run(&self.known, walker, tag);
         if table < self.stores.len() {
             let start = Instant::now();
-            let otherwise = self.keep(walker, &record, outcome, table);
-            if otherwise && table > 0 {
-                self.keep_from_the_start(walker, &mut record);
-            }
+            self.keep(walker, &mut record, outcome, table);
             self.stats.partition_ns += start.elapsed().as_nanos() as u64;
         } else {
             self.stats.rejected += 1;

@@ -9,12 +9,12 @@ pub enum Kind {
     Exact,
     /// Whole traversals, by the bits that decided.
     Megaflow,
-    /// Pieces of traversals, in a chain of so many tables.
+    /// Pieces of traversals, cut by the fields that tables look at, in a chain of so many tables.
     SubTraversal {
         /// How many, from 1.
         tables: usize,
     },
-    /// Pieces or whole traversals, whatever gains more for traversals of that kind.
+    /// Pieces or whole traversals, whatever gains more for traversals of that kind, cut by what packets were seen to share.
     Adaptive {
         /// As above.
         tables: usize,
@@ -25,7 +25,6 @@ impl Kind {
     /// Whether traversals are cut by what packets were seen to share ([`crate::sharing`]).
     pub fn measures(self) -> bool {
         matches!(self, Kind::Adaptive { .. })
-            || std::env::var("MEASURE").is_ok() && matches!(self, Kind::SubTraversal { .. })
     }
 
     /// Tables that a packet goes through.

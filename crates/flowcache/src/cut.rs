@@ -7,7 +7,7 @@ use crate::recipe::wholes;
 use crate::record::Record;
 use crate::samples::Samples;
 use crate::segment::{Refused, Segment, Traversal, Uncacheable};
-use crate::sharing::Unit;
+use crate::sharing::{Costs, Unit};
 use crate::store::Store;
 use interp::walk::{Outcome, Walker};
 use std::hash::BuildHasher;
@@ -27,6 +27,10 @@ struct Made {
     refused: Vec<Uncacheable>,
     /// There are fewer tables than segments.
     no_room: bool,
+    /// The cut goes by what was measured.
+    measured: bool,
+    /// There may be a better cut of the whole way, of which this is the end.
+    anew: bool,
 }
 
 /// A segment, its first and its last unit.
@@ -54,7 +58,7 @@ impl Units {
         units
     }
 
-    /// By which fields of headers, or the port that the packet came in by, each looks at.
+    /// At which fields of headers each looks.
     fn fields(&self, fields: &[Option<u32>]) -> Vec<Fields> {
         let of =
             |segment: &Segment| -> Fields { segment.asks().filter_map(|(slot, ..)| fields[slot as usize]).collect() };
@@ -98,6 +102,10 @@ impl Units {
     }
 }
 
+/// Other cuts are kept while less than so many per cent of the tables' room are in use, and ways cut anew from their start while it is less than so many: each keeps more entries
+/// than are needed, and a full table would lose others for them.
+const FOR_OTHERS: usize = 75;
+const TO_CUT_ANEW: usize = 60;
 /// The most other cuts of a traversal that are kept.
 const OTHER_CUTS: usize = 8;
 /// Another cut may need so many times the entries that the best needs.
@@ -111,17 +119,12 @@ impl Units {
         (traversal, walker, room): (&Traversal<'_>, &Walker<'_>, usize),
         best: &[Piece],
         worth: &dyn Fn(usize, usize) -> i64,
-        entries: &dyn Fn(usize, usize) -> u64,
+        (costs, from): (&Costs, usize),
     ) -> Vec<Vec<Piece>> {
-        // Needs a piece more entries than its parts?
-        let makes_more = |first: usize, last: usize| {
-            let apart = (first..last).map(|mid| entries(first, mid) + entries(mid + 1, last)).min();
-            apart.is_some_and(|apart| apart < entries(first, last))
-        };
         let worst = |pieces: &[Piece]| {
-            let bad =
-                pieces.iter().map(|(_, first, last)| (*first, *last)).filter(|(first, last)| makes_more(*first, *last));
-            bad.max_by_key(|(first, last)| entries(*first, *last))
+            let all = pieces.iter().map(|(_, first, last)| (*first, *last));
+            let bad = all.filter(|(first, last)| costs.makes_more(from + first, from + last));
+            bad.max_by_key(|(first, last)| costs.entries(from + first, from + last))
         };
         let total = |pieces: &[Piece]| pieces.iter().map(|(_, first, last)| worth(*first, *last)).sum::<i64>();
         let least = total(best).saturating_mul(OTHERWISE);
@@ -144,10 +147,10 @@ impl Units {
 }
 
 impl Caches {
-    /// Whether there is room for more than what is needed. One table may be full: what goes there is what nobody has used for the longest.
-    fn has_room(&self) -> bool {
+    /// Whether less than so many per cent of all tables' room are in use.
+    fn has_room(&self, percent: usize) -> bool {
         let kept: usize = self.stores.iter().map(Store::len).sum();
-        kept * 8 < self.config.entries * self.stores.len() * 7
+        kept * 100 < self.config.entries * self.stores.len() * percent
     }
 
     /// The pieces that a chain of so many tables has room for, if it knows nothing but the fields: first and last unit of each.
@@ -169,11 +172,22 @@ impl Caches {
         units.segments.iter().enumerate().map(one).collect()
     }
 
-    /// Makes segments of a record and keeps them, in the tables from `table` on. Whether there were several ways to cut it.
-    pub(crate) fn keep(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) -> bool {
+    /// Makes segments of a record and keeps them, in the tables from `table` on. Of a packet that had gone on from where the cache had led it, and whose way might need fewer
+    /// entries if it were cut from its start, those of the whole way are kept instead; but if these are there already, the packet will be led here again.
+    pub(crate) fn keep(&mut self, walker: &mut Walker<'_>, record: &mut Record, outcome: Outcome, table: usize) {
+        let made = self.make(walker, record, outcome, table);
+        let before = self.stats.inserted;
+        if made.anew {
+            self.keep_from_the_start(walker, record);
+        }
+        if !made.anew || self.stats.inserted == before {
+            self.keep_made(made, walker.now(), table);
+        }
+    }
+
+    fn make(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, table: usize) -> Made {
         let mut samples = self.samples.take();
         let traversal = Traversal::new(self.ground(walker), record, outcome);
-        let room = self.stores.len() - table;
         let made = match self.config.kind {
             Kind::Exact | Kind::Megaflow => {
                 let wholes = wholes(&traversal, |first, last| traversal.segment(Some(walker), first, last));
@@ -181,41 +195,47 @@ impl Caches {
                 Made { segments: segments.collect(), refused: wholes.refused, ..Made::default() }
             }
             Kind::SubTraversal { .. } | Kind::Adaptive { .. } => {
-                let units = Units::new(&traversal, walker);
-                let ids = self.ids(&traversal, &units);
-                let before = samples.as_ref().and_then(|samples| samples.so_far());
-                let costs =
-                    samples.as_mut().zip(before.as_ref()).and_then(|(samples, before)| samples.missed(before, &ids));
-                let fields = by_fields(&units.fields(&self.fields));
-                let from = before.as_ref().map_or(0, Vec::len);
-                // Where what was measured makes no difference, the fields decide.
-                let worth = |first: usize, last: usize| {
-                    costs.map_or(0, |costs| costs.worth(from + first, from + last)) + fields[first][last]
-                };
-                let pieces = units.cut(&traversal, walker, room, &worth);
-                let (no_room, segments) = (pieces.is_none(), pieces.unwrap_or_default());
-                let others = match costs.filter(|_| self.has_room()) {
-                    Some(costs) => {
-                        let entries = |first: usize, last: usize| costs.entries(from + first, from + last);
-                        units.cut_otherwise((&traversal, walker, room), &segments, &worth, &entries)
-                    }
-                    None => Vec::new(),
-                };
-                let refused = units.refused.into_iter().collect();
-                Made { segments, others, units: ids, refused, no_room, ..Made::default() }
+                self.make_pieces(&traversal, walker, table, samples.as_mut())
             }
         };
         let made = self.with_whole(made, &traversal, walker);
-        drop(traversal);
         self.samples = samples;
-        let otherwise = !made.others.is_empty();
-        self.keep_made(made, walker.now(), table);
-        otherwise
+        made
     }
 
-    /// A packet has gone on from where one of several cuts had led it, so that its record lacks what the other cuts have before that. What it did from the start is
-    /// walked once more, without effect.
-    pub(crate) fn keep_from_the_start(&mut self, walker: &mut Walker<'_>, record: &mut Record) {
+    fn make_pieces(
+        &self,
+        traversal: &Traversal<'_>,
+        walker: &Walker<'_>,
+        table: usize,
+        samples: Option<&mut Samples>,
+    ) -> Made {
+        let (units, room) = (Units::new(traversal, walker), self.stores.len() - table);
+        let ids = self.ids(traversal, &units);
+        let before = samples.as_ref().and_then(|samples| samples.so_far());
+        let costs = samples.zip(before.as_ref()).and_then(|(samples, before)| samples.missed(before, &ids));
+        let fields = by_fields(&units.fields(&self.fields));
+        let from = before.as_ref().map_or(0, Vec::len);
+        // Where what was measured makes no difference, the fields decide.
+        let worth = |first: usize, last: usize| {
+            costs.map_or(0, |costs| costs.worth(from + first, from + last)) + fields[first][last]
+        };
+        let pieces = units.cut(traversal, walker, room, &worth);
+        let (no_room, segments) = (pieces.is_none(), pieces.unwrap_or_default());
+        let mut made = Made { segments, no_room, measured: costs.is_some(), ..Made::default() };
+        if let Some(costs) = costs {
+            let bad = made.segments.iter().any(|(_, first, last)| costs.makes_more(from + first, from + last));
+            if bad && self.has_room(FOR_OTHERS) {
+                made.others = units.cut_otherwise((traversal, walker, room), &made.segments, &worth, (costs, from));
+            }
+            made.anew = bad && table > 0 && self.has_room(TO_CUT_ANEW);
+        }
+        (made.units, made.refused) = (ids, units.refused.into_iter().collect());
+        made
+    }
+
+    /// What a packet did from its start, of which there is no record as it hit at first, is walked once more, without effect, and kept.
+    fn keep_from_the_start(&mut self, walker: &mut Walker<'_>, record: &mut Record) {
         let Some((came, were_valid)) = self.samples.as_mut().map(Samples::begin_again) else { return };
         walker.imagine(
             |slots, valid| {
@@ -225,7 +245,8 @@ impl Caches {
             },
             |walker| {
                 let outcome = record.run(&self.known, walker, 0);
-                self.keep(walker, record, outcome, 0);
+                let made = self.make(walker, record, outcome, 0);
+                self.keep_made(made, walker.now(), 0);
             },
         );
     }
@@ -239,7 +260,8 @@ impl Caches {
             return;
         }
         let (begun, before) = (Instant::now(), self.stats.inserted);
-        if self.has_room() {
+        if self.has_room(FOR_OTHERS) {
+            self.stats.learnt += 1;
             let mut record = std::mem::take(&mut self.record);
             self.keep_from_the_start(walker, &mut record);
             self.record = record;
@@ -265,6 +287,8 @@ impl Caches {
             *self.stats.uncacheable.entry(*reason).or_default() += 1;
         }
         self.stats.rejected += u64::from(made.no_room);
+        self.stats.measured += u64::from(made.measured);
+        self.stats.otherwise += made.others.len() as u64;
         // The adaptive cache keeps a traversal whole where cutting it gains nothing.
         let mut others = made.others;
         let segments = match made.whole {

@@ -135,6 +135,11 @@ impl FlowCache {
         self.caches.compare = true;
     }
 
+    /// From now on the adaptive cache decides by few samples, of which each packet is one: for tests.
+    pub fn measure_eagerly(&mut self) {
+        self.caches.samples.iter_mut().for_each(Samples::be_eager);
+    }
+
     /// How many different whole traversals the segments make, if each may follow each that begins where it ends: an upper bound.
     pub fn chains(&self) -> f64 {
         space::chains(&self.caches.stores)
@@ -275,10 +280,15 @@ impl FlowCache {
         }
     }
 
+    /// Segments that changes have made stale and that are still to be walked again ([`crate::again`]).
+    pub fn waiting(&self) -> usize {
+        self.caches.again.len()
+    }
+
     /// Walks at most so many of the segments again that changes have made stale ([`crate::again`]); how many wait then.
     pub fn walk_again(&mut self, most: usize) -> usize {
         (0..most).take_while(|_| self.caches.walk_again(&mut self.interp)).count();
-        self.caches.again.len()
+        self.waiting()
     }
 
     /// The same for so long at most, by the clock.

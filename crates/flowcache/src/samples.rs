@@ -18,6 +18,8 @@ pub struct Samples {
     /// Of the packets that hit, one of so many is learnt from, and how many come before the next one.
     learn_every: u32,
     learn_left: u32,
+    /// Never more seldom than that.
+    seldom: u32,
 }
 
 /// As often as one of so many packets that hit is learnt from, while there is something to be learnt,
@@ -36,7 +38,14 @@ impl Samples {
             came: Default::default(),
             learn_every: OFTEN,
             learn_left: OFTEN,
+            seldom: SELDOM,
         }
+    }
+
+    /// Little is enough to decide by, and many packets are learnt from: for tests.
+    pub fn be_eager(&mut self) {
+        self.sharing.be_eager();
+        self.seldom = OFTEN;
     }
 
     /// A packet comes.
@@ -89,7 +98,7 @@ impl Samples {
 
     /// It was learnt from, and there was something new, or not.
     pub fn learnt(&mut self, new: bool) {
-        self.learn_every = if new { self.learn_every / 2 } else { self.learn_every * 2 }.clamp(OFTEN, SELDOM);
+        self.learn_every = if new { self.learn_every / 2 } else { self.learn_every * 2 }.clamp(OFTEN, self.seldom);
         self.learn_left = self.learn_every;
     }
 

@@ -49,8 +49,11 @@ pub struct Sharing {
     hasher: Fast,
     /// Hashes that are remembered.
     ids: usize,
-    /// Packets until the next sample.
+    /// One packet of so many is a sample, and packets until the next one.
+    every: u32,
     left: u32,
+    /// A way is judged first after so many samples.
+    first: u32,
     scratch: Tally,
 }
 
@@ -91,6 +94,12 @@ impl Costs {
         self.entries[first * self.units + last]
     }
 
+    /// Whether a piece of these units needs more entries than two pieces would.
+    pub fn makes_more(&self, first: usize, last: usize) -> bool {
+        let apart = (first..last).map(|mid| self.entries(first, mid) + self.entries(mid + 1, last)).min();
+        apart.is_some_and(|apart| apart < self.entries(first, last))
+    }
+
     /// How many units the way has.
     pub fn units(&self) -> usize {
         self.units
@@ -105,7 +114,9 @@ impl Sharing {
             ways: HashMap::default(),
             hasher: Fast::default(),
             ids: 0,
+            every: EVERY,
             left: EVERY,
+            first: FIRST,
             scratch: Tally::default(),
         }
     }
@@ -115,13 +126,17 @@ impl Sharing {
         self.left -= 1;
         let due = self.left == 0;
         if due {
-            self.left = EVERY;
+            self.left = self.every;
         }
         due
     }
 
+    /// Each packet is a sample, and a few say enough: for tests.
+    pub fn be_eager(&mut self) {
+        (self.every, self.left, self.first) = (1, 1, 3);
+    }
+
     fn way(&self, units: &[Unit]) -> u64 {
-        // Not all at once: who hashes a slice also hashes its length.
         let mut way = units.len() as u64;
         for unit in units {
             way = (way ^ u64::from(unit.tag)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
@@ -140,13 +155,15 @@ impl Sharing {
         if units.len() < 2 || units.len() > MAX_UNITS {
             return;
         }
-        let Sharing { ways, ids, scratch, pieces, .. } = self;
+        let Sharing { ways, ids, scratch, pieces, first, .. } = self;
         if *ids + units.len() > ROOM {
             // Whoever has more ways than there is room for begins anew from time to time.
             ways.clear();
             *ids = 0;
         }
-        let way = ways.entry(key).or_default();
+        let new =
+            || Way { ids: Vec::new(), wholes: HashSet::default(), next: 0, left: *first, period: *first, costs: None };
+        let way = ways.entry(key).or_insert_with(new);
         if !way.wholes.insert(whole(units.iter().map(|unit| unit.id))) {
             return;
         }
@@ -177,17 +194,6 @@ impl Sharing {
                 + size_of::<Way>()
         };
         self.ways.values().map(of).sum()
-    }
-
-    /// Everything is forgotten.
-    pub fn clear(&mut self) {
-        *self = Sharing::new(self.pieces);
-    }
-}
-
-impl Default for Way {
-    fn default() -> Way {
-        Way { ids: Vec::new(), wholes: HashSet::default(), next: 0, left: FIRST, period: FIRST, costs: None }
     }
 }
 

@@ -40,6 +40,12 @@ pub struct Stats {
     pub cut: u64,
     /// See above.
     pub whole: u64,
+    /// Traversals that were cut by what was measured ([`crate::sharing`]), other cuts of traversals that were kept besides, and packets that hit and were learnt from.
+    pub measured: u64,
+    /// See above.
+    pub otherwise: u64,
+    /// See above.
+    pub learnt: u64,
     /// Nanoseconds spent on making, cutting and keeping traversals.
     pub partition_ns: u64,
     /// Ways of which a recipe was made.

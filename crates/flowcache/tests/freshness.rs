@@ -213,6 +213,13 @@ fn what_is_stale_is_walked_again_before_a_packet_comes() {
         write(&mut cache, UpdateKind::Modify, &changed(73));
         cache.walk_again(10);
         assert_eq!(send(&mut cache, 73), 0, "{kind:?}");
+        // A worker does it when time passes.
+        write(&mut cache, UpdateKind::Modify, &changed(74));
+        assert!(cache.waiting() > 0, "{kind:?}");
+        let mut out = packet::Output::new();
+        (1..=10).for_each(|tick| packet::Engine::tick(&mut cache, tick * 10_000_000, &mut out));
+        assert_eq!(cache.waiting(), 0, "{kind:?}");
+        assert_eq!(send(&mut cache, 74), 0, "{kind:?}");
         assert_eq!(cache.check(), Ok(()));
     }
 }

@@ -61,6 +61,8 @@ fn a_cache_is_the_interpreter() {
         assert!(totals.hits >= totals.packets / 5, "{totals:?}");
         assert!(totals.misses > 0 && totals.partial > 0 && totals.left > 0, "{totals:?}");
         assert!(totals.evicted > 0 && totals.stale > 0 && totals.shared > 0 && totals.expired > 0, "{totals:?}");
+        // Ways are cut by what was measured, and packets that hit are learnt from. (Few programs have ways to be cut in several ways: `measured.rs`.)
+        assert!(totals.measured > cases && totals.learnt > cases, "{totals:?}");
         // What is stale is walked again, most of it with success.
         assert!(totals.walked_again > totals.stale / 4 && totals.given_up > 0, "{totals:?}");
         assert!(totals.cut > 0 && !totals.uncacheable.is_empty(), "{totals:?}");
@@ -69,16 +71,16 @@ fn a_cache_is_the_interpreter() {
         // Of many packets on a known way it was foreseen that they take it.
         assert!(totals.foreseen > totals.known_ways / 4, "{totals:?}");
         // Recipes are made, used, and compared with the analysis that they save.
-        assert!(totals.ways > cases && totals.known_ways > totals.ways, "{totals:?}");
+        assert!(totals.ways > cases / 2 && totals.known_ways > totals.ways, "{totals:?}");
         assert!(totals.compared > cases && totals.contradicted == 0, "{totals:?}");
     }
 }
 
 /// Programs that have shown a fault once: values that were made for one way out of a decision only; keys of one table held to entries of another; members
-/// of a union that a copy leaves alone.
+/// of a union that a copy leaves alone; a packet that was imagined with fields of a header that it did not have.
 #[test]
 fn what_once_differed() {
-    for seed in [900_871, 2_001_077, 5_000_762] {
+    for seed in [900_871, 2_001_077, 5_000_762, 702_524] {
         checked(random(seed), seed, &mut Tally::default());
     }
 }
