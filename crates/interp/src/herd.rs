@@ -119,23 +119,9 @@ impl<'m> Herd<'_, 'm> {
 
 /// Whether packets of one time leave the same behind, and become the same, in whatever order they take their steps: nothing that one reads is written by another.
 pub fn takes_turns(pipeline: &Pipeline, program: &Program) -> bool {
-    use ExternFn::*;
-    let alone = |func: ExternFn| {
-        matches!(
-            func,
-            MeterExecute
-                | DirectMeterExecute
-                | RegisterRead
-                | RegisterWrite
-                | RandomRead
-                | Random
-                | DigestPack
-                | AddEntry
-                | AllocateFlowId
-                | SetEntryExpireTime
-                | RestartExpireTimer
-        )
-    };
+    // What counters add comes to the same in any order.
+    let adds = |func: ExternFn| matches!(func, ExternFn::CounterCount | ExternFn::DirectCounterCount);
+    let alone = |func: ExternFn| func.outlives_packet() && !adds(func);
     let calls = program.codes.iter().flat_map(|code| &code.calls);
     pipeline.arch == Arch::Pna
         && program.code(ControlKind::MainControl).is_some()

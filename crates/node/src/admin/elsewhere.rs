@@ -43,12 +43,12 @@ pub struct Story {
 impl Story {
     /// Whether any tier has dropped something of the packet, `reason` or for whatever reason.
     pub fn drops(&self, traced: &Traced, reason: Option<&str>) -> bool {
-        let became = traced.became.iter().chain(self.parts.iter().flat_map(|heard| &heard.part.became));
+        let mut became = traced.became.iter().chain(self.parts.iter().flat_map(|heard| &heard.part.became));
         let dropped = |fate: &Verdicted| match fate {
             Verdicted::Drop { reason: why, .. } => reason.is_none_or(|wanted| wanted == why),
             _ => false,
         };
-        became.into_iter().any(dropped)
+        became.any(dropped)
     }
 }
 
