@@ -33,6 +33,8 @@ struct Stale {
 #[derive(Clone, Debug, Default)]
 pub struct Again {
     waiting: VecDeque<Stale>,
+    /// Bytes that their values take.
+    memory: usize,
 }
 
 impl Again {
@@ -40,6 +42,7 @@ impl Again {
     pub fn later(&mut self, table: u32, segment: Segment, used: u64) -> bool {
         let room = self.waiting.len() < MOST;
         if room {
+            self.memory += segment.memory();
             self.waiting.push_back(Stale { table, segment, used });
         }
         room
@@ -55,9 +58,21 @@ impl Again {
         self.waiting.is_empty()
     }
 
+    /// The one that has waited the longest.
+    fn take(&mut self) -> Option<Stale> {
+        let stale = self.waiting.pop_front()?;
+        self.memory -= stale.segment.memory();
+        Some(stale)
+    }
+
+    /// Bytes in use, about.
+    pub fn memory(&self) -> usize {
+        self.memory + self.waiting.capacity() * size_of::<Stale>()
+    }
+
     /// Nothing is to be had again.
     pub fn clear(&mut self) {
-        self.waiting.clear();
+        *self = Again::default();
     }
 }
 
@@ -86,7 +101,7 @@ fn asks_no_more(segment: &Segment, than: &Segment) -> bool {
 impl Caches {
     /// Walks the segment that has waited the longest again. False if none waits.
     pub(crate) fn walk_again(&mut self, interp: &mut Interp) -> bool {
-        let Some(stale) = self.again.waiting.pop_front() else { return false };
+        let Some(stale) = self.again.take() else { return false };
         let slots = self.known.slots;
         let program = interp.program().clone();
         let kept = interp.imagine(
@@ -117,12 +132,12 @@ impl Caches {
         if !asks_no_more(&segment, &stale.segment) {
             return false;
         }
-        let units = self.samples.is_some().then(|| self.ids(&traversal, &Units::new(&traversal, walker)));
+        let units = self.samples.is_some().then(|| self.ids(&traversal, &Units::new(&traversal, walker, last + 1)));
         drop(traversal);
         let at = stale.table as usize;
         let Some(place) = self.put(segment, at, stale.used, None) else { return false };
         if let (Some(samples), Some(units)) = (&mut self.samples, units) {
-            samples.keep(at, place, &units[..=last.min(units.len() - 1)]);
+            samples.keep(at, place, &units);
         }
         true
     }

@@ -99,7 +99,7 @@ impl Caches {
             witnesses,
             stats: Stats::default(),
             adaptive: Adaptive::new(tables * config.entries),
-            samples: config.kind.measures().then(|| Samples::new(tables)),
+            samples: config.kind.measures().then(|| Samples::new(tables, config.kind.passes())),
             admission: config.slow_path.map(Admission::new),
             again: Again::default(),
             slow_ns: 0,
@@ -127,14 +127,14 @@ impl Caches {
         matches!(self.config.kind, Kind::SubTraversal { .. } | Kind::Adaptive { .. })
     }
 
-    /// The first table from `table` on that has a segment for the packet.
-    pub(crate) fn find(&mut self, walker: &Walker<'_>, tag: Pc, table: usize) -> Option<(usize, u32)> {
+    /// The first position from `from` on at which a table has a segment for the packet. Positions are counted through all passes ([`Kind::passes`]): the tables in order, and
+    /// then from the first one on again.
+    pub(crate) fn find(&mut self, walker: &Walker<'_>, tag: Pc, from: usize) -> Option<(usize, u32)> {
         self.stats.lookups += 1;
-        let slots = &self.known.slots;
-        let stores = self.stores.iter_mut().enumerate().skip(table);
-        stores
-            .map(|(at, store)| (at, store.find(slots, walker.state(), tag)))
-            .find_map(|(at, place)| Some((at, place?)))
+        let (slots, tables) = (&self.known.slots, self.stores.len());
+        // No table has to be asked twice.
+        let end = (from + tables).min(tables * self.config.kind.passes());
+        (from..end).find_map(|at| Some((at, self.stores[at % tables].find(slots, walker.state(), tag)?)))
     }
 
     fn replay(&mut self, walker: &mut Walker<'_>, at: usize, place: u32) -> Replayed {
@@ -157,21 +157,23 @@ impl Caches {
         }
     }
 
-    /// The slow path, from `tag` on; what it did is kept in the tables from `table` on.
-    fn slow(&mut self, walker: &mut Walker<'_>, tag: Pc, table: usize) -> Outcome {
+    /// The slow path, from `tag` on; what it did is kept at the positions from `from` on, behind a segment in the table and place `led`.
+    fn slow(&mut self, walker: &mut Walker<'_>, tag: Pc, from: usize, led: Option<(usize, u32)>) -> Outcome {
         self.stats.misses += 1;
         if self.config.kind == Kind::Exact {
             return self.slow_by_recipe(walker, tag);
         }
         let mut record = std::mem::take(&mut self.record);
         let outcome = record.run(&self.known, walker, tag);
-        if table < self.stores.len() {
-            let start = Instant::now();
-            self.keep(walker, &mut record, outcome, table);
-            self.stats.partition_ns += start.elapsed().as_nanos() as u64;
-        } else {
-            self.stats.rejected += 1;
+        let start = Instant::now();
+        let mut room = from < self.stores.len() * self.config.kind.passes();
+        self.stats.rejected += u64::from(!room);
+        room = room && self.keep(walker, &record, outcome, from);
+        if let Some((table, place)) = led.filter(|_| !room) {
+            // Who comes here would come here for ever: the next one stops before, where there is more room.
+            self.evict(table, place);
         }
+        self.stats.partition_ns += start.elapsed().as_nanos() as u64;
         self.record = record;
         outcome
     }
@@ -233,6 +235,14 @@ impl Caches {
         }
     }
 
+    /// Takes out what is in the way.
+    fn evict(&mut self, at: usize, place: u32) {
+        if let Some(kept) = self.stores[at].remove(place) {
+            self.fresh.remove(&self.witnesses, &kept.segment, kept.nodes, &mut self.lists);
+            self.stats.evicted += 1;
+        }
+    }
+
     /// Everything goes.
     pub(crate) fn clear(&mut self) {
         self.stores.iter_mut().for_each(Store::clear);
@@ -267,30 +277,30 @@ impl Caches {
         Ok(())
     }
 
-    /// Runs the control of a packet for whose start that was found in the cache: table, and place.
+    /// Runs the control of a packet for whose start that was found in the cache: position, and place.
     pub(crate) fn onward(&mut self, walker: &mut Walker<'_>, mut found: Option<(usize, u32)>) -> Outcome {
         let tenant = self.tenant_of(walker.slots());
-        let (mut tag, mut table, mut began) = (0, 0, false);
-        self.samples.iter_mut().for_each(|samples| samples.begin(walker.state()));
+        let (mut tag, mut from, mut led) = (0, 0, None);
+        self.samples.iter_mut().for_each(|samples| samples.begin());
         loop {
             let Some((at, place)) = found else {
                 if let Err(refused) = self.admit(tenant, walker.now()) {
                     return refused;
                 }
-                self.stats.partial += u64::from(began);
+                self.stats.partial += u64::from(led.is_some());
                 let start = Instant::now();
-                let outcome = self.slow(walker, tag, table);
+                let outcome = self.slow(walker, tag, from, led);
                 self.slow_ns += start.elapsed().as_nanos() as u64;
                 return outcome;
             };
-            began = true;
-            self.samples.iter_mut().for_each(|samples| samples.had(at, place));
-            match self.replay(walker, at, place) {
+            let table = at % self.stores.len();
+            led = Some((table, place));
+            self.stats.passed_again += u64::from(at >= self.stores.len() && from <= self.stores.len());
+            self.samples.iter_mut().for_each(|samples| samples.had(table, place));
+            match self.replay(walker, table, place) {
                 Replayed::End(outcome) => {
                     self.stats.hits += 1;
-                    if self.samples.is_some() {
-                        self.learn(walker);
-                    }
+                    self.samples.iter_mut().for_each(Samples::hit);
                     return outcome;
                 }
                 Replayed::At(next) => tag = next,
@@ -305,9 +315,9 @@ impl Caches {
                 }
             }
             if self.is_chain() {
-                table = at + 1;
+                from = at + 1;
             }
-            found = self.find(walker, tag, table);
+            found = self.find(walker, tag, from);
         }
     }
 }

@@ -27,6 +27,12 @@ impl Kind {
         matches!(self, Kind::Adaptive { .. })
     }
 
+    /// How often a packet may go through the tables: where a traversal has more parts that differ by themselves than there are tables, the rest of its segments are in the
+    /// tables in front. Published sub-traversals have to do with once.
+    pub fn passes(self) -> usize {
+        if self.measures() { 2 } else { 1 }
+    }
+
     /// Tables that a packet goes through.
     pub fn tables(self) -> usize {
         match self {

@@ -111,10 +111,11 @@ impl FlowCache {
         })
     }
 
-    /// Bytes that all segments take, about, and what finds those that a change makes stale.
+    /// Bytes that all segments take, about, and what finds those that a change makes stale, and stale ones that wait.
     pub fn memory(&self) -> usize {
         let samples = self.caches.samples.as_ref().map_or(0, Samples::memory);
-        self.tables().map(|table| table.memory).sum::<usize>() + self.caches.fresh.memory() + samples
+        let others = self.caches.fresh.memory() + self.caches.again.memory() + samples;
+        self.tables().map(|table| table.memory).sum::<usize>() + others
     }
 
     /// Whether what finds the segments that a change makes stale is in order: for tests.
@@ -248,16 +249,24 @@ impl FlowCache {
 
     /// What becomes of a packet, and what of its way can be kept. It does happen: counters count.
     pub fn explain(&mut self, bytes: &[u8], port: u32, now: u64) -> (Outputs, Explanation) {
-        let config = CacheConfig { kind: Kind::Megaflow, ..self.caches.config };
+        // Bits that decided are told of an exact cache, too.
+        let kind = if self.caches.is_chain() { self.caches.config.kind } else { Kind::Megaflow };
+        let config = CacheConfig { kind, ..self.caches.config };
         let empty = Code::empty();
         let program = self.interp.program().clone();
         let pipeline = self.interp.pipeline().clone();
         let mut caches = Caches::new(&pipeline, &program, main_code(&program).unwrap_or(&empty), config);
-        std::mem::swap(&mut caches.witnesses, &mut self.caches.witnesses);
+        let swap = |one: &mut Caches, other: &mut Caches| {
+            std::mem::swap(&mut one.witnesses, &mut other.witnesses);
+            std::mem::swap(&mut one.samples, &mut other.samples);
+        };
+        swap(&mut caches, &mut self.caches);
+        // What was measured is known by this cache's hashes.
+        caches.hasher = self.caches.hasher.clone();
         let mut teller = Teller { caches, told: Explanation::default() };
         let mut out = Outputs::new();
         self.interp.process_by(&mut teller, bytes, port, now, &mut out);
-        std::mem::swap(&mut teller.caches.witnesses, &mut self.caches.witnesses);
+        swap(&mut teller.caches, &mut self.caches);
         (out, teller.told)
     }
 

@@ -41,7 +41,7 @@ pub struct Stretch {
 pub struct Explanation {
     /// In order.
     pub stretches: Vec<Stretch>,
-    /// The pieces that a sub-traversal cache makes of it: first and last stretch, from 0. Empty if nothing is kept.
+    /// The pieces that this cache cuts it into, or one that keeps whole traversals would if it cut them: first and last stretch, from 0. Empty if nothing is kept.
     pub pieces: Vec<(usize, usize)>,
     /// Bits of the packet's state that decide over the whole way, if all of it can be kept as one.
     pub whole: Option<u32>,
@@ -118,7 +118,7 @@ impl Teller {
         };
         let mut pieces = Vec::new();
         if kept > 0 {
-            pieces = caches.pieces(&traversal, walker, units);
+            pieces = caches.pieces(&traversal, walker);
         }
         Explanation { stretches, pieces, whole }
     }

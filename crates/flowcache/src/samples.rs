@@ -1,7 +1,6 @@
 //! [`Samples`]: through which units the packet goes that is in the cache, segment by segment, so that what it shares with others can be measured ([`crate::sharing`]).
 
 use crate::sharing::{Costs, Sharing, Unit};
-use interp::walk::State;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -13,57 +12,29 @@ pub struct Samples {
     had: Option<Vec<(usize, u32)>>,
     /// The packet is one of those that are measured.
     sample: bool,
-    /// What it had when it came: slots, and valid headers.
-    came: (Vec<u64>, Vec<bool>),
-    /// Of the packets that hit, one of so many is learnt from, and how many come before the next one.
-    learn_every: u32,
-    learn_left: u32,
-    /// Never more seldom than that.
-    seldom: u32,
 }
 
-/// As often as one of so many packets that hit is learnt from, while there is something to be learnt,
-const OFTEN: u32 = 8;
-/// and as seldom.
-const SELDOM: u32 = 1_024;
-
 impl Samples {
-    /// For a cache of so many tables one behind the other.
-    pub fn new(tables: usize) -> Samples {
+    /// For a cache of so many tables one behind the other, through which packets may go so many times.
+    pub fn new(tables: usize, passes: usize) -> Samples {
         Samples {
-            sharing: Sharing::new(tables),
+            sharing: Sharing::new(tables, tables * passes),
             kept: vec![Vec::new(); tables],
             had: Some(Vec::new()),
             sample: false,
-            came: Default::default(),
-            learn_every: OFTEN,
-            learn_left: OFTEN,
-            seldom: SELDOM,
         }
     }
 
-    /// Little is enough to decide by, and many packets are learnt from: for tests.
+    /// Little is enough to decide by: for tests.
     pub fn be_eager(&mut self) {
         self.sharing.be_eager();
-        self.seldom = OFTEN;
     }
 
     /// A packet comes.
     #[inline]
-    pub fn begin(&mut self, packet: State<'_>) {
+    pub fn begin(&mut self) {
         self.had.get_or_insert_default().clear();
         self.sample = self.sharing.is_sample();
-        self.came.0.clear();
-        self.came.0.extend_from_slice(packet.slots);
-        self.came.1.clear();
-        self.came.1.extend_from_slice(packet.valid);
-    }
-
-    /// The packet comes once more, though it is no sample: what it had when it came.
-    pub fn begin_again(&mut self) -> (Vec<u64>, Vec<bool>) {
-        self.had.get_or_insert_default().clear();
-        self.sample = false;
-        std::mem::take(&mut self.came)
     }
 
     /// It has done all that a segment says.
@@ -87,19 +58,6 @@ impl Samples {
         {
             self.sharing.note(&units);
         }
-    }
-
-    /// Whether the packet, which hits, is one to learn from: another cut of its way may not be there.
-    #[inline]
-    pub fn learns(&mut self) -> bool {
-        self.learn_left -= 1;
-        self.learn_left == 0
-    }
-
-    /// It was learnt from, and there was something new, or not.
-    pub fn learnt(&mut self, new: bool) {
-        self.learn_every = if new { self.learn_every / 2 } else { self.learn_every * 2 }.clamp(OFTEN, self.seldom);
-        self.learn_left = self.learn_every;
     }
 
     /// A segment is kept, which stands for these units.
@@ -129,6 +87,11 @@ impl Samples {
             self.sharing.note(&all);
         }
         self.sharing.costs(&all)
+    }
+
+    /// What is known of the way through these units.
+    pub fn known(&self, units: &[Unit]) -> Option<&Costs> {
+        self.sharing.costs(units)
     }
 
     /// Bytes in use, about.

@@ -43,8 +43,8 @@ pub struct Unit {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Sharing {
-    /// Into how many pieces a way may be cut.
-    pieces: usize,
+    /// Into how many pieces a way is cut, and into how many it may be if fewer are bad.
+    pieces: (usize, usize),
     ways: HashMap<u64, Way, Fast>,
     hasher: Fast,
     /// Hashes that are remembered.
@@ -107,10 +107,10 @@ impl Costs {
 }
 
 impl Sharing {
-    /// For a cache of so many tables one behind the other.
-    pub fn new(pieces: usize) -> Sharing {
+    /// For ways that are cut into so many pieces, and where these are bad into more, but into no more than `most`.
+    pub fn new(pieces: usize, most: usize) -> Sharing {
         Sharing {
-            pieces,
+            pieces: (pieces, most),
             ways: HashMap::default(),
             hasher: Fast::default(),
             ids: 0,
@@ -155,12 +155,13 @@ impl Sharing {
         if units.len() < 2 || units.len() > MAX_UNITS {
             return;
         }
-        let Sharing { ways, ids, scratch, pieces, first, .. } = self;
-        if *ids + units.len() > ROOM {
+        let full = |way: &Way| way.ids.len() >= SAMPLES * units.len();
+        if self.ids + units.len() > ROOM && !self.ways.get(&key).is_some_and(full) {
             // Whoever has more ways than there is room for begins anew from time to time.
-            ways.clear();
-            *ids = 0;
+            self.ways.clear();
+            self.ids = 0;
         }
+        let Sharing { ways, ids, scratch, pieces, first, .. } = self;
         let new =
             || Way { ids: Vec::new(), wholes: HashSet::default(), next: 0, left: *first, period: *first, costs: None };
         let way = ways.entry(key).or_insert_with(new);
@@ -208,7 +209,7 @@ fn with(hash: u64, id: u32) -> u64 {
 }
 
 impl Way {
-    fn judge(&mut self, units: usize, pieces: usize, scratch: &mut Tally) {
+    fn judge(&mut self, units: usize, (pieces, most): (usize, usize), scratch: &mut Tally) {
         let samples = self.ids.len() / units;
         let mut seen = vec![Seen::default(); units * units];
         let mut hashes = vec![0u64; samples];
@@ -229,8 +230,16 @@ impl Way {
         }
         let chosen = self.costs.take().map(|costs| costs.chosen).unwrap_or_default();
         let mut costs = Costs { units, entries: estimates(&seen, units, samples), chosen };
-        costs.chosen =
-            partition(units, pieces, &|_| false, &|first, last| costs.worth(first, last)).unwrap_or_default();
+        let cut = |pieces| partition(units, pieces, &|_| false, &|first, last| costs.worth(first, last));
+        let mut cuts = (pieces..=most.min(units).max(pieces)).filter_map(cut);
+        let mut chosen = cuts.next().unwrap_or_default();
+        while chosen.iter().any(|(first, last)| costs.makes_more(*first, *last))
+            && let Some(next) = cuts.next()
+        {
+            chosen = next;
+        }
+        drop(cuts);
+        costs.chosen = chosen;
         self.costs = Some(costs);
     }
 }
@@ -313,7 +322,7 @@ mod tests {
     /// Ways of units with so many values each, all drawn by themselves; what is known after so many samples.
     fn costs(values: &[u64], pieces: usize, samples: usize) -> (Sharing, Vec<Unit>) {
         let mut rng = fastrand::Rng::with_seed(3);
-        let mut sharing = Sharing::new(pieces);
+        let mut sharing = Sharing::new(pieces, pieces);
         let mut units = Vec::new();
         for _ in 0..samples {
             let one = |(tag, values): (usize, &u64)| Unit { tag: tag as u32, id: rng.u64(..*values) as u32 };
@@ -349,7 +358,7 @@ mod tests {
 
     #[test]
     fn units_that_say_the_same_stay_together() {
-        let mut sharing = Sharing::new(4);
+        let mut sharing = Sharing::new(4, 4);
         let mut rng = fastrand::Rng::with_seed(4);
         let mut units = Vec::new();
         for _ in 0..600 {
@@ -386,7 +395,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut sharing = Sharing::new(4);
+        let mut sharing = Sharing::new(4, 4);
         for way in 0..4_000u32 {
             for sample in 0..30 {
                 let units: Vec<Unit> = (0..20).map(|unit| Unit { tag: way * 100 + unit, id: sample }).collect();

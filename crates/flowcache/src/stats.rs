@@ -18,6 +18,8 @@ pub struct Stats {
     pub together: u64,
     /// Packets that left the cache in the middle of a segment, as a meter's colour was another one.
     pub left: u64,
+    /// Packets that found segments in a second pass through the tables ([`crate::Kind::passes`]).
+    pub passed_again: u64,
     /// Segments that were looked for.
     pub lookups: u64,
     /// Segments that were made anew.
@@ -40,12 +42,8 @@ pub struct Stats {
     pub cut: u64,
     /// See above.
     pub whole: u64,
-    /// Traversals that were cut by what was measured ([`crate::sharing`]), other cuts of traversals that were kept besides, and packets that hit and were learnt from.
+    /// Traversals that were cut by what was measured ([`crate::sharing`]).
     pub measured: u64,
-    /// See above.
-    pub otherwise: u64,
-    /// See above.
-    pub learnt: u64,
     /// Nanoseconds spent on making, cutting and keeping traversals.
     pub partition_ns: u64,
     /// Ways of which a recipe was made.

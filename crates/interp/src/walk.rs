@@ -183,21 +183,6 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// Lets somebody walk through the block with another packet, which nobody sent: as [`crate::Interp::imagine`].
-    pub fn imagine<R>(
-        &mut self,
-        state: impl FnOnce(&mut [u64], &mut [bool]),
-        see: impl FnOnce(&mut Walker<'_>) -> R,
-    ) -> R {
-        let mut frame = Frame::new(self.machine.program);
-        state(&mut frame.slots, &mut frame.valid);
-        let fuel = self.machine.fuel;
-        self.machine.fuel = self.machine.config.max_steps;
-        let seen = see(&mut Walker::imagined(&mut self.machine, &mut frame, self.code));
-        self.machine.fuel = fuel;
-        seen
-    }
-
     /// Whether others would notice if the instruction were carried out. Its results, if it has any, differ from packet to packet.
     fn is_seen(&self, pc: Pc) -> bool {
         match self.code().ops.get(pc as usize) {

@@ -61,8 +61,8 @@ fn a_cache_is_the_interpreter() {
         assert!(totals.hits >= totals.packets / 5, "{totals:?}");
         assert!(totals.misses > 0 && totals.partial > 0 && totals.left > 0, "{totals:?}");
         assert!(totals.evicted > 0 && totals.stale > 0 && totals.shared > 0 && totals.expired > 0, "{totals:?}");
-        // Ways are cut by what was measured, and packets that hit are learnt from. (Few programs have ways to be cut in several ways: `measured.rs`.)
-        assert!(totals.measured > cases && totals.learnt > cases, "{totals:?}");
+        // Ways are cut by what was measured, and some packets go through the tables twice.
+        assert!(totals.measured > cases && totals.passed_again > 0, "{totals:?}");
         // What is stale is walked again, most of it with success.
         assert!(totals.walked_again > totals.stale / 4 && totals.given_up > 0, "{totals:?}");
         assert!(totals.cut > 0 && !totals.uncacheable.is_empty(), "{totals:?}");

@@ -84,8 +84,7 @@ fn add(totals: &mut Stats, more: &Stats) {
     totals.cut += more.cut;
     totals.whole += more.whole;
     totals.measured += more.measured;
-    totals.otherwise += more.otherwise;
-    totals.learnt += more.learnt;
+    totals.passed_again += more.passed_again;
     totals.together += more.together;
     totals.ways += more.ways;
     totals.known_ways += more.known_ways;

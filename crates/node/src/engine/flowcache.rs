@@ -75,7 +75,8 @@ impl Inside for FlowCache {
     }
 
     fn notes(&self) -> Vec<String> {
-        let Stats { packets, misses, partial, evicted, expired, stale, rejected, shed, .. } = self.stats();
+        let Stats { packets, misses, partial, passed_again, evicted, expired, stale, rejected, shed, .. } =
+            self.stats();
         let (again, given_up, wait) = (self.stats().walked_again, self.stats().given_up, self.waiting());
         let kind = match self.config().kind {
             kind @ (Kind::Exact | Kind::Megaflow) => kind.to_string(),
@@ -92,7 +93,7 @@ impl Inside for FlowCache {
                 self.memory() >> 10
             ),
             format!(
-                "cache: {hit:.2} % of {packets} packets hit, {misses} took the slow path, {partial} of them in part"
+                "cache: {hit:.2} % of {packets} packets hit, {misses} took the slow path, {partial} of them in part; {passed_again} went through the tables twice"
             ),
             format!(
                 "cache: {evicted} evicted, {expired} idle, {rejected} not kept, {shed} packets shed; {stale} stale, of these {again} walked again, {given_up} given up, {wait} waiting"

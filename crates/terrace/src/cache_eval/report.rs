@@ -103,6 +103,8 @@ pub struct Run {
     pub rule_space: f64,
     /// Of the entries that traversals needed, the share that was there already.
     pub shared: f64,
+    /// Of the packets, the share that found entries in a second pass through the tables.
+    pub passed_again: f64,
     /// Entries that were made.
     pub inserted: u64,
     /// Entries that had to go for others.
@@ -148,6 +150,7 @@ impl Run {
             tables: measured.tables,
             rule_space: measured.rule_space,
             shared: ratio(stats.shared, stats.shared + stats.inserted),
+            passed_again: ratio(stats.passed_again, stats.packets),
             inserted: stats.inserted,
             evicted: stats.evicted,
             expired: stats.expired,
