@@ -243,7 +243,7 @@ pub trait Controlled: Send {
     /// Why there is no native code; `None` if there is.
     fn without_code(&self) -> Option<String>;
 
-    /// How many packets each tier has done with: `switch`, `dpu` (a flow cache) and `cpu`. Empty: there is one tier, and all are its.
+    /// How many packets each tier has done with: `switch`, `kernel` (a flow cache there), `dpu` (a flow cache here) and `cpu`. Empty: there is one tier, and all are its.
     fn served(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

@@ -135,7 +135,8 @@ impl Inside for RewriteCache {
     }
 }
 
-fn served(stats: &RewriteStats) -> Vec<(&'static str, u64)> {
+/// Packets that were rewritten, and those that took the slow path.
+pub(super) fn served(stats: &RewriteStats) -> Vec<(&'static str, u64)> {
     vec![("dpu", stats.rewritten), ("cpu", stats.ran)]
 }
 

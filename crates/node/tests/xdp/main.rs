@@ -69,6 +69,9 @@ fn the_gateway_on_veth_is_the_interpreter() {
     }
     lab.nothing_more();
     same_counts(&lab, &oracle, &case.pipeline);
+    let served = lab.engine.served();
+    assert_eq!(served[0], ("kernel", u64::from(in_kernel)));
+    assert_eq!(served.iter().map(|(_, count)| count).sum::<u64>(), u64::from(packets), "{served:?}");
     assert_eq!(lab.engine.without_code(), None, "the gateway's misses are native code's");
     println!(
         "{packets} packets, {in_kernel} of them by the kernel, {forwarded} of these forwarded\n{:#?}",

@@ -77,6 +77,8 @@ pub(super) struct XdpEngine<R: Runs> {
     /// Flows that were taken out, and when: packets may be under way that have found them.
     leaving: VecDeque<(Instant, u32, Flow)>,
     outside: BTreeMap<Outside, u64>,
+    /// Packets that the kernel has done with, as far as they are credited.
+    by_kernel: u64,
     fetched: Option<Instant>,
 }
 
@@ -91,6 +93,7 @@ impl<R: Runs> XdpEngine<R> {
             cache,
             leaving: VecDeque::new(),
             outside: BTreeMap::new(),
+            by_kernel: 0,
             fetched: None,
         }
     }
@@ -137,6 +140,7 @@ impl<R: Runs> XdpEngine<R> {
         let now = kernel.tally(place);
         let before = std::mem::replace(&mut side.credited, now);
         let packets = now.packets.wrapping_sub(before.packets);
+        self.by_kernel += packets;
         (packets > 0).then(|| (packets, now.bytes.wrapping_sub(before.bytes), now.last))
     }
 
@@ -271,6 +275,11 @@ where
             Some(fetched) if fetched.elapsed() < FETCH => self.cache.settle(),
             _ => self.fetch(),
         }
+    }
+
+    fn served(&self) -> Vec<(&'static str, u64)> {
+        let beside = rewrites::served(self.cache.stats());
+        [("kernel", self.by_kernel)].into_iter().chain(beside).collect()
     }
 
     fn notes(&self) -> Vec<String> {
