@@ -267,7 +267,8 @@ fn the_caches_serve_all_pipelines_rightly() {
     assert!(of(CacheKind::SubTraversal).any(|run| run.shared > 0.2));
 }
 
-/// The adaptive cache cuts by what it measures, and keeps whole what is better whole: it has no more misses than the better of the two others, but for a few per cent.
+/// The adaptive cache cuts by what it measures, in two passes where one is not enough, and keeps whole what is better whole: it has no more misses than the better of the two others,
+/// but for a few in a thousand packets, and in all it has fewer.
 #[test]
 fn the_adaptive_cache_is_not_much_worse_than_the_better_one() {
     let kinds = vec![CacheKind::Megaflow, CacheKind::SubTraversal, CacheKind::Adaptive];
@@ -296,12 +297,15 @@ fn the_adaptive_cache_is_not_much_worse_than_the_better_one() {
             "{name}: {} packets; misses: {}, {}, {}",
             adaptive.packets, megaflow.misses, by_fields.misses, adaptive.misses
         );
-        assert!(adaptive.misses <= least + adaptive.packets * 2 / 100, "{name}: {} of {least}", adaptive.misses);
+        assert!(adaptive.misses <= least + adaptive.packets / 200, "{name}: {} of {least}", adaptive.misses);
         better += usize::from(adaptive.misses < least);
         adaptive_in_all += adaptive.misses;
         by_fields_in_all += by_fields.misses;
     }
-    assert!(better >= 4 && adaptive_in_all < by_fields_in_all, "{better}: {adaptive_in_all}, {by_fields_in_all}");
+    assert!(
+        better >= 4 && adaptive_in_all * 20 < by_fields_in_all * 19,
+        "{better}: {adaptive_in_all}, {by_fields_in_all}"
+    );
 }
 
 #[test]
