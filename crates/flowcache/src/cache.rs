@@ -127,13 +127,18 @@ impl Caches {
         matches!(self.config.kind, Kind::SubTraversal { .. } | Kind::Adaptive { .. })
     }
 
+    /// How many positions there are, counted through all passes.
+    pub(crate) fn positions(&self) -> usize {
+        self.stores.len() * self.config.kind.passes()
+    }
+
     /// The first position from `from` on at which a table has a segment for the packet. Positions are counted through all passes ([`Kind::passes`]): the tables in order, and
     /// then from the first one on again.
     pub(crate) fn find(&mut self, walker: &Walker<'_>, tag: Pc, from: usize) -> Option<(usize, u32)> {
         self.stats.lookups += 1;
         let (slots, tables) = (&self.known.slots, self.stores.len());
         // No table has to be asked twice.
-        let end = (from + tables).min(tables * self.config.kind.passes());
+        let end = (from + tables).min(self.positions());
         (from..end).find_map(|at| Some((at, self.stores[at % tables].find(slots, walker.state(), tag)?)))
     }
 
@@ -157,8 +162,8 @@ impl Caches {
         }
     }
 
-    /// The slow path, from `tag` on; what it did is kept at the positions from `from` on, behind a segment in the table and place `led`.
-    fn slow(&mut self, walker: &mut Walker<'_>, tag: Pc, from: usize, led: Option<(usize, u32)>) -> Outcome {
+    /// The slow path, from `tag` on; what it did is kept at the positions from `from` on. `led`: how many segments the packet has had, and where the last one is.
+    fn slow(&mut self, walker: &mut Walker<'_>, tag: Pc, from: usize, led: Option<(usize, usize, u32)>) -> Outcome {
         self.stats.misses += 1;
         if self.config.kind == Kind::Exact {
             return self.slow_by_recipe(walker, tag);
@@ -166,11 +171,11 @@ impl Caches {
         let mut record = std::mem::take(&mut self.record);
         let outcome = record.run(&self.known, walker, tag);
         let start = Instant::now();
-        let mut room = from < self.stores.len() * self.config.kind.passes();
-        self.stats.rejected += u64::from(!room);
-        room = room && self.keep(walker, &record, outcome, from);
-        if let Some((table, place)) = led.filter(|_| !room) {
-            // Who comes here would come here for ever: the next one stops before, where there is more room.
+        let least = self.keep(walker, &record, outcome, from);
+        if let (Some(least), Some((had, table, place))) = (least, led)
+            && least <= self.positions().saturating_sub(had)
+        {
+            // Whoever comes here would come here for ever, though there is room if the segments before are put elsewhere: the next one stops earlier.
             self.evict(table, place);
         }
         self.stats.partition_ns += start.elapsed().as_nanos() as u64;
@@ -280,21 +285,22 @@ impl Caches {
     /// Runs the control of a packet for whose start that was found in the cache: position, and place.
     pub(crate) fn onward(&mut self, walker: &mut Walker<'_>, mut found: Option<(usize, u32)>) -> Outcome {
         let tenant = self.tenant_of(walker.slots());
-        let (mut tag, mut from, mut led) = (0, 0, None);
+        let (mut tag, mut from, mut had, mut led) = (0, 0, 0, None);
         self.samples.iter_mut().for_each(|samples| samples.begin());
         loop {
             let Some((at, place)) = found else {
                 if let Err(refused) = self.admit(tenant, walker.now()) {
                     return refused;
                 }
-                self.stats.partial += u64::from(led.is_some());
+                self.stats.partial += u64::from(had > 0);
                 let start = Instant::now();
                 let outcome = self.slow(walker, tag, from, led);
                 self.slow_ns += start.elapsed().as_nanos() as u64;
                 return outcome;
             };
             let table = at % self.stores.len();
-            led = Some((table, place));
+            had += 1;
+            led = Some((had, table, place));
             self.stats.passed_again += u64::from(at >= self.stores.len() && from <= self.stores.len());
             self.samples.iter_mut().for_each(|samples| samples.had(table, place));
             match self.replay(walker, table, place) {
@@ -307,6 +313,8 @@ impl Caches {
                 Replayed::Left(next) => {
                     self.stats.left += 1;
                     self.samples.iter_mut().for_each(Samples::left);
+                    // The segment is right for others.
+                    led = None;
                     tag = next;
                 }
                 Replayed::NoFuel => {

@@ -21,8 +21,8 @@ struct Made {
     units: Vec<Unit>,
     way: u64,
     refused: Vec<Uncacheable>,
-    /// There are fewer tables than segments.
-    no_room: bool,
+    /// There are fewer positions than segments, but so many would do.
+    least: Option<usize>,
     /// The cut goes by what was measured.
     measured: bool,
 }
@@ -124,13 +124,18 @@ impl Caches {
         units.segments.iter().enumerate().map(one).collect()
     }
 
-    /// Makes segments of a record and keeps them, at the positions from `from` on.
-    /// False if there is no room behind them.
-    pub(crate) fn keep(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, from: usize) -> bool {
+    /// Makes segments of a record and keeps them, at the positions from `from` on. If these are too few: how many would do.
+    pub(crate) fn keep(
+        &mut self,
+        walker: &Walker<'_>,
+        record: &Record,
+        outcome: Outcome,
+        from: usize,
+    ) -> Option<usize> {
         let made = self.make(walker, record, outcome, from);
-        let room = !made.no_room;
+        let least = made.least;
         self.keep_made(made, walker.now(), from);
-        room
+        least
     }
 
     fn make(&mut self, walker: &Walker<'_>, record: &Record, outcome: Outcome, from: usize) -> Made {
@@ -166,8 +171,12 @@ impl Caches {
             Some((costs, before.len()))
         });
         let pieces = self.cut_at((traversal, walker), &units, at, costs);
-        let (no_room, segments) = (pieces.is_none(), pieces.unwrap_or_default());
-        let mut made = Made { segments, no_room, measured: costs.is_some(), ..Made::default() };
+        let least = pieces.is_none().then(|| {
+            let does = |room: &usize| units.cut(traversal, walker, *room, &|_, _| 0).is_some();
+            (1..=self.positions()).find(does).unwrap_or(usize::MAX)
+        });
+        let segments = pieces.unwrap_or_default();
+        let mut made = Made { segments, least, measured: costs.is_some(), ..Made::default() };
         (made.units, made.refused) = (ids, units.refused.into_iter().collect());
         made
     }
@@ -191,10 +200,10 @@ impl Caches {
                 |(_, first, last): &Piece| costs.is_some_and(|(c, from)| c.makes_more(from + first, from + last));
             pieces.iter().any(more)
         };
-        let tables = self.stores.len();
-        let rooms = tables - at % tables..=tables * self.config.kind.passes() - at;
+        let left = self.positions().saturating_sub(at);
+        let this_pass = (self.stores.len() - at % self.stores.len()).min(left);
         let mut pieces = None;
-        for room in rooms {
+        for room in this_pass..=left {
             pieces = units.cut(traversal, walker, room, &worth).or(pieces);
             if room >= units.segments.len() || pieces.as_ref().is_some_and(|pieces| !makes_more(pieces)) {
                 break;
@@ -218,7 +227,7 @@ impl Caches {
         for reason in &made.refused {
             *self.stats.uncacheable.entry(*reason).or_default() += 1;
         }
-        self.stats.rejected += u64::from(made.no_room);
+        self.stats.rejected += u64::from(made.least.is_some());
         self.stats.measured += u64::from(made.measured);
         // The adaptive cache keeps a traversal whole where cutting it gains nothing.
         let segments = match made.whole {
@@ -242,8 +251,7 @@ impl Caches {
     }
 
     fn keep_pieces(&mut self, segments: Vec<Piece>, units: &[Unit], now: u64, mut from: usize) {
-        let (count, tables) = (segments.len(), self.stores.len());
-        let all = tables * self.config.kind.passes();
+        let (count, tables, all) = (segments.len(), self.stores.len(), self.positions());
         for (number, (segment, first, last)) in segments.into_iter().enumerate() {
             let behind = count - number;
             // The end of this pass, or of the next one if that is too early.
