@@ -1,0 +1,85 @@
+//! A packet that leaves a segment in the middle, as a meter has another colour for it, and finds nothing to go on with: the segment stays, for others have it to the end.
+
+use flowcache::{CacheConfig, FlowCache, Kind};
+use interp::{Config, Interp};
+use ir::Pipeline;
+use std::sync::Arc;
+use tables::{MeterConfig, Update, WriteBatch};
+
+const PROGRAM: &str = r#"#include <core.p4>
+#include <pna.p4>
+header h_t { bit<8> a; bit<8> b; }
+struct headers_t { h_t h; }
+struct metadata_t { }
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
+    state start { packet.extract(hdr.h); transition accept; }
+}
+control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd, inout pna_pre_output_metadata_t ostd) {
+    apply { }
+}
+control forward(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd, inout pna_main_output_metadata_t ostd) {
+    Meter<bit<8>>(1, PNA_MeterType_t.PACKETS) rate;
+    action add(bit<8> more) { hdr.h.b = hdr.h.b + more; }
+    table first {
+        key = { hdr.h.a: exact @name("a"); }
+        actions = { add; NoAction; }
+        default_action = add(1);
+    }
+    table second {
+        key = { hdr.h.a: ternary @name("a"); }
+        actions = { add; NoAction; }
+        default_action = add(2);
+    }
+    apply {
+        send_to_port((PortId_t) (PortIdUint_t) (InterfaceIdUint_t) 32w1);
+        first.apply();
+        if (rate.execute(0) == PNA_MeterColor_t.RED) {
+            hdr.h.b = 0;
+        }
+        second.apply();
+    }
+}
+control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {
+    apply { packet.emit(hdr.h); }
+}
+PNA_NIC(parse(), pre(), forward(), deparse()) main;
+"#;
+
+/// One packet a second; more of them are red.
+const RATE: MeterConfig = MeterConfig { cir: 1, cburst: 1, pir: 1, pburst: 1 };
+const SECOND: u64 = 1_000_000_000;
+
+fn both(kind: Kind) -> (FlowCache, Interp) {
+    let pipeline = testkit::differ::compile::compile(PROGRAM, true).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline: Arc<Pipeline> = Arc::new(pipeline);
+    let meter = pipeline.externs.keys().next().expect("the meter");
+    let config = CacheConfig { kind, ..CacheConfig::default() };
+    let mut cache = FlowCache::new(pipeline.clone(), Config::default(), config).expect("the program is accepted");
+    let mut interp = Interp::new(pipeline, Config::default()).expect("the program is accepted");
+    let batch: WriteBatch = [Update::Meter(meter, 0, Some(RATE))].into_iter().collect();
+    cache.write(&batch).expect("the meter is there");
+    interp.write(&batch).expect("the meter is there");
+    (cache, interp)
+}
+
+#[test]
+fn who_leaves_a_segment_does_not_take_it_from_others() {
+    for kind in [Kind::SubTraversal { tables: 1 }, Kind::SubTraversal { tables: 2 }, Kind::Adaptive { tables: 1 }] {
+        let (mut cache, mut interp) = both(kind);
+        let mut send = |now: u64| {
+            let misses = cache.stats().misses;
+            let out = cache.process(&[7, 40], 0, now);
+            assert_eq!(out, interp.process(&[7, 40], 0, now), "{kind:?}, {now}");
+            (cache.stats().misses - misses, out.packets()[0].bytes[1])
+        };
+        assert_eq!(send(10 * SECOND), (1, 43), "{kind:?}: green, and new");
+        let mut red = 0;
+        for round in 2..12 {
+            assert_eq!(send(round * 10 * SECOND), (0, 43), "{kind:?}: green, and known");
+            let (_, second) = send(round * 10 * SECOND + 1);
+            red += u64::from(second == 2);
+        }
+        let stats = cache.stats();
+        assert!(red == 10 && stats.left == 10 && stats.evicted == 0, "{kind:?}: {red} red, {stats:?}");
+    }
+}
