@@ -66,20 +66,27 @@ fn both(kind: Kind) -> (FlowCache, Interp) {
 fn who_leaves_a_segment_does_not_take_it_from_others() {
     for kind in [Kind::SubTraversal { tables: 1 }, Kind::SubTraversal { tables: 2 }, Kind::Adaptive { tables: 1 }] {
         let (mut cache, mut interp) = both(kind);
-        let mut send = |now: u64| {
+        let mut send = |flow: u8, now: u64| {
             let misses = cache.stats().misses;
-            let out = cache.process(&[7, 40], 0, now);
-            assert_eq!(out, interp.process(&[7, 40], 0, now), "{kind:?}, {now}");
+            let out = cache.process(&[flow, 40], 0, now);
+            assert_eq!(out, interp.process(&[flow, 40], 0, now), "{kind:?}, {now}");
             (cache.stats().misses - misses, out.packets()[0].bytes[1])
         };
-        assert_eq!(send(10 * SECOND), (1, 43), "{kind:?}: green, and new");
-        let mut red = 0;
-        for round in 2..12 {
-            assert_eq!(send(round * 10 * SECOND), (0, 43), "{kind:?}: green, and known");
-            let (_, second) = send(round * 10 * SECOND + 1);
-            red += u64::from(second == 2);
+        // With two tables the third flow has the last one.
+        let (mut now, mut red) = (0, 0);
+        for round in 0..10 {
+            for flow in [7, 8, 9] {
+                now += 10 * SECOND;
+                assert_eq!(
+                    send(flow, now),
+                    (u64::from(round == 0), 43),
+                    "{kind:?}: flow {flow} is green, round {round}"
+                );
+                let (_, second) = send(flow, now + 1);
+                red += u64::from(second == 2);
+            }
         }
         let stats = cache.stats();
-        assert!(red == 10 && stats.left == 10 && stats.evicted == 0, "{kind:?}: {red} red, {stats:?}");
+        assert!(red == 30 && stats.left == 30 && stats.evicted == 0, "{kind:?}: {red} red, {stats:?}");
     }
 }
