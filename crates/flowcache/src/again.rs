@@ -33,8 +33,6 @@ struct Stale {
 #[derive(Clone, Debug, Default)]
 pub struct Again {
     waiting: VecDeque<Stale>,
-    /// Bytes that their values take.
-    memory: usize,
 }
 
 impl Again {
@@ -42,7 +40,6 @@ impl Again {
     pub fn later(&mut self, table: u32, segment: Segment, used: u64) -> bool {
         let room = self.waiting.len() < MOST;
         if room {
-            self.memory += segment.memory();
             self.waiting.push_back(Stale { table, segment, used });
         }
         room
@@ -58,21 +55,15 @@ impl Again {
         self.waiting.is_empty()
     }
 
-    /// The one that has waited the longest.
-    fn take(&mut self) -> Option<Stale> {
-        let stale = self.waiting.pop_front()?;
-        self.memory -= stale.segment.memory();
-        Some(stale)
-    }
-
     /// Bytes in use, about.
     pub fn memory(&self) -> usize {
-        self.memory + self.waiting.capacity() * size_of::<Stale>()
+        let values: usize = self.waiting.iter().map(|stale| stale.segment.memory()).sum();
+        values + self.waiting.capacity() * size_of::<Stale>()
     }
 
     /// Nothing is to be had again.
     pub fn clear(&mut self) {
-        *self = Again::default();
+        self.waiting.clear();
     }
 }
 
@@ -101,7 +92,7 @@ fn asks_no_more(segment: &Segment, than: &Segment) -> bool {
 impl Caches {
     /// Walks the segment that has waited the longest again. False if none waits.
     pub(crate) fn walk_again(&mut self, interp: &mut Interp) -> bool {
-        let Some(stale) = self.again.take() else { return false };
+        let Some(stale) = self.again.waiting.pop_front() else { return false };
         let slots = self.known.slots;
         let program = interp.program().clone();
         let kept = interp.imagine(

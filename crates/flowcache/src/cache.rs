@@ -233,8 +233,7 @@ impl Caches {
 
     /// Takes out what is stale. It is walked again later.
     pub(crate) fn forget(&mut self, at: u32, place: u32) {
-        if let Some(kept) = self.stores[at as usize].remove(place) {
-            self.fresh.remove(&self.witnesses, &kept.segment, kept.nodes, &mut self.lists);
+        if let Some(kept) = self.take_out(at as usize, place) {
             self.stats.stale += 1;
             self.stats.given_up += u64::from(!self.again.later(at, kept.segment, kept.used));
         }
@@ -242,10 +241,13 @@ impl Caches {
 
     /// Takes out what is in the way.
     fn evict(&mut self, at: usize, place: u32) {
-        if let Some(kept) = self.stores[at].remove(place) {
-            self.fresh.remove(&self.witnesses, &kept.segment, kept.nodes, &mut self.lists);
-            self.stats.evicted += 1;
-        }
+        self.stats.evicted += u64::from(self.take_out(at, place).is_some());
+    }
+
+    fn take_out(&mut self, at: usize, place: u32) -> Option<Kept> {
+        let kept = self.stores[at].remove(place)?;
+        self.fresh.remove(&self.witnesses, &kept.segment, kept.nodes, &mut self.lists);
+        Some(kept)
     }
 
     /// Everything goes.

@@ -2,7 +2,7 @@
 
 use crate::cache::Caches;
 use crate::config::Kind;
-use crate::partition::{Fields, by_fields, partition};
+use crate::partition::{Fields, as_few, by_fields, partition};
 use crate::recipe::wholes;
 use crate::record::Record;
 use crate::samples::Samples;
@@ -102,8 +102,8 @@ impl Caches {
     /// it likes.
     pub(crate) fn pieces(&self, traversal: &Traversal<'_>, walker: &Walker<'_>) -> Vec<(usize, usize)> {
         let units = Units::new(traversal, walker, traversal.units());
-        let ids = self.ids(traversal, &units);
         let made = if self.is_chain() {
+            let ids = self.ids(traversal, &units);
             let costs = self.samples.as_ref().and_then(|samples| samples.known(&ids));
             self.cut_at((traversal, walker), &units, 0, costs.map(|costs| (costs, 0)))
         } else {
@@ -172,8 +172,10 @@ impl Caches {
         });
         let pieces = self.cut_at((traversal, walker), &units, at, costs);
         let least = pieces.is_none().then(|| {
+            // Those that are left do not.
+            let (left, all) = (self.positions().saturating_sub(at), self.positions());
             let does = |room: &usize| units.cut(traversal, walker, *room, &|_, _| 0).is_some();
-            (1..=self.positions()).find(does).unwrap_or(usize::MAX)
+            (left + 1..=all).find(does).unwrap_or(usize::MAX)
         });
         let segments = pieces.unwrap_or_default();
         let mut made = Made { segments, least, measured: costs.is_some(), ..Made::default() };
@@ -202,14 +204,8 @@ impl Caches {
         };
         let left = self.positions().saturating_sub(at);
         let this_pass = (self.stores.len() - at % self.stores.len()).min(left);
-        let mut pieces = None;
-        for room in this_pass..=left {
-            pieces = units.cut(traversal, walker, room, &worth).or(pieces);
-            if room >= units.segments.len() || pieces.as_ref().is_some_and(|pieces| !makes_more(pieces)) {
-                break;
-            }
-        }
-        pieces
+        let rooms = this_pass..=left.min(units.segments.len()).max(this_pass);
+        as_few(rooms, |room| units.cut(traversal, walker, room, &worth), makes_more)
     }
 
     /// The adaptive cache has the choice to keep all of it as one.
@@ -276,10 +272,12 @@ impl Caches {
         }
         let whole = segment.way.end.outcome().is_some() && segment.way.tag == 0;
         let emptiest = |last: usize| (first..=last).min_by_key(|at| store(at).len()).unwrap_or(last);
-        match store(&last).len() < self.config.entries {
-            _ if whole => emptiest(last),
-            true => last,
-            false => emptiest(latest),
+        if whole {
+            emptiest(last)
+        } else if store(&last).len() < self.config.entries {
+            last
+        } else {
+            emptiest(latest)
         }
     }
 }

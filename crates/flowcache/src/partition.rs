@@ -6,6 +6,7 @@
 //! measuring ([`crate::sharing`]), is used in the same way.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 /// The header fields that a table looked at, by any number.
 pub type Fields = BTreeSet<u32>;
@@ -57,6 +58,22 @@ pub fn partition(
     }
     parts.reverse();
     Some(parts)
+}
+
+/// A cut into as few pieces as do: the first that is not bad, of those into at most as many as `pieces` says, one number after the other; if all are, the last one.
+pub fn as_few<C>(
+    pieces: RangeInclusive<usize>,
+    mut cut: impl FnMut(usize) -> Option<C>,
+    is_bad: impl Fn(&C) -> bool,
+) -> Option<C> {
+    let mut best = None;
+    for most in pieces {
+        best = cut(most).or(best);
+        if best.as_ref().is_some_and(|cut| !is_bad(cut)) {
+            break;
+        }
+    }
+    best
 }
 
 /// What segments are worth by the fields alone: by first and last unit.

@@ -7,7 +7,7 @@
 //! estimation of the number of classes in a population*, Scandinavian Journal of Statistics 11, 1984). The best cut is the one that needs the fewest. Packets of a flow
 //! come one soon after the other, which says nothing of other flows: of samples that are the same throughout one counts.
 
-use crate::partition::partition;
+use crate::partition::{as_few, partition};
 use interp::walk::Pc;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -98,11 +98,6 @@ impl Costs {
     pub fn makes_more(&self, first: usize, last: usize) -> bool {
         let apart = (first..last).map(|mid| self.entries(first, mid) + self.entries(mid + 1, last)).min();
         apart.is_some_and(|apart| apart < self.entries(first, last))
-    }
-
-    /// How many units the way has.
-    pub fn units(&self) -> usize {
-        self.units
     }
 }
 
@@ -230,16 +225,9 @@ impl Way {
         }
         let chosen = self.costs.take().map(|costs| costs.chosen).unwrap_or_default();
         let mut costs = Costs { units, entries: estimates(&seen, units, samples), chosen };
-        let cut = |pieces| partition(units, pieces, &|_| false, &|first, last| costs.worth(first, last));
-        let mut cuts = (pieces..=most.min(units).max(pieces)).filter_map(cut);
-        let mut chosen = cuts.next().unwrap_or_default();
-        while chosen.iter().any(|(first, last)| costs.makes_more(*first, *last))
-            && let Some(next) = cuts.next()
-        {
-            chosen = next;
-        }
-        drop(cuts);
-        costs.chosen = chosen;
+        let cut = |most| partition(units, most, &|_| false, &|first, last| costs.worth(first, last));
+        let is_bad = |cut: &Vec<(usize, usize)>| cut.iter().any(|(first, last)| costs.makes_more(*first, *last));
+        costs.chosen = as_few(pieces..=most.min(units).max(pieces), cut, is_bad).unwrap_or_default();
         self.costs = Some(costs);
     }
 }
@@ -317,7 +305,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{Costs, Sharing, Unit};
+    use super::{Sharing, Unit};
 
     /// Ways of units with so many values each, all drawn by themselves; what is known after so many samples.
     fn costs(values: &[u64], pieces: usize, samples: usize) -> (Sharing, Vec<Unit>) {
@@ -379,7 +367,7 @@ mod tests {
         let (sharing, few) = costs(&[4, 4], 2, 1_000);
         assert_eq!(sharing.costs(&few), None);
         let (sharing, _) = costs(&many, 2, 64);
-        assert_eq!(sharing.costs(&units).map(Costs::units), Some(2));
+        assert_eq!(sharing.costs(&units).map(|costs| costs.units), Some(2));
         units[1].tag = 9;
         assert_eq!(sharing.costs(&units), None);
     }
