@@ -213,6 +213,10 @@ extern ActionSelector {
     ActionSelector(ActionProfile action_profile, Hash<_> hash, SelectorMode_t mode, bit<32> max_group_size, bit<32> num_groups);
 }
 
+extern Atcam {
+    Atcam(@optional bit<32> number_partitions);
+}
+
 extern Mirror {
     Mirror(MirrorType_t mirror_type);
     void emit(in MirrorId_t session_id);

@@ -351,6 +351,29 @@ fn emit_writes_names_and_refuses() {
     assert!(code == 3 && err.contains("gateway.nope"), "{code}: {err}");
 }
 
+/// What a plan makes smaller is what is written.
+#[test]
+fn emit_makes_tables_smaller_as_a_plan_does() {
+    let (program, sizes) = ("programs/gateway/gateway.p4", "programs/gateway/compressed.toml");
+    let emit = ["emit", program, "--target", "t2na", "--sizes", sizes, "--egress", "--compress"];
+    let (code, out, err) = run(&[&emit[..], &["auto", "--digest-seed", "77"]].concat());
+    assert_eq!(code, 0, "{err}");
+    for step in ["part gateway.routing.route_v4", "part gateway.routing.route_v6", "digest gateway.vm_nc.vm_nc_v6"] {
+        assert!(err.contains(step), "{step}: {err}");
+    }
+    assert!(out.contains("atcam_partition_index") && out.contains("64w77"), "{out}");
+    let seeds = [(); 2].map(|()| {
+        let (code, _, err) = run(&[&emit[..], &["digest:vm_nc_v6"]].concat());
+        let said = err.lines().find(|line| line.contains("digests start from")).map(str::to_owned);
+        (code, said.unwrap_or_else(|| panic!("{err}")))
+    });
+    assert!(seeds[0].0 == 0 && seeds[0].1 != seeds[1].1, "a seed that nobody knows: {seeds:?}");
+    let (code, _, err) = run(&[&emit[..], &["digest:route_v4"]].concat());
+    assert!(code == 3 && err.contains("digest gateway.routing.route_v4"), "{code}: {err}");
+    let (code, _, err) = run(&[&emit[..], &["smaller"]].concat());
+    assert!(code == 2 && err.contains("`smaller` is no step"), "{code}: {err}");
+}
+
 /// With `--below`, what the chip has no form for is done by another program, which compiles.
 #[test]
 fn emit_leaves_the_rest_to_the_tier_below() {

@@ -36,6 +36,26 @@ fn sailfishs_gateway_fits_on_four_pipes_folded_once_it_is_compressed() {
     assert!(report["clusters"]["clusters"].as_array().unwrap().len() > 1);
 }
 
+/// What is emitted is planned with the tables that its text has besides, and over both halves of a pipe.
+#[test]
+fn what_is_emitted_is_planned() {
+    let sizes = ["--sizes", "programs/gateway/compressed.toml", "--fold", "1", "--target", "tofino2"];
+    let emitted = |compress| plan(&[&sizes[..], &["--as-emitted", "--egress", "--compress", compress]].concat());
+    let (code, report) = emitted("auto");
+    assert_eq!(code, 0, "{}", report["verdict"]);
+    let names: Vec<&str> =
+        report["tables"].as_array().unwrap().iter().map(|table| table["name"].as_str().unwrap()).collect();
+    for name in ["parser_errors", "check_2", "bridged_headers", "route_v4_pivots", "vm_nc_v6_conflicts"] {
+        assert!(names.iter().any(|table| table.ends_with(name)), "{name}: {names:?}");
+    }
+    let (code, report) = emitted("none");
+    assert!(code == 1 && report["verdict"].as_str().unwrap().contains("TCAM"), "{}", report["verdict"]);
+    let (code, _, err) = run(&["plan", "--target", "dpu8", "--as-emitted"]);
+    assert!(code == 2 && err.contains("there is no P4 for dpu8"), "{code}: {err}");
+    let (code, _, err) = run(&["plan", "--egress"]);
+    assert!(code == 2 && err.contains("--as-emitted"), "{code}: {err}");
+}
+
 /// Zephyrus, section 2: the VM-NC table alone fills a pipe of a switch-only gateway; with that table on the DPU, no pipe is near full.
 #[test]
 fn the_hot_spot_goes_with_the_vm_nc_table() {

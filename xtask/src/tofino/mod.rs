@@ -41,6 +41,9 @@ pub struct TofinoArgs {
     /// Cut off what the chip has no form for (`terrace emit --below`), and judge what is above.
     #[arg(long)]
     below: bool,
+    /// Make tables smaller first (`terrace emit --compress`): auto, none, or steps in their order.
+    #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
+    compress: String,
     /// Exit with 1 if a program is refused.
     #[arg(long)]
     check: bool,
@@ -139,6 +142,7 @@ impl TofinoArgs {
                     includes: &self.includes,
                     terrace: &terrace,
                     below: self.below,
+                    compress: &self.compress,
                     limit: Duration::from_secs(self.time_limit),
                 };
                 rows.push(tools.judge(program, *chip, &dir.join(chip.names()[2]).join(program.name()))?);

@@ -62,9 +62,9 @@ pub(super) fn fitting(used: Used, stages: u64) -> Result<Used, String> {
     }
 }
 
-/// What `terrace plan --json` says of the program as it is written.
+/// What `terrace plan --json` says of the program behind its last step.
 pub(super) fn planned(json: &Value) -> Result<Used, String> {
-    let step = &json["steps"][0];
+    let step = json["steps"].as_array().and_then(|steps| steps.last()).unwrap_or(&Value::Null);
     if step["placed"] != Value::Bool(true) {
         return Err(json["verdict"].as_str().unwrap_or("no placement").to_owned());
     }

@@ -14,12 +14,16 @@ const MAX_OUTPUT: usize = 1 << 20;
 /// Bytes of a compiler's report that are read.
 const MAX_REPORT: u64 = 64 << 20;
 
+/// What digests start from: no entry is made from it.
+const DIGEST_SEED: &str = "7";
+
 /// What is run.
 pub(super) struct Tools<'a> {
     pub(super) p4c: &'a Path,
     pub(super) includes: &'a [PathBuf],
     pub(super) terrace: &'a Path,
     pub(super) below: bool,
+    pub(super) compress: &'a str,
     pub(super) limit: Duration,
 }
 
@@ -28,7 +32,6 @@ impl Tools<'_> {
     pub(super) fn judge(&self, program: &Program, chip: Chip, dir: &Path) -> Result<Row> {
         std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let text = dir.join(format!("{}.p4", program.name()));
-        let planned = self.plan(program, chip, dir)?;
         let mut halves = Halves::Ingress;
         let mut compiled = self.over(halves, program, chip, &text, dir)?;
         if compiled.is_err() {
@@ -38,6 +41,7 @@ impl Tools<'_> {
                 (halves, compiled) = (Halves::Both, both);
             }
         }
+        let planned = self.plan(halves, program, chip, dir)?;
         Ok(Row { program: program.name(), chip, halves, compiled, planned })
     }
 
@@ -65,6 +69,7 @@ impl Tools<'_> {
     ) -> Result<Result<(), String>> {
         let mut command = Command::new(self.terrace);
         command.arg("emit").arg(&program.path).args(["--target", chip.names()[1], "-o"]).arg(text);
+        command.args(["--compress", self.compress, "--digest-seed", DIGEST_SEED]);
         if halves == Halves::Both {
             command.arg("--egress");
         }
@@ -102,11 +107,14 @@ impl Tools<'_> {
         Ok(report::fitting(report::compiled(&json), chip.stages()))
     }
 
-    /// One pipe, and the tables as they are: that is what is emitted.
-    fn plan(&self, program: &Program, chip: Chip, dir: &Path) -> Result<Result<Used, String>> {
+    /// One pipe, as it is emitted.
+    fn plan(&self, halves: Halves, program: &Program, chip: Chip, dir: &Path) -> Result<Result<Used, String>> {
         let mut command = Command::new(self.terrace);
         command.arg("plan").arg(&program.path).args(["--target", chip.names()[2]]);
-        command.args(["--fold", "1", "--compress", "none", "--json"]);
+        command.args(["--fold", "1", "--compress", self.compress, "--as-emitted", "--json"]);
+        if halves == Halves::Both {
+            command.arg("--egress");
+        }
         if let Some(sizes) = &program.sizes {
             command.arg("--sizes").arg(sizes);
         }

@@ -34,6 +34,7 @@ use names::Names;
 use std::collections::{HashMap, HashSet};
 use text::Stmt;
 pub use tofino::halves::{Split, split};
+pub use tofino::whole::laid_out;
 
 /// How deep statements may nest, and how long a chain of joins may be: writing recurses as deep.
 const MAX_DEPTH: usize = 400;
@@ -60,6 +61,20 @@ impl Target {
             Target::Tna => "tna",
             Target::T2na => "t2na",
         }
+    }
+
+    /// The chip that has this architecture ([`crate::target::Target::name`]).
+    pub fn chip(self) -> Option<&'static str> {
+        match self {
+            Target::Tna => Some("tofino1"),
+            Target::T2na => Some("tofino2"),
+            Target::V1Model | Target::Pna => None,
+        }
+    }
+
+    /// The architecture of a chip; none if none is written for it.
+    pub fn of_chip(name: &str) -> Option<Target> {
+        [Target::Tna, Target::T2na].into_iter().find(|target| target.chip() == Some(name))
     }
 
     /// Whether it is one of Tofino's.
@@ -155,7 +170,7 @@ pub fn emit_over(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Hal
     let refused = |what| EmitError::Unsupported { target: target.name(), what };
     let plain = coalesce::coalesce(pipeline);
     let (plain, meta) = match (pipeline.arch, target) {
-        (_, Target::Tna | Target::T2na) => return tofino(pipeline, target, sizes, halves),
+        (_, Target::Tna | Target::T2na) => return tofino::whole::emit(pipeline, target, sizes, halves),
         (Arch::V1Model, Target::V1Model) | (Arch::Pna, Target::Pna) => (plain, None),
         (Arch::Pna, Target::V1Model) => {
             let meta = Names::new(&plain, "", None).storage.meta;
@@ -170,38 +185,6 @@ pub fn emit_over(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Hal
     loop {
         match emitter.program() {
             Ok(text) => return Ok(Emitted { text, left_out: Vec::new(), bridge_bytes: None }),
-            Err(Stop::Again) => emitter.reset(),
-            Err(Stop::Refused(what)) => return Err(refused(what)),
-        }
-    }
-}
-
-fn tofino(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) -> Result<Emitted, EmitError> {
-    let refused = |what| EmitError::Unsupported { target: target.name(), what };
-    if pipeline.arch != Arch::Pna {
-        let what = "it is written for v1model; programs for the chip are written for PNA";
-        return Err(refused(Unsupported::new(pipeline, Loc::default(), what)));
-    }
-    let plain = coalesce::coalesce(pipeline);
-    let storage = Names::new(&plain, "", None).storage;
-    let (hdr, meta) = (storage.hdr, storage.meta);
-    let mut prepared = tofino::prepare::prepare(&plain, &meta);
-    let mut bridge_bytes = None;
-    if halves == Halves::Both
-        && let Some(split) =
-            tofino::halves::halves(&prepared.pipeline, &prepared.deparsed, &hdr, tofino::halves::depth(target))
-    {
-        bridge_bytes = Some(split.bytes);
-        prepared.pipeline = split.pipeline;
-    }
-    let asked: Vec<VarId> = prepared.deparsed.iter().map(|sum| sum.wanted).collect();
-    few_steps(&mut prepared.pipeline, &asked);
-    tofino::narrow::keys(&mut prepared.pipeline);
-    let mut emitter = Emitter::new(&prepared.pipeline, target, sizes, Some(&meta));
-    emitter.left_out = prepared.left_out.clone();
-    loop {
-        match emitter.tofino(&prepared.deparsed) {
-            Ok(text) => return Ok(Emitted { text, left_out: emitter.left_out, bridge_bytes }),
             Err(Stop::Again) => emitter.reset(),
             Err(Stop::Refused(what)) => return Err(refused(what)),
         }
@@ -286,6 +269,8 @@ struct Emitter<'a> {
     left_out: Vec<Unsupported>,
     /// How often each hash was used.
     hashes: HashMap<ExternId, usize>,
+    /// Conditions that became tables.
+    checks: Vec<tofino::whole::Check<'a>>,
 }
 
 impl<'a> Emitter<'a> {
@@ -321,6 +306,7 @@ impl<'a> Emitter<'a> {
             depth: 0,
             left_out: Vec::new(),
             hashes: HashMap::new(),
+            checks: Vec::new(),
         }
     }
 
@@ -332,6 +318,7 @@ impl<'a> Emitter<'a> {
         self.saved.clear();
         self.shared.clear();
         self.hashes.clear();
+        self.checks.clear();
         self.depth = 0;
     }
 

@@ -4,6 +4,7 @@ use super::expr;
 use super::names::flat;
 use super::text::Lines;
 use super::{Emitter, Res};
+use crate::rewrite::alpm;
 use ir::*;
 use num_bigint::BigUint;
 
@@ -80,6 +81,9 @@ impl Emitter<'_> {
         let _ = decls;
         lines.gap();
         self.origin(lines, table.loc);
+        if let Some((partitions, _)) = self.atcam(table) {
+            lines.line(&format!("Atcam({partitions}) {local}_atcam;"));
+        }
         self.annotations(&table.preamble, control, local).iter().for_each(|a| lines.line(a));
         lines.open(&format!("table {local}"));
         if !table.keys.is_empty() {
@@ -105,9 +109,17 @@ impl Emitter<'_> {
         if let Some(size) = self.sizes.get(&table.preamble.name).copied().or(table.size) {
             lines.line(&format!("size = {size};"));
         }
+        if self.atcam(table).is_some() {
+            lines.line(&format!("atcam = {local}_atcam;"));
+        }
         self.properties(lines, table);
         lines.close();
         Ok(())
+    }
+
+    /// Partitions and their depth of a table that the chip has as algorithmic TCAM.
+    fn atcam(&self, table: &Table) -> Option<(u32, u32)> {
+        alpm::partitioned(table).filter(|_| self.target.is_tofino())
     }
 
     fn key_line(&self, table: TableId, n: usize, key: &Key) -> String {
@@ -118,6 +130,7 @@ impl Emitter<'_> {
             _ => self.zero(key.ty),
         });
         let kind = match key.kind {
+            MatchKind::Exact if n == 0 && self.atcam(&self.p.tables[table]).is_some() => "atcam_partition_index",
             MatchKind::Exact => "exact",
             MatchKind::Ternary => "ternary",
             MatchKind::Lpm => "lpm",

@@ -10,6 +10,7 @@
 //! | [`digest`]: a wide key becomes 32 bits, with a table of the few keys that collide | SRAM: the width of exact tables |
 //! | [`alpm`]: a prefix table becomes pivots and partitions | TCAM: pivots alone are left of it |
 //! | [`results`]: what many entries give alike is kept once, and entries have its number | SRAM: action data |
+//! | [`apart`]: a prefix key that is put together becomes keys under masks, as a chip has pivots | the step that puts it together |
 //! | [`pieces`]: a table becomes several, looked up one after the other | nothing, but a piece fits where the whole does not |
 //! | [`split`]: parallel pipes hold different entries | a pipe's share of the entries |
 //!
@@ -19,6 +20,7 @@
 //! table; a table that has any of it is refused ([`RewriteError`]).
 
 pub mod alpm;
+pub mod apart;
 mod chain;
 pub mod digest;
 mod entries;

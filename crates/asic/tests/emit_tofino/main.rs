@@ -4,6 +4,7 @@
 mod carries;
 mod forms;
 mod halves;
+mod laid_out;
 mod rules;
 mod same;
 mod ways_out;

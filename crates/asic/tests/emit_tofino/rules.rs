@@ -222,8 +222,8 @@ fn parts_of_bytes(text: &str, broken: &mut Vec<String>) -> usize {
     moves
 }
 
-#[test]
-fn nothing_is_written_that_the_chip_refuses_in_any_program() {
+/// The repository's PNA programs.
+pub fn programs() -> Vec<std::path::PathBuf> {
     let root = gateway::root();
     let mut paths: Vec<_> = std::fs::read_dir(root.join("tests/corpus/pna"))
         .expect("the corpus")
@@ -236,9 +236,14 @@ fn nothing_is_written_that_the_chip_refuses_in_any_program() {
         ["ant", "ofd", "ols", "otl", "psc"].map(|name| root.join(format!("programs/vswitch/{name}/{name}.p4"))),
     );
     assert!(paths.len() > 20, "{} programs", paths.len());
+    paths
+}
+
+#[test]
+fn nothing_is_written_that_the_chip_refuses_in_any_program() {
     let mut refused = Vec::new();
     let (mut sums, mut conditions, mut moves, mut asked, mut parts) = (0, 0, 0, 0, 0);
-    for path in paths {
+    for path in programs() {
         let pipeline = gateway::compile(&path).unwrap_or_else(|error| panic!("{error}"));
         for target in [Target::Tna, Target::T2na] {
             let text = match emit(&pipeline, target, &Sizes::new()) {

@@ -3,6 +3,7 @@
 use crate::pair::{Pair, clear, never, program, sizes};
 use asic::rewrite::Rewritten;
 use asic::rewrite::alpm::{Options, alpm};
+use asic::rewrite::apart::{apart, put_together};
 use asic::rewrite::partitions::{Partitions, Write};
 use asic::rewrite::prefix::Prefix;
 use fastrand::Rng;
@@ -38,6 +39,40 @@ fn prefixes_in_partitions_are_the_same_table() {
             "hit too little: {seen:?}"
         );
     }
+}
+
+/// Pivots as a chip has them: their keys under masks, longer prefixes before shorter ones.
+#[test]
+fn pivots_under_masks_are_the_same_table() {
+    let seed = 24;
+    println!("seed {seed}");
+    let first = program();
+    let options = Options::Fitted { depth: 8, target: 4, fill: 0.4 };
+    let mut rewritten = Rewritten::unchanged(first.clone(), sizes(&first))
+        .then(|p: &Arc<_>, s| alpm(p, s, "ingress.route_v4", &options))
+        .and_then(|r| r.then(|p, s| alpm(p, s, "ingress.route_v6", &options)))
+        .expect("both tables can be parted");
+    let pivots = put_together(&rewritten.pipeline);
+    assert_eq!(pivots, ["ingress.route_v4_pivots", "ingress.route_v6_pivots"]);
+    for name in &pivots {
+        rewritten = rewritten.then(|p, s| apart(p, s, name)).expect("pivots can be taken apart");
+        let table = tables::find_table(&rewritten.pipeline, name).expect("it is there");
+        let keys = &rewritten.pipeline.tables[table].keys;
+        assert!(keys.len() == 2 && keys.iter().all(|key| key.kind == ir::MatchKind::Ternary), "{keys:?}");
+    }
+    assert!(put_together(&rewritten.pipeline).is_empty(), "nothing is left");
+    let mut pair = Pair::new(&first, rewritten, seed, TABLES);
+    for _ in 0..3 {
+        pair.run(120, 40, 30, &never);
+        pair.run(30, 40, 2, &never);
+        clear(&mut pair);
+    }
+    println!("{:?}", pair.seen);
+    let seen = &pair.seen;
+    assert!(seen.packets == 18_000 && seen.writes > 3000, "compared too little: {seen:?}");
+    assert!(["ingress.route_v4", "ingress.route_v6"].iter().all(|t| seen.hits[*t] > 3000), "hit too little: {seen:?}");
+    let refused = apart(&first, &sizes(&first), "ingress.route_v4").map(|_| ()).expect_err("it has two keys");
+    assert!(refused.reason.contains("put together"), "{refused}");
 }
 
 /// A table that is too small refuses, and the refused batch leaves no trace.

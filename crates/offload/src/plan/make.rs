@@ -2,7 +2,9 @@
 
 use super::report::{Report, Step};
 use super::step::{Attempt, performance, tables};
+use super::steps::for_a_chip;
 use asic::demand::{DemandError, Program};
+use asic::emit::{self, EmitError, Halves};
 use asic::place::{FoldError, Objective, Path, Progress, Solved, Unplaced, binding, optimum};
 use asic::rewrite::{RewriteError, Rewritten, Sizes};
 use asic::target::Target;
@@ -40,6 +42,8 @@ pub struct Question {
     pub objective: Objective,
     /// Time for the search of the best placement; zero: the fast heuristic's is taken.
     pub limit: Duration,
+    /// What is placed is the program as it is written for this architecture, over these halves of a pipe; none: as it is.
+    pub emitted: Option<(emit::Target, Halves)>,
 }
 
 impl Question {
@@ -50,6 +54,18 @@ impl Question {
         let mut held: Sizes = sizes.iter().map(|(name, count)| (name.clone(), share(name, *count))).collect();
         held.extend(self.objects.clone());
         Rewritten::unchanged(self.pipeline.clone(), held)
+    }
+
+    /// What a program asks of the chip.
+    ///
+    /// # Errors
+    /// [`PlanError`]: it has no demand, or cannot be written.
+    pub fn demand(&self, rewritten: &Rewritten) -> Result<Program, PlanError> {
+        let Rewritten { pipeline, sizes, .. } = rewritten;
+        let Some((target, halves)) = self.emitted else { return Ok(Program::of(pipeline, sizes)?) };
+        let written = for_a_chip(Rewritten::unchanged(pipeline.clone(), sizes.clone()))
+            .map_err(|error| PlanError::Rewrite { step: "as emitted".to_owned(), error })?;
+        Ok(Program::of(&emit::laid_out(&written.pipeline, target, sizes, halves)?, sizes)?)
     }
 }
 
@@ -72,6 +88,9 @@ pub enum PlanError {
     /// What the program asks for cannot be told.
     #[error(transparent)]
     Demand(#[from] DemandError),
+    /// The program cannot be written for the chip.
+    #[error(transparent)]
+    Emit(#[from] EmitError),
     /// A rewrite that was asked for does not go.
     #[error("{step}: {error}")]
     Rewrite {
@@ -123,7 +142,7 @@ pub fn make(
     let mut rewritten = question.start(&question.sizes, 1);
     watch(Doing::Step("as written"));
     let attempt = |rewritten: &Rewritten, path: &Path| -> Result<Attempt, PlanError> {
-        let program = Program::of(&rewritten.pipeline, &rewritten.sizes)?;
+        let program = question.demand(rewritten)?;
         Ok(Attempt::new(target, program, path.clone(), Objective::Fits))
     };
     let mut last = attempt(&rewritten, &first_path)?;

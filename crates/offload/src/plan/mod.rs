@@ -9,5 +9,5 @@ mod sweeping;
 pub use make::{Compression, Doing, Fold, Plan, PlanError, Question, Rewrite, make};
 pub use report::*;
 pub use step::{Attempt, heat, performance, shares, tables};
-pub use steps::compressions;
+pub use steps::{compressions, for_a_chip};
 pub use sweeping::{SweepAsk, Try, number, sweep};

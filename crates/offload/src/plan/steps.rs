@@ -1,7 +1,8 @@
 //! Steps of compression as command lines and configurations name them.
 
 use super::Compression;
-use asic::rewrite::{Sizes, alpm, digest, results};
+use asic::rewrite::apart::{apart, put_together};
+use asic::rewrite::{RewriteError, Rewritten, Sizes, alpm, digest, results};
 use asic::search::{Accept, Question, Step, search};
 use asic::target::Target;
 use ir::Pipeline;
@@ -59,6 +60,17 @@ fn compression(step: Step) -> Compression {
         what: what.to_owned(),
         rewrite: Box::new(move |pipeline, sizes| step.apply(pipeline, sizes)),
     }
+}
+
+/// What is left to do behind the steps before a program is written for a chip: keys that a chip has no step to put together are taken apart.
+///
+/// # Errors
+/// [`RewriteError`]: a rewrite that does not go, which would be a bug.
+pub fn for_a_chip(rewritten: Rewritten) -> Result<Rewritten, RewriteError> {
+    let tables = put_together(&rewritten.pipeline);
+    tables
+        .iter()
+        .try_fold(rewritten, |rewritten, table| rewritten.then(|pipeline, sizes| apart(pipeline, sizes, table)))
 }
 
 fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes, seed: u64) -> Result<Step, String> {

@@ -5,11 +5,14 @@ use super::program_args::SourceArgs;
 use super::sizing::sizing;
 use super::ui::{self, Ui};
 use asic::emit::{Halves, Target, emit, emit_over};
-use asic::rewrite::Sizes;
+use asic::rewrite::{Rewritten, Sizes};
+use asic::target::Target as Chip;
 use clap::Args;
 use ir::Pipeline;
 use offload::cut::{Cut, Divided, Options, Point, divide};
+use offload::plan::{compressions, for_a_chip};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Write a program out again as P4-16 for an architecture: for a switching ASIC (tna, t2na), or for v1model and PNA.
 ///
@@ -26,6 +29,13 @@ pub struct EmitArgs {
     /// How many entries tables (and for a chip, counters) hold, where that is not what the program says: a sizing file (docs/plan.md).
     #[arg(long, value_name = "FILE.toml")]
     sizes: Option<PathBuf>,
+    /// Make tables smaller first, as `terrace plan --compress` does: auto looks for the cheapest combination on the architecture's chip; or steps in their
+    /// order. Whoever writes entries then writes them through the steps' map (docs/emit.md).
+    #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
+    compress: String,
+    /// What digests start from, if there are any: a number that whoever writes entries knows and tells nobody; at random unless given.
+    #[arg(long, value_name = "NUMBER")]
+    digest_seed: Option<u64>,
     /// For a chip: put what follows the decision about a packet's port into egress, with a bridge header for what it needs.
     #[arg(long)]
     egress: bool,
@@ -58,6 +68,7 @@ impl EmitArgs {
             sizes.extend(sizing.sizes().map_err(Failure::refused)?);
             sizes.extend(sizing.objects().map_err(Failure::refused)?);
         }
+        let (pipeline, sizes) = self.compressed(pipeline, sizes, ui)?;
         let halves = if self.egress { Halves::Both } else { Halves::Ingress };
         let Divided { emitted, cut, without_form } = match &self.below {
             Some(_) => {
@@ -115,6 +126,32 @@ impl EmitArgs {
             return ui.result(&document, String::new);
         }
         ui::print(&emitted.text)
+    }
+
+    /// The program with smaller tables, if that is asked.
+    fn compressed(&self, pipeline: Arc<Pipeline>, sizes: Sizes, ui: Ui) -> Result<(Arc<Pipeline>, Sizes), Failure> {
+        if self.compress == "none" {
+            return Ok((pipeline, sizes));
+        }
+        let chip = Chip::shipped(self.target.chip().unwrap_or("tofino1"))
+            .ok_or_else(|| Failure::Usage(format!("there is no chip for {}", self.target.name())))?;
+        let seed = self.digest_seed.unwrap_or_else(|| fastrand::u64(..));
+        let steps = compressions(&self.compress, &pipeline, &sizes, &chip, seed).map_err(Failure::Usage)?;
+        let mut rewritten = Rewritten::unchanged(pipeline, sizes);
+        for step in &steps {
+            let failed = |error| Failure::refused(format!("{}: {error}", step.name));
+            rewritten = rewritten.then(&step.rewrite).map_err(failed)?;
+            if !ui.json {
+                ui.note(&step.name);
+            }
+        }
+        if steps.iter().any(|step| step.name.starts_with("digest")) && self.digest_seed.is_none() {
+            ui.note(format!("digests start from {seed}: --digest-seed {seed} gives the same program again"));
+        }
+        if self.target.is_tofino() {
+            rewritten = for_a_chip(rewritten).map_err(Failure::refused)?;
+        }
+        Ok((rewritten.pipeline, rewritten.sizes))
     }
 
     /// The lower half, as the file's name says.

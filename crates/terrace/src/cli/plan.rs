@@ -8,6 +8,7 @@ use super::ui::Ui;
 use crate::plan::{chart, heat, page, region_sizes::region_sizes, text};
 use crate::program::DEFAULT_PROGRAM;
 use asic::demand::Program;
+use asic::emit::{self, Halves};
 use asic::place::{Objective, Path as Way, heuristic};
 use asic::rewrite::Sizes;
 use asic::target::Target;
@@ -62,6 +63,13 @@ pub struct PlanArgs {
     /// Seconds to search for the best placement by integer programming; 0 takes the heuristic's.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     time_limit: u64,
+    /// Place the program as `terrace emit` writes it for the chip: without what the chip has no form for, in as few steps, and with the tables
+    /// that the text has besides. That is what the chip's compiler is given.
+    #[arg(long)]
+    as_emitted: bool,
+    /// As `terrace emit --egress` writes it, over both halves of a pipe.
+    #[arg(long, requires = "as_emitted")]
+    egress: bool,
     /// Share of each table's room that may be filled, for what is still to come: 0.8.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     water_level: f64,
@@ -145,6 +153,7 @@ impl PlanArgs {
             divided: asked.sizing.tenants().map(|tenants| tenants.tables.clone()).unwrap_or_default(),
             objective: self.objective.into(),
             limit: Duration::from_secs(self.time_limit),
+            emitted: self.emitted(&asked.target)?,
         };
         let mut made = self.make(&question, &compressions, ui)?;
         if let Some((tenants, shared)) = &asked.tenants {
@@ -190,6 +199,17 @@ impl PlanArgs {
             (tenants(description, &sizes), shared)
         });
         Ok(Asked { pipeline, target, sizing, sizes, tenants })
+    }
+
+    /// The architecture and the halves that the program is written for, if that is asked.
+    fn emitted(&self, chip: &Target) -> Result<Option<(emit::Target, Halves)>, Failure> {
+        if !self.as_emitted {
+            return Ok(None);
+        }
+        let target = emit::Target::of_chip(&chip.name).ok_or_else(|| {
+            Failure::Usage(format!("there is no P4 for {}: --as-emitted is for tofino1 and tofino2", chip.name))
+        })?;
+        Ok(Some((target, if self.egress { Halves::Both } else { Halves::Ingress })))
     }
 
     fn make(&self, question: &Question, compressions: &[plan::Compression], ui: Ui) -> Result<Plan, Failure> {
@@ -265,7 +285,7 @@ impl Tries<'_> {
         for compression in self.compressions {
             rewritten = rewritten.then(&compression.rewrite).map_err(|error| error.to_string())?;
         }
-        Program::of(&rewritten.pipeline, &rewritten.sizes).map_err(|error| error.to_string())
+        self.question.demand(&rewritten).map_err(|error| error.to_string())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Conditions as gateways decide them: equality with constants under masks, on few bits; wider ones are small tables.
 
 use super::prefixes::{self, mirrored, ones};
+use super::whole::Check;
 use crate::emit::Res;
 use crate::emit::body::Writer;
 use crate::emit::expr::{self, Expr, Form};
@@ -95,9 +96,9 @@ impl Writer<'_, '_> {
             return Ok((before, Decision::Gateway(text(&tree).0)));
         }
         let decision = match (entries(&tree), entries(&negated(&tree))) {
-            (Some(yes), Some(no)) if no.len() < yes.len() => Decision::Gateway(format!("!{}", self.check(no))),
-            (Some(yes), _) => Decision::Gateway(self.check(yes)),
-            (None, Some(no)) => Decision::Gateway(format!("!{}", self.check(no))),
+            (Some(yes), Some(no)) if no.len() < yes.len() => self.check(cond, no, false),
+            (Some(yes), _) => self.check(cond, yes, true),
+            (None, Some(no)) => self.check(cond, no, false),
             (None, None) => in_parts(&tree),
         };
         Ok((before, decision))
@@ -316,8 +317,8 @@ impl Writer<'_, '_> {
         Ok(if equal { Cond::Any(tests) } else { Cond::All(tests) })
     }
 
-    /// A table that hits where one of the entries matches; the condition.
-    fn check(&mut self, entries: Vec<Vec<Test>>) -> String {
+    /// A table that hits where one of the entries matches: where the condition is `holds`.
+    fn check(&mut self, cond: Value, entries: Vec<Vec<Test>>, holds: bool) -> Decision {
         let mut keys: Vec<(String, u32, bool)> = Vec::new();
         for test in entries.iter().flatten() {
             if !keys.iter().any(|(base, ..)| *base == test.base) {
@@ -325,6 +326,8 @@ impl Writer<'_, '_> {
             }
         }
         let name = self.e.names.fresh("check");
+        let count = entries.len() as u64;
+        self.e.checks.push(Check { name: name.clone(), body: self.graph.body, cond, entries: count, holds });
         let mut text = vec![format!("action {name}_holds() {{ }}"), format!("table {name} {{")];
         text.push("    key = {".into());
         text.extend(keys.iter().map(|(base, ..)| format!("        {base}: ternary;")));
@@ -342,7 +345,7 @@ impl Writer<'_, '_> {
         text.push(format!("    size = {};", entries.len()));
         text.push("}".into());
         self.decls.extend(text);
-        format!("{name}.apply().hit")
+        Decision::Gateway(format!("{}{name}.apply().hit", if holds { "" } else { "!" }))
     }
 
     fn inst(&self, value: Value) -> Option<&Inst> {

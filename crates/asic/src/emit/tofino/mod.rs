@@ -22,3 +22,4 @@ pub(super) mod sooner;
 mod steps;
 mod sums;
 pub(super) mod twice;
+pub(super) mod whole;
