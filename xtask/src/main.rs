@@ -1,5 +1,6 @@
 //! Tasks of the repository: `cargo xtask conformance --p4c DIR` holds the front-end and the interpreter against p4c's own tests;
-//! `cargo xtask tofino --p4c FILE` gives what is emitted for Tofino to the chip's open compiler.
+//! `cargo xtask tofino --p4c FILE` gives what is emitted for Tofino to the chip's open compiler; `cargo xtask tofino-tables --p4c FILE` holds the
+//! model of the chip's memories to that compiler.
 
 mod conformance;
 mod tofino;
@@ -19,6 +20,7 @@ struct Cli {
 enum Task {
     Conformance(conformance::ConformanceArgs),
     Tofino(tofino::TofinoArgs),
+    TofinoTables(tofino::TablesArgs),
     #[command(hide = true)]
     ConformanceCase(conformance::CaseArgs),
 }
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Conformance(args) => args.run(),
         Task::Tofino(args) => args.run(),
+        Task::TofinoTables(args) => args.run(),
         Task::ConformanceCase(args) => args.run(),
     };
     match outcome {

@@ -4,37 +4,67 @@
 //! | file | decides |
 //! |---|---|
 //! | `run` | running the compiler and terrace, with a time limit |
+//! | `tables` | single tables made at random, and the model of the chip's memories beside what the compiler used for them |
 //! | `report` | what the compiler's report of resources and terrace's plan say, and the table of both |
 
 mod report;
 mod run;
+mod tables;
+
+pub use tables::TablesArgs;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Give what terrace emits for Tofino to the chip's open compiler, and print what it says beside terrace's plan.
+/// The chip's compiler, as tasks are told of it.
 #[derive(Debug, Args)]
-pub struct TofinoArgs {
+struct CompilerArgs {
     /// The compiler: p4c's `p4c-barefoot`.
     #[arg(long, value_name = "FILE")]
     p4c: PathBuf,
     /// A directory with its include files (core.p4, tna.p4, t2na.p4); may be repeated.
     #[arg(long = "include", value_name = "DIR")]
     includes: Vec<PathBuf>,
-    /// The terrace binary; the one beside this program unless given (`cargo build --bin terrace`).
-    #[arg(long, value_name = "FILE")]
-    terrace: Option<PathBuf>,
-    /// Only this chip; both unless given.
-    #[arg(long)]
-    chip: Option<Chip>,
     /// Keep the programs and all that the compiler writes in DIR.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Seconds that the compiler may take for one program.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     time_limit: u64,
+}
+
+impl CompilerArgs {
+    fn compiler(&self) -> Result<run::Compiler<'_>> {
+        ensure!(self.p4c.is_file(), "there is no compiler at {}", self.p4c.display());
+        let limit = Duration::from_secs(self.time_limit);
+        Ok(run::Compiler { p4c: &self.p4c, includes: &self.includes, limit })
+    }
+
+    /// Where programs and reports go; what is not kept is removed with the first of both.
+    fn folder(&self) -> (Option<Remove>, PathBuf) {
+        match &self.keep {
+            Some(dir) => (None, dir.clone()),
+            None => {
+                let dir = std::env::temp_dir().join(format!("terrace-tofino-{}", std::process::id()));
+                (Some(Remove(dir.clone())), dir)
+            }
+        }
+    }
+}
+
+/// Give what terrace emits for Tofino to the chip's open compiler, and print what it says beside terrace's plan.
+#[derive(Debug, Args)]
+pub struct TofinoArgs {
+    #[command(flatten)]
+    compiler: CompilerArgs,
+    /// The terrace binary; the one beside this program unless given (`cargo build --bin terrace`).
+    #[arg(long, value_name = "FILE")]
+    terrace: Option<PathBuf>,
+    /// Only this chip; both unless given.
+    #[arg(long)]
+    chip: Option<Chip>,
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
@@ -116,7 +146,7 @@ impl TofinoArgs {
     /// # Errors
     /// A file that is not there, a program that can't be started.
     pub fn run(self) -> Result<bool> {
-        ensure!(self.p4c.is_file(), "there is no compiler at {}", self.p4c.display());
+        let compiler = self.compiler.compiler()?;
         let terrace = match &self.terrace {
             Some(path) => path.clone(),
             None => std::env::current_exe().context("finding this program")?.with_file_name("terrace"),
@@ -127,24 +157,11 @@ impl TofinoArgs {
             false => self.programs.iter().map(|text| Program::parse(text)).collect(),
         };
         let chips = self.chip.map_or_else(|| vec![Chip::Tofino1, Chip::Tofino2], |chip| vec![chip]);
-        let (temporary, dir) = match &self.keep {
-            Some(dir) => (None, dir.clone()),
-            None => {
-                let dir = std::env::temp_dir().join(format!("terrace-tofino-{}", std::process::id()));
-                (Some(Remove(dir.clone())), dir)
-            }
-        };
+        let (temporary, dir) = self.compiler.folder();
         let mut rows = Vec::new();
         for program in &programs {
             for chip in &chips {
-                let tools = run::Tools {
-                    p4c: &self.p4c,
-                    includes: &self.includes,
-                    terrace: &terrace,
-                    below: self.below,
-                    compress: &self.compress,
-                    limit: Duration::from_secs(self.time_limit),
-                };
+                let tools = run::Tools { compiler, terrace: &terrace, below: self.below, compress: &self.compress };
                 rows.push(tools.judge(program, *chip, &dir.join(chip.names()[2]).join(program.name()))?);
             }
         }

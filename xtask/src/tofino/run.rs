@@ -17,14 +17,21 @@ const MAX_REPORT: u64 = 64 << 20;
 /// What digests start from: no entry is made from it.
 const DIGEST_SEED: &str = "7";
 
-/// What is run.
-pub(super) struct Tools<'a> {
+/// The chip's compiler.
+#[derive(Clone, Copy)]
+pub(super) struct Compiler<'a> {
     pub(super) p4c: &'a Path,
     pub(super) includes: &'a [PathBuf],
+    /// How long a program may take.
+    pub(super) limit: Duration,
+}
+
+/// What is run.
+pub(super) struct Tools<'a> {
+    pub(super) compiler: Compiler<'a>,
     pub(super) terrace: &'a Path,
     pub(super) below: bool,
     pub(super) compress: &'a str,
-    pub(super) limit: Duration,
 }
 
 impl Tools<'_> {
@@ -54,7 +61,7 @@ impl Tools<'_> {
         dir: &Path,
     ) -> Result<Result<Used, String>> {
         Ok(match self.emit(halves, program, chip, text, dir)? {
-            Ok(()) => self.compile(chip, text, dir)?,
+            Ok(()) => self.compiler.compile(chip, text, dir)?.and_then(|used| report::fitting(used, chip.stages())),
             Err(why) => Err(format!("not emitted: {why}")),
         })
     }
@@ -79,32 +86,8 @@ impl Tools<'_> {
         if self.below {
             command.arg("--below").arg(dir.join("below.p4"));
         }
-        let (done, output) = self.run(command, &dir.join("emit.log"))?;
+        let (done, output) = run(self.compiler.limit, command, &dir.join("emit.log"), false)?;
         Ok(if done { Ok(()) } else { Err(report::first_error(&output)) })
-    }
-
-    fn compile(&self, chip: Chip, text: &Path, dir: &Path) -> Result<Result<Used, String>> {
-        let out = dir.join("out");
-        let [target, arch, _, number] = chip.names();
-        let mut command = Command::new(self.p4c);
-        command.args(["--target", target, "--arch", arch, "--std", "p4-16", "-g", "-o"]).arg(&out);
-        command.arg(format!("-D__TARGET_TOFINO__={number}"));
-        // What the compiler's driver defines; the include files ask for a version.
-        command.args(["-D__p4c__=1", "-D__p4c_major__=9", "-D__p4c_minor__=13", "-D__p4c_patchlevel__=4"]);
-        for include in self.includes {
-            command.arg("-I").arg(include);
-        }
-        command.arg(text);
-        let (done, output) = self.run(command, &dir.join("compile.log"))?;
-        if !done {
-            return Ok(Err(report::first_error(&output)));
-        }
-        let path = out.join("pipe/logs/resources.json");
-        let size = std::fs::metadata(&path).with_context(|| format!("the compiler wrote no {}", path.display()))?.len();
-        anyhow::ensure!(size <= MAX_REPORT, "{} has {size} bytes", path.display());
-        let json = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-        let json = serde_json::from_slice(&json).with_context(|| format!("reading {}", path.display()))?;
-        Ok(report::fitting(report::compiled(&json), chip.stages()))
     }
 
     /// One pipe, as it is emitted.
@@ -120,36 +103,59 @@ impl Tools<'_> {
         }
         let path = dir.join("plan.json");
         command.stdout(File::create(&path).with_context(|| format!("making {}", path.display()))?);
-        let (_, output) = self.run_to(command, &dir.join("plan.log"), true)?;
+        let (_, output) = run(self.compiler.limit, command, &dir.join("plan.log"), true)?;
         let json = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         Ok(match serde_json::from_slice(&json) {
             Ok(json) => report::planned(&json),
             Err(_) => Err(report::first_error(&output)),
         })
     }
+}
 
-    fn run(&self, command: Command, log: &Path) -> Result<(bool, String)> {
-        self.run_to(command, log, false)
-    }
-
-    /// Runs a program; what it says goes to a file, and of that the beginning comes back.
-    fn run_to(&self, mut command: Command, log: &Path, keeps_output: bool) -> Result<(bool, String)> {
-        let file = File::create(log).with_context(|| format!("making {}", log.display()))?;
-        if !keeps_output {
-            command.stdout(file.try_clone().context("writing a log")?);
+impl Compiler<'_> {
+    /// What it makes of a text: what that takes of a chip with as many stages as it needs, or why it refuses.
+    pub(super) fn compile(&self, chip: Chip, text: &Path, dir: &Path) -> Result<Result<Used, String>> {
+        let out = dir.join("out");
+        let [target, arch, _, number] = chip.names();
+        let mut command = Command::new(self.p4c);
+        command.args(["--target", target, "--arch", arch, "--std", "p4-16", "-g", "-o"]).arg(&out);
+        command.arg(format!("-D__TARGET_TOFINO__={number}"));
+        // What the compiler's driver defines; the include files ask for a version.
+        command.args(["-D__p4c__=1", "-D__p4c_major__=9", "-D__p4c_minor__=13", "-D__p4c_patchlevel__=4"]);
+        for include in self.includes {
+            command.arg("-I").arg(include);
         }
-        let mut child = command
-            .stdin(Stdio::null())
-            .stderr(file)
-            .spawn()
-            .with_context(|| format!("starting {}", command.get_program().to_string_lossy()))?;
-        let Some(status) = child.wait_timeout(self.limit).context("waiting for a program")? else {
-            child.kill().context("ending a program")?;
-            child.wait().context("ending a program")?;
-            return Ok((false, format!("error: it took more than {} s", self.limit.as_secs())));
-        };
-        let bytes = std::fs::read(log).with_context(|| format!("reading {}", log.display()))?;
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_OUTPUT)]).into_owned();
-        Ok((status.success(), text))
+        command.arg(text);
+        let (done, output) = run(self.limit, command, &dir.join("compile.log"), false)?;
+        if !done {
+            return Ok(Err(report::first_error(&output)));
+        }
+        let path = out.join("pipe/logs/resources.json");
+        let size = std::fs::metadata(&path).with_context(|| format!("the compiler wrote no {}", path.display()))?.len();
+        anyhow::ensure!(size <= MAX_REPORT, "{} has {size} bytes", path.display());
+        let json = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        let json = serde_json::from_slice(&json).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Ok(report::compiled(&json)))
     }
+}
+
+/// Runs a program; what it says goes to a file, and of that the beginning comes back.
+fn run(limit: Duration, mut command: Command, log: &Path, keeps_output: bool) -> Result<(bool, String)> {
+    let file = File::create(log).with_context(|| format!("making {}", log.display()))?;
+    if !keeps_output {
+        command.stdout(file.try_clone().context("writing a log")?);
+    }
+    let mut child = command
+        .stdin(Stdio::null())
+        .stderr(file)
+        .spawn()
+        .with_context(|| format!("starting {}", command.get_program().to_string_lossy()))?;
+    let Some(status) = child.wait_timeout(limit).context("waiting for a program")? else {
+        child.kill().context("ending a program")?;
+        child.wait().context("ending a program")?;
+        return Ok((false, format!("error: it took more than {} s", limit.as_secs())));
+    };
+    let bytes = std::fs::read(log).with_context(|| format!("reading {}", log.display()))?;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_OUTPUT)]).into_owned();
+    Ok((status.success(), text))
 }

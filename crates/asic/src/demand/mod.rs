@@ -123,6 +123,12 @@ impl Table {
         self.keys.iter().map(|k| k.bits).sum()
     }
 
+    /// Whether there is an entry for each value of its key, and one action: the key is the place of its data, and is not compared.
+    pub fn is_by_key(&self) -> bool {
+        let all = || 1u64.checked_shl(self.key_bits()) == Some(self.entries);
+        self.kind == Match::Exact && self.actions.len() == 1 && all()
+    }
+
     /// Width in bits of the action data of an entry: that of the action with most.
     pub fn data_bits(&self) -> u32 {
         let of = |a: &Action| a.params.iter().sum();

@@ -31,6 +31,8 @@ pub fn estimate(target: &Target, table: &Table) -> Estimate {
     let tcam = |entries, bits: u32| blocks(entries, target.tcam.depth) * f64::from(bits.div_ceil(target.tcam.width));
     match table.kind {
         Match::None => Estimate::default(),
+        // The key is the place of the entry: nothing is compared.
+        Match::Exact if table.is_by_key() => Estimate::default(),
         Match::Exact => Estimate { sram: exact(target, table.entries, table.key_bits()), ..Estimate::default() },
         Match::Ternary => Estimate { tcam: tcam(table.entries, table.key_bits()), ..Estimate::default() },
         Match::Partitioned { partitions, depth: entries } => {

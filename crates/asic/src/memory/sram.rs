@@ -5,7 +5,7 @@ use super::key;
 use super::layouts::{Candidate, InSram, number_bits};
 use super::rows::{self, Demand};
 use super::{Layout, Part};
-use crate::demand::{AttachedKind, Match, Table};
+use crate::demand::{AttachedKind, Table};
 use crate::target::{Target, Usage};
 use std::cmp::Ordering;
 
@@ -25,10 +25,9 @@ pub(super) fn fit(target: &Target, table: &Table, wanted: u64, free: &Usage) -> 
 /// A table with an entry for each value of its key and one action: the key is the address of action data and state, and nothing is compared
 /// (`table_layout.cpp`, hash action). Such a table is not split over stages.
 fn by_key(target: &Target, table: &Table, wanted: u64, free: &Usage) -> Option<Part> {
-    let bits: u32 = table.keys.iter().map(|k| k.bits).sum();
+    let bits = table.key_bits();
     let idle = table.attached.iter().any(|a| a.kind == AttachedKind::Idle);
-    let all = table.kind == Match::Exact && 1u64.checked_shl(bits) == Some(table.entries) && wanted == table.entries;
-    if !all || table.actions.len() != 1 || idle {
+    if !table.is_by_key() || wanted != table.entries || idle {
         return None;
     }
     let format = *data::formats(target, table).first()?;

@@ -3,7 +3,7 @@
 use super::bounds::Ground;
 use super::{Piece, Placement};
 use crate::demand::Match;
-use crate::memory;
+use crate::memory::{self, Part};
 use crate::target::Usage;
 
 /// How an attempt is made.
@@ -23,6 +23,8 @@ pub(super) struct Settings {
     pub shares: Option<Vec<Vec<u64>>>,
     /// With shares: but for the last one, no part holds less than what a stage holds by this; 0: any part.
     pub grain: u64,
+    /// Whether a table whose key is the place of its data waits for a stage that has room for all of it: in parts it has to be a hash table, which is larger.
+    pub whole: bool,
 }
 
 /// What became of an attempt.
@@ -168,7 +170,7 @@ impl Run<'_, '_> {
             None
         };
         let keyless = table.kind == Match::None;
-        let Some(part) = part.filter(|p| keyless || p.entries > 0) else {
+        let Some(part) = part.filter(|p| keyless || p.entries > 0).filter(|p| !self.waits(n, wanted, p)) else {
             self.lack(n, wanted, &free, &overhead);
             return;
         };
@@ -181,6 +183,18 @@ impl Run<'_, '_> {
         } else if part.entries < wanted {
             self.lack(n, wanted, &self.free[slot].clone(), &Usage::default());
         }
+    }
+
+    /// Whether a table takes fewer blocks in a stage that is empty, and waits for one.
+    fn waits(&self, n: usize, wanted: u64, here: &Part) -> bool {
+        let table = &self.ground.program.tables[n];
+        if !self.settings.whole || !table.is_by_key() || wanted != table.entries {
+            return false;
+        }
+        let alone = memory::fit(self.ground.target, table, wanted, &self.settings.caps);
+        alone.is_some_and(|alone| {
+            alone.entries >= wanted && (here.entries < wanted || alone.usage.sram < here.usage.sram)
+        })
     }
 
     /// Entries that the table is to have here, by what was thought of up to here: what found no room before is caught up with.

@@ -74,6 +74,7 @@ pub(super) fn lacking(ground: &Ground, scale: f64) -> Binding {
         diagnose: true,
         shares: None,
         grain: 0,
+        whole: false,
     };
     let attempt = attempt(ground, &settings);
     let lacks = attempt.lacks;

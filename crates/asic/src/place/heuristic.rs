@@ -62,12 +62,14 @@ pub(super) fn tries(ground: &Ground, entries: &[u64], stages: u32, caps: Usage, 
         return None;
     }
     let most = (ORDERS * 100 / entries.len().max(100)).max(3);
-    (0..orders.min(most)).find_map(|order| {
+    let by_key = ground.program.tables.iter().any(|table| table.is_by_key());
+    let with = |order, whole| {
         let urgency = urgency(ground, entries, order);
-        let settings =
-            Settings { stages, caps, entries: entries.to_vec(), urgency, diagnose: false, shares: None, grain: 0 };
+        let entries = entries.to_vec();
+        let settings = Settings { stages, caps, entries, urgency, diagnose: false, shares: None, grain: 0, whole };
         Some(attempt(ground, &settings)).filter(Attempt::fits)
-    })
+    };
+    (0..orders.min(most)).find_map(|order| with(order, by_key).or_else(|| by_key.then(|| with(order, false))?))
 }
 
 /// An order of urgency: by what hangs on a table; by that, counting each table as one stage; by its size; and mixtures, which are the same

@@ -32,8 +32,16 @@ fn squeak(ground: &Ground, asked: &Asked, plan: &[Vec<u64>], rounds: u32, until:
     let Asked { stages, caps, entries, .. } = asked.clone();
     let count = entries.len();
     let first = urgency(ground, &entries, 0);
-    let mut settings =
-        Settings { stages, caps, entries, urgency: first.clone(), diagnose: false, shares: None, grain: 0 };
+    let mut settings = Settings {
+        stages,
+        caps,
+        entries,
+        urgency: first.clone(),
+        diagnose: false,
+        shares: None,
+        grain: 0,
+        whole: false,
+    };
     let (mut best, mut since, mut random) = (f64::INFINITY, 0, 1u64);
     for round in 0..rounds {
         let way = WAYS[(round as usize / 2) % WAYS.len()];
@@ -78,7 +86,8 @@ pub(super) fn follow(ground: &Ground, asked: &Asked, plan: &[Vec<u64>]) -> Optio
     let begins = |n: usize| plan[n].iter().position(|share| *share > 0).unwrap_or(0) as f64;
     let tails = urgency(ground, &entries, 0);
     let planned: Vec<f64> = (0..entries.len()).map(|n| tails[n] - 2.0 * begins(n)).collect();
-    let mut settings = Settings { stages, caps, entries, urgency: tails, diagnose: false, shares: None, grain: 0 };
+    let mut settings =
+        Settings { stages, caps, entries, urgency: tails, diagnose: false, shares: None, grain: 0, whole: false };
     settings.shares = Some(plan.to_vec());
     for urgency in [settings.urgency.clone(), planned] {
         settings.urgency = urgency;
@@ -100,7 +109,7 @@ const DIVES: [(usize, u64); 6] = [(6, 16), (3, 16), (6, 6), (2, 32), (4, 4), (1,
 fn dive(ground: &Ground, asked: &Asked, every: usize, grain: u64, until: Instant) -> Option<Attempt> {
     let Asked { stages, caps, entries, .. } = asked.clone();
     let urgency = urgency(ground, &entries, 0);
-    let settings = Settings { stages, caps, entries, urgency, diagnose: false, shares: None, grain };
+    let settings = Settings { stages, caps, entries, urgency, diagnose: false, shares: None, grain, whole: false };
     let made = attempt_along(ground, &settings, every, &mut |midway| {
         let begun = Begun { at: midway.at, ends: midway.ends.clone(), free: midway.free.to_vec() };
         let rest = Asked { entries: midway.left.to_vec(), whole: false, begun: Some(begun), ..asked.clone() };

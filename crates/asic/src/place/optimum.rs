@@ -246,8 +246,16 @@ impl Search<'_, '_> {
         let begins = |n: usize| shares[n].iter().position(|s| *s > 0).unwrap_or(positions) as f64;
         let order: Vec<f64> = (0..entries.len()).map(|n| tails[n] / 1e4 - begins(n)).collect();
         let caps = if share < 1.0 { capped(&ground.target.per_stage, share) } else { ground.target.per_stage };
-        let mut settings =
-            Settings { stages, caps, entries, urgency: order, diagnose: false, shares: Some(shares), grain: 0 };
+        let mut settings = Settings {
+            stages,
+            caps,
+            entries,
+            urgency: order,
+            diagnose: false,
+            shares: Some(shares),
+            grain: 0,
+            whole: false,
+        };
         let along = attempt(ground, &settings);
         if along.fits() {
             return Some(along.placement(ground, scale));

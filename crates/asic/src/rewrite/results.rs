@@ -5,12 +5,14 @@
 //! results; all other arguments stay in the entry.
 //!
 //! # What an entry becomes
-//! Actions with an argument of the name that is given become one, `found`, with the number of a result and all arguments that are left. The result
-//! has the action again, with that one argument. Entries that agree in action and argument share a result; it is made with the first of them and goes
-//! with the last. Where no number is free, an entry is refused: what there is room for, [`Options::values`], is a promise about the entries
-//! that somebody must be able to give (servers of a region, next hops of a network).
+//! In place of an action with an argument of the name that is given it has another one, `found`, with the number of a result and all arguments that
+//! are left. The result is the argument's value, in as many bits as the widest of these arguments has. Entries that agree in it share a result; it is made with the
+//! first of them and goes with the last. Where no number is free, an entry is refused: what there is room for, [`Options::values`], is a promise
+//! about the entries that somebody must be able to give (servers of a region, next hops of a network).
 //!
-//! All of it costs a lookup behind the table's own, and on a chip a stage.
+//! All of it costs a lookup behind the table's own, and on a chip a stage. A table of results has one action, so that with a result for each value of
+//! the number, 2^n of them, a chip compares nothing: the number is the place of the value. Such a table lies in one stage; where there are more values than that
+//! holds, several tables have them ([`Options::each`]), and an entry says which one, too.
 
 use super::entries::{Words, write};
 use super::graph::{self, Code};
@@ -18,8 +20,8 @@ use super::journal::Journal;
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
 use ir::{
-    Action, ActionCall, ActionId, ActionRef, Arm, Block, BlockCall, Key, MatchKind, Param, Pipeline, Preamble, TableId,
-    Term, Type, Value,
+    Action, ActionCall, ActionId, ActionRef, Arm, BinaryOp, Block, BlockCall, Const, EntityMap, Inst, Key, MatchKind,
+    Param, Pipeline, Preamble, TableId, Term, Type, Value,
 };
 use num_bigint::BigUint;
 use std::collections::{BTreeSet, HashMap};
@@ -36,7 +38,26 @@ pub struct Options {
     pub argument: String,
     /// How many different values of it (and of the action with it) there may be at a time; none: as many as the sizes say ([`value_name`]).
     pub values: Option<u64>,
+    /// Results of one table, a power of two, where several have them; the last one has as many as are left, as a power of two. None: one table has all.
+    pub each: Option<u64>,
 }
+
+impl Options {
+    /// One table of results for an argument.
+    pub fn one(argument: impl Into<String>, values: Option<u64>) -> Options {
+        Options { argument: argument.into(), values, each: None }
+    }
+
+    /// Results of each table, for so many values.
+    fn tables(&self, values: u64) -> Vec<u64> {
+        let Some(each) = self.each.filter(|each| each.is_power_of_two()) else { return vec![values] };
+        let rest = Some(values % each).filter(|rest| *rest > 0).map(u64::next_power_of_two);
+        std::iter::repeat_n(each, (values / each) as usize).chain(rest).collect()
+    }
+}
+
+/// Most tables of results.
+const MOST_TABLES: usize = 64;
 
 /// The name by which sizes say how many values an action's argument has: `gateway.vm_nc.on_server_v4.server`.
 pub fn value_name(action: &str, argument: &str) -> String {
@@ -63,20 +84,23 @@ pub fn known(pipeline: &Pipeline, sizes: &Sizes, table: &ir::Table, argument: &s
     sum
 }
 
-/// The name of the table of results of a table.
+/// The name of the table of results of a table, where there is one.
 pub fn results_name(table: &str) -> String {
     format!("{table}_results")
+}
+
+/// Bits for so many numbers.
+fn bits_for(count: u64) -> u32 {
+    (64 - count.saturating_sub(1).leading_zeros()).max(1)
 }
 
 /// An action of the table whose argument goes to the results.
 struct Shared {
     from: ActionId,
-    /// The action of the result.
-    to: ActionId,
+    /// What the entry has in its place: which table, if there are several, the number there, and all other arguments.
+    found: ActionId,
     /// Position of the argument.
     at: usize,
-    /// For each argument that the entry keeps, its position here; none where this action has no such one.
-    kept: Vec<Option<usize>>,
     ty: Type,
 }
 
@@ -101,56 +125,67 @@ pub fn results(
             format!("there can be 1 to {MOST} values of {}, not {room}; say how many there are", options.argument),
         ));
     }
-    let bits = (64 - (room - 1).leading_zeros()).max(1);
+    let each = options.tables(room);
+    if each.len() > MOST_TABLES {
+        let (count, of) = (each.len(), each[0]);
+        return Err(RewriteError::new(table, format!("{count} tables of {of} results are more than {MOST_TABLES}")));
+    }
+    let number = Type::Bit(bits_for(each[0].max(each[each.len() - 1])));
+    let part = (each.len() > 1).then(|| Type::Bit(bits_for(each.len() as u64)));
 
     let mut second = (**first).clone();
-    let number = Param::new("result", Type::Bit(bits));
-    let kept = kept(first, &chosen);
-    let found =
-        add(&mut second, format!("{table}_found"), std::iter::once(number).chain(kept.iter().cloned()), declared.loc);
-    let shared = shared(&mut second, table, &chosen, &kept);
-    let results = second.tables.push(table_of(declared, bits, &shared, room));
+    let shared = shared(&mut second, table, &chosen, part, number);
+    let widest = Type::Bit(shared.iter().map(|shared| shared.ty.width()).max().unwrap_or(1));
+    let value = Param::new(options.argument.clone(), widest);
+    let to = add(&mut second, format!("{}_value", results_name(table)), vec![value], declared.loc);
+    let results: Vec<TableId> = each
+        .iter()
+        .enumerate()
+        .map(|(n, room)| {
+            let suffix = if each.len() == 1 { "results".to_owned() } else { format!("results_{n}") };
+            second.tables.push(table_of(declared, &suffix, number, to, *room))
+        })
+        .collect();
     let entries = &mut second.tables[id];
     (entries.entries, entries.const_entries) = (Vec::new(), false);
-    let given_up = |action: ActionId| chosen.iter().any(|(chosen, _)| *chosen == action);
+    let given_up = |action: ActionId| shared.iter().any(|shared| shared.from == action);
     entries.actions.retain(|listed| !given_up(listed.action));
-    entries.actions.insert(0, ActionRef { table_only: true, ..ActionRef::new(found) });
+    let found = |shared: &Shared| ActionRef { table_only: true, ..ActionRef::new(shared.found) };
+    entries.actions.splice(0..0, shared.iter().map(found));
 
+    let actions = second.actions.clone();
     let body = &mut second.controls[site.control].body;
     let Some((keys, arms, loc)) = graph::take_apply(body, site.block) else {
         return Err(RewriteError::new(table, "its application is gone, which is a bug"));
     };
+    let (here, others): (Vec<Arm>, Vec<Arm>) = arms.into_iter().partition(|arm| given_up(arm.action));
     let mut code = Code { body, block: site.block, loc };
-    let types: Vec<Type> = std::iter::once(Type::Bit(bits)).chain(kept.iter().map(|param| param.ty)).collect();
-    let (hit, given) = code.arm_block(&types);
-    let (others, mut here): (Vec<Arm>, Vec<Arm>) = arms.into_iter().partition(|arm| !given_up(arm.action));
-    let arms = std::iter::once(Arm { action: found, block: hit }).chain(others).collect();
-    code.end(Term::Apply { table: id, keys, arms });
-    let ends = shared.iter().filter_map(|shared| {
-        let at = here.iter().position(|arm| arm.action == shared.from)?;
-        Some((shared, here.swap_remove(at).block))
-    });
-    let ends: Vec<(&Shared, Block)> = ends.collect();
-    let arms = ends.iter().map(|(shared, block)| behind(&mut code, shared, *block, &given)).collect();
-    code.block = hit;
-    code.end(Term::Apply { table: results, keys: vec![given[1]], arms });
+    let lookup = Lookup { actions: &actions, results: &results, to, part, number, shared: &shared };
+    let arms = lookup.code(&mut code, &here);
+    code.block = site.block;
+    code.end(Term::Apply { table: id, keys, arms: arms.into_iter().chain(others).collect() });
 
     let rule = Results {
         name: table.to_owned(),
         from: id,
-        results,
-        found,
-        places: places(first, &second, found, &shared),
-        room,
+        results: results.clone(),
+        each: each[0],
+        parts: usize::from(part.is_some()),
+        to,
+        words: action_layout(&second, to).iter().map(|field| field.words).sum(),
+        places: places(first, &second, &shared),
+        room: each.iter().sum(),
         held: Journal::new(),
         free: Vec::new(),
         next: 0,
         taken: Vec::new(),
     };
     let numbers = first.tables.keys().collect();
-    let (map, pipeline) = Shadowed::new(first, second, numbers, &[id, results], rule)?;
+    let made: Vec<String> = results.iter().map(|table| second.tables[*table].preamble.name.clone()).collect();
+    let written: Vec<TableId> = std::iter::once(id).chain(results).collect();
+    let (map, pipeline) = Shadowed::new(first, second, numbers, &written, rule)?;
     let mut sizes = sizes.clone();
-    sizes.insert(results_name(table), room);
+    sizes.extend(made.into_iter().zip(each));
     Ok(Rewritten { pipeline, sizes, map: Box::new(map) })
 }
 
@@ -177,71 +212,173 @@ fn chosen(pipeline: &Pipeline, table: &ir::Table, argument: &str) -> Result<Vec<
     Ok(chosen)
 }
 
-fn add(pipeline: &mut Pipeline, name: String, params: impl Iterator<Item = Param>, loc: ir::Loc) -> ActionId {
+fn add(pipeline: &mut Pipeline, name: String, params: Vec<Param>, loc: ir::Loc) -> ActionId {
     let preamble = Preamble { name, hidden: true, ..Preamble::default() };
-    pipeline.actions.push(Action { preamble, params: params.collect(), loc })
+    pipeline.actions.push(Action { preamble, params, loc })
 }
 
-/// All arguments that entries keep: those of one name and type are one.
-fn kept(pipeline: &Pipeline, chosen: &[(ActionId, usize)]) -> Vec<Param> {
-    let mut kept: Vec<Param> = Vec::new();
-    for (action, at) in chosen {
-        for (_, own) in pipeline.actions[*action].params.iter().enumerate().filter(|(n, _)| n != at) {
-            if !kept.iter().any(|other| (&other.name, other.ty) == (&own.name, own.ty)) {
-                kept.push(Param::new(own.name.clone(), own.ty));
-            }
-        }
-    }
-    kept
-}
-
-/// The actions of results: each has the argument that its own had, alone.
-fn shared(pipeline: &mut Pipeline, table: &str, chosen: &[(ActionId, usize)], kept: &[Param]) -> Vec<Shared> {
+/// What entries have in place of the actions whose argument goes to the results.
+fn shared(
+    pipeline: &mut Pipeline,
+    table: &str,
+    chosen: &[(ActionId, usize)],
+    part: Option<Type>,
+    number: Type,
+) -> Vec<Shared> {
     let mut out = Vec::new();
     for (from, at) in chosen {
         let action = pipeline.actions[*from].clone();
-        let own = &action.params[*at];
-        let place = |kept: &Param| {
-            let same = |(n, own): &(usize, &Param)| n != at && (&own.name, own.ty) == (&kept.name, kept.ty);
-            action.params.iter().enumerate().find(same).map(|(n, _)| n)
-        };
+        let ty = action.params[*at].ty;
+        let others = action.params.iter().enumerate().filter(|(n, _)| n != at).map(|(_, own)| own);
+        let others = others.map(|own| Param::new(own.name.clone(), own.ty));
+        let place = part.map(|part| Param::new("part", part)).into_iter().chain([Param::new("result", number)]);
+        let params = place.chain(others).collect();
         let short = action.preamble.name.rsplit('.').next().unwrap_or_default();
-        let name = format!("{table}_results_{short}");
-        let to = add(pipeline, name, std::iter::once(Param::new(own.name.clone(), own.ty)), action.loc);
-        out.push(Shared { from: *from, to, at: *at, kept: kept.iter().map(place).collect(), ty: own.ty });
+        let found = add(pipeline, format!("{table}_found_{short}"), params, action.loc);
+        out.push(Shared { from: *from, found, at: *at, ty });
     }
     out
 }
 
-fn table_of(declared: &ir::Table, bits: u32, shared: &[Shared], room: u64) -> ir::Table {
-    let mut table = graph::like(declared, "results");
-    table.keys = vec![Key::new("result", Type::Bit(bits), MatchKind::Exact)];
-    let listed = |shared: &Shared| ActionRef::new(shared.to);
-    table.actions = shared.iter().map(listed).collect();
+fn table_of(declared: &ir::Table, suffix: &str, number: Type, action: ActionId, room: u64) -> ir::Table {
+    let mut table = graph::like(declared, suffix);
+    table.keys = vec![Key::new("result", number, MatchKind::Exact)];
+    table.actions = vec![ActionRef::new(action)];
     // No packet meets it: each number that an entry has is that of a result.
-    let action = shared.first().map_or(declared.default_action.action, |shared| shared.to);
     table.default_action = ActionCall { action, args: vec![BigUint::ZERO] };
     (table.const_default, table.size) = (true, Some(room));
     table
 }
 
-/// The arm of a result: goes on with what the entry's action did, with the arguments of both.
-fn behind(code: &mut Code<'_>, shared: &Shared, then: Block, given: &[Value]) -> Arm {
-    let (block, params) = code.arm_block(&[shared.ty]);
-    let count = shared.kept.iter().flatten().count() + 1;
-    let own = |at: usize| match shared.kept.iter().position(|kept| *kept == Some(at)) {
-        Some(kept) if at != shared.at => given[kept + 2],
-        _ => params[1],
-    };
-    let args = std::iter::once(given[0]).chain((0..count).map(own)).collect();
-    code.block = block;
-    code.end(Term::Jump(BlockCall { block: then, args }));
-    Arm { action: shared.to, block }
+/// The code between an entry and what its action did.
+struct Lookup<'a> {
+    actions: &'a EntityMap<ActionId, Action>,
+    results: &'a [TableId],
+    to: ActionId,
+    part: Option<Type>,
+    number: Type,
+    shared: &'a [Shared],
+}
+
+impl Lookup<'_> {
+    /// Parameters that say where a result is.
+    fn place(&self) -> Vec<Type> {
+        self.part.into_iter().chain([self.number]).collect()
+    }
+
+    /// Types of what an entry has besides.
+    fn others(&self, shared: &Shared) -> Vec<Type> {
+        self.actions[shared.found].params[self.place().len()..].iter().map(|param| param.ty).collect()
+    }
+
+    /// The arms of what entries have: all of them look their result up at one place, behind which each goes on to what its action did, with the
+    /// arguments of both.
+    fn code(&self, code: &mut Code<'_>, here: &[Arm]) -> Vec<Arm> {
+        // Which action it was, whether the lookup hit, where the result is, and all other arguments of all actions in a row.
+        let which = Type::Bit(bits_for(self.shared.len() as u64));
+        let all: Vec<Type> = self.shared.iter().flat_map(|shared| self.others(shared)).collect();
+        let types = [which, Type::Bool].into_iter().chain(self.place()).chain(all.iter().copied());
+        let met = code.new_block();
+        let given: Vec<Value> = types.map(|ty| code.body.values.push(ty)).collect();
+        code.body.blocks[met].params = given.clone();
+        let arms = self.arms(code, met, which, &all);
+        code.block = met;
+        let value = self.value(code, &given[2..2 + self.place().len()]);
+        self.behind(code, &given, value, here);
+        arms
+    }
+
+    fn arms(&self, code: &mut Code<'_>, met: Block, which: Type, all: &[Type]) -> Vec<Arm> {
+        let (mut arms, mut begin, places) = (Vec::new(), 0, self.place().len());
+        for (n, shared) in self.shared.iter().enumerate() {
+            let own = self.others(shared);
+            let types: Vec<Type> = self.place().into_iter().chain(own.iter().copied()).collect();
+            let (block, params) = code.arm_block(&types);
+            code.block = block;
+            let mut args = vec![code.bits(which.width(), n as u64)];
+            args.extend(&params[..=places]);
+            for (at, ty) in all.iter().enumerate() {
+                let value = match at.checked_sub(begin).and_then(|at| params.get(at + 1 + places)) {
+                    Some(value) => *value,
+                    None => code.inst(Inst::Const(Const::new(*ty, 0u8)), *ty),
+                };
+                args.push(value);
+            }
+            code.end(Term::Jump(BlockCall { block: met, args }));
+            arms.push(Arm { action: shared.found, block });
+            begin += own.len();
+        }
+        arms
+    }
+
+    /// Looks the result up: in one table, or in the one of that part. The code goes on behind it.
+    fn value(&self, code: &mut Code<'_>, place: &[Value]) -> Value {
+        let widest = self.actions[self.to].params[0].ty;
+        let found = code.new_block();
+        let value = code.body.values.push(widest);
+        code.body.blocks[found].params = vec![value];
+        for (n, table) in self.results.iter().enumerate() {
+            let more = n + 1 < self.results.len();
+            let (lookup, next) = if more { (code.new_block(), code.new_block()) } else { (code.block, code.block) };
+            if more {
+                let part = code.bits(self.part.map_or(1, Type::width), n as u64);
+                let cond = code.inst(Inst::Binary(BinaryOp::Eq, place[0], part), Type::Bool);
+                code.end(Term::Branch { cond, then: BlockCall::to(lookup), els: BlockCall::to(next) });
+            }
+            let (got, params) = code.arm_block(&[widest]);
+            code.block = lookup;
+            let arms = vec![Arm { action: self.to, block: got }];
+            code.end(Term::Apply { table: *table, keys: vec![place[place.len() - 1]], arms });
+            code.block = got;
+            code.end(Term::Jump(BlockCall { block: found, args: vec![params[1]] }));
+            code.block = next;
+        }
+        code.block = found;
+        value
+    }
+
+    /// Goes on to what the entry's action did.
+    fn behind(&self, code: &mut Code<'_>, given: &[Value], value: Value, here: &[Arm]) {
+        let mut begin = 2 + self.place().len();
+        let mut ends = Vec::new();
+        for (n, shared) in self.shared.iter().enumerate() {
+            let others = &given[begin..][..self.others(shared).len()];
+            begin += others.len();
+            let arm = here.iter().find(|arm| arm.action == shared.from);
+            ends.extend(arm.map(|arm| (n, shared, others, arm.block)));
+        }
+        for (left, (n, shared, others, block)) in
+            ends.iter().enumerate().map(|(done, end)| (ends.len() - done - 1, *end))
+        {
+            let (then, mut after) = (code.new_block(), code.block);
+            if left == 0 {
+                code.end(Term::Jump(BlockCall::to(then)));
+            } else {
+                let number = code.bits(code.body.value_type(given[0]).width(), n as u64);
+                let cond = code.inst(Inst::Binary(BinaryOp::Eq, given[0], number), Type::Bool);
+                after = code.new_block();
+                code.end(Term::Branch { cond, then: BlockCall::to(then), els: BlockCall::to(after) });
+            }
+            code.block = then;
+            let value = narrowed(code, value, shared.ty);
+            let mut args: Vec<Value> = others.to_vec();
+            args.insert(shared.at, value);
+            args.insert(0, given[1]);
+            code.end(Term::Jump(BlockCall { block, args }));
+            code.block = after;
+        }
+    }
+}
+
+/// A result in the type that the action's argument has.
+fn narrowed(code: &mut Code<'_>, value: Value, ty: Type) -> Value {
+    let bits = code.cast(Type::Bit(ty.width()), value);
+    code.cast(ty, bits)
 }
 
 /// Where the words of an action's arguments go.
 struct Place {
-    to: ActionId,
+    found: ActionId,
     value: ArgField,
     /// Words here, and where they begin in the arguments of `found`.
     kept: Vec<(ArgField, usize)>,
@@ -249,14 +386,14 @@ struct Place {
     words: usize,
 }
 
-fn places(first: &Pipeline, second: &Pipeline, found: ActionId, shared: &[Shared]) -> HashMap<ActionId, Place> {
-    let there = action_layout(second, found);
+fn places(first: &Pipeline, second: &Pipeline, shared: &[Shared]) -> HashMap<ActionId, Place> {
     let one = |shared: &Shared| {
-        let here = action_layout(first, shared.from);
-        let kept = shared.kept.iter().zip(&there[1..]);
-        let kept = kept.filter_map(|(at, to)| Some((here[(*at)?], to.offset))).collect();
+        let (here, there) = (action_layout(first, shared.from), action_layout(second, shared.found));
+        let others = here.iter().enumerate().filter(|(n, _)| *n != shared.at);
+        let kept = others.zip(&there[there.len() + 1 - here.len()..]);
+        let kept = kept.map(|((_, from), to)| (*from, to.offset)).collect();
         let words = there.iter().map(|field| field.words).sum();
-        (shared.from, Place { to: shared.to, value: here[shared.at], kept, words })
+        (shared.from, Place { found: shared.found, value: here[shared.at], kept, words })
     };
     shared.iter().map(one).collect()
 }
@@ -265,12 +402,18 @@ fn places(first: &Pipeline, second: &Pipeline, found: ActionId, shared: &[Shared
 struct Results {
     name: String,
     from: TableId,
-    results: TableId,
-    found: ActionId,
+    results: Vec<TableId>,
+    /// Results of each table but the last one.
+    each: u64,
+    /// Whether an entry says which table has its result, in its first word.
+    parts: usize,
+    /// The action of results, and the words of its value.
+    to: ActionId,
+    words: usize,
     places: HashMap<ActionId, Place>,
     room: u64,
-    /// By the action that the entry has, and the words of the argument: the number, and the entries that have it.
-    held: Journal<(ActionId, Words), (u64, u64)>,
+    /// By the words of the value: the number, and the entries that have it.
+    held: Journal<Words, (u64, u64)>,
     /// Numbers that were given back, and the first that never was given.
     free: Vec<u64>,
     next: u64,
@@ -286,48 +429,58 @@ enum Number {
 }
 
 impl Results {
-    /// The place of the entry's arguments, and the key of its result; none where its action has no result.
-    fn result(&self, entry: &Entry) -> Option<(&Place, (ActionId, Words), Vec<u64>)> {
+    /// The place of the entry's arguments, and its value; none where its action has no result.
+    fn result(&self, entry: &Entry) -> Option<(&Place, Words, Vec<u64>)> {
         let PackedAction::Call(action, args) = entry.action() else { return None };
         let place = self.places.get(&action)?;
-        let value = &args[place.value.offset..place.value.offset + place.value.words];
+        let own = &args[place.value.offset..place.value.offset + place.value.words];
+        let value = own.iter().copied().chain(std::iter::repeat(0)).take(self.words).collect();
         let mut kept = vec![0; place.words];
         for (from, to) in &place.kept {
             kept[*to..to + from.words].copy_from_slice(&args[from.offset..from.offset + from.words]);
         }
-        Some((place, (action, Words::from_slice(value)), kept))
+        Some((place, value, kept))
     }
 
-    /// Takes the result of an entry, and says what becomes of the entry's own action.
-    fn take(&mut self, entry: &Entry, out: &mut Vec<Update>) -> Result<Option<Vec<u64>>, String> {
-        let Some((place, key, mut args)) = self.result(entry) else { return Ok(None) };
-        let to = place.to;
-        let (number, count) = match self.held.get(&key) {
+    /// Takes the result of an entry, and says what the entry has in place of its own action.
+    fn take(&mut self, entry: &Entry, out: &mut Vec<Update>) -> Result<Option<(ActionId, Vec<u64>)>, String> {
+        let Some((place, value, mut args)) = self.result(entry) else { return Ok(None) };
+        let found = place.found;
+        let (number, count) = match self.held.get(&value) {
             Some(held) => *held,
             None => {
                 let number = self.number()?;
-                let result = PackedEntry::new(self.results, &[number], PackedAction::Call(to, &key.1));
+                let (table, at) = self.table_of(number);
+                let result = PackedEntry::new(table, &[at], PackedAction::Call(self.to, &value));
                 out.push(Update::Packed(UpdateKind::Insert, result));
                 (number, 0)
             }
         };
-        self.held.insert(key, (number, count + 1));
-        args[0] = number;
-        Ok(Some(args))
+        self.held.insert(value, (number, count + 1));
+        args[0] = number / self.each;
+        args[self.parts] = number % self.each;
+        Ok(Some((found, args)))
+    }
+
+    /// The table of a result, and its number there.
+    fn table_of(&self, number: u64) -> (TableId, u64) {
+        let at = (number / self.each) as usize;
+        (self.results[at.min(self.results.len() - 1)], number % self.each)
     }
 
     /// Gives the result of an entry back.
     fn give(&mut self, entry: &Entry, out: &mut Vec<Update>) {
-        let Some((_, key, _)) = self.result(entry) else { return };
-        let Some((number, count)) = self.held.get(&key).copied() else { return };
+        let Some((_, value, _)) = self.result(entry) else { return };
+        let Some((number, count)) = self.held.get(&value).copied() else { return };
         if count > 1 {
-            self.held.insert(key, (number, count - 1));
+            self.held.insert(value, (number, count - 1));
             return;
         }
-        self.held.remove(&key);
+        self.held.remove(&value);
         self.free.push(number);
         self.taken.push(Number::Back);
-        out.push(Update::Packed(UpdateKind::Delete, PackedEntry::identity(self.results, &[number])));
+        let (table, at) = self.table_of(number);
+        out.push(Update::Packed(UpdateKind::Delete, PackedEntry::identity(table, &[at])));
     }
 
     fn number(&mut self) -> Result<u64, String> {
@@ -348,9 +501,9 @@ impl Results {
     }
 
     /// The write of an entry whose result is there.
-    fn put(&self, kind: UpdateKind, entry: &Entry, args: Option<&[u64]>) -> Update {
-        let Some(args) = args else { return write(kind, self.from, entry.key(), entry, entry.priority()) };
-        let packed = PackedEntry::new(self.from, entry.key(), PackedAction::Call(self.found, args));
+    fn put(&self, kind: UpdateKind, entry: &Entry, has: Option<(ActionId, Vec<u64>)>) -> Update {
+        let Some((found, args)) = has else { return write(kind, self.from, entry.key(), entry, entry.priority()) };
+        let packed = PackedEntry::new(self.from, entry.key(), PackedAction::Call(found, &args));
         Update::Packed(kind, packed.with_attributes_of(entry).with_priority(entry.priority()))
     }
 }
@@ -382,12 +535,12 @@ impl Rule for Results {
         match change {
             EntryChange::Inserted(entry) => {
                 let args = self.take(entry, out)?;
-                out.push(self.put(UpdateKind::Insert, entry, args.as_deref()));
+                out.push(self.put(UpdateKind::Insert, entry, args));
             }
             EntryChange::Modified(old, new) => {
                 // The old result is there until nobody has it: a change needs a free number, as on the chip.
                 let args = self.take(new, out)?;
-                out.push(self.put(UpdateKind::Modify, new, args.as_deref()));
+                out.push(self.put(UpdateKind::Modify, new, args));
                 self.give(old, out);
             }
             EntryChange::Deleted(entry) => {

@@ -221,7 +221,7 @@ fn recipes(question: &Question<'_>, scale: &mut Scale, start: &Rewritten, group:
             .collect();
         out.extend(longer);
     }
-    let [first, second] = group else { return with_results(start, group, out) };
+    let [first, second] = group else { return with_results(question, start, group, out) };
     let pooled = Step::Pool([first.clone(), second.clone()]);
     let name = pool::pooled_name(first, second);
     let both = entries(start, first) + entries(start, second);
@@ -232,13 +232,19 @@ fn recipes(question: &Question<'_>, scale: &mut Scale, start: &Rewritten, group:
     if let Some(step) = done.ok().and_then(|done| parts(&name, both, &done)) {
         out.push(vec![pooled, step]);
     }
-    with_results(start, group, out)
+    with_results(question, start, group, out)
 }
 
-/// All recipes, and each with results shared: of the pooled table, or of each table alone, before its keys are parted.
-fn with_results(start: &Rewritten, group: &[String], recipes: Vec<Vec<Step>>) -> Vec<Vec<Step>> {
+/// All recipes, and each with results: of the pooled table, or of each table alone. Shared before its keys are parted, where entries are known to have few
+/// values; otherwise a result for each entry.
+fn with_results(
+    question: &Question<'_>,
+    start: &Rewritten,
+    group: &[String],
+    recipes: Vec<Vec<Step>>,
+) -> Vec<Vec<Step>> {
     let share = |table: &str, name: &str| {
-        let options = results::Options { argument: shared_argument(start, table)?, values: None };
+        let options = results::Options::one(shared_argument(start, table)?, None);
         Some(Step::Results(name.to_owned(), options))
     };
     let more = |recipe: &Vec<Step>| {
@@ -253,8 +259,40 @@ fn with_results(start: &Rewritten, group: &[String], recipes: Vec<Vec<Step>>) ->
         longer.splice(at..at, steps.iter().cloned());
         (!steps.is_empty()).then_some(longer)
     };
-    let longer: Vec<Vec<Step>> = recipes.iter().filter_map(more).collect();
+    let apart = |recipe: &Vec<Step>| {
+        let parted = recipe.iter().any(|step| matches!(step, Step::Alpm(..)));
+        let name = match group {
+            [first, second] if recipe.iter().any(|step| matches!(step, Step::Pool(_))) => {
+                pool::pooled_name(first, second)
+            }
+            [only] => only.clone(),
+            _ => return None,
+        };
+        let entries = group.iter().filter_map(|table| start.sizes.get(table)).sum();
+        let step = own_results(question.target, start, group.first()?, &name, entries).filter(|_| !parted)?;
+        Some([recipe.clone(), vec![step]].concat())
+    };
+    let longer: Vec<Vec<Step>> = recipes.iter().flat_map(|recipe| [more(recipe), apart(recipe)]).flatten().collect();
     recipes.into_iter().chain(longer).collect()
+}
+
+/// A result for each entry: not fewer values, but values that lie by themselves, so that what is left of an entry takes less than a word. Tables of results are
+/// addressed by their numbers, and each is as large as a stage holds. None where the values' number is known to be smaller, or an argument is no word.
+fn own_results(target: &Target, start: &Rewritten, table: &str, name: &str, entries: u64) -> Option<Step> {
+    let declared = start.pipeline.tables.values().find(|declared| declared.preamble.name == table)?;
+    let exact = declared.keys.iter().all(|key| key.kind == MatchKind::Exact);
+    let listed = declared.actions.iter().filter(|listed| !listed.default_only);
+    let params = listed.flat_map(|listed| &start.pipeline.actions[listed.action].params);
+    let widest = params.max_by_key(|param| param.ty.width()).filter(|_| exact)?;
+    let words = widest.ty.width() / target.sram.width;
+    if words == 0 || shared_argument(start, table).is_some() {
+        return None;
+    }
+    let most = u64::from(target.per_stage.sram / words * target.sram.depth);
+    let each = 1 << most.checked_ilog2()?;
+    // A change needs a number that is free.
+    let options = results::Options { argument: widest.name.clone(), values: Some(entries + 1), each: Some(each) };
+    Some(Step::Results(name.to_owned(), options))
 }
 
 /// The widest argument of a table's entries that has fewer values than there are entries.

@@ -50,7 +50,8 @@ impl fmt::Display for Step {
             }
             Step::Results(table, options) => {
                 write!(f, "share {} of {table}", options.argument)?;
-                options.values.map_or(Ok(()), |values| write!(f, ", {values} values"))
+                options.values.map_or(Ok(()), |values| write!(f, ", {values} values"))?;
+                options.each.map_or(Ok(()), |each| write!(f, " in tables of {each}"))
             }
             Step::Pieces(table, room) => write!(f, "cut {table} in {} pieces", room.len()),
         }

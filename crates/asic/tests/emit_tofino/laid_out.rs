@@ -77,7 +77,7 @@ fn a_compressed_gateway_is_written_and_planned() {
         .into();
     let shape = alpm::Options::new(24);
     let [vm_v4, vm_v6] = ["gateway.vm_nc.vm_nc_v4", "gateway.vm_nc.vm_nc_v6"];
-    let shared = results::Options { argument: "server".to_owned(), values: Some(4_000) };
+    let shared = results::Options { argument: "server".to_owned(), values: Some(4_000), each: Some(1024) };
     let mut done = Rewritten::unchanged(first.clone(), sizes)
         .then(|p, s| digest::digest(p, s, vm_v6, &digest::Options::new(7)))
         .and_then(|r| r.then(|p, s| pool::pool(p, s, [vm_v4, vm_v6])))

@@ -20,7 +20,7 @@ use testkit::differ::tally::Tally;
 use testkit::differ::{plan, run};
 
 thread_local! {
-    /// Results that were there at most, and violations of the chip's rules.
+    /// Results that were in the second table at most, and violations of the chip's rules.
     static SEEN: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -47,7 +47,8 @@ impl Compressed {
         }
         let (v4, v6) = (name("vm_nc_v4")?, name("vm_nc_v6")?);
         let (machines, routes) = (pooled_name(&v4, &v6), [name("route_v4")?, name("route_v6")?]);
-        let share = Options { argument: "server".to_owned(), values: None };
+        // Tables of results that are addressed by their number, and the first one is soon full.
+        let share = Options { each: Some(2), ..Options::one("server", Some(24)) };
         let shape = alpm::Options::new(28);
         let done = Rewritten::unchanged(pipeline.clone(), sizes)
             .then(|p, s| digest::digest(p, s, &v6, &digest::Options::new(0x5eed)))
@@ -63,7 +64,8 @@ impl Compressed {
         let path = Path::folded(&target, 4).map_err(|error| error.to_string())?;
         let placement = heuristic(&target, &program, &path, Objective::Fits).map_err(|error| error.to_string())?;
         let placed = Placed::of(&target, &program, &placement).map_err(|error| error.to_string())?;
-        let results = tables::find_table(&done.pipeline, &results_name(&machines)).map_err(|_| "no results")?;
+        let results = tables::find_table(&done.pipeline, &format!("{}_1", results_name(&machines)));
+        let results = results.map_err(|_| "no results in a second table")?;
         let switch = Switch::new(done.pipeline.clone(), placed, build.setup.clone()).map_err(|e| e.to_string())?;
         let mapped = Mapped::behind(pipeline, switch, done.map).map_err(|error| error.to_string())?;
         Ok(Compressed { mapped, results, batch: Batch::new(), out: Output::new() })
@@ -136,5 +138,8 @@ fn the_compressed_gateway_runs_on_the_chip() {
     let (most, violations) = SEEN.get();
     println!("DIFFER_SEED={}: {most} results at most\n{tally}", first_seed());
     assert!(tally.packets == 6 * 400 && tally.forwarded >= 50 && tally.hits >= 200, "{tally}");
-    assert!(most >= 2 && violations == 0, "{most} results, {violations} packets broke the chip's rules");
+    assert!(
+        most >= 1 && violations == 0,
+        "{most} results in the second table, {violations} packets broke the chip's rules"
+    );
 }

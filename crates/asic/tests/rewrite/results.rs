@@ -16,7 +16,7 @@ const ROUTES: [&str; 2] = ["ingress.route_v4", "ingress.route_v6"];
 const MACHINES: [&str; 2] = ["ingress.vm_v4", "ingress.vm_v6"];
 
 fn of(argument: &str, values: u64) -> Options {
-    Options { argument: argument.to_owned(), values: Some(values) }
+    Options::one(argument, Some(values))
 }
 
 fn start(first: &Arc<Pipeline>) -> Rewritten {
@@ -26,7 +26,7 @@ fn start(first: &Arc<Pipeline>) -> Rewritten {
 /// How many results the table has now and had at most.
 fn held(pair: &Pair, table: &str) -> (usize, usize) {
     let state = pair.second.state();
-    let id = tables::find_table(pair.second.pipeline(), &results_name(table)).expect("it has results");
+    let id = tables::find_table(pair.second.pipeline(), table).expect("it has results");
     (state.entry_count(id), state.entry_high_water(id))
 }
 
@@ -46,13 +46,13 @@ fn entries_that_agree_share_a_result() {
         pair.run(100, 40, 25, &never);
         let id = tables::find_table(pair.first.pipeline(), "route_v4").expect("the program has it");
         let entries = pair.first.state().entry_count(id);
-        // Two actions have the argument, which has four values.
-        let (now, most) = held(&pair, ROUTES[0]);
-        assert!(entries > 50 && now > 4 && most <= 8, "{entries} entries, {now} results, {most} at most");
-        assert!(held(&pair, MACHINES[0]).0 > 20);
+        // Two actions have the argument, which has four values, and share them.
+        let (now, most) = held(&pair, &results_name(ROUTES[0]));
+        assert!(entries > 50 && now > 2 && most <= 4, "{entries} entries, {now} results, {most} at most");
+        assert!(held(&pair, &results_name(MACHINES[0])).0 > 20);
         clear(&mut pair);
         for table in [ROUTES[0], ROUTES[1], MACHINES[0]] {
-            assert_eq!(held(&pair, table).0, 0, "{table}: results without entries");
+            assert_eq!(held(&pair, &results_name(table)).0, 0, "{table}: results without entries");
         }
     }
     let seen = &pair.seen;
@@ -63,6 +63,47 @@ fn entries_that_agree_share_a_result() {
         let hits = seen.hits.get(&format!("ingress.{table}")).copied().unwrap_or(0);
         assert!(hits > least, "{table} was hit {hits} times only: {seen:?}");
     }
+}
+
+/// Several tables have the results, and an entry says which one: all of them are used, and numbers come back.
+#[test]
+fn results_in_several_tables_are_the_same_table() {
+    let seed = 84;
+    println!("seed {seed}");
+    let first = program();
+    let routes = pooled_name(ROUTES[0], ROUTES[1]);
+    let of = |argument: &str, values| Options { each: Some(16), ..of(argument, values) };
+    let rewritten = start(&first)
+        .then(|p, s| pool(p, s, ROUTES))
+        .and_then(|r| r.then(|p, s| results(p, s, &routes, &of("route", 250))))
+        .and_then(|r| r.then(|p, s| results(p, s, MACHINES[0], &of("vm", 200))))
+        .expect("both have such arguments");
+    let tables =
+        |name: &str| (0..).map_while(|n| rewritten.sizes.get(&format!("{name}_{n}"))).copied().collect::<Vec<u64>>();
+    let (of_routes, of_machines) = (tables(&results_name(&routes)), tables(&results_name(MACHINES[0])));
+    assert_eq!(of_routes, [vec![16; 15], vec![16]].concat());
+    assert_eq!(of_machines, [vec![16; 12], vec![8]].concat());
+    let mut pair = Pair::new(&first, rewritten, seed, TABLES);
+    for _ in 0..3 {
+        pair.run(100, 40, 25, &never);
+        let used = |name: &str, count: usize| {
+            (0..count).filter(|n| held(&pair, &format!("{}_{n}", results_name(name))).1 > 0).count()
+        };
+        assert!(used(&routes, 16) > 3 && used(MACHINES[0], 13) > 1, "one table had all");
+        clear(&mut pair);
+        for n in 0..16 {
+            assert_eq!(held(&pair, &format!("{}_{n}", results_name(&routes))).0, 0, "results without entries");
+        }
+    }
+    let seen = &pair.seen;
+    println!("{seen:?}");
+    assert!(seen.packets == 12_000 && seen.writes > 2000 && seen.sent > 3000, "compared too little: {seen:?}");
+    for (table, least) in [("route_v4", 2000), ("route_v6", 2000), ("vm_v4", 300)] {
+        let hits = seen.hits.get(&format!("ingress.{table}")).copied().unwrap_or(0);
+        assert!(hits > least, "{table} was hit {hits} times only: {seen:?}");
+    }
+    let most = results(&first, &sizes(&first), MACHINES[0], &Options { each: Some(2), ..of("vm", 1000) });
+    assert!(most.map(|_| ()).is_err_and(|error| error.reason.contains("500 tables of 2")));
 }
 
 /// Where no number is free an entry is refused, and the batch with it leaves no trace.
@@ -92,7 +133,11 @@ fn what_there_is_no_room_for_is_refused() {
         Update::Entry(UpdateKind::Insert, TableEntry::new(table, keys, ActionSpec::Call(call)))
     };
     assert!(pair.apply(&(0..40).map(entry).collect()), "numbers are lost");
-    assert_eq!((held(&pair, MACHINES[0]).1, held(&pair, ROUTES[0]).1), (40, 20), "not filled to the last one");
+    assert_eq!(
+        (held(&pair, &results_name(MACHINES[0])).1, held(&pair, &results_name(ROUTES[0])).1),
+        (40, 20),
+        "not filled to the last one"
+    );
 }
 
 /// Behind and before all other rewrites.
@@ -135,7 +180,7 @@ fn as_many_as_the_sizes_say() {
     let first = program();
     let mut known = sizes(&first);
     known.insert(value_name("ingress.at", "vm"), 300);
-    let unknown = Options { argument: "vm".to_owned(), values: None };
+    let unknown = Options::one("vm", None);
     let made = results(&first, &known, MACHINES[0], &unknown).expect("the sizes say it");
     assert_eq!(made.sizes[&results_name(MACHINES[0])], 300);
     let index = |pipeline: &Pipeline| {

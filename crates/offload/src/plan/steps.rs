@@ -76,10 +76,15 @@ pub fn for_a_chip(rewritten: Rewritten) -> Result<Rewritten, RewriteError> {
 fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes, seed: u64) -> Result<Step, String> {
     let form = || {
         format!(
-            "`{step}` is no step; write pool:TABLE+TABLE, digest:TABLE, alpm:TABLE*DEPTH, results:TABLE.ARGUMENT*VALUES or pieces:TABLE*N"
+            "`{step}` is no step; write pool:TABLE+TABLE, digest:TABLE, alpm:TABLE*DEPTH, results:TABLE.ARGUMENT*VALUES (or *VALUES/2^n for tables of 2^n) or pieces:TABLE*N"
         )
     };
     let (kind, rest) = step.split_once(':').ok_or_else(form)?;
+    // How many results each table has, where several have them.
+    let (rest, each) = match rest.split_once('/').filter(|_| kind == "results") {
+        Some((rest, each)) => (rest, Some(each.parse::<u64>().ok().filter(|n| n.is_power_of_two()).ok_or_else(form)?)),
+        None => (rest, None),
+    };
     let (tables, number) = match rest.split_once('*') {
         Some((tables, number)) => (tables, Some(number.parse::<u32>().map_err(|_| form())?)),
         None => (rest, None),
@@ -95,7 +100,7 @@ fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes, seed: u64) -> Result<St
         ("results", values) => {
             let (table, argument) = tables.rsplit_once('.').ok_or_else(form)?;
             let values = values.map(u64::from);
-            Ok(Step::Results(full(table)?, results::Options { argument: argument.to_owned(), values }))
+            Ok(Step::Results(full(table)?, results::Options { argument: argument.to_owned(), values, each }))
         }
         ("pieces", Some(count)) if (2..=64).contains(&count) => {
             let table = full(tables)?;
