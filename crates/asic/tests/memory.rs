@@ -88,6 +88,22 @@ fn a_key_that_is_an_address_is_not_compared() {
 }
 
 /// A range is matched nibble by nibble, and a quarter of the entries take several rows.
+/// More entries than a key has values are as many as it has values: what the chip's compiler used for these.
+#[test]
+fn there_are_no_more_exact_entries_than_keys() {
+    let target = tofino();
+    for (bits, entries, data, blocks) in [
+        (8, 66_642, vec![], 1),
+        (8, 1202, vec![128, 64], 3),
+        (12, 499_621, vec![16, 32], 5),
+        (16, 524_288, vec![32, 32], 46),
+    ] {
+        let parts = memory::alone(&target, &table(Match::Exact, &[bits], entries, &data)).expect("it is on the chip");
+        let sram: u32 = parts.iter().map(|part| part.usage.sram).sum();
+        assert_eq!((parts.len(), sram), (1, blocks), "{bits} bits, {entries} entries");
+    }
+}
+
 #[test]
 fn ranges_take_rows_and_bits() {
     let mut t = table(Match::Ternary, &[32, 16], 1024, &[]);

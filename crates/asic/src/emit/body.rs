@@ -150,8 +150,12 @@ impl<'e, 'a> Writer<'e, 'a> {
             self.live.clear();
             self.live.extend(body.blocks[block].params.iter().copied());
         }
+        let mut written = false;
         for n in from..to {
             let data = &body.blocks[block].insts[n];
+            if std::mem::take(&mut written) {
+                continue;
+            }
             self.loc = data.loc;
             let changed = self.changes(&data.inst);
             self.save_before(&changed, block, n)?;
@@ -159,7 +163,14 @@ impl<'e, 'a> Writer<'e, 'a> {
             let chooses = self.e.target.is_tofino() && control && self.action.is_none();
             match &data.inst {
                 Inst::Store(var, value) => self.store(*var, *value, block, n)?,
-                Inst::Select { cond, then, els } if chooses => self.choose(data.results[0], [*cond, *then, *els])?,
+                Inst::Select { cond, then, els } if chooses => {
+                    let into = self.stored_next(data.results[0], block, n).filter(|_| n + 1 < to);
+                    if let Some(var) = into {
+                        self.save_before(&[State::Var(var)], block, n)?;
+                        written = true;
+                    }
+                    self.choose(data.results[0], [*cond, *then, *els], into)?;
+                }
                 inst => match self.pure_of(inst, block)? {
                     Some(expr) => self.define(data.results[0], expr, block, n)?,
                     None => self.effect(data, block, n)?,
@@ -167,6 +178,14 @@ impl<'e, 'a> Writer<'e, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// The variable that a value goes to next, and nowhere else.
+    fn stored_next(&self, value: Value, block: Block, n: usize) -> Option<VarId> {
+        let next = &self.graph.body.blocks[block].insts.get(n + 1)?.inst;
+        let Inst::Store(var, stored) = *next else { return None };
+        let plain = self.p.vars[var].kind != VarKind::Intrinsic;
+        (stored == value && plain && self.graph.uses(value).len() == 1).then_some(var)
     }
 
     /// Gives names to values that are used later and read what is about to change.

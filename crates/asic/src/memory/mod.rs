@@ -113,7 +113,12 @@ pub fn alpm(table: &Table) -> Option<(Table, Table)> {
 
 /// How many entries the parts of a table must have together: more than are written where the chip needs spare ones, or several for one.
 pub fn wanted(table: &Table) -> u64 {
-    if table.kind == Match::Ternary { tcam::rows_for(table) } else { table.entries.max(1) }
+    match table.kind {
+        Match::Ternary => tcam::rows_for(table),
+        // There are no more exact keys than their bits have values (`table_placement.cpp`, shrinking).
+        Match::Exact => table.entries.min(1u64.checked_shl(table.key_bits()).unwrap_or(u64::MAX)).max(1),
+        _ => table.entries.max(1),
+    }
 }
 
 /// Stages after which [`alone`] gives up.

@@ -42,6 +42,25 @@ fn has(text: &str, wanted: &[&str]) {
     }
 }
 
+/// To move a value to where it goes would be a step; what reads the old value later has kept it.
+#[test]
+fn a_choice_is_made_where_it_goes() {
+    let apply = "bit<16> old = hdr.h.c; hdr.h.c = hdr.h.a == 1 ? hdr.h.sum : 16w7; hdr.h.e = old;";
+    let (text, _) = written("", apply, "transition accept;");
+    has(&text, &["hdr.h.c = hdr.h.sum;", "hdr.h.c = 7;"]);
+    let line = |what: &str| text.lines().position(|line| line.trim().starts_with(what));
+    let kept = text.lines().find_map(|line| line.trim().strip_suffix(" = hdr.h.c;")).expect("the old value is kept");
+    let kept = kept.rsplit(' ').next().expect("a name");
+    assert!(
+        line("hdr.h.c = hdr.h.sum;") > text.lines().position(|line| line.contains(&format!("{kept} = hdr.h.c;"))),
+        "{text}"
+    );
+    has(&text, &[&format!("hdr.h.e = {kept};")]);
+    let apply = "bit<16> v = hdr.h.a == 1 ? hdr.h.sum : 16w7; hdr.h.c = v; hdr.h.e = v;";
+    let (text, _) = written("", apply, "transition accept;");
+    assert!(!text.contains("hdr.h.c = hdr.h.sum;"), "it goes to two places: {text}");
+}
+
 #[test]
 fn a_register_that_is_read_and_written_is_one_step() {
     let decls = "Register<bit<32>, bit<8>>(256, 7) r;";

@@ -184,11 +184,23 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// A value that depends on a condition: an ALU does not choose, a gateway does.
-    pub(in crate::emit) fn choose(&mut self, result: Value, [cond, then, els]: [Value; 3]) -> Res<()> {
+    /// A value that depends on a condition: an ALU does not choose, a gateway does. It is in the variable that it goes to, if that is known, as to move it there
+    /// would be a step of its own.
+    pub(in crate::emit) fn choose(
+        &mut self,
+        result: Value,
+        [cond, then, els]: [Value; 3],
+        into: Option<VarId>,
+    ) -> Res<()> {
         let ty = self.graph.body.value_type(result);
-        let name = self.e.names.fresh("value");
-        self.declare(&expr::type_text(self.p, ty), &name);
+        let name = match into {
+            Some(var) => self.e.var(var),
+            None => {
+                let name = self.e.names.fresh("value");
+                self.declare(&expr::type_text(self.p, ty), &name);
+                name
+            }
+        };
         let (mut code, test) = self.condition(cond)?;
         let mut set = |value: Value| -> Res<Vec<Stmt>> {
             if ty == Type::Bool && !self.value(value).is_simple() {
