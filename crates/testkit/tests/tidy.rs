@@ -25,7 +25,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["ir", "p4", "packet", "tables", "interp", "jit", "io", "region", "terrace", "asic", "offload"]),
     ("bench", &["ir", "packet", "tables", "interp", "jit", "io", "flowcache"]),
-    ("xtask", &["ir", "p4", "packet", "tables", "interp", "terrace"]),
+    ("xtask", &["ir", "p4", "packet", "tables", "interp", "terrace", "asic"]),
 ];
 
 /// Licences that code in a build may have.

@@ -85,7 +85,7 @@ fn what_is_shown_is_what_happened() {
     let all = tables(&socket);
     assert_eq!((all["first"].hits, all["first"].misses), (count(450), count(0)));
     assert_eq!((all["forward"].hits, all["forward"].misses), (count(350), count(100)));
-    assert_eq!((all["forward"].entries, all["forward"].high_water, all["forward"].size), (1, 1, Some(2_000_000)));
+    assert_eq!((all["forward"].entries, all["forward"].high_water, all["forward"].size), (1, 1, Some(20_000_000)));
     assert!(all["forward"].memory_bytes > 0 && all["forward"].id != 0);
     assert_eq!((all["forward"].keys[0].kind.as_str(), all["forward"].keys[0].bits), ("exact", 48));
     let actions: BTreeMap<&str, (Count, Count)> =

@@ -59,7 +59,7 @@ control Decide(inout headers h, inout metadata m, inout standard_metadata_t s) {
         key = { h.ethernet.destination: exact; }
         actions = { out_of; drop; }
         default_action = drop();
-        size = 2000000;
+        size = 20000000;
     }
     apply {
         by_port.count((bit<32>) s.ingress_port);
