@@ -211,12 +211,13 @@ pub fn in_few_steps(p: &mut Pipeline) {
 fn few_steps(p: &mut Pipeline, asked: &[VarId]) {
     tofino::joined::unread(p, asked);
     for id in p.controls.keys() {
-        if matches!(p.controls[id].kind, ControlKind::MainControl | ControlKind::Egress) {
+        if matches!(p.controls[id].kind, ControlKind::MainControl | ControlKind::Ingress | ControlKind::Egress) {
             let mut body = std::mem::take(&mut p.controls[id].body);
             tofino::forked::forked(p, &mut body);
             tofino::joined::unread_at_the_end(p, &mut body, asked);
             tofino::simpler::simpler(&mut body);
             tofino::joined::joined(&mut body);
+            tofino::ahead::ahead(p, &mut body);
             tofino::sooner::sooner(p, &mut body);
             tofino::twice::once_each(&mut body);
             p.controls[id].body = body;

@@ -147,3 +147,27 @@ fn what_does_not_go_together_is_refused() {
     assert!(said(&[5000]).contains("two or more"));
     assert!(said(&[50, 50]).contains("hold 100 entries"));
 }
+
+/// How many lookups of keys that collide have the digest's computation before them.
+fn asked_beside(pipeline: &Pipeline) -> usize {
+    let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
+    let collide = |data: &&ir::BlockData| {
+        data.applied().is_some_and(|table| pipeline.tables[table].preamble.name.ends_with("_conflicts"))
+    };
+    let hashes = |data: &ir::InstData| matches!(data.inst, ir::Inst::Extern { func: ir::ExternFn::Hash, .. });
+    blocks.filter(collide).filter(|data| data.insts.iter().any(hashes)).count()
+}
+
+/// As it is written for a chip: digests are computed before the keys that collide are asked for, and so is what a pooled table is asked for.
+#[test]
+fn digests_are_there_when_it_is_known_that_a_key_does_not_collide() {
+    let in_few_steps: Step = Box::new(|p, s| {
+        let mut pipeline = (**p).clone();
+        asic::emit::in_few_steps(&mut pipeline);
+        Ok(Rewritten::unchanged(Arc::new(pipeline), s.clone()))
+    });
+    let smaller = || vec![digested(MACHINES[1].to_owned()), pooled(MACHINES), digested("ingress.host_v6".to_owned())];
+    assert_eq!(asked_beside(&rewritten(&program(), smaller()).pipeline), 0);
+    let pair = compare(46, smaller().into_iter().chain([in_few_steps]).collect());
+    assert_eq!(asked_beside(pair.second.pipeline()), 2, "{}", ir::text::print(pair.second.pipeline()));
+}

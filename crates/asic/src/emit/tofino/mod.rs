@@ -1,6 +1,7 @@
 //! Tofino's native architecture: what differs from writing v1model or PNA.
 
 pub(super) mod action;
+pub(super) mod ahead;
 mod carry;
 pub(super) mod condition;
 mod copies;

@@ -384,10 +384,17 @@ impl Splitter {
         }
     }
 
-    /// At the cut, a table that says which headers there are.
+    /// Where it is known which headers there are, a table that says so.
     fn send_shape(&mut self, ingress: &mut Body, shape: VarId, kept: &Kept, loc: Loc) {
         let (table, action) = bridge::shape_table(&mut self.p, self.main, kept);
-        let block = self.place.block;
+        let mut known = kept.varying.clone();
+        // Its own header has to be there.
+        known.extend(match self.p.vars[shape].kind {
+            VarKind::Field(header, _) => Some(header),
+            _ => None,
+        });
+        let (block, at) = place::settled(&self.p, ingress, self.place.block, &known);
+        let rest = ingress.blocks[block].insts.split_off(at);
         let mut keys = Vec::new();
         for header in &kept.varying {
             let key = ingress.values.push(Type::Bool);
@@ -395,13 +402,12 @@ impl Splitter {
             keys.push(key);
         }
         let (hit, value) = (ingress.values.push(Type::Bool), ingress.values.push(Type::Bit(8)));
-        let arm = BlockData {
-            params: vec![hit, value],
-            insts: vec![InstData::new(Inst::Store(shape, value), Vec::new())],
-            term: Some(TermData { term: Term::Exit, loc }),
-        };
-        let arm = Arm { action, block: ingress.blocks.push(arm) };
-        ingress.blocks[block].term = Some(TermData { term: Term::Apply { table, keys, arms: vec![arm] }, loc });
+        let term = ingress.blocks[block].term.take();
+        let rest = ingress.blocks.push(BlockData { params: Vec::new(), insts: rest, term });
+        let insts = vec![InstData::new(Inst::Store(shape, value), Vec::new())];
+        let arm = ingress.push_block(vec![hit, value], insts, Term::Jump(BlockCall::to(rest)));
+        let arms = vec![Arm { action, block: arm }];
+        ingress.blocks[block].term = Some(TermData { term: Term::Apply { table, keys, arms }, loc });
     }
 }
 

@@ -238,3 +238,30 @@ pub(super) fn func(inst: &Inst) -> Option<ExternFn> {
         _ => None,
     }
 }
+
+/// Lookups in front of which headers are asked for, at most.
+const MAX_LOOKUPS: usize = 2;
+
+/// Where it is known which of these headers a packet has when it comes to the end of a block: a block, that one or one that all its ways come by with no more than so
+/// many lookups in between, and the first instruction behind all that changes them. A lookup that waits for nothing else is placed beside those.
+pub(super) fn settled(p: &Pipeline, body: &Body, cut: Block, headers: &[HeaderId]) -> (Block, usize) {
+    let makes = |header: &HeaderId| headers.contains(header) || p.headers[*header].union.is_some();
+    let last = |block: &Block| {
+        body.blocks[*block].insts.iter().rposition(|data| match &data.inst {
+            Inst::SetValid(header) | Inst::SetInvalid(header) => makes(header),
+            Inst::CopyHeader { dst, .. } => makes(dst),
+            _ => false,
+        })
+    };
+    let (cfg, ways) = (Cfg::new(body), Ways::new(body));
+    let (mut found, mut passed) = (cut, 0);
+    while let (Some(above), None, Some(ways)) = (cfg.immediate_dominator(found), last(&found), &ways) {
+        let leads = |block: &&Block| ways.behind[*block].contains(&found);
+        passed += usize::from(body.blocks[above].applied().is_some());
+        if passed > MAX_LOOKUPS || ways.behind[&above].iter().filter(leads).any(|block| last(block).is_some()) {
+            break;
+        }
+        found = above;
+    }
+    (found, last(&found).map_or(0, |at| at + 1))
+}

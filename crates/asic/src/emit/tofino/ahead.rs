@@ -1,0 +1,200 @@
+//! What ways bring with them to where they meet, as early as it is known.
+//!
+//! In the IR a block has parameters, and who jumps there says what they are. In the text they are variables, set at the end of each way: a step, and one
+//! that waits for all that the way did before.
+//!
+//! - A parameter that one way alone brings is no variable, nor is one that all ways bring alike.
+//! - Where a way goes from one lookup on to the next one, and what the next one looks for does not depend on what the first one found, that is set before both. A table
+//!   of long keys that collide in a digest is asked beside the digest's computation so, not before it.
+
+use ir::*;
+use std::collections::HashMap;
+
+/// Instructions between two lookups that may move in front of both.
+const MAX_MOVED: usize = 16;
+
+/// Rewrites a body.
+pub(in crate::emit) fn ahead(p: &mut Pipeline, body: &mut Body) {
+    for block in body.blocks.keys() {
+        brought_alike(body, block);
+    }
+    for block in body.blocks.keys() {
+        before_both(p, body, block);
+    }
+    ir::passes::drop_unused(body);
+}
+
+/// The calls that lead to a block, and the blocks they are in; none if it is begun otherwise, or one of them is a loop's.
+fn ways_in(body: &Body, to: Block) -> Option<Vec<(Block, Vec<Value>)>> {
+    let mut found = Vec::new();
+    for block in reverse_postorder(body) {
+        let Some(data) = &body.blocks[block].term else { continue };
+        match &data.term {
+            Term::Apply { arms, .. } if arms.iter().any(|arm| arm.block == to) => return None,
+            term => term.for_each_call(|call| {
+                if call.block == to {
+                    found.push((block, call.args.clone()));
+                }
+            }),
+        }
+    }
+    let begins = body.entry == Some(to) || body.states.iter().any(|state| state.block == to);
+    (!begins && !found.is_empty() && !body.leads_to(to, to)).then_some(found)
+}
+
+/// Parameters of a block that are the same whichever way it is come to.
+fn brought_alike(body: &mut Body, block: Block) {
+    if body.blocks[block].params.is_empty() {
+        return;
+    }
+    let Some(ways) = ways_in(body, block) else { return };
+    for n in (0..body.blocks[block].params.len()).rev() {
+        let mut brought = ways.iter().map(|(from, args)| (*from, args[n]));
+        let Some((_, first)) = brought.next() else { return };
+        let known = if brought.clone().all(|(_, value)| value == first) {
+            Some(first)
+        } else {
+            let read = ways.iter().map(|(from, args)| read_there(body, *from, args[n])).collect::<Option<Vec<_>>>();
+            read.filter(|vars| vars.windows(2).all(|pair| pair[0] == pair[1])).map(|vars| {
+                let value = body.values.push(body.value_type(first));
+                body.blocks[block].insts.insert(0, InstData::new(Inst::Load(vars[0]), vec![value]));
+                value
+            })
+        };
+        if let Some(known) = known {
+            let param = body.blocks[block].params.remove(n);
+            body.blocks.values_mut().for_each(|data| {
+                if let Some(data) = &mut data.term {
+                    data.term.for_each_call_mut(|call| _ = (call.block == block).then(|| call.args.remove(n)));
+                }
+            });
+            renamed(body, param, known);
+        }
+    }
+}
+
+/// The variable that a value is at the end of a block, if the block has read it and not written it since.
+fn read_there(body: &Body, block: Block, value: Value) -> Option<VarId> {
+    let insts = &body.blocks[block].insts;
+    let at = insts.iter().position(|data| data.results.contains(&value))?;
+    let Inst::Load(var) = insts[at].inst else { return None };
+    insts[at..].iter().all(|data| data.inst.is_pure()).then_some(var)
+}
+
+fn renamed(body: &mut Body, from: Value, to: Value) {
+    let of = |value: Value| if value == from { to } else { value };
+    for data in body.blocks.values_mut() {
+        data.insts.iter_mut().for_each(|data| data.inst.map_values(of));
+        data.term.iter_mut().for_each(|data| data.term.map_values(of));
+    }
+}
+
+/// Whether an instruction reads and computes, and leaves nothing behind.
+fn computes(p: &Pipeline, inst: &Inst) -> bool {
+    match inst {
+        // A lookup may write a meter's colour.
+        Inst::Load(var) => p.tables.values().all(|table| table.meter_result != Some(*var)),
+        Inst::Extern { func, .. } => matches!(func, ExternFn::HashGet | ExternFn::Hash),
+        inst => inst.is_pure(),
+    }
+}
+
+/// Where a way goes from a block's lookup to another one, its computations go before the lookup, and so does what it brings to where ways meet.
+fn before_both(p: &mut Pipeline, body: &mut Body, block: Block) {
+    let Some(TermData { term: Term::Apply { arms, .. }, .. }) = body.blocks[block].term.clone() else { return };
+    for arm in arms {
+        let data = &body.blocks[arm.block];
+        let alone = ways_to(body, arm.block) == 1;
+        let own = |value: Value| data.params.contains(&value);
+        let mut plain = alone && data.insts.len() <= MAX_MOVED;
+        for data in &data.insts {
+            plain &= computes(p, &data.inst);
+            data.inst.for_each_use(|value| plain &= !own(value));
+        }
+        let hashes = data.insts.iter().any(|data| matches!(data.inst, Inst::Extern { .. }));
+        match data.term.as_ref().map(|data| data.term.clone()) {
+            Some(Term::Apply { .. }) if plain && hashes => {
+                let moved = std::mem::take(&mut body.blocks[arm.block].insts);
+                body.blocks[block].insts.extend(moved);
+            }
+            Some(Term::Jump(call)) if plain && !call.args.is_empty() && !call.args.iter().any(|value| own(*value)) => {
+                if let Some(vars) = carried(p, body, call.block) {
+                    let mut moved = std::mem::take(&mut body.blocks[arm.block].insts);
+                    store_each(&mut moved, &vars, &call.args);
+                    body.blocks[block].insts.extend(moved);
+                    body.blocks[arm.block]
+                        .term
+                        .iter_mut()
+                        .for_each(|data| data.term = Term::Jump(BlockCall::to(call.block)));
+                    others_store(body, call.block, &vars);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How many ways lead to a block.
+fn ways_to(body: &Body, to: Block) -> usize {
+    reverse_postorder(body).iter().flat_map(|block| body.blocks[*block].successors()).filter(|next| *next == to).count()
+}
+
+fn stores(vars: &[VarId], args: &[Value], loc: Loc) -> Vec<InstData> {
+    let store = |(var, value): (&VarId, &Value)| InstData { inst: Inst::Store(*var, *value), results: Vec::new(), loc };
+    vars.iter().zip(args).map(store).collect()
+}
+
+/// Has instructions store values to variables, each as soon as it is there: what is computed for a variable alone is computed into it.
+fn store_each(insts: &mut Vec<InstData>, vars: &[VarId], values: &[Value]) {
+    for (var, value) in vars.iter().zip(values) {
+        let made = insts.iter().position(|data| data.results.contains(value));
+        let loc = insts.last().map(|data| data.loc).unwrap_or_default();
+        let store = InstData { inst: Inst::Store(*var, *value), results: Vec::new(), loc };
+        insts.insert(made.map_or(insts.len(), |at| at + 1), store);
+    }
+}
+
+/// Variables in place of the parameters of a block that does nothing but look them up, to which ways lead by jumps alone. None for another block.
+fn carried(p: &mut Pipeline, body: &mut Body, join: Block) -> Option<Vec<VarId>> {
+    let ways = ways_in(body, join)?;
+    let jumps = |block: Block| matches!(body.blocks[block].term.as_ref().map(|t| &t.term), Some(Term::Jump(_)));
+    let Some(Term::Apply { table, keys, .. }) = body.blocks[join].term.as_ref().map(|data| &data.term) else {
+        return None;
+    };
+    let params = body.blocks[join].params.clone();
+    let keyed = params.iter().any(|param| keys.contains(param));
+    (ways.len() > 1 && keyed && ways.iter().all(|(block, _)| jumps(*block))).then_some(())?;
+    let short = p.tables[*table].preamble.name.rsplit('.').next().unwrap_or_default();
+    let named: HashMap<Value, String> = keys
+        .iter()
+        .zip(&p.tables[*table].keys)
+        .map(|(value, key)| (*value, key.name.replace(['.', '[', ']', ':', '$'], "_")))
+        .collect();
+    let names: Vec<String> = params
+        .iter()
+        .enumerate()
+        .map(|(n, param)| format!("{short}_{}", named.get(param).cloned().unwrap_or_else(|| n.to_string())))
+        .collect();
+    let mut loads = Vec::new();
+    let mut vars = Vec::new();
+    for (param, name) in params.iter().zip(names) {
+        let var = p.vars.push(Var { name, ty: body.value_type(*param), kind: VarKind::Local, loc: Loc::default() });
+        loads.push(InstData::new(Inst::Load(var), vec![*param]));
+        vars.push(var);
+    }
+    body.blocks[join].params.clear();
+    body.blocks[join].insts.splice(0..0, loads);
+    Some(vars)
+}
+
+/// All other ways store what they brought.
+fn others_store(body: &mut Body, join: Block, vars: &[VarId]) {
+    for data in body.blocks.values_mut() {
+        if let Some(TermData { term: Term::Jump(call), loc }) = &mut data.term
+            && call.block == join
+        {
+            let args = std::mem::take(&mut call.args);
+            data.insts.extend(stores(vars, &args, *loc));
+        }
+    }
+}
