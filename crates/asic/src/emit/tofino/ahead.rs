@@ -7,8 +7,8 @@
 //! - Where a way goes from one lookup on to the next one, and what the next one looks for does not depend on what the first one found, that is set before both. A table
 //!   of long keys that collide in a digest is asked beside the digest's computation so, not before it.
 
+use crate::emit::names::flat;
 use ir::*;
-use std::collections::HashMap;
 
 /// Instructions between two lookups that may move in front of both.
 const MAX_MOVED: usize = 16;
@@ -18,8 +18,9 @@ pub(in crate::emit) fn ahead(p: &mut Pipeline, body: &mut Body) {
     for block in body.blocks.keys() {
         brought_alike(body, block);
     }
+    let cfg = Cfg::new(body);
     for block in body.blocks.keys() {
-        before_both(p, body, block);
+        before_both(p, body, &cfg, block);
     }
     ir::passes::drop_unused(body);
 }
@@ -100,101 +101,69 @@ fn computes(p: &Pipeline, inst: &Inst) -> bool {
 }
 
 /// Where a way goes from a block's lookup to another one, its computations go before the lookup, and so does what it brings to where ways meet.
-fn before_both(p: &mut Pipeline, body: &mut Body, block: Block) {
+fn before_both(p: &mut Pipeline, body: &mut Body, cfg: &Cfg, block: Block) {
     let Some(TermData { term: Term::Apply { arms, .. }, .. }) = body.blocks[block].term.clone() else { return };
     for arm in arms {
         let data = &body.blocks[arm.block];
-        let alone = ways_to(body, arm.block) == 1;
         let own = |value: Value| data.params.contains(&value);
-        let mut plain = alone && data.insts.len() <= MAX_MOVED;
+        let mut plain = cfg.predecessors(arm.block) == [block] && data.insts.len() <= MAX_MOVED;
         for data in &data.insts {
             plain &= computes(p, &data.inst);
             data.inst.for_each_use(|value| plain &= !own(value));
         }
         let hashes = data.insts.iter().any(|data| matches!(data.inst, Inst::Extern { .. }));
-        match data.term.as_ref().map(|data| data.term.clone()) {
-            Some(Term::Apply { .. }) if plain && hashes => {
-                let moved = std::mem::take(&mut body.blocks[arm.block].insts);
-                body.blocks[block].insts.extend(moved);
-            }
-            Some(Term::Jump(call)) if plain && !call.args.is_empty() && !call.args.iter().any(|value| own(*value)) => {
-                if let Some(vars) = carried(p, body, call.block) {
-                    let mut moved = std::mem::take(&mut body.blocks[arm.block].insts);
-                    store_each(&mut moved, &vars, &call.args);
-                    body.blocks[block].insts.extend(moved);
-                    body.blocks[arm.block]
-                        .term
-                        .iter_mut()
-                        .for_each(|data| data.term = Term::Jump(BlockCall::to(call.block)));
-                    others_store(body, call.block, &vars);
+        let moves = plain
+            && match data.term.as_ref().map(|data| &data.term) {
+                Some(Term::Apply { .. }) => hashes,
+                Some(Term::Jump(BlockCall { block, args })) => {
+                    let (join, known) = (*block, !args.is_empty() && !args.iter().any(|value| own(*value)));
+                    known && carried(p, body, join).is_some()
                 }
-            }
-            _ => {}
+                _ => false,
+            };
+        if moves {
+            let moved = std::mem::take(&mut body.blocks[arm.block].insts);
+            body.blocks[block].insts.extend(moved);
         }
     }
 }
 
-/// How many ways lead to a block.
-fn ways_to(body: &Body, to: Block) -> usize {
-    reverse_postorder(body).iter().flat_map(|block| body.blocks[*block].successors()).filter(|next| *next == to).count()
-}
-
-fn stores(vars: &[VarId], args: &[Value], loc: Loc) -> Vec<InstData> {
-    let store = |(var, value): (&VarId, &Value)| InstData { inst: Inst::Store(*var, *value), results: Vec::new(), loc };
-    vars.iter().zip(args).map(store).collect()
-}
-
-/// Has instructions store values to variables, each as soon as it is there: what is computed for a variable alone is computed into it.
-fn store_each(insts: &mut Vec<InstData>, vars: &[VarId], values: &[Value]) {
-    for (var, value) in vars.iter().zip(values) {
-        let made = insts.iter().position(|data| data.results.contains(value));
-        let loc = insts.last().map(|data| data.loc).unwrap_or_default();
-        let store = InstData { inst: Inst::Store(*var, *value), results: Vec::new(), loc };
-        insts.insert(made.map_or(insts.len(), |at| at + 1), store);
-    }
-}
-
-/// Variables in place of the parameters of a block that does nothing but look them up, to which ways lead by jumps alone. None for another block.
-fn carried(p: &mut Pipeline, body: &mut Body, join: Block) -> Option<Vec<VarId>> {
+/// Puts variables in place of the parameters of a block that does nothing but look them up, to which ways lead by jumps alone. None for another block.
+fn carried(p: &mut Pipeline, body: &mut Body, join: Block) -> Option<()> {
     let ways = ways_in(body, join)?;
     let jumps = |block: Block| matches!(body.blocks[block].term.as_ref().map(|t| &t.term), Some(Term::Jump(_)));
-    let Some(Term::Apply { table, keys, .. }) = body.blocks[join].term.as_ref().map(|data| &data.term) else {
+    let Some(Term::Apply { table, keys, .. }) = body.blocks[join].term.as_ref().map(|data| data.term.clone()) else {
         return None;
     };
-    let params = body.blocks[join].params.clone();
-    let keyed = params.iter().any(|param| keys.contains(param));
+    let keyed = body.blocks[join].params.iter().any(|param| keys.contains(param));
     (ways.len() > 1 && keyed && ways.iter().all(|(block, _)| jumps(*block))).then_some(())?;
-    let short = p.tables[*table].preamble.name.rsplit('.').next().unwrap_or_default();
-    let named: HashMap<Value, String> = keys
-        .iter()
-        .zip(&p.tables[*table].keys)
-        .map(|(value, key)| (*value, key.name.replace(['.', '[', ']', ':', '$'], "_")))
-        .collect();
-    let names: Vec<String> = params
-        .iter()
-        .enumerate()
-        .map(|(n, param)| format!("{short}_{}", named.get(param).cloned().unwrap_or_else(|| n.to_string())))
-        .collect();
-    let mut loads = Vec::new();
+    let params = std::mem::take(&mut body.blocks[join].params);
+    let short = flat(p.tables[table].preamble.name.rsplit('.').next().unwrap_or_default());
     let mut vars = Vec::new();
-    for (param, name) in params.iter().zip(names) {
-        let var = p.vars.push(Var { name, ty: body.value_type(*param), kind: VarKind::Local, loc: Loc::default() });
-        loads.push(InstData::new(Inst::Load(var), vec![*param]));
-        vars.push(var);
+    for (n, param) in params.into_iter().enumerate() {
+        let key = keys.iter().position(|key| *key == param);
+        let suffix = key.map_or_else(|| n.to_string(), |at| flat(&p.tables[table].keys[at].name));
+        let var = Var {
+            name: format!("{short}_{suffix}"),
+            ty: body.value_type(param),
+            kind: VarKind::Local,
+            loc: Loc::default(),
+        };
+        vars.push(p.vars.push(var));
+        body.blocks[join].insts.insert(n, InstData::new(Inst::Load(vars[n]), vec![param]));
     }
-    body.blocks[join].params.clear();
-    body.blocks[join].insts.splice(0..0, loads);
-    Some(vars)
+    for (block, _) in ways {
+        stored(&mut body.blocks[block], &vars);
+    }
+    Some(())
 }
 
-/// All other ways store what they brought.
-fn others_store(body: &mut Body, join: Block, vars: &[VarId]) {
-    for data in body.blocks.values_mut() {
-        if let Some(TermData { term: Term::Jump(call), loc }) = &mut data.term
-            && call.block == join
-        {
-            let args = std::mem::take(&mut call.args);
-            data.insts.extend(stores(vars, &args, *loc));
-        }
+/// Has a block store what its jump brings, each value as soon as it is there: what is computed for a variable alone is computed into it.
+fn stored(data: &mut BlockData, vars: &[VarId]) {
+    let Some(TermData { term: Term::Jump(call), loc }) = &mut data.term else { return };
+    for (var, value) in vars.iter().zip(std::mem::take(&mut call.args)) {
+        let made = data.insts.iter().position(|data| data.results.contains(&value));
+        let store = InstData { inst: Inst::Store(*var, value), results: Vec::new(), loc: *loc };
+        data.insts.insert(made.map_or(data.insts.len(), |at| at + 1), store);
     }
 }

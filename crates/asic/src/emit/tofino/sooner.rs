@@ -114,8 +114,7 @@ impl Mover<'_> {
 
     /// Blocks on the ways from one to another, both not counted.
     fn between(&self, from: Block, to: Block) -> Vec<Block> {
-        let leads = |b: &&Block| self.behind.get(b).is_some_and(|all| all.contains(&to));
-        self.behind[&from].iter().filter(leads).copied().collect()
+        super::halves::between(&self.behind, from, to).collect()
     }
 
     /// Whether a value can be had at the end of a block that dominates its own.

@@ -18,8 +18,8 @@ use super::prepare::Deparsed;
 use crate::emit::mentions::Mentions;
 use bridge::Bridge;
 use ir::*;
-pub(super) use place::behind;
 use place::{Counters, Place, Ways, func};
+pub(super) use place::{behind, between};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Name of the architecture's bit that keeps a packet from egress.

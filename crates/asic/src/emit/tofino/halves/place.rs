@@ -239,6 +239,16 @@ pub(super) fn func(inst: &Inst) -> Option<ExternFn> {
     }
 }
 
+/// Blocks on the ways from one to another, both not counted.
+pub(in crate::emit::tofino) fn between(
+    behind: &HashMap<Block, BTreeSet<Block>>,
+    from: Block,
+    to: Block,
+) -> impl Iterator<Item = Block> {
+    let leads = move |block: &Block| behind.get(block).is_some_and(|all| all.contains(&to));
+    behind[&from].iter().copied().filter(leads)
+}
+
 /// Lookups in front of which headers are asked for, at most.
 const MAX_LOOKUPS: usize = 2;
 
@@ -253,12 +263,11 @@ pub(super) fn settled(p: &Pipeline, body: &Body, cut: Block, headers: &[HeaderId
             _ => false,
         })
     };
-    let (cfg, ways) = (Cfg::new(body), Ways::new(body));
+    let (cfg, behind) = (Cfg::new(body), behind(body));
     let (mut found, mut passed) = (cut, 0);
-    while let (Some(above), None, Some(ways)) = (cfg.immediate_dominator(found), last(&found), &ways) {
-        let leads = |block: &&Block| ways.behind[*block].contains(&found);
+    while let (Some(above), None, Some(behind)) = (cfg.immediate_dominator(found), last(&found), &behind) {
         passed += usize::from(body.blocks[above].applied().is_some());
-        if passed > MAX_LOOKUPS || ways.behind[&above].iter().filter(leads).any(|block| last(block).is_some()) {
+        if passed > MAX_LOOKUPS || between(behind, above, found).any(|block| last(&block).is_some()) {
             break;
         }
         found = above;
