@@ -9,16 +9,18 @@
 pub struct Arrival {
     /// The packet's first byte as received.
     pub data: *mut u8,
-    /// Its length in bytes, at most [`packet::MAX_LEN`].
-    pub len: u16,
     /// What counters and meters take for its length: [`packet::Packet::came_with`].
-    pub counted: u16,
+    pub counted: u32,
+    /// 1: together with `counted` one word, which is what the packet adds to a tally ([`crate::tally::split`]).
+    pub one: u32,
     /// Where it came in.
     pub port: u32,
     /// PNA: 1 if the port leads to a host.
     pub direction: u32,
     /// States that the parser has entered, if it may loop.
     pub states: u32,
+    /// Its length in bytes, at most [`packet::MAX_LEN`].
+    pub len: u16,
 }
 
 const _: () = assert!(packet::MAX_LEN <= u16::MAX as usize);
@@ -76,7 +78,7 @@ pub struct Head {
 }
 
 // All that most packets need is in one cache line.
-const _: () = assert!(std::mem::offset_of!(Head, clock) == 64);
+const _: () = assert!(std::mem::offset_of!(Head, truncate) == 64);
 
 /// An emitted header.
 #[repr(C)]
@@ -96,8 +98,8 @@ pub struct Queue {
     pub keys: *mut u64,
     /// Selector keys as bytes, [`AUX_BYTES`] each.
     pub aux: *mut u8,
-    /// Frame numbers.
-    pub items: *mut u32,
+    /// Their frames.
+    pub frames: *mut *mut u8,
     /// How many.
     pub count: u64,
 }
@@ -145,8 +147,8 @@ pub struct Context {
     pub pending: *mut Pending,
     /// How many.
     pub pending_count: u64,
-    /// What the worker counts of itself: [`crate::tally::Places`].
-    pub tally: *mut [u64; 2],
+    /// What the worker counts of itself in this batch, a word for each of the cells of [`crate::tally::Places`].
+    pub tally: *mut u64,
     /// Arguments and results of calls.
     pub area: *mut u64,
     /// Bytes from frame to frame.
@@ -159,9 +161,9 @@ pub struct Context {
     pub areas: *mut u8,
 }
 
-/// A stage: runs `count` packets, whose frame numbers are `items`, with what was looked up for each.
+/// A stage: runs `count` packets, whose frames are `frames`, with what was looked up for each.
 pub type StageFn =
-    unsafe extern "C" fn(context: *mut Context, items: *const u32, count: u64, results: *const *const u8);
+    unsafe extern "C" fn(context: *mut Context, frames: *const *mut u8, count: u64, results: *const *const u8);
 
 /// Words of the area for arguments and results of calls.
 pub const AREA_WORDS: usize = 4096;

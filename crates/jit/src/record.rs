@@ -181,16 +181,21 @@ impl Areas {
     /// What a table found for packets that wait behind it, before members are chosen: values whose entries' numbers are there.
     ///
     /// # Safety
-    /// The items are numbers of packets in the chunk, each once; the results are what the lookups that are held gave for this table just now, with entries' numbers.
-    pub unsafe fn found(&mut self, (table, profile): (TableId, bool), items: &[u32], results: &[*const u8]) {
+    /// The packets are numbers in the chunk, each once; the results are what the lookups that are held gave for this table just now, with entries' numbers.
+    pub unsafe fn found(
+        &mut self,
+        (table, profile): (TableId, bool),
+        packets: impl Iterator<Item = usize>,
+        results: &[*const u8],
+    ) {
         let Lists { applications, decisions, .. } = self.lists;
-        for (item, result) in items.iter().zip(results) {
+        for (packet, result) in packets.zip(results) {
             // SAFETY: the value of an entry carries its number there.
             let number = match result.is_null() {
                 true => NONE,
                 false => unsafe { u32::from_le_bytes(result.add(ValueLayout::ENTRY_ID).cast::<[u8; 4]>().read()) },
             };
-            let area = self.area(*item as usize);
+            let area = self.area(packet);
             let item = u64::from(table.0) | u64::from(number) << 32;
             // SAFETY: the lists are those of the area.
             unsafe { append(area, applications, item) };

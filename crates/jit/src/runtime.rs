@@ -90,7 +90,7 @@ unsafe extern "C" fn call(context: *mut Context, frame: *mut u8, site: u64, hit:
     let (args, results) = area.split_at_mut(arg_words);
     let packet = PacketContext {
         now: head.clock.time,
-        ingress_length: head.arrival.counted.into(),
+        ingress_length: head.arrival.counted,
         payload: &[],
         lane: lane(context, head, context.stride),
         hit: (hit as u32).checked_sub(1),
@@ -105,7 +105,7 @@ unsafe extern "C" fn hit(context: *mut Context, frame: *mut u8, table: u64, entr
     let (runtime, _, head) = unsafe { parts(context, frame) };
     let mut host = lock(runtime);
     host.advance(head.clock.time);
-    let colour = host.hit(TableId::from_index(table as usize), entry as u32, head.arrival.counted.into());
+    let colour = host.hit(TableId::from_index(table as usize), entry as u32, head.arrival.counted);
     colour.map_or(0, |colour| colour as u64)
 }
 

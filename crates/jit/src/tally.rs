@@ -1,7 +1,8 @@
 //! What a worker did, by stage, table and action: counted as packets pass, for whoever asks what a program does with its traffic.
 //!
 //! A cell for each action of each place where a table is applied, once for hits and once for misses: packets and bytes. Only the worker writes;
-//! others add up all workers' cells ([`WorkerCounters`]).
+//! others add up all workers' cells ([`WorkerCounters`]). Native code adds one word for each packet, to memory of its own, which is added to the cells behind
+//! each batch ([`split`]).
 
 use crate::counters::WorkerCounters;
 use crate::plan::stages::{Stage, Start, is_cut};
@@ -50,6 +51,14 @@ impl Places {
     }
 }
 
+/// Packets and bytes of what packets of a batch have added: each one in the upper half and its length in the lower one, to which a batch adds at most
+/// [`packet::MAX_BATCH`] times 65,535.
+pub fn split(word: u64) -> [u64; 2] {
+    [word >> 32, word & 0xffff_ffff]
+}
+
+const _: () = assert!((packet::MAX_BATCH as u64) << 16 < 1 << 32);
+
 /// What one worker counts of itself beside the program's own counters.
 pub struct Tally {
     cells: WorkerCounters,
@@ -66,11 +75,6 @@ impl Tally {
     pub fn new(places: &Places, stages: usize) -> Tally {
         let stages = (0..stages).map(|_| [const { AtomicU64::new(0) }; 2]).collect();
         Tally { cells: WorkerCounters::new(&[Some(places.cells as u64)]), stages, version: AtomicU64::new(RESTS) }
-    }
-
-    /// The first cell, for native code.
-    pub fn first(&self) -> *mut [u64; 2] {
-        self.cells.arrays().first().map_or(std::ptr::null_mut(), |cells| cells.at)
     }
 
     /// So many packets went through a stage, in so many ticks of the processor's clock. Only the worker itself may call this.

@@ -6,10 +6,10 @@ use crate::counters::WorkerCounters;
 use crate::plan::stages::Start;
 use crate::program::Program;
 use crate::record::{Areas, Shown};
-use crate::tally::{Tally, ticks};
+use crate::tally::{self, Tally, ticks};
 use crate::verdict;
 use ir::Entity;
-use packet::{Output, Packet, PacketRef, PortId};
+use packet::{Output, Packet, PacketRef};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use tables::fast::Lookups;
@@ -35,12 +35,15 @@ pub struct Worker {
     // What `queues` point to.
     keys: Vec<Vec<u64>>,
     aux: Vec<Vec<u64>>,
-    items: Vec<Vec<u32>>,
-    all: Vec<u32>,
+    waiting: Vec<Vec<*mut u8>>,
+    /// All frames, in the order of the packets.
+    all: Vec<*mut u8>,
     results: Vec<*const u8>,
     defaults: Vec<*const u8>,
     arrays: Vec<Counters>,
     pending: Vec<Pending>,
+    /// What the code counts of itself in a batch.
+    told: Vec<u64>,
     area: Vec<u64>,
     zeros: Vec<u64>,
     sink: Vec<u64>,
@@ -91,12 +94,13 @@ impl Worker {
             queues: Vec::new(),
             keys: program.stages.iter().map(|stage| vec![0; stage.words * CHUNK]).collect(),
             aux: program.stages.iter().map(|s| vec![0; if s.profile { AUX_BYTES / 8 * CHUNK } else { 0 }]).collect(),
-            items: vec![vec![0; CHUNK]; stages],
-            all: (0..CHUNK as u32).collect(),
+            waiting: vec![vec![null_mut(); CHUNK]; stages],
+            all: Vec::new(),
             results: vec![null(); CHUNK],
             defaults: vec![null(); program.pipeline.tables.len()],
             arrays: counters.arrays(),
             pending: vec![Pending { at: null_mut(), bytes: 0 }; (program.counts * CHUNK).max(1)],
+            told: vec![0; program.places.cells],
             area: vec![0; AREA_WORDS],
             zeros: vec![0; longest],
             sink: vec![0; longest],
@@ -107,11 +111,12 @@ impl Worker {
             tally,
             program,
         };
+        worker.all = (0..CHUNK).map(|index| worker.head(index).cast()).collect();
         for stage in 0..stages {
             let queue = Queue {
                 keys: worker.keys[stage].as_mut_ptr(),
                 aux: worker.aux[stage].as_mut_ptr().cast(),
-                items: worker.items[stage].as_mut_ptr(),
+                frames: worker.waiting[stage].as_mut_ptr(),
                 count: 0,
             };
             worker.queues.push(queue);
@@ -140,7 +145,7 @@ impl Worker {
         self.context.defaults = self.defaults.as_ptr();
         self.context.counters = self.arrays.as_ptr();
         self.context.pending = self.pending.as_mut_ptr();
-        self.context.tally = self.tally.first();
+        self.context.tally = self.told.as_mut_ptr();
         self.context.area = self.area.as_mut_ptr();
         self.context.lookups = lookups;
         self.context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
@@ -152,26 +157,46 @@ impl Worker {
             let (chunk, others) = rest.split_at_mut(size);
             rest = others;
             self.chunk(&program, chunk, lookups);
-            for (offset, packet) in chunk.iter_mut().enumerate() {
-                let input = PacketRef::Input((first + offset) as u16);
-                // SAFETY: there are as many frames, and each begins with its head.
-                let frame = unsafe { self.frames.as_ptr().cast::<u8>().add(offset * program.stride as usize) };
-                // SAFETY: as above.
-                let head = unsafe { &*frame.cast::<Head>() };
-                if let Some(port) = verdict::plain(&program, head) {
-                    out.forward(input, PortId(port));
-                    continue;
-                }
-                // SAFETY: the layout has the list there; the frame is that of this packet, and its stages have run.
-                unsafe {
-                    let emitted = frame.add(program.emitted as usize).cast();
-                    verdict::answer(&program, head, emitted, packet, input, out, &mut self.scratch);
-                }
-            }
+            self.answer(&program, chunk, first, out);
             if let (Some(each), Some(areas)) = (&mut each, &mut self.areas) {
                 (0..size).for_each(|offset| each(first + offset, &areas.record(offset)));
             }
             first += size;
+        }
+        for (cell, told) in self.told.iter_mut().enumerate().filter(|(_, told)| **told != 0) {
+            self.tally.add(cell, tally::split(std::mem::take(told)));
+        }
+    }
+
+    /// Says what becomes of each packet of a chunk. Most leave as they lie there: they are told together, run by run.
+    fn answer(&mut self, program: &Program, chunk: &mut [Packet], first: usize, out: &mut Output) {
+        let stride = program.stride as usize;
+        let frames = self.frames.as_ptr().cast::<u8>();
+        let plain = verdict::Plain::new(program);
+        let mut ports = [0u32; CHUNK];
+        let (mut from, count) = (0, chunk.len().min(CHUNK));
+        // SAFETY: asked for packets of the chunk: there are as many frames, each begins with its head, and its packet's stages have run.
+        let head = |at: usize| unsafe { &*frames.add(at * stride).cast::<Head>() };
+        while from < count {
+            let mut at = from;
+            while at < count
+                && let Some(port) = plain.port(head(at))
+            {
+                ports[at] = port;
+                at += 1;
+            }
+            if from < at {
+                out.forward_all((first + from) as u16, &ports[from..at]);
+            }
+            if at < count {
+                let input = PacketRef::Input((first + at) as u16);
+                // SAFETY: the layout has the list there; the frame is that of this packet.
+                unsafe {
+                    let emitted = frames.add(at * stride + program.emitted as usize).cast();
+                    verdict::answer(program, head(at), emitted, &mut chunk[at], input, out, &mut self.scratch);
+                }
+            }
+            from = at + 1;
         }
     }
 
@@ -193,19 +218,20 @@ impl Worker {
                 let keys = &self.keys[index][..waiting * stage.words];
                 lookups.lookup_batch(table, keys, &mut self.results[..waiting]);
                 if let Some(areas) = &mut self.areas {
-                    let (items, results) = (&self.items[index][..waiting], &self.results[..waiting]);
-                    // SAFETY: all values carry numbers if the code records; the items are those that wait for these results.
-                    unsafe { areas.found((table, stage.profile), items, results) };
+                    let (first, stride) = (self.all[0] as usize, program.stride as usize);
+                    let packets = self.waiting[index][..waiting].iter().map(|frame| (*frame as usize - first) / stride);
+                    // SAFETY: all values carry numbers if the code records; the packets are those that wait for these results.
+                    unsafe { areas.found((table, stage.profile), packets, &self.results[..waiting]) };
                 }
                 if stage.profile {
                     self.resolve(program, index, table, waiting, lookups);
                 }
             }
-            let items = if begin { self.all.as_ptr() } else { self.items[index].as_ptr() };
+            let frames = if begin { self.all.as_ptr() } else { self.waiting[index].as_ptr() };
             let counted = self.context.pending_count;
-            // SAFETY: the function was made for this program, whose frames, queues and areas these are; items are numbers of
-            // frames that `begin` has made, results what this copy of the lookups gave.
-            unsafe { program.native.stages()[index](&mut self.context, items, waiting as u64, self.results.as_ptr()) };
+            // SAFETY: the function was made for this program, whose frames, queues and areas these are; `begin` has made the frames that
+            // wait, and results are what this copy of the lookups gave.
+            unsafe { program.native.stages()[index](&mut self.context, frames, waiting as u64, self.results.as_ptr()) };
             self.fetch_counters(counted);
             let ended = ticks();
             self.tally.passed(index, waiting as u64, ended.wrapping_sub(began));
@@ -216,12 +242,13 @@ impl Worker {
 
     /// Brings the packets that wait for a stage into their order: several stages may have sent them.
     fn sort(&mut self, stage: usize, words: usize, count: usize) {
-        let items = &self.items[stage][..count];
-        if items.is_sorted() {
+        // Frames lie in the order of the packets.
+        let frames = &self.waiting[stage][..count];
+        if frames.is_sorted() {
             return;
         }
         let mut order: Vec<usize> = (0..count).collect();
-        order.sort_by_key(|at| items[*at]);
+        order.sort_by_key(|at| frames[*at]);
         let aux_words = self.aux[stage].len() / CHUNK;
         fn permuted<T: Copy>(all: &mut [T], each: usize, order: &[usize]) {
             let old = all[..order.len() * each].to_vec();
@@ -229,36 +256,50 @@ impl Worker {
                 all[to * each..(to + 1) * each].copy_from_slice(&old[from * each..(from + 1) * each]);
             }
         }
-        permuted(&mut self.items[stage], 1, &order);
+        permuted(&mut self.waiting[stage], 1, &order);
         permuted(&mut self.keys[stage], words, &order);
         permuted(&mut self.aux[stage], aux_words, &order);
     }
 
     /// Makes the packets' frames, and asks for the packets' first bytes.
     fn begin(&mut self, program: &Program, packets: &mut [Packet]) {
-        let stride = program.stride as usize;
-        let hosts = &program.config.host_ports;
         if let Some(areas) = &mut self.areas {
             areas.clear(packets.len());
         }
-        for (index, packet) in packets.iter_mut().enumerate() {
-            let (port, received_at, came_with) = (packet.ingress_port.0, packet.received_at, packet.came_with);
-            let bytes = packet.bytes_mut();
-            let (data, len) = (bytes.as_mut_ptr(), bytes.len() as u16);
-            prefetch(data);
-            prefetch(data.wrapping_add(64));
-            let direction = u32::from(!hosts.is_empty() && hosts.contains(&port));
-            let counted = came_with.map_or(len, |length| u16::try_from(length).unwrap_or(u16::MAX));
-            let arrival = Arrival { data, len, port, direction, states: 0, counted };
-            // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
-            unsafe {
-                let head = self.frames.as_mut_ptr().cast::<u8>().add(index * stride).cast::<Head>();
-                (&raw mut (*head).arrival).write(arrival);
-                if program.clock {
-                    (&raw mut (*head).clock).write(self.clock(received_at, program.config.start));
-                }
+        let hosts = &program.config.host_ports;
+        match hosts.is_empty() {
+            true => self.arrivals(packets, |_| 0),
+            false => self.arrivals(packets, |port| u32::from(hosts.contains(&port))),
+        }
+        if program.clock {
+            for (index, packet) in packets.iter().enumerate() {
+                let clock = self.clock(packet.received_at, program.config.start);
+                // SAFETY: as in `arrivals`.
+                unsafe { (&raw mut (*self.head(index)).clock).write(clock) };
             }
         }
+    }
+
+    /// Writes each packet's arrival; `direction` says whether a port leads to a host.
+    #[inline(always)]
+    fn arrivals(&mut self, packets: &mut [Packet], direction: impl Fn(u32) -> u32) {
+        assert!(packets.len() <= CHUNK);
+        for (index, packet) in packets.iter_mut().enumerate() {
+            let (data, len) = packet.place();
+            prefetch(data);
+            prefetch(data.wrapping_add(64));
+            let (len, port) = (len as u16, packet.ingress_port.0);
+            let counted = packet.came_with.map_or(u32::from(len), |length| length.min(u32::from(u16::MAX)));
+            let arrival = Arrival { data, counted, one: 1, port, direction: direction(port), states: 0, len };
+            // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
+            unsafe { (&raw mut (*self.head(index)).arrival).write(arrival) };
+        }
+    }
+
+    /// The head of a packet's frame.
+    #[inline(always)]
+    fn head(&mut self, index: usize) -> *mut Head {
+        self.frames.as_mut_ptr().cast::<u8>().wrapping_add(index * self.context.stride).cast()
     }
 
     /// The time of a packet that came in at `received_at`, seen from `start`: never before that of the packet in front of it.

@@ -140,6 +140,14 @@ impl Packet {
         &mut self.storage.bytes_mut()[self.start..self.start + self.len]
     }
 
+    /// Where the packet's bytes begin, and how many they are: [`Packet::bytes_mut`] for an engine or a port that goes through many packets and checks
+    /// nothing twice. The bytes are there until the packet is changed in another way.
+    #[inline(always)]
+    pub fn place(&mut self) -> (*mut u8, usize) {
+        // `start + len` is within the buffer at all times.
+        (self.storage.bytes_mut().as_mut_ptr().wrapping_add(self.start), self.len)
+    }
+
     /// Bytes that can be prepended without moving the packet.
     pub fn headroom(&self) -> usize {
         self.start
@@ -243,16 +251,22 @@ impl Packet {
     /// Replaces the first `removed` bytes (all, if there are fewer) by `headers`: what a deparser does after a parser consumed
     /// `removed` bytes. The rest of the packet does not move while the headroom suffices.
     pub fn replace_front(&mut self, removed: usize, headers: &[u8]) -> Result<(), PacketTooLong> {
+        self.front_space(removed, headers.len())?.copy_from_slice(headers);
+        Ok(())
+    }
+
+    /// Replaces the first `removed` bytes (all, if there are fewer) by `added` bytes, and lends these to be filled: they hold remains of what was there.
+    #[inline]
+    pub fn front_space(&mut self, removed: usize, added: usize) -> Result<&mut [u8], PacketTooLong> {
         let removed = removed.min(self.len);
-        if headers.len() > removed {
-            self.make_room(headers.len() - removed, 0)?;
+        if added > removed {
+            self.make_room(added - removed, 0)?;
         }
         // Ordered so that it holds for growing and shrinking alike: `make_room` left at least the difference as headroom.
         let payload = self.start + removed;
-        self.len = self.len - removed + headers.len();
-        self.start = payload - headers.len();
-        self.storage.bytes_mut()[self.start..payload].copy_from_slice(headers);
-        Ok(())
+        self.len = self.len - removed + added;
+        self.start = payload - added;
+        Ok(&mut self.storage.bytes_mut()[self.start..payload])
     }
 
     /// The whole buffer with the offset and length of the packet in it, for engines that move headers themselves. Set the outcome
@@ -277,6 +291,7 @@ impl Packet {
 
     /// Makes sure that `front` bytes are free before and `back` bytes after the packet, for a packet that will have
     /// `len + front + back` bytes. Moves the packet or grows the buffer if they are not.
+    #[inline]
     pub fn make_room(&mut self, front: usize, back: usize) -> Result<(), PacketTooLong> {
         let wanted = self.len.saturating_add(front).saturating_add(back);
         if wanted > MAX_LEN {
@@ -285,6 +300,13 @@ impl Packet {
         if self.headroom() >= front && self.tailroom() >= back {
             return Ok(());
         }
+        self.move_for(front, back, wanted);
+        Ok(())
+    }
+
+    /// Moves the packet, of which `wanted` bytes are to be, to where it has the room.
+    #[cold]
+    fn move_for(&mut self, front: usize, back: usize, wanted: usize) {
         match &self.storage {
             Storage::Loan(loan) if loan.bytes().len() < wanted => self.move_out(front, back),
             Storage::Loan(loan) => {
@@ -297,7 +319,6 @@ impl Packet {
                 self.move_to(HEADROOM + front);
             }
         }
-        Ok(())
     }
 
     /// Makes the packet the `len` bytes at offset `start` of a buffer on loan. Its own buffer, or the loan it had, is gone. Port and time stay.

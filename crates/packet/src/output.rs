@@ -80,6 +80,19 @@ impl Output {
         self.emit(Emission { packet, origin: Origin::Received, verdict: Verdict::Forward { port } });
     }
 
+    /// As many packets received one after the other leave, each on its port; the first is number `first` of its batch. The same as
+    /// [`Output::forward`] for each.
+    #[inline]
+    pub fn forward_all(&mut self, first: u16, ports: &[u32]) {
+        let taken = ports.len().min(MAX_EMISSIONS.saturating_sub(self.emissions.len()));
+        self.overflow += (ports.len() - taken) as u64;
+        self.emissions.extend(ports[..taken].iter().zip(0u16..).map(|(port, at)| Emission {
+            packet: PacketRef::Input(first.wrapping_add(at)),
+            origin: Origin::Received,
+            verdict: Verdict::Forward { port: PortId(*port) },
+        }));
+    }
+
     /// The received packet goes to the control plane.
     pub fn to_cpu(&mut self, packet: PacketRef, reason: CpuReason) {
         self.emit(Emission { packet, origin: Origin::Received, verdict: Verdict::ToCpu { reason } });
@@ -111,7 +124,14 @@ impl Output {
 
     /// Every emission with its packet, in order. Emissions with a reference from another batch are left out.
     pub fn iter<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = (Emission, &'a Packet)> {
-        self.emissions.iter().filter_map(move |emission| Some((*emission, self.packet(batch, emission.packet)?)))
+        let (inputs, extras) = (batch.packets(), self.extras.as_slice());
+        self.emissions.iter().filter_map(move |emission| {
+            let packet = match emission.packet {
+                PacketRef::Input(index) => inputs.get(usize::from(index)),
+                PacketRef::Extra(index) => extras.get(usize::from(index)),
+            };
+            Some((*emission, packet?))
+        })
     }
 
     /// The indices of those inputs on which nothing was said: always a bug of the engine, as each packet needs a verdict.

@@ -140,3 +140,30 @@ fn bad_declarations_of_reasons_are_refused() {
         assert!(declare(&[(1, bad)]).contains("cannot name a reason"), "{bad}");
     }
 }
+
+/// Told together or one by one, and at the limit.
+#[test]
+fn forwarding_many_is_forwarding_each() {
+    let ports: Vec<u32> = (0..200).map(|at| at % 7).collect();
+    let (mut together, mut each) = (Output::new(), Output::new());
+    for _ in 0..MAX_EMISSIONS / ports.len() + 2 {
+        together.forward_all(3, &ports);
+        for (port, at) in ports.iter().zip(3..) {
+            each.forward(PacketRef::Input(at), PortId(*port));
+        }
+    }
+    assert_eq!(together.emissions(), each.emissions());
+    assert_eq!(together.emissions().len(), MAX_EMISSIONS);
+    assert_eq!(together.overflow(), each.overflow());
+    assert!(together.overflow() > 0);
+}
+
+/// With a buffer of its own, and with none.
+#[test]
+fn a_packet_is_at_its_place() {
+    let mut packet = Packet::from_bytes(b"at its place").unwrap();
+    packet.trim_front(3).unwrap();
+    let (start, len) = packet.place();
+    assert_eq!((start.cast_const(), len), (packet.bytes().as_ptr(), 9));
+    assert_eq!(Packet::new().place().1, 0);
+}

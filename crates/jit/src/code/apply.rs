@@ -167,18 +167,13 @@ impl StageCode<'_, '_> {
         let cell = self.c.places.cell(stage, table, position);
         let tally = self.of_context(offset_of!(Context, tally));
         let hit = self.b.ins().uextend(I64, hit);
-        let hit = self.b.ins().ishl_imm_u(hit, 4);
+        let hit = self.left(hit, 3);
         let at = self.b.ins().iadd(tally, hit);
-        let offset = (cell * size_of::<[u64; 2]>()) as i32;
-        let len = self.head(offset_of!(Head, arrival.counted), 2);
-        for (half, more) in [(0, None), (8, Some(len))] {
-            let before = self.b.ins().load(I64, trusted(), at, offset + half);
-            let after = match more {
-                Some(more) => self.b.ins().iadd(before, more),
-                None => self.b.ins().iadd_imm_s(before, 1),
-            };
-            self.b.ins().store(trusted(), after, at, offset + half);
-        }
+        let offset = (cell * size_of::<u64>()) as i32;
+        let more = self.head(offset_of!(Head, arrival.counted), 8);
+        let before = self.b.ins().load(I64, trusted(), at, offset);
+        let after = self.b.ins().iadd(before, more);
+        self.b.ins().store(trusted(), after, at, offset);
     }
 
     /// Reads an action's parameter from a value.

@@ -101,7 +101,7 @@ impl StageCode<'_, '_> {
         let Some(size) = self.c.counters[object.index()] else { return };
         let bytes = match args.get(1) {
             Some(Arg::Value(value)) => self.low(*value),
-            _ => self.head(offset_of!(Head, arrival.counted), 2),
+            _ => self.head(offset_of!(Head, arrival.counted), 4),
         };
         let low = self.index(args);
         let limit = self.number(size);

@@ -9,6 +9,7 @@ use crate::plan::reason_vars;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
 use ir::{Entity, VarId};
 use std::mem::offset_of;
 
@@ -38,12 +39,9 @@ impl StageCode<'_, '_> {
             Glue::V1Traffic => self.v1_traffic(),
             Glue::V1Leave => self.v1_leave(),
             Glue::End => {
-                if self.c.plan.flow.deparser.is_some() {
-                    self.end_deparser();
-                } else {
-                    self.end_without_deparser();
-                }
-                self.tell_verdict(false);
+                let lies =
+                    if self.c.plan.flow.deparser.is_some() { self.end_deparser() } else { self.end_without_deparser() };
+                self.tell_verdict(Some(lies));
                 return self.finish();
             }
         }
@@ -115,7 +113,7 @@ impl StageCode<'_, '_> {
         let [end, on] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(dropped, end, &[], on, &[]);
         self.enter(end);
-        self.tell_verdict(false);
+        self.tell_verdict(None);
         self.finish();
         self.enter(on);
         self.go(next);
@@ -139,11 +137,13 @@ impl StageCode<'_, '_> {
         leaves
     }
 
-    /// Writes into the frame's head where the packet goes; `as_it_lies` if nothing about it but bytes of its headers has changed.
-    pub fn tell_verdict(&mut self, as_it_lies: bool) {
+    /// Writes into the frame's head where the packet goes; `as_it_lies`: a bool, whether nothing about it but bytes of its headers has changed.
+    pub fn tell_verdict(&mut self, as_it_lies: Option<cl::Value>) {
         let mut destination = self.cell(Cell::Destination);
-        if as_it_lies {
-            destination = self.b.ins().bor_imm_u(destination, i64::from(destination::AS_IT_LIES));
+        if let Some(lies) = as_it_lies {
+            let lies = self.b.ins().uextend(I64, lies);
+            let lies = self.left(lies, destination::AS_IT_LIES.trailing_zeros());
+            destination = self.b.ins().bor(destination, lies);
         }
         self.set_head(offset_of!(Head, destination), 8, destination);
         let [drop, cpu] = reason_vars(self.c.pipeline);
@@ -159,11 +159,13 @@ impl StageCode<'_, '_> {
         }
     }
 
-    fn end_without_deparser(&mut self) {
+    /// Tells the engine that the packet begins with what the parser left; whether that is all of it.
+    fn end_without_deparser(&mut self) -> cl::Value {
         let data = self.head(offset_of!(Head, arrival.data), 8);
         let cursor = self.cell(Cell::Cursor);
         let payload = self.b.ins().iadd(data, cursor);
         self.leave_in_place(payload, cursor);
+        self.b.ins().icmp_imm_u(IntCC::Equal, cursor, 0)
     }
 
     // ---- v1model ----
@@ -254,7 +256,7 @@ impl StageCode<'_, '_> {
         let one = self.number(1);
         let kept = self.cell(Cell::Destination);
         self.set_cell(Cell::Destination, one);
-        self.tell_verdict(false);
+        self.tell_verdict(None);
         self.finish();
         self.enter(on);
         self.set_cell(Cell::Destination, kept);

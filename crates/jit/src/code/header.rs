@@ -337,7 +337,8 @@ impl StageCode<'_, '_> {
         let all = self.b.ins().icmp_imm_u(IntCC::Equal, cursor, bytes as i64);
         self.b.ins().brif(all, whole, &[], other, &[]);
         self.enter(whole);
-        self.tell_verdict(true);
+        let lies = self.truth(true);
+        self.tell_verdict(Some(lies));
         self.finish();
         self.b.set_cold_block(other);
         self.enter(other);
@@ -394,8 +395,8 @@ impl StageCode<'_, '_> {
         self.enter(go_on);
     }
 
-    /// Tells the engine what was emitted.
-    pub fn end_deparser(&mut self) {
+    /// Tells the engine what was emitted. A bool: whether that is in front of the payload as it was when the packet came.
+    pub fn end_deparser(&mut self) -> cl::Value {
         let data = self.head(offset_of!(Head, arrival.data), 8);
         let cursor = self.cell(Cell::Cursor);
         let payload = self.b.ins().iadd(data, cursor);
@@ -410,11 +411,14 @@ impl StageCode<'_, '_> {
         let gaps = self.b.use_var(self.emit.gaps);
         let gaps = self.b.ins().bor(gaps, distance);
         let in_place = self.b.ins().icmp(IntCC::Equal, gaps, zero);
+        let begins = self.b.ins().icmp(IntCC::Equal, front, data);
+        let lies = self.b.ins().band(in_place, begins);
         let in_place = self.b.ins().uextend(I64, in_place);
         self.set_head(offset_of!(Head, in_place), 2, in_place);
         self.set_head(offset_of!(Head, emitted), 2, count);
         self.set_head(offset_of!(Head, front), 8, front);
         self.set_head(offset_of!(Head, cursor), 4, cursor);
+        lies
     }
 }
 

@@ -31,8 +31,11 @@ impl<'a> StageCode<'a, '_> {
     /// The address of the packet's area, if the code records.
     pub(super) fn find_area(&mut self) {
         let Some(recording) = &self.c.recording else { return };
-        let areas = self.of_context(offset_of!(Context, areas));
-        let distance = self.b.ins().imul_imm_s(self.item, i64::from(recording.lists.stride));
+        let [areas, frames] = [offset_of!(Context, areas), offset_of!(Context, frames)].map(|at| self.of_context(at));
+        let distance = self.b.ins().isub(self.frame, frames);
+        let stride = self.number(u64::from(self.c.layout.stride));
+        let number = self.b.ins().udiv(distance, stride);
+        let distance = self.b.ins().imul_imm_s(number, i64::from(recording.lists.stride));
         self.noted = Some(self.b.ins().iadd(areas, distance));
     }
 

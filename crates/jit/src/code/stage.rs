@@ -28,9 +28,8 @@ pub struct StageCode<'a, 'b> {
     pub b: FunctionBuilder<'b>,
     /// The address of the context.
     pub context: cl::Value,
-    /// The address of the packet's frame, its number, and what was looked up.
+    /// The address of the packet's frame, and what was looked up.
     pub frame: cl::Value,
-    pub(super) item: cl::Value,
     result: cl::Value,
     /// The cells' registers.
     pub(super) cells: Vec<Vec<Variable>>,
@@ -137,8 +136,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         b.seal_block(entry);
-        let [context, items, count, results] = [0, 1, 2, 3].map(|index| b.block_params(entry)[index]);
-        let frames = b.ins().load(I64, steady(), context, 0);
+        let [context, waiting, count, results] = [0, 1, 2, 3].map(|index| b.block_params(entry)[index]);
         let position = b.declare_var(I64);
         let zero = b.ins().iconst(I64, 0);
         b.def_var(position, zero);
@@ -157,15 +155,11 @@ impl<'a, 'b> StageCode<'a, 'b> {
             b.seal_block(block);
         }
         b.switch_to_block(body);
-        let offset = b.ins().ishl_imm_u(at, 2);
-        let place = b.ins().iadd(items, offset);
-        let item = b.ins().load(I32, trusted(), place, 0);
-        let item = b.ins().uextend(I64, item);
-        let distance = b.ins().imul_imm_s(item, i64::from(c.layout.stride));
-        let frame = b.ins().iadd(frames, distance);
+        let offset = b.ins().ishl_imm_u(at, 3);
+        let place = b.ins().iadd(waiting, offset);
+        let frame = b.ins().load(I64, trusted(), place, 0);
         let result = match start {
             Start::Site(..) => {
-                let offset = b.ins().ishl_imm_u(at, 3);
                 let place = b.ins().iadd(results, offset);
                 b.ins().load(I64, trusted(), place, 0)
             }
@@ -183,7 +177,6 @@ impl<'a, 'b> StageCode<'a, 'b> {
             b,
             context,
             frame,
-            item,
             result,
             cells: Vec::new(),
             values: HashMap::new(),
@@ -538,10 +531,10 @@ impl<'a, 'b> StageCode<'a, 'b> {
 
     /// Puts the packet into a queue, in which so many wait.
     fn enqueue(&mut self, queue: cl::Value, count: cl::Value) {
-        let items = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, items) as i32);
-        let offset = self.b.ins().ishl_imm_u(count, 2);
-        let place = self.b.ins().iadd(items, offset);
-        self.b.ins().istore32(trusted(), self.item, place, 0);
+        let frames = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, frames) as i32);
+        let offset = self.b.ins().ishl_imm_u(count, 3);
+        let place = self.b.ins().iadd(frames, offset);
+        self.b.ins().store(trusted(), self.frame, place, 0);
         let more = self.b.ins().iadd_imm_s(count, 1);
         self.b.ins().store(trusted(), more, queue, offset_of!(Queue, count) as i32);
         self.finish();
