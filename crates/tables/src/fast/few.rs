@@ -54,6 +54,9 @@ impl Few {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the processor has it, and there is a place for each key.
             return unsafe { self.lookup_lanes(keys, out) };
+        } else if is_x86_feature_detected!("avx2") {
+            // SAFETY: as above.
+            return unsafe { self.lookup_quads(keys, out) };
         }
         self.lookup_plain(keys, out);
     }
@@ -80,6 +83,32 @@ impl Few {
             // SAFETY: masked to the places that are there.
             unsafe { _mm512_mask_storeu_epi64(out.as_mut_ptr().add(start).cast(), there, values) };
         }
+    }
+
+    /// Four keys at once, with one entry after the other.
+    ///
+    /// # Safety
+    /// The processor has AVX2, and there is a place for each key.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn lookup_quads(&self, keys: &[u64], out: &mut [*const u8]) {
+        use std::arch::x86_64::*;
+        let (fours, rest) = keys.as_chunks::<4>();
+        for (four, to) in fours.iter().zip(out.as_chunks_mut::<4>().0) {
+            // SAFETY: four words are read.
+            let four = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
+            let mut values = _mm256_setzero_si256();
+            let mut value = self.values.as_ptr();
+            for own in &self.keys[..self.len.min(MOST)] {
+                // No two entries have one key.
+                let same = _mm256_cmpeq_epi64(four, _mm256_set1_epi64x(*own as i64));
+                values = _mm256_or_si256(values, _mm256_and_si256(same, _mm256_set1_epi64x(value as i64)));
+                value = value.wrapping_add(self.stride);
+            }
+            // SAFETY: four words are written.
+            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), values) };
+        }
+        self.lookup_plain(rest, &mut out[keys.len() - rest.len()..]);
     }
 
     fn lookup_plain(&self, keys: &[u64], out: &mut [*const u8]) {
@@ -122,6 +151,12 @@ mod tests {
             let mut plain = vec![std::ptr::dangling(); 12];
             few.lookup_plain(&keys, &mut plain);
             assert_eq!(out, plain);
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has it, and there are as many places as keys.
+                unsafe { few.lookup_quads(&keys[..11], &mut plain[..11]) };
+                assert_eq!(out, plain);
+            }
             for (key, found) in keys.iter().zip(out) {
                 let at = (found as usize).checked_sub(few.values.as_ptr() as usize);
                 let value = at.filter(|_| !found.is_null()).map(|at| &few.values[at..at + 5]);

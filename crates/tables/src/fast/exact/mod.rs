@@ -4,7 +4,7 @@
 //! ([`hash`], [`split`]); two of three are in the first of theirs, so a lookup touches 1.3 lines ([`probe`]). An entry whose buckets are both
 //! full makes others move ([`displace`]). The table grows bucket by bucket, as entries come ([`growth`]): it is more than nine
 //! tenths full, but for small ones, which stay half empty; and no insertion takes long. Values that are too long for a slot lie elsewhere
-//! ([`spill`]). Many keys are looked up in vectors where the processor has them ([`lanes`], [`pattern`]).
+//! ([`spill`]). Many keys are looked up in vectors where the processor has them ([`lanes`], [`quads`], [`pattern`]).
 //!
 //! Keys that should find no place at all go to a plain hash map, the stash. The secrets of the hash being random, that is next to impossible
 //! for any set of keys; but were it to happen, everything would still be right, and only slower.
@@ -18,6 +18,8 @@ mod hash;
 mod lanes;
 mod pattern;
 mod probe;
+#[cfg(target_arch = "x86_64")]
+mod quads;
 mod spill;
 mod split;
 #[cfg(test)]

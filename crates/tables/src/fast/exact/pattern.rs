@@ -1,7 +1,8 @@
 //! [`Pattern`]: how a whole bucket is compared with a key at once.
 //!
 //! A permutation spreads the bytes of the key to where they would lie in each slot; the tag is put before each. What differs from
-//! the bucket's lines is a bit for each byte, and an entry is the key's if none of its bytes differs. [`super::lanes`] does that.
+//! the bucket's lines is a bit for each byte, and an entry is the key's if none of its bytes differs. [`super::lanes`] does that, and
+//! [`super::quads`].
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 use super::geometry::{Geometry, LINE, MAX_SLOTS};

@@ -2,7 +2,8 @@
 //!
 //! For each key: hash, and ask for its first bucket ([`AHEAD`] keys ahead of the comparison). Compare tags of all slots at once, then
 //! one key. Whoever isn't in its first bucket (about one in three of a large table) goes to a list, and its second bucket is asked for. At
-//! the end the list is gone through. This is the way for all processors; [`super::lanes`] goes it in vectors, where there are some.
+//! the end the list is gone through. This is the way for all processors; [`super::lanes`] and [`super::quads`] go it in vectors, where there are
+//! some.
 #![allow(unsafe_code)]
 
 use super::ExactTable;
@@ -33,12 +34,11 @@ impl ExactTable {
             out.len(),
             keys.len()
         );
-        self.look_up(keys, out, has_lanes());
+        self.look_up(keys, out, Vectors::of_processor());
     }
 
-    /// As `lookup_batch`; `lanes` says whether in vectors, which the processor must have.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-    pub(super) fn look_up(&self, keys: &[u64], out: &mut [*const u8], lanes: bool) {
+    /// As `lookup_batch`, with such vectors, which the processor must have.
+    pub(super) fn look_up(&self, keys: &[u64], out: &mut [*const u8], vectors: Vectors) {
         if self.split.buckets() == 0 {
             return out.fill(null());
         }
@@ -46,12 +46,21 @@ impl ExactTable {
         for start in (0..out.len()).step_by(CHUNK) {
             let end = out.len().min(start + CHUNK);
             let (keys, out) = (&keys[start * words..end * words], &mut out[start..end]);
-            #[cfg(target_arch = "x86_64")]
-            if lanes {
-                assert!(has_lanes() && keys.len() == out.len() * words);
-                // SAFETY: just checked, and there are buckets.
-                unsafe { super::lanes::lookup(self, keys, out) };
-                continue;
+            assert_eq!(keys.len(), out.len() * words);
+            match vectors {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the processor has them, as was checked when they were chosen; there are buckets, and all words of the keys.
+                Vectors::Eight(_) => {
+                    unsafe { super::lanes::lookup(self, keys, out) };
+                    continue;
+                }
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above, and the table suits.
+                Vectors::Four(_) if super::quads::suits(self) => {
+                    unsafe { super::quads::lookup(self, keys, out) };
+                    continue;
+                }
+                _ => {}
             }
             match words {
                 1 => lookup::<1>(self, keys, out),
@@ -110,13 +119,46 @@ impl ExactTable {
     }
 }
 
-/// Whether the processor can look up in vectors.
-#[inline(always)]
-pub(super) fn has_lanes() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return super::lanes::available();
-    #[cfg(not(target_arch = "x86_64"))]
-    false
+/// That the processor has what a way of looking up needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Checked(());
+
+/// In which vectors keys are looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Vectors {
+    /// One key after the other.
+    None,
+    /// Four keys at once, where the table's buckets allow it.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    Four(Checked),
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    Eight(Checked),
+}
+
+impl Vectors {
+    /// The widest that the processor has.
+    #[inline(always)]
+    pub(super) fn of_processor() -> Vectors {
+        #[cfg(target_arch = "x86_64")]
+        if super::lanes::available() {
+            return Vectors::Eight(Checked(()));
+        } else if super::quads::available() {
+            return Vectors::Four(Checked(()));
+        }
+        Vectors::None
+    }
+
+    /// All that the processor has.
+    #[cfg(test)]
+    pub(super) fn all() -> Vec<Vectors> {
+        let mut all = vec![Vectors::None];
+        #[cfg(target_arch = "x86_64")]
+        {
+            all.extend(super::quads::available().then_some(Vectors::Four(Checked(()))));
+            all.extend(super::lanes::available().then_some(Vectors::Eight(Checked(()))));
+        }
+        all
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -13,7 +13,7 @@
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 #[cfg(target_arch = "x86_64")]
-pub(super) use lanes::SplitLanes;
+pub(super) use lanes::{SplitLanes, SplitQuads};
 
 /// Buckets of a group, when there are twice as many groups as before.
 const GROUP: usize = 8;

@@ -2,6 +2,7 @@
 
 use super::ExactTable;
 use super::hash::{Seeds, tag};
+use super::probe::Vectors;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -60,9 +61,11 @@ impl Pair {
         let words = keys.concat();
         let mut out = vec![std::ptr::dangling(); keys.len()];
         self.table.lookup_batch(&words, &mut out);
-        let mut plain = vec![std::ptr::dangling(); keys.len()];
-        self.table.look_up(&words, &mut plain, false);
-        assert_eq!(out, plain, "in vectors, and one by one");
+        for vectors in Vectors::all() {
+            let mut same = vec![std::ptr::dangling(); keys.len()];
+            self.table.look_up(&words, &mut same, vectors);
+            assert_eq!(out, same, "{vectors:?}");
+        }
         for (key, out) in keys.iter().zip(out) {
             let expected = self.model.get(key);
             assert_eq!(expected.is_some(), !out.is_null(), "{key:?}");

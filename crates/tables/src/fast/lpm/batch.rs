@@ -19,6 +19,7 @@ use super::set::Formats;
 use super::table::Table;
 use super::values::NUMBER_BITS;
 use std::hint::select_unpredictable;
+use std::mem::MaybeUninit;
 
 /// Keys in flight: what they touch fits a first-level cache, and the waits between passes are shared by many.
 pub(super) const CHUNK: usize = 256;
@@ -44,10 +45,11 @@ struct Cursor<A> {
     size: u8,
 }
 
-/// Keys at nodes and at sets: at most [`CHUNK`] together.
+/// Keys at nodes and at sets: at most [`CHUNK`] together. Cursors are written before they are read: to fill them all for a batch of which few keys
+/// go so far would cost more than the lookups.
 struct Way<A> {
-    nodes: [Cursor<A>; CHUNK],
-    sets: [Cursor<A>; CHUNK],
+    nodes: [MaybeUninit<Cursor<A>>; CHUNK],
+    sets: [MaybeUninit<Cursor<A>>; CHUNK],
     at_nodes: usize,
     at_sets: usize,
 }
@@ -125,7 +127,6 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
     use super::lanes::Lanes;
     use super::matcher::Avx512;
     use super::root::Root;
-    use std::mem::MaybeUninit;
 
     let view = View::new(table);
     let mut memory = MaybeUninit::uninit();
@@ -204,8 +205,12 @@ fn lookup_avx2<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]
 #[inline(always)]
 unsafe fn lookup_with<A: Address, M: Matcher>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
     let view = View::new(table);
-    let none = Cursor { at: view.pool, rest: A::from_wide(0), key: 0, shift: 0, size: 0 };
-    let mut way = Way { nodes: [none; CHUNK], sets: [none; CHUNK], at_nodes: 0, at_sets: 0 };
+    let mut way = Way::<A> {
+        nodes: [const { MaybeUninit::uninit() }; CHUNK],
+        sets: [const { MaybeUninit::uninit() }; CHUNK],
+        at_nodes: 0,
+        at_sets: 0,
+    };
     let words = table.exact_words + A::WORDS;
     out.fill(std::ptr::null());
     for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
@@ -249,8 +254,8 @@ impl<A: Address> Way<A> {
         // Written to both lists, kept in one: which is hard to predict.
         let (nodes, sets) = (self.at_nodes & (CHUNK - 1), self.at_sets & (CHUNK - 1));
         let (shift, size) = ((byte & 7) as u8 * 8, size as u8);
-        self.nodes[nodes] = Cursor { at, rest: address.step(stride), key, shift, size };
-        self.sets[sets] = Cursor { at, rest: address, key, shift, size };
+        self.nodes[nodes].write(Cursor { at, rest: address.step(stride), key, shift, size });
+        self.sets[sets].write(Cursor { at, rest: address, key, shift, size });
         self.at_nodes += usize::from(!to.is_null() & !to.is_set());
         self.at_sets += usize::from(to.is_set());
     }
@@ -264,7 +269,8 @@ impl<A: Address> Way<A> {
 unsafe fn step_nodes<A: Address>(view: &View<'_>, way: &mut Way<A>, out: &mut [*const u8]) {
     let count = std::mem::take(&mut way.at_nodes);
     for index in 0..count {
-        let cursor = way.nodes[index & (CHUNK - 1)];
+        // SAFETY: written when the list became so long; what this loop sends on goes to places before it.
+        let cursor = unsafe { way.nodes[index & (CHUNK - 1)].assume_init() };
         // SAFETY: an aligned word inside of a node.
         let word = u64::from_le(unsafe { cursor.at.cast::<u64>().read() }) >> cursor.shift;
         let word = word & MASKS[cursor.size as usize & INNER as usize];
@@ -283,7 +289,8 @@ unsafe fn step_nodes<A: Address>(view: &View<'_>, way: &mut Way<A>, out: &mut [*
 unsafe fn step_sets<A: Address, M: Matcher>(view: &View<'_>, way: &mut Way<A>, out: &mut [*const u8]) {
     let count = std::mem::take(&mut way.at_sets);
     for index in 0..count {
-        let Cursor { at, rest, key, .. } = way.sets[index & (CHUNK - 1)];
+        // SAFETY: as above.
+        let Cursor { at, rest, key, .. } = unsafe { way.sets[index & (CHUNK - 1)].assume_init() };
         // SAFETY: a set's line in the pool, whose formats these are.
         let (found, child, rest) = unsafe { search::<A, M>(view, view.formats, at, rest) };
         let out = &mut out[key as usize];

@@ -121,11 +121,12 @@ pub(super) unsafe fn search<A: Address, M: Matcher>(
         let head = load(line.add(HEAD));
         let format = &formats.formats[(head >> 8 & 15) as usize];
         let shifts = line.add(format.shifts as usize);
+        let count = head as u32 & 15;
         let mask = match format.width {
-            4 => M::narrow(line, shifts, address.top(32) as u32),
-            8 => M::middle(line, shifts, address.top(64)),
+            4 => M::narrow(line, shifts, address.top(32) as u32, count),
+            8 => M::middle(line, shifts, address.top(64), count),
             _ => matches_wide(line, shifts, address.wide()),
-        } & ((1 << (head & 15)) - 1);
+        } & ((1 << count) - 1);
         let lane = mask.trailing_zeros() as usize & 15;
         let cells = line.add(format.cells as usize);
         let mut cell = cells.wrapping_add(lane * formats.cell);

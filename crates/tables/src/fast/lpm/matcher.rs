@@ -4,17 +4,17 @@
 /// Compares an address with all prefixes of a line at once. Bit `n` of an answer is for the line's prefix `n`; bits of prefixes
 /// that the line doesn't have say nothing.
 pub(super) trait Matcher {
-    /// Prefixes of 32 bits, at most 16.
+    /// Prefixes of 32 bits, at most 16, of which the line has `count`.
     ///
     /// # Safety
     /// `line` is the start of an aligned line, sixteen bytes may be read at `shifts`, and the processor has what the matcher needs.
-    unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32) -> u32;
+    unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32, count: u32) -> u32;
 
-    /// Prefixes of 64 bits, at most 8.
+    /// Prefixes of 64 bits, at most 8, of which the line has `count`.
     ///
     /// # Safety
     /// As for [`Matcher::narrow`].
-    unsafe fn middle(line: *const u8, shifts: *const u8, address: u64) -> u32;
+    unsafe fn middle(line: *const u8, shifts: *const u8, address: u64, count: u32) -> u32;
 }
 
 /// One after the other.
@@ -22,7 +22,7 @@ pub(super) struct Scalar;
 
 impl Matcher for Scalar {
     #[inline(always)]
-    unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32) -> u32 {
+    unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32, _: u32) -> u32 {
         (0..10).fold(0, |mask, index| {
             // SAFETY: ten prefixes of four bytes are within the line, and ten shifts.
             let (prefix, shift) = unsafe { (line.cast::<u32>().add(index).read(), *shifts.add(index)) };
@@ -32,7 +32,7 @@ impl Matcher for Scalar {
     }
 
     #[inline(always)]
-    unsafe fn middle(line: *const u8, shifts: *const u8, address: u64) -> u32 {
+    unsafe fn middle(line: *const u8, shifts: *const u8, address: u64, _: u32) -> u32 {
         (0..6).fold(0, |mask, index| {
             // SAFETY: six prefixes of eight bytes are within the line, and six shifts.
             let (prefix, shift) = unsafe { (line.cast::<u64>().add(index).read(), *shifts.add(index)) };
@@ -55,7 +55,7 @@ mod x86 {
 
     impl Matcher for Avx2 {
         #[inline(always)]
-        unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32) -> u32 {
+        unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32, count: u32) -> u32 {
             // SAFETY: the caller's promise: AVX2, a whole line, sixteen bytes of shifts.
             unsafe {
                 let address = _mm256_set1_epi32(address as i32);
@@ -65,12 +65,14 @@ mod x86 {
                     let same = _mm256_cmpeq_epi32(_mm256_srlv_epi32(differs, shifts), _mm256_setzero_si256());
                     _mm256_movemask_ps(_mm256_castsi256_ps(same)) as u32
                 };
-                half(line, shifts) | half(line.add(32), shifts.add(8)) << 8
+                // Most lines have no more: a branch that is rarely guessed wrong.
+                let first = half(line, shifts);
+                if count > 8 { first | half(line.add(32), shifts.add(8)) << 8 } else { first }
             }
         }
 
         #[inline(always)]
-        unsafe fn middle(line: *const u8, shifts: *const u8, address: u64) -> u32 {
+        unsafe fn middle(line: *const u8, shifts: *const u8, address: u64, count: u32) -> u32 {
             // SAFETY: as above.
             unsafe {
                 let address = _mm256_set1_epi64x(address as i64);
@@ -80,7 +82,8 @@ mod x86 {
                     let same = _mm256_cmpeq_epi64(_mm256_srlv_epi64(differs, shifts), _mm256_setzero_si256());
                     _mm256_movemask_pd(_mm256_castsi256_pd(same)) as u32
                 };
-                half(line, shifts) | half(line.add(32), shifts.add(4)) << 4
+                let first = half(line, shifts);
+                if count > 4 { first | half(line.add(32), shifts.add(4)) << 4 } else { first }
             }
         }
     }
@@ -90,7 +93,7 @@ mod x86 {
 
     impl Matcher for Avx512 {
         #[inline(always)]
-        unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32) -> u32 {
+        unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32, _: u32) -> u32 {
             // SAFETY: the caller's promise: AVX-512, a whole line, sixteen bytes of shifts.
             unsafe {
                 let differs = _mm512_xor_si512(_mm512_load_si512(line.cast()), _mm512_set1_epi32(address as i32));
@@ -100,7 +103,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn middle(line: *const u8, shifts: *const u8, address: u64) -> u32 {
+        unsafe fn middle(line: *const u8, shifts: *const u8, address: u64, _: u32) -> u32 {
             // SAFETY: as above.
             unsafe {
                 let differs = _mm512_xor_si512(_mm512_load_si512(line.cast()), _mm512_set1_epi64(address as i64));

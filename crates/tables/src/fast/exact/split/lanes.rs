@@ -1,20 +1,20 @@
-//! [`SplitLanes`]: the choices of eight hashes at once (AVX-512).
+//! The choices of many hashes at once: of eight ([`SplitLanes`], AVX-512), of four ([`SplitQuads`], AVX2).
 #![allow(unsafe_code)]
 
 use super::{GROUP, MEMBER, PLACES, Split};
 use std::arch::x86_64::*;
 
 /// For each size of a group and each place: the bucket of the group in the lower half of the byte, and in the upper half the one
-/// after the next step.
-static BOTH: [[u8; PLACES]; GROUP] = both();
+/// after the next step. Behind the last row, what a word reaches that is read at its last byte.
+static BOTH: [[u8; PLACES]; GROUP + 1] = both();
 
-const fn both() -> [[u8; PLACES]; GROUP] {
-    let mut both = MEMBER;
+const fn both() -> [[u8; PLACES]; GROUP + 1] {
+    let mut both = [[0; PLACES]; GROUP + 1];
     let mut size = 0;
     while size < GROUP {
         let mut place = 0;
         while place < PLACES {
-            both[size][place] |= MEMBER[(size + 1) % GROUP][place] << 4;
+            both[size][place] = MEMBER[size][place] | MEMBER[(size + 1) % GROUP][place] << 4;
             place += 1;
         }
         size += 1;
@@ -74,9 +74,54 @@ impl SplitLanes {
     }
 }
 
+/// The same for four hashes.
+#[derive(Clone, Copy)]
+pub(in super::super) struct SplitQuads {
+    mask: __m256i,
+    next_mask: __m256i,
+    done: __m256i,
+    bits: __m256i,
+    next_bits: __m256i,
+    /// A row of [`BOTH`].
+    members: *const u8,
+}
+
+impl SplitQuads {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(in super::super) fn new(split: &Split) -> SplitQuads {
+        let all = |word: u32| _mm256_set1_epi64x(i64::from(word));
+        let [level, next] = split.levels;
+        SplitQuads {
+            mask: all((1 << level.bits) - 1),
+            next_mask: all((1 << next.bits) - 1),
+            done: all(split.done),
+            bits: all(level.bits),
+            next_bits: all(next.bits),
+            members: BOTH[level.size as usize % GROUP].as_ptr(),
+        }
+    }
+
+    /// The buckets that halves of hashes choose: [`Split::bucket`]. The upper halves of the words must be 0.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(in super::super) fn buckets(&self, halves: __m256i) -> __m256i {
+        let all = |word: i64| _mm256_set1_epi64x(word);
+        let done = _mm256_cmpgt_epi64(self.done, _mm256_and_si256(halves, self.mask));
+        let bits = _mm256_blendv_epi8(self.bits, self.next_bits, done);
+        let group = _mm256_and_si256(halves, _mm256_blendv_epi8(self.mask, self.next_mask, done));
+        let low = _mm256_and_si256(_mm256_srlv_epi64(halves, bits), all(15));
+        let place = _mm256_or_si256(low, _mm256_and_si256(_mm256_srli_epi64::<24>(halves), all(240)));
+        // SAFETY: a place is less than 256, and behind each row there are more than eight bytes.
+        let members = unsafe { _mm256_i64gather_epi64::<1>(self.members.cast(), place) };
+        let members = _mm256_and_si256(_mm256_srlv_epi64(members, _mm256_and_si256(done, all(4))), all(15));
+        _mm256_or_si256(_mm256_sllv_epi64(members, bits), group)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Split, SplitLanes};
+    use super::{Split, SplitLanes, SplitQuads};
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
@@ -90,19 +135,35 @@ mod tests {
         buckets
     }
 
+    #[target_feature(enable = "avx2")]
+    fn four(split: &Split, halves: [u64; 4]) -> [u64; 4] {
+        let mut buckets = [0; 4];
+        // SAFETY: both arrays have four words.
+        unsafe {
+            let halves = _mm256_loadu_si256(halves.as_ptr().cast());
+            _mm256_storeu_si256(buckets.as_mut_ptr().cast(), SplitQuads::new(split).buckets(halves));
+        }
+        buckets
+    }
+
     #[test]
     fn agrees_with_one_at_a_time() {
-        if !(is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512bw")) {
-            return;
-        }
+        let lanes = is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512bw");
+        let quads = is_x86_feature_detected!("avx2");
         let large = [1 << 20, (1 << 20) + 12_345, (1 << 21) - 1, (1 << 28) - 5];
         for buckets in (1..400).chain(large) {
             let split = Split::new(buckets);
             for at in 0..500u32 {
-                let halves = std::array::from_fn(|lane| (at * 8 + lane as u32).wrapping_mul(0x9e37_79b1));
-                // SAFETY: the processor has what it is compiled for.
-                let got = unsafe { eight(&split, halves.map(u64::from)) };
-                assert_eq!(got, halves.map(|half| split.bucket(half) as u64), "{halves:x?} of {buckets}");
+                let halves: [u32; 8] = std::array::from_fn(|lane| (at * 8 + lane as u32).wrapping_mul(0x9e37_79b1));
+                let (wide, wanted) = (halves.map(u64::from), halves.map(|half| split.bucket(half) as u64));
+                if lanes {
+                    // SAFETY: the processor has what it is compiled for.
+                    assert_eq!(unsafe { eight(&split, wide) }, wanted, "{halves:x?} of {buckets}");
+                }
+                for half in wide.as_chunks::<4>().0.iter().zip(wanted.as_chunks::<4>().0).filter(|_| quads) {
+                    // SAFETY: the processor has what it is compiled for.
+                    assert_eq!(unsafe { four(&split, *half.0) }, *half.1, "{halves:x?} of {buckets}");
+                }
             }
         }
     }
