@@ -3,8 +3,9 @@
 use crate::code::{CallSite, Compiling, Native, Recording, call_conv, compile};
 use crate::layout::Layout;
 use crate::order::Order;
+use crate::plan::shared::shared;
 use crate::plan::stages::{Start, is_cut};
-use crate::plan::{Plan, has_loop, reason_vars};
+use crate::plan::{Plan, check, has_loop, reason_vars};
 use crate::record::Lists;
 use crate::runtime::{Runtime, helpers};
 use crate::tally::Places;
@@ -86,15 +87,18 @@ impl Program {
         lookups: &Lookups,
         records: bool,
     ) -> Result<Program, Unsupported> {
-        let plan = Plan::new(&pipeline)?;
-        let layout = Layout::new(&pipeline, &plan)?;
+        check(&pipeline)?;
+        // What code is made from; all else goes by the pipeline that others know.
+        let compiled = shared(&pipeline)?;
+        let plan = Plan::new(&compiled)?;
+        let layout = Layout::new(&compiled, &plan)?;
         if config.max_steps < 1 << 16 {
             return Err(Unsupported::StepLimit);
         }
         let shapes: Vec<LookupShape> = pipeline.tables.keys().map(|id| lookups.shape(id).clone()).collect();
         let lists = records.then(|| Lists::new(&pipeline));
         let compiling = Compiling {
-            pipeline: &pipeline,
+            pipeline: &compiled,
             plan: &plan,
             layout: &layout,
             shapes,

@@ -35,7 +35,7 @@ impl StageCode<'_, '_> {
     }
 
     /// The instruction that makes a value.
-    fn made_by(&self, value: cl::Value) -> Option<InstructionData> {
+    pub(super) fn made_by(&self, value: cl::Value) -> Option<InstructionData> {
         let dfg = &self.b.func.dfg;
         let made = dfg.value_def(dfg.resolve_aliases(value)).inst()?;
         Some(dfg.insts[made])

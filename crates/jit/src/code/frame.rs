@@ -163,9 +163,16 @@ impl StageCode<'_, '_> {
 
     // ---- memory ----
 
-    /// Reads a number of 1, 2 or 4 bytes in host order. Two instructions, of which Cranelift moves and merges the first where the flags allow it,
-    /// as it does not with its loads that extend.
+    /// Reads a number of 1, 2 or 4 bytes in host order. Where the flags allow it to move, by two instructions, of which Cranelift moves and merges the
+    /// first, as it does not with its loads that extend.
     pub fn load_small(&mut self, bytes: u32, flags: MemFlagsData, base: cl::Value, at: i32) -> cl::Value {
+        if !flags.can_move() {
+            return match bytes {
+                1 => self.b.ins().uload8(I64, flags, base, at),
+                2 => self.b.ins().uload16(I64, flags, base, at),
+                _ => self.b.ins().uload32(flags, base, at),
+            };
+        }
         let ty = match bytes {
             1 => I8,
             2 => I16,

@@ -5,13 +5,18 @@ use crate::code::stage::{StageCode, trusted};
 use crate::code::value::mask;
 use crate::plan::cells::Cell;
 use cranelift_codegen::ir as cl;
-use cranelift_codegen::ir::InstBuilder;
-use cranelift_codegen::ir::types::{I16, I32, I64};
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode};
 use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HeaderId, Value};
 
 impl StageCode<'_, '_> {
     /// The sum of the 16-bit words of values packed without gaps, added to `sum`, which is at most `most`; folded.
     pub(super) fn add_words(&mut self, mut sum: cl::Value, mut most: u64, values: &[Value]) -> cl::Value {
+        if most == 0
+            && let Some(sum) = self.sum_as_in_memory(values)
+        {
+            return sum;
+        }
         let mut bit = 0;
         let mut at = 0;
         while let Some(value) = values.get(at) {
@@ -56,6 +61,76 @@ impl StageCode<'_, '_> {
             bit = end;
         }
         self.folded(sum, most)
+    }
+
+    /// The sum of values as they lie in packets, if each is whole bytes there: swapped once at the end instead of each value (RFC 1071, section 2 (B)). A store of
+    /// the sum swaps it back, and neither is left. `None` if some value is not like that.
+    fn sum_as_in_memory(&mut self, values: &[Value]) -> Option<cl::Value> {
+        let (mut sum, mut most) = (self.number(0), 0u64);
+        let (mut bit, mut at) = (0, 0);
+        while let Some(value) = values.get(at) {
+            let odd = bit / 8 % 2;
+            if let Some((header, first, bits, count)) = self.stretch(&values[at..], bit) {
+                let part = self.words_of_memory(header, first, bits / 8);
+                sum = self.plus(sum, part);
+                most = most.checked_add(u64::from(bits.div_ceil(32)) << 32)?;
+                (bit, at) = (bit + bits, at + count);
+                continue;
+            }
+            if let Some(part) = self.halves(&values[at..], bit) {
+                let part = self.left(part, 8 * odd);
+                sum = self.plus(sum, part);
+                most += 0xff << (8 * odd);
+                (bit, at) = (bit + 8, at + 2);
+                continue;
+            }
+            let ty = self.value_type(*value);
+            let width = ty.width();
+            let regs = self.value(*value);
+            let parts = match (width, bit % 16) {
+                (8, 0 | 8) => vec![(self.left(regs[0], 8 * odd), 0xff << (8 * odd))],
+                (16 | 32 | 48 | 64, 0) => {
+                    let high = self.right(regs[0], 32);
+                    let halves = [(regs[0], width.min(32)), (high, width.saturating_sub(32))];
+                    let halves = halves.into_iter().filter(|(_, width)| *width > 0);
+                    halves.map(|(half, width)| (self.swapped(half, width / 8), mask(width))).collect()
+                }
+                _ => return None,
+            };
+            for (part, greatest) in parts {
+                sum = self.plus(sum, part);
+                most = most.checked_add(greatest)?;
+            }
+            (bit, at) = (bit + width, at + 1);
+        }
+        let sum = self.folded(sum, most);
+        Some(self.swapped(sum, 2))
+    }
+
+    /// A number of 2 or 4 bytes in the other order.
+    fn swapped(&mut self, value: cl::Value, bytes: u32) -> cl::Value {
+        let narrow = self.narrowed(value, bytes);
+        let swapped = self.b.ins().bswap(narrow);
+        self.b.ins().uextend(I64, swapped)
+    }
+
+    /// The complement of a folded sum; of one that is swapped, the other way round, so that a store need not swap it again.
+    fn complement(&mut self, sum: cl::Value) -> cl::Value {
+        let swapped = match self.made_by(sum) {
+            Some(InstructionData::Unary { opcode: Opcode::Uextend, arg }) => match self.made_by(arg) {
+                Some(InstructionData::Unary { opcode: Opcode::Bswap, arg }) => Some(arg),
+                _ => None,
+            },
+            _ => None,
+        };
+        match swapped {
+            Some(half) => {
+                let half = self.b.ins().bnot(half);
+                let half = self.b.ins().bswap(half);
+                self.b.ins().uextend(I64, half)
+            }
+            None => self.b.ins().bxor_imm_u(sum, 0xffff),
+        }
     }
 
     /// The byte that the first two values of a list are, if they are fields of a header that lie in one byte, as in the list, and that is in memory as they are.
@@ -112,6 +187,13 @@ impl StageCode<'_, '_> {
 
     /// The sum of 16-bit words of a header. A sum of swapped words is the swapped sum (RFC 1071, section 2 (B)).
     fn sum_of_memory(&mut self, header: HeaderId, bit: u32, bytes: u32) -> cl::Value {
+        let sum = self.words_of_memory(header, bit, bytes);
+        let sum = self.folded(sum, u64::from(bytes) << 32);
+        self.swapped(sum, 2)
+    }
+
+    /// A header's words of four bytes, as they lie there, and perhaps one of two, added up: at most 2^32 for each.
+    fn words_of_memory(&mut self, header: HeaderId, bit: u32, bytes: u32) -> cl::Value {
         let base = self.address(header);
         let mut sum = self.number(0);
         let mut at = 0;
@@ -125,10 +207,7 @@ impl StageCode<'_, '_> {
             at += if bytes - at < 4 { 2 } else { 4 };
             sum = self.plus(sum, part);
         }
-        let sum = self.folded(sum, u64::from(bytes) << 32);
-        let half = self.b.ins().ireduce(I16, sum);
-        let half = self.b.ins().bswap(half);
-        self.b.ins().uextend(I64, half)
+        sum
     }
 
     /// Folds a sum of at most `most` to 16 bits with end-around carry: a number plus itself with its halves exchanged has, in the upper half, the sum of
@@ -208,7 +287,7 @@ impl StageCode<'_, '_> {
             _ => {
                 let mut sum = self.cell(cell);
                 if func == InternetChecksumGet {
-                    sum = self.b.ins().bxor_imm_u(sum, 0xffff);
+                    sum = self.complement(sum);
                 }
                 self.give(results, sum);
             }

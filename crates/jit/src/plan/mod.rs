@@ -4,6 +4,7 @@ pub mod cells;
 pub mod constants;
 pub mod flow;
 pub mod headers;
+pub mod shared;
 pub mod stages;
 pub mod tiling;
 pub mod validity;
@@ -38,9 +39,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Looks a pipeline through.
+    /// Looks a pipeline through that passes [`check`].
     pub fn new(pipeline: &Pipeline) -> Result<Plan, Unsupported> {
-        check(pipeline)?;
         let mut flow = Flow::new(pipeline)?;
         let mut headers = Headers::new(pipeline)?;
         let cells = Cells::new(pipeline, &flow, &headers);
@@ -155,7 +155,7 @@ pub fn has_loop(body: &ir::Body) -> bool {
 }
 
 /// What native code does not do, whatever the packet.
-fn check(pipeline: &Pipeline) -> Result<(), Unsupported> {
+pub fn check(pipeline: &Pipeline) -> Result<(), Unsupported> {
     use ir::ExternFn::*;
     let multicast = pipeline.intrinsics.get("standard_metadata.mcast_grp");
     for control in pipeline.controls.values() {

@@ -1,0 +1,158 @@
+//! Variables that are copied to each other, within a control, to and from sub-controls, around tables and branches: native code makes one of them where it can.
+//! Held to the interpreter.
+
+use fastrand::Rng;
+use interp::{Config, Interp};
+use jit::Jit;
+use packet::{Batch, Engine, Output, PortId};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+use testkit::differ::compile::compile;
+use testkit::differ::number;
+
+/// Variables of a control.
+const VARIABLES: usize = 6;
+/// Sub-controls, each of which may apply those behind it.
+const STEPS: usize = 3;
+
+/// What a control's text is made with.
+struct Making<'a> {
+    rng: &'a mut Rng,
+    /// Numbers of tables so far, in this control.
+    tables: usize,
+    /// The first sub-control that it may apply.
+    steps: usize,
+}
+
+impl Making<'_> {
+    fn variable(&mut self) -> String {
+        format!("v{}", self.rng.usize(..VARIABLES))
+    }
+
+    /// Some statements; mostly copies.
+    fn statements(&mut self, count: usize, depth: usize) -> String {
+        let mut text = String::new();
+        for _ in 0..count {
+            let (to, from) = (self.variable(), self.variable());
+            let _ = match self.rng.u8(..12) {
+                0..=5 => writeln!(text, "{to} = {from};"),
+                6 => writeln!(text, "{to} = {from} + {};", self.rng.u8(1..)),
+                7 => writeln!(text, "{{ bit<8> t = {to}; {to} = {from}; {from} = t; }}"),
+                8 if depth > 0 => {
+                    let (one, other) = (self.statements(3, depth - 1), self.statements(2, depth - 1));
+                    writeln!(text, "if ({to} < {from}) {{\n{one}}} else {{\n{other}}}")
+                }
+                9 if self.tables < 3 => {
+                    self.tables += 1;
+                    writeln!(text, "lookup_{}.apply();", self.tables)
+                }
+                10 if self.steps < STEPS => {
+                    let mut all: Vec<usize> = (0..VARIABLES).collect();
+                    self.rng.shuffle(&mut all);
+                    writeln!(
+                        text,
+                        "step_{}_used.apply(v{}, v{}, v{}, v{});",
+                        self.steps, all[0], all[1], all[2], all[3]
+                    )
+                }
+                11 if depth > 0 && self.rng.u8(..4) == 0 => writeln!(text, "if ({to} == {from}) {{ exit; }}"),
+                _ => writeln!(text, "{to} = {from};"),
+            };
+        }
+        text
+    }
+
+    /// Declarations and body of a control whose variables are given or declared by `own`.
+    fn control(&mut self, own: &str, statements: usize) -> (String, String) {
+        let body = self.statements(statements, 2);
+        let mut declared = String::from(own);
+        for table in 1..=self.tables {
+            let (key, to, from) = (self.variable(), self.variable(), self.variable());
+            let _ = write!(
+                declared,
+                "action set_{table}(bit<8> p) {{ {to} = p; }}\naction copy_{table}() {{ {to} = {from}; }}\n\
+                 table lookup_{table} {{ key = {{ {key}: exact; }} actions = {{ set_{table}; copy_{table}; }} \
+                 default_action = copy_{table}(); const entries = {{ {}: set_{table}({}); {}: copy_{table}(); }} }}\n",
+                self.rng.u8(..8),
+                self.rng.u8(..),
+                self.rng.u8(8..16),
+            );
+        }
+        if self.steps < STEPS {
+            let _ = writeln!(declared, "step_{0}() step_{0}_used;", self.steps);
+        }
+        (declared, body)
+    }
+}
+
+fn program(rng: &mut Rng) -> String {
+    let names: Vec<String> = (0..VARIABLES).map(|at| format!("v{at}")).collect();
+    let fields: String = names.iter().map(|name| format!("bit<8> {name}; ")).collect();
+    let mut text = format!(
+        "#include <core.p4>\n#include <pna.p4>\nheader q_h {{ {fields} }}\nstruct headers_t {{ q_h q; q_h r; }}\nstruct metadata_t {{ {fields} }}\n\
+         parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {{\n    \
+         state start {{ packet.extract(hdr.q); meta.v0 = hdr.q.v1; meta.v1 = meta.v0; transition accept; }}\n}}\n\
+         control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,\n            \
+         inout pna_pre_output_metadata_t ostd) {{ apply {{ }} }}\n"
+    );
+    for step in (0..STEPS).rev() {
+        let (declared, body) =
+            Making { rng, tables: 0, steps: step + 1 }.control("bit<8> v4 = 3; bit<8> v5 = v0;\n", 6);
+        let _ = writeln!(
+            text,
+            "control step_{step}(inout bit<8> v0, inout bit<8> v1, in bit<8> given, inout bit<8> v3) {{\nbit<8> v2 = given;\n{declared}apply {{\n{body}}}\n}}"
+        );
+    }
+    let own: String = names.iter().map(|name| format!("bit<8> {name} = hdr.q.{name};\n")).collect();
+    let (declared, body) = Making { rng, tables: 0, steps: 0 }.control(&own, 24);
+    let out: String = names.iter().map(|name| format!("hdr.r.{name} = {name} ^ meta.{name};\n")).collect();
+    let _ = write!(
+        text,
+        "control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,\n                     \
+         inout pna_main_output_metadata_t ostd) {{\n{declared}apply {{\nsend_to_port((PortId_t) 2);\nmeta.v2 = v2;\n{body}meta.v3 = v3;\nhdr.r.setValid();\n{out}}}\n}}\n\
+         control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {{\n    \
+         apply {{ packet.emit(hdr.r); packet.emit(hdr.q); }}\n}}\nPNA_NIC(parse(), pre(), main_control(), deparse()) main;\n",
+    );
+    text
+}
+
+/// What leaves.
+fn run(engine: &mut dyn Engine, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut batch = Batch::new();
+    for bytes in packets {
+        let slot = batch.push().expect("a batch has room");
+        slot.ingress_port = PortId(1);
+        slot.set_bytes(bytes).expect("a packet is short enough");
+    }
+    let mut out = Output::new();
+    engine.process(&mut batch, &mut out);
+    out.iter(&batch).map(|(_, packet)| packet.bytes().to_vec()).collect()
+}
+
+#[test]
+fn copies_are_what_they_were_copied_from() {
+    let seed = number("SEED", fastrand::u64(..1 << 32));
+    let rounds = number("ROUNDS", 40);
+    println!("SEED={seed} ROUNDS={rounds}");
+    let mut rng = Rng::with_seed(seed);
+    let mut answers = 0;
+    for round in 0..rounds {
+        let text = program(&mut rng);
+        let pipeline =
+            compile(&text, round % 2 == 0).unwrap_or_else(|errors| panic!("round {round}\n{text}\n{errors}"));
+        let pipeline = Arc::new(pipeline);
+        let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
+        let mut native = Jit::new(pipeline, Config::default()).expect("native code is made");
+        assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
+        let packets: Vec<Vec<u8>> = (0..200).map(|_| (0..VARIABLES).map(|_| rng.u8(..16)).collect()).collect();
+        let (expected, found) = (run(&mut oracle, &packets), run(&mut native, &packets));
+        assert_eq!(expected.len(), packets.len());
+        for ((expected, found), packet) in expected.iter().zip(&found).zip(&packets) {
+            assert_eq!(expected, found, "SEED={seed}, round {round}, packet {packet:02x?}\n{text}");
+        }
+        assert_eq!(expected.len(), found.len());
+        answers += expected.iter().map(|bytes| &bytes[..VARIABLES]).collect::<BTreeSet<_>>().len();
+    }
+    assert!(answers > rounds as usize * 20, "only {answers} different answers in {rounds} programs");
+}
