@@ -156,3 +156,28 @@ fn copies_are_what_they_were_copied_from() {
     }
     assert!(answers > rounds as usize * 20, "only {answers} different answers in {rounds} programs");
 }
+
+/// Full batches of the longest packets, which fill what is counted in a batch further than anything else: what tables are told of them is what the interpreter counts.
+#[test]
+fn full_batches_of_long_packets_are_counted() {
+    let mut rng = Rng::with_seed(7);
+    let pipeline = Arc::new(compile(&program(&mut rng), true).unwrap_or_else(|errors| panic!("{errors}")));
+    let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
+    let mut native = Jit::new(pipeline.clone(), Config::default()).expect("native code is made");
+    for _ in 0..3 {
+        let packets: Vec<Vec<u8>> = (0..packet::MAX_BATCH)
+            .map(|_| (0..packet::MAX_LEN).map(|at| if at < VARIABLES { rng.u8(..16) } else { 0x5a }).collect())
+            .collect();
+        assert_eq!(run(&mut oracle, &packets), run(&mut native, &packets));
+    }
+    let mut most = 0;
+    for table in pipeline.tables.keys() {
+        let wanted: Vec<_> = oracle.applied(table).map(|(_, counted)| counted).collect();
+        let places = native.tallies().tables.into_iter().filter(|place| place.table == table);
+        let counted: Vec<_> =
+            places.flat_map(|place| place.actions).map(|action| [action.misses, action.hits]).collect();
+        assert_eq!(counted, wanted);
+        most = wanted.iter().flatten().map(|counted| counted.bytes).fold(most, u64::max);
+    }
+    assert!(most > 3 << 20, "no table was applied to most packets: {most} bytes at most");
+}
