@@ -103,56 +103,19 @@ unsafe fn assemble(head: &Head, emitted: *const Emitted, packet: &mut Packet, sc
     // SAFETY: the list is as long as the head says.
     let emitted = unsafe { std::slice::from_raw_parts(emitted, usize::from(head.emitted)) };
     // The last headers may stand where they belong.
-    let data = head.arrival.data as usize;
-    let mut place = data + head.cursor as usize;
+    let mut place = head.arrival.data as usize + head.cursor as usize;
     let mut moved = emitted.len();
     while moved > 0 && emitted[moved - 1].at as usize + emitted[moved - 1].len as usize == place {
         place -= emitted[moved - 1].len as usize;
         moved -= 1;
     }
-    let moved = &emitted[..moved];
-    let Some(bytes) = moved.iter().try_fold(0, |sum, header| Some(sum + header.len).filter(|sum| *sum <= LONGEST))
-    else {
-        return false;
-    };
-    let within = data..data + usize::from(head.arrival.len);
-    let apart = moved.iter().all(|header| !within.contains(&(header.at as usize)));
-    if apart {
-        let Ok(space) = packet.front_space(place - data, bytes as usize) else { return false };
-        // SAFETY: headers that native code emitted, of the packet's frame, and so many bytes altogether.
-        unsafe { copy_all(moved, space) };
-        return true;
-    }
-    // What is written first may be what is still to be read.
-    scratch.resize(bytes as usize, 0);
-    // SAFETY: headers that native code emitted, of the packet or of its frame, and so many bytes altogether.
-    unsafe { copy_all(moved, scratch) };
-    packet.replace_front(place - data, scratch).is_ok()
-}
-
-/// The most bytes of headers that are put in front of a packet.
-const LONGEST: u64 = 2 * packet::MAX_LEN as u64;
-
-/// Copies headers, one behind the other.
-///
-/// # Safety
-/// The headers are there, apart from `to`, and `to` is as long as they are.
-unsafe fn copy_all(headers: &[Emitted], to: &mut [u8]) {
-    let mut to = to.as_mut_ptr();
-    for header in headers {
-        let len = header.len as usize;
-        // SAFETY: as promised to this function: from 8 bytes on, the last word ends with the header.
-        unsafe {
-            if len < 8 {
-                std::ptr::copy_nonoverlapping(header.at, to, len);
-            } else {
-                let word = |at: usize| {
-                    to.add(at).cast::<u64>().write_unaligned(header.at.add(at).cast::<u64>().read_unaligned())
-                };
-                (0..len - 8).step_by(8).for_each(word);
-                word(len - 8);
-            }
-            to = to.add(len);
+    scratch.clear();
+    for header in &emitted[..moved] {
+        if scratch.len() + header.len as usize > 2 * packet::MAX_LEN {
+            return false;
         }
+        // SAFETY: a header that native code emitted, of the packet or of its frame.
+        scratch.extend_from_slice(unsafe { std::slice::from_raw_parts(header.at, header.len as usize) });
     }
+    packet.replace_front(place - head.arrival.data as usize, scratch).is_ok()
 }

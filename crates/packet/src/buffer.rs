@@ -251,22 +251,16 @@ impl Packet {
     /// Replaces the first `removed` bytes (all, if there are fewer) by `headers`: what a deparser does after a parser consumed
     /// `removed` bytes. The rest of the packet does not move while the headroom suffices.
     pub fn replace_front(&mut self, removed: usize, headers: &[u8]) -> Result<(), PacketTooLong> {
-        self.front_space(removed, headers.len())?.copy_from_slice(headers);
-        Ok(())
-    }
-
-    /// Replaces the first `removed` bytes (all, if there are fewer) by `added` bytes, and lends these to be filled: they hold remains of what was there.
-    #[inline]
-    pub fn front_space(&mut self, removed: usize, added: usize) -> Result<&mut [u8], PacketTooLong> {
         let removed = removed.min(self.len);
-        if added > removed {
-            self.make_room(added - removed, 0)?;
+        if headers.len() > removed {
+            self.make_room(headers.len() - removed, 0)?;
         }
         // Ordered so that it holds for growing and shrinking alike: `make_room` left at least the difference as headroom.
         let payload = self.start + removed;
-        self.len = self.len - removed + added;
-        self.start = payload - added;
-        Ok(&mut self.storage.bytes_mut()[self.start..payload])
+        self.len = self.len - removed + headers.len();
+        self.start = payload - headers.len();
+        self.storage.bytes_mut()[self.start..payload].copy_from_slice(headers);
+        Ok(())
     }
 
     /// The whole buffer with the offset and length of the packet in it, for engines that move headers themselves. Set the outcome
@@ -291,7 +285,6 @@ impl Packet {
 
     /// Makes sure that `front` bytes are free before and `back` bytes after the packet, for a packet that will have
     /// `len + front + back` bytes. Moves the packet or grows the buffer if they are not.
-    #[inline]
     pub fn make_room(&mut self, front: usize, back: usize) -> Result<(), PacketTooLong> {
         let wanted = self.len.saturating_add(front).saturating_add(back);
         if wanted > MAX_LEN {
@@ -300,13 +293,6 @@ impl Packet {
         if self.headroom() >= front && self.tailroom() >= back {
             return Ok(());
         }
-        self.move_for(front, back, wanted);
-        Ok(())
-    }
-
-    /// Moves the packet, of which `wanted` bytes are to be, to where it has the room.
-    #[cold]
-    fn move_for(&mut self, front: usize, back: usize, wanted: usize) {
         match &self.storage {
             Storage::Loan(loan) if loan.bytes().len() < wanted => self.move_out(front, back),
             Storage::Loan(loan) => {
@@ -319,6 +305,7 @@ impl Packet {
                 self.move_to(HEADROOM + front);
             }
         }
+        Ok(())
     }
 
     /// Makes the packet the `len` bytes at offset `start` of a buffer on loan. Its own buffer, or the loan it had, is gone. Port and time stay.

@@ -116,22 +116,13 @@ impl Output {
 
     /// The packet that `reference` names; `batch` must be the one that was processed. `None` for a reference from another batch.
     pub fn packet<'a>(&'a self, batch: &'a Batch, reference: PacketRef) -> Option<&'a Packet> {
-        match reference {
-            PacketRef::Input(index) => batch.packets().get(usize::from(index)),
-            PacketRef::Extra(index) => self.extras.as_slice().get(usize::from(index)),
-        }
+        named(batch.packets(), self.extras.as_slice(), reference)
     }
 
     /// Every emission with its packet, in order. Emissions with a reference from another batch are left out.
     pub fn iter<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = (Emission, &'a Packet)> {
         let (inputs, extras) = (batch.packets(), self.extras.as_slice());
-        self.emissions.iter().filter_map(move |emission| {
-            let packet = match emission.packet {
-                PacketRef::Input(index) => inputs.get(usize::from(index)),
-                PacketRef::Extra(index) => extras.get(usize::from(index)),
-            };
-            Some((*emission, packet?))
-        })
+        self.emissions.iter().filter_map(move |emission| Some((*emission, named(inputs, extras, emission.packet)?)))
     }
 
     /// The indices of those inputs on which nothing was said: always a bug of the engine, as each packet needs a verdict.
@@ -146,5 +137,14 @@ impl Output {
             }
         }
         (0..batch.len()).filter(move |index| !answered[*index])
+    }
+}
+
+/// The packet that a reference names.
+#[inline(always)]
+fn named<'a>(inputs: &'a [Packet], extras: &'a [Packet], reference: PacketRef) -> Option<&'a Packet> {
+    match reference {
+        PacketRef::Input(index) => inputs.get(usize::from(index)),
+        PacketRef::Extra(index) => extras.get(usize::from(index)),
     }
 }

@@ -18,8 +18,6 @@ const FOUR: usize = 4;
 const AHEAD: usize = 12;
 /// The same for a table that stays in a near cache.
 const AHEAD_NEAR: usize = 2;
-/// Vectors of a chunk.
-const BLOCKS: usize = CHUNK / FOUR;
 
 /// Words that are written before they are read.
 type Words = [MaybeUninit<u64>; CHUNK + FOUR];
@@ -146,7 +144,7 @@ impl<'a, const WORDS: usize> Quads<'a, WORDS> {
         let (mut waits, mut asked) = (0, 0);
         // A block goes from stage to stage in later rounds: what has just been written word by word cannot be read as a vector at once.
         for round in 0..blocks + ahead + 2 {
-            // SAFETY: blocks are less than BLOCKS, and each stage reads what the one before has written for the block.
+            // SAFETY: blocks are those of a chunk, and each stage reads what the one before has written for the block.
             unsafe {
                 if round < blocks {
                     self.hash(hashes, round * FOUR, count);
@@ -194,7 +192,7 @@ impl<'a, const WORDS: usize> Quads<'a, WORDS> {
         let Room { tags, second, who, .. } = room;
         let waits = waits.min(CHUNK);
         let blocks = waits.div_ceil(FOUR);
-        // SAFETY: blocks are less than BLOCKS, the lists are read as far as they are long, and they have positions of places in `out`.
+        // SAFETY: blocks are those of a chunk, the lists are read as far as they are long, and they have positions of places in `out`.
         unsafe {
             for round in 0..blocks + 1 {
                 if round < blocks {
@@ -346,9 +344,9 @@ impl<'a, const WORDS: usize> Quads<'a, WORDS> {
 }
 
 /// For each set of four lanes: these lanes, one after the other.
-const LANES: [[u8; FOUR]; 1 << FOUR] = lanes();
+static LANES: [[u8; FOUR]; 1 << FOUR] = lanes();
 /// The same as a permutation of vectors of eight halves.
-const ORDER: [[u32; 2 * FOUR]; 1 << FOUR] = order();
+static ORDER: [[u32; 2 * FOUR]; 1 << FOUR] = order();
 
 const fn lanes() -> [[u8; FOUR]; 1 << FOUR] {
     let mut all = [[0; FOUR]; 1 << FOUR];
@@ -428,4 +426,5 @@ unsafe fn store(words: &mut Words, start: usize, vector: __m256i) {
     unsafe { _mm256_storeu_si256(words.as_mut_ptr().add(start).cast(), vector) }
 }
 
-const _: () = assert!(BLOCKS * FOUR == CHUNK && CHUNK <= 256);
+// Positions in a chunk are bytes.
+const _: () = assert!(CHUNK.is_multiple_of(FOUR) && CHUNK <= 256);
