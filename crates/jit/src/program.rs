@@ -10,10 +10,10 @@ use crate::record::Lists;
 use crate::runtime::{Runtime, helpers};
 use crate::tally::Places;
 use crate::unsupported::Unsupported;
+use crate::verdict::Plain;
 use interp::Config;
-use interp::host::architecture::pna::CPU_PORT;
 use interp::host::{ExternHost, SelectorHash, SiteId};
-use ir::{Arch, ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
+use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
 use tables::fast::{LookupShape, Lookups};
@@ -45,10 +45,8 @@ pub struct Program {
     pub order: Order,
     /// The longest header in bytes.
     pub longest_header: usize,
-    /// Whether all ports exist and packets are never truncated.
-    pub any_port: bool,
-    /// The port that stands for the CPU; one that no packet names if there is none.
-    pub cpu_port: u32,
+    /// How packets are told that leave as they lie.
+    pub plain: Plain,
     /// Whether packets may be truncated.
     pub truncates: bool,
     /// Whether anybody asks when a packet came in.
@@ -130,12 +128,7 @@ impl Program {
         let runtime = Runtime { host: Mutex::new(host), sites, value_sets: value_sets(&pipeline) };
         let (stride, emitted) = (layout.stride, layout.emitted);
         let truncates = compiling.truncates;
-        let any_port = config.ports.is_none() && !truncates;
-        let cpu_port = match pipeline.arch {
-            Arch::Pna => CPU_PORT,
-            // A port of v1model has 9 bits.
-            Arch::V1Model => config.cpu_port.unwrap_or(u32::MAX),
-        };
+        let plain = Plain::new(&config, pipeline.arch, truncates);
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
         let counts = count_sites(&pipeline);
         let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
@@ -151,8 +144,7 @@ impl Program {
             counts,
             order,
             longest_header,
-            any_port,
-            cpu_port,
+            plain,
             truncates,
             clock,
             drop_reason,

@@ -3,6 +3,7 @@
 
 use crate::abi::{Emitted, Head, destination};
 use crate::program::Program;
+use interp::Config;
 use interp::host::architecture::pna;
 use ir::Arch;
 use packet::{CpuReason, DropReason, EngineReason, Output, Packet, PacketRef, PortId, ReasonId};
@@ -12,16 +13,22 @@ use packet::{CpuReason, DropReason, EngineReason, Output, Packet, PacketRef, Por
 pub struct Plain {
     /// What a verdict's low half is then.
     kind: u32,
-    /// A port that is none.
+    /// The port that stands for the CPU; one that no packet names if there is none.
     cpu_port: u32,
 }
 
 impl Plain {
-    /// Of a program's packets.
-    pub fn new(program: &Program) -> Plain {
-        // Where ports are to be looked at, no verdict is plain.
-        let kind = if program.any_port { destination::PORT | destination::AS_IT_LIES } else { u32::MAX };
-        Plain { kind, cpu_port: program.cpu_port }
+    /// Of a program for that architecture, which may truncate packets or never does.
+    pub fn new(config: &Config, arch: Arch, truncates: bool) -> Plain {
+        // Where ports or lengths are to be looked at, no verdict is plain.
+        let any_port = config.ports.is_none() && !truncates;
+        let kind = if any_port { destination::PORT | destination::AS_IT_LIES } else { u32::MAX };
+        let cpu_port = match arch {
+            Arch::Pna => pna::CPU_PORT,
+            // A port of v1model has 9 bits.
+            Arch::V1Model => config.cpu_port.unwrap_or(u32::MAX),
+        };
+        Plain { kind, cpu_port }
     }
 
     /// The packet's port.

@@ -172,7 +172,7 @@ impl Worker {
     fn answer(&mut self, program: &Program, chunk: &mut [Packet], first: usize, out: &mut Output) {
         let stride = program.stride as usize;
         let frames = self.frames.as_ptr().cast::<u8>();
-        let plain = verdict::Plain::new(program);
+        let plain = program.plain;
         let mut ports = [0u32; CHUNK];
         let (mut from, count) = (0, chunk.len().min(CHUNK));
         // SAFETY: asked for packets of the chunk: there are as many frames, each begins with its head, and its packet's stages have run.
