@@ -4,11 +4,10 @@
 use fastrand::Rng;
 use interp::{Config, Interp};
 use jit::Jit;
-use packet::{Batch, Engine, Output, PortId};
 use std::fmt::Write;
 use std::sync::Arc;
 use testkit::differ::compile::compile;
-use testkit::differ::number;
+use testkit::differ::{number, what_leaves};
 
 /// Conditions of a program: a bit of its answer each.
 const CONDITIONS: usize = 64;
@@ -182,19 +181,6 @@ fn packet(rng: &mut Rng, fields: &[Field], summed: &[Field]) -> Vec<u8> {
     bytes
 }
 
-/// What leaves.
-fn run(engine: &mut dyn Engine, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let mut batch = Batch::new();
-    for bytes in packets {
-        let slot = batch.push().expect("a batch has room");
-        slot.ingress_port = PortId(1);
-        slot.set_bytes(bytes).expect("a packet is short enough");
-    }
-    let mut out = Output::new();
-    engine.process(&mut batch, &mut out);
-    out.iter(&batch).map(|(_, packet)| packet.bytes().to_vec()).collect()
-}
-
 #[test]
 fn bytes_in_place_are_what_fields_are() {
     let seed = number("SEED", fastrand::u64(..1 << 32));
@@ -215,7 +201,7 @@ fn bytes_in_place_are_what_fields_are() {
         let (mut yes, mut no) = (0, 0);
         for _ in 0..4 {
             let packets: Vec<Vec<u8>> = (0..100).map(|_| packet(&mut rng, &fields, &summed)).collect();
-            let (expected, found) = (run(&mut oracle, &packets), run(&mut native, &packets));
+            let (expected, found) = (what_leaves(&mut oracle, &packets), what_leaves(&mut native, &packets));
             assert_eq!(expected.len(), packets.len());
             for ((expected, found), packet) in expected.iter().zip(&found).zip(&packets) {
                 assert_eq!(expected, found, "round {round}, packet {packet:02x?}\n{text}");

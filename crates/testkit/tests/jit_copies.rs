@@ -4,12 +4,11 @@
 use fastrand::Rng;
 use interp::{Config, Interp};
 use jit::Jit;
-use packet::{Batch, Engine, Output, PortId};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use testkit::differ::compile::compile;
-use testkit::differ::number;
+use testkit::differ::{number, what_leaves};
 
 /// Variables of a control.
 const VARIABLES: usize = 6;
@@ -117,19 +116,6 @@ fn program(rng: &mut Rng) -> String {
     text
 }
 
-/// What leaves.
-fn run(engine: &mut dyn Engine, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let mut batch = Batch::new();
-    for bytes in packets {
-        let slot = batch.push().expect("a batch has room");
-        slot.ingress_port = PortId(1);
-        slot.set_bytes(bytes).expect("a packet is short enough");
-    }
-    let mut out = Output::new();
-    engine.process(&mut batch, &mut out);
-    out.iter(&batch).map(|(_, packet)| packet.bytes().to_vec()).collect()
-}
-
 #[test]
 fn copies_are_what_they_were_copied_from() {
     let seed = number("SEED", fastrand::u64(..1 << 32));
@@ -146,7 +132,7 @@ fn copies_are_what_they_were_copied_from() {
         let mut native = Jit::new(pipeline, Config::default()).expect("native code is made");
         assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
         let packets: Vec<Vec<u8>> = (0..200).map(|_| (0..VARIABLES).map(|_| rng.u8(..16)).collect()).collect();
-        let (expected, found) = (run(&mut oracle, &packets), run(&mut native, &packets));
+        let (expected, found) = (what_leaves(&mut oracle, &packets), what_leaves(&mut native, &packets));
         assert_eq!(expected.len(), packets.len());
         for ((expected, found), packet) in expected.iter().zip(&found).zip(&packets) {
             assert_eq!(expected, found, "SEED={seed}, round {round}, packet {packet:02x?}\n{text}");
@@ -168,7 +154,7 @@ fn full_batches_of_long_packets_are_counted() {
         let packets: Vec<Vec<u8>> = (0..packet::MAX_BATCH)
             .map(|_| (0..packet::MAX_LEN).map(|at| if at < VARIABLES { rng.u8(..16) } else { 0x5a }).collect())
             .collect();
-        assert_eq!(run(&mut oracle, &packets), run(&mut native, &packets));
+        assert_eq!(what_leaves(&mut oracle, &packets), what_leaves(&mut native, &packets));
     }
     let mut most = 0;
     for table in pipeline.tables.keys() {

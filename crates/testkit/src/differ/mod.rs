@@ -30,7 +30,23 @@ pub mod tally;
 pub mod tree;
 pub mod writes;
 
+use packet::{Batch, Engine, Output, PortId};
+
 /// A number that the environment gives, or the default: seeds, and how many cases.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// What leaves when these packets come in together on port 1: the bytes of each, in order.
+///
+/// # Panics
+/// There are more packets than a batch holds, or one is too long.
+pub fn what_leaves(engine: &mut dyn Engine, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut batch = Batch::new();
+    for bytes in packets {
+        batch.push_bytes(bytes, PortId(1), 0).expect("a batch has room, and a packet is short enough");
+    }
+    let mut out = Output::new();
+    engine.process(&mut batch, &mut out);
+    out.iter(&batch).map(|(_, packet)| packet.bytes().to_vec()).collect()
 }
