@@ -15,6 +15,7 @@ use super::lines::{first_lines, prefetch, search};
 use super::matcher::{Matcher, Scalar};
 use super::node::{INNER, PREAMBLE};
 use super::pool::Ref;
+use super::root::Root;
 use super::set::Formats;
 use super::table::Table;
 use super::values::NUMBER_BITS;
@@ -28,7 +29,7 @@ const NEAR: usize = 256 << 10;
 /// So many keys or more with one exact key are looked up as in a table without.
 const SAME: usize = 24;
 /// What counts of a word read from a slot, by the logarithm of the slot's size.
-const MASKS: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, u64::MAX];
+pub(super) const MASKS: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, u64::MAX];
 
 /// A key on its way through nodes or at a set.
 #[derive(Clone, Copy)]
@@ -126,7 +127,6 @@ pub(super) fn lookup_half<A: Address>(table: &Table<A>, keys: &[u64], out: &mut 
 fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
     use super::lanes::Lanes;
     use super::matcher::Avx512;
-    use super::root::Root;
 
     let view = View::new(table);
     let mut memory = MaybeUninit::uninit();
@@ -211,6 +211,7 @@ unsafe fn lookup_with<A: Address, M: Matcher>(table: &Table<A>, keys: &[u64], ou
         at_nodes: 0,
         at_sets: 0,
     };
+    let whole = table.directory.is_none().then(|| Root::at(&view, table, table.root));
     let words = table.exact_words + A::WORDS;
     out.fill(std::ptr::null());
     for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
@@ -218,16 +219,20 @@ unsafe fn lookup_with<A: Address, M: Matcher>(table: &Table<A>, keys: &[u64], ou
         let out = &mut out[..count];
         // SAFETY: the table's blocks are whole: each `Ref` in a line or slot names one in the pool, of the form that it says.
         unsafe {
-            match &table.directory {
-                Some(directory) => first_lines::<A, M>(&view, table, directory, keys, out, |index, to, rest| {
-                    way.go(&view, to, rest, index as u16);
-                }),
-                None => {
-                    for (index, key) in keys.chunks_exact(words).take(count).enumerate() {
-                        let address = A::from_words(key, table.lpm_bits);
-                        way.go(&view, table.root, address, index as u16);
-                    }
+            let go_on = |index: usize, to, rest| way.go(&view, to, rest, index as u16);
+            let address = |index: usize| {
+                let key = keys.get_unchecked(index * words + table.exact_words..(index + 1) * words);
+                A::from_words(key, table.lpm_bits)
+            };
+            match (&table.directory, &whole) {
+                (_, Some(root)) => root.look_up(&view, address, out, go_on),
+                (Some(directory), _) if count >= SAME && same_exact(keys, table.exact_words, words) => {
+                    let Some(slot) = directory.find(&keys[..table.exact_words]) else { continue };
+                    let root = Root::of_line(&view, table, &table.formats, &directory.lines[slot]);
+                    root.look_up(&view, address, out, go_on);
                 }
+                (Some(directory), _) => first_lines::<A, M>(&view, table, directory, keys, out, go_on),
+                (None, None) => {}
             }
             while way.at_nodes + way.at_sets > 0 {
                 while way.at_nodes > 0 {

@@ -9,7 +9,7 @@
 //! | the first 24 bits of a large table without exact keys | `direct.rs` |
 //! | how prefixes come and go | `forest.rs` |
 //! | memory | `pool.rs` for lines, `values.rs` for values that many prefixes share |
-//! | lookups | `batch.rs`; in lines: `lines.rs`, `matcher.rs`; through nodes, eight keys at once: `lanes.rs`, `root.rs` |
+//! | lookups | `batch.rs`; what all keys see first: `root.rs`; in lines: `lines.rs`, `matcher.rs`; through nodes, eight keys at once: `lanes.rs` |
 //! | addresses beyond 128 bits | `plain.rs` |
 //!
 //! A million tenants with a few prefixes each cost one random cache line per lookup: the line that the tenant's key hashes to has
@@ -31,7 +31,6 @@ mod matcher;
 mod node;
 mod plain;
 mod pool;
-#[cfg(target_arch = "x86_64")]
 mod root;
 mod set;
 mod table;

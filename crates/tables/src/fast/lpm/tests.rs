@@ -68,26 +68,7 @@ impl Pair {
         }
         let expected = |&(key, address): &(u64, u128)| self.model.lookup(&self.exact(key), address, self.bits);
         let expected: Vec<_> = asked.iter().map(expected).collect();
-        for kernel in 0..3 {
-            let mut out = vec![std::ptr::dangling(); asked.len()];
-            match (&self.table.width, kernel) {
-                #[cfg(target_arch = "x86_64")]
-                (Width::Narrow(table), 1) => batch::lookup_half(table, &keys, &mut out),
-                #[cfg(target_arch = "x86_64")]
-                (Width::Wide(table), 1) => batch::lookup_half(table, &keys, &mut out),
-                (Width::Narrow(table), 2) => batch::lookup_scalar(table, &keys, &mut out),
-                (Width::Wide(table), 2) => batch::lookup_scalar(table, &keys, &mut out),
-                _ => self.table.lookup_batch(&keys, &mut out),
-            }
-            for (((key, address), &found), expected) in asked.iter().zip(&out).zip(&expected) {
-                let found = match &self.table.width {
-                    Width::Narrow(table) => batch::bytes(table, found, self.longest),
-                    Width::Wide(table) => batch::bytes(table, found, self.longest),
-                    Width::Plain(_) => return,
-                };
-                assert_eq!(found, expected.map(Vec::as_slice), "kernel {kernel}, key {key}, address {address:#x}");
-            }
-        }
+        self.check_kernels(&keys, asked, &expected);
         self.check_each_key(asked);
         for &(key, address) in asked.iter().take(3) {
             let mut one = self.exact(key);
@@ -105,16 +86,38 @@ impl Pair {
             let exact = self.exact(key);
             let keys: Vec<u64> =
                 addresses.iter().flat_map(|&address| [exact.clone(), words(address, self.bits)].concat()).collect();
-            let mut out = vec![std::ptr::dangling(); addresses.len()];
-            self.table.lookup_batch(&keys, &mut out);
-            for (&address, &found) in addresses.iter().zip(&out) {
+            let asked: Vec<(u64, u128)> = addresses.iter().map(|&address| (key, address)).collect();
+            let expected: Vec<_> =
+                addresses.iter().map(|&address| self.model.lookup(&exact, address, self.bits)).collect();
+            self.check_kernels(&keys, &asked, &expected);
+        }
+    }
+
+    /// One batch, with every kernel that there is: these keys' values are as expected.
+    fn check_kernels(&self, keys: &[u64], asked: &[(u64, u128)], expected: &[Option<&Vec<u8>>]) {
+        for kernel in 0..3 {
+            let mut out = vec![std::ptr::dangling(); asked.len()];
+            match (&self.table.width, kernel) {
+                #[cfg(target_arch = "x86_64")]
+                (Width::Narrow(table), 1) => batch::lookup_half(table, keys, &mut out),
+                #[cfg(target_arch = "x86_64")]
+                (Width::Wide(table), 1) => batch::lookup_half(table, keys, &mut out),
+                (Width::Narrow(table), 2) => batch::lookup_scalar(table, keys, &mut out),
+                (Width::Wide(table), 2) => batch::lookup_scalar(table, keys, &mut out),
+                _ => self.table.lookup_batch(keys, &mut out),
+            }
+            for (((key, address), &found), expected) in asked.iter().zip(&out).zip(expected) {
                 let found = match &self.table.width {
                     Width::Narrow(table) => batch::bytes(table, found, self.longest),
                     Width::Wide(table) => batch::bytes(table, found, self.longest),
                     Width::Plain(_) => return,
                 };
-                let expected = self.model.lookup(&exact, address, self.bits);
-                assert_eq!(found, expected.map(Vec::as_slice), "key {key} alone, address {address:#x}");
+                let count = asked.len();
+                assert_eq!(
+                    found,
+                    expected.map(Vec::as_slice),
+                    "kernel {kernel}, key {key}, address {address:#x}, of {count}"
+                );
             }
         }
     }
