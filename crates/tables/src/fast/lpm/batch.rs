@@ -167,10 +167,11 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
                 walk(lanes, &view, out.as_mut_ptr());
                 let going = lanes.sets(|key, set, rest| {
                     let line = view.pool.wrapping_add((set.line() as usize) << 6);
-                    let (found, to, rest) = search::<A, Avx512>(&view, view.formats, line, A::from_wide(rest));
+                    let rest = A::from_wide(rest);
+                    let (found, to, len) = search::<A, Avx512, false>(&view, view.formats, line, rest);
                     out[key] = select_unpredictable(!found.is_null(), found, out[key]);
                     prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
-                    (to, rest.wide())
+                    (to, rest.skip(len).wide())
                 });
                 if !going {
                     break;
@@ -297,11 +298,11 @@ unsafe fn step_sets<A: Address, M: Matcher>(view: &View<'_>, way: &mut Way<A>, o
         // SAFETY: as above.
         let Cursor { at, rest, key, .. } = unsafe { way.sets[index & (CHUNK - 1)].assume_init() };
         // SAFETY: a set's line in the pool, whose formats these are.
-        let (found, child, rest) = unsafe { search::<A, M>(view, view.formats, at, rest) };
+        let (found, child, len) = unsafe { search::<A, M, false>(view, view.formats, at, rest) };
         let out = &mut out[key as usize];
         *out = select_unpredictable(!found.is_null(), found, *out);
         if !child.is_null() {
-            way.go(view, child, rest, key);
+            way.go(view, child, rest.skip(len), key);
         }
     }
 }

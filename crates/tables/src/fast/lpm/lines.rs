@@ -32,16 +32,19 @@ pub(super) unsafe fn first_lines<A: Address, M: Matcher>(
     // SAFETY: as promised to this function; only keys of one word are in their lines.
     unsafe {
         match directory.place {
-            KeyPlace::Apart(_) => first_lines_of::<A, M, false>(view, table, directory, keys, out, go_on),
-            _ => first_lines_of::<A, M, true>(view, table, directory, keys, out, go_on),
+            KeyPlace::Apart(_) => first_lines_of::<A, M, false, false>(view, table, directory, keys, out, go_on),
+            _ if A::WORDS == 1 && table.lpm_bits <= 32 => {
+                first_lines_of::<A, M, true, true>(view, table, directory, keys, out, go_on);
+            }
+            _ => first_lines_of::<A, M, true, false>(view, table, directory, keys, out, go_on),
         }
     }
 }
 
 /// # Safety
-/// As for [`first_lines`]; with `ONE`, exact keys have one word.
+/// As for [`first_lines`]; with `ONE`, exact keys have one word; with `NARROW`, addresses have at most 32 bits.
 #[inline(always)]
-unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool>(
+unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: bool>(
     view: &View<'_>,
     table: &Table<A>,
     directory: &Directory,
@@ -78,6 +81,8 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool>(
         slots[index].write(at);
         prefetch(lines.wrapping_add(at).cast());
     }
+    let mut behind = [MaybeUninit::<(usize, Ref, u32)>::uninit(); CHUNK];
+    let mut gates = 0;
     let narrow = directory.place == KeyPlace::Narrow;
     let (offset, shift) = if narrow { (HEAD, 32) } else { (HEAD - 8, 0) };
     for index in 0..count {
@@ -95,34 +100,42 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool>(
                 line = lines.add(slot).cast();
             }
             let address = A::from_words(address, table.lpm_bits);
-            let (found, child, rest) = search::<A, M>(view, &table.formats, line, address);
+            let (found, child, len) = search::<A, M, NARROW>(view, &table.formats, line, address);
             *out = found;
             if !child.is_null() {
-                go_on(index, child, rest);
+                // What is behind gates comes later, and leaves the registers to this loop.
+                behind[gates & (CHUNK - 1)].write((index, child, len));
+                gates += 1;
             }
         }
+    }
+    for gate in &behind[..gates.min(CHUNK)] {
+        // SAFETY: written above.
+        let (index, child, len) = unsafe { gate.assume_init() };
+        go_on(index, child, A::from_words(&key(index)[exact_words..], table.lpm_bits).skip(len));
     }
 }
 
 /// The longest prefix in a line: the first byte of its value, null if the address has none; then what is behind the line's gate, if
-/// the address passes, with the rest of the address.
+/// the address passes, and how many bits of the address the gate takes.
 ///
 /// # Safety
-/// `line` is a line of a set of these formats, and the processor has what the matcher needs.
+/// `line` is a line of a set of these formats, whose prefixes have at most 32 bits if `NARROW`, and the processor has what the matcher needs.
 #[inline(always)]
-pub(super) unsafe fn search<A: Address, M: Matcher>(
+pub(super) unsafe fn search<A: Address, M: Matcher, const NARROW: bool>(
     view: &View<'_>,
     formats: &Formats,
     line: *const u8,
     address: A,
-) -> (*const u8, Ref, A) {
+) -> (*const u8, Ref, u32) {
     // SAFETY: all offsets of a format lie within the line (`Format::new`), and shifts end 16 bytes before it does.
     unsafe {
         let head = load(line.add(HEAD));
         let format = &formats.formats[(head >> 8 & 15) as usize];
+        let width = if NARROW { 4 } else { format.width };
         let shifts = line.add(format.shifts as usize);
         let count = head as u32 & 15;
-        let mask = match format.width {
+        let mask = match width {
             4 => M::narrow(line, shifts, address.top(32) as u32, count),
             8 => M::middle(line, shifts, address.top(64), count),
             _ => matches_wide(line, shifts, address.wide()),
@@ -140,18 +153,18 @@ pub(super) unsafe fn search<A: Address, M: Matcher>(
         }
         let found = select_unpredictable(mask != 0, cell, std::ptr::null());
         if format.kind != Kind::Gated {
-            return (found, Ref::NULL, address);
+            return (found, Ref::NULL, 0);
         }
         let gate = line.add(format.gate as usize);
-        let bits = match format.width {
+        let bits = match width {
             4 => u128::from(load(gate) as u32) << 96,
             8 => u128::from(load(gate)) << 64,
             _ => u128::from_le(gate.cast::<u128>().read_unaligned()),
         };
         let len = (head >> 16 & 255) as u32;
         let passes = address.shares(A::from_wide(bits), len);
-        let child = if passes { load(gate.add(format.width as usize)) } else { 0 };
-        (found, Ref(child), address.skip(len))
+        let child = if passes { load(gate.add(width as usize)) } else { 0 };
+        (found, Ref(child), len)
     }
 }
 

@@ -48,7 +48,33 @@ pub(super) use x86::{Avx2, Avx512};
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Matcher;
+    use std::arch::asm;
     use std::arch::x86_64::*;
+
+    // LLVM takes a shift and a comparison with zero apart, into a comparison of the count with the width and what else there is, six instructions more
+    // than the two. So it is shown neither where the counts come from nor what becomes of the sum.
+
+    macro_rules! shifts {
+        ($name:ident, $vector:ty, $class:ident, $instruction:literal, $feature:literal) => {
+            /// Each element of `words` without as many low bits as `counts` says; 0 if it has no more.
+            #[inline]
+            #[target_feature(enable = $feature)]
+            fn $name(words: $vector, counts: $vector) -> $vector {
+                let shifted;
+                // SAFETY: the instruction is of this function's feature, and touches registers alone.
+                unsafe {
+                    asm!(concat!($instruction, " {0}, {1}, {2}"), out($class) shifted, in($class) words, in($class) counts,
+                         options(pure, nomem, nostack, preserves_flags));
+                }
+                shifted
+            }
+        };
+    }
+
+    shifts!(shifted_8x32, __m256i, ymm_reg, "vpsrlvd", "avx2");
+    shifts!(shifted_4x64, __m256i, ymm_reg, "vpsrlvq", "avx2");
+    shifts!(shifted_16x32, __m512i, zmm_reg, "vpsrlvd", "avx512f");
+    shifts!(shifted_8x64, __m512i, zmm_reg, "vpsrlvq", "avx512f");
 
     /// Needs AVX2.
     pub(in super::super) struct Avx2;
@@ -62,7 +88,7 @@ mod x86 {
                 let half = |prefixes: *const u8, shifts: *const u8| {
                     let differs = _mm256_xor_si256(_mm256_load_si256(prefixes.cast()), address);
                     let shifts = _mm256_cvtepu8_epi32(_mm_loadl_epi64(shifts.cast()));
-                    let same = _mm256_cmpeq_epi32(_mm256_srlv_epi32(differs, shifts), _mm256_setzero_si256());
+                    let same = _mm256_cmpeq_epi32(shifted_8x32(differs, shifts), _mm256_setzero_si256());
                     _mm256_movemask_ps(_mm256_castsi256_ps(same)) as u32
                 };
                 // Most lines have no more: a branch that is rarely guessed wrong.
@@ -79,7 +105,7 @@ mod x86 {
                 let half = |prefixes: *const u8, shifts: *const u8| {
                     let differs = _mm256_xor_si256(_mm256_load_si256(prefixes.cast()), address);
                     let shifts = _mm256_cvtepu8_epi64(_mm_loadl_epi64(shifts.cast()));
-                    let same = _mm256_cmpeq_epi64(_mm256_srlv_epi64(differs, shifts), _mm256_setzero_si256());
+                    let same = _mm256_cmpeq_epi64(shifted_4x64(differs, shifts), _mm256_setzero_si256());
                     _mm256_movemask_pd(_mm256_castsi256_pd(same)) as u32
                 };
                 let first = half(line, shifts);
@@ -98,7 +124,7 @@ mod x86 {
             unsafe {
                 let differs = _mm512_xor_si512(_mm512_load_si512(line.cast()), _mm512_set1_epi32(address as i32));
                 let shifts = _mm512_cvtepu8_epi32(_mm_loadu_si128(shifts.cast()));
-                u32::from(_mm512_cmpeq_epi32_mask(_mm512_srlv_epi32(differs, shifts), _mm512_setzero_si512()))
+                u32::from(_mm512_cmpeq_epi32_mask(shifted_16x32(differs, shifts), _mm512_setzero_si512()))
             }
         }
 
@@ -108,7 +134,7 @@ mod x86 {
             unsafe {
                 let differs = _mm512_xor_si512(_mm512_load_si512(line.cast()), _mm512_set1_epi64(address as i64));
                 let shifts = _mm512_cvtepu8_epi64(_mm_loadl_epi64(shifts.cast()));
-                u32::from(_mm512_cmpeq_epi64_mask(_mm512_srlv_epi64(differs, shifts), _mm512_setzero_si512()))
+                u32::from(_mm512_cmpeq_epi64_mask(shifted_8x64(differs, shifts), _mm512_setzero_si512()))
             }
         }
     }
