@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 /// Keys of a vector.
 const FOUR: usize = 4;
 /// Vectors between asking for buckets and looking into them: more than the lines that a core can have under way.
-const AHEAD: usize = 12;
+const AHEAD: usize = 8;
 /// The same for a table that stays in a near cache.
 const AHEAD_NEAR: usize = 2;
 

@@ -15,6 +15,12 @@ use super::window::{WINDOW, same};
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
+/// Keys that take a step together.
+const BLOCK: usize = 8;
+/// Blocks between asking for tags and looking into the lines that these name: about as many lines as a core can have under way, so that it
+/// compares prefixes while it waits for further lines.
+const BEHIND: usize = 4;
+
 /// The lines of keys, and what they say. `go_on` gets the keys that have more behind a gate: their position, where they go, the rest
 /// of the address. `out` has an element for each key.
 ///
@@ -62,50 +68,58 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: 
     let mut slots = [MaybeUninit::<usize>::uninit(); CHUNK];
     let all = directory.slots();
     let (tags, lines) = (directory.tags.as_ptr(), directory.lines.as_ptr());
-    for index in 0..count {
-        let hash = directory.hash.words(&key(index)[..exact_words]);
-        let slot = directory::home(hash, all);
-        hashes[index].write(hash);
-        slots[index].write(slot);
-        prefetch(tags.wrapping_add(slot));
-    }
-    for index in 0..count {
-        // SAFETY: written above. A home is one of `all` slots, and `WINDOW` tags are behind the last.
-        let at = unsafe {
-            let (hash, slot) = (hashes[index].assume_init(), slots[index].assume_init());
-            let tags = &*tags.add(slot).cast::<[u8; WINDOW]>();
-            // The first with the right tag is nearly always the one. If there is none, any line will do: its key differs.
-            slot + (same(tags, directory::tag(hash)).trailing_zeros() as usize & 31)
-        };
-        let at = if at >= all { at - all } else { at };
-        slots[index].write(at);
-        prefetch(lines.wrapping_add(at).cast());
-    }
     let mut behind = [MaybeUninit::<(usize, Ref, u32)>::uninit(); CHUNK];
     let mut gates = 0;
     let narrow = directory.place == KeyPlace::Narrow;
     let (offset, shift) = if narrow { (HEAD, 32) } else { (HEAD - 8, 0) };
-    for index in 0..count {
-        let (exact, address) = key(index).split_at(exact_words);
-        // SAFETY: written above. A slot is less than `all`, and lines are as many; a key lies within its line. `out` has `count`.
-        unsafe {
-            let out = &mut *out.add(index);
-            let slot = slots[index].assume_init();
-            let mut line: *const u8 = lines.add(slot).cast();
-            if !(if ONE { load(line.add(offset)) >> shift == exact[0] } else { directory.is(slot, exact) }) {
-                let Some(slot) = directory.find_hashed(exact, hashes[index].assume_init()) else {
-                    *out = std::ptr::null();
-                    continue;
-                };
-                line = lines.add(slot).cast();
-            }
-            let address = A::from_words(address, table.lpm_bits);
-            let (found, child, len) = search::<A, M, NARROW>(view, &table.formats, line, address);
-            *out = found;
-            if !child.is_null() {
-                // What is behind gates comes later, and leaves the registers to this loop.
-                behind[gates & (CHUNK - 1)].write((index, child, len));
-                gates += 1;
+    let blocks = count.div_ceil(BLOCK);
+    // The keys of a block that is so many rounds behind the first.
+    let block = |round: usize, behind: usize| {
+        let block = round.wrapping_sub(behind);
+        if block < blocks { block * BLOCK..count.min((block + 1) * BLOCK) } else { 0..0 }
+    };
+    for round in 0..blocks + BEHIND {
+        for index in block(round, 0) {
+            let hash = directory.hash.words(&key(index)[..exact_words]);
+            let slot = directory::home(hash, all);
+            hashes[index].write(hash);
+            slots[index].write(slot);
+            prefetch(tags.wrapping_add(slot));
+        }
+        for index in block(round, 1) {
+            // SAFETY: written a round before. A home is one of `all` slots, and `WINDOW` tags are behind the last.
+            let at = unsafe {
+                let (hash, slot) = (hashes[index].assume_init(), slots[index].assume_init());
+                let tags = &*tags.add(slot).cast::<[u8; WINDOW]>();
+                // The first with the right tag is nearly always the one. If there is none, any line will do: its key differs.
+                slot + (same(tags, directory::tag(hash)).trailing_zeros() as usize & 31)
+            };
+            let at = if at >= all { at - all } else { at };
+            slots[index].write(at);
+            prefetch(lines.wrapping_add(at).cast());
+        }
+        for index in block(round, BEHIND) {
+            let (exact, address) = key(index).split_at(exact_words);
+            // SAFETY: written rounds before. A slot is less than `all`, and lines are as many; a key lies within its line. `out` has `count`.
+            unsafe {
+                let out = &mut *out.add(index);
+                let slot = slots[index].assume_init();
+                let mut line: *const u8 = lines.add(slot).cast();
+                if !(if ONE { load(line.add(offset)) >> shift == exact[0] } else { directory.is(slot, exact) }) {
+                    let Some(slot) = directory.find_hashed(exact, hashes[index].assume_init()) else {
+                        *out = std::ptr::null();
+                        continue;
+                    };
+                    line = lines.add(slot).cast();
+                }
+                let address = A::from_words(address, table.lpm_bits);
+                let (found, child, len) = search::<A, M, NARROW>(view, &table.formats, line, address);
+                *out = found;
+                if !child.is_null() {
+                    // What is behind gates comes later, and leaves the registers to this loop.
+                    behind[gates & (CHUNK - 1)].write((index, child, len));
+                    gates += 1;
+                }
             }
         }
     }
