@@ -22,6 +22,9 @@ pub(super) struct LinePattern {
 pub(super) struct Pattern {
     /// As many as a bucket has.
     pub lines: Box<[LinePattern]>,
+    /// The same of the first line for vectors of half a line, which spread sixteen bytes of a key at a time: for each half the bytes of the key's first
+    /// sixteen, and of those behind. A byte with the highest bit set is none of these.
+    pub halves: [[[u8; LINE / 2]; 2]; 2],
     /// The bytes of the first line that are tags.
     pub tags: u64,
     /// Where each slot's value lies. Never 0.
@@ -43,10 +46,19 @@ impl Pattern {
                 line.slots[slot] |= 1 << (place % LINE);
             }
         }
-        Pattern { lines, tags: (1 << g.slots) - 1, values }
+        Pattern { halves: halves(&lines[0], g.slots), lines, tags: (1 << g.slots) - 1, values }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.lines)
     }
+}
+
+/// See [`Pattern::halves`]. The first `slots` bytes of the line are tags.
+fn halves(line: &LinePattern, slots: usize) -> [[[u8; LINE / 2]; 2]; 2] {
+    let mut halves = [[[0x80; LINE / 2]; 2]; 2];
+    for (at, byte) in line.spread.into_iter().enumerate().skip(slots) {
+        halves[at / (LINE / 2)][usize::from(byte / 16) % 2][at % (LINE / 2)] = byte % 16;
+    }
+    halves
 }

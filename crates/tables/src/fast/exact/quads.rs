@@ -104,19 +104,8 @@ impl<'a, const WORDS: usize> Quads<'a, WORDS> {
     fn new(table: &'a ExactTable, keys: &[u64]) -> Self {
         let g = &table.buckets.geometry;
         assert!(WORDS == g.words && g.lines == 1, "one line, and {WORDS} words of a key");
-        let line = &table.pattern.lines[0];
-        // A byte with the highest bit set is no byte of the key.
-        let half = |half: usize, beyond: bool| {
-            let mut bytes = [0x80_u8; 32];
-            for (at, to) in bytes.iter_mut().enumerate() {
-                let (byte, tag) = (line.spread[half * 32 + at], half * 32 + at < g.slots);
-                if !tag && (byte >= 16) == beyond {
-                    *to = byte % 16;
-                }
-            }
-            // SAFETY: 32 bytes.
-            unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-        };
+        // SAFETY: 32 bytes.
+        let load = |bytes: &[u8; 32]| unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
         let mut tags = [0_u8; 32];
         tags[..g.slots].fill(0xff);
         Quads {
@@ -125,9 +114,8 @@ impl<'a, const WORDS: usize> Quads<'a, WORDS> {
             split: SplitQuads::new(&table.split),
             start: _mm256_set1_epi64x(table.buckets.start() as i64),
             bucket_bytes: _mm256_set1_epi64x(g.bytes() as i64),
-            spread: [[half(0, false), half(0, true)], [half(1, false), half(1, true)]],
-            // SAFETY: 32 bytes.
-            tags: unsafe { _mm256_loadu_si256(tags.as_ptr().cast()) },
+            spread: table.pattern.halves.each_ref().map(|half| half.each_ref().map(load)),
+            tags: load(&tags),
             keys: keys.as_ptr(),
         }
     }

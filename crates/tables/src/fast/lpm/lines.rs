@@ -16,10 +16,10 @@ use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
 /// Keys that take a step together.
-const BLOCK: usize = 8;
+const BLOCK: usize = 16;
 /// Blocks between asking for tags and looking into the lines that these name: about as many lines as a core can have under way, so that it
 /// compares prefixes while it waits for further lines.
-const BEHIND: usize = 4;
+const BEHIND: usize = 2;
 
 /// The lines of keys, and what they say. `go_on` gets the keys that have more behind a gate: their position, where they go, the rest
 /// of the address. `out` has an element for each key.
