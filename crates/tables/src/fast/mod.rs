@@ -12,6 +12,7 @@
 //! | members of profiles, value sets | `members.rs`, `resolve.rs`, `value_set.rs` |
 //! | writing while others read | [`Live`], [`Reader`]: `live.rs`, `copies.rs` |
 //! | numbers of entries | `numbers.rs` |
+//! | sets of lanes of a vector | `four.rs` |
 //! | memory in huge pages; what will be read soon | `memory.rs`; `near.rs` |
 //!
 //! Data structures here have one writer and are not read while they change: who publishes them keeps two copies of all tables
@@ -22,6 +23,8 @@ mod copies;
 mod encode;
 pub mod exact;
 mod few;
+#[cfg(target_arch = "x86_64")]
+mod four;
 mod live;
 mod lookups;
 pub mod lpm;

@@ -24,7 +24,7 @@ pub(super) struct Pattern {
     pub lines: Box<[LinePattern]>,
     /// The same of the first line for vectors of half a line, which spread sixteen bytes of a key at a time: for each half the bytes of the key's first
     /// sixteen, and of those behind. A byte with the highest bit set is none of these.
-    pub halves: [[[u8; LINE / 2]; 2]; 2],
+    pub halves: Box<[[[u8; LINE / 2]; 2]; 2]>,
     /// The bytes of the first line that are tags.
     pub tags: u64,
     /// Where each slot's value lies. Never 0.
@@ -46,11 +46,11 @@ impl Pattern {
                 line.slots[slot] |= 1 << (place % LINE);
             }
         }
-        Pattern { halves: halves(&lines[0], g.slots), lines, tags: (1 << g.slots) - 1, values }
+        Pattern { halves: Box::new(halves(&lines[0], g.slots)), lines, tags: (1 << g.slots) - 1, values }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.lines)
+        size_of_val(&*self.lines) + size_of_val(&*self.halves)
     }
 }
 

@@ -9,11 +9,10 @@ use super::geometry::MAX_SLOTS;
 use super::pattern::Pattern;
 use super::probe::{CHUNK, prefetch};
 use super::split::SplitQuads;
+use crate::fast::four::{FOUR, LANES, ORDER};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-/// Keys of a vector.
-const FOUR: usize = 4;
 /// Vectors between asking for buckets and looking into them: more than the lines that a core can have under way.
 const AHEAD: usize = 8;
 /// The same for a table that stays in a near cache.
@@ -329,41 +328,6 @@ impl<'a, const WORDS: usize> Quads<'a, WORDS> {
         let values = _mm256_andnot_si256(missed, _mm256_add_epi64(buckets, places));
         (values, _mm256_movemask_pd(_mm256_castsi256_pd(missed)) as usize)
     }
-}
-
-/// For each set of four lanes: these lanes, one after the other.
-static LANES: [[u8; FOUR]; 1 << FOUR] = lanes();
-/// The same as a permutation of vectors of eight halves.
-static ORDER: [[u32; 2 * FOUR]; 1 << FOUR] = order();
-
-const fn lanes() -> [[u8; FOUR]; 1 << FOUR] {
-    let mut all = [[0; FOUR]; 1 << FOUR];
-    let mut set = 0;
-    while set < all.len() {
-        let (mut lane, mut at) = (0, 0);
-        while lane < FOUR {
-            if set >> lane & 1 == 1 {
-                all[set][at] = lane as u8;
-                at += 1;
-            }
-            lane += 1;
-        }
-        set += 1;
-    }
-    all
-}
-
-const fn order() -> [[u32; 2 * FOUR]; 1 << FOUR] {
-    let lanes = lanes();
-    let mut all = [[0; 2 * FOUR]; 1 << FOUR];
-    let mut at = 0;
-    while at < all.len() * FOUR {
-        let lane = lanes[at / FOUR][at % FOUR] as u32;
-        all[at / FOUR][at % FOUR * 2] = lane * 2;
-        all[at / FOUR][at % FOUR * 2 + 1] = lane * 2 + 1;
-        at += 1;
-    }
-    all
 }
 
 /// Writes the first `there` of four values to their places.

@@ -12,6 +12,7 @@
 //! It is an even number of lines, so that a block starts at a cache line. Most buckets hold three rules or fewer, and with many rules
 //! a lookup waits for cache lines: blocks of eight would be twice as many, half empty.
 
+use super::head::NUMBERS;
 use super::records::Records;
 use super::rule::Shape;
 use crate::fast::memory::HugeVec;
@@ -115,7 +116,8 @@ impl Blocks {
         let block = self.free.pop().unwrap_or_else(|| {
             let start = self.lines.len();
             self.lines.grow(start + self.stride);
-            u32::try_from(start).expect("fewer than 2^32 lines")
+            assert!(start < NUMBERS, "{start} lines: more than 32 GiB of rules in one table");
+            start as u32
         });
         self.lines[block as usize..block as usize + self.stride].fill([0; LANES]);
         block

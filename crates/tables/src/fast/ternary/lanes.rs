@@ -2,8 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::blocks::{Info, LANES, Line};
+use super::head::{Head, NODE, least_for, mark_of, may_have};
 use super::rule::Narrow;
-use super::tree::{Head, NODE, factor, least_for};
+use super::tree::factor;
 use std::mem::MaybeUninit;
 
 /// Keys that go through the tree together.
@@ -131,7 +132,7 @@ pub trait Lanes {
             }
             // SAFETY: the shift leaves as many bits as the number of heads has.
             let head = unsafe { *table.heads.add((hash >> table.shift) as usize) };
-            let wanted = head >= least;
+            let wanted = (head >= least) & may_have(head, mark_of(hash, table.shift));
             let node = head & NODE != 0;
             let item = head << 32 >> 32 | (key as u64) << 32;
             // SAFETY: at most one for each key before.
@@ -197,32 +198,6 @@ impl Lanes for Plain {
             &*block.add(2 * words)
         };
         (0..LANES).fold(0, |lanes, lane| lanes | u32::from(differ[lane] == 0 && ranks[lane] >= rank) << lane)
-    }
-}
-
-/// x86-64 with AVX2.
-#[cfg(target_arch = "x86_64")]
-pub struct Avx2;
-
-#[cfg(target_arch = "x86_64")]
-impl Lanes for Avx2 {
-    #[inline(always)]
-    unsafe fn equal(block: *const Line, key: *const u64, words: usize, rank: u64) -> u32 {
-        use std::arch::x86_64::*;
-        // SAFETY: values, masks and ranks are the first 2 * words + 1 lines, aligned to 32; the key has `words` words; the machine has AVX2.
-        unsafe {
-            let load = |line: *const Line| _mm256_load_si256(line.cast());
-            let mut differ = _mm256_setzero_si256();
-            for word in 0..words {
-                let key = _mm256_set1_epi64x(*key.add(word) as i64);
-                let (values, masks) = (load(block.add(word)), load(block.add(words + word)));
-                differ = _mm256_or_si256(differ, _mm256_and_si256(_mm256_xor_si256(key, values), masks));
-            }
-            let equal = _mm256_cmpeq_epi64(differ, _mm256_setzero_si256());
-            // Ranks are below 2^63, so that signed comparison does.
-            let strong = _mm256_cmpgt_epi64(load(block.add(2 * words)), _mm256_set1_epi64x(rank as i64 - 1));
-            _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_and_si256(equal, strong))) as u32
-        }
     }
 }
 

@@ -10,11 +10,15 @@
 //! | hash tables over common bits, nested | `tree.rs` |
 //! | which bits | `plan.rs` |
 //! | rearranging, a little with each change | `work.rs` |
-//! | lookups in batches | `search.rs`, `lanes.rs` |
+//! | what a bucket says | `head.rs` |
+//! | lookups in batches | `search.rs`, `lanes.rs`, `quads.rs` |
 
 mod blocks;
+mod head;
 mod lanes;
 mod plan;
+#[cfg(target_arch = "x86_64")]
+mod quads;
 mod records;
 mod rule;
 mod search;

@@ -76,6 +76,7 @@ pub fn rank(priority: i32, prefix_bits: u64) -> u64 {
 }
 
 /// The part of a rank that the priority gives, in order.
+#[inline(always)]
 pub fn priority_of(rank: u64) -> u32 {
     (rank >> 31) as u32
 }

@@ -6,9 +6,10 @@
 #![allow(unsafe_code)]
 
 use super::blocks::{Info, LANES, Line};
+use super::head::{Head, NODE, least_for, mark_of, may_have, number};
 use super::lanes::{Best, GROUP, KEYS, Lanes, NONE, Picks, Plain, key_of};
 use super::rule::{Shape, Wide, between};
-use super::tree::{Head, MAX_DEPTH, NODE, NUMBER, Node, ROOT, Tree, factor, least_for};
+use super::tree::{MAX_DEPTH, Node, ROOT, Tree, factor};
 use smallvec::SmallVec;
 
 /// A kernel for a machine and a number of words.
@@ -65,7 +66,7 @@ macro_rules! machine {
     };
 }
 
-machine!(avx2, super::lanes::Avx2, "avx2", "bmi1", "bmi2", "popcnt");
+machine!(avx2, super::quads::Avx2, "avx2", "bmi1", "bmi2", "popcnt");
 machine!(avx512, super::lanes::Avx512, "avx512f", "avx512dq", "avx512vl", "bmi1", "bmi2", "popcnt");
 
 /// What a search needs of a tree.
@@ -137,7 +138,7 @@ impl View<'_> {
     /// Prefetches the block of an item.
     #[inline(always)]
     fn prefetch_block<const W: usize>(&self, item: u64) {
-        let start = (item & NUMBER) as usize;
+        let start = number(item) as usize;
         for line in (0..(2 * self.words::<W>() + 2).min(MOST_LINES)).step_by(2) {
             prefetch(self.lines.wrapping_add(start + line));
         }
@@ -154,13 +155,13 @@ impl View<'_> {
             // SAFETY: the table has a mask of `words` words and the heads behind it; columns are of the same words.
             unsafe { L::pick(table.buckets(words), columns, words, &best.rank[..count], &mut picks) };
             for &item in picks.nodes.items() {
-                prefetch(self.nodes.as_ptr().wrapping_add((item & NUMBER) as usize));
+                prefetch(self.nodes.as_ptr().wrapping_add(number(item) as usize));
             }
             // SAFETY: blocks, nodes, and keys of the group.
             unsafe {
                 self.chains::<L, W>(&mut picks, keys.as_ptr(), best);
                 for &item in picks.nodes.items() {
-                    let (node, key) = ((item & NUMBER) as u32, key_of(item));
+                    let (node, key) = (number(item) as u32, key_of(item));
                     self.node::<L, W>(node, keys.as_ptr().add(key * words), key, best);
                 }
             }
@@ -197,7 +198,7 @@ impl View<'_> {
             *open = ranks.iter().rev().fold(0, |open, &rank| open << 1 | u8::from(rank < end));
             many += open.count_ones();
         }
-        let (first, narrow) = ((rest & NUMBER) as u32, &self.shape.narrow);
+        let (first, narrow) = (number(rest) as u32, &self.shape.narrow);
         for (vector, &open) in open.iter().enumerate() {
             let start = vector * KEYS;
             // SAFETY: a chain's first block, and columns of all keys.
@@ -236,7 +237,7 @@ impl View<'_> {
                 // SAFETY: `count` items are there, and not more than have been read are written; a block of the pool and a key.
                 unsafe {
                     let item = chains.items.get_unchecked(at).assume_init();
-                    let (key, lines) = (key_of(item), self.lines.wrapping_add((item & NUMBER) as usize));
+                    let (key, lines) = (key_of(item), self.lines.wrapping_add(number(item) as usize));
                     let lanes = L::equal(lines, keys.add(key * words), words, best.rank[key]);
                     let next = (&*lines.add(2 * words + 1))[Info::NEXT] as u32;
                     hits.items.get_unchecked_mut(hit).write(item | u64::from(lanes) << LANES_SHIFT);
@@ -247,7 +248,7 @@ impl View<'_> {
             }
             (chains.count, hits.count) = (left, hit);
             for &item in hits.items() {
-                let (key, lines) = (key_of(item), self.lines.wrapping_add((item & NUMBER) as usize));
+                let (key, lines) = (key_of(item), self.lines.wrapping_add(number(item) as usize));
                 let mut lanes = (item >> LANES_SHIFT) as u32;
                 // SAFETY: as above; not more chains than keys go on.
                 unsafe {
@@ -273,7 +274,7 @@ impl View<'_> {
     #[inline(always)]
     unsafe fn settle<const W: usize>(&self, item: u64, lanes: u32, best: &mut Best) {
         let (key, words) = (key_of(item), self.words::<W>());
-        let lines = self.lines.wrapping_add((item & NUMBER) as usize);
+        let lines = self.lines.wrapping_add(number(item) as usize);
         let lane = lanes.trailing_zeros() as usize % LANES;
         // SAFETY: a block.
         let (ranks, info) = unsafe { (&*lines.add(2 * words), &*lines.add(2 * words + 1)) };
@@ -391,31 +392,31 @@ impl View<'_> {
         let mut depth = 0;
         path[0] = (node, 0);
         loop {
-            let (number, next) = path[depth];
+            let (name, next) = path[depth];
             // SAFETY: heads name nodes that exist.
-            let node = unsafe { self.nodes.get_unchecked(number as usize) };
+            let node = unsafe { self.nodes.get_unchecked(name as usize) };
             if let Some(table) = node.tables.get(next as usize) {
                 path[depth].1 += 1;
                 let data = table.data.as_ptr();
                 // SAFETY: the mask's words come first, then as many heads as the shift leaves positions; the key has these words.
-                let head = unsafe {
-                    let position = hash::<W>(words, |at| *key.add(at) & *data.add(at)) >> table.shift;
-                    *data.add(words + position as usize)
+                let (head, hash) = unsafe {
+                    let hash = hash::<W>(words, |at| *key.add(at) & *data.add(at));
+                    (*data.add(words + (hash >> table.shift) as usize), hash)
                 };
-                if head < least_for(best.rank[at]) {
+                if head < least_for(best.rank[at]) || !may_have(head, mark_of(hash, table.shift)) {
                 } else if head & NODE == 0 {
                     // SAFETY: a head of a chain.
-                    unsafe { self.chain::<L, W>((head & NUMBER) as u32, key, at, best) };
+                    unsafe { self.chain::<L, W>(number(head) as u32, key, at, best) };
                 } else {
                     depth += 1;
-                    path[depth] = ((head & NUMBER) as u32, 0);
+                    path[depth] = (number(head) as u32, 0);
                 }
                 continue;
             }
             for rest in [node.rest, node.old_rest] {
                 if rest >= least_for(best.rank[at]) {
                     // SAFETY: a head of a chain.
-                    unsafe { self.chain::<L, W>((rest & NUMBER) as u32, key, at, best) };
+                    unsafe { self.chain::<L, W>(number(rest) as u32, key, at, best) };
                 }
             }
             if depth == 0 {

@@ -10,28 +10,12 @@
 //! made and rules move to the new tables, some with each later change ([`super::work`]); until then they are found in the old ones.
 
 use super::blocks::Blocks;
+use super::head::{Head, NODE, common, mark_of, number, with_mark};
 use super::lanes::Buckets;
 use super::plan::{MAX_REST, Planner};
 use super::records::Records;
 use super::rule::{Shape, priority_of};
 use std::collections::VecDeque;
-
-/// A bucket, or a chain's start: the greatest priority in it (upper half, biased to be unsigned), and what is there (lower half): 0
-/// nothing, with [`NODE`] a node, otherwise a chain's first block. So one comparison tells whether it can hold a stronger rule than
-/// the one found so far.
-pub type Head = u64;
-
-/// The least head that may hold a rule as strong as one of this rank.
-#[inline(always)]
-pub fn least_for(rank: u64) -> Head {
-    u64::from(priority_of(rank)) << 32 | 1
-}
-
-/// Set in a head that names a node.
-pub const NODE: u64 = 1 << 31;
-
-/// The lower half of a head but for [`NODE`].
-pub const NUMBER: u64 = NODE - 1;
 
 /// Longest chain of a bucket, in blocks; a longer one becomes a node.
 const MAX_CHAIN: usize = 6;
@@ -90,8 +74,8 @@ impl Table {
         }
     }
 
-    /// Where in `data` the head for a rule is, if the table can hold it.
-    fn position(&self, value: &[u64], mask: &[u64]) -> Option<usize> {
+    /// Where in `data` the head for a rule is, if the table can hold it, and the rule's mark.
+    fn position(&self, value: &[u64], mask: &[u64]) -> Option<(usize, u64)> {
         let mut hash = 0_u64;
         for (at, (value, mask)) in value.iter().zip(mask).enumerate() {
             let own = self.data[at];
@@ -100,7 +84,7 @@ impl Table {
             }
             hash = hash.wrapping_add((value & own).wrapping_mul(factor(at)));
         }
-        Some(value.len() + (hash >> self.shift) as usize)
+        Some((value.len() + (hash >> self.shift) as usize, mark_of(hash, self.shift)))
     }
 }
 
@@ -199,38 +183,36 @@ impl Tree {
             here.count += 1;
             let (value, mask) = (self.shape.value(rule), self.shape.mask(rule));
             let found = here.tables[..here.live].iter().enumerate().find_map(|(t, table)| {
-                let at = table.position(value, mask)?;
-                Some((t, at))
+                let (at, mark) = table.position(value, mask)?;
+                Some((t, at, mark))
             });
             let outgrown = here.outgrown();
-            let Some((t, at)) = found else {
+            let Some((t, at, mark)) = found else {
                 here.rest_count += 1;
                 let outgrown = outgrown || here.rest_outgrown();
-                let (first, _) = self.blocks.add(&self.shape, &self.records, (here.rest & NUMBER) as u32, id);
+                let (first, _) = self.blocks.add(&self.shape, &self.records, number(here.rest) as u32, id);
                 here.rest = chain(&self.blocks, first);
                 return self.plan_if(outgrown, node);
             };
             here.tables[t].count += 1;
             here.tables[t].top = here.tables[t].top.max((priority >> 32) as u32);
             let head = here.tables[t].data[at];
+            let mark = common(head, mark);
             if head & NODE == 0 {
-                let (first, blocks) = self.blocks.add(&self.shape, &self.records, (head & NUMBER) as u32, id);
-                here.tables[t].data[at] = chain(&self.blocks, first);
+                let (first, blocks) = self.blocks.add(&self.shape, &self.records, number(head) as u32, id);
+                here.tables[t].data[at] = with_mark(chain(&self.blocks, first), mark);
                 if blocks > MAX_CHAIN && here.depth < MAX_DEPTH {
                     let depth = here.depth + 1;
                     let child = self.node_of(first, depth);
-                    self.nodes[node as usize].tables[t].data[at] |= NODE;
                     let head = &mut self.nodes[node as usize].tables[t].data[at];
-                    *head = *head >> 32 << 32 | NODE | u64::from(child);
+                    *head = with_mark(*head >> 32 << 32 | NODE | u64::from(child), mark);
                     self.plan_if(true, child);
                 }
                 return self.plan_if(outgrown, node);
             }
-            if head >> 32 << 32 < priority {
-                here.tables[t].data[at] = priority | head << 32 >> 32;
-            }
+            here.tables[t].data[at] = with_mark(priority.max(head >> 32 << 32) | head << 32 >> 32, mark);
             self.plan_if(outgrown, node);
-            node = (head & NUMBER) as u32;
+            node = number(head) as u32;
         }
     }
 
@@ -276,12 +258,12 @@ impl Tree {
     pub fn find(&self, node: u32, rule: &[u64]) -> Option<u32> {
         let here = &self.nodes[node as usize];
         let (value, mask) = (self.shape.value(rule), self.shape.mask(rule));
-        let heads = here.tables.iter().filter_map(|table| Some(table.data[table.position(value, mask)?]));
+        let heads = here.tables.iter().filter_map(|table| Some(table.data[table.position(value, mask)?.0]));
         let heads = heads.chain([here.rest, here.old_rest]);
         let in_head = |head: Head| match head & NODE {
             _ if head >> 32 < u64::from(priority_of(rule[0])) => None,
-            0 => self.blocks.find(&self.records, (head & NUMBER) as u32, rule),
-            _ => self.find((head & NUMBER) as u32, rule),
+            0 => self.blocks.find(&self.records, number(head) as u32, rule),
+            _ => self.find(number(head) as u32, rule),
         };
         heads.into_iter().find_map(in_head)
     }
@@ -290,10 +272,11 @@ impl Tree {
     pub fn remove(&mut self, node: u32, rule: &[u64]) -> Option<u32> {
         for t in 0..self.nodes[node as usize].tables.len() {
             let table = &self.nodes[node as usize].tables[t];
-            let Some(at) = table.position(self.shape.value(rule), self.shape.mask(rule)) else { continue };
-            let Some((head, id)) = self.remove_in(table.data[at], rule) else { continue };
+            let Some((at, _)) = table.position(self.shape.value(rule), self.shape.mask(rule)) else { continue };
+            let old = table.data[at];
+            let Some((head, id)) = self.remove_in(old, rule) else { continue };
             let here = &mut self.nodes[node as usize];
-            here.tables[t].data[at] = head;
+            here.tables[t].data[at] = with_mark(head, old);
             here.tables[t].count -= 1;
             return Some(self.removed(node, id));
         }
@@ -323,7 +306,7 @@ impl Tree {
         if head >> 32 < u64::from(priority_of(rule[0])) {
             return None;
         }
-        let number = (head & NUMBER) as u32;
+        let number = number(head) as u32;
         if head & NODE == 0 {
             let (first, id) = self.blocks.remove(&self.records, number, rule)?;
             return Some((chain(&self.blocks, first), id));
@@ -361,22 +344,22 @@ impl Tree {
                 continue;
             }
             let at = next_used(table, self.shape.words);
-            let head = table.data[at];
-            let (head, id) = self.pop_in(head);
+            let old = table.data[at];
+            let (head, id) = self.pop_in(old);
             let here = &mut self.nodes[node as usize];
-            here.tables[t].data[at] = head;
+            here.tables[t].data[at] = with_mark(head, old);
             here.tables[t].count -= 1;
             here.count -= 1;
             return Some(id);
         }
         let here = &mut self.nodes[node as usize];
         if here.old_rest != 0 {
-            let (first, id) = self.blocks.pop((here.old_rest & NUMBER) as u32);
+            let (first, id) = self.blocks.pop(number(here.old_rest) as u32);
             (here.old_rest, here.count) = (chain(&self.blocks, first), here.count - 1);
             return Some(id);
         }
         if all && here.rest != 0 {
-            let (first, id) = self.blocks.pop((here.rest & NUMBER) as u32);
+            let (first, id) = self.blocks.pop(number(here.rest) as u32);
             here.rest = chain(&self.blocks, first);
             (here.rest_count, here.count) = (here.rest_count - 1, here.count - 1);
             return Some(id);
@@ -385,7 +368,7 @@ impl Tree {
     }
 
     fn pop_in(&mut self, head: Head) -> (Head, u32) {
-        let number = (head & NUMBER) as u32;
+        let number = number(head) as u32;
         if head & NODE == 0 {
             let (first, id) = self.blocks.pop(number);
             return (chain(&self.blocks, first), id);
@@ -413,8 +396,8 @@ impl Tree {
                     break;
                 }
                 if head & NODE != 0 {
-                    let share = left.min(self.nodes[(head & NUMBER) as usize].count as usize);
-                    children.push(((head & NUMBER) as u32, share));
+                    let share = left.min(self.nodes[number(head) as usize].count as usize);
+                    children.push((number(head) as u32, share));
                     left -= share;
                 } else {
                     left -= take(&self.blocks, head, left, into);
@@ -438,7 +421,7 @@ impl Tree {
 /// Up to `want` records of a chain; gives how many.
 fn take(blocks: &Blocks, head: Head, want: usize, into: &mut Vec<u32>) -> usize {
     let end = into.len() + want;
-    blocks.each((head & NUMBER) as u32, &mut |id| {
+    blocks.each(number(head) as u32, &mut |id| {
         let more = into.len() < end;
         if more {
             into.push(id);

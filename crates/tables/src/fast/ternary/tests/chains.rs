@@ -5,13 +5,14 @@ use super::model::{FieldSpec, Pair, key_match};
 use crate::fast::KeyPlace;
 use crate::fast::ternary::TernaryTable;
 use crate::fast::ternary::blocks::LANES;
-use crate::fast::ternary::tree::{NUMBER, ROOT};
+use crate::fast::ternary::head::number;
+use crate::fast::ternary::tree::ROOT;
 use ir::MatchKind;
 
 /// Rules of each block of the root's rest, and that they are in order.
 fn rest(table: &TernaryTable) -> Vec<usize> {
     let (blocks, mut counts, mut last) = (&table.tree.blocks, Vec::new(), u64::MAX);
-    let mut block = (table.tree.nodes[ROOT as usize].rest & NUMBER) as u32;
+    let mut block = number(table.tree.nodes[ROOT as usize].rest) as u32;
     while block != 0 {
         counts.push(blocks.count(block));
         for &rank in &blocks.ranks(block)[..blocks.count(block)] {
