@@ -21,6 +21,9 @@ const BLOCK: usize = 16;
 /// compares prefixes while it waits for further lines.
 const BEHIND: usize = 2;
 
+/// Lines of a directory that stays in a near cache.
+const NEAR: usize = (256 << 10) / 64;
+
 /// The lines of keys, and what they say. `go_on` gets the keys that have more behind a gate: their position, where they go, the rest
 /// of the address. `out` has an element for each key.
 ///
@@ -72,11 +75,13 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: 
     let mut gates = 0;
     let narrow = directory.place == KeyPlace::Narrow;
     let (offset, shift) = if narrow { (HEAD, 32) } else { (HEAD - 8, 0) };
-    let blocks = count.div_ceil(BLOCK);
+    // Near lines need not be waited for.
+    let size = if all <= NEAR { CHUNK } else { BLOCK };
+    let blocks = count.div_ceil(size);
     // The keys of a block that is so many rounds behind the first.
     let block = |round: usize, behind: usize| {
         let block = round.wrapping_sub(behind);
-        if block < blocks { block * BLOCK..count.min((block + 1) * BLOCK) } else { 0..0 }
+        if block < blocks { block * size..count.min((block + 1) * size) } else { 0..0 }
     };
     for round in 0..blocks + BEHIND {
         for index in block(round, 0) {
