@@ -212,28 +212,29 @@ unsafe fn lookup_with<A: Address, M: Matcher>(table: &Table<A>, keys: &[u64], ou
         at_nodes: 0,
         at_sets: 0,
     };
-    let whole = table.directory.is_none().then(|| Root::at(&view, table, table.root));
+    let whole = table.directory.is_none().then(|| Root::at(&view, table, table.root)).filter(Root::is_near);
     let words = table.exact_words + A::WORDS;
     out.fill(std::ptr::null());
     for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
         let count = out.len().min(keys.len() / words);
         let out = &mut out[..count];
+        // All keys of one tenant.
+        let root = table.directory.as_ref().and_then(|directory| {
+            let same = count >= SAME && same_exact(keys, table.exact_words, words);
+            let slot = same.then(|| directory.find(&keys[..table.exact_words])).flatten()?;
+            Some(Root::of_line(&view, table, &table.formats, &directory.lines[slot])).filter(Root::is_near)
+        });
         // SAFETY: the table's blocks are whole: each `Ref` in a line or slot names one in the pool, of the form that it says.
         unsafe {
-            let go_on = |index: usize, to, rest| way.go(&view, to, rest, index as u16);
+            let mut go_on = |index: usize, to, rest| way.go(&view, to, rest, index as u16);
             let address = |index: usize| {
                 let key = keys.get_unchecked(index * words + table.exact_words..(index + 1) * words);
                 A::from_words(key, table.lpm_bits)
             };
-            match (&table.directory, &whole) {
-                (_, Some(root)) => root.look_up(&view, address, out, go_on),
-                (Some(directory), _) if count >= SAME && same_exact(keys, table.exact_words, words) => {
-                    let Some(slot) = directory.find(&keys[..table.exact_words]) else { continue };
-                    let root = Root::of_line(&view, table, &table.formats, &directory.lines[slot]);
-                    root.look_up(&view, address, out, go_on);
-                }
-                (Some(directory), _) => first_lines::<A, M>(&view, table, directory, keys, out, go_on),
-                (None, None) => {}
+            match (root.as_ref().or(whole.as_ref()), &table.directory) {
+                (Some(root), _) => root.look_up(&view, address, out, go_on),
+                (None, Some(directory)) => first_lines::<A, M>(&view, table, directory, keys, out, go_on),
+                (None, None) => (0..count).for_each(|index| go_on(index, table.root, address(index))),
             }
             while way.at_nodes + way.at_sets > 0 {
                 while way.at_nodes > 0 {

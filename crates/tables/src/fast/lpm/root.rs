@@ -46,6 +46,9 @@ impl Prefix {
     }
 }
 
+/// Bytes of a node that stays in a near cache.
+const NEAR: usize = 64 << 10;
+
 /// The slots of a node: what is the same for all keys that are there.
 struct Slots {
     first: *const u8,
@@ -106,6 +109,13 @@ impl Root {
             set.gate.map_or((A::from_wide(0), 0, Ref::NULL), |gate| (gate.addr, gate.len, gate.child));
         Root { routes, gate: Prefix::new(addr, len), child }
     }
+    /// Whether it pays to look for one address after the other: there is no node below, or one that stays in a near cache. What is further away is to
+    /// be asked for first.
+    pub(super) fn is_near(&self) -> bool {
+        let child = self.child;
+        child.is_null() || child.is_set() || 1 << (child.stride() + child.size()) <= NEAR
+    }
+
     /// Looks for each address; `out` has a place for each and gets the values. `go_on` gets the keys that have more below: their position,
     /// where they go, the rest of the address. If one has, it may get others, too, with nowhere to go.
     #[inline(always)]
