@@ -5,10 +5,10 @@
 #![allow(unsafe_code)]
 
 use super::address::Address;
-use super::batch::{CHUNK, View};
+use super::batch::{CHUNK, NEAR, View};
 use super::directory::{self, Directory, KeyPlace};
 use super::matcher::Matcher;
-use super::pool::Ref;
+use super::pool::{Line, Ref};
 use super::set::{Formats, HEAD, Kind};
 use super::table::Table;
 use super::window::{WINDOW, same};
@@ -20,9 +20,6 @@ const BLOCK: usize = 16;
 /// Blocks between asking for tags and looking into the lines that these name: about as many lines as a core can have under way, so that it
 /// compares prefixes while it waits for further lines.
 const BEHIND: usize = 2;
-
-/// Lines of a directory that stays in a near cache.
-const NEAR: usize = (256 << 10) / 64;
 
 /// The lines of keys, and what they say. `go_on` gets the keys that have more behind a gate: their position, where they go, the rest
 /// of the address. `out` has an element for each key.
@@ -71,12 +68,12 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: 
     let mut slots = [MaybeUninit::<usize>::uninit(); CHUNK];
     let all = directory.slots();
     let (tags, lines) = (directory.tags.as_ptr(), directory.lines.as_ptr());
-    let mut behind = [MaybeUninit::<(usize, Ref, u32)>::uninit(); CHUNK];
+    let mut gated = [MaybeUninit::<(usize, Ref, u32)>::uninit(); CHUNK];
     let mut gates = 0;
     let narrow = directory.place == KeyPlace::Narrow;
     let (offset, shift) = if narrow { (HEAD, 32) } else { (HEAD - 8, 0) };
     // Near lines need not be waited for.
-    let size = if all <= NEAR { CHUNK } else { BLOCK };
+    let size = if all * size_of::<Line>() <= NEAR { CHUNK } else { BLOCK };
     let blocks = count.div_ceil(size);
     // The keys of a block that is so many rounds behind the first.
     let block = |round: usize, behind: usize| {
@@ -122,13 +119,13 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: 
                 *out = found;
                 if !child.is_null() {
                     // What is behind gates comes later, and leaves the registers to this loop.
-                    behind[gates & (CHUNK - 1)].write((index, child, len));
+                    gated[gates & (CHUNK - 1)].write((index, child, len));
                     gates += 1;
                 }
             }
         }
     }
-    for gate in &behind[..gates.min(CHUNK)] {
+    for gate in &gated[..gates.min(CHUNK)] {
         // SAFETY: written above.
         let (index, child, len) = unsafe { gate.assume_init() };
         go_on(index, child, A::from_words(&key(index)[exact_words..], table.lpm_bits).skip(len));

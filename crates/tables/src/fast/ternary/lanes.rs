@@ -212,16 +212,10 @@ impl Lanes for Avx512 {
         use std::arch::x86_64::*;
         // SAFETY: values, masks and ranks are the first 2 * words + 1 lines, aligned to 32; the key has `words` words; the machine has AVX-512.
         unsafe {
-            let load = |line: *const Line| _mm256_load_si256(line.cast());
-            let mut differ = _mm256_setzero_si256();
-            for word in 0..words {
-                let key = _mm256_set1_epi64x(*key.add(word) as i64);
-                let (values, masks) = (load(block.add(word)), load(block.add(words + word)));
-                differ = _mm256_or_si256(differ, _mm256_and_si256(_mm256_xor_si256(key, values), masks));
-            }
+            let differ = super::quads::differing(block, key, words);
             let equal = _mm256_testn_epi64_mask(differ, differ);
             let strong = _mm256_set1_epi64x(rank as i64);
-            u32::from(_mm256_mask_cmpge_epu64_mask(equal, load(block.add(2 * words)), strong))
+            u32::from(_mm256_mask_cmpge_epu64_mask(equal, _mm256_load_si256(block.add(2 * words).cast()), strong))
         }
     }
 

@@ -16,16 +16,11 @@ impl Lanes for Avx2 {
     unsafe fn equal(block: *const Line, key: *const u64, words: usize, rank: u64) -> u32 {
         // SAFETY: values, masks and ranks are the first 2 * words + 1 lines, aligned to 32; the key has `words` words; the machine has AVX2.
         unsafe {
-            let load = |line: *const Line| _mm256_load_si256(line.cast());
-            let mut differ = _mm256_setzero_si256();
-            for word in 0..words {
-                let key = _mm256_set1_epi64x(*key.add(word) as i64);
-                let (values, masks) = (load(block.add(word)), load(block.add(words + word)));
-                differ = _mm256_or_si256(differ, _mm256_and_si256(_mm256_xor_si256(key, values), masks));
-            }
+            let differ = differing(block, key, words);
             let equal = _mm256_cmpeq_epi64(differ, _mm256_setzero_si256());
             // Ranks are below 2^63, so that signed comparison does.
-            let strong = _mm256_cmpgt_epi64(load(block.add(2 * words)), _mm256_set1_epi64x(rank as i64 - 1));
+            let strong =
+                _mm256_cmpgt_epi64(_mm256_load_si256(block.add(2 * words).cast()), _mm256_set1_epi64x(rank as i64 - 1));
             _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_and_si256(equal, strong))) as u32
         }
     }
@@ -109,4 +104,23 @@ unsafe fn put_four(to: &mut Picked, count: usize, set: usize, items: __m256i) ->
         _mm256_storeu_si256(to.items.as_mut_ptr().add(count).cast(), packed);
     }
     count + set.count_ones() as usize
+}
+
+/// For each rule of a block the bits of a key that count and are not the rule's.
+///
+/// # Safety
+/// `block` is a block's first line, and `key` has `words` words, as the block has.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub unsafe fn differing(block: *const Line, key: *const u64, words: usize) -> __m256i {
+    let mut differ = _mm256_setzero_si256();
+    for word in 0..words {
+        // SAFETY: values and masks are the first 2 * words lines, aligned to 32; the key has `words` words.
+        let (key, values, masks) = unsafe {
+            let load = |line: *const Line| _mm256_load_si256(line.cast());
+            (_mm256_set1_epi64x(*key.add(word) as i64), load(block.add(word)), load(block.add(words + word)))
+        };
+        differ = _mm256_or_si256(differ, _mm256_and_si256(_mm256_xor_si256(key, values), masks));
+    }
+    differ
 }
