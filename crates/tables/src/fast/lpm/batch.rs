@@ -142,11 +142,11 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
         // pool, of the form that it says. There are `count` keys and answers.
         unsafe {
             let start = if A::WORDS == 1 { Lanes::start::<false> } else { Lanes::start::<true> };
-            match (&table.directory, &whole) {
-                (_, Some(root)) => start(lanes, &view, root, (keys.as_ptr(), table.lpm_bits), out.as_mut_ptr(), count),
-                (Some(directory), _) if count >= SAME && same_exact(keys, table.exact_words, words) => {
-                    let Some(slot) = directory.find(&keys[..table.exact_words]) else { continue };
-                    let root = Root::of_line(&view, table, &table.formats, &directory.lines[slot]);
+            match (&table.directory, &whole, root_of_all(&view, table, keys, count)) {
+                (_, Some(root), _) => {
+                    start(lanes, &view, root, (keys.as_ptr(), table.lpm_bits), out.as_mut_ptr(), count);
+                }
+                (_, _, Some(root)) => {
                     for (index, to) in addresses[..count * A::WORDS].iter_mut().enumerate() {
                         let (key, word) = (index / A::WORDS, index % A::WORDS);
                         to.write(keys[key * words + table.exact_words + word]);
@@ -154,13 +154,13 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
                     let addresses = addresses.as_ptr().cast();
                     start(lanes, &view, &root, (addresses, table.lpm_bits), out.as_mut_ptr(), count);
                 }
-                (Some(directory), _) => {
+                (Some(directory), ..) => {
                     first_lines::<A, Avx512>(&view, table, directory, keys, out, |index, to, rest| {
                         prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
                         lanes.put(to, rest.wide(), index);
                     })
                 }
-                (None, None) => {}
+                (None, None, None) => {}
             }
             loop {
                 let walk = if A::WORDS == 1 { Lanes::walk::<false> } else { Lanes::walk::<true> };
@@ -182,6 +182,16 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
             out.iter().for_each(|&value| prefetch(value));
         }
     }
+}
+
+/// What all of `count` keys see first, if they are many and have one exact key.
+fn root_of_all<A: Address>(view: &View<'_>, table: &Table<A>, keys: &[u64], count: usize) -> Option<Root> {
+    let directory = table.directory.as_ref()?;
+    if count < SAME || !same_exact(keys, table.exact_words, table.exact_words + A::WORDS) {
+        return None;
+    }
+    let slot = directory.find(&keys[..table.exact_words]);
+    Some(slot.map_or_else(Root::empty::<A>, |slot| Root::of_line(view, table, &table.formats, &directory.lines[slot])))
 }
 
 /// Whether all keys have the exact key of the first.
@@ -218,12 +228,7 @@ unsafe fn lookup_with<A: Address, M: Matcher>(table: &Table<A>, keys: &[u64], ou
     for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
         let count = out.len().min(keys.len() / words);
         let out = &mut out[..count];
-        // All keys of one tenant.
-        let root = table.directory.as_ref().and_then(|directory| {
-            let same = count >= SAME && same_exact(keys, table.exact_words, words);
-            let slot = same.then(|| directory.find(&keys[..table.exact_words])).flatten()?;
-            Some(Root::of_line(&view, table, &table.formats, &directory.lines[slot])).filter(Root::is_near)
-        });
+        let root = root_of_all(&view, table, keys, count).filter(Root::is_near);
         // SAFETY: the table's blocks are whole: each `Ref` in a line or slot names one in the pool, of the form that it says.
         unsafe {
             let mut go_on = |index: usize, to, rest| way.go(&view, to, rest, index as u16);

@@ -90,7 +90,12 @@ impl Root {
         if at.is_set() {
             return Root::of_line(view, table, &table.forest.formats, table.forest.pool.line(at.line()));
         }
-        Root { routes: SmallVec::new(), gate: Prefix::new(A::from_wide(0), 0), child: at }
+        Root { child: at, ..Root::empty::<A>() }
+    }
+
+    /// No prefixes.
+    pub(super) fn empty<A: Address>() -> Root {
+        Root { routes: SmallVec::new(), gate: Prefix::new(A::from_wide(0), 0), child: Ref::NULL }
     }
 
     /// What a line of these formats says.
