@@ -77,6 +77,14 @@ pub struct Head {
     pub clock: Clock,
 }
 
+impl Head {
+    /// The high half of its destination: the port, if it goes to one.
+    #[inline(always)]
+    pub fn port(&self) -> u32 {
+        (self.destination >> 32) as u32
+    }
+}
+
 // All that most packets need is in one cache line.
 const _: () = assert!(std::mem::offset_of!(Head, truncate) == 64);
 
@@ -161,7 +169,8 @@ pub struct Context {
     pub areas: *mut u8,
 }
 
-/// A stage: runs `count` packets, whose frames are `frames`, with what was looked up for each.
+/// A stage: runs `count` packets, whose frames are `frames`, with what was looked up for each. Where packets begin, `frames` is the first of all frames
+/// itself.
 pub type StageFn =
     unsafe extern "C" fn(context: *mut Context, frames: *const *mut u8, count: u64, results: *const *const u8);
 

@@ -62,7 +62,8 @@ const _: () = assert!((packet::MAX_BATCH as u64) << 16 < 1 << 32);
 /// What one worker counts of itself beside the program's own counters.
 pub struct Tally {
     cells: WorkerCounters,
-    stages: Box<[[AtomicU64; 2]]>,
+    /// Of each stage: packets, ticks, and the packets since time was taken last.
+    stages: Box<[[AtomicU64; 3]]>,
     /// The version of the tables that it used last; [`u64::MAX`] while it rests.
     version: AtomicU64,
 }
@@ -73,16 +74,22 @@ const RESTS: u64 = u64::MAX;
 impl Tally {
     /// All 0.
     pub fn new(places: &Places, stages: usize) -> Tally {
-        let stages = (0..stages).map(|_| [const { AtomicU64::new(0) }; 2]).collect();
+        let stages = (0..stages).map(|_| [const { AtomicU64::new(0) }; 3]).collect();
         Tally { cells: WorkerCounters::new(&[Some(places.cells as u64)]), stages, version: AtomicU64::new(RESTS) }
     }
 
-    /// So many packets went through a stage, in so many ticks of the processor's clock. Only the worker itself may call this.
-    pub fn passed(&self, stage: usize, packets: u64, ticks: u64) {
+    /// So many packets, at least one, went through a stage, in so many ticks of the processor's clock, if they were timed: then those before them that were not are
+    /// taken to have needed as much each. Only the worker itself may call this.
+    pub fn passed(&self, stage: usize, packets: u64, ticks: Option<u64>) {
         // One thread writes: no need for an atomic addition.
-        let [sum, time] = &self.stages[stage];
+        let [sum, time, since] = &self.stages[stage];
         sum.store(sum.load(Ordering::Relaxed).wrapping_add(packets), Ordering::Relaxed);
-        time.store(time.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
+        let untimed = since.load(Ordering::Relaxed) + packets;
+        since.store(if ticks.is_some() { 0 } else { untimed }, Ordering::Relaxed);
+        if let Some(ticks) = ticks {
+            let all = u128::from(ticks) * u128::from(untimed) / u128::from(packets.max(1));
+            time.store(time.load(Ordering::Relaxed).wrapping_add(all as u64), Ordering::Relaxed);
+        }
     }
 
     /// The worker begins a batch with tables of this version.
@@ -142,7 +149,7 @@ pub struct StageTally {
     pub packets: u64,
     /// Bytes of these packets as they arrived; `None` if that is not known of this stage alone.
     pub bytes: Option<u64>,
-    /// Ticks of the processor's clock (constant rate), lookups included; 0 on machines without one.
+    /// Ticks of the processor's clock (constant rate), lookups included: an estimate, as not all packets are timed; 0 on machines without one.
     pub ticks: u64,
 }
 

@@ -31,11 +31,10 @@ impl Plain {
         Plain { kind, cpu_port }
     }
 
-    /// The packet's port.
+    /// Whether the packet leaves so, to [`Head::port`].
     #[inline(always)]
-    pub fn port(self, head: &Head) -> Option<u32> {
-        let (kind, port) = (head.destination as u32, (head.destination >> 32) as u32);
-        (kind == self.kind && port != self.cpu_port).then_some(port)
+    pub fn leaves(self, head: &Head) -> bool {
+        head.destination as u32 == self.kind && head.port() != self.cpu_port
     }
 }
 
@@ -52,7 +51,7 @@ pub unsafe fn answer(
     out: &mut Output,
     scratch: &mut Vec<u8>,
 ) {
-    let (kind, high) = (head.destination as u32, (head.destination >> 32) as u32);
+    let (kind, high) = (head.destination as u32, head.port());
     let as_it_lies = kind & destination::AS_IT_LIES != 0;
     let port = match kind & !destination::AS_IT_LIES {
         destination::GAVE_UP => {

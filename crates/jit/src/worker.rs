@@ -15,7 +15,10 @@ use std::sync::Arc;
 use tables::fast::Lookups;
 
 /// Packets that go through the stages together. More hide memory's latency better, until their frames leave the nearest caches.
-pub const CHUNK: usize = 128;
+pub const CHUNK: usize = 256;
+
+/// One of so many chunks is timed, the first one among them: reading the clock takes as long as the stages need for half a packet.
+const TIMED: u32 = 8;
 
 /// Memory aligned to cache lines.
 #[repr(C, align(64))]
@@ -36,8 +39,6 @@ pub struct Worker {
     keys: Vec<Vec<u64>>,
     aux: Vec<Vec<u64>>,
     waiting: Vec<Vec<*mut u8>>,
-    /// All frames, in the order of the packets.
-    all: Vec<*mut u8>,
     results: Vec<*const u8>,
     defaults: Vec<*const u8>,
     arrays: Vec<Counters>,
@@ -48,6 +49,8 @@ pub struct Worker {
     zeros: Vec<u64>,
     sink: Vec<u64>,
     scratch: Vec<u8>,
+    /// How many chunks there have been.
+    chunks: u32,
     /// The latest time that a packet brought.
     clock: Clock,
     /// Where code that records notes what packets do.
@@ -95,7 +98,6 @@ impl Worker {
             keys: program.stages.iter().map(|stage| vec![0; stage.words * CHUNK]).collect(),
             aux: program.stages.iter().map(|s| vec![0; if s.profile { AUX_BYTES / 8 * CHUNK } else { 0 }]).collect(),
             waiting: vec![vec![null_mut(); CHUNK]; stages],
-            all: Vec::new(),
             results: vec![null(); CHUNK],
             defaults: vec![null(); program.pipeline.tables.len()],
             arrays: counters.arrays(),
@@ -105,13 +107,13 @@ impl Worker {
             zeros: vec![0; longest],
             sink: vec![0; longest],
             scratch: Vec::new(),
+            chunks: 0,
             clock: Clock::default(),
             areas: program.lists.as_ref().map(|lists| Areas::new(lists, CHUNK)),
             counters,
             tally,
             program,
         };
-        worker.all = (0..CHUNK).map(|index| worker.head(index).cast()).collect();
         for stage in 0..stages {
             let queue = Queue {
                 keys: worker.keys[stage].as_mut_ptr(),
@@ -173,21 +175,13 @@ impl Worker {
         let stride = program.stride as usize;
         let frames = self.frames.as_ptr().cast::<u8>();
         let plain = program.plain;
-        let mut ports = [0u32; CHUNK];
         let (mut from, count) = (0, chunk.len().min(CHUNK));
         // SAFETY: asked for packets of the chunk: there are as many frames, each begins with its head, and its packet's stages have run.
         let head = |at: usize| unsafe { &*frames.add(at * stride).cast::<Head>() };
         while from < count {
-            let mut at = from;
-            while at < count
-                && let Some(port) = plain.port(head(at))
-            {
-                ports[at] = port;
-                at += 1;
-            }
-            if from < at {
-                out.forward_all((first + from) as u16, &ports[from..at]);
-            }
+            let leave = (from..count).take_while(|at| plain.leaves(head(*at))).count();
+            let at = from + leave;
+            out.forward_all((first + from) as u16, (from..at).map(|at| head(at).port()));
             if at < count {
                 let input = PacketRef::Input((first + at) as u16);
                 // SAFETY: the layout has the list there; the frame is that of this packet.
@@ -202,7 +196,9 @@ impl Worker {
 
     fn chunk(&mut self, program: &Program, packets: &mut [Packet], lookups: &Lookups) {
         let count = packets.len();
-        let mut began = ticks();
+        let timed = self.chunks.is_multiple_of(TIMED);
+        self.chunks = self.chunks.wrapping_add(1);
+        let mut began = if timed { ticks() } else { 0 };
         self.begin(program, packets);
         for (index, stage) in program.stages.iter().enumerate() {
             let begin = stage.start == Start::Begin;
@@ -218,7 +214,7 @@ impl Worker {
                 let keys = &self.keys[index][..waiting * stage.words];
                 lookups.lookup_batch(table, keys, &mut self.results[..waiting]);
                 if let Some(areas) = &mut self.areas {
-                    let (first, stride) = (self.all[0] as usize, program.stride as usize);
+                    let (first, stride) = (self.frames.as_ptr() as usize, program.stride as usize);
                     let packets = self.waiting[index][..waiting].iter().map(|frame| (*frame as usize - first) / stride);
                     // SAFETY: all values carry numbers if the code records; the packets are those that wait for these results.
                     unsafe { areas.found((table, stage.profile), packets, &self.results[..waiting]) };
@@ -227,15 +223,17 @@ impl Worker {
                     self.resolve(program, index, table, waiting, lookups);
                 }
             }
-            let frames = if begin { self.all.as_ptr() } else { self.waiting[index].as_ptr() };
+            let frames = if begin { self.frames.as_ptr().cast() } else { self.waiting[index].as_ptr() };
             let counted = self.context.pending_count;
             // SAFETY: the function was made for this program, whose frames, queues and areas these are; `begin` has made the frames that
             // wait, and results are what this copy of the lookups gave.
             unsafe { program.native.stages()[index](&mut self.context, frames, waiting as u64, self.results.as_ptr()) };
             self.fetch_counters(counted);
-            let ended = ticks();
-            self.tally.passed(index, waiting as u64, ended.wrapping_sub(began));
-            began = ended;
+            let took = timed.then(|| {
+                let ended = ticks();
+                ended.wrapping_sub(std::mem::replace(&mut began, ended))
+            });
+            self.tally.passed(index, waiting as u64, took);
         }
         self.count();
     }

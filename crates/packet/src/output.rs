@@ -83,13 +83,13 @@ impl Output {
     /// As many packets received one after the other leave, each on its port; the first is number `first` of its batch. The same as
     /// [`Output::forward`] for each.
     #[inline]
-    pub fn forward_all(&mut self, first: u16, ports: &[u32]) {
+    pub fn forward_all(&mut self, first: u16, ports: impl ExactSizeIterator<Item = u32>) {
         let taken = ports.len().min(MAX_EMISSIONS.saturating_sub(self.emissions.len()));
         self.overflow += (ports.len() - taken) as u64;
-        self.emissions.extend(ports[..taken].iter().zip(0u16..).map(|(port, at)| Emission {
+        self.emissions.extend(ports.take(taken).zip(0u16..).map(|(port, at)| Emission {
             packet: PacketRef::Input(first.wrapping_add(at)),
             origin: Origin::Received,
-            verdict: Verdict::Forward { port: PortId(*port) },
+            verdict: Verdict::Forward { port: PortId(port) },
         }));
     }
 

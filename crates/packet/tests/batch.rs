@@ -147,7 +147,7 @@ fn forwarding_many_is_forwarding_each() {
     let ports: Vec<u32> = (0..200).map(|at| at % 7).collect();
     let (mut together, mut each) = (Output::new(), Output::new());
     for _ in 0..MAX_EMISSIONS / ports.len() + 2 {
-        together.forward_all(3, &ports);
+        together.forward_all(3, ports.iter().copied());
         for (port, at) in ports.iter().zip(3..) {
             each.forward(PacketRef::Input(at), PortId(*port));
         }

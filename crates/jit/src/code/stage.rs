@@ -137,30 +137,33 @@ impl<'a, 'b> StageCode<'a, 'b> {
         b.switch_to_block(entry);
         b.seal_block(entry);
         let [context, waiting, count, results] = [0, 1, 2, 3].map(|index| b.block_params(entry)[index]);
-        let position = b.declare_var(I64);
         let zero = b.ins().iconst(I64, 0);
-        b.def_var(position, zero);
+        // The first stage takes all frames, as they lie; others those that wait for them, by their addresses.
+        let step = if start == Start::Begin { c.layout.stride } else { size_of::<*mut u8>() as u32 };
+        let bytes = b.ins().imul_imm_s(count, i64::from(step));
+        let last = b.ins().iadd(waiting, bytes);
+        let beside = b.ins().isub(results, waiting);
+        let position = b.declare_var(I64);
+        b.def_var(position, waiting);
         b.ins().jump(head, &[]);
         b.switch_to_block(head);
         let at = b.use_var(position);
-        let more = b.ins().icmp(IntCC::UnsignedLessThan, at, count);
+        let more = b.ins().icmp(IntCC::NotEqual, at, last);
         b.ins().brif(more, body, &[], end, &[]);
         b.switch_to_block(end);
         b.ins().return_(&[]);
         b.switch_to_block(next);
-        let after = b.ins().iadd_imm_s(at, 1);
+        let after = b.ins().iadd_imm_s(at, i64::from(step));
         b.def_var(position, after);
         b.ins().jump(head, &[]);
         for block in [head, end, body] {
             b.seal_block(block);
         }
         b.switch_to_block(body);
-        let offset = b.ins().ishl_imm_u(at, 3);
-        let place = b.ins().iadd(waiting, offset);
-        let frame = b.ins().load(I64, trusted(), place, 0);
+        let frame = if start == Start::Begin { at } else { b.ins().load(I64, trusted(), at, 0) };
         let result = match start {
             Start::Site(..) => {
-                let place = b.ins().iadd(results, offset);
+                let place = b.ins().iadd(at, beside);
                 b.ins().load(I64, trusted(), place, 0)
             }
             _ => zero,

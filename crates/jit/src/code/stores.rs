@@ -39,6 +39,13 @@ fn lets_wait(inst: &Inst) -> bool {
     }
 }
 
+/// How many bits lie without a gap behind the first of these pieces.
+fn behind(pieces: &[(u32, Piece)]) -> u32 {
+    let Some((bit, first)) = pieces.first() else { return 0 };
+    let from = bit + first.width;
+    pieces[1..].iter().fold(from, |end, (bit, piece)| if *bit == end { end + piece.width } else { end }) - from
+}
+
 impl StageCode<'_, '_> {
     /// Writes what waits, unless the instruction lets it wait.
     pub fn write_before(&mut self, inst: &Inst) {
@@ -75,14 +82,15 @@ impl StageCode<'_, '_> {
     pub fn write_waiting(&mut self, header: HeaderId) {
         let Some(pieces) = self.waiting.remove(&header) else { return };
         let base = self.address(header);
+        let pieces: Vec<(u32, Piece)> = pieces.into_iter().collect();
         let mut run: Vec<(u32, Piece)> = Vec::new();
-        for (bit, piece) in pieces {
+        for (index, (bit, piece)) in pieces.iter().copied().enumerate() {
             let value = self.b.func.dfg.resolve_aliases(piece.value);
             if let Some(param) = self.params.get(&value).copied()
                 && (bit % 8, piece.width) == (0, 8 * param.2)
             {
                 self.write_run(base, &std::mem::take(&mut run));
-                self.write_parameter(base, bit / 8, param);
+                self.write_parameter(base, bit / 8, param, behind(&pieces[index..]) / 8);
                 continue;
             }
             if run.last().is_some_and(|(last, piece)| last + piece.width != bit) {
@@ -93,10 +101,15 @@ impl StageCode<'_, '_> {
         self.write_run(base, &run);
     }
 
-    /// Writes a parameter as it lies in a table's value, least significant byte first: by pieces that are read as they are written.
-    fn write_parameter(&mut self, base: cl::Value, to: u32, (value, at, bytes): (cl::Value, u32, u32)) {
-        for (done, size) in pieces(bytes, 4) {
-            let mut piece = self.b.ins().load(int(size), steady(), value, (at + bytes - done - size) as i32);
+    /// Writes a parameter as it lies in a table's value, least significant byte first: by pieces that are read as they are written. If `free` bytes
+    /// behind it are still to be written they may be written with it, so that it is one piece.
+    fn write_parameter(&mut self, base: cl::Value, to: u32, (value, at, bytes): (cl::Value, u32, u32), free: u32) {
+        let whole = bytes.next_power_of_two();
+        let one = whole - bytes <= free && at + bytes >= whole;
+        let bytes_at = |done: u32, size: u32| (at + bytes - done - size) as i32;
+        let all = if one { vec![(0, whole)] } else { pieces(bytes, 4).collect() };
+        for (done, size) in all {
+            let mut piece = self.b.ins().load(int(size), steady(), value, bytes_at(done, size));
             if size > 1 {
                 piece = self.b.ins().bswap(piece);
             }
