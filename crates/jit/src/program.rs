@@ -88,7 +88,7 @@ impl Program {
         check(&pipeline)?;
         // What code is made from; all else goes by the pipeline that others know.
         let compiled = shared(&pipeline)?;
-        let plan = Plan::new(&compiled)?;
+        let plan = Plan::new(&compiled, !records)?;
         let layout = Layout::new(&compiled, &plan)?;
         if config.max_steps < 1 << 16 {
             return Err(Unsupported::StepLimit);

@@ -26,7 +26,7 @@ impl StageCode<'_, '_> {
 
     /// Writes the lookup key and leaves the stage.
     pub fn leave_for_lookup(&mut self, node: Node, table: TableId, keys: &[Value]) {
-        let site = Start::Site(node, table);
+        let site = Start::Site(self.c.plan.flow.origin(node), table);
         let shape = &self.c.shapes[table.index()];
         let mut words: Vec<Option<cl::Value>> = vec![None; shape.words];
         for place in &shape.keys {
@@ -155,7 +155,7 @@ impl StageCode<'_, '_> {
             let regs = self.parameter(value, *place, ty);
             self.set_value(*param, &regs);
         }
-        match self.c.plan.flow.block(self.control, arm.block) {
+        match self.c.plan.flow.block(self.node, arm.block) {
             Some(node) => self.go(node),
             None => self.give_up(EngineReason::EngineFault),
         }

@@ -57,6 +57,9 @@ impl StageCode<'_, '_> {
         if constant & !mask != 0 {
             return self.truth(!equal);
         }
+        if let Some(value) = self.constant_of(value) {
+            return self.truth((value == constant) == equal);
+        }
         let test = Test { value, mask, want: constant, equal };
         let chain: Vec<Test> = std::iter::successors(Some(test), |test| self.peeled(*test)).collect();
         // Whoever compares with one of them needs the instructions between it and the last.

@@ -20,7 +20,7 @@ impl StageCode<'_, '_> {
     /// A step of the architecture.
     pub fn glue(&mut self, node: Node, glue: Glue) {
         match glue {
-            Glue::Begin => {}
+            Glue::Begin => self.begin_trace(),
             Glue::PnaTell(block) => self.pna_tell(block),
             Glue::PnaVerdict => return self.pna_verdict(node),
             Glue::V1Arrive => self.v1_arrive(),
@@ -49,6 +49,16 @@ impl StageCode<'_, '_> {
             Some(next) => self.go(next),
             None => self.finish(),
         }
+    }
+
+    /// Packets that are long enough go on at the trace; what follows is for others.
+    fn begin_trace(&mut self) {
+        let Some((first, bytes)) = self.c.plan.flow.trace else { return };
+        let len = self.head(offset_of!(Head, arrival.len), 2);
+        let long = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, len, i64::from(bytes));
+        let (trace, short) = (self.blocks[&first], self.b.create_block());
+        self.b.ins().brif(long, trace, &[], short, &[]);
+        self.enter(short);
     }
 
     fn intrinsic(&self, name: &str) -> Option<VarId> {
@@ -123,7 +133,7 @@ impl StageCode<'_, '_> {
     /// with, it is ready. Packets with others go through the deparser. Whether that was possible.
     pub fn leave_at_once(&mut self) -> bool {
         let plan = self.c.plan;
-        let Some(node) = plan.flow.after(self.control) else { return false };
+        let Some(node) = plan.flow.returns(self.node) else { return false };
         let (Step::Glue(Glue::PnaVerdict), Some(deparser)) = (plan.flow.nodes[node], plan.flow.deparser) else {
             return false;
         };
@@ -132,7 +142,7 @@ impl StageCode<'_, '_> {
         }
         let leaves = self.leave_if_whole(deparser);
         if leaves {
-            self.leave_body();
+            self.return_from_body();
         }
         leaves
     }

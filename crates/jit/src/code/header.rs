@@ -215,6 +215,10 @@ impl StageCode<'_, '_> {
     fn need(&mut self, bytes: cl::Value) -> cl::Value {
         let cursor = self.cell(Cell::Cursor);
         let after = self.b.ins().iadd(cursor, bytes);
+        if self.c.plan.flow.on_trace(self.node) {
+            // Packets are long enough that begin the trace.
+            return after;
+        }
         let len = self.head(offset_of!(Head, arrival.len), 2);
         let short = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, len);
         let error = self.error("PacketTooShort");

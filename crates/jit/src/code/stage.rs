@@ -34,7 +34,7 @@ pub struct StageCode<'a, 'b> {
     /// The cells' registers.
     pub(super) cells: Vec<Vec<Variable>>,
     values: HashMap<(usize, Value), Vec<Variable>>,
-    blocks: HashMap<Node, cl::Block>,
+    pub(super) blocks: HashMap<Node, cl::Block>,
     /// The next packet.
     next: cl::Block,
     /// The cells that the frame may not hold as they are behind each node.
@@ -276,6 +276,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 let hit = self.b.ins().icmp(IntCC::NotEqual, found, zero);
                 let default = self.default_value(table);
                 let value = self.b.ins().select(hit, found, default);
+                self.node = node;
                 self.choose_action(node, table, hit, value);
             }
         }
@@ -409,6 +410,10 @@ impl<'a, 'b> StageCode<'a, 'b> {
             Term::Branch { cond, then, els } => {
                 let ways = self.ways(block, &[then, els]);
                 let cond = self.value(*cond)[0];
+                if let Some(certain) = self.constant_of(cond) {
+                    self.took(&ways, usize::from(certain == 0));
+                    return self.jump_with(if certain != 0 { then } else { els });
+                }
                 let [on_true, on_false] = [(); 2].map(|()| self.b.create_block());
                 self.b.ins().brif(cond, on_true, &[], on_false, &[]);
                 self.enter(on_true);
@@ -434,7 +439,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
             },
             Term::Return | Term::Exit | Term::Reject => {
                 if !self.leave_at_once() {
-                    self.leave_body();
+                    self.return_from_body();
                 }
             }
         }
@@ -478,21 +483,29 @@ impl<'a, 'b> StageCode<'a, 'b> {
     }
 
     fn jump_with(&mut self, call: &BlockCall) {
-        let (control, body) = (self.control, self.body_of(self.control));
+        let body = self.body_of(self.control);
         // All arguments are read before a parameter is set: a loop may exchange them.
         let args: Vec<Regs> = call.args.iter().map(|arg| self.value(*arg)).collect();
         for (param, regs) in body.blocks[call.block].params.iter().zip(args) {
             self.set_value(*param, &regs);
         }
-        match self.c.plan.flow.block(control, call.block) {
+        match self.c.plan.flow.block(self.node, call.block) {
             Some(node) => self.go(node),
             None => self.give_up(EngineReason::EngineFault),
         }
     }
 
-    /// Goes on behind the present body.
+    /// Goes on behind the present body before its block has ended: the parser rejects.
     pub fn leave_body(&mut self) {
         match self.c.plan.flow.after(self.control) {
+            Some(node) => self.go(node),
+            None => self.finish(),
+        }
+    }
+
+    /// Goes on behind the present body, from the end of a block.
+    pub fn return_from_body(&mut self) {
+        match self.c.plan.flow.returns(self.node) {
             Some(node) => self.go(node),
             None => self.finish(),
         }

@@ -118,7 +118,7 @@ fn summary(pipeline: &Pipeline, flow: &Flow, headers: &Headers, cells: &Cells, n
         return Summary {
             effects: vec![Effect::Clobber(written)],
             after: None,
-            next: flow.next(node).into_iter().collect(),
+            next: flow.successors(pipeline, node),
         };
     };
     let control = &pipeline.controls[ir::ControlId(id as u32)];
@@ -146,8 +146,8 @@ fn summary(pipeline: &Pipeline, flow: &Flow, headers: &Headers, cells: &Cells, n
     }
     let parser = matches!(control.kind, ControlKind::Parser | ControlKind::MainParser);
     let next = match data.term.as_ref().map(|term| &term.term) {
-        Some(Term::Return | Term::Exit | Term::Reject) => flow.after(id).into_iter().collect(),
-        Some(term) => term.successors().into_iter().filter_map(|block| flow.block(id, block)).collect(),
+        Some(Term::Return | Term::Exit | Term::Reject) => flow.returns(node).into_iter().collect(),
+        Some(term) => term.successors().into_iter().filter_map(|block| flow.block(node, block)).collect(),
         None => Vec::new(),
     };
     Summary { effects, after: flow.after(id).filter(|_| parser), next }

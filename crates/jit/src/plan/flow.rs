@@ -3,6 +3,7 @@
 //! A packet's way is a chain: begin, parser, control, deparser, end. Here the ways out of one body (`return`, `exit`, `reject`) are
 //! edges to the next body, so that a stage can span the end of the parser and the beginning of the control.
 
+use crate::plan::trace::Trace;
 use crate::unsupported::Unsupported;
 use ir::{Arch, Block, ControlKind, Entity, Pipeline, TableId, Term};
 
@@ -54,6 +55,18 @@ pub struct Flow {
     pub deparser: Option<Node>,
     /// Whether it begins a stage of its own, so that its code is there once.
     pub cut_deparser: bool,
+    /// The copies of a trace's nodes, behind all others.
+    copies: Vec<Copy>,
+    /// The first of them, and how many bytes packets have that begin there.
+    pub trace: Option<(Node, u32)>,
+}
+
+/// A node that is there twice.
+#[derive(Clone, Debug)]
+struct Copy {
+    origin: Node,
+    /// If it leads to the first of a pair, it leads to the second instead.
+    detours: Vec<(Node, Node)>,
 }
 
 impl Flow {
@@ -66,6 +79,8 @@ impl Flow {
             controls: vec![None; pipeline.controls.len()],
             deparser: None,
             cut_deparser: true,
+            copies: Vec::new(),
+            trace: None,
         };
         let mut chain = Chain { flow: &mut flow, pipeline, pending: Vec::new() };
         chain.glue(Glue::Begin);
@@ -98,43 +113,83 @@ impl Flow {
         Ok(flow)
     }
 
-    /// The node of a block.
-    pub fn block(&self, control: usize, block: Block) -> Option<Node> {
-        Some(self.controls.get(control).copied().flatten()?.0 + block.index())
+    /// Puts copies of a trace's nodes behind all others. Packets begin there that are long enough.
+    pub fn follow(&mut self, trace: &Trace) {
+        let first = self.nodes.len();
+        let copy = |node: Node| trace.nodes.iter().position(|there| *there == node).map(|place| first + place);
+        for node in trace.nodes.iter().copied() {
+            let ways = trace.ways.iter().filter(|(from, _)| *from == node);
+            let detours = ways.filter_map(|(_, to)| Some((*to, copy(*to)?))).collect();
+            self.copies.push(Copy { origin: node, detours });
+            self.nodes.push(self.nodes[node]);
+            self.next.push(self.next[node]);
+        }
+        self.trace = Some((first, trace.bytes));
     }
 
-    /// Where a body leads, by whatever way it is left.
+    fn copy(&self, node: Node) -> Option<&Copy> {
+        self.copies.get(node.checked_sub(self.nodes.len() - self.copies.len())?)
+    }
+
+    /// Whether a node is one of a trace's copies.
+    pub fn on_trace(&self, node: Node) -> bool {
+        self.copy(node).is_some()
+    }
+
+    /// The node itself, or the one that it is a copy of.
+    pub fn origin(&self, node: Node) -> Node {
+        self.copy(node).map_or(node, |copy| copy.origin)
+    }
+
+    /// Where a node leads that would lead to `to` if there were no copies.
+    fn led(&self, from: Node, to: Node) -> Node {
+        let detour = self.copy(from).and_then(|copy| copy.detours.iter().find(|(there, _)| *there == to));
+        detour.map_or(to, |(_, instead)| *instead)
+    }
+
+    /// The node of a block, for those who come from another node of its control.
+    pub fn block(&self, from: Node, block: Block) -> Option<Node> {
+        let Step::Block(control, _) = self.nodes[from] else { return None };
+        let first = self.controls.get(control).copied().flatten()?.0;
+        Some(self.led(from, first + block.index()))
+    }
+
+    /// Where a body leads if it is left before its block has ended: if the parser rejects.
     pub fn after(&self, control: usize) -> Option<Node> {
         Some(self.controls.get(control).copied().flatten()?.1)
     }
 
-    /// Where a step of the architecture goes on.
+    /// Where a node leads whose block returns from its body.
+    pub fn returns(&self, node: Node) -> Option<Node> {
+        let Step::Block(control, _) = self.nodes[node] else { return None };
+        Some(self.led(node, self.after(control)?))
+    }
+
+    /// Where a step of the architecture goes on; the first one, for packets that are not long enough for the trace.
     pub fn next(&self, node: Node) -> Option<Node> {
-        self.next.get(node).copied().flatten()
+        Some(self.led(node, self.next.get(node).copied().flatten()?))
     }
 
     /// The nodes that can follow, table applications included.
     pub fn successors(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
         match self.nodes[node] {
-            Step::Glue(_) => self.next(node).into_iter().collect(),
+            Step::Glue(glue) => {
+                let trace = self.trace.filter(|_| glue == Glue::Begin).map(|(first, _)| first);
+                self.next(node).into_iter().chain(trace).collect()
+            }
             Step::Block(control, block) => {
                 let body = &pipeline.controls[ir::ControlId(control as u32)].body;
                 let Some(term) = &body.blocks[block].term else { return Vec::new() };
-                match &term.term {
-                    Term::Return | Term::Exit | Term::Reject => self.after(control).into_iter().collect(),
-                    term => {
-                        let mut nodes: Vec<Node> =
-                            term.successors().into_iter().filter_map(|b| self.block(control, b)).collect();
-                        // A parser's instruction may reject as well.
-                        if matches!(
-                            pipeline.controls[ir::ControlId(control as u32)].kind,
-                            ControlKind::Parser | ControlKind::MainParser
-                        ) {
-                            nodes.extend(self.after(control));
-                        }
-                        nodes
-                    }
+                let mut nodes: Vec<Node> = match &term.term {
+                    Term::Return | Term::Exit | Term::Reject => self.returns(node).into_iter().collect(),
+                    term => term.successors().into_iter().filter_map(|b| self.block(node, b)).collect(),
+                };
+                // A parser's instruction may reject as well.
+                let kind = pipeline.controls[ir::ControlId(control as u32)].kind;
+                if matches!(kind, ControlKind::Parser | ControlKind::MainParser) {
+                    nodes.extend(self.after(control).filter(|after| !nodes.contains(after)));
                 }
+                nodes
             }
         }
     }

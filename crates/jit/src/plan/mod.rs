@@ -7,6 +7,7 @@ pub mod headers;
 pub mod shared;
 pub mod stages;
 pub mod tiling;
+pub mod trace;
 pub mod validity;
 
 use crate::unsupported::Unsupported;
@@ -17,6 +18,7 @@ use headers::Headers;
 use interp::host::architecture::{cpu_variable, drop_variable};
 use ir::{ControlKind, Inst, Pipeline, Type, VarId};
 use stages::{Stage, Start};
+use trace::Trace;
 use validity::Known;
 
 /// The plan of a pipeline.
@@ -39,12 +41,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Looks a pipeline through that passes [`check`].
-    pub fn new(pipeline: &Pipeline) -> Result<Plan, Unsupported> {
+    /// Looks a pipeline through that passes [`check`]. `traced`: the way of most packets is there by itself.
+    pub fn new(pipeline: &Pipeline, traced: bool) -> Result<Plan, Unsupported> {
         let mut flow = Flow::new(pipeline)?;
         let mut headers = Headers::new(pipeline)?;
         let cells = Cells::new(pipeline, &flow, &headers);
         Constants::new(pipeline, &flow, &headers, &cells).fix_places(pipeline, &flow, &cells, &mut headers);
+        if let Some(trace) = Trace::find(pipeline, &flow, &headers).filter(|_| traced) {
+            flow.follow(&trace);
+        }
         // Headers at fixed places need no cells.
         let cells = Cells::new(pipeline, &flow, &headers);
         let constants = Constants::new(pipeline, &flow, &headers, &cells);

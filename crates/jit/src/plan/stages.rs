@@ -40,7 +40,7 @@ pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
             let body = &pipeline.controls[ir::ControlId(control as u32)].body;
             match body.blocks[block].term.as_ref().map(|t| &t.term) {
                 Some(Term::Apply { arms, .. }) => {
-                    arms.iter().filter_map(|arm| flow.block(control, arm.block)).collect()
+                    arms.iter().filter_map(|arm| flow.block(node, arm.block)).collect()
                 }
                 _ => Vec::new(),
             }
@@ -65,7 +65,7 @@ fn is_cut_off(flow: &Flow, node: Node) -> bool {
 fn leads_to(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Start> {
     let mut starts = Vec::new();
     match flow.applies(pipeline, node) {
-        Some(table) if is_cut(pipeline, table) => starts.push(Start::Site(node, table)),
+        Some(table) if is_cut(pipeline, table) => starts.push(Start::Site(flow.origin(node), table)),
         _ => {}
     }
     let to_deparser = flow.successors(pipeline, node).into_iter().find(|next| is_cut_off(flow, *next));
@@ -98,7 +98,7 @@ pub fn cut(pipeline: &Pipeline, flow: &Flow) -> Result<Vec<Stage>, Unsupported> 
 }
 
 /// The nodes of a stage. Each comes behind all that lead to it, but for loops.
-fn region(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
+pub(super) fn region(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
     let mut seen = vec![false; flow.nodes.len()];
     let mut nodes = Vec::new();
     // Whoever is met again has all that it leads to behind it.

@@ -17,6 +17,11 @@ pub struct Known {
 }
 
 impl Known {
+    /// None of so many headers is valid.
+    pub(super) fn none_valid(count: usize) -> Known {
+        Known { valid: Bits::new(count), invalid: Bits::all(count), implied: vec![Bits::all(count); count] }
+    }
+
     /// 64 headers' validity as a number, if it is certain of each; `headers` is the number of headers.
     pub fn valid_word(&self, word: u32, headers: usize) -> Option<u64> {
         let first = word as usize * 64;
@@ -97,8 +102,7 @@ impl Known {
 pub fn validity(pipeline: &Pipeline, flow: &Flow, headers: &Headers) -> Vec<Option<Known>> {
     let count = pipeline.headers.len();
     let mut known: Vec<Option<Known>> = vec![None; flow.nodes.len()];
-    known[0] =
-        Some(Known { valid: Bits::new(count), invalid: Bits::all(count), implied: vec![Bits::all(count); count] });
+    known[0] = Some(Known::none_valid(count));
     let mut work: Vec<Node> = vec![0];
     while let Some(node) = work.pop() {
         let Some(before) = known[node].clone() else { continue };
@@ -123,9 +127,9 @@ pub fn validity(pipeline: &Pipeline, flow: &Flow, headers: &Headers) -> Vec<Opti
 }
 
 /// What is known on each way out of a node.
-fn leave(pipeline: &Pipeline, flow: &Flow, headers: &Headers, node: Node, before: Known) -> Vec<(Node, Known)> {
+pub(super) fn leave(pipeline: &Pipeline, flow: &Flow, headers: &Headers, node: Node, before: Known) -> Vec<(Node, Known)> {
     let Step::Block(control, block) = flow.nodes[node] else {
-        return flow.next(node).map(|next| (next, before)).into_iter().collect();
+        return flow.successors(pipeline, node).into_iter().map(|next| (next, before.clone())).collect();
     };
     let body = &pipeline.controls[ir::ControlId(control as u32)].body;
     let mut ways = Vec::new();
@@ -141,7 +145,7 @@ fn leave(pipeline: &Pipeline, flow: &Flow, headers: &Headers, node: Node, before
     }
     let Some(term) = &body.blocks[block].term else { return ways };
     match &term.term {
-        Term::Return | Term::Exit | Term::Reject => ways.extend(flow.after(control).map(|after| (after, known))),
+        Term::Return | Term::Exit | Term::Reject => ways.extend(flow.returns(node).map(|after| (after, known))),
         Term::Branch { cond, then, els } => {
             let asked = asked_header(body, block, *cond);
             for (call, truth) in [(then, true), (els, false)] {
@@ -151,18 +155,18 @@ fn leave(pipeline: &Pipeline, flow: &Flow, headers: &Headers, node: Node, before
                     Some(id) => known.set_invalid(id),
                     None => {}
                 }
-                ways.extend(flow.block(control, call.block).map(|next| (next, known)));
+                ways.extend(flow.block(node, call.block).map(|next| (next, known)));
             }
         }
         term => {
-            ways.extend(term.successors().iter().filter_map(|b| flow.block(control, *b)).map(|n| (n, known.clone())))
+            ways.extend(term.successors().iter().filter_map(|b| flow.block(node, *b)).map(|n| (n, known.clone())))
         }
     }
     ways
 }
 
 /// The header whose validity a condition is, if nothing in the block changes it afterwards.
-fn asked_header(body: &ir::Body, block: ir::Block, cond: Value) -> Option<HeaderId> {
+pub(super) fn asked_header(body: &ir::Body, block: ir::Block, cond: Value) -> Option<HeaderId> {
     let insts = &body.blocks[block].insts;
     let at = insts.iter().position(|data| data.results.first() == Some(&cond))?;
     let Inst::IsValid(id) = insts[at].inst else { return None };

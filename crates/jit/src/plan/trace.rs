@@ -1,0 +1,200 @@
+//! The way that most packets take from their arrival to the first lookup, made a stretch of code by itself.
+//!
+//! A parser's ways meet again where the control begins, and behind that nothing is certain: which headers there are, how far the parser came, whether there was an error.
+//! So the nodes of one way are there twice. Whoever goes through the copies has come by no other way: headers, errors and places are what they are on it,
+//! and what has been read of the packet need not be read again. Packets that turn off go on at the originals. Only packets that are long enough for all
+//! that the way takes from them begin it, so their length is not looked at again.
+
+use crate::plan::flow::{Flow, Node, Step};
+use crate::plan::headers::Headers;
+use crate::plan::stages::{Start, is_cut, region};
+use crate::plan::validity::{Known, asked_header, leave};
+use ir::{ControlKind, Entity, HeaderId, Inst, Pipeline, Term};
+use std::collections::HashMap;
+
+/// The most nodes that are there twice.
+const LONGEST: usize = 256;
+/// The most nodes one behind the other of a way that turns off and comes back.
+const DETOUR: usize = 8;
+
+/// A way through the first stage.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// Its nodes, the first behind a packet's arrival in front; then those of ways that turn off and come back.
+    pub nodes: Vec<Node>,
+    /// The ways between them, from node to node.
+    pub ways: Vec<(Node, Node)>,
+    /// What its extractions and lookaheads need of a packet, in bytes.
+    pub bytes: u32,
+}
+
+/// What has become of headers on a way, in order.
+type Done = Vec<(u8, HeaderId, u32)>;
+
+impl Trace {
+    /// Finds the way by the first case of each selection that takes more of the packet and leads to a lookup: programs name the usual first. `None` if packets get to no
+    /// lookup, or if how much the parser takes is known only at run time.
+    pub fn find(pipeline: &Pipeline, flow: &Flow, headers: &Headers) -> Option<Trace> {
+        let mut finder = Finder { pipeline, flow, headers, most: vec![None; flow.nodes.len()] };
+        for node in region(pipeline, flow, Start::Begin).into_iter().rev() {
+            finder.most[node] = finder.taken(node);
+        }
+        let mut nodes = finder.way()?;
+        let bytes = finder.bytes(&nodes)?;
+        let ways = finder.ways(&mut nodes);
+        Some(Trace { nodes, ways, bytes })
+    }
+}
+
+struct Finder<'a> {
+    pipeline: &'a Pipeline,
+    flow: &'a Flow,
+    headers: &'a Headers,
+    /// From each node on, how often the parser takes something of the packet, at most, until a table is looked up; `None` if that never happens.
+    most: Vec<Option<usize>>,
+}
+
+impl Finder<'_> {
+    fn looks_up(&self, node: Node) -> bool {
+        self.flow.applies(self.pipeline, node).is_some_and(|table| is_cut(self.pipeline, table))
+    }
+
+    /// The instructions of a node.
+    fn insts(&self, node: Node) -> impl Iterator<Item = &Inst> {
+        let block = match self.flow.nodes[node] {
+            Step::Block(control, block) => {
+                Some(&self.pipeline.controls[ir::ControlId(control as u32)].body.blocks[block])
+            }
+            Step::Glue(_) => None,
+        };
+        block.into_iter().flat_map(|block| block.insts.iter().map(|data| &data.inst))
+    }
+
+    /// Where a node's last instruction leads, but to a parser's rejection.
+    fn ends(&self, node: Node) -> Vec<Node> {
+        let Step::Block(control, block) = self.flow.nodes[node] else {
+            return self.flow.next(node).into_iter().collect();
+        };
+        let control_data = &self.pipeline.controls[ir::ControlId(control as u32)];
+        let parser = matches!(control_data.kind, ControlKind::Parser | ControlKind::MainParser);
+        match control_data.body.blocks[block].term.as_ref().map(|term| &term.term) {
+            None => Vec::new(),
+            Some(Term::Reject) if parser => Vec::new(),
+            Some(Term::Return | Term::Exit | Term::Reject) => self.flow.returns(node).into_iter().collect(),
+            Some(term) => term.successors().into_iter().filter_map(|to| self.flow.block(node, to)).collect(),
+        }
+    }
+
+    fn taken(&self, node: Node) -> Option<usize> {
+        let own = self.insts(node).filter(|inst| matches!(inst, Inst::Extract(_) | Inst::Lookahead(_))).count();
+        if self.looks_up(node) {
+            return Some(own);
+        }
+        self.ends(node).into_iter().filter_map(|next| self.most[next]).max().map(|rest| own + rest)
+    }
+
+    fn way(&self) -> Option<Vec<Node>> {
+        let count = self.pipeline.headers.len();
+        let mut known = Known::none_valid(count);
+        let (mut nodes, mut node): (Vec<Node>, Node) = (Vec::new(), 0);
+        while !self.looks_up(node) {
+            let next = self.on(node, &known)?;
+            let ways = leave(self.pipeline, self.flow, self.headers, node, known);
+            known = ways.into_iter().rev().find(|(to, _)| *to == next)?.1;
+            if nodes.contains(&next) || nodes.len() == LONGEST {
+                return None;
+            }
+            nodes.push(next);
+            node = next;
+        }
+        Some(nodes)
+    }
+
+    /// The next node: one that packets can get to by this way.
+    fn on(&self, node: Node, known: &Known) -> Option<Node> {
+        let mut ends = self.ends(node);
+        if let Step::Block(control, block) = self.flow.nodes[node] {
+            let body = &self.pipeline.controls[ir::ControlId(control as u32)].body;
+            if let Some(Term::Branch { cond, .. }) = body.blocks[block].term.as_ref().map(|term| &term.term)
+                && let Some(asked) = asked_header(body, block, *cond)
+                && let [then, els] = ends[..]
+            {
+                match (known.valid.contains(asked.index()), known.invalid.contains(asked.index())) {
+                    (true, _) => ends = vec![then],
+                    (_, true) => ends = vec![els],
+                    _ => {}
+                }
+            }
+        }
+        let takes_more = ends.iter().find(|next| self.most[**next].is_some_and(|most| most > 0));
+        takes_more.or_else(|| ends.iter().find(|next| self.most[**next].is_some())).copied()
+    }
+
+    /// What a way needs of a packet.
+    fn bytes(&self, nodes: &[Node]) -> Option<u32> {
+        let (mut at, mut needed) = (0, 0);
+        for inst in nodes.iter().flat_map(|node| self.insts(*node)) {
+            match inst {
+                Inst::Extract(header) => at += self.headers.bytes[header.index()],
+                Inst::Lookahead(ty) => needed = needed.max(at + ty.width().div_ceil(8)),
+                Inst::ExtractVarbit(..) | Inst::Advance(_) => return None,
+                _ => {}
+            }
+            needed = needed.max(at);
+        }
+        (needed as usize <= packet::MAX_LEN).then_some(needed)
+    }
+
+    /// What has become of headers behind a node.
+    fn behind(&self, node: Node, mut done: Done) -> Done {
+        done.extend(self.insts(node).filter_map(|inst| match inst {
+            Inst::Extract(header) => Some((0, *header, 0)),
+            Inst::SetValid(header) => Some((1, *header, 0)),
+            Inst::SetInvalid(header) => Some((2, *header, 0)),
+            Inst::CopyHeader { dst, src } => Some((3, *dst, src.0)),
+            _ => None,
+        }));
+        done
+    }
+
+    /// The ways between nodes of the trace on which the same has become of headers, those through other nodes included, which are put behind `nodes`.
+    fn ways(&self, nodes: &mut Vec<Node>) -> Vec<(Node, Node)> {
+        let mut before: HashMap<Node, Done> = HashMap::new();
+        let mut done = Done::new();
+        for node in nodes.iter() {
+            before.insert(*node, done.clone());
+            done = self.behind(*node, done);
+        }
+        let mut ways = Vec::new();
+        let mut at = 0;
+        while let Some(node) = nodes.get(at).copied() {
+            at += 1;
+            if self.looks_up(node) {
+                continue;
+            }
+            let behind = self.behind(node, before[&node].clone());
+            for next in self.ends(node) {
+                if !before.contains_key(&next) && nodes.len() < LONGEST && self.comes_back(next, &behind, &before, DETOUR) {
+                    before.insert(next, behind.clone());
+                    nodes.push(next);
+                }
+                if before.get(&next) == Some(&behind) {
+                    ways.push((node, next));
+                }
+            }
+        }
+        ways
+    }
+
+    /// Whether a way through a node that is not on the trace does nothing to headers and takes nothing of the packet until it is back.
+    fn comes_back(&self, node: Node, done: &Done, before: &HashMap<Node, Done>, most: usize) -> bool {
+        let takes = |inst: &Inst| crate::plan::may_reject(inst);
+        if most == 0 || self.looks_up(node) || self.insts(node).any(takes) || self.behind(node, done.clone()) != *done {
+            return false;
+        }
+        self.ends(node).into_iter().any(|next| match before.get(&next) {
+            Some(there) => there == done,
+            None => self.comes_back(next, done, before, most - 1),
+        })
+    }
+}
