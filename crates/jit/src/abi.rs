@@ -20,9 +20,10 @@ pub struct Arrival {
     /// States that the parser has entered, if it may loop.
     pub states: u32,
     /// Its length in bytes, at most [`packet::MAX_LEN`].
-    pub len: u16,
+    pub len: u32,
 }
 
+// Counters and meters of a batch add up lengths of 16 bits.
 const _: () = assert!(packet::MAX_LEN <= u16::MAX as usize);
 
 /// When a packet came in.

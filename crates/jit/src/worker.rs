@@ -286,8 +286,8 @@ impl Worker {
             let (data, len) = packet.place();
             prefetch(data);
             prefetch(data.wrapping_add(64));
-            let (len, port) = (len as u16, packet.ingress_port.0);
-            let counted = packet.came_with.map_or(u32::from(len), |length| length.min(u32::from(u16::MAX)));
+            let (len, port) = (len as u32, packet.ingress_port.0);
+            let counted = packet.came_with.map_or(len, |length| length.min(u32::from(u16::MAX)));
             let arrival = Arrival { data, counted, one: 1, port, direction: direction(port), states: 0, len };
             // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
             unsafe { (&raw mut (*self.head(index)).arrival).write(arrival) };

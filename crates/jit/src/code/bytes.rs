@@ -72,7 +72,8 @@ impl StageCode<'_, '_> {
             let word = self.load_be(header, at, size);
             let behind = 8 * (at + size - last - 1);
             let word = self.right(word, behind + below);
-            return self.cut(word, width);
+            // What is above the field is away already if the field was the first of what was read.
+            return if 8 * size - behind - below == width { word } else { self.cut(word, width) };
         }
         let word = self.load_be(header, first, bytes);
         let word = self.right(word, below);

@@ -8,7 +8,7 @@ use crate::code::bytes::int;
 use crate::code::stage::{StageCode, steady};
 use crate::code::value::mask;
 use cranelift_codegen::ir as cl;
-use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::condcodes::{CondCode, IntCC};
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode};
 
 /// Whether a value's bits under a mask are those of a constant.
@@ -68,10 +68,15 @@ impl StageCode<'_, '_> {
         self.tested(best)
     }
 
-    /// The opposite of a test's answer, if it is one.
+    /// The opposite of a comparison's answer, if it is one.
     pub fn untested(&mut self, answer: cl::Value) -> Option<cl::Value> {
-        let test = self.test_of(answer)?;
-        Some(self.tested(Test { equal: !test.equal, ..test }))
+        if let Some(test) = self.test_of(answer) {
+            return Some(self.tested(Test { equal: !test.equal, ..test }));
+        }
+        match self.made_by(answer)? {
+            InstructionData::IntCompare { cond, args: [a, b], .. } => Some(self.b.ins().icmp(cond.complement(), a, b)),
+            _ => None,
+        }
     }
 
     fn test_of(&self, answer: cl::Value) -> Option<Test> {

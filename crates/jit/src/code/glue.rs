@@ -54,7 +54,7 @@ impl StageCode<'_, '_> {
     /// Packets that are long enough go on at the trace; what follows is for others.
     fn begin_trace(&mut self) {
         let Some((first, bytes)) = self.c.plan.flow.trace else { return };
-        let len = self.head(offset_of!(Head, arrival.len), 2);
+        let len = self.head(offset_of!(Head, arrival.len), 4);
         let long = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, len, i64::from(bytes));
         let (trace, short) = (self.blocks[&first], self.b.create_block());
         self.b.ins().brif(long, trace, &[], short, &[]);
@@ -183,7 +183,7 @@ impl StageCode<'_, '_> {
     fn v1_arrive(&mut self) {
         let port = self.head(offset_of!(Head, arrival.port), 4);
         self.set_standard_to("ingress_port", port);
-        let len = self.head(offset_of!(Head, arrival.len), 2);
+        let len = self.head(offset_of!(Head, arrival.len), 4);
         self.set_standard_to("packet_length", len);
         let zero = self.number(0);
         self.set_standard_to("instance_type", zero);
@@ -224,7 +224,7 @@ impl StageCode<'_, '_> {
         let zero = self.number(0);
         self.set_standard_to("instance_type", zero);
         if self.standard("packet_length").is_some() {
-            let len = self.head(offset_of!(Head, arrival.len), 2);
+            let len = self.head(offset_of!(Head, arrival.len), 4);
             let headers = self.header_bytes();
             let before = self.cell(Cell::ParsedBytes);
             let sum = self.b.ins().iadd(len, headers);

@@ -219,7 +219,7 @@ impl StageCode<'_, '_> {
             // Packets are long enough that begin the trace.
             return after;
         }
-        let len = self.head(offset_of!(Head, arrival.len), 2);
+        let len = self.head(offset_of!(Head, arrival.len), 4);
         let short = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, len);
         let error = self.error("PacketTooShort");
         self.reject_if(short, error);

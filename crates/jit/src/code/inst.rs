@@ -87,7 +87,7 @@ impl StageCode<'_, '_> {
             }
             Inst::IsValid(header) => vec![self.is_valid(*header)],
             Inst::Lookahead(ty) => self.lookahead(*ty),
-            Inst::PacketLength => vec![self.head(std::mem::offset_of!(crate::abi::Head, arrival.len), 2)],
+            Inst::PacketLength => vec![self.head(std::mem::offset_of!(crate::abi::Head, arrival.len), 4)],
             Inst::InValueSet(set, keys) => {
                 let mut word = 0;
                 for key in keys {

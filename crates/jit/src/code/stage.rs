@@ -132,7 +132,7 @@ fn untouched(c: &Compiling<'_>, start: Start, nodes: &[Node]) -> BTreeSet<Header
 impl<'a, 'b> StageCode<'a, 'b> {
     /// Makes the function of a stage.
     pub fn make(c: &'a Compiling<'a>, mut b: FunctionBuilder<'b>, start: Start, nodes: &[Node]) -> FunctionBuilder<'b> {
-        let [entry, head, body, next, end] = [(); 5].map(|()| b.create_block());
+        let [entry, body, next, end] = [(); 4].map(|()| b.create_block());
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         b.seal_block(entry);
@@ -145,18 +145,18 @@ impl<'a, 'b> StageCode<'a, 'b> {
         let beside = b.ins().isub(results, waiting);
         let position = b.declare_var(I64);
         b.def_var(position, waiting);
-        b.ins().jump(head, &[]);
-        b.switch_to_block(head);
-        let at = b.use_var(position);
-        let more = b.ins().icmp(IntCC::NotEqual, at, last);
+        let more = b.ins().icmp(IntCC::NotEqual, waiting, last);
         b.ins().brif(more, body, &[], end, &[]);
-        b.switch_to_block(end);
-        b.ins().return_(&[]);
+        b.switch_to_block(body);
+        let at = b.use_var(position);
         b.switch_to_block(next);
         let after = b.ins().iadd_imm_s(at, i64::from(step));
         b.def_var(position, after);
-        b.ins().jump(head, &[]);
-        for block in [head, end, body] {
+        let more = b.ins().icmp(IntCC::NotEqual, after, last);
+        b.ins().brif(more, body, &[], end, &[]);
+        b.switch_to_block(end);
+        b.ins().return_(&[]);
+        for block in [end, body] {
             b.seal_block(block);
         }
         b.switch_to_block(body);

@@ -177,15 +177,17 @@ impl StageCode<'_, '_> {
         out
     }
 
+    /// A bool's opposite.
+    fn opposite(&mut self, a: cl::Value) -> cl::Value {
+        self.untested(a).unwrap_or_else(|| self.b.ins().bxor_imm_u(a, 1))
+    }
+
     /// `op a`.
     pub fn unary(&mut self, op: UnaryOp, ty: Type, a: &[cl::Value]) -> Regs {
         let top_width = ty.width() - (a.len() as u32 - 1) * 64;
         match op {
-            UnaryOp::LogicalNot | UnaryOp::Not if ty == Type::Bool => {
-                let opposite = self.untested(a[0]);
-                vec![opposite.unwrap_or_else(|| self.b.ins().bxor_imm_u(a[0], 1))]
-            }
-            UnaryOp::LogicalNot => vec![self.b.ins().bxor_imm_u(a[0], 1)],
+            UnaryOp::LogicalNot => vec![self.opposite(a[0])],
+            UnaryOp::Not if ty == Type::Bool => vec![self.opposite(a[0])],
             UnaryOp::Not => {
                 let mut out: Regs = a.iter().map(|reg| self.b.ins().bnot(*reg)).collect();
                 let last = out.len() - 1;
