@@ -145,8 +145,9 @@ parser gateway_parser(packet_in packet,
     state inner_ipv4_has_layer_4 {
         verify(hdr.inner_ipv4.total_length >= 24, error.InnerLength);
         transition select(hdr.inner_ipv4.protocol) {
-            PROTOCOL_ICMP: icmp;
-            default:       ports;
+            PROTOCOL_TCP: ports;
+            PROTOCOL_UDP: ports;
+            default:      icmp;
         }
     }
 

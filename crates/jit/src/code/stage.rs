@@ -143,17 +143,13 @@ impl<'a, 'b> StageCode<'a, 'b> {
         let bytes = b.ins().imul_imm_s(count, i64::from(step));
         let last = b.ins().iadd(waiting, bytes);
         let beside = b.ins().isub(results, waiting);
-        let position = b.declare_var(I64);
-        b.def_var(position, waiting);
+        let at = b.append_block_param(body, I64);
         let more = b.ins().icmp(IntCC::NotEqual, waiting, last);
-        b.ins().brif(more, body, &[], end, &[]);
-        b.switch_to_block(body);
-        let at = b.use_var(position);
+        b.ins().brif(more, body, &[waiting.into()], end, &[]);
         b.switch_to_block(next);
         let after = b.ins().iadd_imm_s(at, i64::from(step));
-        b.def_var(position, after);
         let more = b.ins().icmp(IntCC::NotEqual, after, last);
-        b.ins().brif(more, body, &[], end, &[]);
+        b.ins().brif(more, body, &[after.into()], end, &[]);
         b.switch_to_block(end);
         b.ins().return_(&[]);
         for block in [end, body] {
