@@ -162,6 +162,10 @@ pub struct Context {
     pub area: *mut u64,
     /// Bytes from frame to frame.
     pub stride: usize,
+    /// Where a stage's packets end: behind the last one's address, or the last frame.
+    pub last: *const u8,
+    /// From each packet's address to what was looked up for it, in bytes.
+    pub beside: isize,
     /// The tables and value sets as this batch sees them.
     pub lookups: *const tables::fast::Lookups,
     /// The engine, for calls back.
@@ -170,10 +174,8 @@ pub struct Context {
     pub areas: *mut u8,
 }
 
-/// A stage: runs `count` packets, whose frames are `frames`, with what was looked up for each. Where packets begin, `frames` is the first of all frames
-/// itself.
-pub type StageFn =
-    unsafe extern "C" fn(context: *mut Context, frames: *const *mut u8, count: u64, results: *const *const u8);
+/// A stage: runs the packets, at least one, whose frames' addresses lie from `first` on. Where packets begin, `first` is the first frame itself.
+pub type StageFn = unsafe extern "C" fn(context: *mut Context, first: *const u8);
 
 /// Words of the area for arguments and results of calls.
 pub const AREA_WORDS: usize = 4096;

@@ -89,6 +89,8 @@ impl Worker {
                 tally: null_mut(),
                 area: null_mut(),
                 stride: program.stride as usize,
+                last: null(),
+                beside: 0,
                 lookups: null(),
                 runtime: null_mut(),
                 areas: null_mut(),
@@ -223,11 +225,16 @@ impl Worker {
                     self.resolve(program, index, table, waiting, lookups);
                 }
             }
-            let frames = if begin { self.frames.as_ptr().cast() } else { self.waiting[index].as_ptr() };
+            let (first, step) = match begin {
+                true => (self.frames.as_ptr().cast::<u8>(), self.context.stride),
+                false => (self.waiting[index].as_ptr().cast(), size_of::<*mut u8>()),
+            };
+            self.context.last = first.wrapping_add(waiting * step);
+            self.context.beside = (self.results.as_ptr().addr() as isize).wrapping_sub(first.addr() as isize);
             let counted = self.context.pending_count;
             // SAFETY: the function was made for this program, whose frames, queues and areas these are; `begin` has made the frames that
             // wait, and results are what this copy of the lookups gave.
-            unsafe { program.native.stages()[index](&mut self.context, frames, waiting as u64, self.results.as_ptr()) };
+            unsafe { program.native.stages()[index](&mut self.context, first) };
             self.fetch_counters(counted);
             let took = timed.then(|| {
                 let ended = ticks();

@@ -156,7 +156,7 @@ pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
     for (index, stage) in c.plan.stages.iter().enumerate() {
         c.stage.set(index);
         let mut signature = module.make_signature();
-        signature.params.extend([cl::AbiParam::new(I64); 4]);
+        signature.params.extend([cl::AbiParam::new(I64); 2]);
         let id = module.declare_function(&format!("stage{index}"), Linkage::Local, &signature)?;
         context.func.signature = signature;
         context.func.name = cl::UserFuncName::user(0, id.as_u32());

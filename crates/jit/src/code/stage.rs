@@ -1,6 +1,6 @@
 //! One stage as one function: a loop over the packets that are at it.
 
-use crate::abi::{Queue, destination};
+use crate::abi::{Context, Queue, destination};
 use crate::code::Compiling;
 use crate::code::compare::Test;
 use crate::code::stores::Waiting;
@@ -136,18 +136,15 @@ impl<'a, 'b> StageCode<'a, 'b> {
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         b.seal_block(entry);
-        let [context, waiting, count, results] = [0, 1, 2, 3].map(|index| b.block_params(entry)[index]);
-        let zero = b.ins().iconst(I64, 0);
-        // The first stage takes all frames, as they lie; others those that wait for them, by their addresses.
+        let [context, first] = [0, 1].map(|index| b.block_params(entry)[index]);
+        // The first stage takes all frames, as they lie; others those that wait for them, by their addresses. What is the same for all packets lies in memory: they
+        // need the registers.
         let step = if start == Start::Begin { c.layout.stride } else { size_of::<*mut u8>() as u32 };
-        let bytes = b.ins().imul_imm_s(count, i64::from(step));
-        let last = b.ins().iadd(waiting, bytes);
-        let beside = b.ins().isub(results, waiting);
         let at = b.append_block_param(body, I64);
-        let more = b.ins().icmp(IntCC::NotEqual, waiting, last);
-        b.ins().brif(more, body, &[waiting.into()], end, &[]);
+        b.ins().jump(body, &[first.into()]);
         b.switch_to_block(next);
         let after = b.ins().iadd_imm_s(at, i64::from(step));
+        let last = b.ins().load(I64, trusted(), context, offset_of!(Context, last) as i32);
         let more = b.ins().icmp(IntCC::NotEqual, after, last);
         b.ins().brif(more, body, &[after.into()], end, &[]);
         b.switch_to_block(end);
@@ -156,9 +153,11 @@ impl<'a, 'b> StageCode<'a, 'b> {
             b.seal_block(block);
         }
         b.switch_to_block(body);
+        let zero = b.ins().iconst(I64, 0);
         let frame = if start == Start::Begin { at } else { b.ins().load(I64, trusted(), at, 0) };
         let result = match start {
             Start::Site(..) => {
+                let beside = b.ins().load(I64, trusted(), context, offset_of!(Context, beside) as i32);
                 let place = b.ins().iadd(at, beside);
                 b.ins().load(I64, trusted(), place, 0)
             }
