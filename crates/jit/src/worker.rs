@@ -14,8 +14,17 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use tables::fast::Lookups;
 
-/// Packets that go through the stages together. More hide memory's latency better, until their frames leave the nearest caches.
+/// The most packets that go through the stages together. More hide memory's latency better, and each stage's own cost is shared by more; but the packets and their
+/// frames leave the nearest cache between two stages.
 pub const CHUNK: usize = 256;
+/// As many are still in a cache of 32 KiB when the next stage comes: better if there is little latency to hide, and few stages.
+const FEW: usize = 64;
+/// Tables that take less memory than this, in bytes, are near.
+const NEAR: usize = 16 << 20;
+/// Programs of so many stages or less have few.
+const SHORT: usize = 8;
+/// After so many chunks it is asked again whether tables are near.
+const ASKED: u32 = 256;
 
 /// One of so many chunks is timed, the first one among them: reading the clock takes as long as the stages need for half a packet.
 const TIMED: u32 = 8;
@@ -51,6 +60,8 @@ pub struct Worker {
     scratch: Vec<u8>,
     /// How many chunks there have been.
     chunks: u32,
+    /// How many packets may go through the stages together with the tables as they were.
+    most: usize,
     /// The latest time that a packet brought.
     clock: Clock,
     /// Where code that records notes what packets do.
@@ -110,6 +121,7 @@ impl Worker {
             sink: vec![0; longest],
             scratch: Vec::new(),
             chunks: 0,
+            most: CHUNK,
             clock: Clock::default(),
             areas: program.lists.as_ref().map(|lists| Areas::new(lists, CHUNK)),
             counters,
@@ -157,7 +169,10 @@ impl Worker {
         self.tally.entered(lookups.version());
         let (mut rest, mut first) = (packets, first);
         while !rest.is_empty() {
-            let size = together(&program, rest);
+            if self.chunks.is_multiple_of(ASKED) {
+                self.most = most_together(&program, lookups);
+            }
+            let size = together(&program, rest, self.most);
             let (chunk, others) = rest.split_at_mut(size);
             rest = others;
             self.chunk(&program, chunk, lookups);
@@ -352,12 +367,23 @@ impl Worker {
     }
 }
 
-/// How many of the packets may run together.
-fn together(program: &Program, packets: &[Packet]) -> usize {
+/// How many packets are best taken through the stages together, with these tables.
+fn most_together(program: &Program, lookups: &Lookups) -> usize {
+    // Without vectors of 512 bits, lookups gain more by more keys.
+    #[cfg(target_arch = "x86_64")]
+    let wide = is_x86_feature_detected!("avx512bw");
+    #[cfg(not(target_arch = "x86_64"))]
+    let wide = false;
+    let few = wide && program.stages.len() <= SHORT && lookups.memory_bytes() <= NEAR;
+    if few { FEW } else { CHUNK }
+}
+
+/// How many of the packets may run together, at most `most`.
+fn together(program: &Program, packets: &[Packet], most: usize) -> usize {
     if program.order.serial {
         return 1;
     }
-    let most = packets.len().min(CHUNK);
+    let most = packets.len().min(most);
     if !program.order.timed {
         return most;
     }
