@@ -137,6 +137,14 @@ impl Jit {
         }
     }
 
+    /// How many bytes packets have at least that begin the stretch of code made for the way that most take to the first lookup; `None` if there is no such stretch.
+    pub fn trace_bytes(&self) -> Option<u32> {
+        match &self.way {
+            Way::Native { shared, .. } => shared.program.trace_bytes,
+            Way::Handed { .. } => None,
+        }
+    }
+
     /// Length of the native code in bytes; 0 if there is none.
     pub fn code_bytes(&self) -> usize {
         match &self.way {

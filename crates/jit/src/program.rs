@@ -61,6 +61,8 @@ pub struct Program {
     pub runtime: Runtime,
     /// Where it is noted what packets do, if that is asked.
     pub lists: Option<Lists>,
+    /// How long packets are that begin the trace, if there is one.
+    pub trace_bytes: Option<u32>,
 }
 
 /// What the engine does for a stage.
@@ -141,6 +143,7 @@ impl Program {
             stages,
             counters,
             places,
+            trace_bytes: plan.flow.trace.map(|(_, bytes)| bytes),
             counts,
             order,
             longest_header,

@@ -115,11 +115,7 @@ fn summary(pipeline: &Pipeline, flow: &Flow, headers: &Headers, cells: &Cells, n
     let Step::Block(id, block) = flow.nodes[node] else {
         // The first one sets all to 0, which they are.
         let written = if node == 0 { Vec::new() } else { cells.writes[node].iter().collect() };
-        return Summary {
-            effects: vec![Effect::Clobber(written)],
-            after: None,
-            next: flow.successors(pipeline, node),
-        };
+        return Summary { effects: vec![Effect::Clobber(written)], after: None, next: flow.successors(pipeline, node) };
     };
     let control = &pipeline.controls[ir::ControlId(id as u32)];
     let data = &control.body.blocks[block];

@@ -39,9 +39,7 @@ pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
             let Step::Block(control, block) = flow.nodes[node] else { return Vec::new() };
             let body = &pipeline.controls[ir::ControlId(control as u32)].body;
             match body.blocks[block].term.as_ref().map(|t| &t.term) {
-                Some(Term::Apply { arms, .. }) => {
-                    arms.iter().filter_map(|arm| flow.block(node, arm.block)).collect()
-                }
+                Some(Term::Apply { arms, .. }) => arms.iter().filter_map(|arm| flow.block(node, arm.block)).collect(),
                 _ => Vec::new(),
             }
         }

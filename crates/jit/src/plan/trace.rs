@@ -174,7 +174,10 @@ impl Finder<'_> {
             }
             let behind = self.behind(node, before[&node].clone());
             for next in self.ends(node) {
-                if !before.contains_key(&next) && nodes.len() < LONGEST && self.comes_back(next, &behind, &before, DETOUR) {
+                if !before.contains_key(&next)
+                    && nodes.len() < LONGEST
+                    && self.comes_back(next, &behind, &before, DETOUR)
+                {
                     before.insert(next, behind.clone());
                     nodes.push(next);
                 }

@@ -127,7 +127,13 @@ pub fn validity(pipeline: &Pipeline, flow: &Flow, headers: &Headers) -> Vec<Opti
 }
 
 /// What is known on each way out of a node.
-pub(super) fn leave(pipeline: &Pipeline, flow: &Flow, headers: &Headers, node: Node, before: Known) -> Vec<(Node, Known)> {
+pub(super) fn leave(
+    pipeline: &Pipeline,
+    flow: &Flow,
+    headers: &Headers,
+    node: Node,
+    before: Known,
+) -> Vec<(Node, Known)> {
     let Step::Block(control, block) = flow.nodes[node] else {
         return flow.successors(pipeline, node).into_iter().map(|next| (next, before.clone())).collect();
     };
@@ -158,9 +164,7 @@ pub(super) fn leave(pipeline: &Pipeline, flow: &Flow, headers: &Headers, node: N
                 ways.extend(flow.block(node, call.block).map(|next| (next, known)));
             }
         }
-        term => {
-            ways.extend(term.successors().iter().filter_map(|b| flow.block(node, *b)).map(|n| (n, known.clone())))
-        }
+        term => ways.extend(term.successors().iter().filter_map(|b| flow.block(node, *b)).map(|n| (n, known.clone()))),
     }
     ways
 }

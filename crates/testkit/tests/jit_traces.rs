@@ -1,0 +1,130 @@
+//! Parsers of any shape, whose first ways native code makes once more by themselves: packets that take them, that turn off and come back, and that end at any byte.
+//! Held to the interpreter.
+
+use fastrand::Rng;
+use interp::{Config, Interp};
+use jit::Jit;
+use std::fmt::Write;
+use std::sync::Arc;
+use testkit::differ::compile::compile;
+use testkit::differ::{number, what_leaves};
+
+/// Headers, one for each state of a program's parser; states lead to later ones.
+const STATES: usize = 7;
+
+/// A state behind which the parser may go on: by what it selects, what it asks for, whether it looks ahead.
+fn state(rng: &mut Rng, at: usize) -> String {
+    let later = |rng: &mut Rng| match rng.usize(at + 1..STATES + 2) {
+        next if next >= STATES => String::from("accept"),
+        next => format!("s{next}"),
+    };
+    let mut text = format!("    state s{at} {{\n        packet.extract(hdr.h{at});\n");
+    if rng.u8(..3) == 0 {
+        let _ = writeln!(text, "        verify(hdr.h{at}.value != {}, error.Bad);", rng.u8(..16));
+    }
+    if rng.u8(..3) == 0 {
+        let _ = writeln!(text, "        meta.seen = meta.seen ^ packet.lookahead<bit<8>>();");
+    }
+    let first = if at + 1 < STATES { format!("s{}", at + 1) } else { String::from("accept") };
+    let (second, third) = (later(rng), later(rng));
+    // The third comes by another state that takes nothing, to where the first is, or elsewhere.
+    let side = if rng.bool() { first.clone() } else { later(rng) };
+    let _ = write!(
+        text,
+        "        transition select(hdr.h{at}.next) {{ 0: {first}; 1: {second}; 2: side{at}; 3: reject; default: {third}; }}\n    }}\n    \
+         state side{at} {{ meta.seen = meta.seen + {}; transition {side}; }}\n",
+        rng.u8(1..)
+    );
+    text
+}
+
+/// What the control asks before its lookup: of errors, of headers that there may be, of fields.
+fn question(rng: &mut Rng) -> String {
+    let at = rng.usize(..STATES);
+    let number = rng.u8(..16);
+    match rng.u8(..5) {
+        0 => String::from("if (istd.parser_error != error.NoError) { answer(255); exit; }"),
+        1 => format!("if (!hdr.h{at}.isValid()) {{ answer({number}); exit; }}"),
+        2 => format!("if (hdr.h{at}.isValid() && hdr.h{at}.value == {number}) {{ meta.seen = meta.seen + 7; }}"),
+        3 => format!("if (meta.seen == {number}) {{ hdr.h{at}.setInvalid(); }}"),
+        _ => format!("meta.seen = meta.seen ^ hdr.h{at}.value;"),
+    }
+}
+
+fn program(rng: &mut Rng) -> String {
+    let mut text = String::from("#include <core.p4>\n#include <pna.p4>\nerror { Bad }\n");
+    for at in 0..STATES {
+        let _ = writeln!(text, "header h{at}_h {{ bit<8> next; bit<8> value; bit<{}> more; }}", 8 * rng.u32(1..5));
+    }
+    text.push_str("header answer_h { bit<8> code; bit<8> seen; }\nstruct headers_t { answer_h answer; ");
+    (0..STATES).for_each(|at| text.push_str(&format!("h{at}_h h{at}; ")));
+    text.push_str(
+        "}\nstruct metadata_t { bit<8> seen; }\n\
+         parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {\n    \
+         state start { transition s0; }\n",
+    );
+    (0..STATES).for_each(|at| text.push_str(&state(rng, at)));
+    text.push_str(
+        "}\ncontrol pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,\n            \
+         inout pna_pre_output_metadata_t ostd) { apply { } }\n\
+         control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,\n                     \
+         inout pna_main_output_metadata_t ostd) {\n    \
+         action answer(bit<8> code) { hdr.answer.setValid(); hdr.answer.code = code; hdr.answer.seen = meta.seen; send_to_port((PortId_t) 2); }\n    \
+         action change(bit<8> by) { meta.seen = meta.seen + by; hdr.h0.value = by; }\n    \
+         table lookup { key = { hdr.h0.value: exact; meta.seen: exact; } actions = { answer; change; } default_action = change(3);\n        \
+         const entries = { ",
+    );
+    for key in (0..16 * 16).filter(|_| rng.u8(..4) == 0).collect::<Vec<u32>>() {
+        let _ = write!(text, "({}, {}): answer({}); ", key / 16, key % 16, rng.u8(..));
+    }
+    text.push_str("} }\n    apply {\n");
+    (0..rng.usize(1..6)).for_each(|_| text.push_str(&format!("        {}\n", question(rng))));
+    text.push_str("        lookup.apply();\n        answer(hdr.h0.value);\n    }\n}\n");
+    text.push_str("control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {\n    apply { packet.emit(hdr.answer); ");
+    (0..STATES).for_each(|at| text.push_str(&format!("packet.emit(hdr.h{at}); ")));
+    text.push_str("}\n}\nPNA_NIC(parse(), pre(), main_control(), deparse()) main;\n");
+    text
+}
+
+/// Mostly what leads on by the first way, of any length.
+fn packet(rng: &mut Rng) -> Vec<u8> {
+    let len = if rng.bool() { 80 } else { rng.usize(..60) };
+    let strange = rng.u8(..3) * 4;
+    (0..len).map(|_| if rng.u8(..40) < strange { rng.u8(..5) } else { 0 }).collect()
+}
+
+#[test]
+fn packets_fare_alike_wherever_they_turn_off() {
+    let (seed, rounds) = (number("SEED", fastrand::u64(..1 << 32)), number("ROUNDS", 24));
+    println!("SEED={seed} ROUNDS={rounds}");
+    let mut rng = Rng::with_seed(seed);
+    let (mut traced, mut short, mut long) = (0, 0, 0);
+    for round in 0..rounds {
+        let text = program(&mut rng);
+        let pipeline =
+            compile(&text, round % 2 == 0).unwrap_or_else(|errors| panic!("round {round}\n{text}\n{errors}"));
+        let pipeline = Arc::new(pipeline);
+        let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
+        let mut native = Jit::new(pipeline, Config::default()).expect("native code is made");
+        assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
+        let trace = native.trace_bytes();
+        traced += u64::from(trace.is_some());
+        for _ in 0..4 {
+            let packets: Vec<Vec<u8>> = (0..200).map(|_| packet(&mut rng)).collect();
+            let needed = trace.unwrap_or(u32::MAX) as usize;
+            short += packets.iter().filter(|packet| packet.len() < needed).count();
+            long += packets.iter().filter(|packet| packet.len() >= needed).count();
+            let (expected, found) = (what_leaves(&mut oracle, &packets), what_leaves(&mut native, &packets));
+            for ((expected, found), packet) in expected.iter().zip(&found).zip(&packets) {
+                assert_eq!(expected, found, "round {round}, packet {packet:02x?}\n{text}");
+            }
+            assert_eq!(expected.len(), found.len());
+        }
+    }
+    let packets = rounds as usize * 800;
+    assert!(traced * 3 > rounds * 2, "only {traced} of {rounds} programs had a trace");
+    assert!(
+        short > packets / 8 && long > packets / 4,
+        "{short} packets were too short for a trace, and {long} long enough, of {packets}"
+    );
+}
