@@ -25,15 +25,22 @@ fn state(rng: &mut Rng, at: usize) -> String {
     if rng.u8(..3) == 0 {
         let _ = writeln!(text, "        meta.seen = meta.seen ^ packet.lookahead<bit<8>>();");
     }
-    let first = if at + 1 < STATES { format!("s{}", at + 1) } else { String::from("accept") };
-    let (second, third) = (later(rng), later(rng));
-    // The third comes by another state that takes nothing, to where the first is, or elsewhere.
+    if at + 1 == STATES {
+        text.push_str("        transition accept;\n    }\n");
+        return text;
+    }
+    let (first, second, third) = (format!("s{}", at + 1), later(rng), later(rng));
+    // One case comes by another state to where the first is, or elsewhere. Mostly that takes nothing of the packet.
     let side = if rng.bool() { first.clone() } else { later(rng) };
+    let does = match rng.u8(..4) {
+        0 => String::from("meta.seen = meta.seen ^ packet.lookahead<bit<88>>()[7:0];"),
+        1 => format!("verify(meta.seen != {}, error.Bad);", rng.u8(..4)),
+        _ => format!("meta.seen = meta.seen + {};", rng.u8(1..)),
+    };
     let _ = write!(
         text,
         "        transition select(hdr.h{at}.next) {{ 0: {first}; 1: {second}; 2: side{at}; 3: reject; default: {third}; }}\n    }}\n    \
-         state side{at} {{ meta.seen = meta.seen + {}; transition {side}; }}\n",
-        rng.u8(1..)
+         state side{at} {{ {does} transition {side}; }}\n",
     );
     text
 }
