@@ -56,14 +56,14 @@ pub struct Flow {
     /// Whether it begins a stage of its own, so that its code is there once.
     pub cut_deparser: bool,
     /// The copies of a trace's nodes, behind all others.
-    copies: Vec<Copy>,
+    copies: Vec<Twin>,
     /// The first of them, and how many bytes packets have that begin there.
     pub trace: Option<(Node, u32)>,
 }
 
 /// A node that is there twice.
 #[derive(Clone, Debug)]
-struct Copy {
+struct Twin {
     origin: Node,
     /// If it leads to the first of a pair, it leads to the second instead.
     detours: Vec<(Node, Node)>,
@@ -120,14 +120,14 @@ impl Flow {
         for node in trace.nodes.iter().copied() {
             let ways = trace.ways.iter().filter(|(from, _)| *from == node);
             let detours = ways.filter_map(|(_, to)| Some((*to, copy(*to)?))).collect();
-            self.copies.push(Copy { origin: node, detours });
+            self.copies.push(Twin { origin: node, detours });
             self.nodes.push(self.nodes[node]);
             self.next.push(self.next[node]);
         }
         self.trace = Some((first, trace.bytes));
     }
 
-    fn copy(&self, node: Node) -> Option<&Copy> {
+    fn copy(&self, node: Node) -> Option<&Twin> {
         self.copies.get(node.checked_sub(self.nodes.len() - self.copies.len())?)
     }
 

@@ -14,8 +14,8 @@ use std::collections::HashMap;
 
 /// The most nodes that are there twice.
 const LONGEST: usize = 256;
-/// The most nodes one behind the other of a way that turns off and comes back.
-const DETOUR: usize = 8;
+/// The most nodes that are looked at to see whether a way comes back.
+const DETOUR: usize = 64;
 
 /// A way through the first stage.
 #[derive(Clone, Debug)]
@@ -85,6 +85,7 @@ impl Finder<'_> {
         }
     }
 
+    /// How often a node and those behind it take something, as [`Finder::most`] says it.
     fn taken(&self, node: Node) -> Option<usize> {
         let own = self.insts(node).filter(|inst| matches!(inst, Inst::Extract(_) | Inst::Lookahead(_))).count();
         if self.looks_up(node) {
@@ -93,6 +94,7 @@ impl Finder<'_> {
         self.ends(node).into_iter().filter_map(|next| self.most[next]).max().map(|rest| own + rest)
     }
 
+    /// The nodes of the way.
     fn way(&self) -> Option<Vec<Node>> {
         let count = self.pipeline.headers.len();
         let mut known = Known::none_valid(count);
@@ -174,10 +176,7 @@ impl Finder<'_> {
             }
             let behind = self.behind(node, before[&node].clone());
             for next in self.ends(node) {
-                if !before.contains_key(&next)
-                    && nodes.len() < LONGEST
-                    && self.comes_back(next, &behind, &before, DETOUR)
-                {
+                if !before.contains_key(&next) && nodes.len() < LONGEST && self.comes_back(next, &behind, &before) {
                     before.insert(next, behind.clone());
                     nodes.push(next);
                 }
@@ -190,14 +189,22 @@ impl Finder<'_> {
     }
 
     /// Whether a way through a node that is not on the trace does nothing to headers and takes nothing of the packet until it is back.
-    fn comes_back(&self, node: Node, done: &Done, before: &HashMap<Node, Done>, most: usize) -> bool {
-        let takes = |inst: &Inst| crate::plan::may_reject(inst);
-        if most == 0 || self.looks_up(node) || self.insts(node).any(takes) || self.behind(node, done.clone()) != *done {
-            return false;
+    fn comes_back(&self, node: Node, done: &Done, before: &HashMap<Node, Done>) -> bool {
+        let takes = |node: Node| self.insts(node).any(crate::plan::may_reject);
+        let (mut seen, mut at) = (vec![node], 0);
+        while let Some(node) = seen.get(at).copied() {
+            at += 1;
+            if self.looks_up(node) || takes(node) || self.behind(node, done.clone()) != *done {
+                continue;
+            }
+            for next in self.ends(node) {
+                match before.get(&next) {
+                    Some(there) if there == done => return true,
+                    None if seen.len() < DETOUR && !seen.contains(&next) => seen.push(next),
+                    _ => {}
+                }
+            }
         }
-        self.ends(node).into_iter().any(|next| match before.get(&next) {
-            Some(there) => there == done,
-            None => self.comes_back(next, done, before, most - 1),
-        })
+        false
     }
 }
