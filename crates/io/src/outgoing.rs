@@ -1,10 +1,9 @@
 //! [`Outgoing`]: what a port is given to send.
 
 use packet::{Packet, PacketRef};
-use std::sync::LazyLock;
 
 /// Stands for a packet that is not there.
-static NO_PACKET: LazyLock<Packet> = LazyLock::new(Packet::new);
+static NO_PACKET: Packet = Packet::new();
 
 /// A packet that leaves on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +74,7 @@ impl<'a> Outgoing<'a> {
             Source::Own(packets) => packets.get(index),
             Source::Shared(packets) => packets.get(index).copied(),
         };
-        packet.unwrap_or_else(|| &NO_PACKET)
+        packet.unwrap_or(&NO_PACKET)
     }
 
     /// The packet with this index, if it leaves for the last time: its buffer can be taken.

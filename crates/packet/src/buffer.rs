@@ -62,18 +62,15 @@ pub struct Packet {
 }
 
 /// The buffer of a packet. All bytes are always initialised; their number is the capacity of the packet.
-///
-/// The tag lies apart, and where the bytes are is in one place of both: to find a packet's bytes nobody has to ask whose they are.
-#[repr(u64)]
 enum Storage {
     /// Empty until first used.
-    Own(Box<[u8]>),
+    Own(Vec<u8>),
     Loan(Loan),
 }
 
 impl Default for Storage {
     fn default() -> Storage {
-        Storage::Own(Box::default())
+        Storage::Own(Vec::new())
     }
 }
 
@@ -101,9 +98,9 @@ impl Storage {
 
 impl Packet {
     /// An empty packet without a buffer; the buffer is allocated on first use.
-    pub fn new() -> Packet {
+    pub const fn new() -> Packet {
         Packet {
-            storage: Storage::default(),
+            storage: Storage::Own(Vec::new()),
             start: 0,
             len: 0,
             ingress_port: PortId(0),
@@ -381,9 +378,7 @@ impl Packet {
             && buffer.len() < size
         {
             let size = size.next_power_of_two().clamp(FIRST_BUFFER, HEADROOM + MAX_LEN);
-            let mut larger = vec![0; size].into_boxed_slice();
-            larger[..buffer.len()].copy_from_slice(buffer);
-            *buffer = larger;
+            buffer.resize(size, 0);
         }
     }
 }

@@ -23,7 +23,6 @@ impl Lender {
 }
 
 /// The bytes of one buffer until they are given back. That happens when the loan is dropped, or by [`Loan::reclaim`].
-#[repr(C)]
 pub struct Loan {
     /// Never leaves this structure but as a borrow of it: the bytes are gone when the loan is.
     bytes: &'static mut [u8],
