@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use testkit::differ::compile::compile;
+use testkit::differ::pair::Pair;
 use testkit::differ::{number, what_leaves};
 
 /// Variables of a control.
@@ -125,20 +126,9 @@ fn copies_are_what_they_were_copied_from() {
     let mut answers = 0;
     for round in 0..rounds {
         let text = program(&mut rng);
-        let pipeline =
-            compile(&text, round % 2 == 0).unwrap_or_else(|errors| panic!("round {round}\n{text}\n{errors}"));
-        let pipeline = Arc::new(pipeline);
-        let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
-        let mut native = Jit::new(pipeline, Config::default()).expect("native code is made");
-        assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
+        let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
         let packets: Vec<Vec<u8>> = (0..200).map(|_| (0..VARIABLES).map(|_| rng.u8(..16)).collect()).collect();
-        let (expected, found) = (what_leaves(&mut oracle, &packets), what_leaves(&mut native, &packets));
-        assert_eq!(expected.len(), packets.len());
-        for ((expected, found), packet) in expected.iter().zip(&found).zip(&packets) {
-            assert_eq!(expected, found, "SEED={seed}, round {round}, packet {packet:02x?}\n{text}");
-        }
-        assert_eq!(expected.len(), found.len());
-        answers += expected.iter().map(|bytes| &bytes[..VARIABLES]).collect::<BTreeSet<_>>().len();
+        answers += both.alike(&packets).iter().map(|bytes| &bytes[..VARIABLES]).collect::<BTreeSet<_>>().len();
     }
     assert!(answers > rounds as usize * 20, "only {answers} different answers in {rounds} programs");
 }

@@ -2,12 +2,9 @@
 //! Held to the interpreter.
 
 use fastrand::Rng;
-use interp::{Config, Interp};
-use jit::Jit;
 use std::fmt::Write;
-use std::sync::Arc;
-use testkit::differ::compile::compile;
-use testkit::differ::{number, what_leaves};
+use testkit::differ::number;
+use testkit::differ::pair::Pair;
 
 /// Headers, one for each state of a program's parser; states lead to later ones.
 const STATES: usize = 7;
@@ -108,24 +105,15 @@ fn packets_fare_alike_wherever_they_turn_off() {
     let (mut traced, mut short, mut long) = (0, 0, 0);
     for round in 0..rounds {
         let text = program(&mut rng);
-        let pipeline =
-            compile(&text, round % 2 == 0).unwrap_or_else(|errors| panic!("round {round}\n{text}\n{errors}"));
-        let pipeline = Arc::new(pipeline);
-        let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
-        let mut native = Jit::new(pipeline, Config::default()).expect("native code is made");
-        assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
-        let trace = native.trace_bytes();
+        let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
+        let trace = both.native.trace_bytes();
         traced += u64::from(trace.is_some());
         for _ in 0..4 {
             let packets: Vec<Vec<u8>> = (0..200).map(|_| packet(&mut rng)).collect();
             let needed = trace.unwrap_or(u32::MAX) as usize;
             short += packets.iter().filter(|packet| packet.len() < needed).count();
             long += packets.iter().filter(|packet| packet.len() >= needed).count();
-            let (expected, found) = (what_leaves(&mut oracle, &packets), what_leaves(&mut native, &packets));
-            for ((expected, found), packet) in expected.iter().zip(&found).zip(&packets) {
-                assert_eq!(expected, found, "round {round}, packet {packet:02x?}\n{text}");
-            }
-            assert_eq!(expected.len(), found.len());
+            both.alike(&packets);
         }
     }
     let packets = rounds as usize * 800;

@@ -19,6 +19,7 @@ pub mod edits;
 pub mod make;
 pub mod native;
 pub mod packets;
+pub mod pair;
 pub mod plan;
 pub mod print;
 pub mod report;

@@ -1,0 +1,46 @@
+//! [`Pair`]: one program on the interpreter and as native code, for tests that write their programs themselves.
+
+use crate::differ::compile::compile;
+use crate::differ::what_leaves;
+use interp::{Config, Interp};
+use jit::Jit;
+use std::sync::Arc;
+
+/// A program on both engines.
+pub struct Pair {
+    /// The interpreter.
+    pub oracle: Interp,
+    /// Native code.
+    pub native: Jit,
+    /// What is shown when they differ: which program it is, and its text.
+    shown: String,
+}
+
+impl Pair {
+    /// Loads a program's text; `passes`: through all passes of the compiler. `name` tells it from others of a test.
+    ///
+    /// # Panics
+    /// It does not compile, or native code hands it to the interpreter.
+    pub fn new(name: &str, text: &str, passes: bool) -> Pair {
+        let shown = format!("{name}\n{text}");
+        let pipeline = Arc::new(compile(text, passes).unwrap_or_else(|errors| panic!("{shown}\n{errors}")));
+        let oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
+        let native = Jit::new(pipeline, Config::default()).expect("native code is made");
+        assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
+        Pair { oracle, native, shown }
+    }
+
+    /// What leaves of both when these packets come in together, one for each.
+    ///
+    /// # Panics
+    /// They differ, or there is not one for each; also as [`what_leaves`].
+    pub fn alike(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let (expected, found) = (what_leaves(&mut self.oracle, packets), what_leaves(&mut self.native, packets));
+        assert_eq!(expected.len(), packets.len(), "{}", self.shown);
+        for ((expected, found), packet) in expected.iter().zip(&found).zip(packets) {
+            assert_eq!(expected, found, "packet {packet:02x?} of {}", self.shown);
+        }
+        assert_eq!(expected.len(), found.len(), "{}", self.shown);
+        expected
+    }
+}
