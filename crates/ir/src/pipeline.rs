@@ -203,6 +203,13 @@ pub enum ControlKind {
     MainDeparser,
 }
 
+impl ControlKind {
+    /// Whether it is a parser.
+    pub fn is_parser(self) -> bool {
+        matches!(self, ControlKind::Parser | ControlKind::MainParser)
+    }
+}
+
 /// A programmable block.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Control {

@@ -237,7 +237,7 @@ fn deparser_calls(pipeline: &Pipeline) -> bool {
 /// States that a parser may enter, if it can enter more than it has.
 fn parser_limit(pipeline: &Pipeline, config: &Config) -> Option<u64> {
     let parsers = pipeline.controls.values();
-    let mut parsers = parsers.filter(|c| matches!(c.kind, ControlKind::Parser | ControlKind::MainParser));
+    let mut parsers = parsers.filter(|c| c.kind.is_parser());
     let bounded = |c: &ir::Control| !has_loop(&c.body) && (c.body.states.len() as u64) < config.max_parser_states;
     (!parsers.all(bounded)).then_some(config.max_parser_states)
 }

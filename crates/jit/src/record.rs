@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::plan::has_loop;
-use ir::{ControlKind, Entity, ExternFn, Inst, Pipeline, TableId, Term};
+use ir::{Entity, ExternFn, Inst, Pipeline, TableId, Term};
 use tables::KeyLayout;
 use tables::fast::ValueLayout;
 
@@ -124,7 +124,7 @@ fn counts(inst: &Inst) -> bool {
 
 /// The most decisions that are noted of a packet: without loops each place can be passed once.
 fn most_decisions(pipeline: &Pipeline) -> u32 {
-    let parser = |control: &&ir::Control| matches!(control.kind, ControlKind::Parser | ControlKind::MainParser);
+    let parser = |control: &&ir::Control| control.kind.is_parser();
     let most = MAX_DECISIONS - 1;
     if pipeline.controls.values().filter(parser).any(|control| has_loop(&control.body)) {
         return most as u32;

@@ -4,7 +4,7 @@ use super::Field;
 use super::graph::in_stages;
 use super::nodes::Event;
 use super::state::{Cell, State};
-use ir::{Arg, ControlKind, HeaderId, Inst, Pipeline, VarId, VarKind};
+use ir::{Arg, HeaderId, Inst, Pipeline, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What parser and deparser (and what stands behind it) do with variables.
@@ -20,7 +20,7 @@ impl Ends {
     fn new(pipeline: &Pipeline) -> Self {
         let mut ends = Ends::default();
         for control in pipeline.controls.values().filter(|c| !in_stages(c.kind)) {
-            let parser = matches!(control.kind, ControlKind::Parser | ControlKind::MainParser);
+            let parser = control.kind.is_parser();
             for inst in control.body.blocks.values().flat_map(|b| &b.insts) {
                 ends.see(&inst.inst, parser);
             }

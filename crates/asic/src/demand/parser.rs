@@ -1,12 +1,12 @@
 //! The parser's states, as a chip's parser sees them.
 
 use super::ParserState;
-use ir::{Block, Body, Cfg, ControlKind, Inst, Pipeline, Term};
+use ir::{Block, Body, Cfg, Inst, Pipeline, Term};
 use std::collections::BTreeMap;
 
 /// The states of the pipeline's parser; none without one.
 pub(super) fn states(pipeline: &Pipeline) -> Vec<ParserState> {
-    let parser = pipeline.controls.values().find(|c| matches!(c.kind, ControlKind::Parser | ControlKind::MainParser));
+    let parser = pipeline.controls.values().find(|c| c.kind.is_parser());
     parser.map_or(Vec::new(), |p| of(pipeline, &p.body))
 }
 

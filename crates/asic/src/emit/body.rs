@@ -223,7 +223,7 @@ impl<'e, 'a> Writer<'e, 'a> {
             return Ok(());
         }
         self.saved.insert(value);
-        if self.graph.leaves_block(value, block) || matches!(self.kind, ControlKind::Parser | ControlKind::MainParser) {
+        if self.graph.leaves_block(value, block) || self.kind.is_parser() {
             let name = self.outer_name(&expr);
             self.declare(&ty_text, &name);
             self.out.push(line(format!("{name} = {};", expr.text)));
@@ -297,7 +297,7 @@ impl<'e, 'a> Writer<'e, 'a> {
         }
         let keeps = (simple || uses == 1) && (!elsewhere || (stable && simple && !expr.inner)) && !long;
         if !keeps && !stored_next {
-            let in_parser = matches!(self.kind, ControlKind::Parser | ControlKind::MainParser);
+            let in_parser = self.kind.is_parser();
             if in_parser && (simple || self.e.target.is_tofino()) && stable && !expr.inner {
                 return Ok(());
             }

@@ -81,7 +81,7 @@ impl<'a> Emitter<'a> {
     /// One programmable block.
     fn block(&mut self, id: ControlId) -> Res<String> {
         let control = &self.p.controls[id];
-        let is_parser = matches!(control.kind, ControlKind::Parser | ControlKind::MainParser);
+        let is_parser = control.kind.is_parser();
         let mut writer = Writer::new(self, control.kind, &control.body);
         let (states, code) = if is_parser { (writer.parser()?, Vec::new()) } else { (Vec::new(), writer.control()?) };
         let decls = std::mem::take(&mut writer.decls);

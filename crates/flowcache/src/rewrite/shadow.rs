@@ -212,7 +212,7 @@ impl Shadow {
         if matches!(kind, ControlKind::Ingress | ControlKind::Egress | ControlKind::MainControl) {
             known.drop_reason.iter().for_each(|reg| self.pin_reg(*reg));
         }
-        if matches!(kind, ControlKind::Parser | ControlKind::MainParser) {
+        if kind.is_parser() {
             self.parsed = walker.cursor();
             self.sees_tenant(walker);
         }

@@ -4,7 +4,7 @@ use crate::plan::cells::Bits;
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::{Headers, Place};
 use crate::plan::validity::Known;
-use ir::{ControlKind, Entity, HeaderId, Inst, Pipeline, Term};
+use ir::{Entity, HeaderId, Inst, Pipeline, Term};
 
 /// For each header, those that the parser has taken before it, always. Empty if the parser may take a header twice or skip bytes.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ impl Order {
         for (node, step) in flow.nodes.iter().enumerate() {
             let Step::Block(control, block) = *step else { continue };
             let control = &pipeline.controls[ir::ControlId(control as u32)];
-            if !matches!(control.kind, ControlKind::Parser | ControlKind::MainParser) {
+            if !control.kind.is_parser() {
                 continue;
             }
             if crate::plan::has_loop(&control.body) {
