@@ -13,6 +13,7 @@ use packet::{Output, Packet, PacketRef};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use tables::fast::Lookups;
+use tables::fast::exact::ExactTable;
 
 /// The most packets that go through the stages together. More hide memory's latency better, and each stage's own cost is shared by more; but the packets and their
 /// frames leave the nearest cache between two stages.
@@ -369,13 +370,9 @@ impl Worker {
 
 /// How many packets are best taken through the stages together, with these tables.
 fn most_together(program: &Program, lookups: &Lookups) -> usize {
-    // Without vectors of 512 bits, lookups gain more by more keys.
-    #[cfg(target_arch = "x86_64")]
-    let wide = is_x86_feature_detected!("avx512bw");
-    #[cfg(not(target_arch = "x86_64"))]
-    let wide = false;
-    let few = wide && program.stages.len() <= SHORT && lookups.memory_bytes() <= NEAR;
-    if few { FEW } else { CHUNK }
+    // Other lookups gain more by more keys.
+    let eight = ExactTable::takes_eight();
+    if eight && program.stages.len() <= SHORT && lookups.memory_bytes() <= NEAR { FEW } else { CHUNK }
 }
 
 /// How many of the packets may run together, at most `most`.

@@ -37,6 +37,11 @@ impl ExactTable {
         self.look_up(keys, out, Vectors::of_processor());
     }
 
+    /// Whether this processor looks up eight keys at once.
+    pub fn takes_eight() -> bool {
+        matches!(Vectors::of_processor(), Vectors::Eight(_))
+    }
+
     /// As `lookup_batch`, with such vectors, which the processor must have.
     pub(super) fn look_up(&self, keys: &[u64], out: &mut [*const u8], vectors: Vectors) {
         if self.split.buckets() == 0 {
