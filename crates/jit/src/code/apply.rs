@@ -155,10 +155,7 @@ impl StageCode<'_, '_> {
             let regs = self.parameter(value, *place, ty);
             self.set_value(*param, &regs);
         }
-        match self.c.plan.flow.block(self.node, arm.block) {
-            Some(node) => self.go(node),
-            None => self.give_up(EngineReason::EngineFault),
-        }
+        self.go_to(arm.block);
     }
 
     /// Counts the action for whoever asks what the program does with its traffic.

@@ -45,10 +45,7 @@ impl StageCode<'_, '_> {
                 return self.finish();
             }
         }
-        match self.c.plan.flow.next(node) {
-            Some(next) => self.go(next),
-            None => self.finish(),
-        }
+        self.go_on(self.c.plan.flow.next(node));
     }
 
     /// Packets that are long enough go on at the trace; what follows is for others.

@@ -484,25 +484,32 @@ impl<'a, 'b> StageCode<'a, 'b> {
         for (param, regs) in body.blocks[call.block].params.iter().zip(args) {
             self.set_value(*param, &regs);
         }
-        match self.c.plan.flow.block(self.node, call.block) {
-            Some(node) => self.go(node),
-            None => self.give_up(EngineReason::EngineFault),
-        }
+        self.go_to(call.block);
     }
 
     /// Goes on behind the present body before its block has ended: the parser rejects.
     pub fn leave_body(&mut self) {
-        match self.c.plan.flow.after(self.control) {
+        self.go_on(self.c.plan.flow.after(self.control));
+    }
+
+    /// Goes on behind the present body, from the end of a block.
+    pub fn return_from_body(&mut self) {
+        self.go_on(self.c.plan.flow.returns(self.node));
+    }
+
+    /// Goes on at a node if there is one, or else to the next packet.
+    pub fn go_on(&mut self, node: Option<Node>) {
+        match node {
             Some(node) => self.go(node),
             None => self.finish(),
         }
     }
 
-    /// Goes on behind the present body, from the end of a block.
-    pub fn return_from_body(&mut self) {
-        match self.c.plan.flow.returns(self.node) {
+    /// Goes on at a block of the present body.
+    pub fn go_to(&mut self, block: Block) {
+        match self.c.plan.flow.block(self.node, block) {
             Some(node) => self.go(node),
-            None => self.finish(),
+            None => self.give_up(EngineReason::EngineFault),
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::plan::cells::{Cell, Cells};
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::{Headers, Place};
-use ir::{Const, ControlKind, Entity, HeaderId, Inst, Pipeline, Term, Type, Value};
+use ir::{Const, Entity, HeaderId, Inst, Pipeline, Type, Value};
 use std::collections::{BTreeMap, HashMap};
 
 /// Each cell's value, if it is certain.
@@ -115,7 +115,7 @@ fn summary(pipeline: &Pipeline, flow: &Flow, headers: &Headers, cells: &Cells, n
     let Step::Block(id, block) = flow.nodes[node] else {
         // The first one sets all to 0, which they are.
         let written = if node == 0 { Vec::new() } else { cells.writes[node].iter().collect() };
-        return Summary { effects: vec![Effect::Clobber(written)], after: None, next: flow.successors(pipeline, node) };
+        return Summary { effects: vec![Effect::Clobber(written)], after: None, next: flow.ends(pipeline, node) };
     };
     let control = &pipeline.controls[ir::ControlId(id as u32)];
     let data = &control.body.blocks[block];
@@ -140,13 +140,8 @@ fn summary(pipeline: &Pipeline, flow: &Flow, headers: &Headers, cells: &Cells, n
     if let Some(table) = flow.applies(pipeline, node) {
         effects.push(Effect::Clobber(cells.written_by_table(pipeline, headers, table)));
     }
-    let parser = matches!(control.kind, ControlKind::Parser | ControlKind::MainParser);
-    let next = match data.term.as_ref().map(|term| &term.term) {
-        Some(Term::Return | Term::Exit | Term::Reject) => flow.returns(node).into_iter().collect(),
-        Some(term) => term.successors().into_iter().filter_map(|block| flow.block(node, block)).collect(),
-        None => Vec::new(),
-    };
-    Summary { effects, after: flow.after(id).filter(|_| parser), next }
+    let parser = control.kind.is_parser();
+    Summary { effects, after: flow.after(id).filter(|_| parser), next: flow.ends(pipeline, node) }
 }
 
 fn effect(

@@ -172,25 +172,26 @@ impl Flow {
 
     /// The nodes that can follow, table applications included.
     pub fn successors(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
-        match self.nodes[node] {
-            Step::Glue(glue) => {
-                let trace = self.trace.filter(|_| glue == Glue::Begin).map(|(first, _)| first);
-                self.next(node).into_iter().chain(trace).collect()
-            }
-            Step::Block(control, block) => {
-                let body = &pipeline.controls[ir::ControlId(control as u32)].body;
-                let Some(term) = &body.blocks[block].term else { return Vec::new() };
-                let mut nodes: Vec<Node> = match &term.term {
-                    Term::Return | Term::Exit | Term::Reject => self.returns(node).into_iter().collect(),
-                    term => term.successors().into_iter().filter_map(|b| self.block(node, b)).collect(),
-                };
-                // A parser's instruction may reject as well.
-                let kind = pipeline.controls[ir::ControlId(control as u32)].kind;
-                if matches!(kind, ControlKind::Parser | ControlKind::MainParser) {
-                    nodes.extend(self.after(control).filter(|after| !nodes.contains(after)));
-                }
-                nodes
-            }
+        let mut nodes = self.ends(pipeline, node);
+        // A parser's instruction may reject as well.
+        if let Step::Block(control, _) = self.nodes[node]
+            && pipeline.controls[ir::ControlId(control as u32)].kind.is_parser()
+        {
+            nodes.extend(self.after(control).filter(|after| !nodes.contains(after)));
+        }
+        nodes
+    }
+
+    /// The nodes that can follow where a node is left at its end.
+    pub fn ends(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
+        let Step::Block(control, block) = self.nodes[node] else {
+            let trace = self.trace.filter(|_| self.nodes[node] == Step::Glue(Glue::Begin));
+            return self.next(node).into_iter().chain(trace.map(|(first, _)| first)).collect();
+        };
+        match pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].term.as_ref().map(|term| &term.term) {
+            None => Vec::new(),
+            Some(Term::Return | Term::Exit | Term::Reject) => self.returns(node).into_iter().collect(),
+            Some(term) => term.successors().into_iter().filter_map(|block| self.block(node, block)).collect(),
         }
     }
 

@@ -16,7 +16,7 @@ use constants::Constants;
 use flow::{Flow, Node};
 use headers::Headers;
 use interp::host::architecture::{cpu_variable, drop_variable};
-use ir::{ControlKind, Inst, Pipeline, Type, VarId};
+use ir::{Inst, Pipeline, Type, VarId};
 use stages::{Stage, Start};
 use trace::Trace;
 use validity::Known;
@@ -47,7 +47,7 @@ impl Plan {
         let mut headers = Headers::new(pipeline)?;
         let cells = Cells::new(pipeline, &flow, &headers);
         Constants::new(pipeline, &flow, &headers, &cells).fix_places(pipeline, &flow, &cells, &mut headers);
-        if let Some(trace) = Trace::find(pipeline, &flow, &headers).filter(|_| traced) {
+        if traced && let Some(trace) = Trace::find(pipeline, &flow, &headers) {
             flow.follow(&trace);
         }
         // Headers at fixed places need no cells.
@@ -183,7 +183,7 @@ pub fn check(pipeline: &Pipeline) -> Result<(), Unsupported> {
     }
     for control in pipeline.controls.values() {
         check_values(control)?;
-        if !matches!(control.kind, ControlKind::Parser | ControlKind::MainParser) && has_loop(&control.body) {
+        if !control.kind.is_parser() && has_loop(&control.body) {
             return Err(Unsupported::LoopInControl);
         }
     }

@@ -8,8 +8,8 @@
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
 use crate::plan::stages::{Start, is_cut, region};
-use crate::plan::validity::{Known, asked_header, leave};
-use ir::{ControlKind, Entity, HeaderId, Inst, Pipeline, Term};
+use crate::plan::validity::{Known, leave};
+use ir::{Entity, HeaderId, Inst, Pipeline, Term};
 use std::collections::HashMap;
 
 /// The most nodes that are there twice.
@@ -70,19 +70,16 @@ impl Finder<'_> {
         block.into_iter().flat_map(|block| block.insts.iter().map(|data| &data.inst))
     }
 
-    /// Where a node's last instruction leads, but to a parser's rejection.
+    /// Where a node's end leads, unless that is a parser's rejection.
     fn ends(&self, node: Node) -> Vec<Node> {
-        let Step::Block(control, block) = self.flow.nodes[node] else {
-            return self.flow.next(node).into_iter().collect();
-        };
-        let control_data = &self.pipeline.controls[ir::ControlId(control as u32)];
-        let parser = matches!(control_data.kind, ControlKind::Parser | ControlKind::MainParser);
-        match control_data.body.blocks[block].term.as_ref().map(|term| &term.term) {
-            None => Vec::new(),
-            Some(Term::Reject) if parser => Vec::new(),
-            Some(Term::Return | Term::Exit | Term::Reject) => self.flow.returns(node).into_iter().collect(),
-            Some(term) => term.successors().into_iter().filter_map(|to| self.flow.block(node, to)).collect(),
+        if let Step::Block(control, block) = self.flow.nodes[node] {
+            let control = &self.pipeline.controls[ir::ControlId(control as u32)];
+            let term = control.body.blocks[block].term.as_ref().map(|term| &term.term);
+            if control.kind.is_parser() && matches!(term, Some(Term::Reject)) {
+                return Vec::new();
+            }
         }
+        self.flow.ends(self.pipeline, node)
     }
 
     /// How often a node and those behind it take something, as [`Finder::most`] says it.
@@ -96,40 +93,28 @@ impl Finder<'_> {
 
     /// The nodes of the way.
     fn way(&self) -> Option<Vec<Node>> {
-        let count = self.pipeline.headers.len();
-        let mut known = Known::none_valid(count);
+        let mut known = Known::none_valid(self.pipeline.headers.len());
         let (mut nodes, mut node): (Vec<Node>, Node) = (Vec::new(), 0);
         while !self.looks_up(node) {
-            let next = self.on(node, &known)?;
-            let ways = leave(self.pipeline, self.flow, self.headers, node, known);
-            known = ways.into_iter().rev().find(|(to, _)| *to == next)?.1;
+            let mut ways = leave(self.pipeline, self.flow, self.headers, node, known);
+            let next = self.on(node, &ways)?;
             if nodes.contains(&next) || nodes.len() == LONGEST {
                 return None;
             }
+            // A parser that is left at its end is left there last.
+            known = ways.remove(ways.iter().rposition(|(to, _)| *to == next)?).1;
             nodes.push(next);
             node = next;
         }
         Some(nodes)
     }
 
-    /// The next node: one that packets can get to by this way.
-    fn on(&self, node: Node, known: &Known) -> Option<Node> {
-        let mut ends = self.ends(node);
-        if let Step::Block(control, block) = self.flow.nodes[node] {
-            let body = &self.pipeline.controls[ir::ControlId(control as u32)].body;
-            if let Some(Term::Branch { cond, .. }) = body.blocks[block].term.as_ref().map(|term| &term.term)
-                && let Some(asked) = asked_header(body, block, *cond)
-                && let [then, els] = ends[..]
-            {
-                match (known.valid.contains(asked.index()), known.invalid.contains(asked.index())) {
-                    (true, _) => ends = vec![then],
-                    (_, true) => ends = vec![els],
-                    _ => {}
-                }
-            }
-        }
-        let takes_more = ends.iter().find(|next| self.most[**next].is_some_and(|most| most > 0));
-        takes_more.or_else(|| ends.iter().find(|next| self.most[**next].is_some())).copied()
+    /// The next node, of those that packets can get to.
+    fn on(&self, node: Node, ways: &[(Node, Known)]) -> Option<Node> {
+        let most = |next: &Node| self.most[*next].filter(|_| ways.iter().any(|(to, _)| to == next));
+        let ends = self.ends(node);
+        let takes_more = ends.iter().find(|next| most(next).is_some_and(|most| most > 0));
+        takes_more.or_else(|| ends.iter().find(|next| most(next).is_some())).copied()
     }
 
     /// What a way needs of a packet.

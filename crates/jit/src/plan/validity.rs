@@ -126,7 +126,7 @@ pub fn validity(pipeline: &Pipeline, flow: &Flow, headers: &Headers) -> Vec<Opti
     known
 }
 
-/// What is known on each way out of a node.
+/// What is known on each way out of a node that packets can take.
 pub(super) fn leave(
     pipeline: &Pipeline,
     flow: &Flow,
@@ -135,7 +135,7 @@ pub(super) fn leave(
     before: Known,
 ) -> Vec<(Node, Known)> {
     let Step::Block(control, block) = flow.nodes[node] else {
-        return flow.successors(pipeline, node).into_iter().map(|next| (next, before.clone())).collect();
+        return flow.ends(pipeline, node).into_iter().map(|next| (next, before.clone())).collect();
     };
     let body = &pipeline.controls[ir::ControlId(control as u32)].body;
     let mut ways = Vec::new();
@@ -149,28 +149,26 @@ pub(super) fn leave(
         }
         known.step(headers, &data.inst);
     }
-    let Some(term) = &body.blocks[block].term else { return ways };
-    match &term.term {
-        Term::Return | Term::Exit | Term::Reject => ways.extend(flow.returns(node).map(|after| (after, known))),
-        Term::Branch { cond, then, els } => {
-            let asked = asked_header(body, block, *cond);
-            for (call, truth) in [(then, true), (els, false)] {
-                let mut known = known.clone();
-                match asked {
-                    Some(id) if truth => known.found_valid(id),
-                    Some(id) => known.set_invalid(id),
-                    None => {}
-                }
-                ways.extend(flow.block(node, call.block).map(|next| (next, known)));
-            }
+    if let Some(Term::Branch { cond, then, els }) = body.blocks[block].term.as_ref().map(|term| &term.term)
+        && let Some(asked) = asked_header(body, block, *cond)
+    {
+        if !known.invalid.contains(asked.index()) {
+            let mut known = known.clone();
+            known.found_valid(asked);
+            ways.extend(flow.block(node, then.block).map(|next| (next, known)));
         }
-        term => ways.extend(term.successors().iter().filter_map(|b| flow.block(node, *b)).map(|n| (n, known.clone()))),
+        if !known.valid.contains(asked.index()) {
+            known.set_invalid(asked);
+            ways.extend(flow.block(node, els.block).map(|next| (next, known)));
+        }
+        return ways;
     }
+    ways.extend(flow.ends(pipeline, node).into_iter().map(|next| (next, known.clone())));
     ways
 }
 
 /// The header whose validity a condition is, if nothing in the block changes it afterwards.
-pub(super) fn asked_header(body: &ir::Body, block: ir::Block, cond: Value) -> Option<HeaderId> {
+fn asked_header(body: &ir::Body, block: ir::Block, cond: Value) -> Option<HeaderId> {
     let insts = &body.blocks[block].insts;
     let at = insts.iter().position(|data| data.results.first() == Some(&cond))?;
     let Inst::IsValid(id) = insts[at].inst else { return None };
