@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::blocks::{Info, LANES, Line};
-use super::head::{Head, NODE, least_for, mark_of, may_have};
+use super::head::{Head, MARK, MARK_BITS, MARKED, MARKS, NODE, least_for, mark_of, may_have};
 use super::rule::Narrow;
 use super::tree::factor;
 use std::mem::MaybeUninit;
@@ -311,7 +311,12 @@ impl Lanes for Avx512 {
                 let position = _mm512_srl_epi64(hash, _mm_cvtsi32_si128(table.shift as i32));
                 let heads =
                     _mm512_mask_i64gather_epi64::<8>(_mm512_setzero_si512(), able, position, table.heads.cast());
-                let wanted = _mm512_mask_cmpge_epu64_mask(able, heads, least);
+                // The mark that the key's rules would have: what of a head's bits differs from it.
+                let mark = _mm512_srl_epi64(hash, _mm_cvtsi32_si128((table.shift - MARK_BITS - MARK) as i32));
+                let differs = _mm512_xor_si512(heads, _mm512_or_si512(mark, _mm512_set1_epi64(MARKED as i64)));
+                let may_have = _mm512_testn_epi64_mask(differs, _mm512_set1_epi64(MARKS as i64))
+                    | _mm512_testn_epi64_mask(heads, _mm512_set1_epi64(MARKED as i64));
+                let wanted = _mm512_mask_cmpge_epu64_mask(able & may_have, heads, least);
                 let node = _mm512_mask_test_epi64_mask(wanted, heads, _mm512_set1_epi64(NODE as i64));
                 let keys = _mm512_add_epi64(first, _mm512_set1_epi64((start as i64) << 32));
                 let low = _mm512_set1_epi64(i64::from(u32::MAX));
