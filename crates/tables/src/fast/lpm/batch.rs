@@ -11,13 +11,14 @@
 
 use super::address::Address;
 use super::direct;
+use super::levels;
 use super::lines::{first_lines, prefetch, search};
 use super::matcher::{Matcher, Scalar};
 use super::node::{INNER, PREAMBLE};
 use super::pool::Ref;
 use super::root::Root;
 use super::set::Formats;
-use super::table::Table;
+use super::table::{Short, Table};
 use super::values::NUMBER_BITS;
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
@@ -82,13 +83,15 @@ impl<'a> View<'a> {
 
 /// Looks up `out.len()` keys, each of `exact_words` words and then [`Address::WORDS`]. Keys that aren't there find nothing.
 pub(super) fn lookup<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
-    match &table.direct {
-        Some(direct) => direct::lookup(table, direct, keys, out, |keys, out| walk(table, keys, out)),
-        None => walk(table, keys, out),
+    let walk = |keys: &[u64], out: &mut [*const u8]| walk(table, keys, out);
+    match &table.short {
+        Short::Direct(direct) => direct::lookup(table, direct, keys, out, walk),
+        Short::Levels(levels) => levels::lookup(table, levels, keys, out, walk),
+        Short::None => walk(keys, out),
     }
 }
 
-/// The same without [`Direct`](super::direct::Direct).
+/// The same without a shorter way.
 fn walk<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
     #[cfg(target_arch = "x86_64")]
     {

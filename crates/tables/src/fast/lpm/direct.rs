@@ -13,9 +13,8 @@ use super::address::Address;
 use super::batch::CHUNK;
 use super::forest::Forest;
 use super::lines::prefetch;
-use super::node;
+use super::painter::{Canvas, Painter};
 use super::pool::Ref;
-use super::set::Set;
 use super::table::Table;
 use crate::fast::memory::HugeVec;
 use std::hint::select_unpredictable;
@@ -69,10 +68,10 @@ impl Direct {
     /// Brings the entries of a prefix up to date, after it has come or gone.
     pub(super) fn paint<A: Address>(&mut self, forest: &Forest<A>, root: Ref, addr: A, len: u32) {
         self.make_wide_enough(forest.values.last());
-        let first = addr.top(BITS) as usize;
+        let first = addr.top(BITS);
         let range = first..first + (1 << BITS.saturating_sub(len));
-        let mut painter = Painter { forest, ask: Direct::ask(self.size), direct: self, range };
-        painter.below(root, 0, 0, 0);
+        let ask = Direct::ask(self.size);
+        Painter { forest, canvas: self, bits: BITS, ask, range }.paint(root);
     }
 
     fn make_wide_enough(&mut self, number: u32) {
@@ -85,7 +84,7 @@ impl Direct {
         for at in 0..1 << BITS {
             let number = self.number(at);
             let number = if number == Direct::ask(self.size) { Direct::ask(size) } else { number };
-            wider.fill(at..at + 1, number);
+            wider.fill(at as u64..at as u64 + 1, number);
         }
         *self = wider;
     }
@@ -97,119 +96,18 @@ impl Direct {
         u32::from_le_bytes(bytes)
     }
 
-    fn fill(&mut self, entries: Range<usize>, number: u32) {
-        let bytes = &mut self.entries[entries.start << self.size..entries.end << self.size];
-        match self.size {
-            0 => bytes.fill(number as u8),
-            1 => bytes.as_chunks_mut().0.fill((number as u16).to_le_bytes()),
-            _ => bytes.as_chunks_mut().0.fill(number.to_le_bytes()),
-        }
-    }
-
     pub(super) fn memory_bytes(&self) -> usize {
         self.entries.bytes()
     }
 }
 
-/// Derives the entries of a range from the trie.
-struct Painter<'a, A> {
-    forest: &'a Forest<A>,
-    direct: &'a mut Direct,
-    /// [`Direct::ask`].
-    ask: u32,
-    range: Range<usize>,
-}
-
-impl<A: Address> Painter<'_, A> {
-    /// Of `entries`, those in the range.
-    fn fill(&mut self, entries: Range<usize>, number: u32) {
-        let (start, end) = (entries.start.max(self.range.start), entries.end.min(self.range.end));
-        if start < end {
-            self.direct.fill(start..end, number);
-        }
-    }
-
-    /// What is at `at`, `depth` bits down, where the first entry is `first`; shorter prefixes give `above`.
-    fn below(&mut self, at: Ref, first: usize, depth: u32, above: u32) {
-        let all = first..first + (1 << (BITS - depth));
-        if all.start >= self.range.end || all.end <= self.range.start {
-            return;
-        }
-        if at.is_null() {
-            self.fill(all, above);
-        } else if depth == BITS {
-            self.fill(all, self.ask);
-        } else if at.is_set() {
-            self.fill(all, above);
-            self.set(at, first, depth, above);
-        } else if depth + at.stride() <= BITS {
-            self.node(at, first, depth, above);
-        } else {
-            self.deep_node(at, first, depth, above);
-        }
-    }
-
-    /// The entries of a prefix in a set, and how many bits more than they the prefix has.
-    fn entries(first: usize, depth: u32, addr: A, len: u32) -> Range<usize> {
-        let left = BITS - depth;
-        let start = first + addr.top(left) as usize;
-        start..start + (1 << left.saturating_sub(len))
-    }
-
-    fn set(&mut self, at: Ref, first: usize, depth: u32, above: u32) {
-        let set: Set<A> = self.forest.formats.read(self.forest.pool.line(at.line()), &self.forest.pool);
-        // Shortest first: longer ones win.
-        for route in set.routes.iter().rev() {
-            let number = if depth + route.len <= BITS { route.cell as u32 } else { self.ask };
-            self.fill(Self::entries(first, depth, route.addr, route.len), number);
-        }
-        if let Some(gate) = set.gate {
-            let entries = Self::entries(first, depth, gate.addr, gate.len);
-            if depth + gate.len >= BITS {
-                return self.fill(entries, self.ask);
-            }
-            let covers = |len: u32, addr: A| len <= gate.len && addr.shares(gate.addr, len);
-            let covering = set.routes.iter().find(|route| covers(route.len, route.addr));
-            let above = covering.map_or(above, |route| route.cell as u32);
-            self.below(gate.child, entries.start, depth + gate.len, above);
-        }
-    }
-
-    /// A node of which each slot has an entry or several.
-    fn node(&mut self, at: Ref, first: usize, depth: u32, above: u32) {
-        let left = BITS - depth - at.stride();
-        let slots = first.max(self.range.start) - first..self.range.end.min(first + (1 << (BITS - depth))) - first;
-        // Slots that say the same are painted together: from `from` on, `said`.
-        let (mut from, mut said) = (first + (slots.start >> left << left), above);
-        let end = ((slots.end - 1) >> left) + 1;
-        for slot in slots.start >> left..end {
-            let (number, child) = node::slot(&self.forest.pool, at, slot as u64);
-            let number = if number == 0 { above } else { number };
-            let start = first + (slot << left);
-            if child.is_null() && number == said {
-                continue;
-            }
-            self.fill(from..start, said);
-            (from, said) = (start, number);
-            if !child.is_null() {
-                self.below(child, start, depth + at.stride(), number);
-                from = start + (1 << left);
-            }
-        }
-        self.fill(from..first + (end << left), said);
-    }
-
-    /// A node of which each entry has several slots: they may all say the same.
-    fn deep_node(&mut self, at: Ref, first: usize, depth: u32, above: u32) {
-        let more = depth + at.stride() - BITS;
-        let all = first.max(self.range.start)..self.range.end.min(first + (1 << (BITS - depth)));
-        for entry in all {
-            let slots = (entry - first) << more..(entry - first + 1) << more;
-            let mut said = slots.map(|slot| node::slot(&self.forest.pool, at, slot as u64));
-            let one = said.next().unwrap_or((0, Ref::NULL));
-            let number = if one.0 == 0 { above } else { one.0 };
-            let same = one.1.is_null() && said.all(|other| other == one);
-            self.fill(entry..entry + 1, if same { number } else { self.ask });
+impl Canvas for Direct {
+    fn fill(&mut self, entries: Range<u64>, number: u32) {
+        let bytes = &mut self.entries[(entries.start as usize) << self.size..(entries.end as usize) << self.size];
+        match self.size {
+            0 => bytes.fill(number as u8),
+            1 => bytes.as_chunks_mut().0.fill((number as u16).to_le_bytes()),
+            _ => bytes.as_chunks_mut().0.fill(number.to_le_bytes()),
         }
     }
 }

@@ -7,6 +7,8 @@
 //! | many prefixes: a multibit trie | `node.rs` |
 //! | which of the two, and of which stride | `build.rs` |
 //! | the first 24 bits of a large table without exact keys | `direct.rs` |
+//! | the first 48 bits of one with wider addresses | `levels/` |
+//! | what the trie says of all addresses with the same first bits | `painter.rs` |
 //! | how prefixes come and go | `forest.rs` |
 //! | memory | `pool.rs` for lines, `values.rs` for values that many prefixes share |
 //! | lookups | `batch.rs`; what all keys see first: `root.rs`; in lines: `lines.rs`, `matcher.rs`; through nodes, eight keys at once: `lanes.rs` |
@@ -26,9 +28,11 @@ mod forest;
 mod hash;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
+mod levels;
 mod lines;
 mod matcher;
 mod node;
+mod painter;
 mod plain;
 mod pool;
 mod root;

@@ -5,8 +5,17 @@ use super::batch;
 use super::direct::{self, Direct};
 use super::directory::{Directory, KeyPlace};
 use super::forest::{Forest, ROOM};
+use super::levels::{self, Levels};
 use super::pool::Ref;
 use super::set::{Formats, HEAD, Route};
+
+/// A shorter way for most addresses, of a table without exact keys that has many prefixes.
+#[derive(Clone, Debug)]
+pub(super) enum Short {
+    None,
+    Direct(Direct),
+    Levels(Levels),
+}
 
 /// A table with addresses that fit `A`.
 #[derive(Clone, Debug)]
@@ -16,10 +25,11 @@ pub(super) struct Table<A> {
     pub forest: Forest<A>,
     /// Everything, if there is no exact key.
     pub root: Ref,
-    /// A shorter way for most addresses, if there is no exact key and there are many prefixes.
-    pub direct: Option<Direct>,
-    /// How many prefixes are longer than those that `direct` knows.
+    pub short: Short,
+    /// How many prefixes are longer than those that the shorter way knows.
     longer: usize,
+    /// With fewer prefixes than this there is no shorter way: it would be too large.
+    least: usize,
     /// Of the directory's lines.
     pub formats: Formats,
     pub exact_words: usize,
@@ -31,13 +41,14 @@ pub(super) struct Table<A> {
 impl<A: Address> Table<A> {
     pub(super) fn new(exact_bits: u32, lpm_bits: u32, longest_value: usize) -> Table<A> {
         let room = if exact_bits == 0 { ROOM } else { KeyPlace::new(exact_bits).room() };
-        // Values have numbers wherever entries of `direct` may have to name them.
-        let forest = Forest::new(longest_value, exact_bits == 0 && A::WORDS == 1);
+        // Values have numbers wherever a shorter way may have to name them.
+        let forest = Forest::new(longest_value, exact_bits == 0);
         Table {
             directory: (exact_bits > 0).then(|| Directory::new(exact_bits)),
             root: Ref::NULL,
-            direct: None,
+            short: Short::None,
             longer: 0,
+            least: 0,
             formats: Formats::new(room, forest.formats.cell),
             forest,
             exact_words: exact_bits.div_ceil(64) as usize,
@@ -63,8 +74,8 @@ impl<A: Address> Table<A> {
             }
         };
         self.len += usize::from(!replaced);
-        self.longer += usize::from(!replaced && len > direct::BITS);
-        self.keep_direct(addr, len);
+        self.longer += usize::from(!replaced && len > Self::SHORT);
+        self.keep_short(addr, len);
         replaced
     }
 
@@ -89,22 +100,43 @@ impl<A: Address> Table<A> {
             }
         };
         self.len -= usize::from(removed);
-        self.longer -= usize::from(removed && len > direct::BITS);
+        self.longer -= usize::from(removed && len > Self::SHORT);
         if removed {
-            self.keep_direct(addr, len);
+            self.keep_short(addr, len);
         }
         removed
     }
 
-    /// A prefix has come or gone: so do its entries in `direct`, or all.
-    fn keep_direct(&mut self, addr: A, len: u32) {
-        if self.directory.is_some() || A::WORDS > 1 || self.lpm_bits < direct::BITS {
+    /// Bits that a shorter way knows.
+    const SHORT: u32 = if A::WORDS > 1 { levels::BITS } else { direct::BITS };
+
+    /// A prefix has come or gone: so does what the shorter way says of it, or all of that.
+    fn keep_short(&mut self, addr: A, len: u32) {
+        if self.directory.is_some() || self.lpm_bits < Self::SHORT {
             return;
         }
-        match (direct::pays(self.len, self.longer, self.direct.is_some()), &mut self.direct) {
-            (true, Some(direct)) => direct.paint(&self.forest, self.root, addr, len),
-            (true, none) => *none = Some(Direct::new(&self.forest, self.root)),
-            (false, direct) => *direct = None,
+        let now = !matches!(self.short, Short::None);
+        let pays = if A::WORDS > 1 { levels::pays } else { direct::pays };
+        if !pays(self.len, self.longer, now) || self.len < self.least {
+            self.short = Short::None;
+            return;
+        }
+        let (forest, root) = (&self.forest, self.root);
+        let kept = match &mut self.short {
+            Short::Direct(direct) => {
+                direct.paint(forest, root, addr, len);
+                Ok(())
+            }
+            Short::Levels(levels) => levels.paint(forest, root, (addr, len), self.len),
+            none if A::WORDS > 1 => Levels::new(forest, root, self.len).map(|levels| *none = Short::Levels(levels)),
+            none => {
+                *none = Short::Direct(Direct::new(forest, root));
+                Ok(())
+            }
+        };
+        if let Err(levels::TooMany) = kept {
+            self.short = Short::None;
+            self.least = self.len * 2;
         }
     }
 
@@ -131,6 +163,10 @@ impl<A: Address> Table<A> {
     pub(super) fn memory_bytes(&self) -> usize {
         self.forest.memory_bytes()
             + self.directory.as_ref().map_or(0, Directory::memory_bytes)
-            + self.direct.as_ref().map_or(0, Direct::memory_bytes)
+            + match &self.short {
+                Short::None => 0,
+                Short::Direct(direct) => direct.memory_bytes(),
+                Short::Levels(levels) => levels.memory_bytes(),
+            }
     }
 }

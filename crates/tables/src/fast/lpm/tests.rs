@@ -1,5 +1,6 @@
 //! Against a naive model: every form that prefixes can take, and the ways between them.
 
+use super::table::Short;
 use super::{LpmTable, Width, batch, direct};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ impl Model {
 }
 
 /// Without host bits.
-fn cut(address: u128, len: u32, bits: u32) -> u128 {
+pub(super) fn cut(address: u128, len: u32, bits: u32) -> u128 {
     address & u128::MAX.checked_shl(bits - len).unwrap_or(0)
 }
 
@@ -27,8 +28,8 @@ fn words(address: u128, bits: u32) -> Vec<u64> {
 
 /// A table and its model, changed together.
 #[derive(Clone)]
-struct Pair {
-    table: LpmTable,
+pub(super) struct Pair {
+    pub table: LpmTable,
     model: Model,
     exact_bits: u32,
     bits: u32,
@@ -36,7 +37,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(exact_bits: u32, bits: u32, longest: usize) -> Pair {
+    pub(super) fn new(exact_bits: u32, bits: u32, longest: usize) -> Pair {
         Pair { table: LpmTable::new(exact_bits, bits, longest), model: Model::default(), exact_bits, bits, longest }
     }
 
@@ -44,7 +45,7 @@ impl Pair {
         (0..u64::from(self.exact_bits.div_ceil(64))).map(|word| key.wrapping_mul(word + 1)).collect()
     }
 
-    fn insert(&mut self, key: u64, address: u128, len: u32, value: &[u8]) {
+    pub(super) fn insert(&mut self, key: u64, address: u128, len: u32, value: &[u8]) {
         let (exact, address) = (self.exact(key), cut(address, len, self.bits));
         let mut padded = value.to_vec();
         padded.resize(self.longest, 0);
@@ -52,14 +53,14 @@ impl Pair {
         assert_eq!(self.table.insert(&exact, &words(address, self.bits), len, value), before.is_some());
     }
 
-    fn remove(&mut self, key: u64, address: u128, len: u32) {
+    pub(super) fn remove(&mut self, key: u64, address: u128, len: u32) {
         let (exact, address) = (self.exact(key), cut(address, len, self.bits));
         let before = self.model.prefixes.remove(&(exact.clone(), len, address));
         assert_eq!(self.table.remove(&exact, &words(address, self.bits), len), before.is_some());
     }
 
     /// Looks up all of these, with every kernel that there is.
-    fn check(&self, asked: &[(u64, u128)]) {
+    pub(super) fn check(&self, asked: &[(u64, u128)]) {
         assert_eq!(self.table.len(), self.model.prefixes.len());
         let mut keys = Vec::new();
         for &(key, address) in asked {
@@ -95,7 +96,7 @@ impl Pair {
 
     /// One batch, with every kernel that there is: these keys' values are as expected.
     fn check_kernels(&self, keys: &[u64], asked: &[(u64, u128)], expected: &[Option<&Vec<u8>>]) {
-        for kernel in 0..3 {
+        for kernel in 0..5 {
             let mut out = vec![std::ptr::dangling(); asked.len()];
             match (&self.table.width, kernel) {
                 #[cfg(target_arch = "x86_64")]
@@ -104,6 +105,11 @@ impl Pair {
                 (Width::Wide(table), 1) => batch::lookup_half(table, keys, &mut out),
                 (Width::Narrow(table), 2) => batch::lookup_scalar(table, keys, &mut out),
                 (Width::Wide(table), 2) => batch::lookup_scalar(table, keys, &mut out),
+                (Width::Wide(table), 3 | 4) => match &table.short {
+                    Short::Levels(levels) => levels.lookup_without(kernel - 2, table, keys, &mut out),
+                    _ => continue,
+                },
+                (_, 3 | 4) => continue,
                 _ => self.table.lookup_batch(keys, &mut out),
             }
             for (((key, address), &found), expected) in asked.iter().zip(&out).zip(expected) {
@@ -122,8 +128,13 @@ impl Pair {
         }
     }
 
+    /// Of all keys: lengths and addresses.
+    pub(super) fn prefixes(&self) -> Vec<(u32, u128)> {
+        self.model.prefixes.keys().map(|(_, len, address)| (*len, *address)).collect()
+    }
+
     /// The first and the last address of each prefix, and the ones beside it.
-    fn borders(&self) -> Vec<(u64, u128)> {
+    pub(super) fn borders(&self) -> Vec<(u64, u128)> {
         let all = cut(u128::MAX, self.bits, 128) >> (128 - self.bits);
         let mut asked = Vec::new();
         for (exact, len, address) in self.model.prefixes.keys() {
@@ -137,17 +148,17 @@ impl Pair {
 }
 
 /// A generator with a visible seed, for tests too large for shrinking.
-struct Dice(u64);
+pub(super) struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
+    pub(super) fn roll(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ mixed >> 31) % below
     }
 
-    fn address(&mut self, bits: u32) -> u128 {
+    pub(super) fn address(&mut self, bits: u32) -> u128 {
         let (low, high) = (self.roll(u64::MAX), self.roll(u64::MAX));
         (u128::from(high) << 64 | u128::from(low)) >> (128 - bits)
     }
@@ -350,7 +361,7 @@ fn many_tenants() {
 }
 
 fn has_direct(pair: &Pair) -> bool {
-    matches!(&pair.table.width, Width::Narrow(table) if table.direct.is_some())
+    matches!(&pair.table.width, Width::Narrow(table) if matches!(table.short, Short::Direct(_)))
 }
 
 /// Entries for the first 24 bits come when there are many prefixes, follow every change, get wider with the number of values, and

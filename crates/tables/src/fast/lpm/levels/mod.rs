@@ -1,0 +1,228 @@
+//! [`Levels`]: what a table says of the first 48 bits of an address, in three steps of 16 bits.
+//!
+//! A full IPv6 routing table has prefixes of up to 48 bits, nearly all of them, and half of them are of 48. Each step reads one cache line, or two:
+//!
+//! 1. An entry for each value of the first 16 bits: a value's number, or a page.
+//! 2. A page has an entry for each value of the next 16 bits: a value's number, or a block. Few pages are needed, as registries hand out neighbouring
+//!    addresses: 59 for 160,000 prefixes.
+//! 3. A block says where, in the 16 bits that follow, another value begins ([`block`]): in a line if it is in few places, in a tree of lines, or with an entry for
+//!    each of 65,536 values.
+//!
+//! What is longer than 48 bits stays in the trie alone: where there is something, the number is [`ASK`]. As all of it is derived from the trie
+//! ([`super::painter`]), a change paints what its prefix covers: a block for most, and everything for a default route, some milliseconds.
+
+mod block;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+mod lookup;
+#[cfg(test)]
+mod tests;
+
+use super::address::Address;
+use super::forest::Forest;
+use super::painter::{Canvas, Painter};
+use super::pool::{Pool, Ref};
+use crate::fast::memory::HugeVec;
+use block::Block;
+pub(super) use lookup::lookup;
+use std::ops::Range;
+
+/// Bits of an address that are answered for.
+pub(super) const BITS: u32 = 3 * STEP;
+/// Bits of a step.
+const STEP: u32 = 16;
+/// Entries of a page, and of the first step.
+const ENTRIES: usize = 1 << STEP;
+
+/// With fewer prefixes a table has no levels. They go when there are half as many.
+pub(super) const MANY: usize = if cfg!(test) { 300 } else { 10_000 };
+/// Bytes that pages may take, and for each prefix more.
+const ROOM: usize = 4 << 20;
+const PER_PREFIX: usize = 256;
+
+/// The number that means: look into the trie.
+const ASK: u32 = 0xffff;
+
+/// An entry: a kind in the upper two bits, and a number behind them. Of a value, if the kind is 0.
+type Entry = u32;
+/// Where an entry has its kind.
+const KIND: u32 = 30;
+/// Of entries of the first step that name a page.
+const PAGE: u32 = 1;
+
+/// The three steps.
+#[derive(Clone, Debug)]
+pub(super) struct Levels {
+    first: HugeVec<Entry>,
+    /// Pages, one behind the other.
+    pages: HugeVec<Entry>,
+    /// Pages that nobody uses.
+    free: Vec<u32>,
+    /// Lines of blocks.
+    pool: Pool,
+}
+
+/// Where everything is derived from.
+#[derive(Clone, Copy)]
+struct Source<'a, A> {
+    forest: &'a Forest<A>,
+    root: Ref,
+}
+
+/// That a table should have no levels: its values or pages are too many.
+pub(super) struct TooMany;
+
+/// Whether a table should have levels, given how many prefixes it has, how many of them are longer than [`BITS`], and whether it has them now.
+pub(super) fn pays(prefixes: usize, longer: usize, now: bool) -> bool {
+    if now { prefixes >= MANY / 2 && longer < prefixes / 2 } else { prefixes >= MANY && longer < prefixes / 4 }
+}
+
+/// The values of the first `bits` bits that addresses with this prefix have.
+fn covered<A: Address>(addr: A, len: u32, bits: u32) -> Range<u64> {
+    let first = addr.top(bits);
+    first..first + (1 << bits.saturating_sub(len))
+}
+
+/// What two ranges have in common; the second if they have nothing.
+fn common(range: &Range<u64>, of: Range<u64>) -> Range<u64> {
+    let both = range.start.max(of.start)..range.end.min(of.end);
+    if both.is_empty() { of } else { both }
+}
+
+/// The values of `STEP` bits more that begin with `entry`.
+fn below(entry: u64) -> Range<u64> {
+    entry << STEP..(entry + 1) << STEP
+}
+
+/// Numbers of a range, painted one over the other.
+struct Numbers {
+    start: u64,
+    numbers: Vec<u32>,
+}
+
+impl Canvas for Numbers {
+    fn fill(&mut self, entries: Range<u64>, number: u32) {
+        self.numbers[(entries.start - self.start) as usize..(entries.end - self.start) as usize].fill(number);
+    }
+}
+
+impl<A: Address> Source<'_, A> {
+    /// Paints the values of `range`, of so many bits.
+    fn paint(&self, bits: u32, range: Range<u64>, canvas: &mut impl Canvas) {
+        Painter { forest: self.forest, canvas, bits, ask: ASK, range }.paint(self.root);
+    }
+
+    /// The number for each of a range, [`ASK`] where more bits decide.
+    fn numbers(&self, bits: u32, range: &Range<u64>) -> Vec<u32> {
+        let mut canvas = Numbers { start: range.start, numbers: vec![0; (range.end - range.start) as usize] };
+        self.paint(bits, range.clone(), &mut canvas);
+        canvas.numbers
+    }
+}
+
+impl Levels {
+    /// Of everything below `root`, for a table of so many prefixes.
+    pub(super) fn new<A: Address>(forest: &Forest<A>, root: Ref, prefixes: usize) -> Result<Levels, TooMany> {
+        let mut first = HugeVec::new();
+        first.grow(ENTRIES);
+        let mut levels = Levels { first, pages: HugeVec::new(), free: Vec::new(), pool: Pool::new() };
+        levels.paint(forest, root, (A::from_wide(0), 0), prefixes)?;
+        Ok(levels)
+    }
+
+    /// Brings up to date what a prefix covers, after it has come or gone. After an error nothing here is right any more.
+    pub(super) fn paint<A: Address>(
+        &mut self,
+        forest: &Forest<A>,
+        root: Ref,
+        (addr, len): (A, u32),
+        prefixes: usize,
+    ) -> Result<(), TooMany> {
+        if forest.values.last() >= ASK {
+            return Err(TooMany);
+        }
+        let source = Source { forest, root };
+        let range = covered(addr, len, STEP);
+        for (entry, number) in range.clone().zip(source.numbers(STEP, &range)) {
+            let page = self.page(entry, number);
+            if number != ASK {
+                continue;
+            }
+            let (page, range) = match page {
+                Some(page) => (page, common(&covered(addr, len, 2 * STEP), below(entry))),
+                None => (self.new_page(entry, prefixes)?, below(entry)),
+            };
+            for (entry, number) in range.clone().zip(source.numbers(2 * STEP, &range)) {
+                let changed = common(&covered(addr, len, BITS), below(entry));
+                self.entry(&source, page * ENTRIES + (entry as usize) % ENTRIES, number, (entry, changed));
+            }
+        }
+        Ok(())
+    }
+
+    /// The page of an entry of the first step. If there is a number instead, or has come to be one, that is noted, and there is none.
+    fn page(&mut self, entry: u64, number: u32) -> Option<usize> {
+        let now = self.first[entry as usize];
+        let page = (now >> KIND == PAGE).then_some(now as usize % (1 << KIND));
+        if number == ASK {
+            return page;
+        }
+        self.first[entry as usize] = number;
+        if let Some(page) = page {
+            for at in page * ENTRIES..(page + 1) * ENTRIES {
+                Block::of(self.pages[at]).inspect(|block| block.give_back(&mut self.pool));
+            }
+            self.free.push(page as u32);
+        }
+        None
+    }
+
+    /// A page of which no entry is right.
+    fn new_page(&mut self, entry: u64, prefixes: usize) -> Result<usize, TooMany> {
+        let page = self.free.pop().map_or(self.pages.len() / ENTRIES, |page| page as usize);
+        let end = (page + 1) * ENTRIES;
+        if end * size_of::<Entry>() > ROOM + PER_PREFIX * prefixes {
+            return Err(TooMany);
+        }
+        self.pages.grow(end);
+        self.pages[page * ENTRIES..end].fill(0);
+        self.first[entry as usize] = PAGE << KIND | page as u32;
+        Ok(page)
+    }
+
+    /// Brings an entry of a page up to date; if it has a block, what was `changed` in that.
+    fn entry<A: Address>(&mut self, source: &Source<'_, A>, at: usize, number: u32, block: (u64, Range<u64>)) {
+        let (entry, changed) = block;
+        let now = Block::of(self.pages[at]);
+        if number != ASK {
+            now.inspect(|block| block.give_back(&mut self.pool));
+            self.pages[at] = number;
+            return;
+        }
+        let mut paint = |range: Range<u64>, canvas: &mut dyn FnMut(Range<usize>, u32)| {
+            let mut canvas = Shifted { start: entry << STEP, canvas };
+            source.paint(BITS, range, &mut canvas);
+        };
+        self.pages[at] = match now {
+            Some(block) => block.repaint(&mut self.pool, entry << STEP, changed, &mut paint),
+            None => Block::build(&mut self.pool, |canvas| paint(below(entry), canvas)),
+        }
+        .entry();
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.first.bytes() + self.pages.bytes() + self.free.capacity() * 4 + self.pool.memory_bytes()
+    }
+}
+
+/// Values of 48 bits, as seen from the first of a block.
+struct Shifted<'a> {
+    start: u64,
+    canvas: &'a mut dyn FnMut(Range<usize>, u32),
+}
+
+impl Canvas for Shifted<'_> {
+    fn fill(&mut self, entries: Range<u64>, number: u32) {
+        (self.canvas)((entries.start - self.start) as usize..(entries.end - self.start) as usize, number);
+    }
+}
