@@ -41,7 +41,7 @@ struct Waiting {
     who: [MaybeUninit<u64>; CHUNK + EIGHT],
     hashes: [MaybeUninit<u64>; CHUNK + EIGHT],
     len: usize,
-    /// Vectors of keys whose second buckets have been asked for.
+    /// Vectors of keys whose second buckets have been found, and asked for but for those of the last.
     asked: usize,
 }
 
@@ -115,6 +115,20 @@ unsafe fn lookup_chunk<const WORDS: usize, const LINES: usize>(
     }
 }
 
+impl<const LINES: usize> Visits<LINES> {
+    /// Asks for the buckets. They are to be in memory for some time: to take a vector apart takes longer than to read eight words.
+    ///
+    /// # Safety
+    /// They have been found.
+    #[inline(always)]
+    unsafe fn ask(&self) {
+        for bucket in &self.buckets {
+            // SAFETY: as promised.
+            prefetch(unsafe { bucket.assume_init() } as *const u8, LINES);
+        }
+    }
+}
+
 impl Waiting {
     /// Puts those of eight keys on the list that are in `missed`.
     #[inline]
@@ -163,7 +177,7 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
         let near = self.table.split.buckets() <= self.table.buckets.geometry.small;
         let ahead = if near { AHEAD_NEAR } else { AHEAD };
         // A block goes from stage to stage in later rounds: what has just been written word by word cannot be read as a vector at once.
-        for round in 0..blocks + ahead + 2 {
+        for round in 0..blocks + ahead + 3 {
             // SAFETY: blocks are less than BLOCKS, and each stage reads what the one before has written for the block.
             unsafe {
                 if round < blocks {
@@ -173,12 +187,16 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
                 if block < blocks {
                     self.begin(&hashes[block], &mut tags[block * EIGHT..][..EIGHT], &mut first[block]);
                 }
-                let block = round.wrapping_sub(1 + ahead);
+                let block = round.wrapping_sub(2);
+                if block < blocks {
+                    first[block].ask();
+                }
+                let block = round.wrapping_sub(2 + ahead);
                 if block < blocks {
                     let start = block * EIGHT;
                     self.compare(&mut first[block], tags, count - start, |at| start + at);
                 }
-                let block = round.wrapping_sub(2 + ahead);
+                let block = round.wrapping_sub(3 + ahead);
                 if block < blocks {
                     let start = block * EIGHT;
                     let there = first_lanes(count - start);
@@ -186,7 +204,10 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
                     _mm512_mask_storeu_epi64(out.as_mut_ptr().add(start).cast(), there, values);
                     waiting.put(load(&hashes[block]), start, missed & there);
                     if waiting.len >= (waiting.asked + 1) * EIGHT {
-                        self.ask(waiting, &mut second[waiting.asked]);
+                        self.choose_second(waiting, &mut second[waiting.asked]);
+                        if waiting.asked > 0 {
+                            second[waiting.asked - 1].ask();
+                        }
                         waiting.asked += 1;
                     }
                 }
@@ -202,8 +223,12 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
         let blocks = waiting.len.div_ceil(EIGHT);
         // SAFETY: blocks are less than BLOCKS, the list is read as far as it is long, and it has positions of places in `out`.
         unsafe {
+            if waiting.asked > 0 {
+                second[waiting.asked - 1].ask();
+            }
             if waiting.asked < blocks {
-                self.ask(waiting, &mut second[waiting.asked]);
+                self.choose_second(waiting, &mut second[waiting.asked]);
+                second[waiting.asked].ask();
             }
             for round in 0..blocks + 1 {
                 if round < blocks {
@@ -246,7 +271,7 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
         }
     }
 
-    /// Asks for the first buckets of eight keys.
+    /// Finds the first buckets of eight keys.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi2,popcnt")]
     unsafe fn begin(&self, hashes: &Eight, tags: &mut [MaybeUninit<u8>], visits: &mut Visits<LINES>) {
@@ -261,10 +286,10 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
         }
     }
 
-    /// Asks for the second buckets of the next eight keys that wait.
+    /// Finds the second buckets of the next eight keys that wait.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi2,popcnt")]
-    unsafe fn ask(&self, waiting: &Waiting, visits: &mut Visits<LINES>) {
+    unsafe fn choose_second(&self, waiting: &Waiting, visits: &mut Visits<LINES>) {
         // SAFETY: the first of them is on the list, behind which a whole vector has been put.
         unsafe {
             let hashes = _mm512_loadu_si512(waiting.hashes.as_ptr().add(waiting.asked * EIGHT).cast());
@@ -272,7 +297,7 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
         }
     }
 
-    /// Asks for the buckets that halves of hashes choose.
+    /// Finds the buckets that halves of hashes choose.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi2,popcnt")]
     unsafe fn visit(&self, halves: __m512i, visits: &mut Visits<LINES>) {
@@ -281,9 +306,6 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
         // SAFETY: `buckets` is eight words, which are written here.
         unsafe {
             _mm512_store_si512(visits.buckets.as_mut_ptr().cast(), starts);
-            for bucket in &visits.buckets {
-                prefetch(bucket.assume_init() as *const u8, LINES);
-            }
         }
     }
 
