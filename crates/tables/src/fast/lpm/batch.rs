@@ -29,6 +29,8 @@ pub(super) const CHUNK: usize = 256;
 pub(super) const NEAR: usize = 256 << 10;
 /// So many keys or more with one exact key are looked up as in a table without.
 const SAME: usize = 24;
+/// So few keys of a table without exact keys are looked up one by one.
+const FEW: usize = 4;
 /// What counts of a word read from a slot, by the logarithm of the slot's size.
 pub(super) const MASKS: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, u64::MAX];
 
@@ -93,6 +95,9 @@ pub(super) fn lookup<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*con
 
 /// The same without a shorter way.
 fn walk<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
+    if table.directory.is_none() && out.len() <= FEW {
+        return walk_each(table, keys, out);
+    }
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
@@ -106,6 +111,32 @@ fn walk<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
     }
     // SAFETY: a scalar matcher needs nothing.
     unsafe { lookup_with::<A, Scalar>(table, keys, out) }
+}
+
+/// The same, one key after the other, of a table without exact keys: what many take steps for together is slower for few.
+fn walk_each<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
+    let view = View::new(table);
+    for (key, out) in keys.chunks_exact(A::WORDS).zip(out) {
+        let (mut at, mut address, mut found) = (table.root, A::from_words(key, table.lpm_bits), std::ptr::null());
+        while !at.is_null() {
+            let block = view.pool.wrapping_add((at.line() as usize) << 6);
+            let (here, to, len) = if at.is_set() {
+                // SAFETY: a set's line in the pool, whose formats these are; a scalar matcher needs nothing.
+                unsafe { search::<A, Scalar, false>(&view, view.formats, block, address) }
+            } else {
+                let byte = PREAMBLE + ((address.top(at.stride()) as usize) << at.size());
+                // SAFETY: an aligned word inside of a node: there are as many slots as that number of bits has values.
+                let word = u64::from_le(unsafe { block.wrapping_add(byte & !7).cast::<u64>().read() });
+                let slot = word >> ((byte & 7) * 8) & MASKS[at.size() as usize & INNER as usize];
+                let number = slot as usize & ((1 << NUMBER_BITS) - 1);
+                let here = if number != 0 { view.values.wrapping_add(number * view.stride) } else { std::ptr::null() };
+                (here, Ref(slot >> NUMBER_BITS), at.stride())
+            };
+            found = if here.is_null() { found } else { here };
+            (at, address) = (to, address.skip(len));
+        }
+        *out = found;
+    }
 }
 
 /// The same without vector instructions: what other processors do.

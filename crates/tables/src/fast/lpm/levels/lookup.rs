@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
+/// Keys whose numbers are looked at together.
+const GROUP: usize = 16;
+
 /// A table's memory.
 pub(super) struct View {
     pub first: *const Entry,
@@ -262,18 +265,21 @@ unsafe fn answer_with<A: Address, M: Machine>(
         };
         numbers[who(visit)].write(u16::from_le(number).into());
     }
-    let mut asks = false;
-    for (number, out) in numbers[..count].iter().zip(out.iter_mut()) {
-        // SAFETY: written for each key: an entry that is a number, or what its block says.
-        let number = unsafe { number.assume_init() };
-        let value = view.values.wrapping_add(number as usize * view.stride);
-        *out = select_unpredictable(number == 0, std::ptr::null(), value);
-        asks |= number == ASK;
-    }
-    if asks {
-        // SAFETY: as above.
-        let asks = |index: &usize| unsafe { numbers[*index].assume_init() } == ASK;
-        asking.extend((0..count).filter(asks).map(|index| index as u16));
+    let (stride, groups) = (view.stride as u32, numbers[..count].chunks(GROUP).zip(out.chunks_mut(GROUP)));
+    for (group, (numbers, out)) in groups.enumerate() {
+        let mut asks = false;
+        for (number, out) in numbers.iter().zip(out) {
+            // SAFETY: written for each key: an entry that is a number, or what its block says.
+            let number = unsafe { number.assume_init() };
+            let value = view.values.wrapping_add((u64::from(number) * u64::from(stride)) as usize);
+            *out = select_unpredictable(number == 0, std::ptr::null(), value);
+            asks |= number == ASK;
+        }
+        if asks {
+            // SAFETY: as above.
+            let asks = |index: &usize| unsafe { numbers[*index].assume_init() } == ASK;
+            asking.extend((0..numbers.len()).filter(asks).map(|index| (GROUP * group + index) as u16));
+        }
     }
 }
 
