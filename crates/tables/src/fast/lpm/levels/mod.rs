@@ -9,7 +9,8 @@
 //!    each of 65,536 values.
 //!
 //! What is longer than 48 bits stays in the trie alone: where there is something, the number is [`ASK`]. As all of it is derived from the trie
-//! ([`super::painter`]), a change paints what its prefix covers: a block for most, and everything for a default route, some milliseconds.
+//! ([`super::painter`]), a change paints what its prefix covers: a part of a block for most, in some
+//! microseconds, and everything for a default route, which takes as long as some ten thousand of these.
 
 mod block;
 #[cfg(target_arch = "x86_64")]
