@@ -84,10 +84,9 @@ fn covered<A: Address>(addr: A, len: u32, bits: u32) -> Range<u64> {
     first..first + (1 << bits.saturating_sub(len))
 }
 
-/// What two ranges have in common; the second if they have nothing.
-fn common(range: &Range<u64>, of: Range<u64>) -> Range<u64> {
-    let both = range.start.max(of.start)..range.end.min(of.end);
-    if both.is_empty() { of } else { both }
+/// What two ranges have in common.
+fn common(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
+    one.start.max(other.start)..one.end.min(other.end)
 }
 
 /// The values of `STEP` bits more that begin with `entry`.
@@ -150,11 +149,11 @@ impl Levels {
                 continue;
             }
             let (page, range) = match page {
-                Some(page) => (page, common(&covered(addr, len, 2 * STEP), below(entry))),
+                Some(page) => (page, common(&covered(addr, len, 2 * STEP), &below(entry))),
                 None => (self.new_page(entry, prefixes)?, below(entry)),
             };
             for (entry, number) in range.clone().zip(source.numbers(2 * STEP, &range)) {
-                let changed = common(&covered(addr, len, BITS), below(entry));
+                let changed = common(&covered(addr, len, BITS), &below(entry));
                 self.entry(&source, page * ENTRIES + (entry as usize) % ENTRIES, number, (entry, changed));
             }
         }
