@@ -16,10 +16,11 @@ use super::lines::{first_lines, prefetch, search};
 use super::matcher::{Matcher, Scalar};
 use super::node::{INNER, PREAMBLE};
 use super::pool::Ref;
-use super::root::Root;
+use super::root::{Root, Slots};
 use super::set::Formats;
 use super::table::{Short, Table};
 use super::values::NUMBER_BITS;
+use smallvec::SmallVec;
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
@@ -93,6 +94,20 @@ pub(super) fn lookup<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*con
     }
 }
 
+/// Looks up some of the keys, of so many words each, by `walk`: those that a shorter way does not answer.
+pub(super) fn look_elsewhere(
+    who: impl Iterator<Item = usize> + Clone,
+    words: usize,
+    keys: &[u64],
+    out: &mut [*const u8],
+    walk: impl Fn(&[u64], &mut [*const u8]),
+) {
+    let far: SmallVec<[u64; 32]> = who.clone().flat_map(|who| &keys[who * words..(who + 1) * words]).copied().collect();
+    let mut found = SmallVec::<[*const u8; 16]>::from_elem(std::ptr::null(), far.len() / words);
+    walk(&far, &mut found);
+    who.zip(found).for_each(|(who, found)| out[who] = found);
+}
+
 /// The same without a shorter way.
 fn walk<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
     if table.directory.is_none() && out.len() <= FEW {
@@ -119,15 +134,12 @@ fn walk_each<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) 
     for (key, out) in keys.chunks_exact(A::WORDS).zip(out) {
         let (mut at, mut address, mut found) = (table.root, A::from_words(key, table.lpm_bits), std::ptr::null());
         while !at.is_null() {
-            let block = view.pool.wrapping_add((at.line() as usize) << 6);
             let (here, to, len) = if at.is_set() {
+                let line = view.pool.wrapping_add((at.line() as usize) << 6);
                 // SAFETY: a set's line in the pool, whose formats these are; a scalar matcher needs nothing.
-                unsafe { search::<A, Scalar, false>(&view, view.formats, block, address) }
+                unsafe { search::<A, Scalar, false>(&view, view.formats, line, address) }
             } else {
-                let byte = PREAMBLE + ((address.top(at.stride()) as usize) << at.size());
-                // SAFETY: an aligned word inside of a node: there are as many slots as that number of bits has values.
-                let word = u64::from_le(unsafe { block.wrapping_add(byte & !7).cast::<u64>().read() });
-                let slot = word >> ((byte & 7) * 8) & MASKS[at.size() as usize & INNER as usize];
+                let slot = Slots::of(&view, at, 0).map_or(0, |slots| slots.read(address));
                 let number = slot as usize & ((1 << NUMBER_BITS) - 1);
                 let here = if number != 0 { view.values.wrapping_add(number * view.stride) } else { std::ptr::null() };
                 (here, Ref(slot >> NUMBER_BITS), at.stride())

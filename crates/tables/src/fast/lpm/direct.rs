@@ -10,10 +10,10 @@
 #![allow(unsafe_code)]
 
 use super::address::Address;
-use super::batch::CHUNK;
+use super::batch::{CHUNK, look_elsewhere};
 use super::forest::Forest;
 use super::lines::prefetch;
-use super::painter::{Canvas, Painter};
+use super::painter::{Canvas, Painter, covered};
 use super::pool::Ref;
 use super::table::Table;
 use crate::fast::memory::HugeVec;
@@ -34,12 +34,6 @@ pub(super) struct Direct {
     /// Each of `1 << size` bytes, least significant first: the number of a value, 0 for none.
     entries: HugeVec<u8>,
     size: u32,
-}
-
-/// Whether a table should have entries, given how many prefixes it has, how many of them are longer than [`BITS`], and whether it
-/// has entries now.
-pub(super) fn pays(prefixes: usize, longer: usize, now: bool) -> bool {
-    if now { prefixes >= MANY / 2 && longer < prefixes / 2 } else { prefixes >= MANY && longer < prefixes / 4 }
 }
 
 fn size_for(number: u32) -> u32 {
@@ -68,9 +62,7 @@ impl Direct {
     /// Brings the entries of a prefix up to date, after it has come or gone.
     pub(super) fn paint<A: Address>(&mut self, forest: &Forest<A>, root: Ref, addr: A, len: u32) {
         self.make_wide_enough(forest.values.last());
-        let first = addr.top(BITS);
-        let range = first..first + (1 << BITS.saturating_sub(len));
-        let ask = Direct::ask(self.size);
+        let (range, ask) = (covered(addr, len, BITS), Direct::ask(self.size));
         Painter { forest, canvas: self, bits: BITS, ask, range }.paint(root);
     }
 
@@ -154,10 +146,7 @@ pub(super) fn lookup<A: Address>(
         if asking.len > 0 {
             // SAFETY: as many are written.
             let asking = asking.who[..asking.len].iter().map(|who| usize::from(unsafe { who.assume_init() }));
-            let far: smallvec::SmallVec<[u64; 16]> = asking.clone().map(|who| keys[who]).collect();
-            let mut found = smallvec::SmallVec::<[*const u8; 16]>::from_elem(std::ptr::null(), far.len());
-            walk(&far, &mut found);
-            asking.zip(found).for_each(|(who, found)| out[who] = found);
+            look_elsewhere(asking, 1, keys, out, &walk);
         }
         if values.len() * stride > NEAR {
             out.iter().for_each(|&value| prefetch(value));

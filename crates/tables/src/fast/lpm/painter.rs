@@ -16,6 +16,12 @@ pub(super) trait Canvas {
     fn fill(&mut self, entries: Range<u64>, number: u32);
 }
 
+/// The values of the first `bits` bits that addresses with this prefix have.
+pub(super) fn covered<A: Address>(addr: A, len: u32, bits: u32) -> Range<u64> {
+    let first = addr.top(bits);
+    first..first + (1 << bits.saturating_sub(len))
+}
+
 /// Derives the entries of a range from the trie.
 pub(super) struct Painter<'a, A, C> {
     pub forest: &'a Forest<A>,
@@ -64,9 +70,8 @@ impl<A: Address, C: Canvas> Painter<'_, A, C> {
 
     /// The entries of a prefix in a set, `depth` bits down.
     fn entries(&self, first: u64, depth: u32, addr: A, len: u32) -> Range<u64> {
-        let left = self.bits - depth;
-        let start = first + addr.top(left);
-        start..start + (1 << left.saturating_sub(len))
+        let Range { start, end } = covered(addr, len, self.bits - depth);
+        first + start..first + end
     }
 
     fn set(&mut self, at: Ref, first: u64, depth: u32, above: u32) {

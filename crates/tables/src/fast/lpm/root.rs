@@ -50,7 +50,7 @@ impl Prefix {
 const NEAR: usize = 64 << 10;
 
 /// The slots of a node: what is the same for all keys that are there.
-struct Slots {
+pub(super) struct Slots {
     first: *const u8,
     /// Bits of an address before those that choose a slot.
     before: u32,
@@ -63,7 +63,8 @@ struct Slots {
 
 impl Slots {
     /// Those of the node that `at` names in the pool of `view`, behind `before` bits of an address; `None` if there is nothing, or a set.
-    fn of(view: &View<'_>, at: Ref, before: u32) -> Option<Slots> {
+    #[inline(always)]
+    pub(super) fn of(view: &View<'_>, at: Ref, before: u32) -> Option<Slots> {
         let node = !at.is_null() && !at.is_set();
         let first = view.pool.wrapping_add(((at.line() as usize) << 6) + PREAMBLE);
         let (stride, size) = (at.stride(), at.size());
@@ -72,7 +73,7 @@ impl Slots {
 
     /// The slot of an address.
     #[inline(always)]
-    fn read<A: Address>(&self, address: A) -> u64 {
+    pub(super) fn read<A: Address>(&self, address: A) -> u64 {
         // There is a bit behind those before the node, so a word of an address can be shifted by their number.
         let rest = if A::WORDS > 1 { address.skip(self.before) } else { address.step(self.before) };
         let byte = (rest.top(self.stride) as usize) << self.size;

@@ -38,6 +38,12 @@ pub(super) struct Table<A> {
     len: usize,
 }
 
+/// Whether a table should have a shorter way, which pays from `many` prefixes on, given how many prefixes it has, how many of them are longer than those that the way
+/// knows, and whether it has it now.
+fn pays(many: usize, prefixes: usize, longer: usize, now: bool) -> bool {
+    if now { prefixes >= many / 2 && longer < prefixes / 2 } else { prefixes >= many && longer < prefixes / 4 }
+}
+
 impl<A: Address> Table<A> {
     pub(super) fn new(exact_bits: u32, lpm_bits: u32, longest_value: usize) -> Table<A> {
         let room = if exact_bits == 0 { ROOM } else { KeyPlace::new(exact_bits).room() };
@@ -110,14 +116,16 @@ impl<A: Address> Table<A> {
     /// Bits that a shorter way knows.
     const SHORT: u32 = if A::WORDS > 1 { levels::BITS } else { direct::BITS };
 
+    /// With fewer prefixes there is none. It goes when there are half as many, so that no single change moves it to and fro.
+    const MANY: usize = if A::WORDS > 1 { levels::MANY } else { direct::MANY };
+
     /// A prefix has come or gone: so does what the shorter way says of it, or all of that.
     fn keep_short(&mut self, addr: A, len: u32) {
         if self.directory.is_some() || self.lpm_bits < Self::SHORT {
             return;
         }
         let now = !matches!(self.short, Short::None);
-        let pays = if A::WORDS > 1 { levels::pays } else { direct::pays };
-        if !pays(self.len, self.longer, now) || self.len < self.least {
+        if !pays(Self::MANY, self.len, self.longer, now) || self.len < self.least {
             self.short = Short::None;
             return;
         }

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::super::address::Address;
-use super::super::batch::CHUNK;
+use super::super::batch::{CHUNK, look_elsewhere};
 use super::super::lines::prefetch;
 use super::super::table::Table;
 use super::block::{ARRAY, LINE, RUNS, TREE};
@@ -65,7 +65,7 @@ impl Visits {
     /// Adds a visit if `really`. There are at most `CHUNK` really.
     #[inline(always)]
     fn add(&mut self, visit: Visit, really: bool) {
-        self.list[self.len % (2 * CHUNK)].write(visit);
+        self.list[self.len].write(visit);
         self.len += usize::from(really);
     }
 
@@ -185,11 +185,7 @@ fn look_up<A: Address>(
         asking.clear();
         answer(&view, keys, out, &mut asking);
         if !asking.is_empty() {
-            let key = |who: &u16| &keys[usize::from(*who) * A::WORDS..][..A::WORDS];
-            let far: SmallVec<[u64; 64]> = asking.iter().flat_map(key).copied().collect();
-            let mut found = SmallVec::<[*const u8; 32]>::from_elem(std::ptr::null(), asking.len());
-            walk(&far, &mut found);
-            asking.iter().zip(found).for_each(|(who, found)| out[usize::from(*who)] = found);
+            look_elsewhere(asking.iter().map(|who| usize::from(*who)), A::WORDS, keys, out, &walk);
         }
     }
 }

@@ -21,7 +21,7 @@ mod tests;
 
 use super::address::Address;
 use super::forest::Forest;
-use super::painter::{Canvas, Painter};
+use super::painter::{Canvas, Painter, covered};
 use super::pool::{Pool, Ref};
 use crate::fast::memory::HugeVec;
 use block::Block;
@@ -72,17 +72,6 @@ struct Source<'a, A> {
 
 /// That a table should have no levels: its values or pages are too many.
 pub(super) struct TooMany;
-
-/// Whether a table should have levels, given how many prefixes it has, how many of them are longer than [`BITS`], and whether it has them now.
-pub(super) fn pays(prefixes: usize, longer: usize, now: bool) -> bool {
-    if now { prefixes >= MANY / 2 && longer < prefixes / 2 } else { prefixes >= MANY && longer < prefixes / 4 }
-}
-
-/// The values of the first `bits` bits that addresses with this prefix have.
-fn covered<A: Address>(addr: A, len: u32, bits: u32) -> Range<u64> {
-    let first = addr.top(bits);
-    first..first + (1 << bits.saturating_sub(len))
-}
 
 /// What two ranges have in common.
 fn common(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
