@@ -28,7 +28,7 @@ pub(super) struct Table<A> {
     pub short: Short,
     /// How many prefixes are longer than those that the shorter way knows.
     longer: usize,
-    /// With fewer prefixes than this there is no shorter way: it would be too large.
+    /// With fewer prefixes than this no shorter way is made: it would be too large.
     least: usize,
     /// Of the directory's lines.
     pub formats: Formats,
@@ -125,7 +125,7 @@ impl<A: Address> Table<A> {
             return;
         }
         let now = !matches!(self.short, Short::None);
-        if !pays(Self::MANY, self.len, self.longer, now) || self.len < self.least {
+        if !pays(Self::MANY, self.len, self.longer, now) || (!now && self.len < self.least) {
             self.short = Short::None;
             return;
         }

@@ -80,9 +80,18 @@ fn levels_have_bounds() {
     assert!(before < 4 << 20, "{before} bytes");
     // Twenty pages, for which 4,096 prefixes are enough.
     let mut pair = Pair::new(0, 128, 4);
-    for index in 0..10_000_u128 {
-        pair.insert(0, (0x2400 + index % 20) << 112 | index << 80, 48, &[2]);
+    let address = |index: u128| (0x2400 + index % 20) << 112 | index << 80;
+    let mut come = false;
+    for index in 0..10_000 {
+        pair.insert(0, address(index), 48, &[2]);
         assert!(index > 4_000 || !has_levels(&pair.table), "{index}");
+        if !come && has_levels(&pair.table) {
+            come = true;
+            // No single change moves them to and fro.
+            pair.remove(0, address(index), 48);
+            assert!(has_levels(&pair.table), "{index}");
+            pair.insert(0, address(index), 48, &[2]);
+        }
     }
     assert!(has_levels(&pair.table));
     pair.check(&pair.borders()[..2_000]);
