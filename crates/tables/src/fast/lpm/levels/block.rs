@@ -48,8 +48,8 @@ pub(super) struct Block {
 /// Where runs begin, and their numbers. In order; the first begins at 0.
 type Runs = Vec<(u16, u16)>;
 
-/// Paints a range on a canvas, which gets values of 0 to 65,536 and a number.
-type Paint<'a> = &'a mut dyn FnMut(Range<u64>, &mut dyn FnMut(Range<usize>, u32));
+/// Paints a range of values on a canvas, which gets values and their number.
+type Paint<'a> = &'a mut dyn FnMut(Range<usize>, &mut dyn FnMut(Range<usize>, u32));
 
 impl Block {
     /// The one that an entry names.
@@ -61,17 +61,17 @@ impl Block {
         self.kind << KIND | self.line
     }
 
-    /// A new one; `paint` paints all its values.
-    pub(super) fn build(pool: &mut Pool, paint: impl FnOnce(&mut dyn FnMut(Range<usize>, u32))) -> Block {
+    /// A new one.
+    pub(super) fn build(pool: &mut Pool, paint: Paint<'_>) -> Block {
         let mut runs = vec![(0, 0)];
-        paint(&mut |values, number| fill(&mut runs, values, number as u16));
+        paint(0..ENTRIES, &mut |values, number| fill(&mut runs, values, number as u16));
         Block::write(pool, &runs)
     }
 
-    /// The same values with a range of them painted anew. `start` is the first of its values as `paint` knows them.
-    pub(super) fn repaint(self, pool: &mut Pool, start: u64, range: Range<u64>, paint: Paint<'_>) -> Block {
+    /// The same values with a range of them painted anew.
+    pub(super) fn repaint(self, pool: &mut Pool, range: Range<usize>, paint: Paint<'_>) -> Block {
         if self.kind == ARRAY {
-            return self.repaint_array(pool, start, range, paint);
+            return self.repaint_array(pool, range, paint);
         }
         let mut runs = self.runs(pool);
         paint(range, &mut |values, number| fill(&mut runs, values, number as u16));
@@ -83,10 +83,9 @@ impl Block {
         Block::write(pool, &runs)
     }
 
-    fn repaint_array(self, pool: &mut Pool, start: u64, range: Range<u64>, paint: Paint<'_>) -> Block {
-        let at = |value: u64| (value - start) as usize;
+    fn repaint_array(self, pool: &mut Pool, range: Range<usize>, paint: Paint<'_>) -> Block {
         // Where numbers may come to differ from the one before.
-        let seams = at(range.start).max(1)..(at(range.end) + 1).min(ENTRIES);
+        let seams = range.start.max(1)..(range.end + 1).min(ENTRIES);
         let (numbers, rest) = words_mut(pool, self.line).split_at_mut(ENTRIES);
         let count = |numbers: &[Word]| seams.clone().filter(|at| numbers[*at] != numbers[*at - 1]).count();
         let before = count(numbers);
@@ -265,17 +264,15 @@ mod tests {
     fn blocks_change_their_kind() {
         let mut pool = Pool::new();
         let mut numbers = vec![3_u16; ENTRIES];
-        let mut block = Block::build(&mut pool, |canvas| canvas(0..ENTRIES, 3));
+        let mut block = Block::build(&mut pool, &mut |values, canvas| canvas(values, 3));
         let mut kinds = std::collections::BTreeSet::new();
-        let start = 5_u64 << 16;
         let mut memory = 0;
         for round in 0..3 {
             for step in 0..2_400_usize {
                 // Up to 1,200 runs, and down again.
                 let (at, number) = if step < 1_200 { (step * 53, 4) } else { ((2_399 - step) * 53, 3) };
                 let values = at..at + 7;
-                let range = start + at as u64..start + at as u64 + 7;
-                block = block.repaint(&mut pool, start, range, &mut |_, canvas| canvas(values.clone(), number));
+                block = block.repaint(&mut pool, values.clone(), &mut |values, canvas| canvas(values, number));
                 numbers[values.clone()].fill(number as u16);
                 kinds.insert(block.kind);
                 if step % 100 == 0 && block.kind != ARRAY {

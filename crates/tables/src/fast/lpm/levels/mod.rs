@@ -78,6 +78,11 @@ fn common(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
     one.start.max(other.start)..one.end.min(other.end)
 }
 
+/// A range as seen from `start`.
+fn shifted(start: u64, range: &Range<u64>) -> Range<usize> {
+    (range.start - start) as usize..(range.end - start) as usize
+}
+
 /// The values of `STEP` bits more that begin with `entry`.
 fn below(entry: u64) -> Range<u64> {
     entry << STEP..(entry + 1) << STEP
@@ -91,7 +96,7 @@ struct Numbers {
 
 impl Canvas for Numbers {
     fn fill(&mut self, entries: Range<u64>, number: u32) {
-        self.numbers[(entries.start - self.start) as usize..(entries.end - self.start) as usize].fill(number);
+        self.numbers[shifted(self.start, &entries)].fill(number);
     }
 }
 
@@ -131,7 +136,7 @@ impl Levels {
             return Err(TooMany);
         }
         let source = Source { forest, root };
-        let range = covered(addr, len, STEP);
+        let (range, changed) = (covered(addr, len, STEP), covered(addr, len, BITS));
         for (entry, number) in range.clone().zip(source.numbers(STEP, &range)) {
             let page = self.page(entry, number);
             if number != ASK {
@@ -142,8 +147,7 @@ impl Levels {
                 None => (self.new_page(entry, prefixes)?, below(entry)),
             };
             for (entry, number) in range.clone().zip(source.numbers(2 * STEP, &range)) {
-                let changed = common(&covered(addr, len, BITS), &below(entry));
-                self.entry(&source, page * ENTRIES + (entry as usize) % ENTRIES, number, (entry, changed));
+                self.entry(&source, page * ENTRIES, (entry, number), &changed);
             }
         }
         Ok(())
@@ -179,22 +183,29 @@ impl Levels {
         Ok(page)
     }
 
-    /// Brings an entry of a page up to date; if it has a block, what was `changed` in that.
-    fn entry<A: Address>(&mut self, source: &Source<'_, A>, at: usize, number: u32, block: (u64, Range<u64>)) {
-        let (entry, changed) = block;
+    /// Brings an entry of the page that begins at `page` up to date; if it has a block, what was `changed` in that.
+    fn entry<A: Address>(
+        &mut self,
+        source: &Source<'_, A>,
+        page: usize,
+        (entry, number): (u64, u32),
+        changed: &Range<u64>,
+    ) {
+        let at = page + entry as usize % ENTRIES;
         let now = Block::of(self.pages[at]);
         if number != ASK {
             now.inspect(|block| block.give_back(&mut self.pool));
             self.pages[at] = number;
             return;
         }
-        let mut paint = |range: Range<u64>, canvas: &mut dyn FnMut(Range<usize>, u32)| {
-            let mut canvas = Shifted { start: entry << STEP, canvas };
-            source.paint(BITS, range, &mut canvas);
+        let all = below(entry);
+        let mut paint = |values: Range<usize>, canvas: &mut dyn FnMut(Range<usize>, u32)| {
+            let range = all.start + values.start as u64..all.start + values.end as u64;
+            source.paint(BITS, range, &mut Shifted { start: all.start, canvas });
         };
         self.pages[at] = match now {
-            Some(block) => block.repaint(&mut self.pool, entry << STEP, changed, &mut paint),
-            None => Block::build(&mut self.pool, |canvas| paint(below(entry), canvas)),
+            Some(block) => block.repaint(&mut self.pool, shifted(all.start, &common(changed, &all)), &mut paint),
+            None => Block::build(&mut self.pool, &mut paint),
         }
         .entry();
     }
@@ -212,6 +223,6 @@ struct Shifted<'a> {
 
 impl Canvas for Shifted<'_> {
     fn fill(&mut self, entries: Range<u64>, number: u32) {
-        (self.canvas)((entries.start - self.start) as usize..(entries.end - self.start) as usize, number);
+        (self.canvas)(shifted(self.start, &entries), number);
     }
 }
