@@ -3,10 +3,11 @@
 //! A snapshot of millions of entries must cost little, and so must the writes after it: what a write finds shared it copies, so that is one small
 //! piece. A table that has outgrown one piece has all of them at once.
 
+use crate::fast::exact::prefetch;
 use crate::kept::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use triomphe::Arc;
 
 /// Pieces of a large table.
 const PIECES: usize = 1024;
@@ -20,6 +21,9 @@ pub(crate) struct Index {
     len: usize,
     hasher: DefaultHashBuilder,
 }
+
+/// Places of a table that mostly lie in one cache line.
+const NEAR: usize = 4;
 
 /// Where an entry would be.
 #[derive(Clone, Copy)]
@@ -66,9 +70,24 @@ impl Index {
         self.pieces[self.piece(place)].find(place.hash, is(key, priority))
     }
 
-    /// The first entry that could be it: to have it looked for is to have its memory brought.
-    pub fn near(&self, place: Place) -> Option<&Entry> {
-        self.pieces[self.piece(place)].find(place.hash, |_| true)
+    /// Asks for the memory of an entry that is or will be there.
+    pub fn expect(&self, place: Place) {
+        let piece = &self.pieces[self.piece(place)];
+        // Nothing waits for the first place that could be it, so that many searches are under way at a time.
+        match piece.find(place.hash, |_| true) {
+            Some(entry) => entry.expect(),
+            None => self.expect_new(piece, place),
+        }
+    }
+
+    /// Asks for the memory of the place that an entry will be given which is not there: one that is taken, as only those tell where they lie, at or right behind the
+    /// place where the table begins to look.
+    fn expect_new(&self, piece: &HashTable<Entry>, place: Place) {
+        let last = piece.num_buckets().wrapping_sub(1);
+        let taken = (0..NEAR).find_map(|at| piece.get_bucket((place.hash as usize + at) & last));
+        if let Some(taken) = taken {
+            prefetch(std::ptr::from_ref(taken).cast(), 1);
+        }
     }
 
     pub fn find_mut(&mut self, place: Place, key: &[u64], priority: i32) -> Option<&mut Entry> {
@@ -76,8 +95,8 @@ impl Index {
         Arc::make_mut(&mut self.pieces[piece]).find_mut(place.hash, is(key, priority))
     }
 
-    /// Adds the entry that `make` makes. `None` if there is one with this key and priority.
-    pub fn insert(&mut self, place: Place, key: &[u64], priority: i32, make: impl FnOnce() -> Entry) -> Option<&Entry> {
+    /// Adds the entry that `make` makes, if there is none with this key and priority. Whether it did.
+    pub fn insert(&mut self, place: Place, key: &[u64], priority: i32, make: impl FnOnce() -> Entry) -> bool {
         if self.len == SMALL && self.pieces.len() == 1 {
             self.part(0);
         }
@@ -85,10 +104,11 @@ impl Index {
         let hasher = &self.hasher;
         let piece = Arc::make_mut(&mut self.pieces[piece]);
         match piece.entry(place.hash, is(key, priority), |entry| hash_of(hasher, entry)) {
-            hash_table::Entry::Occupied(_) => None,
+            hash_table::Entry::Occupied(_) => false,
             hash_table::Entry::Vacant(vacant) => {
                 self.len += 1;
-                Some(vacant.insert(make()).into_mut())
+                vacant.insert(make());
+                true
             }
         }
     }

@@ -69,10 +69,7 @@ impl TableState {
 
     /// Asks for the memory of the place where an entry with this key and priority is, or might be, and of the entry.
     pub fn expect(&self, key: &[u64], priority: i32) {
-        // Nothing waits for the first place that could be it, so that many searches are under way at a time.
-        if let Some(entry) = self.entries.near(self.entries.place(key, priority)) {
-            entry.expect();
-        }
+        self.entries.expect(self.entries.place(key, priority));
     }
 
     /// Adds the entry that `make` makes, if there is none with this key and priority yet, and fewer than `size` in all.
@@ -83,21 +80,26 @@ impl TableState {
         priority: i32,
         size: Option<u64>,
         make: impl FnOnce() -> Entry,
-    ) -> Result<Entry, NoRoom> {
+    ) -> Result<(), NoRoom> {
         let full = size.filter(|size| self.entries.len() as u64 >= *size);
         let place = self.entries.place(key, priority);
         if let Some(size) = full {
             let there = self.entries.find(place, key, priority).is_some();
             return Err(if there { NoRoom::Duplicate } else { NoRoom::Full(size) });
         }
-        let entry = self.entries.insert(place, key, priority, make).ok_or(NoRoom::Duplicate)?.clone();
+        if !self.entries.insert(place, key, priority, make) {
+            return Err(NoRoom::Duplicate);
+        }
         self.ranked.take();
         self.most = self.most.max(self.entries.len());
-        self.most_since.fetch_max(self.entries.len(), Ordering::Relaxed);
+        // One writes at a time, and does not wait for what it has written before, as `fetch_max` would.
+        if self.most_since.load(Ordering::Relaxed) < self.entries.len() {
+            self.most_since.store(self.entries.len(), Ordering::Relaxed);
+        }
         if let Some(len) = prefix_len(layout, key) {
             *self.prefix_lens.entry(len).or_default() += 1;
         }
-        Ok(entry)
+        Ok(())
     }
 
     /// Puts an entry in the place of the one with its key and priority, which is given back.
@@ -156,7 +158,8 @@ pub struct State {
     pub(crate) set_layouts: Arc<Vec<KeyLayout>>,
     pub(crate) version: u64,
     pub(crate) sequence: u64,
-    pub(crate) tables: Vec<Arc<TableState>>,
+    /// Counted without weak references, so that to see whether there is another owner takes no locked instruction.
+    pub(crate) tables: Vec<triomphe::Arc<TableState>>,
     pub(crate) profiles: BTreeMap<ExternId, Arc<Profile>>,
     /// How many entries name each member (`false`) or group (`true`).
     pub(crate) users: Arc<BTreeMap<(ExternId, bool, u32), u64>>,
@@ -175,7 +178,7 @@ impl State {
         let mut tables = Vec::new();
         let mut sequence = 0;
         for (id, layout) in pipeline.tables.keys().zip(&layouts) {
-            tables.push(Arc::new(initial_table(&pipeline, id, layout, &mut sequence)?));
+            tables.push(triomphe::Arc::new(initial_table(&pipeline, id, layout, &mut sequence)?));
         }
         let is_profile =
             |kind: &ExternKind| matches!(kind, ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. });

@@ -8,7 +8,7 @@ use crate::kept::Entry;
 use crate::layout::{KeyLayout, pack_args};
 use crate::packed::PackedEntry;
 use crate::packer;
-use crate::state::{NoRoom, TableState};
+use crate::state::{NoRoom, State, TableState};
 use crate::validate;
 use ir::{Pipeline, Table, TableId};
 use std::sync::Arc;
@@ -48,9 +48,16 @@ impl Transaction<'_> {
         let id = given.table;
         self.action(table, given.action(), false)?;
         let sequence = self.state.sequence + 1;
-        let (layout, place) = self.place(id);
-        let made = place.insert(layout, given.key(), given.priority, table.size, || given.kept(sequence));
-        let entry = made.map_err(|no_room| {
+        let (layout, place) = place(self.state, id);
+        let changes = &mut self.changes;
+        // All that is written of the entry is written before its place in the index, for which a processor may have to wait: who counts a holder waits for all writes
+        // before.
+        let made = place.insert(layout, given.key(), given.priority, table.size, || {
+            let entry = given.kept(sequence);
+            changes.push(Change::Inserted(id, entry.clone(), given.counter.unwrap_or_default()));
+            entry
+        });
+        made.map_err(|no_room| {
             let name = table.preamble.name.clone();
             match no_room {
                 NoRoom::Full(size) => EntryError::Full { table: name, size },
@@ -61,8 +68,7 @@ impl Transaction<'_> {
             }
         })?;
         self.state.sequence = sequence;
-        self.use_action(table, entry.action(), true);
-        self.changes.push(Change::Inserted(id, entry, given.counter.unwrap_or_default()));
+        self.use_action(table, given.action(), true);
         Ok(())
     }
 
@@ -81,14 +87,14 @@ impl Transaction<'_> {
     }
 
     fn replace(&mut self, id: TableId, old: Entry, new: Entry, counter: Option<CounterData>) {
-        let (_, place) = self.place(id);
+        let (_, place) = place(self.state, id);
         place.replace(new.clone());
         self.changes.push(Change::Modified(id, old, new, counter));
     }
 
     fn delete(&mut self, table: &Table, given: &PackedEntry) -> Result<(), EntryError> {
         let id = given.table;
-        let (layout, place) = self.place(id);
+        let (layout, place) = place(self.state, id);
         let may = |entry: &Entry| if entry.is_const() { Err(()) } else { Ok(()) };
         let removed = place.remove_if(layout, given.key(), given.priority, may);
         let removed = removed.map_err(|()| self.is_const(table, id, given.key(), given.priority))?;
@@ -127,13 +133,6 @@ impl Transaction<'_> {
         *count = if begins { *count + 1 } else { count.saturating_sub(1) };
     }
 
-    /// Where the table's entries are.
-    fn place(&mut self, table: TableId) -> (&KeyLayout, &mut TableState) {
-        let state = &mut *self.state;
-        let index = table.0 as usize;
-        (&state.layouts[index], Arc::make_mut(&mut state.tables[index]))
-    }
-
     fn is_const(&self, table: &Table, id: TableId, key: &[u64], priority: i32) -> EntryError {
         let entry = self.state.describe(id, key, priority);
         EntryError::ConstEntry { table: table.preamble.name.clone(), entry }
@@ -162,7 +161,7 @@ impl Transaction<'_> {
         if spec.is_some() {
             self.action(table, action.packed(), true)?;
         }
-        let state = Arc::make_mut(&mut self.state.tables[id.0 as usize]);
+        let state = triomphe::Arc::make_mut(&mut self.state.tables[id.0 as usize]);
         let old = std::mem::replace(&mut state.default, action.clone());
         self.use_action(table, old.packed(), false);
         self.use_action(table, action.packed(), true);
@@ -187,6 +186,12 @@ impl Transaction<'_> {
         self.replace(id.table, old, new, None);
         Ok(())
     }
+}
+
+/// Where a table's entries are.
+fn place(state: &mut State, table: TableId) -> (&KeyLayout, &mut TableState) {
+    let index = table.0 as usize;
+    (&state.layouts[index], triomphe::Arc::make_mut(&mut state.tables[index]))
 }
 
 /// The table, if its entries can be changed.

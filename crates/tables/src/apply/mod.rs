@@ -101,7 +101,7 @@ impl State {
             let most = declared.size.map_or(usize::MAX, |size| usize::try_from(size).unwrap_or(usize::MAX));
             let count = count.min(most.saturating_sub(table.entries.len()));
             if count >= BULK {
-                Arc::make_mut(table).reserve(count);
+                triomphe::Arc::make_mut(table).reserve(count);
             }
         }
     }
@@ -137,14 +137,16 @@ impl State {
             rare: None,
         });
         let index = table.0 as usize;
-        Arc::make_mut(&mut self.tables[index]).insert(&self.layouts[index], &key, 0, None, || entry).ok()
+        let table = triomphe::Arc::make_mut(&mut self.tables[index]);
+        table.insert(&self.layouts[index], &key, 0, None, || entry.clone()).ok()?;
+        Some(entry)
     }
 
     /// Takes out an entry whose idle time has passed in a table that deletes such entries.
     pub fn remove_idle(&mut self, table: TableId, entry: &Entry) {
         let Some(declared) = self.pipeline.tables.get(table) else { return };
         let index = table.0 as usize;
-        let state = Arc::make_mut(&mut self.tables[index]);
+        let state = triomphe::Arc::make_mut(&mut self.tables[index]);
         let removed = state.remove(&self.layouts[index], entry.key(), entry.priority());
         if removed.is_none() {
             return;
@@ -222,19 +224,20 @@ impl Transaction<'_> {
                 continue;
             };
             let index = table.0 as usize;
-            let (layout, place) = (&state.layouts[index], Arc::make_mut(&mut state.tables[index]));
+            let (layout, place) = (&state.layouts[index], triomphe::Arc::make_mut(&mut state.tables[index]));
             match change {
                 Change::Inserted(_, entry, _) => drop(place.remove(layout, entry.key(), entry.priority())),
                 Change::Modified(_, old, ..) => drop(place.replace(old)),
                 Change::Deleted(_, entry) => {
-                    drop(place.insert(layout, entry.key(), entry.priority(), None, || entry.clone()));
+                    let there = place.insert(layout, entry.key(), entry.priority(), None, || entry.clone());
+                    debug_assert!(there.is_ok(), "it was there before");
                 }
                 _ => {}
             }
         }
         for step in self.undo.into_iter().rev() {
             match step {
-                Undo::Default(table, action) => Arc::make_mut(&mut state.tables[table.0 as usize]).default = action,
+                Undo::Default(table, action) => triomphe::Arc::make_mut(&mut state.tables[table.0 as usize]).default = action,
                 Undo::Users(key, count) => {
                     Arc::make_mut(&mut state.users).insert(key, count);
                 }
