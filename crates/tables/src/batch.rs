@@ -272,3 +272,15 @@ pub enum Change {
     /// An expire time profile.
     ExpireTime(u8),
 }
+
+impl Change {
+    /// The entry that is new, that took another's place, or that is gone.
+    pub(crate) fn entry(&self) -> Option<(TableId, &Entry)> {
+        match self {
+            Change::Inserted(table, entry, _)
+            | Change::Modified(table, _, entry, _)
+            | Change::Deleted(table, entry) => Some((*table, entry)),
+            _ => None,
+        }
+    }
+}

@@ -199,7 +199,7 @@ mod tests {
                 let removed = index.remove_if(place, &[key], 0, |_| Ok::<(), Infallible>(()));
                 assert_eq!(removed.ok().flatten().map(|e| e.sequence()), model.remove(&key));
             } else {
-                let added = index.insert(place, &[key], 0, || entry(key, step)).is_some();
+                let added = index.insert(place, &[key], 0, || entry(key, step));
                 assert_eq!(added, !model.contains_key(&key));
                 model.entry(key).or_insert(step);
             }

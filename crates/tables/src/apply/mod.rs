@@ -237,7 +237,9 @@ impl Transaction<'_> {
         }
         for step in self.undo.into_iter().rev() {
             match step {
-                Undo::Default(table, action) => triomphe::Arc::make_mut(&mut state.tables[table.0 as usize]).default = action,
+                Undo::Default(table, action) => {
+                    triomphe::Arc::make_mut(&mut state.tables[table.0 as usize]).default = action
+                }
                 Undo::Users(key, count) => {
                     Arc::make_mut(&mut state.users).insert(key, count);
                 }

@@ -72,6 +72,12 @@ impl<T: Clone> Copies<T> {
         }
     }
 
+    /// The same, and the one that readers see.
+    pub fn both(&mut self) -> Option<(&mut T, Arc<T>)> {
+        let current = self.current.load_full();
+        Some((self.standby()?, current))
+    }
+
     /// The same copy to look at, whoever holds it.
     pub fn standby_as_it_is(&self) -> &T {
         &self.standby

@@ -126,6 +126,7 @@ impl Live {
             lookups.apply(&state, &batch);
         }
         drop(changes);
+        lookups.note_changes();
         Ok(Live {
             state,
             copies: Copies::new(lookups),
@@ -231,12 +232,11 @@ impl Live {
         if self.staged.is_empty() {
             return true;
         }
-        let Some(standby) = self.copies.standby() else { return false };
-        self.staged.iter().take(EXPECTED).for_each(|batch| standby.expect(batch));
-        for batch in self.behind.drain(..) {
-            standby.apply(&self.state, &batch);
-            keep(&mut self.spare, batch);
+        if !self.catch_up() {
+            return false;
         }
+        let Some(standby) = self.copies.standby() else { return false };
+        standby.forget_changes();
         self.staged.iter().for_each(|batch| standby.apply(&self.state, batch));
         self.copies.publish();
         std::mem::swap(&mut self.behind, &mut self.staged);
@@ -247,18 +247,24 @@ impl Live {
         true
     }
 
+    /// Does to the standby copy what was done to the current one. False if a reader holds it.
+    fn catch_up(&mut self) -> bool {
+        let Some((standby, current)) = self.copies.both() else { return false };
+        self.staged.iter().take(EXPECTED).for_each(|batch| standby.expect(batch));
+        if !self.behind.is_empty() {
+            standby.follow(&current, &self.state, &self.behind);
+            self.behind.drain(..).for_each(|batch| keep(&mut self.spare, batch));
+        }
+        true
+    }
+
     /// Does to the other copy what was done to the current one, if no reader holds it, so that the memory of what is gone is
     /// freed. Publishes nothing. Returns whether there is nothing left to do: no reader holds anything old.
     pub fn settle(&mut self) -> bool {
-        if let Some(standby) = self.copies.standby()
-            && !self.behind.is_empty()
-        {
+        if !self.behind.is_empty() {
             // The state is ahead by what is staged. What the standby copy takes from it too early is brought in line with it
             // again before the copy is published.
-            for batch in self.behind.drain(..) {
-                standby.apply(&self.state, &batch);
-                keep(&mut self.spare, batch);
-            }
+            self.catch_up();
         }
         self.copies.oldest_seen();
         self.release_numbers();

@@ -202,16 +202,47 @@ impl Lookups {
     /// What is named only by its number is brought in line with that state, so that this copy is right again when all
     /// changes up to the state are carried out, in order.
     pub(super) fn apply(&mut self, state: &State, batch: &NumberedChanges) {
+        self.apply_but(state, batch, &[]);
+    }
+
+    /// Begins to note what changes in tables, so that the other copy can [follow](Self::follow).
+    pub(super) fn note_changes(&mut self) {
+        self.exact_tables().for_each(ExactTable::note_changes);
+    }
+
+    /// Forgets what was noted: the other copy has followed.
+    pub(super) fn forget_changes(&mut self) {
+        self.exact_tables().for_each(ExactTable::forget_changes);
+    }
+
+    fn exact_tables(&mut self) -> impl Iterator<Item = &mut ExactTable> {
+        self.tables.iter_mut().filter_map(|table| match &mut table.structure {
+            Structure::Exact(exact) => Some(exact),
+            _ => None,
+        })
+    }
+
+    /// Carries out changes that `other` is ahead by: those that it has noted since it was equal to this copy, and only those, by taking over what they came
+    /// to, all else as [`Lookups::apply`] does.
+    pub(super) fn follow(&mut self, other: &Lookups, state: &State, behind: &[Arc<NumberedChanges>]) {
+        let done: Vec<bool> = self.tables.iter_mut().zip(&other.tables).map(|(own, other)| own.follow(other)).collect();
+        behind.iter().for_each(|batch| self.apply_but(state, batch, &done));
+    }
+
+    /// Carries out changes but those of entries of tables that are `done`.
+    fn apply_but(&mut self, state: &State, batch: &NumberedChanges, done: &[bool]) {
         let mut groups = Vec::new();
         let mut room = Room::default();
+        let is_done = |change: &Change| change.entry().is_some_and(|(table, _)| done.get(table.index()) == Some(&true));
         if batch.changes.len() >= BULK {
-            self.reserve(&batch.changes);
+            self.reserve(&batch.changes, done);
             self.expect(batch);
         }
         for (index, change) in batch.changes.iter().enumerate() {
-            if let Some(Change::Inserted(_, entry, _) | Change::Modified(_, _, entry, _) | Change::Deleted(_, entry)) =
-                batch.changes.get(index + 2 * AHEAD)
-            {
+            if is_done(change) {
+                continue;
+            }
+            if let Some((_, entry)) = batch.changes.get(index + 2 * AHEAD).and_then(Change::entry) {
                 entry.expect();
             }
             if let Some(soon) = batch.changes.get(index + AHEAD) {
@@ -276,11 +307,7 @@ impl Lookups {
 
     /// Asks for the memory that a change will touch.
     fn prefetch(&self, change: &Change, room: &mut KeyRoom) {
-        let (Change::Inserted(table, entry, _) | Change::Modified(table, _, entry, _) | Change::Deleted(table, entry)) =
-            change
-        else {
-            return;
-        };
+        let Some((table, entry)) = change.entry() else { return };
         let table = &self.tables[table.index()];
         if let Structure::Exact(exact) = &table.structure {
             exact.prefetch(table.encoder.key(entry.key(), room));
@@ -296,7 +323,7 @@ impl Lookups {
         }
     }
 
-    fn reserve(&mut self, changes: &[Change]) {
+    fn reserve(&mut self, changes: &[Change], done: &[bool]) {
         let mut counts = vec![0usize; self.tables.len()];
         for change in changes {
             match change {
@@ -305,9 +332,10 @@ impl Lookups {
                 _ => {}
             }
         }
-        for (table, count) in self.tables.iter_mut().zip(counts) {
+        for (at, (table, count)) in self.tables.iter_mut().zip(counts).enumerate() {
             if let Structure::Exact(exact) = &mut table.structure
                 && count >= BULK
+                && done.get(at) != Some(&true)
             {
                 exact.reserve(count);
             }
@@ -399,6 +427,19 @@ impl TableLookups {
                 ternary.remove(entry.key(), entry.priority());
             }
         }
+    }
+
+    /// Takes over from `other` what it has noted. Whether it has, so that changes of entries need not be done to this table.
+    fn follow(&mut self, other: &TableLookups) -> bool {
+        let (Structure::Exact(own), Structure::Exact(exact)) = (&mut self.structure, &other.structure) else {
+            return false;
+        };
+        let Some(changed) = own.follow(exact) else { return false };
+        self.entry_ids = other.entry_ids;
+        if changed && self.few.is_some() {
+            self.few = other.few.clone();
+        }
+        true
     }
 
     fn set_default(&mut self, action: &Action) {

@@ -34,12 +34,14 @@ impl Iterator for Tagged {
 #[derive(Clone, Debug)]
 pub(super) struct Buckets {
     pub geometry: Geometry,
-    lines: HugeVec<[u64; 8]>,
+    pub(super) lines: HugeVec<[u64; 8]>,
+    /// Buckets that have changed since somebody began to note them, if somebody did ([`super::follow`]).
+    pub(super) touched: Option<Vec<u32>>,
 }
 
 impl Buckets {
     pub(super) fn new(geometry: Geometry) -> Buckets {
-        Buckets { geometry, lines: HugeVec::new() }
+        Buckets { geometry, lines: HugeVec::new(), touched: None }
     }
 
     /// Makes room for `count` buckets; new ones are empty.
@@ -48,7 +50,7 @@ impl Buckets {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.lines.bytes()
+        self.lines.bytes() + self.touched.as_ref().map_or(0, |touched| touched.capacity() * size_of::<u32>())
     }
 
     /// The first byte of the first bucket.
@@ -66,7 +68,13 @@ impl Buckets {
         unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
     }
 
+    /// All that changes a bucket comes here.
     fn bytes_mut(&mut self, bucket: usize) -> &mut [u8] {
+        if let Some(touched) = &mut self.touched
+            && touched.last() != Some(&(bucket as u32))
+        {
+            touched.push(bucket as u32);
+        }
         let per_bucket = self.geometry.lines;
         let lines = &mut self.lines[bucket * per_bucket..][..per_bucket];
         // SAFETY: the same memory, borrowed as it was; any bytes are u64s.

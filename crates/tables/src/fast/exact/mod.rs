@@ -4,13 +4,14 @@
 //! ([`hash`], [`split`]); two of three are in the first of theirs, so a lookup touches 1.3 lines ([`probe`]). An entry whose buckets are both
 //! full makes others move ([`displace`]). The table grows bucket by bucket, as entries come ([`growth`]): it is more than nine
 //! tenths full, but for small ones, which stay half empty; and no insertion takes long. Values that are too long for a slot lie elsewhere
-//! ([`spill`]). Many keys are looked up in vectors where the processor has them ([`lanes`], [`quads`], [`pattern`]).
+//! ([`spill`]). The second copy of a table takes over changed buckets from the first ([`follow`]). Many keys are looked up in vectors where the processor has them ([`lanes`], [`quads`], [`pattern`]).
 //!
 //! Keys that should find no place at all go to a plain hash map, the stash. The secrets of the hash being random, that is next to impossible
 //! for any set of keys; but were it to happen, everything would still be right, and only slower.
 
 mod bucket;
 mod displace;
+mod follow;
 mod geometry;
 mod growth;
 mod hash;
@@ -198,6 +199,7 @@ impl ExactTable {
         let len = value.len().min(room.len());
         room[..len].copy_from_slice(&value[..len]);
         self.stash.insert(key.into(), room.into());
+        self.note_stashed();
     }
 
     fn write_value(&mut self, slot: Slot, value: &[u8]) {

@@ -319,6 +319,71 @@ fn clones_are_independent() {
     pair.check_all();
 }
 
+/// Two copies take turns: one is changed, the other follows, or has the same done to it where it cannot. How often it could.
+fn take_turns(mut pair: Pair, longest: usize, seed: u64, turns: usize) -> (Pair, usize) {
+    let mut words = Words(seed);
+    pair.table.note_changes();
+    let (mut other, mut followed) = (pair.table.clone(), 0);
+    for turn in 0..turns {
+        pair.table.forget_changes();
+        if turn % 50 == 20 {
+            pair.table.reserve(300);
+        }
+        let mut changes = Vec::new();
+        for _ in 0..words.below(400) {
+            let key = pair.key(words.below(3 * turns.min(turn * 40 + 1)) as u64);
+            // It grows for most of the time, and comes and goes in between.
+            let value = (words.below(8) > 2 + turn % 4).then(|| words.value(longest));
+            match &value {
+                Some(value) => pair.insert(&key, value),
+                None => pair.remove(&key),
+            }
+            changes.push((key, value));
+        }
+        if other.follow(&pair.table).is_some() {
+            followed += 1;
+            assert_eq!(other.buckets.lines[..], pair.table.buckets.lines[..], "turn {turn}");
+            assert_eq!((other.split, other.wanted), (pair.table.split, pair.table.wanted));
+            assert_eq!(other.stash, pair.table.stash);
+        } else {
+            for (key, value) in changes {
+                match value {
+                    Some(value) => drop(other.insert(&key, &value)),
+                    None => drop(other.remove(&key)),
+                }
+            }
+        }
+        std::mem::swap(&mut other, &mut pair.table);
+        pair.check_all();
+    }
+    (pair, followed)
+}
+
+#[test]
+fn copies_follow_each_other() {
+    for (key_bits, longest) in [(56, 11), (16, 4), (160, 20), (320, 13), (512, 30)] {
+        let (pair, followed) = take_turns(Pair::new(key_bits, longest), longest, 5, 800);
+        assert_eq!(followed, 800, "{key_bits}");
+        assert!(pair.table.len() > 500 && pair.table.split.buckets() > 150, "{key_bits}");
+    }
+    // A few keys that choose the same buckets.
+    let mut pair = Pair::new(64, 9);
+    pair.table.seeds = Seeds::broken();
+    let (pair, followed) = take_turns(pair, 9, 7, 9);
+    assert!(followed == 9 && !pair.table.stash.is_empty(), "{followed}");
+}
+
+/// What goes to cells, or in great numbers to the stash, is done to each.
+#[test]
+fn who_cannot_follow_changes_as_well() {
+    let (_, followed) = take_turns(Pair::new(56, 100), 100, 6, 100);
+    assert_eq!(followed, 0);
+    let mut pair = Pair::new(64, 9);
+    pair.table.seeds = Seeds::broken();
+    let (pair, followed) = take_turns(pair, 9, 7, 100);
+    assert!(!pair.table.stash.is_empty() && (1..50).contains(&followed), "{followed}");
+}
+
 #[test]
 fn empty_tables() {
     let table = ExactTable::new(24, 9);

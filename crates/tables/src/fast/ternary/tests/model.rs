@@ -28,7 +28,9 @@ pub struct Pair {
     words: usize,
     pub table: TernaryTable,
     entries: Vec<Entry>,
+    /// What the sequence of the last insertion began with, and how many there have been.
     sequence: u64,
+    insertions: u64,
 }
 
 impl Pair {
@@ -41,7 +43,16 @@ impl Pair {
         let shape = LookupShape::new(&table_with(keys), false, |_| vec![]);
         let table = TernaryTable::new(&shape.keys, shape.words, 8);
         let fields = fields.to_vec();
-        Pair { fields, layout, places: shape.keys, words: shape.words, table, entries: vec![], sequence: 1000 }
+        Pair {
+            fields,
+            layout,
+            places: shape.keys,
+            words: shape.words,
+            table,
+            entries: vec![],
+            sequence: 1000,
+            insertions: 0,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -52,14 +63,16 @@ impl Pair {
     /// Adds an entry, or gives the one with this key and priority another value.
     pub fn insert(&mut self, keys: Vec<KeyMatch>, priority: i32, value: u64) {
         let packed = self.layout.pack(&keys);
-        // Sequences of later entries are mostly, but not always, greater.
+        // Sequences of later entries are mostly, but not always, greater; no two are equal.
         self.sequence = self.sequence.wrapping_add(if value.is_multiple_of(5) { 7_u64.wrapping_neg() } else { 9 });
-        let replaced = self.table.insert(&packed, priority, self.sequence, &value.to_le_bytes());
+        self.insertions += 1;
+        let sequence = self.sequence << 20 | self.insertions;
+        let replaced = self.table.insert(&packed, priority, sequence, &value.to_le_bytes());
         let found = self.entries.iter_mut().find(|e| e.keys == keys && e.priority == priority);
         assert_eq!(replaced, found.is_some(), "whether it replaces {keys:?} {priority}");
         match found {
             Some(entry) => entry.value = value,
-            None => self.entries.push(Entry { keys, priority, sequence: self.sequence, value }),
+            None => self.entries.push(Entry { keys, priority, sequence, value }),
         }
     }
 
