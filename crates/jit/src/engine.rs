@@ -29,6 +29,9 @@ pub enum JitError {
     Live(#[from] LiveError),
 }
 
+/// Pieces of some microseconds that are done to a table each time that there is nothing to write.
+const PIECES: usize = 8;
+
 /// What all workers of one engine share.
 pub(crate) struct Shared {
     pipeline: Arc<Pipeline>,
@@ -221,6 +224,17 @@ impl Jit {
                 let mut interp = lock(interp);
                 batches.iter().map(|batch| interp.write(batch)).collect()
             }
+        }
+    }
+
+    /// For when nothing is written: does a part of what is due to tables, some tens of microseconds long ([`tables::fast::Live::tidy`]). Whether there is more to do.
+    pub fn tidy(&mut self) -> bool {
+        match &mut self.way {
+            Way::Native { shared, reader, .. } => {
+                reader.park();
+                lock(&shared.live).tidy(PIECES)
+            }
+            Way::Handed { .. } => false,
         }
     }
 

@@ -197,7 +197,7 @@ pub trait Controlled: Send {
     /// Takes the digest messages that wait.
     fn take_digests(&mut self) -> Vec<DigestMessage>;
 
-    /// Time passes (nanoseconds): the entries whose idle time is over, those that workers found among them.
+    /// Time passes (nanoseconds): the entries whose idle time is over, those that workers found among them. What is due besides is done, a little each time.
     fn advance_time(&mut self, now: u64) -> Vec<IdleEntry>;
 
     /// Whether entries do not grow too old for now: another engine is to go on with them, or has not given them all yet.

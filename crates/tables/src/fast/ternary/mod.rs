@@ -95,6 +95,11 @@ impl TernaryTable {
         self.tree.work()
     }
 
+    /// Whether no rearranging is due.
+    pub fn is_tidy(&self) -> bool {
+        self.tree.queue.is_empty()
+    }
+
     /// The first byte of the strongest matching entry's value, or null. At least 8 bytes may be read. Valid until the next change.
     ///
     /// # Panics
