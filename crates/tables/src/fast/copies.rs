@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Copies<T> {
     current: Arc<ArcSwap<T>>,
+    /// What `current` holds.
+    shown: Arc<T>,
     standby: Arc<T>,
     /// How many times a copy was published: the current one is of this publication.
     published: u64,
@@ -54,8 +56,9 @@ impl<T> Reader<T> {
 impl<T: Clone> Copies<T> {
     pub fn new(first: T) -> Copies<T> {
         let standby = Arc::new(first.clone());
-        let current = Arc::new(ArcSwap::from_pointee(first));
-        Copies { current, standby, published: 0, standby_publication: 0, abandoned: Vec::new() }
+        let shown = Arc::new(first);
+        let current = Arc::new(ArcSwap::new(shown.clone()));
+        Copies { current, shown, standby, published: 0, standby_publication: 0, abandoned: Vec::new() }
     }
 
     /// A new reader.
@@ -65,17 +68,13 @@ impl<T: Clone> Copies<T> {
 
     /// The copy that readers don't see, if none still holds it.
     pub fn standby(&mut self) -> Option<&mut T> {
-        // Asking for the only reference writes to the count's cache line, so look first.
-        match Arc::strong_count(&self.standby) {
-            1 => Arc::get_mut(&mut self.standby),
-            _ => None,
-        }
+        alone(&mut self.standby)
     }
 
     /// The same, and the one that readers see.
-    pub fn both(&mut self) -> Option<(&mut T, Arc<T>)> {
-        let current = self.current.load_full();
-        Some((self.standby()?, current))
+    pub fn both(&mut self) -> Option<(&mut T, &T)> {
+        let Copies { standby, shown, .. } = self;
+        Some((alone(standby)?, shown))
     }
 
     /// The same copy to look at, whoever holds it.
@@ -109,7 +108,7 @@ impl<T: Clone> Copies<T> {
 
     /// Leaves the standby copy to the reader that holds it and makes another, equal to the current one.
     pub fn renew_standby(&mut self) -> &mut T {
-        let fresh = Arc::new(T::clone(&self.current.load()));
+        let fresh = Arc::new(T::clone(&self.shown));
         let old = std::mem::replace(&mut self.standby, fresh);
         self.abandoned.push((self.standby_publication, old));
         self.standby_publication = self.published;
@@ -119,8 +118,8 @@ impl<T: Clone> Copies<T> {
 
     /// Shows the standby copy to readers from their next batch on; the other one becomes the standby copy.
     pub fn publish(&mut self) {
-        let next = self.standby.clone();
-        self.standby = self.current.swap(next);
+        std::mem::swap(&mut self.standby, &mut self.shown);
+        self.current.store(self.shown.clone());
         self.standby_publication = self.published;
         self.published += 1;
     }
@@ -140,7 +139,16 @@ impl<T: Clone> Copies<T> {
     /// All copies there are.
     pub fn all(&self) -> impl Iterator<Item = Arc<T>> + '_ {
         let held = self.abandoned.iter().map(|(_, copy)| copy.clone());
-        [self.current.load_full(), self.standby.clone()].into_iter().chain(held)
+        [self.shown.clone(), self.standby.clone()].into_iter().chain(held)
+    }
+}
+
+/// What nobody else holds.
+fn alone<T>(copy: &mut Arc<T>) -> Option<&mut T> {
+    // Asking for the only reference writes to the count's cache line, so look first.
+    match Arc::strong_count(copy) {
+        1 => Arc::get_mut(copy),
+        _ => None,
     }
 }
 

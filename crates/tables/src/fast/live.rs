@@ -252,7 +252,7 @@ impl Live {
         let Some((standby, current)) = self.copies.both() else { return false };
         self.staged.iter().take(EXPECTED).for_each(|batch| standby.expect(batch));
         if !self.behind.is_empty() {
-            standby.follow(&current, &self.state, &self.behind);
+            standby.follow(current, &self.state, &self.behind);
             self.behind.drain(..).for_each(|batch| keep(&mut self.spare, batch));
         }
         true

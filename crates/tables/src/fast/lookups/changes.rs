@@ -7,6 +7,7 @@ use crate::fast::exact::ExactTable;
 use crate::kept::Entry;
 use crate::state::State;
 use ir::{Entity, ExternId};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// From so many insertions on it pays to make room for all of them first.
@@ -51,7 +52,8 @@ impl Lookups {
     /// Carries out changes that `other` is ahead by: those that it has noted since it was equal to this copy, and only those, by taking over what they came
     /// to, all else as [`Lookups::apply`] does.
     pub(in crate::fast) fn follow(&mut self, other: &Lookups, state: &State, behind: &[Arc<NumberedChanges>]) {
-        let done: Vec<bool> = self.tables.iter_mut().zip(&other.tables).map(|(own, other)| own.follow(other)).collect();
+        let done: SmallVec<[bool; 64]> =
+            self.tables.iter_mut().zip(&other.tables).map(|(own, other)| own.follow(other)).collect();
         behind.iter().for_each(|batch| self.apply_but(state, batch, &done));
     }
 
