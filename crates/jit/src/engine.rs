@@ -29,7 +29,7 @@ pub enum JitError {
     Live(#[from] LiveError),
 }
 
-/// Pieces of some microseconds that are done to a table each time that there is nothing to write.
+/// Pieces of some microseconds that are done each time that there is nothing to write.
 const PIECES: usize = 8;
 
 /// What all workers of one engine share.
@@ -227,7 +227,7 @@ impl Jit {
         }
     }
 
-    /// For when nothing is written: does a part of what is due to tables, some tens of microseconds long ([`tables::fast::Live::tidy`]). Whether there is more to do.
+    /// For when nothing is written: does a part of what is due to tables, mostly some tens of microseconds long ([`tables::fast::Live::tidy`]). Whether there is more to do.
     pub fn tidy(&mut self) -> bool {
         match &mut self.way {
             Way::Native { shared, reader, .. } => {

@@ -345,6 +345,7 @@ impl Node {
         for message in late.into_iter().chain(current.engine.take_digests()) {
             self.tell(Event::Digest { digest: message.digest, values: message.values });
         }
+        current.engine.tidy();
         let idle = current.engine.advance_time(io::now());
         let mut gone = WriteBatch::new();
         for idle in idle {

@@ -79,11 +79,13 @@ impl Controlled for Jit {
     }
 
     fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
-        // Tables that were written rule by rule are brought into shape while nobody writes.
-        self.tidy();
         let mut idle = Jit::advance_time(self, now);
         idle.extend(self.take_idle());
         idle
+    }
+
+    fn tidy(&mut self) {
+        Jit::tidy(self);
     }
 
     fn hold_idle(&self, hold: bool) {

@@ -197,8 +197,11 @@ pub trait Controlled: Send {
     /// Takes the digest messages that wait.
     fn take_digests(&mut self) -> Vec<DigestMessage>;
 
-    /// Time passes (nanoseconds): the entries whose idle time is over, those that workers found among them. What is due besides is done, a little each time.
+    /// Time passes (nanoseconds): the entries whose idle time is over, those that workers found among them.
     fn advance_time(&mut self, now: u64) -> Vec<IdleEntry>;
+
+    /// Nothing is to be written now: tables that were written rule by rule are brought into shape, a little each time.
+    fn tidy(&mut self) {}
 
     /// Whether entries do not grow too old for now: another engine is to go on with them, or has not given them all yet.
     fn hold_idle(&self, hold: bool);

@@ -77,6 +77,8 @@ pub struct Live {
     freed: Vec<(TableId, u32)>,
     retired: VecDeque<(u64, Vec<(TableId, u32)>)>,
     patience: Duration,
+    /// The version at the last call of [`Live::tidy`].
+    quiet_since: u64,
     /// Room for the changes of the next batch: that of an earlier one, which has memory already.
     spare: Vec<Change>,
 }
@@ -137,6 +139,7 @@ impl Live {
             freed: Vec::new(),
             retired: VecDeque::new(),
             patience: Live::PATIENCE,
+            quiet_since: 0,
             spare: Vec::new(),
         })
     }
@@ -272,11 +275,13 @@ impl Live {
     }
 
     /// For a writer that has nothing to write: does what [`Live::settle`] does, and a bounded part of the rearranging that is due, which else later changes
-    /// do bit by bit: of each table at most so many pieces of some microseconds. It happens in the copy that no reader sees, which is published when all is done. Readers find the same
+    /// do bit by bit: at most so many pieces of some microseconds. If something was written since the last call, nothing is done yet: the writer may have more to say. It happens in the copy that no reader sees, which is published when all is done. Readers find the same
     /// as before, but faster: a classifier that was written rule by rule may take several times as long for a packet until then. Returns whether
     /// there is more to do.
     pub fn tidy(&mut self, pieces: usize) -> bool {
-        if !self.staged.is_empty() || !self.catch_up() {
+        let version = self.state.version();
+        let quiet = std::mem::replace(&mut self.quiet_since, version) == version;
+        if !quiet || !self.staged.is_empty() || !self.catch_up() {
             return true;
         }
         self.copies.oldest_seen();

@@ -1,6 +1,7 @@
 //! [`Buckets`]: the slots of all buckets, read and written one at a time. For the writer; [`super::probe`] reads in batches.
 #![allow(unsafe_code)]
 
+use super::follow::Touched;
 use super::geometry::{Geometry, in_all_bytes, zero_bytes};
 use super::hash::Seeds;
 use crate::fast::memory::HugeVec;
@@ -36,7 +37,7 @@ pub(super) struct Buckets {
     pub geometry: Geometry,
     pub(super) lines: HugeVec<[u64; 8]>,
     /// Buckets that have changed since somebody began to note them, if somebody did ([`super::follow`]).
-    pub(super) touched: Option<Vec<u32>>,
+    pub(super) touched: Option<Touched>,
 }
 
 impl Buckets {
@@ -50,7 +51,7 @@ impl Buckets {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.lines.bytes() + self.touched.as_ref().map_or(0, |touched| touched.capacity() * size_of::<u32>())
+        self.lines.bytes() + self.touched.as_ref().map_or(0, Touched::memory_bytes)
     }
 
     /// The first byte of the first bucket.
@@ -70,10 +71,8 @@ impl Buckets {
 
     /// All that changes a bucket comes here.
     fn bytes_mut(&mut self, bucket: usize) -> &mut [u8] {
-        if let Some(touched) = &mut self.touched
-            && touched.last() != Some(&(bucket as u32))
-        {
-            touched.push(bucket as u32);
+        if let Some(touched) = &mut self.touched {
+            touched.note(bucket as u32, self.lines.len());
         }
         let per_bucket = self.geometry.lines;
         let lines = &mut self.lines[bucket * per_bucket..][..per_bucket];

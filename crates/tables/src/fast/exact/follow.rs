@@ -15,17 +15,50 @@ const STASHED: usize = 32;
 /// So much room for notes is kept.
 const KEPT: usize = 1 << 16;
 
+/// Buckets that have changed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Touched {
+    /// Some of them more than once.
+    buckets: Vec<u32>,
+    /// So many that all count as changed; then they are not noted one by one.
+    all: bool,
+}
+
+impl Touched {
+    /// Notes a bucket of a table of so many lines.
+    #[inline(always)]
+    pub(super) fn note(&mut self, bucket: u32, lines: usize) {
+        if self.all || self.buckets.last() == Some(&bucket) {
+            return;
+        }
+        self.buckets.push(bucket);
+        if self.buckets.len() > lines {
+            *self = Touched { buckets: Vec::new(), all: true };
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.buckets.is_empty() && !self.all
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.buckets.capacity() * size_of::<u32>()
+    }
+}
+
 impl ExactTable {
     /// Begins to note what changes, so that a clone can [follow](Self::follow).
     pub(crate) fn note_changes(&mut self) {
-        self.buckets.touched = (!self.buckets.geometry.spills).then(Vec::new);
+        self.buckets.touched = (!self.buckets.geometry.spills).then(Touched::default);
     }
 
     /// Forgets what it has noted: whoever follows has followed.
     pub(crate) fn forget_changes(&mut self) {
-        if let Some(touched) = &mut self.buckets.touched {
-            touched.clear();
-            touched.shrink_to(KEPT);
+        // Nothing is written of a table that has not changed: readers have its head in their caches.
+        if let Some(touched) = self.buckets.touched.as_mut().filter(|touched| !touched.is_empty()) {
+            touched.all = false;
+            touched.buckets.clear();
+            touched.buckets.shrink_to(KEPT);
         }
     }
 
@@ -38,26 +71,36 @@ impl ExactTable {
             self.buckets.touched = None;
             return None;
         };
+        let stashed = !(self.stash.is_empty() && other.stash.is_empty());
+        if !stashed && touched.is_empty() && (self.split, self.wanted) == (other.split, other.wanted) {
+            return Some(false);
+        }
         self.buckets.grow(other.split.buckets());
+        match touched.all {
+            true => self.buckets.lines.copy_from_slice(&other.buckets.lines),
+            false => self.copy_buckets(other, &touched.buckets),
+        }
+        if stashed {
+            self.stash.clone_from(&other.stash);
+        }
+        (self.split, self.len, self.wanted) = (other.split, other.len, other.wanted);
+        Some(stashed || !touched.is_empty())
+    }
+
+    fn copy_buckets(&mut self, other: &ExactTable, buckets: &[u32]) {
         let lines = self.buckets.geometry.lines;
         let ask = |bucket: u32, table: &ExactTable| {
             let first = &raw const table.buckets.lines[bucket as usize * lines];
             prefetch(first.cast(), lines);
         };
-        for (index, bucket) in touched.iter().enumerate() {
-            if let Some(&soon) = touched.get(index + AHEAD) {
+        for (index, bucket) in buckets.iter().enumerate() {
+            if let Some(&soon) = buckets.get(index + AHEAD) {
                 ask(soon, self);
                 ask(soon, other);
             }
             let bucket = *bucket as usize * lines..(*bucket as usize + 1) * lines;
             self.buckets.lines[bucket.clone()].copy_from_slice(&other.buckets.lines[bucket]);
         }
-        let stashed = !(self.stash.is_empty() && other.stash.is_empty());
-        if stashed {
-            self.stash.clone_from(&other.stash);
-        }
-        (self.split, self.len, self.wanted) = (other.split, other.len, other.wanted);
-        Some(stashed || !touched.is_empty())
     }
 
     /// The stash has got an entry.

@@ -115,12 +115,11 @@ impl Lookups {
         members.update_member(profile, member, users.map(|table| (&*table.encoder, &mut table.members)));
     }
 
-    /// The rearranging that single changes would do bit by bit: of each table at most that many pieces of some microseconds. Whether more is due.
+    /// The rearranging that single changes would do bit by bit: at most that many pieces of some microseconds. Whether more is due.
     pub(in crate::fast) fn tidy(&mut self, pieces: usize) -> bool {
-        let mut more = false;
+        let (mut more, mut left) = (false, pieces);
         for table in &mut self.tables {
             if let Structure::Ternary(ternary) = &mut table.structure {
-                let mut left = pieces;
                 while left > 0 && ternary.tidy() {
                     left -= 1;
                 }
@@ -232,9 +231,11 @@ impl TableLookups {
             return false;
         };
         let Some(changed) = own.follow(exact) else { return false };
-        self.entry_ids = other.entry_ids;
-        if changed && self.few.is_some() {
-            self.few = other.few.clone();
+        if changed {
+            self.entry_ids = other.entry_ids;
+            if self.few.is_some() {
+                self.few = other.few.clone();
+            }
         }
         true
     }
