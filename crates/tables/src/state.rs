@@ -254,6 +254,12 @@ impl State {
         self.tables.get(table.0 as usize).map_or(0, |t| t.entries.len())
     }
 
+    /// Where the keys of a table's entries lie, and its entries, to be changed: a snapshot that shares them keeps its own.
+    pub(crate) fn place(&mut self, table: TableId) -> (&KeyLayout, &mut TableState) {
+        let index = table.index();
+        (&self.layouts[index], triomphe::Arc::make_mut(&mut self.tables[index]))
+    }
+
     /// The most entries that a table has had since the program was loaded.
     pub fn entry_high_water(&self, table: TableId) -> usize {
         self.tables.get(table.index()).map_or(0, |table| table.most)

@@ -5,10 +5,10 @@ use crate::batch::*;
 use crate::entry::{Action, ActionSpec, PackedAction, PackedKey, TableEntry};
 use crate::error::EntryError;
 use crate::kept::Entry;
-use crate::layout::{KeyLayout, pack_args};
+use crate::layout::pack_args;
 use crate::packed::PackedEntry;
 use crate::packer;
-use crate::state::{NoRoom, State, TableState};
+use crate::state::NoRoom;
 use crate::validate;
 use ir::{Pipeline, Table, TableId};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Transaction<'_> {
         let id = given.table;
         self.action(table, given.action(), false)?;
         let sequence = self.state.sequence + 1;
-        let (layout, place) = place(self.state, id);
+        let (layout, place) = self.state.place(id);
         let changes = &mut self.changes;
         // All that is written of the entry is written before its place in the index, for which a processor may have to wait: who counts a holder waits for all writes
         // before.
@@ -87,14 +87,14 @@ impl Transaction<'_> {
     }
 
     fn replace(&mut self, id: TableId, old: Entry, new: Entry, counter: Option<CounterData>) {
-        let (_, place) = place(self.state, id);
+        let (_, place) = self.state.place(id);
         place.replace(new.clone());
         self.changes.push(Change::Modified(id, old, new, counter));
     }
 
     fn delete(&mut self, table: &Table, given: &PackedEntry) -> Result<(), EntryError> {
         let id = given.table;
-        let (layout, place) = place(self.state, id);
+        let (layout, place) = self.state.place(id);
         let may = |entry: &Entry| if entry.is_const() { Err(()) } else { Ok(()) };
         let removed = place.remove_if(layout, given.key(), given.priority, may);
         let removed = removed.map_err(|()| self.is_const(table, id, given.key(), given.priority))?;
@@ -161,8 +161,8 @@ impl Transaction<'_> {
         if spec.is_some() {
             self.action(table, action.packed(), true)?;
         }
-        let state = triomphe::Arc::make_mut(&mut self.state.tables[id.0 as usize]);
-        let old = std::mem::replace(&mut state.default, action.clone());
+        let (_, place) = self.state.place(id);
+        let old = std::mem::replace(&mut place.default, action.clone());
         self.use_action(table, old.packed(), false);
         self.use_action(table, action.packed(), true);
         self.undo.push(Undo::Default(id, old));
@@ -186,12 +186,6 @@ impl Transaction<'_> {
         self.replace(id.table, old, new, None);
         Ok(())
     }
-}
-
-/// Where a table's entries are.
-fn place(state: &mut State, table: TableId) -> (&KeyLayout, &mut TableState) {
-    let index = table.0 as usize;
-    (&state.layouts[index], triomphe::Arc::make_mut(&mut state.tables[index]))
 }
 
 /// The table, if its entries can be changed.

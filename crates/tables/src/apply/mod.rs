@@ -136,23 +136,21 @@ impl State {
             idle_timeout_ns,
             rare: None,
         });
-        let index = table.0 as usize;
-        let table = triomphe::Arc::make_mut(&mut self.tables[index]);
-        table.insert(&self.layouts[index], &key, 0, None, || entry.clone()).ok()?;
+        let (layout, place) = self.place(table);
+        place.insert(layout, &key, 0, None, || entry.clone()).ok()?;
         Some(entry)
     }
 
     /// Takes out an entry whose idle time has passed in a table that deletes such entries.
     pub fn remove_idle(&mut self, table: TableId, entry: &Entry) {
         let Some(declared) = self.pipeline.tables.get(table) else { return };
-        let index = table.0 as usize;
-        let state = triomphe::Arc::make_mut(&mut self.tables[index]);
-        let removed = state.remove(&self.layouts[index], entry.key(), entry.priority());
-        if removed.is_none() {
+        let implementation = declared.implementation;
+        let (layout, place) = self.place(table);
+        if place.remove(layout, entry.key(), entry.priority()).is_none() {
             return;
         }
         self.version += 1;
-        let (Some(profile), Some((group, id))) = (declared.implementation, member_of(entry.action())) else { return };
+        let (Some(profile), Some((group, id))) = (implementation, member_of(entry.action())) else { return };
         if let Some(users) = Arc::make_mut(&mut self.users).get_mut(&(profile, group, id)) {
             *users = users.saturating_sub(1);
         }
@@ -219,12 +217,8 @@ impl Transaction<'_> {
     fn roll_back(self) {
         let state = self.state;
         for change in self.changes.into_iter().rev() {
-            let (Change::Inserted(table, ..) | Change::Modified(table, ..) | Change::Deleted(table, ..)) = &change
-            else {
-                continue;
-            };
-            let index = table.0 as usize;
-            let (layout, place) = (&state.layouts[index], triomphe::Arc::make_mut(&mut state.tables[index]));
+            let Some((table, _)) = change.entry() else { continue };
+            let (layout, place) = state.place(table);
             match change {
                 Change::Inserted(_, entry, _) => drop(place.remove(layout, entry.key(), entry.priority())),
                 Change::Modified(_, old, ..) => drop(place.replace(old)),
@@ -237,9 +231,7 @@ impl Transaction<'_> {
         }
         for step in self.undo.into_iter().rev() {
             match step {
-                Undo::Default(table, action) => {
-                    triomphe::Arc::make_mut(&mut state.tables[table.0 as usize]).default = action
-                }
+                Undo::Default(table, action) => state.place(table).1.default = action,
                 Undo::Users(key, count) => {
                     Arc::make_mut(&mut state.users).insert(key, count);
                 }

@@ -264,28 +264,29 @@ impl Live {
     /// Does to the other copy what was done to the current one, if no reader holds it, so that the memory of what is gone is
     /// freed. Publishes nothing. Returns whether there is nothing left to do: no reader holds anything old.
     pub fn settle(&mut self) -> bool {
-        if !self.behind.is_empty() {
-            // The state is ahead by what is staged. What the standby copy takes from it too early is brought in line with it
-            // again before the copy is published.
-            self.catch_up();
-        }
+        // The state is ahead by what is staged. What the standby copy takes from it too early is brought in line with it
+        // again before the copy is published.
+        self.catch_up();
         self.copies.oldest_seen();
         self.release_numbers();
         self.behind.is_empty() && self.retired.is_empty() && self.copies.all().count() == 2
     }
 
     /// For a writer that has nothing to write: does what [`Live::settle`] does, and a bounded part of the rearranging that is due, which else later changes
-    /// do bit by bit: at most so many pieces of some microseconds. If something was written since the last call, nothing is done yet: the writer may have more to say. It happens in the copy that no reader sees, which is published when all is done. Readers find the same
-    /// as before, but faster: a classifier that was written rule by rule may take several times as long for a packet until then. Returns whether
-    /// there is more to do.
+    /// do bit by bit: at most so many pieces of some microseconds. If something was written since the last call, nothing is done yet: the
+    /// writer may have more to say. It happens in the copy that no reader sees, which is published when all is done. Readers find the same
+    /// as before, but faster: a classifier that was written rule by rule may take several times as long for a packet until then. Returns
+    /// whether there is more to do.
     pub fn tidy(&mut self, pieces: usize) -> bool {
         let version = self.state.version();
         let quiet = std::mem::replace(&mut self.quiet_since, version) == version;
-        if !quiet || !self.staged.is_empty() || !self.catch_up() {
+        if !quiet || !self.staged.is_empty() {
             return true;
         }
-        self.copies.oldest_seen();
-        self.release_numbers();
+        self.settle();
+        if !self.behind.is_empty() {
+            return true;
+        }
         let Some((standby, current)) = self.copies.both() else { return true };
         if standby.tidy(pieces) {
             return true;

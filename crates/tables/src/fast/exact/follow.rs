@@ -66,7 +66,6 @@ impl ExactTable {
     /// noted them: then they are to be done to this table as they were to the other.
     #[must_use]
     pub(crate) fn follow(&mut self, other: &ExactTable) -> Option<bool> {
-        self.forget_changes();
         let (Some(touched), Some(_)) = (&other.buckets.touched, &self.buckets.touched) else {
             self.buckets.touched = None;
             return None;

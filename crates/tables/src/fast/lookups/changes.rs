@@ -117,16 +117,15 @@ impl Lookups {
 
     /// The rearranging that single changes would do bit by bit: at most that many pieces of some microseconds. Whether more is due.
     pub(in crate::fast) fn tidy(&mut self, pieces: usize) -> bool {
-        let (mut more, mut left) = (false, pieces);
+        let mut left = pieces;
         for table in &mut self.tables {
             if let Structure::Ternary(ternary) = &mut table.structure {
                 while left > 0 && ternary.tidy() {
                     left -= 1;
                 }
-                more |= !ternary.is_tidy();
             }
         }
-        more
+        !self.is_tidy()
     }
 
     /// Asks for the memory that the first changes of a batch will touch, which will soon be applied. Those behind them ask in turn.
