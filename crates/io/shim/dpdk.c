@@ -259,10 +259,49 @@ static int setup_queues(uint16_t port, const struct td_config *config, struct rt
 	return failed;
 }
 
-/* Stops a port that was configured, and starts it again; 0, or a negative errno. */
-int td_restart(uint16_t port)
+/* Something that is done to a port on DPDK's interrupt thread. */
+struct errand {
+	void (*run)(uint16_t port);
+	uint16_t port;
+	atomic_int done;
+};
+
+static void run_errand(void *argument)
+{
+	struct errand *errand = argument;
+	errand->run(errand->port);
+	atomic_store(&errand->done, 1);
+}
+
+/* memif hears on the interrupt thread that its peer has gone, and takes its connection apart there: the link first, then descriptors and memory. Nothing keeps
+ * another thread from taking the same connection apart meanwhile, and then both close each descriptor (DPDK 22.11), which may be somebody else's by then. So
+ * connections are taken apart on that thread alone. Alarms run on it, one thing after the other. */
+static void on_interrupt_thread(void (*run)(uint16_t), uint16_t port)
+{
+	struct errand errand = { .run = run, .port = port };
+	if (rte_eal_alarm_set(1, run_errand, &errand) == 0) {
+		for (int tries = 0; tries < 40000 && atomic_load(&errand.done) == 0; tries++)
+			rte_delay_us_sleep(50);
+		/* Two seconds: it is stuck. An alarm that runs is waited for. */
+		if (atomic_load(&errand.done) == 0)
+			rte_eal_alarm_cancel(run_errand, &errand);
+	}
+	if (atomic_load(&errand.done) == 0)
+		run(port);
+}
+
+static void stop(uint16_t port) { rte_eth_dev_stop(port); }
+
+static void stop_and_close(uint16_t port)
 {
 	rte_eth_dev_stop(port);
+	rte_eth_dev_close(port);
+}
+
+/* Stops a memif that was configured, and starts it again; 0, or a negative errno. */
+int td_restart(uint16_t port)
+{
+	on_interrupt_thread(stop, port);
 	return rte_eth_dev_start(port);
 }
 
@@ -308,34 +347,16 @@ int td_start(uint16_t port, const struct td_config *config, struct td_info *out,
 	return 0;
 }
 
-static atomic_ulong passed;
-
-static void pass(void *unused)
-{
-	(void)unused;
-	atomic_fetch_add(&passed, 1);
-}
-
-/* Waits, a second at most, until DPDK's interrupt thread is through with what it does now. memif's handler for a peer that is gone takes the link down first and frees after
- * that; a device that is closed in between is freed twice (DPDK 22.11). Alarms run on that thread, one thing after the other. */
-static void let_interrupts_end(void)
-{
-	unsigned long before = atomic_load(&passed);
-	if (rte_eal_alarm_set(1, pass, NULL) != 0)
-		return;
-	for (int tries = 0; tries < 10000 && atomic_load(&passed) == before; tries++)
-		rte_delay_us_sleep(100);
-}
-
 /* Stops a port, frees it, and removes its device. One at a time. */
 int td_remove(uint16_t port)
 {
 	struct rte_eth_dev_info info;
 	int failed = rte_eth_dev_info_get(port, &info);
-	let_interrupts_end();
-	rte_eth_dev_stop(port);
 	struct rte_device *device = failed == 0 ? info.device : NULL;
-	rte_eth_dev_close(port);
+	if (failed == 0 && strcmp(info.driver_name, "net_memif") == 0)
+		on_interrupt_thread(stop_and_close, port);
+	else
+		stop_and_close(port);
 	return device == NULL ? failed : rte_dev_remove(device);
 }
 

@@ -5,10 +5,13 @@ use io::memif::MemifPort;
 use io::{Attached, Idle, Port, PortKind, Readiness, RunReport, Runner, Trouble, open_port, take_over};
 use packet::*;
 use std::ops::ControlFlow;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often DPDK's peer goes.
+const ROUNDS: usize = 20;
 
 fn socket(folder: &tempfile::TempDir) -> String {
     folder.path().join("a.sock").display().to_string()
@@ -327,5 +330,51 @@ fn both_ends_get_on_with_dpdks_driver() {
             drop(taken);
             until("it is noticed", || theirs.trouble().is_some());
         }
+    }
+}
+
+/// DPDK's interrupt thread parts with a peer that has gone while a worker starts the port again or closes it: nobody may close a descriptor twice, which
+/// can be somebody else's the second time. In a process of its own, where that thread is slow.
+#[test]
+fn nobody_elses_descriptors_are_closed_when_dpdks_peer_goes() {
+    if !BUILT_IN {
+        println!("SKIPPED: built without DPDK");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let slow = folder.path().join("slow_close.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slow_close.c");
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&slow).arg(source).status().expect("cc runs");
+    assert!(built.success(), "{source} does not compile");
+    let itself = std::env::current_exe().expect("a program");
+    let arguments = ["--exact", "peers_go_and_files_stay", "--ignored", "--nocapture"];
+    let output = Command::new(itself).args(arguments).env("LD_PRELOAD", &slow).output().expect("it runs");
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}{errors}");
+}
+
+/// A descriptor of ours that is closed twice ends the process (std's `OwnedFd` looks, in builds with assertions).
+#[test]
+#[ignore = "run by `nobody_elses_descriptors_are_closed_when_dpdks_peer_goes`"]
+fn peers_go_and_files_stay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // It ends with the process.
+    std::thread::spawn(|| {
+        loop {
+            let files: Vec<_> = (0..16).map(|_| std::fs::File::open("/dev/null").expect("a file")).collect();
+            assert!(files.iter().all(|file| file.metadata().is_ok()));
+        }
+    });
+    for round in 0..ROUNDS {
+        let socket = socket(&folder);
+        let mut ours = open(&socket, "server", "");
+        let mut theirs = dpdk(&format!("net_memifgone{round},role=client,socket={socket},socket-abstract=no"));
+        meet(&mut ours, &mut theirs);
+        drop(ours);
+        if round % 2 == 0 {
+            // The port is started again as soon as the peer is missed.
+            until("it is noticed", || theirs.trouble().is_some());
+        }
+        drop(theirs);
     }
 }
