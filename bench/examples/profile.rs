@@ -1,6 +1,8 @@
 //! One program in one world for some seconds: for `perf record` and `perf stat`.
 //!
-//!     profile overlay|gateway many|one VMS SECONDS [PACKETS]
+//!     profile overlay|gateway|cached many|one VMS SECONDS [CORE]
+//!
+//! `cached` is the gateway behind a cache of rewrites with room for all flows.
 #![allow(missing_docs)]
 
 use bench::engines::{self, Which};
@@ -10,16 +12,20 @@ use bench::ring::{Ring, Template};
 use bench::world::{Choice, Flows, Layout, World};
 use std::time::{Duration, Instant};
 
+/// Flows that are gone through round and round.
+const FLOWS: usize = 1 << 20;
+
 fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().collect();
-    let kind = if words[1] == "gateway" { Kind::Gateway } else { Kind::Overlay };
+    let kind = if words[1] == "overlay" { Kind::Overlay } else { Kind::Gateway };
+    let which = if words[1] == "cached" { Which::Cached(FLOWS) } else { Which::MEASURED };
     let layout = if words[2] == "one" { Layout::OneTenant } else { Layout::ManyTenants };
     let world = World { layout, vms: words[3].parse()? };
     bench::machine::pin(words.get(5).map_or(1, |c| c.parse().unwrap_or(1)));
     let _huge = bench::machine::HugePages::reserve(1 << 30);
     let program = Program::load(kind, &bench::machine::results().join("programs"))?;
-    let mut engine = engines::load(Which::MEASURED, &program, world)?.engine;
-    let mut flows = Flows::new(&world, Choice::Uniform, 1 << 20, 1);
+    let mut engine = engines::load(which, &program, world)?.engine;
+    let mut flows = Flows::new(&world, Choice::Uniform, FLOWS, 1);
     let mut ring = Ring::new(Template::new(64), BATCH);
     let mut output = packet::Output::new();
     let end = Instant::now() + Duration::from_secs_f64(words[4].parse()?);

@@ -3,6 +3,7 @@
 use crate::program::Program;
 use crate::world::{Entries, World};
 use anyhow::{Context, bail};
+use flowcache::rewrite::RewriteCache;
 use interp::{Config, Interp};
 use jit::Jit;
 use packet::Engine;
@@ -30,6 +31,15 @@ impl Writable for Jit {
     }
 }
 
+impl Writable for RewriteCache<Jit> {
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        for (place, _) in RewriteCache::write(self, batch)? {
+            self.release(place);
+        }
+        Ok(())
+    }
+}
+
 /// Which engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
@@ -37,6 +47,8 @@ pub enum Which {
     Interp,
     /// Native code for batches.
     Jit,
+    /// Rewrites of bytes, one for each flow, with room for so many, in front of native code.
+    Cached(usize),
 }
 
 impl Which {
@@ -58,6 +70,7 @@ impl Which {
                 }
                 Box::new(jit)
             }
+            Which::Cached(flows) => Box::new(RewriteCache::native(pipeline, Config::default(), flows)?),
         })
     }
 }

@@ -26,7 +26,7 @@ impl Rewrite {
 }
 
 impl Head {
-    fn write(&self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(super) fn write(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let received = window(bytes);
         let mut head = [0u8; WINDOW];
         for (at, byte) in head.iter_mut().enumerate().take(self.len as usize) {

@@ -4,7 +4,6 @@ use super::Unrewritable;
 use super::engine::RewriteCache;
 use super::find::{Lane, TOGETHER};
 use super::flows::Placed;
-use super::form::WINDOW;
 use super::rows::NONE;
 use super::runs::Runs;
 use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
@@ -66,14 +65,13 @@ impl<R: Runs> RewriteCache<R> {
             }
             let row = self.maker.flows.row(lane.row);
             let mut became = row.verdict(self.maker.flows.reasons());
-            if matches!(became, Verdict::Forward { .. }) {
-                let mut head = [0; WINDOW];
-                let (len, taken) = row.write(&lane.window, lane.length, &mut head);
-                if packet.replace_front(taken, &head[..len]).is_err() {
+            if matches!(became, Verdict::Forward { .. }) && !row.write_in_place(&lane.window, packet.bytes_mut()) {
+                let (len, taken) = row.write(&lane.window, lane.length, &mut self.head);
+                if packet.replace_front(taken, &self.head[..len]).is_err() {
                     became = Verdict::Drop(EngineReason::PacketTooLong.into());
                 }
             }
-            let length = packet.came_with.map_or(lane.length as u64, |length| length as u64);
+            let length = packet.came_with.map_or(lane.length as u64, u64::from);
             self.maker.stats.rewritten += 1;
             self.count(lane.row, 1, length, now);
             verdicts.push(Some(became));

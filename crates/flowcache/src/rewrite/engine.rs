@@ -3,7 +3,7 @@
 use super::Unrewritable;
 use super::find::Lane;
 use super::flows::{Flow, Flows, Placed, Ready};
-use super::form::WINDOW;
+use super::hot::{self, Window};
 use super::maker::{Made, Maker};
 use super::native::Misses;
 use super::noted::{Noted, Notes};
@@ -59,6 +59,8 @@ pub struct RewriteCache<R = Interp> {
     tallied: Vec<(u32, Sums)>,
     /// Packets that are looked for together.
     pub(super) lanes: Vec<Lane>,
+    /// Room for a packet's new beginning.
+    pub(super) head: Window,
     pub(super) slow: Slow,
     pub(super) admission: Option<Admission>,
     /// As it was made.
@@ -145,6 +147,7 @@ impl<R: Runs> RewriteCache<R> {
             settling: Vec::new(),
             tallied: Vec::new(),
             lanes: Vec::new(),
+            head: hot::EMPTY,
             slow: Slow {
                 notes,
                 results: Outputs::new(),
@@ -229,7 +232,7 @@ impl<R: Runs> RewriteCache<R> {
         let verdict = row.verdict(self.maker.flows.reasons());
         out.clear();
         if matches!(verdict, Verdict::Forward { .. }) {
-            let mut head = [0; WINDOW];
+            let mut head = hot::EMPTY;
             let (len, taken) = row.write(&lane.window, bytes.len(), &mut head);
             out.extend_from_slice(&head[..len]);
             out.extend_from_slice(bytes.get(taken..).unwrap_or_default());

@@ -2,6 +2,7 @@
 
 use super::flows::Flows;
 use super::form::WINDOW;
+use super::hot::{self, Window};
 use super::layout::KEY;
 use super::rows::NONE;
 
@@ -14,7 +15,8 @@ const LINES: usize = 5;
 /// A packet that is looked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane {
-    pub window: [u8; WINDOW],
+    /// Its first bytes.
+    pub window: Window,
     pub length: usize,
     pub port: u32,
     /// The row of its rewrite, or [`NONE`].
@@ -24,17 +26,26 @@ pub struct Lane {
     key: [u64; KEY],
 }
 
+/// What is copied at once.
+const BLOCK: usize = 16;
+
 impl Lane {
     pub const EMPTY: Lane =
-        Lane { window: [0; WINDOW], length: 0, port: 0, row: NONE, shape: 0, hash: 0, key: [0; KEY] };
+        Lane { window: hot::EMPTY, length: 0, port: 0, row: NONE, shape: 0, hash: 0, key: [0; KEY] };
 
     /// Another packet, of whose beginning that much is looked at ([`Flows::depth`]); what is behind that in the window is anybody's.
     #[inline]
     pub fn set(&mut self, bytes: &[u8], port: u32, depth: usize) {
-        let len = bytes.len().min(depth);
-        self.window[..len].copy_from_slice(&bytes[..len]);
-        self.window[len..depth].fill(0);
         (self.length, self.port, self.row) = (bytes.len(), port, NONE);
+        let blocks = depth.div_ceil(BLOCK);
+        let (from, to) = (bytes.as_chunks::<BLOCK>().0, self.window.as_chunks_mut::<BLOCK>().0);
+        if let (Some(from), Some(to)) = (from.get(..blocks), to.get_mut(..blocks)) {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            return;
+        }
+        let len = bytes.len().min(WINDOW);
+        self.window[..len].copy_from_slice(&bytes[..len]);
+        self.window[len..].fill(0);
     }
 }
 

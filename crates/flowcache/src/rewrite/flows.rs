@@ -2,7 +2,8 @@
 
 use super::Unrewritable;
 use super::form::{Rewrite, Shape, WINDOW};
-use super::layout::{HEADER, KeyForm, Layout};
+use super::hot::Window;
+use super::layout::{HEADER, KEY, KeyForm, Layout};
 use super::leave::Leaving;
 use super::row::{self, Row};
 use super::rows::{NONE, Rows};
@@ -15,7 +16,7 @@ use crate::witness::Witness;
 use ir::{Entity, Pipeline, TableId};
 use packet::DropReason;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use tables::{Change, Entry};
 
@@ -33,6 +34,21 @@ pub const GATE: (usize, usize) = (8, 16);
 const AHEAD: usize = 8;
 
 type Fast = foldhash::fast::RandomState;
+
+/// Whether two keys of a shape are one.
+#[inline]
+fn are_same(one: &[u64], other: &[u64]) -> bool {
+    let ((one, rest), (other, other_rest)) = (one.as_chunks::<4>(), other.as_chunks::<4>());
+    let differ =
+        |one: &[u64], other: &[u64]| one.iter().zip(other).fold(0, |differ, (one, other)| differ | one ^ other);
+    one.iter().zip(other).fold(differ(rest, other_rest), |all, (one, other)| all | differ(one, other)) == 0
+}
+
+/// Numbers that nobody else knows.
+fn secrets() -> [[u64; 2]; KEY / 2 + 1] {
+    let state = Fast::default();
+    std::array::from_fn(|pair| [2 * pair, 2 * pair + 1].map(|number| state.hash_one(number)))
+}
 
 /// A rewrite that is kept, as it is told.
 #[derive(Clone, Debug)]
@@ -58,7 +74,7 @@ pub struct Used {
 impl Used {
     /// Whether a packet may be one of its flows.
     #[inline]
-    pub fn may_have(&self, window: &[u8; WINDOW]) -> bool {
+    pub fn may_have(&self, window: &Window) -> bool {
         let (mask, value) = &self.gate;
         let bytes = &window[GATE.0..GATE.0 + GATE.1];
         bytes.iter().zip(mask).zip(value).fold(0, |differs, ((byte, mask), value)| differs | (byte & mask ^ value)) == 0
@@ -123,7 +139,8 @@ pub struct Flows {
     free: Vec<u32>,
     /// Rows by a hash of shape and key: the later of two that share one takes it.
     pub(super) by_key: Heads,
-    hasher: Fast,
+    /// Of [`Flows::hash`].
+    secrets: [[u64; 2]; KEY / 2 + 1],
     shapes: Vec<Used>,
     layouts: Vec<Shared>,
     by_layout: HashMap<Arc<Layout>, u32, Fast>,
@@ -145,7 +162,7 @@ impl Flows {
             places: vec![NONE; room],
             free: (0..room as u32).rev().collect(),
             by_key: Heads::default(),
-            hasher: Fast::default(),
+            secrets: secrets(),
             shapes: Vec::new(),
             layouts: Vec::new(),
             by_layout: HashMap::default(),
@@ -230,12 +247,19 @@ impl Flows {
         self.places.iter().enumerate().filter(|(_, row)| **row != NONE).map(|(place, _)| place as u32)
     }
 
+    /// Products of pairs of words, each with a secret number added (NH, as in UMAC: Black et al., 1999), so that none waits for another.
     #[inline]
     pub(super) fn hash(&self, shape: u32, key: &[u64]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write_u32(shape);
-        key.iter().for_each(|word| hasher.write_u64(*word));
-        hasher.finish()
+        let product = |(one, other): (u64, u64), [secret, another]: &[u64; 2]| {
+            u128::from(one.wrapping_add(*secret)) * u128::from(other.wrapping_add(*another))
+        };
+        let ([first, secrets @ ..], (pairs, rest)) = (&self.secrets, key.as_chunks::<2>());
+        let last = (rest.first().copied().unwrap_or_default(), u64::from(shape));
+        let pairs = pairs.iter().zip(secrets).map(|([one, other], secrets)| product((*one, *other), secrets));
+        let sum = pairs.fold(product(last, first), u128::wrapping_add);
+        let folded = sum as u64 ^ (sum >> 64) as u64;
+        let mixed = u128::from(folded) * u128::from(first[0] | 1);
+        mixed as u64 ^ (mixed >> 64) as u64
     }
 
     /// The row that may be that of a key with this hash, or [`NONE`].
@@ -258,14 +282,9 @@ impl Flows {
 
     /// Whether the row is that of a key, and right for the packet.
     #[inline]
-    pub(super) fn is_for(
-        &self,
-        row: u32,
-        (shape, key): (u32, &[u64]),
-        (window, length): (&[u8; WINDOW], usize),
-    ) -> bool {
+    pub(super) fn is_for(&self, row: u32, (shape, key): (u32, &[u64]), (window, length): (&Window, usize)) -> bool {
         let row = self.row(row);
-        row.layout.shape == shape && row.key() == key && row.fits(window, length)
+        row.layout.shape == shape && are_same(row.key(), key) && row.fits(window, length)
     }
 
     /// The number of a shape for rewrites that ask for these bits, of packets that leave or not.

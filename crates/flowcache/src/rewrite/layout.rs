@@ -5,6 +5,7 @@
 //! that hits needs comes first.
 
 use super::form::{Shape, Sum, WINDOW};
+use super::hot::{self, Hot, Window};
 use super::noted::Noted;
 use super::template::{Bytes, Counted, Template};
 use super::{Unrewritable, form};
@@ -22,61 +23,88 @@ pub const KEY: usize = WINDOW / 8 + 1;
 /// How the packets of a shape give their keys: words of their first bytes, with what counts of them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct KeyForm {
-    /// Which word of the window, and its bits.
-    words: Vec<(u8, u64)>,
-    near: Vec<u16>,
+    /// The first of those words.
+    first: usize,
+    /// The bits that count of each but those of `near`.
+    masks: Vec<u64>,
+    near: Vec<Near>,
     length: bool,
+}
+
+/// Two bytes of a key that are a field's distance from the packet's length.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Near {
+    /// First byte in the window.
+    at: u8,
+    /// Which word of the key has the first byte, and where.
+    slot: u8,
+    places: u32,
+    /// Their bits there, and in the word behind it.
+    bits: u64,
+    over: u64,
+}
+
+impl Near {
+    fn new(at: u16, first: usize) -> Near {
+        let place = usize::from(at) % 8;
+        let bits = |from: usize| {
+            std::array::from_fn(|byte| if (place..place + 2).contains(&(from + byte)) { 0xff } else { 0 })
+        };
+        let [bits, over] = [bits(0), bits(8)].map(u64::from_ne_bytes);
+        Near { at: at as u8, slot: (usize::from(at) / 8 - first + 1) as u8, places: place as u32, bits, over }
+    }
 }
 
 impl KeyForm {
     pub fn new(shape: &Shape) -> KeyForm {
         let mut mask = shape.mask;
-        for at in shape.near.iter().map(|at| *at as usize) {
-            mask[at..at + 2].fill(0xff);
-        }
-        let words = form::words(&mask).enumerate().filter(|(_, mask)| *mask != 0).map(|(at, mask)| (at as u8, mask));
-        KeyForm { words: words.collect(), near: shape.near.clone(), length: shape.length }
+        shape.near.iter().for_each(|at| mask[usize::from(*at)..usize::from(*at) + 2].fill(0xff));
+        let asked = |word: &u64| *word != 0;
+        let first = form::words(&mask).position(|word| asked(&word)).unwrap_or(0);
+        let count =
+            form::words(&mask).skip(first).collect::<Vec<_>>().iter().rposition(asked).map_or(0, |last| last + 1);
+        let near = shape.near.iter().map(|at| Near::new(*at, first)).collect();
+        shape.near.iter().for_each(|at| mask[usize::from(*at)..usize::from(*at) + 2].fill(0));
+        let masks = form::words(&mask).skip(first).take(count).collect();
+        KeyForm { first, masks, near, length: shape.length }
     }
 
     /// How many of a packet's first bytes it looks at: a multiple of 8.
     pub fn depth(&self) -> usize {
-        self.words.last().map_or(0, |(at, _)| 8 * (usize::from(*at) + 1))
+        8 * (self.first + self.masks.len())
     }
 
     /// How many words a key has.
     pub fn len(&self) -> usize {
-        self.words.len() + 1
+        self.masks.len() + 1
     }
 
     /// The key of a packet with these first bytes, and its length.
     #[inline]
-    pub fn key(&self, window: &[u8; WINDOW], (length, port): (usize, u32), key: &mut [u64; KEY]) {
+    pub fn key(&self, window: &Window, (length, port): (usize, u32), key: &mut [u64; KEY]) {
         let all = if self.length { length as u64 } else { 0 };
         key[0] = u64::from(port) | all << 32;
-        if self.near.is_empty() {
-            return self.take(window, key);
+        let words = &window.as_chunks::<8>().0[self.first..];
+        for ((to, word), mask) in key[1..].iter_mut().zip(words).zip(&self.masks) {
+            *to = u64::from_ne_bytes(*word) & mask;
         }
-        let mut window = *window;
-        for at in self.near.iter().map(|at| *at as usize) {
-            let distance = form::word(&window, at).wrapping_sub(length as u16);
-            window[at..at + 2].copy_from_slice(&distance.to_be_bytes());
-        }
-        self.take(&window, key);
-    }
-
-    #[inline]
-    fn take(&self, window: &[u8; WINDOW], key: &mut [u64; KEY]) {
-        for (to, (at, mask)) in key[1..].iter_mut().zip(&self.words) {
-            *to = form::word_of(window, *at as usize) & mask;
+        for Near { at, slot, places, bits, over } in &self.near {
+            let distance = hot::moved(hot::two(hot::word(window, *at).wrapping_sub(length as u16)), *places);
+            let Some([word, rest @ ..]) = key.get_mut(usize::from(*slot)..) else { continue };
+            *word |= distance & bits;
+            if let (true, Some(word)) = (*over != 0, rest.first_mut()) {
+                *word |= distance & over;
+            }
         }
     }
 
     /// What a kept key says.
     pub fn told(&self, key: &[u64]) -> form::Key {
         let mut bytes = [0; WINDOW];
-        for ((at, _), word) in self.words.iter().zip(&key[1..]) {
-            bytes[*at as usize * 8..*at as usize * 8 + 8].copy_from_slice(&word.to_ne_bytes());
-        }
+        bytes.as_chunks_mut::<8>().0[self.first..]
+            .iter_mut()
+            .zip(&key[1..])
+            .for_each(|(to, word)| *to = word.to_ne_bytes());
         form::Key { port: key[0] as u32, length: (key[0] >> 32) as u16, bytes }
     }
 }
@@ -121,6 +149,8 @@ pub struct Layout {
     pub keys: usize,
     /// Words of a row.
     pub words: usize,
+    /// What packets that hit need of all that.
+    pub hot: Hot,
 }
 
 impl Layout {
@@ -169,8 +199,9 @@ impl Layout {
         if words > MOST {
             return Err(Unrewritable::TooMuch);
         }
+        let hot = Hot::new(front.as_deref(), &checks);
         #[rustfmt::skip]
-        let layout = Layout { shape, front, checks, credits, tallies, asked, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
+        let layout = Layout { hot, shape, front, checks, credits, tallies, asked, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
         Ok(layout)
     }
 

@@ -25,6 +25,7 @@ mod find;
 pub mod flows;
 pub mod form;
 mod head;
+mod hot;
 mod layout;
 mod leave;
 mod maker;

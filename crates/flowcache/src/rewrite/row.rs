@@ -1,6 +1,7 @@
 //! [`Row`]: a rewrite as it is kept: what it shares with others ([`Layout`]), and its own words.
 
 use super::form::{Check, Fate, Head, Rewrite, Shape, WINDOW, fold};
+use super::hot::Window;
 use super::layout::{HEADER, KeyForm, Layout};
 use super::template::Counted;
 use crate::segment::Asked;
@@ -99,15 +100,10 @@ impl<'r> Row<'r> {
 
     /// Whether a packet that has the key may be rewritten: its length, and its sums.
     #[inline]
-    pub fn fits(&self, window: &[u8; WINDOW], length: usize) -> bool {
+    pub fn fits(&self, window: &Window, length: usize) -> bool {
         let (first, last) = self.lengths();
         (first as usize..=last as usize).contains(&length)
-            && self
-                .layout
-                .checks
-                .iter()
-                .enumerate()
-                .all(|(at, check)| check.passes(u64::from(self.small(self.layout.checked + at)), window, length))
+            && self.layout.hot.passes(|at| self.small(self.layout.checked + at), window, length)
     }
 
     /// The port by which packets leave, or the number of the reason for their drop.
@@ -116,37 +112,18 @@ impl<'r> Row<'r> {
         self.small(0)
     }
 
-    /// The new beginning of a packet with these first bytes and that length: what `head` begins with. How many bytes it has, and how many go for them.
+    /// The new beginning of a packet with that window and length: what `head` begins with. How many bytes it has, and how many go for them.
     #[inline]
-    pub fn write(&self, window: &[u8; WINDOW], length: usize, head: &mut [u8; WINDOW]) -> (usize, usize) {
-        let Some(front) = &self.layout.front else { return (0, 0) };
-        let shift = usize::from(front.grow.unsigned_abs()).min(WINDOW);
-        let mut moved = [0; WINDOW];
-        let end = usize::from(front.len).next_multiple_of(8).min(WINDOW);
-        match front.grow >= 0 {
-            true if shift < end => moved[shift..end].copy_from_slice(&window[..end - shift]),
-            true => {}
-            false => {
-                let count = end.min(WINDOW - shift);
-                moved[..count].copy_from_slice(&window[shift..shift + count]);
-            }
-        }
+    pub fn write(&self, window: &Window, length: usize, head: &mut Window) -> (usize, usize) {
         let set = &self.words[self.layout.set..self.layout.smalls];
-        let (chunks, keeps) = (head.as_chunks_mut::<8>().0.iter_mut(), front.keep.as_chunks::<8>().0);
-        for ((to, set), (old, keep)) in chunks.zip(set).zip(moved.as_chunks::<8>().0.iter().zip(keeps)) {
-            *to = (u64::from_ne_bytes(*old) & u64::from_ne_bytes(*keep) | set).to_ne_bytes();
-        }
-        for (at, place) in front.lengths.iter().enumerate() {
-            let value = (length as i64 + i64::from(self.small(1 + at) as i32)) as u16;
-            head[*place as usize..*place as usize + 2].copy_from_slice(&value.to_be_bytes());
-        }
-        for (at, (place, sum, complement)) in front.sums.iter().enumerate() {
-            let constant = u64::from(self.small(self.layout.sums + at));
-            let value = sum.with(constant, window, length) ^ if *complement { 0xffff } else { 0 };
-            head[*place as usize..*place as usize + 2].copy_from_slice(&value.to_be_bytes());
-        }
-        let len = usize::from(front.len);
-        (len, (len as isize - front.grow as isize).max(0) as usize)
+        self.layout.hot.write(set, (|at| self.small(at), self.layout.sums), (window, length), head)
+    }
+
+    /// The same where it lies, if the new beginning is as long as the old one and the packet long enough: whether it was.
+    #[inline]
+    pub fn write_in_place(&self, window: &Window, bytes: &mut [u8]) -> bool {
+        let set = &self.words[self.layout.set..self.layout.smalls];
+        self.layout.hot.write_in_place(set, (|at| self.small(at), self.layout.sums), window, bytes)
     }
 
     /// What becomes of its packets.

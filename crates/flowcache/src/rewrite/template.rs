@@ -7,6 +7,7 @@
 
 use super::Unrewritable;
 use super::form::{self, Check, Shape, Sum, WINDOW};
+use super::hot;
 use super::layout::{KEY, KeyForm, Layout};
 use super::noted::Noted;
 use super::row::{self, Row};
@@ -172,7 +173,7 @@ impl Filling<'_> {
         let (first, last) = self.pins.lengths;
         row::set_lengths(self.row, (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32));
         let mut key = [0; KEY];
-        form.key(&self.pins.window, (came.bytes.len(), came.port), &mut key);
+        form.key(&hot::window(&self.pins.window), (came.bytes.len(), came.port), &mut key);
         self.row[super::layout::HEADER..self.layout.set].copy_from_slice(&key[..form.len()]);
         self.does(came.bytes, left).then_some(())
     }
@@ -241,15 +242,15 @@ impl Filling<'_> {
     /// Whether it does to the packet what was done to it.
     fn does(&self, came: &[u8], left: Left<'_>) -> bool {
         let row = Row { layout: self.layout, words: self.row };
-        let window = &self.pins.window;
-        if !row.fits(window, came.len()) {
+        let window = hot::window(&self.pins.window);
+        if !row.fits(&window, came.len()) {
             return false;
         }
         if !matches!(left.verdict, Verdict::Forward { .. }) {
             return true;
         }
-        let mut head = [0; WINDOW];
-        let (len, taken) = row.write(window, came.len(), &mut head);
+        let mut head = hot::EMPTY;
+        let (len, taken) = row.write(&window, came.len(), &mut head);
         let behind = came.get(taken..).unwrap_or_default();
         left.bytes.len() == len + behind.len() && left.bytes[..len] == head[..len] && &left.bytes[len..] == behind
     }

@@ -8,9 +8,15 @@ const LINE: usize = 64;
 /// An element of a slice will be read or written soon. A hint, which waits for nothing; without effect beyond the end.
 #[inline(always)]
 pub fn soon<T>(of: &[T], at: usize) {
+    all_soon(of, at, 1);
+}
+
+/// The same of so many elements, as far as there are.
+#[inline(always)]
+pub fn all_soon<T>(of: &[T], at: usize, count: usize) {
     if at < of.len() {
         let start = of.as_ptr().wrapping_add(at);
         let first = start.addr() % LINE;
-        prefetch(start.cast(), (first + size_of::<T>().max(1)).div_ceil(LINE));
+        prefetch(start.cast(), (first + (size_of::<T>() * count.min(of.len() - at)).max(1)).div_ceil(LINE));
     }
 }
