@@ -9,8 +9,8 @@ use super::rows::NONE;
 /// Packets that are looked for together.
 pub const TOGETHER: usize = 32;
 
-/// Lines of a row that a packet that hits reads, about.
-const LINES: usize = 5;
+/// Rows that are asked for before one is looked at.
+const AHEAD: usize = 8;
 
 /// A packet that is looked for.
 #[derive(Clone, Copy, Debug)]
@@ -59,25 +59,26 @@ impl Flows {
                 count += 1;
             }
         }
-        // Each round is about the next shape that a packet may have.
+        // Each round is about the next shape that a packet may have. A few rows are under way while others are looked at.
         while count > 0 {
-            for at in &pending[..count] {
-                let lane = &mut lanes[usize::from(*at)];
-                lane.row = self.candidate(lane.hash);
-                if lane.row != NONE {
-                    self.row_soon(lane.row, LINES);
-                }
-            }
             let mut left = 0;
-            for at in 0..count {
-                let lane = &mut lanes[usize::from(pending[at])];
+            for step in 0..count + AHEAD {
+                if let Some(at) = pending[..count].get(step) {
+                    let lane = &mut lanes[usize::from(*at)];
+                    lane.row = self.candidate(lane.hash);
+                    if lane.row != NONE {
+                        self.row_soon(lane.row, self.hot_lines());
+                    }
+                }
+                let Some(at) = step.checked_sub(AHEAD).map(|step| pending[step]) else { continue };
+                let lane = &mut lanes[usize::from(at)];
                 let key = &lane.key[..self.key_form(lane.shape as u32).len()];
                 if lane.row != NONE && self.is_for(lane.row, (lane.shape as u32, key), (&lane.window, lane.length)) {
                     continue;
                 }
                 lane.row = NONE;
                 if self.try_from(lane, lane.shape + 1) {
-                    pending[left] = pending[at];
+                    pending[left] = at;
                     left += 1;
                 }
             }

@@ -6,7 +6,7 @@ use super::hot::Window;
 use super::layout::{HEADER, KEY, KeyForm, Layout};
 use super::leave::Leaving;
 use super::row::{self, Row};
-use super::rows::{NONE, Rows};
+use super::rows::{LINE, NONE, Rows};
 use super::runs::Runs;
 use super::shadow::Known;
 use crate::fresh::{Fresh, Lists, may_match};
@@ -147,6 +147,7 @@ pub struct Flows {
     free_layouts: Vec<u32>,
     reasons: Vec<DropReason>,
     depth: usize,
+    hot_lines: usize,
     pub(super) fresh: Fresh,
     pub(super) leaving: Vec<Leaving>,
     hand: usize,
@@ -170,6 +171,7 @@ impl Flows {
             reasons: Vec::new(),
             // What gates look at, in any case.
             depth: GATE.0 + GATE.1,
+            hot_lines: 1,
             fresh: Fresh::new(pipeline, witnesses),
             leaving: Vec::new(),
             hand: 0,
@@ -315,6 +317,11 @@ impl Flows {
         self.depth
     }
 
+    /// How many lines of a row a packet that hits reads, at most, of all rewrites that there were.
+    pub(super) fn hot_lines(&self) -> usize {
+        self.hot_lines
+    }
+
     /// How packets of a shape give their keys.
     pub fn key_form(&self, shape: u32) -> &KeyForm {
         &self.shapes[shape as usize].key
@@ -327,6 +334,7 @@ impl Flows {
             return *number;
         }
         self.depth = self.depth.max(layout.depth());
+        self.hot_lines = self.hot_lines.max(layout.hot_words().div_ceil(LINE));
         let shared = Shared { layout: Arc::new(layout), rows: 1 };
         let number = self.free_layouts.pop().unwrap_or(self.layouts.len() as u32);
         self.by_layout.insert(shared.layout.clone(), number);

@@ -216,6 +216,11 @@ impl Layout {
         (depth.max(0) as usize).next_multiple_of(8).min(WINDOW)
     }
 
+    /// How many words of a row a packet that hits reads, from the first on.
+    pub fn hot_words(&self) -> usize {
+        self.smalls + self.found.div_ceil(2)
+    }
+
     /// What is the same for all rows of what packets add to.
     pub fn tallies(&self) -> impl Iterator<Item = (Credit, ByteForm)> + '_ {
         self.tallies.iter().filter_map(|(counted, bytes)| match *counted {

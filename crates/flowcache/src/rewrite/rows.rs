@@ -3,7 +3,7 @@
 use tables::fast::{HugeVec, all_soon};
 
 /// Words of a line: what comes from memory at once.
-const LINE: usize = 8;
+pub const LINE: usize = 8;
 
 /// No row.
 pub const NONE: u32 = u32::MAX;

@@ -11,12 +11,12 @@ pub fn soon<T>(of: &[T], at: usize) {
     all_soon(of, at, 1);
 }
 
-/// The same of so many elements, as far as there are.
+/// The same of so many elements, as far as there are. Elements of whole lines are taken to begin with one.
 #[inline(always)]
 pub fn all_soon<T>(of: &[T], at: usize, count: usize) {
     if at < of.len() {
         let start = of.as_ptr().wrapping_add(at);
-        let first = start.addr() % LINE;
+        let first = if size_of::<T>().is_multiple_of(LINE) { 0 } else { start.addr() % LINE };
         prefetch(start.cast(), (first + (size_of::<T>() * count.min(of.len() - at)).max(1)).div_ceil(LINE));
     }
 }
