@@ -17,6 +17,11 @@ pub trait Writable: Engine {
     /// # Errors
     /// An update is refused; nothing has changed.
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError>;
+
+    /// Of a cache in front of an engine: packets that the engine had to run.
+    fn missed(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Writable for Interp {
@@ -37,6 +42,10 @@ impl Writable for RewriteCache<Jit> {
             self.release(place);
         }
         Ok(())
+    }
+
+    fn missed(&self) -> Option<u64> {
+        Some(self.stats().ran)
     }
 }
 
