@@ -3,7 +3,7 @@
 use super::flows::Flows;
 use super::form::WINDOW;
 use super::hot::{self, Window};
-use super::layout::KEY;
+use super::layout::{BLOCK, BLOCKS};
 use super::rows::NONE;
 
 /// Packets that are looked for together.
@@ -23,22 +23,32 @@ pub struct Lane {
     pub row: u32,
     shape: usize,
     hash: u64,
-    key: [u64; KEY],
+    /// Its key: the first word, and the others.
+    lead: u64,
+    words: [[u64; BLOCK]; BLOCKS],
 }
 
-/// What is copied at once.
-const BLOCK: usize = 16;
+/// Bytes that are copied at once.
+const COPIED: usize = 16;
 
 impl Lane {
-    pub const EMPTY: Lane =
-        Lane { window: hot::EMPTY, length: 0, port: 0, row: NONE, shape: 0, hash: 0, key: [0; KEY] };
+    pub const EMPTY: Lane = Lane {
+        window: hot::EMPTY,
+        length: 0,
+        port: 0,
+        row: NONE,
+        shape: 0,
+        hash: 0,
+        lead: 0,
+        words: [[0; BLOCK]; BLOCKS],
+    };
 
     /// Another packet, of whose beginning that much is looked at ([`Flows::depth`]); what is behind that in the window is anybody's.
     #[inline]
     pub fn set(&mut self, bytes: &[u8], port: u32, depth: usize) {
         (self.length, self.port, self.row) = (bytes.len(), port, NONE);
-        let blocks = depth.div_ceil(BLOCK);
-        let (from, to) = (bytes.as_chunks::<BLOCK>().0, self.window.as_chunks_mut::<BLOCK>().0);
+        let blocks = depth.div_ceil(COPIED);
+        let (from, to) = (bytes.as_chunks::<COPIED>().0, self.window.as_chunks_mut::<COPIED>().0);
         if let (Some(from), Some(to)) = (from.get(..blocks), to.get_mut(..blocks)) {
             to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             return;
@@ -72,7 +82,7 @@ impl Flows {
                 }
                 let Some(at) = step.checked_sub(AHEAD).map(|step| pending[step]) else { continue };
                 let lane = &mut lanes[usize::from(at)];
-                let key = &lane.key[..self.key_form(lane.shape as u32).len()];
+                let key = (lane.lead, lane.words.as_flattened());
                 if lane.row != NONE && self.is_for(lane.row, (lane.shape as u32, key), (&lane.window, lane.length)) {
                     continue;
                 }
@@ -93,8 +103,8 @@ impl Flows {
         let Some(next) = rest.iter().position(|used| used.may_have(&lane.window)) else { return false };
         lane.shape = first + next;
         let form = self.key_form(lane.shape as u32);
-        form.key(&lane.window, (lane.length, lane.port), &mut lane.key);
-        lane.hash = self.hash(lane.shape as u32, &lane.key[..form.len()]);
+        lane.lead = form.key(&lane.window, (lane.length, lane.port), &mut lane.words);
+        lane.hash = self.hash(lane.shape as u32, lane.lead, &lane.words.as_flattened()[..form.len() - 1]);
         self.candidate_soon(lane.hash);
         true
     }

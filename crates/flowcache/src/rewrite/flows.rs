@@ -35,17 +35,22 @@ const AHEAD: usize = 8;
 
 type Fast = foldhash::fast::RandomState;
 
-/// Whether two keys of a shape are one.
+/// Whether these are the first of the others.
 #[inline]
-fn are_same(one: &[u64], other: &[u64]) -> bool {
-    let ((one, rest), (other, other_rest)) = (one.as_chunks::<4>(), other.as_chunks::<4>());
+fn begins(words: &[u64], others: &[u64]) -> bool {
+    let ((pairs, rest), (others, other)) = (words.as_chunks::<2>(), others.as_chunks::<2>());
     let differ =
-        |one: &[u64], other: &[u64]| one.iter().zip(other).fold(0, |differ, (one, other)| differ | one ^ other);
-    one.iter().zip(other).fold(differ(rest, other_rest), |all, (one, other)| all | differ(one, other)) == 0
+        |all: [u64; 2], (one, other): (&[u64; 2], &[u64; 2])| [all[0] | one[0] ^ other[0], all[1] | one[1] ^ other[1]];
+    let [even, odd] = pairs.iter().zip(others).fold([0; 2], differ);
+    let last = match (rest, others.get(pairs.len()), other) {
+        ([last], Some([other, _]), _) | ([last], None, [other]) => last ^ other,
+        _ => 0,
+    };
+    even | odd | last == 0
 }
 
 /// Numbers that nobody else knows.
-fn secrets() -> [[u64; 2]; KEY / 2 + 1] {
+fn secrets() -> [[u64; 2]; KEY / 2 + 2] {
     let state = Fast::default();
     std::array::from_fn(|pair| [2 * pair, 2 * pair + 1].map(|number| state.hash_one(number)))
 }
@@ -140,7 +145,7 @@ pub struct Flows {
     /// Rows by a hash of shape and key: the later of two that share one takes it.
     pub(super) by_key: Heads,
     /// Of [`Flows::hash`].
-    secrets: [[u64; 2]; KEY / 2 + 1],
+    secrets: [[u64; 2]; KEY / 2 + 2],
     shapes: Vec<Used>,
     layouts: Vec<Shared>,
     by_layout: HashMap<Arc<Layout>, u32, Fast>,
@@ -249,16 +254,17 @@ impl Flows {
         self.places.iter().enumerate().filter(|(_, row)| **row != NONE).map(|(place, _)| place as u32)
     }
 
-    /// Products of pairs of words, each with a secret number added (NH, as in UMAC: Black et al., 1999), so that none waits for another.
+    /// Of a key's first word and its others: products of pairs of words, each with a secret number added (NH, as in UMAC: Black et al., 1999), so that none waits for another.
     #[inline]
-    pub(super) fn hash(&self, shape: u32, key: &[u64]) -> u64 {
-        let product = |(one, other): (u64, u64), [secret, another]: &[u64; 2]| {
+    pub(super) fn hash(&self, shape: u32, lead: u64, words: &[u64]) -> u64 {
+        let product = |one: u64, other: u64, [secret, another]: &[u64; 2]| {
             u128::from(one.wrapping_add(*secret)) * u128::from(other.wrapping_add(*another))
         };
-        let ([first, secrets @ ..], (pairs, rest)) = (&self.secrets, key.as_chunks::<2>());
-        let last = (rest.first().copied().unwrap_or_default(), u64::from(shape));
-        let pairs = pairs.iter().zip(secrets).map(|([one, other], secrets)| product((*one, *other), secrets));
-        let sum = pairs.fold(product(last, first), u128::wrapping_add);
+        let ([first, second, secrets @ ..], (pairs, rest)) = (&self.secrets, words.as_chunks::<2>());
+        let last = rest.first().copied().unwrap_or_default();
+        let begin = product(lead, u64::from(shape), first).wrapping_add(product(last, 0, second));
+        let pairs = pairs.iter().zip(secrets).map(|([one, other], secrets)| product(*one, *other, secrets));
+        let sum = pairs.fold(begin, u128::wrapping_add);
         let folded = sum as u64 ^ (sum >> 64) as u64;
         let mixed = u128::from(folded) * u128::from(first[0] | 1);
         mixed as u64 ^ (mixed >> 64) as u64
@@ -284,9 +290,20 @@ impl Flows {
 
     /// Whether the row is that of a key, and right for the packet.
     #[inline]
-    pub(super) fn is_for(&self, row: u32, (shape, key): (u32, &[u64]), (window, length): (&Window, usize)) -> bool {
+    pub(super) fn is_for(
+        &self,
+        row: u32,
+        (shape, (lead, words)): (u32, (u64, &[u64])),
+        (window, length): (&Window, usize),
+    ) -> bool {
         let row = self.row(row);
-        row.layout.shape == shape && are_same(row.key(), key) && row.fits(window, length)
+        let same = row.key().split_first().is_some_and(|(first, rest)| *first == lead && begins(rest, words));
+        row.layout.shape == shape && same && row.fits(window, length)
+    }
+
+    /// [`Flows::hash`] of a key that is kept.
+    pub(super) fn hash_of(&self, shape: u32, key: &[u64]) -> u64 {
+        key.split_first().map_or(0, |(lead, words)| self.hash(shape, *lead, words))
     }
 
     /// The number of a shape for rewrites that ask for these bits, of packets that leave or not.
@@ -364,7 +381,7 @@ impl Flows {
     pub(super) fn ready(&self, known: &Known, (layout, row): (u32, &mut Vec<u64>), ready: &mut Ready) {
         std::mem::swap(row, &mut ready.words);
         let layout = &self.layouts[layout as usize].layout;
-        ready.hash = self.hash(layout.shape, &ready.words[HEADER..layout.set]);
+        ready.hash = self.hash_of(layout.shape, &ready.words[HEADER..layout.set]);
         self.by_key.soon(ready.hash);
         let asked = Row { layout, words: &ready.words };
         self.fresh.lists_of(&known.witnesses, asked.questions(), &mut ready.lists);

@@ -3,7 +3,7 @@
 //!
 //! Nothing here asks whether it is within bounds: places are bytes, and a window is longer.
 
-use super::form::{self, Check, Sum, WINDOW};
+use super::form::{Check, Sum, WINDOW};
 use super::layout::Front;
 
 /// A packet's first bytes, as far as somebody looks, zeros behind a shorter one; and room to load words from any place.
@@ -55,7 +55,7 @@ fn plus(sum: u64, more: u64) -> u64 {
     sum + u64::from(over)
 }
 
-/// Folds a sum of words of 64 bits to 16, as [`form`] does: half upon half, each time with what falls off.
+/// Folds a sum of words of 64 bits to 16, as [`super::form`] does: half upon half, each time with what falls off.
 #[inline]
 fn fold(sum: u64) -> u16 {
     let half = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
@@ -136,7 +136,7 @@ pub struct Hot {
     checks: Vec<Tested>,
     kept: Vec<Kept>,
     /// If the new beginning is as long as the old one: the bits of its words that stay, those behind its end among them.
-    stays: Option<Vec<u64>>,
+    stays: Option<Vec<[u64; 2]>>,
     /// Where lengths are written.
     lengths: Vec<u8>,
     sums: Vec<(u8, Words, u16)>,
@@ -158,7 +158,8 @@ impl Hot {
         let stays = || {
             let mut keep = front.keep;
             keep[len..].fill(0xff);
-            form::words(&keep).take(len.div_ceil(8)).collect()
+            let pairs = keep.as_chunks::<16>().0.iter().take(len.div_ceil(16));
+            pairs.map(|bytes| [0, 1].map(|at| u64::from_ne_bytes(bytes.as_chunks::<8>().0[at]))).collect()
         };
         Hot {
             checks,
@@ -211,9 +212,17 @@ impl Hot {
     ) -> bool {
         let Some(stays) = &self.stays else { return false };
         let length = bytes.len();
-        let Some(words) = bytes.as_chunks_mut::<8>().0.get_mut(..stays.len()) else { return false };
-        for ((to, set), stays) in words.iter_mut().zip(set).zip(stays) {
-            *to = (u64::from_ne_bytes(*to) & stays | set).to_ne_bytes();
+        let Some(blocks) = bytes.as_chunks_mut::<16>().0.get_mut(..stays.len()) else { return false };
+        let (pairs, rest) = set.as_chunks::<2>();
+        let write = |to: &mut [u8; 16], stays: &[u64; 2], set: &[u64; 2]| {
+            let words = to.as_chunks_mut::<8>().0;
+            for at in 0..2 {
+                words[at] = (u64::from_ne_bytes(words[at]) & stays[at] | set[at]).to_ne_bytes();
+            }
+        };
+        blocks.iter_mut().zip(stays).zip(pairs).for_each(|((to, stays), set)| write(to, stays, set));
+        if let ([last], Some(to), Some(stays)) = (rest, blocks.last_mut(), stays.last()) {
+            write(to, stays, &[*last, 0]);
         }
         self.finish(small, (window, length), bytes);
         true
@@ -260,6 +269,7 @@ fn kept(front: &Front) -> Vec<Kept> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::form;
     use super::*;
 
     /// As the plain meaning: sums of words anywhere, at the end of the window too, some of them twice; bytes moved to and fro.

@@ -49,7 +49,7 @@ impl Flows {
     fn lists_of(&self, known: &Known, number: u32, leaving: &mut Leaving) {
         let row = self.row(number);
         leaving.row = number;
-        leaving.hash = self.hash(row.layout.shape, row.key());
+        leaving.hash = self.hash_of(row.layout.shape, row.key());
         self.by_key.soon(leaving.hash);
         self.fresh.lists_of(&known.witnesses, row.questions(), &mut leaving.lists);
         self.fresh.lists_soon(&leaving.lists);

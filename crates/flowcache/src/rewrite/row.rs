@@ -80,10 +80,16 @@ pub fn put(smalls: &mut [u64], at: usize, number: u32) {
     smalls[at / 2] |= u64::from(number) << (32 * (at % 2));
 }
 
+/// The number that was put there.
+#[inline]
+fn small(smalls: &[u64], at: usize) -> u32 {
+    smalls.get(at / 2).map_or(0, |two| (two >> (32 * (at % 2))) as u32)
+}
+
 impl<'r> Row<'r> {
     #[inline]
     fn small(&self, at: usize) -> u32 {
-        (self.words[self.layout.smalls + at / 2] >> (32 * (at % 2))) as u32
+        small(&self.words[self.layout.smalls..], at)
     }
 
     /// Its key.
@@ -102,8 +108,10 @@ impl<'r> Row<'r> {
     #[inline]
     pub fn fits(&self, window: &Window, length: usize) -> bool {
         let (first, last) = self.lengths();
-        (first as usize..=last as usize).contains(&length)
-            && self.layout.hot.passes(|at| self.small(self.layout.checked + at), window, length)
+        (first as usize..=last as usize).contains(&length) && {
+            let (smalls, first) = (&self.words[self.layout.smalls..], self.layout.checked);
+            self.layout.hot.passes(|at| small(smalls, first + at), window, length)
+        }
     }
 
     /// The port by which packets leave, or the number of the reason for their drop.
@@ -115,15 +123,15 @@ impl<'r> Row<'r> {
     /// The new beginning of a packet with that window and length: what `head` begins with. How many bytes it has, and how many go for them.
     #[inline]
     pub fn write(&self, window: &Window, length: usize, head: &mut Window) -> (usize, usize) {
-        let set = &self.words[self.layout.set..self.layout.smalls];
-        self.layout.hot.write(set, (|at| self.small(at), self.layout.sums), (window, length), head)
+        let (set, smalls) = self.words[self.layout.set..].split_at(self.layout.smalls - self.layout.set);
+        self.layout.hot.write(set, (|at| small(smalls, at), self.layout.sums), (window, length), head)
     }
 
     /// The same where it lies, if the new beginning is as long as the old one and the packet long enough: whether it was.
     #[inline]
     pub fn write_in_place(&self, window: &Window, bytes: &mut [u8]) -> bool {
-        let set = &self.words[self.layout.set..self.layout.smalls];
-        self.layout.hot.write_in_place(set, (|at| self.small(at), self.layout.sums), window, bytes)
+        let (set, smalls) = self.words[self.layout.set..].split_at(self.layout.smalls - self.layout.set);
+        self.layout.hot.write_in_place(set, (|at| small(smalls, at), self.layout.sums), window, bytes)
     }
 
     /// What becomes of its packets.

@@ -8,7 +8,7 @@
 use super::Unrewritable;
 use super::form::{self, Check, Shape, Sum, WINDOW};
 use super::hot;
-use super::layout::{KEY, KeyForm, Layout};
+use super::layout::{BLOCK, BLOCKS, HEADER, KeyForm, Layout};
 use super::noted::Noted;
 use super::row::{self, Row};
 use super::runs::Runs;
@@ -172,9 +172,10 @@ impl Filling<'_> {
         self.noted(noted, runs)?;
         let (first, last) = self.pins.lengths;
         row::set_lengths(self.row, (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32));
-        let mut key = [0; KEY];
-        form.key(&hot::window(&self.pins.window), (came.bytes.len(), came.port), &mut key);
-        self.row[super::layout::HEADER..self.layout.set].copy_from_slice(&key[..form.len()]);
+        let mut words = [[0; BLOCK]; BLOCKS];
+        let lead = form.key(&hot::window(&self.pins.window), (came.bytes.len(), came.port), &mut words);
+        self.row[HEADER] = lead;
+        self.row[HEADER + 1..self.layout.set].copy_from_slice(&words.as_flattened()[..form.len() - 1]);
         self.does(came.bytes, left).then_some(())
     }
 
