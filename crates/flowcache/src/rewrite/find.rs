@@ -3,7 +3,7 @@
 use super::flows::Flows;
 use super::form::WINDOW;
 use super::hot::{self, Window};
-use super::layout::{BLOCK, BLOCKS};
+use super::key::{BLOCK, BLOCKS};
 use super::rows::NONE;
 
 /// Packets that are looked for together.

@@ -3,7 +3,8 @@
 use super::Unrewritable;
 use super::form::{Rewrite, Shape, WINDOW};
 use super::hot::Window;
-use super::layout::{HEADER, KEY, KeyForm, Layout};
+use super::key::{KeyForm, Secrets, begins};
+use super::layout::{HEADER, Layout};
 use super::leave::Leaving;
 use super::row::{self, Row};
 use super::rows::{LINE, NONE, Rows};
@@ -16,7 +17,6 @@ use crate::witness::Witness;
 use ir::{Entity, Pipeline, TableId};
 use packet::DropReason;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use tables::{Change, Entry};
 
@@ -34,26 +34,6 @@ pub const GATE: (usize, usize) = (8, 16);
 const AHEAD: usize = 8;
 
 type Fast = foldhash::fast::RandomState;
-
-/// Whether these are the first of the others.
-#[inline]
-fn begins(words: &[u64], others: &[u64]) -> bool {
-    let ((pairs, rest), (others, other)) = (words.as_chunks::<2>(), others.as_chunks::<2>());
-    let differ =
-        |all: [u64; 2], (one, other): (&[u64; 2], &[u64; 2])| [all[0] | one[0] ^ other[0], all[1] | one[1] ^ other[1]];
-    let [even, odd] = pairs.iter().zip(others).fold([0; 2], differ);
-    let last = match (rest, others.get(pairs.len()), other) {
-        ([last], Some([other, _]), _) | ([last], None, [other]) => last ^ other,
-        _ => 0,
-    };
-    even | odd | last == 0
-}
-
-/// Numbers that nobody else knows.
-fn secrets() -> [[u64; 2]; KEY / 2 + 2] {
-    let state = Fast::default();
-    std::array::from_fn(|pair| [2 * pair, 2 * pair + 1].map(|number| state.hash_one(number)))
-}
 
 /// A rewrite that is kept, as it is told.
 #[derive(Clone, Debug)]
@@ -144,8 +124,7 @@ pub struct Flows {
     free: Vec<u32>,
     /// Rows by a hash of shape and key: the later of two that share one takes it.
     pub(super) by_key: Heads,
-    /// Of [`Flows::hash`].
-    secrets: [[u64; 2]; KEY / 2 + 2],
+    secrets: Secrets,
     shapes: Vec<Used>,
     layouts: Vec<Shared>,
     by_layout: HashMap<Arc<Layout>, u32, Fast>,
@@ -168,7 +147,7 @@ impl Flows {
             places: vec![NONE; room],
             free: (0..room as u32).rev().collect(),
             by_key: Heads::default(),
-            secrets: secrets(),
+            secrets: Secrets::new(),
             shapes: Vec::new(),
             layouts: Vec::new(),
             by_layout: HashMap::default(),
@@ -254,20 +233,9 @@ impl Flows {
         self.places.iter().enumerate().filter(|(_, row)| **row != NONE).map(|(place, _)| place as u32)
     }
 
-    /// Of a key's first word and its others: products of pairs of words, each with a secret number added (NH, as in UMAC: Black et al., 1999), so that none waits for another.
     #[inline]
     pub(super) fn hash(&self, shape: u32, lead: u64, words: &[u64]) -> u64 {
-        let product = |one: u64, other: u64, [secret, another]: &[u64; 2]| {
-            u128::from(one.wrapping_add(*secret)) * u128::from(other.wrapping_add(*another))
-        };
-        let ([first, second, secrets @ ..], (pairs, rest)) = (&self.secrets, words.as_chunks::<2>());
-        let last = rest.first().copied().unwrap_or_default();
-        let begin = product(lead, u64::from(shape), first).wrapping_add(product(last, 0, second));
-        let pairs = pairs.iter().zip(secrets).map(|([one, other], secrets)| product(*one, *other, secrets));
-        let sum = pairs.fold(begin, u128::wrapping_add);
-        let folded = sum as u64 ^ (sum >> 64) as u64;
-        let mixed = u128::from(folded) * u128::from(first[0] | 1);
-        mixed as u64 ^ (mixed >> 64) as u64
+        self.secrets.hash(shape, lead, words)
     }
 
     /// The row that may be that of a key with this hash, or [`NONE`].

@@ -4,13 +4,17 @@
 //! Nothing here asks whether it is within bounds: places are bytes, and a window is longer.
 
 use super::form::{Check, Sum, WINDOW};
+use super::key::BLOCK;
 use super::layout::Front;
 
-/// A packet's first bytes, as far as somebody looks, zeros behind a shorter one; and room to load words from any place.
-pub type Window = [u8; WINDOW + 8];
+/// Bytes of a window: a word can be loaded from any place, and a block of words from the place of any word.
+const ROOM: usize = WINDOW + 8 * BLOCK;
+
+/// A packet's first bytes, as far as somebody looks, zeros behind a shorter one; and room.
+pub type Window = [u8; ROOM];
 
 /// Of no packet.
-pub const EMPTY: Window = [0; WINDOW + 8];
+pub const EMPTY: Window = [0; ROOM];
 
 /// Where the last word of a packet's first bytes begins.
 const LAST: u8 = (WINDOW - 8) as u8;
@@ -321,7 +325,7 @@ mod tests {
             let (hot, window) = (Hot::new(Some(&front), &[]), super::window(&form::window(&bytes)));
             let words: Vec<u64> = form::words(&set).take(usize::from(len).div_ceil(8)).collect();
             let small = |at: usize| if at == 1 { -7i32 as u32 } else { plain.sums[0].1.constant as u32 };
-            let mut head = [0xee; WINDOW + 8];
+            let mut head = [0xee; ROOM];
             let (count, taken) = hot.write(&words, (small, 2), (&window, bytes.len()), &mut head);
             let mut there = bytes.clone();
             let in_place = hot.write_in_place(&words, (small, 2), &window, &mut there);

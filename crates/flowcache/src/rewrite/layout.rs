@@ -4,8 +4,9 @@
 //! go, what is added to lengths, constants of sums, entries); and numbers of 64 bits (elements of counters, keys that tables were asked). What a packet
 //! that hits needs comes first.
 
-use super::form::{Shape, Sum, WINDOW};
-use super::hot::{self, Hot, Window};
+use super::form::{Sum, WINDOW};
+use super::hot::Hot;
+use super::key::KeyForm;
 use super::noted::Noted;
 use super::template::{Bytes, Counted, Template};
 use super::{Unrewritable, form};
@@ -16,107 +17,6 @@ pub const HEADER: usize = 6;
 
 /// The most words of a row.
 const MOST: usize = 4_096;
-
-/// Words that a key has at most: one for port and length, and those of the window.
-pub const KEY: usize = WINDOW / 8 + 1;
-
-/// Words of a window that are looked at together.
-pub const BLOCK: usize = 4;
-
-/// Room for all words of a window, however they begin.
-pub const BLOCKS: usize = WINDOW / 8 / BLOCK + 1;
-
-/// How the packets of a shape give their keys: words of their first bytes, with what counts of them.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct KeyForm {
-    /// The first of those words, and how many they are.
-    first: usize,
-    count: usize,
-    /// The bits that count of each but those of `near`; of words behind them, none.
-    masks: Vec<[u64; BLOCK]>,
-    near: Vec<Near>,
-    length: bool,
-}
-
-/// Two bytes of a key that are a field's distance from the packet's length.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Near {
-    /// First byte in the window.
-    at: u8,
-    /// Which of the words has the first byte, and where.
-    slot: u8,
-    places: u32,
-    /// Their bits there, and in the word behind it.
-    bits: u64,
-    over: u64,
-}
-
-impl Near {
-    fn new(at: u16, first: usize) -> Near {
-        let place = usize::from(at) % 8;
-        let bits = |from: usize| {
-            std::array::from_fn(|byte| if (place..place + 2).contains(&(from + byte)) { 0xff } else { 0 })
-        };
-        let [bits, over] = [bits(0), bits(8)].map(u64::from_ne_bytes);
-        Near { at: at as u8, slot: (usize::from(at) / 8 - first) as u8, places: place as u32, bits, over }
-    }
-}
-
-impl KeyForm {
-    pub fn new(shape: &Shape) -> KeyForm {
-        let mut mask = shape.mask;
-        shape.near.iter().for_each(|at| mask[usize::from(*at)..usize::from(*at) + 2].fill(0xff));
-        let asked = |word: &u64| *word != 0;
-        let first = form::words(&mask).position(|word| asked(&word)).unwrap_or(0);
-        let count =
-            form::words(&mask).skip(first).collect::<Vec<_>>().iter().rposition(asked).map_or(0, |last| last + 1);
-        let near = shape.near.iter().map(|at| Near::new(*at, first)).collect();
-        shape.near.iter().for_each(|at| mask[usize::from(*at)..usize::from(*at) + 2].fill(0));
-        let mut words = form::words(&mask).skip(first);
-        let masks = (0..count.div_ceil(BLOCK)).map(|_| std::array::from_fn(|_| words.next().unwrap_or(0))).collect();
-        KeyForm { first, count, masks, near, length: shape.length }
-    }
-
-    /// How many of a packet's first bytes it looks at: a multiple of 8.
-    pub fn depth(&self) -> usize {
-        8 * (self.first + self.count)
-    }
-
-    /// How many words a key has.
-    pub fn len(&self) -> usize {
-        self.count + 1
-    }
-
-    /// The key of a packet with these first bytes, and its length: the first word, and as many others as it has. What is behind them in `words` is anybody's.
-    #[inline]
-    pub fn key(&self, window: &Window, (length, port): (usize, u32), words: &mut [[u64; BLOCK]; BLOCKS]) -> u64 {
-        let blocks = window[8 * self.first..].as_chunks::<{ 8 * BLOCK }>().0;
-        for ((to, block), masks) in words.iter_mut().zip(blocks).zip(&self.masks) {
-            let block = block.as_chunks::<8>().0;
-            *to = std::array::from_fn(|at| u64::from_ne_bytes(block[at]) & masks[at]);
-        }
-        let words = words.as_flattened_mut();
-        for Near { at, slot, places, bits, over } in &self.near {
-            let distance = hot::moved(hot::two(hot::word(window, *at).wrapping_sub(length as u16)), *places);
-            words[usize::from(*slot)] |= distance & bits;
-            if *over != 0 {
-                words[usize::from(*slot) + 1] |= distance & over;
-            }
-        }
-        let all = if self.length { length as u64 } else { 0 };
-        u64::from(port) | all << 32
-    }
-
-    /// What a kept key says.
-    pub fn told(&self, key: &[u64]) -> form::Key {
-        let mut bytes = [0; WINDOW];
-        bytes.as_chunks_mut::<8>().0[self.first..]
-            .iter_mut()
-            .zip(&key[1..])
-            .for_each(|(to, word)| *to = word.to_ne_bytes());
-        form::Key { port: key[0] as u32, length: (key[0] >> 32) as u16, bytes }
-    }
-}
 
 /// What is shared of a packet's new beginning. See [`form::Head`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

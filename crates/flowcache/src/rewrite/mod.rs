@@ -26,6 +26,7 @@ pub mod flows;
 pub mod form;
 mod head;
 mod hot;
+mod key;
 mod layout;
 mod leave;
 mod maker;

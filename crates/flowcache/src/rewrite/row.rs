@@ -2,7 +2,8 @@
 
 use super::form::{Check, Fate, Head, Rewrite, Shape, WINDOW, fold};
 use super::hot::Window;
-use super::layout::{HEADER, KeyForm, Layout};
+use super::key::KeyForm;
+use super::layout::{HEADER, Layout};
 use super::template::Counted;
 use crate::segment::Asked;
 use interp::{ByteForm, Credit};

@@ -8,7 +8,8 @@
 use super::Unrewritable;
 use super::form::{self, Check, Shape, Sum, WINDOW};
 use super::hot;
-use super::layout::{BLOCK, BLOCKS, HEADER, KeyForm, Layout};
+use super::key::{BLOCK, BLOCKS, KeyForm};
+use super::layout::{HEADER, Layout};
 use super::noted::Noted;
 use super::row::{self, Row};
 use super::runs::Runs;
