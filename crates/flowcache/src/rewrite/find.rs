@@ -109,3 +109,23 @@ impl Flows {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever came before it: a packet's first bytes, and behind a shorter one zeros.
+    #[test]
+    fn a_lane_has_nothing_of_the_packet_before() {
+        let mut rng = fastrand::Rng::with_seed(14);
+        let (mut lane, mut short) = (Lane::EMPTY, 0);
+        for _ in 0..2_000 {
+            let (depth, bytes) = (8 * rng.usize(3..=WINDOW / 8), vec![rng.u8(1..); rng.usize(..2 * WINDOW)]);
+            lane.set(&bytes, 3, depth);
+            assert_eq!(lane.window[..depth], super::super::form::window(&bytes)[..depth]);
+            assert_eq!((lane.length, lane.port, lane.row), (bytes.len(), 3, NONE));
+            short += u32::from(bytes.len() < depth);
+        }
+        assert!(short > 200, "{short}");
+    }
+}
