@@ -78,12 +78,7 @@ impl Caches for InTurns {
         Ok(Box::new(Turn(self.clone(), reasons)))
     }
     fn write(&self, batch: &WriteBatch) -> anyhow::Result<()> {
-        self.turn(|cache| {
-            for (place, _) in cache.write(batch)? {
-                cache.release(place);
-            }
-            Ok(())
-        })
+        Ok(self.turn(|cache| cache.write_alone(batch))?)
     }
     fn look(&self, at: &mut dyn FnMut(&Jit)) {
         self.turn(|cache| at(cache.engine()));

@@ -38,10 +38,7 @@ impl Writable for Jit {
 
 impl Writable for RewriteCache<Jit> {
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        for (place, _) in RewriteCache::write(self, batch)? {
-            self.release(place);
-        }
-        Ok(())
+        self.write_alone(batch)
     }
 
     fn missed(&self) -> Option<u64> {

@@ -7,6 +7,7 @@ use super::flows::Placed;
 use super::rows::NONE;
 use super::runs::Runs;
 use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
+use tables::{WriteBatch, WriteError};
 
 /// Flows that go together, at most.
 const GONE: usize = 256;
@@ -88,6 +89,16 @@ impl<R: Runs> RewriteCache<R> {
             (Err(Unrewritable::NoRoom), Some(told)) => told.full = true,
             _ => {}
         }
+    }
+
+    /// [`RewriteCache::write`] in a cache whose rewrites are nobody else's: places of those that go may be used again at once.
+    ///
+    /// # Errors
+    /// Nothing has changed.
+    pub fn write_alone(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        let gone = self.write(batch)?;
+        gone.into_iter().for_each(|(place, _)| self.release(place));
+        Ok(())
     }
 
     /// Time passes, in a cache whose rewrites are nobody else's.

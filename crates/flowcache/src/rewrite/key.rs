@@ -136,14 +136,12 @@ impl Secrets {
 /// Whether these are the first of the others.
 #[inline]
 pub fn begins(words: &[u64], others: &[u64]) -> bool {
-    let ((pairs, rest), (others, other)) = (words.as_chunks::<2>(), others.as_chunks::<2>());
+    let (pairs, rest) = words.as_chunks::<2>();
+    let behind = others.get(2 * pairs.len()..).unwrap_or_default();
     let differ =
         |all: [u64; 2], (one, other): (&[u64; 2], &[u64; 2])| [all[0] | one[0] ^ other[0], all[1] | one[1] ^ other[1]];
-    let [even, odd] = pairs.iter().zip(others).fold([0; 2], differ);
-    let last = match (rest, others.get(pairs.len()), other) {
-        ([last], Some([other, _]), _) | ([last], None, [other]) => last ^ other,
-        _ => 0,
-    };
+    let [even, odd] = pairs.iter().zip(others.as_chunks::<2>().0).fold([0; 2], differ);
+    let last = rest.iter().zip(behind).fold(0, |all, (one, other)| all | one ^ other);
     even | odd | last == 0
 }
 

@@ -99,6 +99,12 @@ impl<'r> Row<'r> {
         &self.words[HEADER..self.layout.set]
     }
 
+    /// The bits that its packets' new beginning gets, and small numbers.
+    #[inline]
+    fn beginning(&self) -> (&'r [u64], &'r [u64]) {
+        self.words[self.layout.set..].split_at(self.layout.smalls - self.layout.set)
+    }
+
     /// Lengths in bytes for which it holds.
     #[inline]
     pub fn lengths(&self) -> (u32, u32) {
@@ -109,10 +115,9 @@ impl<'r> Row<'r> {
     #[inline]
     pub fn fits(&self, window: &Window, length: usize) -> bool {
         let (first, last) = self.lengths();
-        (first as usize..=last as usize).contains(&length) && {
-            let (smalls, first) = (&self.words[self.layout.smalls..], self.layout.checked);
-            self.layout.hot.passes(|at| small(smalls, first + at), window, length)
-        }
+        let (_, smalls) = self.beginning();
+        (first as usize..=last as usize).contains(&length)
+            && self.layout.hot.passes(|at| small(smalls, self.layout.checked + at), window, length)
     }
 
     /// The port by which packets leave, or the number of the reason for their drop.
@@ -124,14 +129,14 @@ impl<'r> Row<'r> {
     /// The new beginning of a packet with that window and length: what `head` begins with. How many bytes it has, and how many go for them.
     #[inline]
     pub fn write(&self, window: &Window, length: usize, head: &mut Window) -> (usize, usize) {
-        let (set, smalls) = self.words[self.layout.set..].split_at(self.layout.smalls - self.layout.set);
+        let (set, smalls) = self.beginning();
         self.layout.hot.write(set, (|at| small(smalls, at), self.layout.sums), (window, length), head)
     }
 
     /// The same where it lies, if the new beginning is as long as the old one and the packet long enough: whether it was.
     #[inline]
     pub fn write_in_place(&self, window: &Window, bytes: &mut [u8]) -> bool {
-        let (set, smalls) = self.words[self.layout.set..].split_at(self.layout.smalls - self.layout.set);
+        let (set, smalls) = self.beginning();
         self.layout.hot.write_in_place(set, (|at| small(smalls, at), self.layout.sums), window, bytes)
     }
 

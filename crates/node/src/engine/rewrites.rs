@@ -110,10 +110,7 @@ impl Inside for RewriteCache {
     }
 
     fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        for (place, _) in self.write(batch)? {
-            self.release(place);
-        }
-        Ok(())
+        self.write_alone(batch)
     }
 
     fn pass(&mut self, now: u64) -> Vec<IdleEntry> {
