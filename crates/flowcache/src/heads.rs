@@ -34,7 +34,7 @@ fn find(places: &[Head], hash: u64) -> Option<usize> {
     let mask = places.len().checked_sub(1)?;
     let mut at = hash as usize & mask;
     while !is_free(places[at]) {
-        if places[at][0] == hash && places[at] != MOVED {
+        if places[at][0] == hash && (hash != MOVED[0] || places[at] != MOVED) {
             return Some(at);
         }
         at = (at + 1) & mask;
@@ -111,7 +111,8 @@ impl Heads {
             (Some(at), NONE) => self.remove(at),
             (Some(at), node) => first(std::mem::replace(&mut self.places[at], head(hash, node))),
             (None, node) => {
-                if (self.len + 1) * 5 > self.places.len() * 3 {
+                // Three of ten places, so that most are where they are looked for first: a branch that goes wrong costs more than the memory.
+                if (self.len + 1) * 10 > self.places.len() * 3 {
                     self.grow();
                 }
                 self.settle(head(hash, node));

@@ -16,6 +16,7 @@
 //! | what is noted of each packet, if that is asked: its way, tables, counters | `record.rs`, `code/noted.rs` |
 //! | the engine that records, and the entries that its records name | `recorder.rs`, `entries.rs` |
 //! | what packets and time leave in meters and entries, for an engine that goes on | `levels.rs` |
+//! | code that finds a flow's rewrite and carries it out, of plain descriptions | [`rewrite`] |
 //! | what native code calls back for | `runtime.rs` |
 //! | the engine | [`Jit`] |
 //!
@@ -39,6 +40,7 @@ mod plan;
 mod program;
 mod record;
 mod recorder;
+pub mod rewrite;
 mod runtime;
 mod tally;
 mod unsupported;

@@ -2,11 +2,16 @@
 
 use super::Unrewritable;
 use super::engine::RewriteCache;
-use super::find::{Lane, TOGETHER};
+use super::find::{Seeking, TOGETHER, TOO_LONG};
 use super::flows::Placed;
+use super::hot::Window;
+use super::row::Row;
 use super::rows::NONE;
 use super::runs::Runs;
-use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
+use jit::rewrite::Told;
+use packet::{
+    Batch, DropReason, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict,
+};
 use tables::{WriteBatch, WriteError};
 
 /// Flows that go together, at most.
@@ -46,38 +51,39 @@ where
 }
 
 impl<R: Runs> RewriteCache<R> {
-    /// Rewrites those packets that there are rewrites for, and counts them; adds what became of each to `verdicts`. At most [`TOGETHER`], which came at one time.
-    pub(super) fn rewrite_all(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
-        let mut lanes = std::mem::take(&mut self.lanes);
-        lanes.resize(TOGETHER, Lane::EMPTY);
-        let depth = self.maker.flows.depth();
-        for (lane, packet) in lanes.iter_mut().zip(&*packets) {
-            lane.set(packet.bytes(), packet.ingress_port.0, depth);
-        }
-        self.maker.flows.find_all(&mut lanes[..packets.len()]);
+    /// Rewrites those packets that there are rewrites for, and counts them: what became of each. At most [`TOGETHER`], which came at one time; the others have no verdict.
+    pub(super) fn rewrite_all(&mut self, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
+        let mut seeking = self.seeking.take().unwrap_or_default();
+        self.maker.flows.find_all(&mut seeking, packets);
         if self.is_settling() {
             self.settle_some(TOGETHER);
         }
         let now = self.runs.saw(packets.first().map_or(0, |packet| packet.received_at));
-        for (lane, packet) in lanes.iter().zip(packets) {
+        let Seeking { lanes, sights, head } = &mut *seeking;
+        let (mut missed, mut without) = (0, 0);
+        for (((lane, sight), packet), verdict) in lanes.iter().zip(sights).zip(&mut *packets).zip(verdicts) {
             if lane.row == NONE {
-                verdicts.push(None);
+                missed += 1;
                 continue;
             }
-            let row = self.maker.flows.row(lane.row);
-            let mut became = row.verdict(self.maker.flows.reasons());
-            if matches!(became, Verdict::Forward { .. }) && !row.write_in_place(&lane.window, packet.bytes_mut()) {
-                let (len, taken) = row.write(&lane.window, lane.length, &mut self.head);
-                if packet.replace_front(taken, &self.head[..len]).is_err() {
-                    became = Verdict::Drop(EngineReason::PacketTooLong.into());
+            *verdict = Some(match lane.done.told() {
+                Told::There(port) | Told::Apart(port) => Verdict::Forward { port: PortId(port) },
+                Told::Dropped(TOO_LONG) => Verdict::Drop(EngineReason::PacketTooLong.into()),
+                Told::Dropped(reason) => Verdict::Drop(self.maker.flows.reasons()[reason as usize]),
+                Told::Others => {
+                    without += 1;
+                    self.maker.flows.went_without(lane.row, self.often);
+                    let row = self.maker.flows.row(lane.row);
+                    written(row, &sight.window, packet, (self.maker.flows.reasons(), head))
                 }
-            }
+            });
             let length = packet.came_with.map_or(lane.length as u64, u64::from);
-            self.maker.stats.rewritten += 1;
             self.count(lane.row, 1, length, now);
-            verdicts.push(Some(became));
         }
-        self.lanes = lanes;
+        let rewritten = packets.len() as u64 - missed;
+        self.maker.stats.rewritten += rewritten;
+        self.maker.stats.by_code += rewritten - without;
+        self.seeking = Some(seeking);
     }
 
     /// What became of a rewrite is counted, and told; where nobody else has rewrites, the place of one that another took the place of may be used again.
@@ -176,14 +182,14 @@ impl Serves for RewriteCache {
             let count = at_one_time(&packets[first..]).min(most);
             let some = &mut packets[first..first + count];
             verdicts.clear();
+            verdicts.resize(count, None);
             self.rewrite_all(some, &mut verdicts);
             self.admit(some, &mut verdicts);
             let mut ran = false;
             for (at, packet) in some.iter_mut().enumerate() {
                 if ran && verdicts[at].is_none() {
                     // The packet in front may have been of the same flow.
-                    self.rewrite_all(std::slice::from_mut(packet), &mut verdicts);
-                    verdicts.swap_remove(at);
+                    self.rewrite_all(std::slice::from_mut(packet), std::slice::from_mut(&mut verdicts[at]));
                 }
                 ran |= verdicts[at].is_none();
                 match verdicts[at] {
@@ -221,5 +227,24 @@ impl Engine for RewriteCache {
 
     fn tick(&mut self, now: u64, _out: &mut Output) {
         self.pass_time(now);
+    }
+}
+
+/// Rewrites a packet whose row that is, without native code; `window` has its first bytes. What became of it.
+fn written(
+    row: Row<'_>,
+    window: &Window,
+    packet: &mut Packet,
+    (reasons, head): (&[DropReason], &mut Window),
+) -> Verdict {
+    let became = row.verdict(reasons);
+    let length = packet.bytes().len();
+    if !matches!(became, Verdict::Forward { .. }) || row.write_in_place(window, packet.bytes_mut()) {
+        return became;
+    }
+    let (len, taken) = row.write(window, length, head);
+    match packet.replace_front(taken, &head[..len]) {
+        Ok(()) => became,
+        Err(_) => Verdict::Drop(EngineReason::PacketTooLong.into()),
     }
 }

@@ -1,9 +1,10 @@
 //! [`RewriteCache`]: an engine, and the rewrites of what it did.
 
 use super::Unrewritable;
-use super::find::Lane;
+use super::code::OFTEN;
+use super::find::{Seeking, Sight};
 use super::flows::{Flow, Flows, Placed, Ready};
-use super::hot::{self, Window};
+use super::hot;
 use super::maker::{Made, Maker};
 use super::native::Misses;
 use super::noted::{Noted, Notes};
@@ -16,7 +17,7 @@ use super::template::{Came, Left};
 use crate::admission::Admission;
 use interp::{ByteForm, Config, Credit, IdleEntry, Interp, LoadError, Outputs};
 use ir::Pipeline;
-use packet::{Origin, Verdict};
+use packet::{Origin, Packet, PortId, Verdict};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tables::{Change, WriteBatch, WriteError};
@@ -58,9 +59,9 @@ pub struct RewriteCache<R = Interp> {
     /// Layouts whose rows had packets, with what is not credited yet of what all rows of theirs add to.
     tallied: Vec<(u32, Sums)>,
     /// Packets that are looked for together.
-    pub(super) lanes: Vec<Lane>,
-    /// Room for a packet's new beginning.
-    pub(super) head: Window,
+    pub(super) seeking: Option<Box<Seeking>>,
+    /// After how many packets of a shape or layout native code is made for it.
+    pub(super) often: u32,
     pub(super) slow: Slow,
     pub(super) admission: Option<Admission>,
     /// As it was made.
@@ -146,8 +147,8 @@ impl<R: Runs> RewriteCache<R> {
             counted: Vec::new(),
             settling: Vec::new(),
             tallied: Vec::new(),
-            lanes: Vec::new(),
-            head: hot::EMPTY,
+            seeking: None,
+            often: OFTEN,
             slow: Slow {
                 notes,
                 results: Outputs::new(),
@@ -177,6 +178,11 @@ impl<R: Runs> RewriteCache<R> {
     /// From now on rewrites without packets for so many nanoseconds go, as time passes ([`RewriteCache::advance_time`]): each time a part of them is looked at.
     pub fn idle_after(&mut self, nanoseconds: Option<u64>) {
         self.idle_after = nanoseconds;
+    }
+
+    /// Native code is made for shapes and layouts once so many of their packets have gone without it.
+    pub fn native_after(&mut self, packets: u32) {
+        self.often = packets;
     }
 
     /// The engine that runs packets, with all state.
@@ -222,28 +228,30 @@ impl<R: Runs> RewriteCache<R> {
 
     /// Rewrites a packet, if there is a rewrite for it, and counts it. `out` gets its bytes if it leaves.
     pub fn rewrite(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Vec<u8>) -> Answer {
-        let mut lane = Lane::EMPTY;
-        lane.set(bytes, port, self.maker.flows.depth());
-        self.maker.flows.find_all(std::slice::from_mut(&mut lane));
-        if lane.row == NONE {
+        let mut sight = Sight::EMPTY;
+        let Ok(mut packet) = Packet::from_bytes(bytes) else { return Answer::Missed };
+        packet.ingress_port = PortId(port);
+        let found = self.maker.flows.find(&mut packet, &mut sight);
+        if found == NONE {
             return Answer::Missed;
         }
-        let row = self.maker.flows.row(lane.row);
+        let row = self.maker.flows.row(found);
         let verdict = row.verdict(self.maker.flows.reasons());
         out.clear();
         if matches!(verdict, Verdict::Forward { .. }) {
             let mut head = hot::EMPTY;
-            let (len, taken) = row.write(&lane.window, bytes.len(), &mut head);
+            let (len, taken) = row.write(&sight.window, bytes.len(), &mut head);
             out.extend_from_slice(&head[..len]);
             out.extend_from_slice(bytes.get(taken..).unwrap_or_default());
         }
         let (_, place) = row::of(row.words);
         let now = self.runs.saw(now);
         self.maker.stats.rewritten += 1;
-        self.count(lane.row, 1, bytes.len() as u64, now);
+        self.count(found, 1, bytes.len() as u64, now);
         Answer::Rewritten(place, verdict)
     }
 
+    #[inline]
     pub(super) fn count(&mut self, row: u32, packets: u64, bytes: u64, last: u64) {
         if row::add(self.maker.flows.words_mut(row), packets, bytes, last) {
             self.counted.push(row);

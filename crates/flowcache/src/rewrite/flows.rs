@@ -1,6 +1,7 @@
 //! [`Flows`]: rewrites that are kept, where the packet finds them, and which ones a change of a table makes stale.
 
 use super::Unrewritable;
+use super::code::{self, Native};
 use super::form::{Rewrite, Shape, WINDOW};
 use super::hot::Window;
 use super::key::{KeyForm, Secrets, begins};
@@ -15,6 +16,7 @@ use crate::heads::Heads;
 use crate::segment::Asked;
 use crate::witness::Witness;
 use ir::{Entity, Pipeline, TableId};
+use jit::rewrite::{HashCode, RowCode};
 use packet::DropReason;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -47,22 +49,26 @@ pub struct Flow {
 }
 
 /// A shape in use.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Used {
     /// Which bits.
     pub shape: Shape,
     /// Bits in which all its flows agree, from byte [`GATE`]`.0` on: a packet that has others has none of these flows.
     pub gate: ([u8; GATE.1], [u8; GATE.1]),
     key: KeyForm,
+    code: Native<HashCode>,
 }
 
 impl Used {
-    /// Whether a packet may be one of its flows.
+    /// The gate as it is asked.
+    fn words(&self) -> [u128; 2] {
+        [self.gate.0, self.gate.1].map(u128::from_ne_bytes)
+    }
+
+    /// Native code that hashes its keys.
     #[inline]
-    pub fn may_have(&self, window: &Window) -> bool {
-        let (mask, value) = &self.gate;
-        let bytes = &window[GATE.0..GATE.0 + GATE.1];
-        bytes.iter().zip(mask).zip(value).fold(0, |differs, ((byte, mask), value)| differs | (byte & mask ^ value)) == 0
+    pub(super) fn code(&self) -> Option<&HashCode> {
+        self.code.get()
     }
 
     /// Its first flow has these first bytes.
@@ -109,10 +115,13 @@ pub(super) struct Ready {
 }
 
 /// What rewrites share, and how many have it.
-#[derive(Clone, Debug)]
-struct Shared {
-    layout: Arc<Layout>,
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub layout: Arc<Layout>,
+    /// The layout's.
+    pub layout_shape: u32,
     rows: usize,
+    pub code: Native<RowCode>,
 }
 
 /// See the module.
@@ -126,6 +135,8 @@ pub struct Flows {
     pub(super) by_key: Heads,
     secrets: Secrets,
     shapes: Vec<Used>,
+    /// Of each of them, the gate.
+    gates: Vec<[u128; 2]>,
     layouts: Vec<Shared>,
     by_layout: HashMap<Arc<Layout>, u32, Fast>,
     free_layouts: Vec<u32>,
@@ -149,6 +160,7 @@ impl Flows {
             by_key: Heads::default(),
             secrets: Secrets::new(),
             shapes: Vec::new(),
+            gates: Vec::new(),
             layouts: Vec::new(),
             by_layout: HashMap::default(),
             free_layouts: Vec::new(),
@@ -189,6 +201,14 @@ impl Flows {
         &self.shapes
     }
 
+    /// The first shape, from that one on, that a packet with these bytes at [`GATE`] may have.
+    #[inline(always)]
+    pub(super) fn shape_from(&self, first: usize, gate: u128) -> Option<(usize, &Used)> {
+        let gates = self.gates.get(first..)?;
+        let next = gates.iter().position(|[mask, value]| gate & mask == *value)?;
+        Some((first + next, &self.shapes[first + next]))
+    }
+
     /// Why packets are dropped, by the numbers that rows have.
     pub fn reasons(&self) -> &[DropReason] {
         &self.reasons
@@ -208,6 +228,22 @@ impl Flows {
     pub fn row(&self, row: u32) -> Row<'_> {
         let words = self.rows.at(row);
         Row { layout: &self.layouts[row::of(words).0 as usize].layout, words }
+    }
+
+    /// The same, with native code if there is some.
+    #[inline]
+    pub(super) fn shared(&self, row: u32) -> (&[u64], &Shared) {
+        let words = self.rows.at(row);
+        (words, &self.layouts[row::of(words).0 as usize])
+    }
+
+    /// A packet with that row was rewritten without native code, of which there is some after so many of them.
+    pub(super) fn went_without(&mut self, row: u32, often: u32) {
+        let shared = &mut self.layouts[row::of(self.rows.at(row)).0 as usize];
+        let number = shared.layout.shape;
+        let used = &mut self.shapes[number as usize];
+        used.code.went_without(often, || code::hash_code(number, &used.key, &self.secrets));
+        shared.code.went_without(often, || code::row_code(&shared.layout, &used.key));
     }
 
     /// The row at a place.
@@ -292,7 +328,8 @@ impl Flows {
             let gate = ([0; GATE.1], [0xff; GATE.1]);
             let key = KeyForm::new(shape);
             self.depth = self.depth.max(key.depth());
-            self.shapes.push(Used { shape: shape.clone(), gate, key });
+            self.gates.push([0, u128::MAX]);
+            self.shapes.push(Used { shape: shape.clone(), gate, key, code: Native::default() });
             self.shapes.len() - 1
         }) as u32)
     }
@@ -320,7 +357,8 @@ impl Flows {
         }
         self.depth = self.depth.max(layout.depth());
         self.hot_lines = self.hot_lines.max(layout.hot_words().div_ceil(LINE));
-        let shared = Shared { layout: Arc::new(layout), rows: 1 };
+        let layout_shape = layout.shape;
+        let shared = Shared { layout: Arc::new(layout), layout_shape, rows: 1, code: Native::default() };
         let number = self.free_layouts.pop().unwrap_or(self.layouts.len() as u32);
         self.by_layout.insert(shared.layout.clone(), number);
         match self.layouts.get_mut(number as usize) {
@@ -394,6 +432,7 @@ impl Flows {
             }
             _ => used.admit(window),
         };
+        self.gates[shared.layout.shape as usize] = used.words();
         let row = self.rows.take(ready.words.len());
         self.len += 1;
         let old = self.by_key.set(ready.hash, row);

@@ -6,6 +6,7 @@
 use super::form::{Check, Sum, WINDOW};
 use super::key::BLOCK;
 use super::layout::Front;
+use jit::rewrite;
 
 /// Bytes of a window: a word can be loaded from any place, and a block of words from the place of any word.
 const ROOM: usize = WINDOW + 8 * BLOCK;
@@ -68,7 +69,7 @@ fn fold(sum: u64) -> u16 {
 
 /// A [`Sum`] without its constant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Words {
+pub(super) struct Words {
     lengths: u32,
     /// Where eight bytes begin, and their bits.
     words: Vec<(u8, u64)>,
@@ -102,6 +103,15 @@ impl Words {
         Words { lengths: sum.lengths, words }
     }
 
+    /// The same, as native code has it: words of four bytes, of which no sum falls over.
+    pub fn plan(&self) -> rewrite::Words {
+        let halves = |(at, bits): &(u8, u64)| {
+            let at = usize::from(*at);
+            [(at, *bits as u32), (at + 4, (*bits >> 32) as u32)].into_iter().filter(|(_, bits)| *bits != 0)
+        };
+        rewrite::Words { lengths: self.lengths, terms: self.words.iter().flat_map(halves).collect() }
+    }
+
     /// [`Sum::of`] with that constant, which is folded.
     #[inline]
     fn of(&self, constant: u32, window: &Window, length: usize) -> u16 {
@@ -117,10 +127,10 @@ impl Words {
 
 /// A [`Check`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Tested {
-    sum: Words,
-    expected: u16,
-    word: Option<u8>,
+pub(super) struct Tested {
+    pub sum: Words,
+    pub expected: u16,
+    pub word: Option<u8>,
 }
 
 /// Bytes of a packet's new beginning that stay what they are.
@@ -137,7 +147,7 @@ struct Kept {
 /// See the module. What differs from row to row comes as small numbers: constants of sums, and what is added to lengths.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Hot {
-    checks: Vec<Tested>,
+    pub(super) checks: Vec<Tested>,
     kept: Vec<Kept>,
     /// If the new beginning is as long as the old one: the bits of its words that stay, those behind its end among them.
     stays: Option<Vec<[u64; 2]>>,
@@ -174,6 +184,30 @@ impl Hot {
             len,
             taken: (len as isize - isize::from(front.grow)).max(0) as usize,
         }
+    }
+
+    /// The new beginning, as native code has it.
+    pub fn plan(&self) -> rewrite::Front {
+        let moved = |kept: &Kept| rewrite::Moved {
+            to: usize::from(kept.to),
+            from: usize::from(kept.from),
+            places: kept.places,
+            keep: kept.keep,
+        };
+        let words = self.len.div_ceil(8);
+        let place = match &self.stays {
+            Some(stays) => rewrite::Place::There(stays.as_flattened()[..words].to_vec()),
+            None => rewrite::Place::Apart(self.kept.iter().map(moved).collect()),
+        };
+        let sums = self.sums.iter().map(|(at, words, complement)| (usize::from(*at), words.plan(), *complement != 0));
+        let lengths = self.lengths.iter().map(|at| usize::from(*at)).collect();
+        rewrite::Front { len: self.len, place, lengths, sums: sums.collect() }
+    }
+
+    /// Bytes of a new beginning, and how many go for them.
+    #[inline]
+    pub fn lengths(&self) -> (usize, usize) {
+        (self.len, self.taken)
     }
 
     /// Whether all sums are what they must be; `constant` has that of each.

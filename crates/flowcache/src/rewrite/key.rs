@@ -2,6 +2,7 @@
 
 use super::form::{self, Shape, WINDOW};
 use super::hot::{self, Window};
+use jit::rewrite;
 use std::hash::BuildHasher;
 
 /// Words that a key has at most: one for port and length, and those of the window.
@@ -69,6 +70,13 @@ impl KeyForm {
         8 * (self.first + self.count)
     }
 
+    /// The same, as native code has it.
+    pub fn plan(&self) -> rewrite::Key {
+        let masks = self.masks.as_flattened()[..self.count].to_vec();
+        let near = self.near.iter().map(|near| usize::from(near.at)).collect();
+        rewrite::Key { first: 8 * self.first, masks, near, length: self.length }
+    }
+
     /// How many words a key has.
     pub fn len(&self) -> usize {
         self.count + 1
@@ -113,6 +121,11 @@ impl Secrets {
     pub fn new() -> Secrets {
         let state = foldhash::fast::RandomState::default();
         Secrets(std::array::from_fn(|pair| [2 * pair, 2 * pair + 1].map(|number| state.hash_one(number))))
+    }
+
+    /// All of them.
+    pub fn pairs(&self) -> &[[u64; 2]] {
+        &self.0
     }
 
     /// Of a shape's number, and a key's first word and its others: products of pairs of words, each with a secret number added (NH, as in UMAC: Black et al., 1999), so that none

@@ -20,6 +20,7 @@ pub mod apply;
 mod arith;
 mod batch;
 mod calls;
+mod code;
 mod engine;
 mod find;
 pub mod flows;

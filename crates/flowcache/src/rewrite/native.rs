@@ -140,8 +140,13 @@ impl RewriteCache<Jit> {
     /// Packets that came at one time: those that there are rewrites for, then the others, so that these wait for memory together. What became of each.
     fn together(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
         verdicts.clear();
-        for packets in packets.chunks_mut(TOGETHER) {
+        verdicts.resize(packets.len(), None);
+        let before = self.maker.stats.rewritten;
+        for (packets, verdicts) in packets.chunks_mut(TOGETHER).zip(verdicts.chunks_mut(TOGETHER)) {
             self.rewrite_all(packets, verdicts);
+        }
+        if self.maker.stats.rewritten - before == packets.len() as u64 {
+            return;
         }
         self.admit(packets, verdicts);
         if verdicts.contains(&None) {

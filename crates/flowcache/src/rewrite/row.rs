@@ -18,7 +18,7 @@ const LAYOUT: usize = 3;
 /// The first of its nodes in the lists of who asked what, and in the high half whether it had packets since the clock's hand passed.
 const NODES: usize = 4;
 /// The first and the last length for which it holds.
-const LENGTHS: usize = 5;
+pub const LENGTHS: usize = 5;
 
 const REFERENCED: u64 = 1 << 32;
 

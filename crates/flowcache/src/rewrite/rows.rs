@@ -1,6 +1,6 @@
 //! [`Rows`]: memory for rows of words. It grows without moving what is there, and lies in huge pages where the machine has them.
 
-use tables::fast::{HugeVec, all_soon};
+use tables::fast::{HugeVec, lines_soon};
 
 /// Words of a line: what comes from memory at once.
 pub const LINE: usize = 8;
@@ -82,7 +82,7 @@ impl Rows {
     /// The first lines of a row will be read soon.
     #[inline]
     pub fn soon(&self, row: u32, lines: usize) {
-        all_soon(&self.lines, row as usize, lines);
+        lines_soon(&self.lines, row as usize, lines);
     }
 }
 

@@ -10,6 +10,8 @@ pub struct RewriteStats {
     pub ran: u64,
     /// Packets that were rewritten here.
     pub rewritten: u64,
+    /// Packets of these that native code has rewritten.
+    pub by_code: u64,
     /// Rewrites that were kept.
     pub kept: u64,
     /// Rewrites that were made by what is known of the packet's way.
@@ -41,10 +43,11 @@ impl RewriteStats {
     pub fn add(&mut self, other: &RewriteStats) {
         let RewriteStats { ran, rewritten, kept, by_way, shadowed, refused_by_way, replaced, stale, evicted, .. } =
             other;
-        let RewriteStats { scattered, expired, shed, faults, refused, .. } = other;
+        let RewriteStats { by_code, scattered, expired, shed, faults, refused, .. } = other;
         for (to, more) in [
             (&mut self.ran, ran),
             (&mut self.rewritten, rewritten),
+            (&mut self.by_code, by_code),
             (&mut self.kept, kept),
             (&mut self.by_way, by_way),
             (&mut self.shadowed, shadowed),

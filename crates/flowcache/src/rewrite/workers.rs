@@ -234,6 +234,7 @@ impl RewriteCache<Jit> {
         cache.maker.tenants.slot = self.maker.tenants.slot;
         cache.admission = self.admission.clone();
         cache.idle_after = self.idle_after;
+        cache.often = self.often;
         Ok(cache)
     }
 

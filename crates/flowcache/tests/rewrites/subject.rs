@@ -3,8 +3,9 @@
 use crate::workers::Several;
 use flowcache::Unrewritable;
 use flowcache::rewrite::flows::Flow;
-use flowcache::rewrite::{Answer as Rewritten, NativeError, RewriteCache, RewriteStats};
+use flowcache::rewrite::{Answer as Rewritten, NativeError, RewriteCache, RewriteStats, Runs};
 use interp::Outputs;
+use io::guarded::Edge;
 use jit::Jit;
 use packet::{Batch, Origin, Output, PortId, Verdict};
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub struct Totals {
     /// Packets in batches, and those of them that were rewritten; what follows is not counted of these.
     pub batched: u64,
     pub together: u64,
+    /// Packets that native code has rewritten.
+    pub by_code: u64,
     /// Packets that native code ran, and rewrites that came of them by their way.
     pub native: u64,
     pub native_by_way: u64,
@@ -77,21 +80,30 @@ pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
         let room = [16, 4_096, 4_096, 4_096][(seed % 4) as usize];
         // Half of those that are given batches have native code, if that is made for the program, and half of these several workers.
         if sabotage == Sabotage::None && seed % 16 >= 12 {
-            match RewriteCache::native(build.pipeline.clone(), build.setup.clone(), room) {
+            let native = RewriteCache::native(build.pipeline.clone(), build.setup.clone(), room);
+            match native.map(|cache| with_code(cache, seed)) {
                 Ok(cache) if seed % 16 >= 14 => return Ok(Box::new(Several::new(cache, seed))),
                 Ok(cache) => {
                     let (batch, out) = (Batch::new(), Output::new());
-                    return Ok(Box::new(Native { cache, batch, out, totals: Totals::default() }));
+                    return Ok(Box::new(Native { cache, batch, batches: 0, out, totals: Totals::default() }));
                 }
                 Err(NativeError::Unsupported(_)) => {}
                 Err(error) => return Err(error.to_string()),
             }
         }
         let cache = RewriteCache::new(build.pipeline.clone(), build.setup.clone(), room);
-        let cache = cache.map_err(|error| error.to_string())?;
+        let cache = with_code(cache.map_err(|error| error.to_string())?, seed);
         let batch = (sabotage != Sabotage::Unchecked && seed % 8 >= 4).then(|| (Batch::new(), Output::new()));
         Ok(Box::new(Rewriting { cache, made_from: BTreeMap::new(), totals: Totals::default(), sabotage, batch }))
     })
+}
+
+/// Half of them have native code for what packets did twice.
+fn with_code<R: Runs>(mut cache: RewriteCache<R>, seed: u64) -> RewriteCache<R> {
+    if seed % 2 == 1 {
+        cache.native_after(1);
+    }
+    cache
 }
 
 impl Drop for Rewriting {
@@ -106,6 +118,7 @@ impl Drop for Rewriting {
 struct Native {
     cache: RewriteCache<Jit>,
     batch: Batch,
+    batches: usize,
     out: Output,
     totals: Totals,
 }
@@ -130,7 +143,10 @@ impl Subject for Native {
     }
     fn process(&mut self, packets: &[PacketIn]) -> Answer {
         let before = self.cache.stats().rewritten;
-        let answer = through_engine(&mut self.cache, &mut self.batch, &mut self.out, packets, None);
+        // Some packets lie between forbidden pages.
+        self.batches += 1;
+        let edge = [Some(Edge::Back), Some(Edge::Front)].get(self.batches % 16).copied().flatten();
+        let answer = through_engine(&mut self.cache, &mut self.batch, &mut self.out, packets, edge);
         self.cache.settle();
         self.totals.batched += packets.len() as u64;
         self.totals.together += self.cache.stats().rewritten - before;
@@ -148,6 +164,7 @@ pub fn add(own: &Totals, stats: &RewriteStats) {
     let mut totals = TOTALS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let all = totals.get_or_insert_default();
     let RewriteStats {
+        by_code,
         kept,
         by_way,
         shadowed,
@@ -173,6 +190,7 @@ pub fn add(own: &Totals, stats: &RewriteStats) {
         (&mut all.sums, own.sums),
         (&mut all.lengths, own.lengths),
         (&mut all.grown, own.grown),
+        (&mut all.by_code, *by_code),
         (&mut all.kept, *kept),
         (&mut all.by_way, *by_way),
         (&mut all.shadowed, *shadowed),

@@ -17,6 +17,7 @@ mod value;
 
 pub use call::CallSite;
 pub use noted::Recording;
+pub use stage::{steady, trusted};
 
 use crate::abi::{Helpers, StageFn};
 use crate::layout::Layout;
@@ -128,10 +129,10 @@ impl Native {
     }
 }
 
-/// The machine's instruction set.
-fn isa() -> Result<cranelift_codegen::isa::OwnedTargetIsa, CompileError> {
+/// The machine's instruction set. With "none" for a level code is as it is laid down, with "speed" it is made better.
+pub fn isa(level: &str) -> Result<cranelift_codegen::isa::OwnedTargetIsa, CompileError> {
     let mut flags = settings::builder();
-    let set = [("opt_level", "speed"), ("use_colocated_libcalls", "false"), ("is_pic", "false")];
+    let set = [("opt_level", level), ("use_colocated_libcalls", "false"), ("is_pic", "false")];
     for (name, value) in
         set.into_iter().chain([("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })])
     {
@@ -143,12 +144,12 @@ fn isa() -> Result<cranelift_codegen::isa::OwnedTargetIsa, CompileError> {
 
 /// How functions are called on this machine.
 pub fn call_conv() -> Result<CallConv, CompileError> {
-    Ok(isa()?.default_call_conv())
+    Ok(isa("speed")?.default_call_conv())
 }
 
 /// Makes the code.
 pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
-    let mut module = JITModule::new(JITBuilder::with_isa(isa()?, default_libcall_names()));
+    let mut module = JITModule::new(JITBuilder::with_isa(isa("speed")?, default_libcall_names()));
     let mut context = module.make_context();
     let mut builder_context = FunctionBuilderContext::new();
     let mut ids = Vec::new();

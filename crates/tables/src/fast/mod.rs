@@ -43,5 +43,5 @@ pub use encode::LookupError;
 pub use live::{Group, Live, LiveError, Written};
 pub use lookups::Lookups;
 pub use memory::{HugeVec, Plain};
-pub use near::{all_soon, soon};
+pub use near::{all_soon, lines_soon, soon};
 pub use shape::{KeyPlace, LookupKind, LookupShape, ParamPlace, ValueLayout};

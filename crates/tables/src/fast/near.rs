@@ -11,6 +11,19 @@ pub fn soon<T>(of: &[T], at: usize) {
     all_soon(of, at, 1);
 }
 
+/// The same of a few elements that are a line each, and behind which the slice goes on as a rule: without a loop.
+#[inline(always)]
+pub fn lines_soon<T>(of: &[T], at: usize, count: usize) {
+    const { assert!(size_of::<T>() == LINE) };
+    let start = of.as_ptr().wrapping_add(at);
+    match count {
+        _ if of.len().saturating_sub(at) < count => all_soon(of, at, count),
+        4 => prefetch(start.cast(), 4),
+        5 => prefetch(start.cast(), 5),
+        _ => prefetch(start.cast(), count),
+    }
+}
+
 /// The same of so many elements, as far as there are. Elements of whole lines are taken to begin with one.
 #[inline(always)]
 pub fn all_soon<T>(of: &[T], at: usize, count: usize) {
