@@ -7,6 +7,7 @@ use super::flows::{Flow, Flows, Placed, Ready};
 use super::hot;
 use super::maker::{Made, Maker};
 use super::native::Misses;
+use super::newcomers::Newcomers;
 use super::noted::{Noted, Notes};
 use super::row;
 use super::rows::NONE;
@@ -81,6 +82,9 @@ pub(super) struct Slow {
     pub ready: Ready,
     pub misses: Misses,
     pub verdicts: Vec<Option<Verdict>>,
+    /// Packets of the batch that there is no rewrite for: which, and by what number its flow is known again.
+    pub missing: Vec<(usize, u64)>,
+    pub newcomers: Newcomers,
     /// Nanoseconds that it took in this batch, if they are noted.
     pub took: Option<u64>,
 }
@@ -155,6 +159,8 @@ impl<R: Runs> RewriteCache<R> {
                 ready: Ready::default(),
                 misses: Misses::default(),
                 verdicts: Vec::new(),
+                missing: Vec::new(),
+                newcomers: Newcomers::default(),
                 took: None,
             },
             admission: None,

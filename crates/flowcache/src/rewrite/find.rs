@@ -25,6 +25,8 @@ pub struct Lane {
     pub row: u32,
     shape: u32,
     hash: u64,
+    /// The hash of its key as the first shape has it that it may have; 0 if there is none.
+    pub first: u64,
     gate: u128,
     /// What native code has done, if it knew the row.
     pub done: Done,
@@ -33,7 +35,8 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub const EMPTY: Lane = Lane { length: 0, row: NONE, shape: 0, hash: 0, gate: 0, done: Done::NOTHING, seen: false };
+    pub const EMPTY: Lane =
+        Lane { length: 0, row: NONE, shape: 0, hash: 0, first: 0, gate: 0, done: Done::NOTHING, seen: false };
 }
 
 /// A packet as it is looked at without native code.
@@ -149,7 +152,9 @@ impl Flows {
         });
         (lane.length, lane.row, lane.done) = (packet.len(), NONE, Done::NOTHING);
         lane.gate = u128::from_ne_bytes(gate);
-        self.try_from(lane, sight, packet, 0)
+        let found = self.try_from(lane, sight, packet, 0);
+        lane.first = lane.hash;
+        found
     }
 
     /// The next shape that the packet may have, from that one on: false if there is none.

@@ -32,6 +32,7 @@ mod layout;
 mod leave;
 mod maker;
 mod native;
+mod newcomers;
 mod noted;
 mod row;
 mod rows;

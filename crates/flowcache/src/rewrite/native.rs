@@ -6,6 +6,7 @@ use super::engine::RewriteCache;
 use super::find::TOGETHER;
 use super::flows::Ready;
 use super::maker::Made;
+use super::newcomers::Newcomers;
 use super::noted::Noted;
 use super::runs::Runs;
 use super::shadow::Known;
@@ -90,6 +91,8 @@ pub(super) struct Misses {
     noted: Vec<Noted>,
     /// Which packets of the batch they are.
     of: Vec<usize>,
+    /// Those of them that are kept, in order.
+    learned: Vec<usize>,
     made: Vec<Result<Made, Unrewritable>>,
     rows: Vec<Ready>,
 }
@@ -110,68 +113,118 @@ impl RewriteCache<Jit> {
         RewriteCache::with(jit, known, config, room).map_err(load)
     }
 
-    /// Runs those packets that there is no rewrite for, and keeps what they did; older flows go for them if there is no place.
-    fn learn_all(&mut self, misses: &mut Misses, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
+    /// Runs those packets that there is no rewrite for, and keeps what they did; older flows go for them if there is no place. Of those that are `missing` the first ones, so many
+    /// as there are none before them in `verdicts`; how many were looked at.
+    fn learn_some(
+        &mut self,
+        misses: &mut Misses,
+        missing: &[(usize, u64)],
+        packets: &mut [Packet],
+        verdicts: &mut [Option<Verdict>],
+    ) -> usize {
         misses.batch.clear();
         misses.out.clear();
         misses.of.clear();
-        for (at, packet) in packets.iter().enumerate().filter(|(at, _)| verdicts[*at].is_none()).take(LEARNED) {
+        misses.learned.clear();
+        let mut looked = 0;
+        for (at, number) in missing {
+            looked += 1;
+            if verdicts[*at].is_some() {
+                continue;
+            }
             let Ok(room) = misses.batch.push() else { break };
-            room.copy_from(packet);
-            misses.of.push(at);
+            if self.is_learned(*number, &packets[*at]) {
+                room.copy_from(&packets[*at]);
+                misses.learned.push(misses.of.len());
+            } else {
+                std::mem::swap(room, &mut packets[*at]);
+            }
+            misses.of.push(*at);
+            if misses.of.len() == LEARNED {
+                break;
+            }
         }
         misses.noted.resize_with(LEARNED, Noted::default);
-        let noted = &mut misses.noted;
-        self.runs.process_recorded(&mut misses.batch, &mut misses.out, &mut |at, record| noted[at].take(record));
-        self.room_for(misses.of.len());
+        let (noted, learned) = (&mut misses.noted, &misses.learned);
+        let mut next = learned.iter().peekable();
+        self.runs.process_recorded(&mut misses.batch, &mut misses.out, &mut |at, record| {
+            if next.next_if_eq(&&at).is_some() {
+                noted[at].take(record);
+            }
+        });
+        self.maker.stats.ran += misses.of.len() as u64;
+        self.maker.stats.passed += (misses.of.len() - misses.learned.len()) as u64;
+        self.room_for(misses.learned.len());
         self.make_all(misses, packets);
         self.keep_all(misses, packets);
         for (emission, at) in misses.out.emissions().iter().zip(&misses.of) {
             verdicts[*at] = Some(emission.verdict);
         }
-        for (ran, at) in misses.batch.packets_mut().iter_mut().zip(&misses.of) {
+        let mut learned = misses.learned.iter().peekable();
+        for (number, (ran, at)) in misses.batch.packets_mut().iter_mut().zip(&misses.of).enumerate() {
             // Native code answers each packet.
             verdicts[*at].get_or_insert(Verdict::Drop(EngineReason::EngineFault.into()));
             std::mem::swap(ran, &mut packets[*at]);
-            packets[*at].mark = ran.mark;
+            if learned.next_if_eq(&&number).is_some() {
+                packets[*at].mark = ran.mark;
+            }
         }
+        looked
+    }
+
+    /// Whether what a packet does is kept, whose flow has that number.
+    fn is_learned(&mut self, number: u64, packet: &Packet) -> bool {
+        let (free, room) = (self.maker.flows.free(), self.maker.flows.room());
+        if self.told.is_some() || !Newcomers::matter(free, room) {
+            return true;
+        }
+        let newcomers = &mut self.slow.newcomers;
+        let number = if number == 0 { newcomers.number(packet.bytes()) } else { number };
+        newcomers.are_known(number, room)
     }
 
     /// Packets that came at one time: those that there are rewrites for, then the others, so that these wait for memory together. What became of each.
     fn together(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
         verdicts.clear();
         verdicts.resize(packets.len(), None);
-        let before = self.maker.stats.rewritten;
+        let mut missing = std::mem::take(&mut self.slow.missing);
+        missing.clear();
+        let mut first = 0;
         for (packets, verdicts) in packets.chunks_mut(TOGETHER).zip(verdicts.chunks_mut(TOGETHER)) {
+            let before = self.maker.stats.rewritten;
             self.rewrite_all(packets, verdicts);
+            if self.maker.stats.rewritten - before < packets.len() as u64 {
+                let lanes = self.seeking.iter().flat_map(|seeking| &seeking.lanes).zip(&*verdicts).enumerate();
+                let none = lanes.filter(|(_, (_, verdict))| verdict.is_none());
+                missing.extend(none.map(|(at, (lane, _))| (first + at, lane.first)));
+            }
+            first += packets.len();
         }
-        if self.maker.stats.rewritten - before == packets.len() as u64 {
-            return;
-        }
-        self.admit(packets, verdicts);
-        if verdicts.contains(&None) {
+        if !missing.is_empty() {
+            self.admit(packets, verdicts);
             self.slowly(|cache| {
                 let mut misses = std::mem::take(&mut cache.slow.misses);
-                while verdicts.contains(&None) {
-                    cache.learn_all(&mut misses, packets, verdicts);
+                let mut rest = &missing[..];
+                while !rest.is_empty() {
+                    rest = &rest[cache.learn_some(&mut misses, rest, packets, verdicts)..];
                 }
                 cache.slow.misses = misses;
             });
         }
+        self.slow.missing = missing;
     }
 
     fn make_all(&mut self, misses: &mut Misses, packets: &[Packet]) {
-        let Misses { batch, out, noted, of, made, rows } = misses;
+        let Misses { batch, out, noted, of, learned, made, rows } = misses;
         made.clear();
-        rows.resize_with(rows.len().max(of.len()), Ready::default);
-        for (number, at) in of.iter().enumerate() {
-            let (packet, noted) = (&packets[*at], &noted[number]);
-            self.maker.stats.ran += 1;
+        rows.resize_with(rows.len().max(learned.len()), Ready::default);
+        for (place, number) in learned.iter().enumerate() {
+            let (packet, noted, number) = (&packets[of[*number]], &noted[*number], *number);
             let came = Came { bytes: packet.bytes(), port: packet.ingress_port.0 };
             let became = left(out.emissions().get(number), &batch.packets()[number], number);
             let one = self.maker.by_way(&self.runs, (came, packet.received_at), became, noted);
             if let Ok(one) = one {
-                self.maker.ready(one, &mut rows[number]);
+                self.maker.ready(one, &mut rows[place]);
             }
             made.push(one);
         }
@@ -182,8 +235,8 @@ impl RewriteCache<Jit> {
         for (before, (ready, _)) in made.enumerate() {
             self.maker.flows.ready_soon(ready, before);
         }
-        for (number, (made, at)) in misses.made.iter().zip(&misses.of).enumerate() {
-            let ready = &misses.rows[number];
+        for (place, (made, number)) in misses.made.iter().zip(&misses.learned).enumerate() {
+            let (ready, at) = (&misses.rows[place], misses.of[*number]);
             // The packet in front may have been of the same flow.
             if let Ok(made) = made
                 && self.maker.flows.is_kept(made.layout, ready)
@@ -191,7 +244,7 @@ impl RewriteCache<Jit> {
                 self.maker.leave(*made);
                 continue;
             }
-            let packet = &packets[*at];
+            let packet = &packets[at];
             let placed = made.and_then(|made| self.maker.keep(made, ready, (packet.bytes(), packet.received_at)));
             self.placed(placed);
         }

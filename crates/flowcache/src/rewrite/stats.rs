@@ -12,6 +12,8 @@ pub struct RewriteStats {
     pub rewritten: u64,
     /// Packets of these that native code has rewritten.
     pub by_code: u64,
+    /// Packets of these of which nothing was kept, as there was hardly room and their flow had not been seen before.
+    pub passed: u64,
     /// Rewrites that were kept.
     pub kept: u64,
     /// Rewrites that were made by what is known of the packet's way.
@@ -43,11 +45,12 @@ impl RewriteStats {
     pub fn add(&mut self, other: &RewriteStats) {
         let RewriteStats { ran, rewritten, kept, by_way, shadowed, refused_by_way, replaced, stale, evicted, .. } =
             other;
-        let RewriteStats { by_code, scattered, expired, shed, faults, refused, .. } = other;
+        let RewriteStats { by_code, passed, scattered, expired, shed, faults, refused, .. } = other;
         for (to, more) in [
             (&mut self.ran, ran),
             (&mut self.rewritten, rewritten),
             (&mut self.by_code, by_code),
+            (&mut self.passed, passed),
             (&mut self.kept, kept),
             (&mut self.by_way, by_way),
             (&mut self.shadowed, shadowed),
@@ -77,6 +80,9 @@ impl RewriteStats {
         let refused = self.refused.iter().find(|(why, count)| before.refused.get(why) != Some(count));
         let kept = match refused {
             Some((why, _)) => format!("not offloaded: {}", why.why()),
+            None if more(|stats| stats.passed) => {
+                "it is kept if another packet of its flow comes, as there is hardly room".to_owned()
+            }
             None if more(|stats| stats.kept) => "a rewrite is kept for the next ones".to_owned(),
             None => "a rewrite for it was kept meanwhile".to_owned(),
         };

@@ -177,7 +177,7 @@ impl<R: Runs> RewriteCache<R> {
             room: flows.room(),
             shapes: flows.shapes().len(),
             ways: self.ways(),
-            bytes: flows.memory(),
+            bytes: flows.memory() + self.slow.newcomers.memory(),
         }
     }
 }

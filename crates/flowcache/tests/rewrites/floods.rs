@@ -220,11 +220,11 @@ fn what_was_done_is_told_of_marked_packets() {
     marked(RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native"), &pipeline);
 }
 
-/// Two packets of a flow with so many pads in front of its header.
-fn twice(cache: &mut dyn Engine, pads: usize, flow: (u32, u32, u32)) {
+/// Three packets of a flow with so many pads in front of its header.
+fn thrice(cache: &mut dyn Engine, pads: usize, flow: (u32, u32, u32)) {
     let mut front = vec![if pads == 0 { 1 } else { 2 + pads as u8 }];
     front.resize(1 + 64 * pads, 0xee);
-    for _ in 0..2 {
+    for _ in 0..3 {
         let mut batch = Batch::with_capacity(1);
         batch.push().expect("a batch has room").copy_from(&behind(&front, flow, 1));
         let mut out = Output::new();
@@ -245,8 +245,8 @@ where
     for round in 0..6u32 {
         for pads in 0..4 {
             // Twice as many flows as there is room for.
-            (0..32).for_each(|number| twice(&mut cache, pads, (3, number + 100, round)));
-            sent += 64;
+            (0..32).for_each(|number| thrice(&mut cache, pads, (3, number + 100, round)));
+            sent += 96;
             if (round + pads as u32).is_multiple_of(3) {
                 cache.settle();
                 assert_eq!(hits(cache.engine()), sent);
@@ -258,15 +258,42 @@ where
     // Rows of another size come to lie where there were some whose packets were just counted.
     cache.settle();
     for pads in [0, 3, 1, 2] {
-        (0..8).for_each(|number| twice(&mut cache, pads, (3, number + 100, 50)));
-        sent += 16;
+        (0..8).for_each(|number| thrice(&mut cache, pads, (3, number + 100, 50)));
+        sent += 24;
         if pads != 2 {
             cache.clear();
         }
     }
     cache.settle();
     let stats = cache.stats();
-    assert_eq!((hits(cache.engine()), stats.rewritten, stats.faults), (sent, sent / 2, 0), "{stats:?}");
+    assert_eq!((hits(cache.engine()), stats.ran + stats.rewritten, stats.faults), (sent, sent, 0), "{stats:?}");
+    // Of the third packet of each flow there was a rewrite, and of the second where the first one was kept.
+    assert_eq!(stats.rewritten, 2 * sent / 3 - stats.passed, "{stats:?}");
+}
+
+/// Flows of one packet take nothing from established ones, though there is no room for more; who comes twice is let in.
+#[test]
+fn who_comes_once_takes_nobodys_place() {
+    let pipeline = pipeline();
+    let mut cache = RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native");
+    cache.write(&tenants(&pipeline)).expect("good entries");
+    let established: Vec<(u32, u32, u32)> = (0..60).map(|number| (1 + number % TENANTS, 77, number)).collect();
+    let of = |flows: &[(u32, u32, u32)]| flows.iter().map(|flow| leaves(flow.0)).collect::<Vec<_>>();
+    (0..2).for_each(|now| assert_eq!(verdicts(&mut cache, &established, now), of(&established)));
+    let before = cache.stats().clone();
+    assert!(cache.flows().len() >= 58, "{before:?}");
+    for step in 0..500u32 {
+        let scan: Vec<(u32, u32, u32)> = (0..10).map(|more| (1 + step % TENANTS, 100 + step * 10 + more, 3)).collect();
+        let all: Vec<(u32, u32, u32)> = established.iter().chain(&scan).copied().collect();
+        assert_eq!(verdicts(&mut cache, &all, 10 + u64::from(step)), of(&all));
+    }
+    let stats = cache.stats().clone();
+    assert!(stats.passed - before.passed > 4_900 && stats.evicted < 50, "{stats:?}");
+    assert!(stats.rewritten - before.rewritten > 60 * 490, "{stats:?}");
+    let newcomers: Vec<(u32, u32, u32)> = (0..30).map(|number| (2, 900_000 + number, 1)).collect();
+    (0..3).for_each(|now| assert_eq!(verdicts(&mut cache, &newcomers, 1_000 + now), of(&newcomers)));
+    assert!(cache.stats().rewritten - stats.rewritten >= 25, "{:?}", cache.stats());
+    assert_eq!(cache.stats().faults, 0);
 }
 
 #[test]

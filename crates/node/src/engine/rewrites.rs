@@ -148,13 +148,18 @@ fn cache_notes(held: &Held, stats: &RewriteStats) -> Vec<String> {
 /// What became of rewrites, and of packets that left none; so many ways are known.
 pub(super) fn notes(ways: usize, stats: &RewriteStats, name: &str) -> Vec<String> {
     let RewriteStats { by_way, shadowed, refused_by_way, stale, evicted, scattered, expired, shed, .. } = stats;
-    let RewriteStats { faults, refused, .. } = stats;
+    let RewriteStats { passed, faults, refused, .. } = stats;
     let mut notes = vec![
         format!(
             "{name}: {ways} ways known: {by_way} rewrites were made by them, {refused_by_way} packets could leave none; {shadowed} packets with a shadow"
         ),
         format!("{name}: {stale} stale, {evicted} evicted, {expired} idle, {shed} packets shed"),
     ];
+    if *passed > 0 {
+        notes.push(format!(
+            "{name}: {passed} packets were the first of their flows while there was hardly room, and left nothing"
+        ));
+    }
     if *scattered > 0 {
         notes.push(format!("{name}: all rewrites went {scattered} times, as their memory was scattered"));
     }
