@@ -1,8 +1,8 @@
 //! One program in one world for some seconds: for `perf record` and `perf stat`.
 //!
-//!     profile overlay|gateway|cached many|one VMS SECONDS [CORE]
+//!     profile overlay|gateway|cached[:ROOM] many|one VMS SECONDS [CORE]
 //!
-//! `cached` is the gateway behind a cache of rewrites with room for all flows.
+//! `cached` is the gateway behind a cache of rewrites, with room for all flows or so many.
 #![allow(missing_docs)]
 
 use bench::engines::{self, Which};
@@ -18,7 +18,10 @@ const FLOWS: usize = 1 << 20;
 fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().collect();
     let kind = if words[1] == "overlay" { Kind::Overlay } else { Kind::Gateway };
-    let which = if words[1] == "cached" { Which::Cached(FLOWS) } else { Which::MEASURED };
+    let which = match words[1].strip_prefix("cached") {
+        Some(room) => Which::Cached(room.trim_start_matches(':').parse().unwrap_or(FLOWS)),
+        None => Which::MEASURED,
+    };
     let layout = if words[2] == "one" { Layout::OneTenant } else { Layout::ManyTenants };
     let world = World { layout, vms: words[3].parse()? };
     bench::machine::pin(words.get(5).map_or(1, |c| c.parse().unwrap_or(1)));

@@ -36,6 +36,8 @@ const PIECES: usize = 8;
 pub(crate) struct Shared {
     pipeline: Arc<Pipeline>,
     pub(crate) program: Arc<Program>,
+    /// If that one records, one that does not.
+    quiet: Option<Arc<Program>>,
     pub(crate) live: Mutex<Live>,
     /// What is added to the sum over all workers: the control plane sets counters.
     offsets: Mutex<HashMap<(usize, u64), [u64; 2]>>,
@@ -48,8 +50,18 @@ pub(crate) struct Shared {
 
 /// How packets are run.
 pub(crate) enum Way {
-    Native { shared: Arc<Shared>, reader: Reader, worker: Box<Worker> },
-    Handed { interp: Arc<Mutex<Interp>>, reason: Unsupported, packets: u64 },
+    /// If what packets do is recorded, `quiet` runs those of which it is not asked.
+    Native {
+        shared: Arc<Shared>,
+        reader: Reader,
+        worker: Box<Worker>,
+        quiet: Option<Box<Worker>>,
+    },
+    Handed {
+        interp: Arc<Mutex<Interp>>,
+        reason: Unsupported,
+        packets: u64,
+    },
 }
 
 /// The engine of the cpu tier: native code for batches.
@@ -77,10 +89,15 @@ impl Jit {
         let host = ExternHost::new(pipeline.clone(), config.clone())?;
         let live = Live::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
         let mut reader = live.reader();
-        let program = Program::new(pipeline.clone(), config.clone(), host, reader.enter(), records);
+        let host = Arc::new(Mutex::new(host));
+        let mut program = |records| Program::new(pipeline.clone(), config.clone(), &host, reader.enter(), records);
+        let (program, quiet) = (program(records), if records { program(false).ok() } else { None });
         reader.park();
         let way = match program {
-            Ok(program) => Jit::native(pipeline.clone(), Arc::new(program), live),
+            Ok(program) => {
+                let quiet = quiet.filter(|quiet| quiet.counts_as(&program));
+                Jit::native(pipeline.clone(), (Arc::new(program), quiet.map(Arc::new)), live)
+            }
             Err(reason) => {
                 let interp = Arc::new(Mutex::new(Interp::new(pipeline.clone(), config)?));
                 Way::Handed { interp, reason, packets: 0 }
@@ -89,8 +106,9 @@ impl Jit {
         Ok(Jit { pipeline, way, reasons })
     }
 
-    fn native(pipeline: Arc<Pipeline>, program: Arc<Program>, live: Live) -> Way {
+    fn native(pipeline: Arc<Pipeline>, (program, quiet): (Arc<Program>, Option<Arc<Program>>), live: Live) -> Way {
         let worker = Box::new(Worker::new(program.clone()));
+        let quiet_worker = quiet.as_ref().map(|quiet| Box::new(worker.beside(quiet.clone())));
         let mut host = lock(&program.runtime.host);
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
@@ -105,8 +123,8 @@ impl Jit {
         let counters = Mutex::new(vec![worker.counters.clone()]);
         let tallies = Mutex::new(vec![worker.tally.clone()]);
         let offsets = Mutex::default();
-        let shared = Shared { pipeline, program, live: Mutex::new(live), offsets, counters, tallies, entries };
-        Way::Native { shared: Arc::new(shared), reader, worker }
+        let shared = Shared { pipeline, program, quiet, live: Mutex::new(live), offsets, counters, tallies, entries };
+        Way::Native { shared: Arc::new(shared), reader, worker, quiet: quiet_worker }
     }
 
     /// Another worker with the same tables and objects, for another thread. It counts for itself; [`Jit::counter`] adds up.
@@ -117,7 +135,8 @@ impl Jit {
                 lock(&shared.counters).push(worker.counters.clone());
                 lock(&shared.tallies).push(worker.tally.clone());
                 let reader = lock(&shared.live).reader();
-                Way::Native { shared: shared.clone(), reader, worker }
+                let quiet = shared.quiet.as_ref().map(|quiet| Box::new(worker.beside(quiet.clone())));
+                Way::Native { shared: shared.clone(), reader, worker, quiet }
             }
             Way::Handed { interp, reason, .. } => Way::Handed { interp: interp.clone(), reason: *reason, packets: 0 },
         };
@@ -151,7 +170,10 @@ impl Jit {
     /// Length of the native code in bytes; 0 if there is none.
     pub fn code_bytes(&self) -> usize {
         match &self.way {
-            Way::Native { shared, .. } => shared.program.native.bytes(),
+            Way::Native { shared, .. } => {
+                let programs = [Some(&shared.program), shared.quiet.as_ref()];
+                programs.into_iter().flatten().map(|program| program.native.bytes()).sum()
+            }
             Way::Handed { .. } => 0,
         }
     }
@@ -559,6 +581,9 @@ impl Engine for Jit {
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
         match &mut self.way {
+            Way::Native { quiet: Some(_), .. } => {
+                self.process_quietly(batch.packets_mut(), 0, out);
+            }
             Way::Native { reader, worker, .. } => worker.run(batch.packets_mut(), 0, reader.enter(), out, None),
             Way::Handed { interp, packets, .. } => {
                 *packets += batch.len() as u64;
@@ -569,7 +594,7 @@ impl Engine for Jit {
 
     fn tick(&mut self, now: u64, out: &mut Output) {
         match &mut self.way {
-            Way::Native { shared, reader, worker } => {
+            Way::Native { shared, reader, worker, .. } => {
                 // Whoever is idle must not keep the writer from the copy that it held last.
                 worker.tally.entered(reader.enter().version());
                 lock(&shared.program.runtime.host).advance(now);

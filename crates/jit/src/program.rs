@@ -1,6 +1,7 @@
 //! A pipeline made ready to run: its plan, its code, and the calls that the interpreter's code carries out.
 
 use crate::code::{CallSite, Compiling, Native, Recording, call_conv, compile};
+use crate::engine::lock;
 use crate::layout::Layout;
 use crate::order::Order;
 use crate::plan::shared::shared;
@@ -79,14 +80,15 @@ pub struct StageInfo {
 }
 
 impl Program {
-    /// Makes a pipeline ready. `lookups` gives the shapes of its tables; `records`: what packets do is noted.
+    /// Makes a pipeline ready. `lookups` gives the shapes of its tables; `records`: what packets do is noted. The host may be that of another program of the same pipeline.
     pub fn new(
         pipeline: Arc<Pipeline>,
         config: Config,
-        mut host: ExternHost,
+        shared_host: &Arc<Mutex<ExternHost>>,
         lookups: &Lookups,
         records: bool,
     ) -> Result<Program, Unsupported> {
+        let mut host = lock(shared_host);
         check(&pipeline)?;
         // What code is made from; all else goes by the pipeline that others know.
         let compiled = shared(&pipeline)?;
@@ -127,7 +129,8 @@ impl Program {
         let sites = register(&pipeline, &mut host, &call_sites)?;
         let (counters, places) = (compiling.counters.clone(), compiling.places.clone());
         let longest_header = plan.headers.most.iter().copied().max().unwrap_or(0) as usize;
-        let runtime = Runtime { host: Mutex::new(host), sites, value_sets: value_sets(&pipeline) };
+        drop(host);
+        let runtime = Runtime { host: shared_host.clone(), sites, value_sets: value_sets(&pipeline) };
         let (stride, emitted) = (layout.stride, layout.emitted);
         let truncates = compiling.truncates;
         let plain = Plain::new(&config, pipeline.arch, truncates);
@@ -156,6 +159,12 @@ impl Program {
             runtime,
             lists,
         })
+    }
+
+    /// Whether both count in the same places.
+    pub fn counts_as(&self, other: &Program) -> bool {
+        let starts = |program: &Program| program.stages.iter().map(|stage| stage.start).collect::<Vec<_>>();
+        self.places == other.places && self.counters == other.counters && starts(self) == starts(other)
     }
 
     /// The first cell in which a table's action is tallied, at one of the places where the table is applied; `None` if it is applied nowhere.

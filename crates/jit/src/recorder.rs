@@ -7,7 +7,7 @@ use crate::record::Record;
 use crate::worker::Worker;
 use interp::{Config, Credit};
 use ir::{Entity, Pipeline, TableId};
-use packet::{Batch, Engine, Output};
+use packet::{Batch, Engine, Output, Packet};
 use std::sync::{Arc, MutexGuard};
 use tables::{Change, Entry, PackedAction, WriteBatch, WriteError};
 
@@ -29,6 +29,20 @@ impl Jit {
                 worker.run(batch.packets_mut(), 0, reader.enter(), out, Some(each));
             }
             Way::Handed { .. } => self.process(batch, out),
+        }
+    }
+
+    /// As [`Engine::process`] of packets that lie one behind the other, the first of which has that number in its batch; nothing is recorded. False, and nothing was done, if
+    /// that is not made native.
+    pub fn process_quietly(&mut self, packets: &mut [Packet], first: usize, out: &mut Output) -> bool {
+        match &mut self.way {
+            Way::Native { reader, worker, quiet: Some(quiet), .. } => {
+                quiet.follow(worker);
+                quiet.run(packets, first, reader.enter(), out, None);
+                worker.follow(quiet);
+                true
+            }
+            _ => false,
         }
     }
 

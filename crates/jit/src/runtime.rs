@@ -7,13 +7,13 @@ use interp::host::{Effect, ExternHost, PacketContext, SiteId};
 use ir::{BinaryOp, Entity, HashAlgorithm, TableId, Type, ValueSetId};
 use num_bigint::BigUint;
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tables::{big_from_words, push_words, words_for};
 
 /// What calls need besides the packet.
 pub struct Runtime {
     /// The interpreter's externs.
-    pub host: Mutex<ExternHost>,
+    pub host: Arc<Mutex<ExternHost>>,
     /// For each call site: its number with the host, words of arguments and of results.
     pub sites: Vec<(SiteId, usize, usize)>,
     /// For each value set, the words of each key.

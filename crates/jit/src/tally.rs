@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tables::CounterData;
 
 /// Where the cells of each place are, as numbers of cells.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Places {
     /// For each stage that begins with a lookup.
     stages: Vec<usize>,

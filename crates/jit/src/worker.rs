@@ -84,8 +84,22 @@ impl Worker {
     /// A worker for a program.
     pub fn new(program: Arc<Program>) -> Worker {
         let counters = Arc::new(WorkerCounters::new(&program.counters));
+        let tally = Arc::new(Tally::new(&program.places, program.stages.len()));
+        Worker::counting(program, counters, tally)
+    }
+
+    /// A worker for another program that counts as its own ([`Program::counts_as`]), in the same counters: both are one thread's.
+    pub fn beside(&self, program: Arc<Program>) -> Worker {
+        Worker::counting(program, self.counters.clone(), self.tally.clone())
+    }
+
+    /// Goes on where another worker of the thread has been.
+    pub fn follow(&mut self, other: &Worker) {
+        self.clock = other.clock;
+    }
+
+    fn counting(program: Arc<Program>, counters: Arc<WorkerCounters>, tally: Arc<Tally>) -> Worker {
         let stages = program.stages.len();
-        let tally = Arc::new(Tally::new(&program.places, stages));
         let frames = vec![Line([0; 8]); CHUNK * program.stride as usize / 64];
         let longest = program.longest_header.div_ceil(8) + 8;
         let mut worker = Worker {

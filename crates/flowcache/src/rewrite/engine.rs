@@ -7,7 +7,7 @@ use super::flows::{Flow, Flows, Placed, Ready};
 use super::hot;
 use super::maker::{Made, Maker};
 use super::native::Misses;
-use super::newcomers::Newcomers;
+use super::newcomers::{Newcomers, Turns};
 use super::noted::{Noted, Notes};
 use super::row;
 use super::rows::NONE;
@@ -85,6 +85,7 @@ pub(super) struct Slow {
     /// Packets of the batch that there is no rewrite for: which, and by what number its flow is known again.
     pub missing: Vec<(usize, u64)>,
     pub newcomers: Newcomers,
+    pub turns: Turns,
     /// Nanoseconds that it took in this batch, if they are noted.
     pub took: Option<u64>,
 }
@@ -161,6 +162,7 @@ impl<R: Runs> RewriteCache<R> {
                 verdicts: Vec::new(),
                 missing: Vec::new(),
                 newcomers: Newcomers::default(),
+                turns: Turns::default(),
                 took: None,
             },
             admission: None,

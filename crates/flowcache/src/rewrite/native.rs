@@ -6,7 +6,7 @@ use super::engine::RewriteCache;
 use super::find::TOGETHER;
 use super::flows::Ready;
 use super::maker::Made;
-use super::newcomers::Newcomers;
+use super::newcomers::{Newcomers, Turn};
 use super::noted::Noted;
 use super::runs::Runs;
 use super::shadow::Known;
@@ -140,16 +140,16 @@ impl RewriteCache<Jit> {
                 std::mem::swap(room, &mut packets[*at]);
             }
             misses.of.push(*at);
-            if misses.of.len() == LEARNED {
+            if misses.learned.len() == LEARNED {
                 break;
             }
         }
         misses.noted.resize_with(LEARNED, Noted::default);
         let (noted, learned) = (&mut misses.noted, &misses.learned);
-        let mut next = learned.iter().peekable();
+        let mut next = learned.iter().enumerate().peekable();
         self.runs.process_recorded(&mut misses.batch, &mut misses.out, &mut |at, record| {
-            if next.next_if_eq(&&at).is_some() {
-                noted[at].take(record);
+            if let Some((place, _)) = next.next_if(|(_, number)| **number == at) {
+                noted[place].take(record);
             }
         });
         self.maker.stats.ran += misses.of.len() as u64;
@@ -174,17 +174,54 @@ impl RewriteCache<Jit> {
 
     /// Whether what a packet does is kept, whose flow has that number.
     fn is_learned(&mut self, number: u64, packet: &Packet) -> bool {
-        let (free, room) = (self.maker.flows.free(), self.maker.flows.room());
-        if self.told.is_some() || !Newcomers::matter(free, room) {
+        if !self.is_scarce() {
             return true;
         }
         let newcomers = &mut self.slow.newcomers;
         let number = if number == 0 { newcomers.number(packet.bytes()) } else { number };
-        newcomers.are_known(number, room)
+        newcomers.are_known(number, self.maker.flows.room())
+    }
+
+    /// Whether there is hardly room.
+    fn is_scarce(&self) -> bool {
+        self.told.is_none() && Newcomers::matter(self.maker.flows.free(), self.maker.flows.room())
+    }
+
+    /// Runs those that are `missing` and have no verdict, which are at most a batch, and keeps nothing. False, and nothing was done, if that is not made native.
+    fn pass_some(
+        &mut self,
+        misses: &mut Misses,
+        missing: &[(usize, u64)],
+        (packets, verdicts): (&mut [Packet], &mut [Option<Verdict>]),
+    ) -> bool {
+        misses.batch.clear();
+        misses.out.clear();
+        misses.of.clear();
+        for (at, _) in missing.iter().filter(|(at, _)| verdicts[*at].is_none()) {
+            let Ok(room) = misses.batch.push() else { break };
+            std::mem::swap(room, &mut packets[*at]);
+            misses.of.push(*at);
+        }
+        let ran = self.runs.process_quietly(misses.batch.packets_mut(), 0, &mut misses.out);
+        if ran {
+            self.count_passed(misses.of.len());
+        }
+        for (emission, at) in misses.out.emissions().iter().zip(&misses.of) {
+            verdicts[*at] = Some(emission.verdict);
+        }
+        for (ran, at) in misses.batch.packets_mut().iter_mut().zip(&misses.of) {
+            std::mem::swap(ran, &mut packets[*at]);
+        }
+        ran
+    }
+
+    fn count_passed(&mut self, packets: usize) {
+        self.maker.stats.ran += packets as u64;
+        self.maker.stats.passed += packets as u64;
     }
 
     /// Packets that came at one time: those that there are rewrites for, then the others, so that these wait for memory together. What became of each.
-    fn together(&mut self, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
+    fn together(&mut self, turn: Turn, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
         verdicts.clear();
         verdicts.resize(packets.len(), None);
         let mut missing = std::mem::take(&mut self.slow.missing);
@@ -200,18 +237,38 @@ impl RewriteCache<Jit> {
             }
             first += packets.len();
         }
+        self.slow.turns.saw(packets.len(), missing.len());
         if !missing.is_empty() {
             self.admit(packets, verdicts);
-            self.slowly(|cache| {
-                let mut misses = std::mem::take(&mut cache.slow.misses);
-                let mut rest = &missing[..];
-                while !rest.is_empty() {
-                    rest = &rest[cache.learn_some(&mut misses, rest, packets, verdicts)..];
-                }
-                cache.slow.misses = misses;
-            });
+            self.slowly(|cache| cache.run_all(turn, &missing, packets, verdicts));
         }
         self.slow.missing = missing;
+    }
+
+    /// Runs those that are `missing` and have no verdict.
+    fn run_all(
+        &mut self,
+        turn: Turn,
+        missing: &[(usize, u64)],
+        packets: &mut [Packet],
+        verdicts: &mut [Option<Verdict>],
+    ) {
+        let mut misses = std::mem::take(&mut self.slow.misses);
+        let passed = turn != Turn::Keep && self.pass_some(&mut misses, missing, (packets, verdicts));
+        let mut rest = if passed { &[] } else { missing };
+        while !rest.is_empty() {
+            rest = &rest[self.learn_some(&mut misses, rest, packets, verdicts)..];
+        }
+        self.slow.misses = misses;
+    }
+
+    /// All packets are run without being looked for: false, and nothing was done, if that is not made native. The first has that number in its batch.
+    fn pass_all(&mut self, packets: &mut [Packet], first: usize, out: &mut Output) -> bool {
+        let ran = self.admission.is_none() && self.runs.process_quietly(packets, first, out);
+        if ran {
+            self.count_passed(packets.len());
+        }
+        ran
     }
 
     fn make_all(&mut self, misses: &mut Misses, packets: &[Packet]) {
@@ -219,7 +276,7 @@ impl RewriteCache<Jit> {
         made.clear();
         rows.resize_with(rows.len().max(learned.len()), Ready::default);
         for (place, number) in learned.iter().enumerate() {
-            let (packet, noted, number) = (&packets[of[*number]], &noted[*number], *number);
+            let (packet, noted, number) = (&packets[of[*number]], &noted[place], *number);
             let came = Came { bytes: packet.bytes(), port: packet.ingress_port.0 };
             let became = left(out.emissions().get(number), &batch.packets()[number], number);
             let one = self.maker.by_way(&self.runs, (came, packet.received_at), became, noted);
@@ -257,7 +314,13 @@ impl Serves for RewriteCache<Jit> {
         let mut first = 0;
         while first < packets.len() {
             let count = at_one_time(&packets[first..]);
-            self.together(&mut packets[first..first + count], &mut verdicts);
+            let some = &mut packets[first..first + count];
+            let turn = if self.is_scarce() { self.slow.turns.next() } else { Turn::Keep };
+            if turn == Turn::Pass && self.pass_all(some, offset + first, out) {
+                first += count;
+                continue;
+            }
+            self.together(turn, some, &mut verdicts);
             for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
                 out.emit(received(offset + first + at, verdict));
             }

@@ -220,11 +220,14 @@ fn what_was_done_is_told_of_marked_packets() {
     marked(RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native"), &pipeline);
 }
 
-/// Three packets of a flow with so many pads in front of its header.
-fn thrice(cache: &mut dyn Engine, pads: usize, flow: (u32, u32, u32)) {
+/// Packets of a flow, each in a batch of its own: so many that it is kept, however little room there is.
+const OFTEN: u64 = 24;
+
+/// Those, with so many pads in front of their header.
+fn often(cache: &mut dyn Engine, pads: usize, flow: (u32, u32, u32)) {
     let mut front = vec![if pads == 0 { 1 } else { 2 + pads as u8 }];
     front.resize(1 + 64 * pads, 0xee);
-    for _ in 0..3 {
+    for _ in 0..OFTEN {
         let mut batch = Batch::with_capacity(1);
         batch.push().expect("a batch has room").copy_from(&behind(&front, flow, 1));
         let mut out = Output::new();
@@ -245,8 +248,8 @@ where
     for round in 0..6u32 {
         for pads in 0..4 {
             // Twice as many flows as there is room for.
-            (0..32).for_each(|number| thrice(&mut cache, pads, (3, number + 100, round)));
-            sent += 96;
+            (0..32).for_each(|number| often(&mut cache, pads, (3, number + 100, round)));
+            sent += 32 * OFTEN;
             if (round + pads as u32).is_multiple_of(3) {
                 cache.settle();
                 assert_eq!(hits(cache.engine()), sent);
@@ -258,8 +261,8 @@ where
     // Rows of another size come to lie where there were some whose packets were just counted.
     cache.settle();
     for pads in [0, 3, 1, 2] {
-        (0..8).for_each(|number| thrice(&mut cache, pads, (3, number + 100, 50)));
-        sent += 24;
+        (0..8).for_each(|number| often(&mut cache, pads, (3, number + 100, 50)));
+        sent += 8 * OFTEN;
         if pads != 2 {
             cache.clear();
         }
@@ -267,8 +270,7 @@ where
     cache.settle();
     let stats = cache.stats();
     assert_eq!((hits(cache.engine()), stats.ran + stats.rewritten, stats.faults), (sent, sent, 0), "{stats:?}");
-    // Of the third packet of each flow there was a rewrite, and of the second where the first one was kept.
-    assert_eq!(stats.rewritten, 2 * sent / 3 - stats.passed, "{stats:?}");
+    assert!(stats.rewritten >= sent / 10 && stats.kept > 400, "{stats:?}");
 }
 
 /// Flows of one packet take nothing from established ones, though there is no room for more; who comes twice is let in.
@@ -291,8 +293,9 @@ fn who_comes_once_takes_nobodys_place() {
     assert!(stats.passed - before.passed > 4_900 && stats.evicted < 50, "{stats:?}");
     assert!(stats.rewritten - before.rewritten > 60 * 490, "{stats:?}");
     let newcomers: Vec<(u32, u32, u32)> = (0..30).map(|number| (2, 900_000 + number, 1)).collect();
-    (0..3).for_each(|now| assert_eq!(verdicts(&mut cache, &newcomers, 1_000 + now), of(&newcomers)));
-    assert!(cache.stats().rewritten - stats.rewritten >= 25, "{:?}", cache.stats());
+    (0..60).for_each(|now| assert_eq!(verdicts(&mut cache, &newcomers, 1_000 + now), of(&newcomers)));
+    // Two of those batches that are looked at for what to keep, one of eight, and then all.
+    assert!(cache.stats().rewritten - stats.rewritten >= 25 * 40, "{:?}", cache.stats());
     assert_eq!(cache.stats().faults, 0);
 }
 

@@ -137,6 +137,7 @@ fn rewrites_are_the_interpreter() {
         assert!(tally.packets >= cases * 200, "{tally}");
         assert!(found.native >= found.packets / 20 && found.native_by_way >= found.native / 20, "{found:?}");
         assert!(found.by_workers >= found.packets / 400, "{found:?}");
+        assert!(found.passed >= 300, "{found:?}");
         assert!(found.by_code >= found.together / 20, "{found:?}");
         assert!(found.together >= found.batched / 20 && found.batched >= found.packets / 4, "{found:?}");
         assert!(found.rewritten >= found.packets / 20 && found.forwarded >= found.rewritten / 10, "{found:?}");

@@ -36,6 +36,8 @@ pub struct Totals {
     pub together: u64,
     /// Packets that native code has rewritten.
     pub by_code: u64,
+    /// Packets that native code ran without being noted, as there was hardly room for more flows.
+    pub passed: u64,
     /// Packets that native code ran, and rewrites that came of them by their way.
     pub native: u64,
     pub native_by_way: u64,
@@ -165,6 +167,7 @@ pub fn add(own: &Totals, stats: &RewriteStats) {
     let all = totals.get_or_insert_default();
     let RewriteStats {
         by_code,
+        passed,
         kept,
         by_way,
         shadowed,
@@ -191,6 +194,7 @@ pub fn add(own: &Totals, stats: &RewriteStats) {
         (&mut all.lengths, own.lengths),
         (&mut all.grown, own.grown),
         (&mut all.by_code, *by_code),
+        (&mut all.passed, *passed),
         (&mut all.kept, *kept),
         (&mut all.by_way, *by_way),
         (&mut all.shadowed, *shadowed),
