@@ -19,7 +19,7 @@ fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().collect();
     let kind = if words[1] == "overlay" { Kind::Overlay } else { Kind::Gateway };
     let which = match words[1].strip_prefix("cached") {
-        Some(room) => Which::Cached(room.trim_start_matches(':').parse().unwrap_or(FLOWS)),
+        Some(room) => Which::Cached(room.trim_start_matches(':').parse().unwrap_or(FLOWS + FLOWS / 4)),
         None => Which::MEASURED,
     };
     let layout = if words[2] == "one" { Layout::OneTenant } else { Layout::ManyTenants };

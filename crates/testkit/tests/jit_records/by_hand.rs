@@ -204,3 +204,49 @@ fn numbers_are_used_again() {
         assert_ne!(jit.generation(table, number), new);
     }
 }
+
+/// Tells the time of each packet, which is never before the one in front of it.
+const TIMES: [&str; 2] = [
+    "bit<48> time;",
+    "counter<bit<8>>(4, CounterType.packets_and_bytes) seen;
+    apply {
+        seen.count(2);
+        hdr.h.time = std.ingress_global_timestamp;
+        std.egress_spec = 1;
+    }",
+];
+
+/// Batches of which it is noted what packets do and others, in turn, are one sequence: of times, and of counts.
+#[test]
+fn noted_and_quiet_batches_are_one_sequence() {
+    let pipeline = of_one_header(TIMES);
+    let mut jit = Jit::recording(pipeline.clone(), Config::default()).expect("it is loaded");
+    let mut interp = interp::Interp::new(pipeline.clone(), Config::default()).expect("it is loaded");
+    let (mut rng, mut noted, mut backwards) = (fastrand::Rng::with_seed(9), 0, 0);
+    let mut latest = 0;
+    for round in 0..200u64 {
+        let mut batches = [Batch::new(), Batch::new()];
+        for _ in 0..rng.usize(1..20) {
+            let at = 1_000 * (1 + rng.u64(10 * round..10 * round + 100));
+            backwards += u32::from(at < latest);
+            latest = at;
+            batches.iter_mut().for_each(|batch| batch.push_bytes(&[0; 60], PortId(3), at).expect("a batch has room"));
+        }
+        let [batch, other] = &mut batches;
+        let mut outs = [Output::new(), Output::new()];
+        match rng.bool() {
+            true => jit.process_recorded(batch, &mut outs[0], &mut |_, _| noted += 1),
+            false => jit.process(batch, &mut outs[0]),
+        }
+        Engine::process(&mut interp, other, &mut outs[1]);
+        assert_eq!(outs[0].emissions(), outs[1].emissions());
+        for (own, others) in batch.packets().iter().zip(other.packets()) {
+            assert_eq!(own.bytes(), others.bytes());
+        }
+    }
+    let seen = pipeline.externs.keys().next().expect("a counter");
+    let (counted, same) = (jit.counter(seen, 2), interp.counter(seen, 2));
+    assert_eq!(counted, same);
+    let packets = counted.expect("it is one").packets;
+    assert!(noted > packets / 4 && noted < packets * 3 / 4 && backwards > 100, "{noted} of {packets}, {backwards}");
+}
