@@ -111,8 +111,7 @@ impl Heads {
             (Some(at), NONE) => self.remove(at),
             (Some(at), node) => first(std::mem::replace(&mut self.places[at], head(hash, node))),
             (None, node) => {
-                // Three of ten places, so that most are where they are looked for first: a branch that goes wrong costs more than the memory.
-                if (self.len + 1) * 10 > self.places.len() * 3 {
+                if (self.len + 1) * 5 > self.places.len() * 3 {
                     self.grow();
                 }
                 self.settle(head(hash, node));

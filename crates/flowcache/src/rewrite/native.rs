@@ -97,6 +97,35 @@ pub(super) struct Misses {
     rows: Vec<Ready>,
 }
 
+impl Misses {
+    fn clear(&mut self) {
+        self.batch.clear();
+        self.out.clear();
+        self.of.clear();
+        self.learned.clear();
+    }
+
+    /// Packets come back from native code; each gets its verdict, if there is room for any.
+    fn give_back(&mut self, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
+        if !verdicts.is_empty() {
+            for (emission, at) in self.out.emissions().iter().zip(&self.of) {
+                verdicts[*at] = Some(emission.verdict);
+            }
+            // Native code answers each packet.
+            let fault = Verdict::Drop(EngineReason::EngineFault.into());
+            self.of.iter().for_each(|at| _ = verdicts[*at].get_or_insert(fault));
+        }
+        let mut learned = self.learned.iter().peekable();
+        for (number, (ran, at)) in self.batch.packets_mut().iter_mut().zip(&self.of).enumerate() {
+            std::mem::swap(ran, &mut packets[*at]);
+            // A copy has no mark.
+            if learned.next_if_eq(&&number).is_some() {
+                packets[*at].mark = ran.mark;
+            }
+        }
+    }
+}
+
 impl RewriteCache<Jit> {
     /// Loads a pipeline that the verifier has accepted; with room for so many flows.
     ///
@@ -113,8 +142,8 @@ impl RewriteCache<Jit> {
         RewriteCache::with(jit, known, config, room).map_err(load)
     }
 
-    /// Runs those packets that there is no rewrite for, and keeps what they did; older flows go for them if there is no place. Of those that are `missing` the first ones, so many
-    /// as there are none before them in `verdicts`; how many were looked at.
+    /// Runs packets that there is no rewrite for, and keeps what they did; older flows go for them if there is no place. They are the first of those that are `missing` and have
+    /// no verdict; how many were looked at.
     fn learn_some(
         &mut self,
         misses: &mut Misses,
@@ -122,28 +151,7 @@ impl RewriteCache<Jit> {
         packets: &mut [Packet],
         verdicts: &mut [Option<Verdict>],
     ) -> usize {
-        misses.batch.clear();
-        misses.out.clear();
-        misses.of.clear();
-        misses.learned.clear();
-        let mut looked = 0;
-        for (at, number) in missing {
-            looked += 1;
-            if verdicts[*at].is_some() {
-                continue;
-            }
-            let Ok(room) = misses.batch.push() else { break };
-            if self.is_learned(*number, &packets[*at]) {
-                room.copy_from(&packets[*at]);
-                misses.learned.push(misses.of.len());
-            } else {
-                std::mem::swap(room, &mut packets[*at]);
-            }
-            misses.of.push(*at);
-            if misses.learned.len() == LEARNED {
-                break;
-            }
-        }
+        let looked = self.gather(misses, missing, packets, verdicts);
         misses.noted.resize_with(LEARNED, Noted::default);
         let (noted, learned) = (&mut misses.noted, &misses.learned);
         let mut next = learned.iter().enumerate().peekable();
@@ -157,19 +165,36 @@ impl RewriteCache<Jit> {
         self.room_for(misses.learned.len());
         self.make_all(misses, packets);
         self.keep_all(misses, packets);
-        for (emission, at) in misses.out.emissions().iter().zip(&misses.of) {
-            verdicts[*at] = Some(emission.verdict);
-        }
-        let mut learned = misses.learned.iter().peekable();
-        for (number, (ran, at)) in misses.batch.packets_mut().iter_mut().zip(&misses.of).enumerate() {
-            // Native code answers each packet.
-            verdicts[*at].get_or_insert(Verdict::Drop(EngineReason::EngineFault.into()));
-            std::mem::swap(ran, &mut packets[*at]);
-            if learned.next_if_eq(&&number).is_some() {
-                packets[*at].mark = ran.mark;
-            }
-        }
+        misses.give_back(packets, verdicts);
         looked
+    }
+
+    /// Takes packets for [`RewriteCache::learn_some`]: copies of those that are kept.
+    fn gather(
+        &mut self,
+        misses: &mut Misses,
+        missing: &[(usize, u64)],
+        packets: &mut [Packet],
+        verdicts: &[Option<Verdict>],
+    ) -> usize {
+        misses.clear();
+        for (looked, (at, number)) in missing.iter().enumerate() {
+            if misses.learned.len() == LEARNED {
+                return looked;
+            }
+            if verdicts[*at].is_some() {
+                continue;
+            }
+            let Ok(room) = misses.batch.push() else { return looked };
+            if self.is_learned(*number, &packets[*at]) {
+                room.copy_from(&packets[*at]);
+                misses.learned.push(misses.of.len());
+            } else {
+                std::mem::swap(room, &mut packets[*at]);
+            }
+            misses.of.push(*at);
+        }
+        missing.len()
     }
 
     /// Whether what a packet does is kept, whose flow has that number.
@@ -194,9 +219,7 @@ impl RewriteCache<Jit> {
         missing: &[(usize, u64)],
         (packets, verdicts): (&mut [Packet], &mut [Option<Verdict>]),
     ) -> bool {
-        misses.batch.clear();
-        misses.out.clear();
-        misses.of.clear();
+        misses.clear();
         for (at, _) in missing.iter().filter(|(at, _)| verdicts[*at].is_none()) {
             let Ok(room) = misses.batch.push() else { break };
             std::mem::swap(room, &mut packets[*at]);
@@ -206,12 +229,7 @@ impl RewriteCache<Jit> {
         if ran {
             self.count_passed(misses.of.len());
         }
-        for (emission, at) in misses.out.emissions().iter().zip(&misses.of) {
-            verdicts[*at] = Some(emission.verdict);
-        }
-        for (ran, at) in misses.batch.packets_mut().iter_mut().zip(&misses.of) {
-            std::mem::swap(ran, &mut packets[*at]);
-        }
+        misses.give_back(packets, if ran { verdicts } else { &mut [] });
         ran
     }
 
