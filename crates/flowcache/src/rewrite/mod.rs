@@ -13,7 +13,8 @@
 //!
 //! A rewrite ([`form`]) is a key, bounds, checks, new bytes for the packet's beginning, and what is to be added to which counter. [`apply`] carries it out.
 //! [`flows`] keeps rewrites, each as a row of words beside what its way's rewrites share (`layout.rs`, `row.rs`, `rows.rs`), finds them, and knows which ones a
-//! change of a table makes stale; [`RewriteCache`] is all of it in front of an engine, [`PerWorker`] several of them over the same tables.
+//! change of a table makes stale; packets that hit are found and rewritten by native code where they come often (`find.rs`, `code.rs`), in plain Rust else (`key.rs`, `hot.rs`).
+//! Where there is hardly room, not everybody is kept (`newcomers.rs`). [`RewriteCache`] is all of it in front of an engine, [`PerWorker`] several of them over the same tables.
 
 mod admit;
 pub mod apply;
