@@ -40,8 +40,8 @@ pub(crate) struct Shared {
     quiet: Option<Arc<Program>>,
     pub(crate) live: Mutex<Live>,
     /// What is added to the sum over all workers: the control plane sets counters.
-    offsets: Mutex<HashMap<(usize, u64), [u64; 2]>>,
-    counters: Mutex<Vec<Arc<WorkerCounters>>>,
+    pub(crate) offsets: Mutex<HashMap<(usize, u64), [u64; 2]>>,
+    pub(crate) counters: Mutex<Vec<Arc<WorkerCounters>>>,
     /// In the order in which workers were made; the first one is that of the engine which others were made from.
     tallies: Mutex<Vec<Arc<Tally>>>,
     /// If it records. Nothing is locked while it is.
@@ -520,53 +520,6 @@ impl Shared {
                 _ => {}
             }
         }
-    }
-
-    fn sum(&self, object: usize, index: u64) -> Option<[u64; 2]> {
-        let mut sum = [0u64; 2];
-        for worker in lock(&self.counters).iter() {
-            let own = worker.get(object, index)?;
-            sum = [sum[0].wrapping_add(own[0]), sum[1].wrapping_add(own[1])];
-        }
-        Some(sum)
-    }
-
-    fn set_counter(&self, counter: ExternId, index: u64, data: CounterData) {
-        if let Some(sum) = self.sum(counter.index(), index) {
-            let offset = [data.packets.wrapping_sub(sum[0]), data.bytes.wrapping_sub(sum[1])];
-            lock(&self.offsets).insert((counter.index(), index), offset);
-        }
-    }
-
-    /// The elements of a counter that is counted in place, in one pass: there may be a million of them.
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
-        let object = counter.index();
-        let mut sums: BTreeMap<u64, [u64; 2]> = lock(&self.offsets)
-            .iter()
-            .filter(|((of, index), _)| *of == object && *index < end)
-            .map(|((_, index), offset)| (*index, *offset))
-            .collect();
-        let mut all = Vec::new();
-        let workers = lock(&self.counters);
-        for index in 0..end.min(self.program.counters[object].unwrap_or(0)) {
-            let mut sum = if sums.is_empty() { [0, 0] } else { sums.remove(&index).unwrap_or_default() };
-            for own in workers.iter().filter_map(|worker| worker.get(object, index)) {
-                sum = [sum[0].wrapping_add(own[0]), sum[1].wrapping_add(own[1])];
-            }
-            if sum[0] != 0 {
-                all.push((index, CounterData { packets: sum[0], bytes: sum[1] }));
-            }
-        }
-        all
-    }
-
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        if self.program.counters.get(counter.index())?.is_none() {
-            return lock(&self.program.runtime.host).counter(counter, index);
-        }
-        let sum = self.sum(counter.index(), index)?;
-        let offset = lock(&self.offsets).get(&(counter.index(), index)).copied().unwrap_or_default();
-        Some(CounterData { packets: sum[0].wrapping_add(offset[0]), bytes: sum[1].wrapping_add(offset[1]) })
     }
 }
 

@@ -11,7 +11,7 @@
 //! | where things lie in a packet's frame | `layout.rs`, `abi.rs` |
 //! | from a plan to native code | `code/` |
 //! | where the order of packets shows | `order.rs` |
-//! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs` |
+//! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs`; over all workers `counted.rs` |
 //! | what it counts of itself: stages, tables, actions | `tally.rs` |
 //! | what is noted of each packet, if that is asked: its way, tables, counters | `record.rs`, `code/noted.rs` |
 //! | the engine that records, and the entries that its records name | `recorder.rs`, `entries.rs` |
@@ -30,6 +30,7 @@
 
 mod abi;
 mod code;
+mod counted;
 mod counters;
 mod engine;
 mod entries;
