@@ -160,8 +160,8 @@ impl RewriteCache<Jit> {
                 noted[place].take(record);
             }
         });
-        self.maker.stats.ran += misses.of.len() as u64;
-        self.maker.stats.passed += (misses.of.len() - misses.learned.len()) as u64;
+        self.maker.stats.ran += misses.learned.len() as u64;
+        self.count_passed(misses.of.len() - misses.learned.len());
         self.room_for(misses.learned.len());
         self.make_all(misses, packets);
         self.keep_all(misses, packets);

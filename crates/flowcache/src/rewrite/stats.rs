@@ -12,7 +12,7 @@ pub struct RewriteStats {
     pub rewritten: u64,
     /// Packets of these that native code has rewritten.
     pub by_code: u64,
-    /// Packets of these of which nothing was kept, as there was hardly room and their flow had not been seen before.
+    /// Packets of these of which nothing was kept, as there was hardly room: their flow had not been seen before, or nobody looked.
     pub passed: u64,
     /// Rewrites that were kept.
     pub kept: u64,
@@ -81,7 +81,7 @@ impl RewriteStats {
         let kept = match refused {
             Some((why, _)) => format!("not offloaded: {}", why.why()),
             None if more(|stats| stats.passed) => {
-                "it is kept if another packet of its flow comes, as there is hardly room".to_owned()
+                "there is hardly room: it may be kept if more packets of its flow come".to_owned()
             }
             None if more(|stats| stats.kept) => "a rewrite is kept for the next ones".to_owned(),
             None => "a rewrite for it was kept meanwhile".to_owned(),

@@ -157,7 +157,7 @@ pub(super) fn notes(ways: usize, stats: &RewriteStats, name: &str) -> Vec<String
     ];
     if *passed > 0 {
         notes.push(format!(
-            "{name}: {passed} packets were the first of their flows while there was hardly room, and left nothing"
+            "{name}: {passed} packets left nothing, as there was hardly room and their flows were new, or nobody looked"
         ));
     }
     if *scattered > 0 {
