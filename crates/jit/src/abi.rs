@@ -99,20 +99,6 @@ pub struct Emitted {
     pub len: u64,
 }
 
-/// Packets that wait for a stage.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Queue {
-    /// Lookup keys, one after the other.
-    pub keys: *mut u64,
-    /// Selector keys as bytes, [`AUX_BYTES`] each.
-    pub aux: *mut u8,
-    /// Their frames.
-    pub frames: *mut *mut u8,
-    /// How many.
-    pub count: u64,
-}
-
 /// Room for the selector keys of one packet, in bytes.
 pub const AUX_BYTES: usize = 256;
 
@@ -136,7 +122,7 @@ pub struct Pending {
     pub bytes: u64,
 }
 
-/// What every stage is given.
+/// What every stage is given: the first bytes of [`crate::memory::Memory`].
 #[repr(C)]
 #[derive(Debug)]
 pub struct Context {
@@ -146,26 +132,16 @@ pub struct Context {
     pub zeros: *const u8,
     /// Where writes to fields of invalid headers go.
     pub sink: *mut u8,
-    /// A queue for each stage.
-    pub queues: *mut Queue,
-    /// For each table, the value bytes of its default action.
-    pub defaults: *const *const u8,
-    /// For each extern object.
-    pub counters: *const Counters,
     /// Counts that wait.
     pub pending: *mut Pending,
     /// How many.
     pub pending_count: u64,
-    /// What the worker counts of itself in this batch, a word for each of the cells of [`crate::tally::Places`].
-    pub tally: *mut u64,
     /// Arguments and results of calls.
     pub area: *mut u64,
     /// Bytes from frame to frame.
     pub stride: usize,
     /// Where a stage's packets end: behind the last one's address, or the last frame.
     pub last: *const u8,
-    /// From each packet's address to what was looked up for it, in bytes.
-    pub beside: isize,
     /// The tables and value sets as this batch sees them.
     pub lookups: *const tables::fast::Lookups,
     /// The engine, for calls back.

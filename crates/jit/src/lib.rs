@@ -36,6 +36,7 @@ mod engine;
 mod entries;
 mod layout;
 mod levels;
+mod memory;
 mod order;
 mod plan;
 mod program;

@@ -3,6 +3,7 @@
 use crate::code::{CallSite, Compiling, Native, Recording, call_conv, compile};
 use crate::engine::lock;
 use crate::layout::Layout;
+use crate::memory::MemoryLayout;
 use crate::order::Order;
 use crate::plan::shared::shared;
 use crate::plan::stages::{Start, is_cut};
@@ -32,6 +33,8 @@ pub struct Program {
     pub native: Native,
     /// Bytes from frame to frame.
     pub stride: u32,
+    /// Where things lie in a worker's memory.
+    pub memory: MemoryLayout,
     /// Offset of the list of emitted headers in a frame.
     pub emitted: u32,
     /// The stages in the order in which they run: what a stage looks up, and the words of its keys.
@@ -99,15 +102,20 @@ impl Program {
         }
         let shapes: Vec<LookupShape> = pipeline.tables.keys().map(|id| lookups.shape(id).clone()).collect();
         let lists = records.then(|| Lists::new(&pipeline));
+        let stages: Vec<StageInfo> =
+            plan.stages.iter().map(|stage| stage_info(&pipeline, &shapes, stage.start)).collect();
+        let places = Places::new(&pipeline, &plan.stages);
+        let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), places.cells, &stages);
         let compiling = Compiling {
             pipeline: &compiled,
             plan: &plan,
             layout: &layout,
+            memory,
             shapes,
             helpers: helpers(),
             call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
             counters: in_place(&pipeline),
-            places: Places::new(&pipeline, &plan.stages),
+            places,
             notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
             keeps_hits: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
             recording: lists.clone().map(Recording::new),
@@ -122,17 +130,15 @@ impl Program {
             stage: Cell::new(0),
         };
         let native = compile(&compiling).map_err(|_| Unsupported::Machine)?;
-        let stages = plan.stages.iter().map(|stage| stage_info(&pipeline, &compiling.shapes, stage.start)).collect();
         let call_sites = compiling.sites.take();
         let order = Order::new(&pipeline, plan.stages.len(), &call_sites, &compiling.told.take());
         let clock = !call_sites.is_empty() || compiling.notes_hits.contains(&true) || reads_time(&pipeline);
         let sites = register(&pipeline, &mut host, &call_sites)?;
-        let (counters, places) = (compiling.counters.clone(), compiling.places.clone());
+        let Compiling { counters, places, memory, truncates, .. } = compiling;
         let longest_header = plan.headers.most.iter().copied().max().unwrap_or(0) as usize;
         drop(host);
         let runtime = Runtime { host: shared_host.clone(), sites, value_sets: value_sets(&pipeline) };
         let (stride, emitted) = (layout.stride, layout.emitted);
-        let truncates = compiling.truncates;
         let plain = Plain::new(&config, pipeline.arch, truncates);
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
         let counts = count_sites(&pipeline);
@@ -142,6 +148,7 @@ impl Program {
             config,
             native,
             stride,
+            memory,
             emitted,
             stages,
             counters,

@@ -1,8 +1,9 @@
 //! One worker's memory, and how it takes packets through the stages.
 #![allow(unsafe_code)]
 
-use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Context, Counters, Head, Pending, Queue};
+use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Head, Pending};
 use crate::counters::WorkerCounters;
+use crate::memory::{CHUNK, Memory};
 use crate::plan::stages::Start;
 use crate::program::Program;
 use crate::record::{Areas, Shown};
@@ -10,14 +11,11 @@ use crate::tally::{self, Tally, ticks};
 use crate::verdict;
 use ir::Entity;
 use packet::{Output, Packet, PacketRef};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::Arc;
 use tables::fast::Lookups;
 use tables::fast::exact::ExactTable;
 
-/// The most packets that go through the stages together. More hide memory's latency better, and each stage's own cost is shared by more; but the packets and their
-/// frames leave the nearest cache between two stages.
-pub const CHUNK: usize = 256;
 /// As many are still in a cache of 32 KiB when the next stage comes: better if there is little latency to hide, and few stages.
 const FEW: usize = 64;
 /// Tables that take less memory than this, in bytes, are near.
@@ -42,19 +40,11 @@ pub struct Worker {
     pub counters: Arc<WorkerCounters>,
     /// What it counts of itself.
     pub tally: Arc<Tally>,
-    context: Context,
+    /// What its code reaches from the context on.
+    memory: Memory,
+    // What the context points to.
     frames: Vec<Line>,
-    queues: Vec<Queue>,
-    // What `queues` point to.
-    keys: Vec<Vec<u64>>,
-    aux: Vec<Vec<u64>>,
-    waiting: Vec<Vec<*mut u8>>,
-    results: Vec<*const u8>,
-    defaults: Vec<*const u8>,
-    arrays: Vec<Counters>,
     pending: Vec<Pending>,
-    /// What the code counts of itself in a batch.
-    told: Vec<u64>,
     area: Vec<u64>,
     zeros: Vec<u64>,
     sink: Vec<u64>,
@@ -99,38 +89,12 @@ impl Worker {
     }
 
     fn counting(program: Arc<Program>, counters: Arc<WorkerCounters>, tally: Arc<Tally>) -> Worker {
-        let stages = program.stages.len();
         let frames = vec![Line([0; 8]); CHUNK * program.stride as usize / 64];
         let longest = program.longest_header.div_ceil(8) + 8;
-        let mut worker = Worker {
-            context: Context {
-                frames: null_mut(),
-                zeros: null(),
-                sink: null_mut(),
-                queues: null_mut(),
-                defaults: null(),
-                counters: null(),
-                pending: null_mut(),
-                pending_count: 0,
-                tally: null_mut(),
-                area: null_mut(),
-                stride: program.stride as usize,
-                last: null(),
-                beside: 0,
-                lookups: null(),
-                runtime: null_mut(),
-                areas: null_mut(),
-            },
+        Worker {
+            memory: Memory::new(program.memory.clone(), &program.stages, &counters.arrays()),
             frames,
-            queues: Vec::new(),
-            keys: program.stages.iter().map(|stage| vec![0; stage.words * CHUNK]).collect(),
-            aux: program.stages.iter().map(|s| vec![0; if s.profile { AUX_BYTES / 8 * CHUNK } else { 0 }]).collect(),
-            waiting: vec![vec![null_mut(); CHUNK]; stages],
-            results: vec![null(); CHUNK],
-            defaults: vec![null(); program.pipeline.tables.len()],
-            arrays: counters.arrays(),
             pending: vec![Pending { at: null_mut(), bytes: 0 }; (program.counts * CHUNK).max(1)],
-            told: vec![0; program.places.cells],
             area: vec![0; AREA_WORDS],
             zeros: vec![0; longest],
             sink: vec![0; longest],
@@ -142,17 +106,7 @@ impl Worker {
             counters,
             tally,
             program,
-        };
-        for stage in 0..stages {
-            let queue = Queue {
-                keys: worker.keys[stage].as_mut_ptr(),
-                aux: worker.aux[stage].as_mut_ptr().cast(),
-                frames: worker.waiting[stage].as_mut_ptr(),
-                count: 0,
-            };
-            worker.queues.push(queue);
         }
-        worker
     }
 
     /// Takes packets through the program, and says what becomes of each. The first has number `first` in its batch. If the code records, `each` is shown what was
@@ -167,20 +121,18 @@ impl Worker {
     ) {
         let program = self.program.clone();
         for (index, table) in program.pipeline.tables.keys().enumerate() {
-            self.defaults[index] = lookups.default_value(table);
+            self.memory.set_default(index, lookups.default_value(table));
         }
-        self.context.frames = self.frames.as_mut_ptr().cast();
-        self.context.zeros = self.zeros.as_ptr().cast();
-        self.context.sink = self.sink.as_mut_ptr().cast();
-        self.context.queues = self.queues.as_mut_ptr();
-        self.context.defaults = self.defaults.as_ptr();
-        self.context.counters = self.arrays.as_ptr();
-        self.context.pending = self.pending.as_mut_ptr();
-        self.context.tally = self.told.as_mut_ptr();
-        self.context.area = self.area.as_mut_ptr();
-        self.context.lookups = lookups;
-        self.context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
-        self.context.areas = self.areas.as_mut().map_or(null_mut(), Areas::first);
+        let context = self.memory.context();
+        context.stride = program.stride as usize;
+        context.frames = self.frames.as_mut_ptr().cast();
+        context.zeros = self.zeros.as_ptr().cast();
+        context.sink = self.sink.as_mut_ptr().cast();
+        context.pending = self.pending.as_mut_ptr();
+        context.area = self.area.as_mut_ptr();
+        context.lookups = lookups;
+        context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
+        context.areas = self.areas.as_mut().map_or(null_mut(), Areas::first);
         self.tally.entered(lookups.version());
         let (mut rest, mut first) = (packets, first);
         while !rest.is_empty() {
@@ -197,7 +149,7 @@ impl Worker {
             }
             first += size;
         }
-        for (cell, told) in self.told.iter_mut().enumerate().filter(|(_, told)| **told != 0) {
+        for (cell, told) in self.memory.tally().iter_mut().enumerate().filter(|(_, told)| **told != 0) {
             self.tally.add(cell, tally::split(std::mem::take(told)));
         }
     }
@@ -234,37 +186,37 @@ impl Worker {
         self.begin(program, packets);
         for (index, stage) in program.stages.iter().enumerate() {
             let begin = stage.start == Start::Begin;
-            let waiting = if begin { count } else { self.queues[index].count as usize };
+            let waiting = if begin { count } else { self.memory.take_waiting(index) };
             if waiting == 0 {
                 continue;
             }
-            self.queues[index].count = 0;
             if program.order.stages[index] && !begin {
-                self.sort(index, stage.words, waiting);
+                self.sort(index, waiting);
             }
             if let Some(table) = stage.table {
-                let keys = &self.keys[index][..waiting * stage.words];
-                lookups.lookup_batch(table, keys, &mut self.results[..waiting]);
+                let (keys, results) = self.memory.to_look_up(index, waiting);
+                lookups.lookup_batch(table, keys, results);
                 if let Some(areas) = &mut self.areas {
                     let (first, stride) = (self.frames.as_ptr() as usize, program.stride as usize);
-                    let packets = self.waiting[index][..waiting].iter().map(|frame| (*frame as usize - first) / stride);
+                    let frames = self.memory.waiting(index, waiting);
+                    let packets: Vec<usize> = frames.iter().map(|frame| (*frame as usize - first) / stride).collect();
                     // SAFETY: all values carry numbers if the code records; the packets are those that wait for these results.
-                    unsafe { areas.found((table, stage.profile), packets, &self.results[..waiting]) };
+                    unsafe { areas.found((table, stage.profile), packets.into_iter(), self.memory.results(waiting)) };
                 }
                 if stage.profile {
                     self.resolve(program, index, table, waiting, lookups);
                 }
             }
             let (first, step) = match begin {
-                true => (self.frames.as_ptr().cast::<u8>(), self.context.stride),
-                false => (self.waiting[index].as_ptr().cast(), size_of::<*mut u8>()),
+                true => (self.frames.as_ptr().cast::<u8>(), program.stride as usize),
+                false => (self.memory.waiting(index, waiting).as_ptr().cast(), size_of::<*mut u8>()),
             };
-            self.context.last = first.wrapping_add(waiting * step);
-            self.context.beside = (self.results.as_ptr().addr() as isize).wrapping_sub(first.addr() as isize);
-            let counted = self.context.pending_count;
+            let context = self.memory.context();
+            context.last = first.wrapping_add(waiting * step);
+            let counted = context.pending_count;
             // SAFETY: the function was made for this program, whose frames, queues and areas these are; `begin` has made the frames that
             // wait, and results are what this copy of the lookups gave.
-            unsafe { program.native.stages()[index](&mut self.context, first) };
+            unsafe { program.native.stages()[index](self.memory.base(), first) };
             self.fetch_counters(counted);
             let took = timed.then(|| {
                 let ended = ticks();
@@ -276,24 +228,23 @@ impl Worker {
     }
 
     /// Brings the packets that wait for a stage into their order: several stages may have sent them.
-    fn sort(&mut self, stage: usize, words: usize, count: usize) {
+    fn sort(&mut self, stage: usize, count: usize) {
         // Frames lie in the order of the packets.
-        let frames = &self.waiting[stage][..count];
+        let frames = &*self.memory.waiting(stage, count);
         if frames.is_sorted() {
             return;
         }
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_by_key(|at| frames[*at]);
-        let aux_words = self.aux[stage].len() / CHUNK;
-        fn permuted<T: Copy>(all: &mut [T], each: usize, order: &[usize]) {
-            let old = all[..order.len() * each].to_vec();
+        fn permuted<T: Copy>(all: &mut [T], order: &[usize]) {
+            let (old, each) = (all.to_vec(), all.len() / order.len());
             for (to, from) in order.iter().enumerate() {
                 all[to * each..(to + 1) * each].copy_from_slice(&old[from * each..(from + 1) * each]);
             }
         }
-        permuted(&mut self.waiting[stage], 1, &order);
-        permuted(&mut self.keys[stage], words, &order);
-        permuted(&mut self.aux[stage], aux_words, &order);
+        permuted(self.memory.waiting(stage, count), &order);
+        permuted(self.memory.keys(stage, count), &order);
+        permuted(self.memory.aux(stage, count), &order);
     }
 
     /// Makes the packets' frames, and asks for the packets' first bytes.
@@ -334,7 +285,7 @@ impl Worker {
     /// The head of a packet's frame.
     #[inline(always)]
     fn head(&mut self, index: usize) -> *mut Head {
-        self.frames.as_mut_ptr().cast::<u8>().wrapping_add(index * self.context.stride).cast()
+        self.frames.as_mut_ptr().cast::<u8>().wrapping_add(index * self.program.stride as usize).cast()
     }
 
     /// The time of a packet that came in at `received_at`, seen from `start`: never before that of the packet in front of it.
@@ -355,22 +306,24 @@ impl Worker {
     fn resolve(&mut self, program: &Program, stage: usize, table: ir::TableId, count: usize, lookups: &Lookups) {
         let selector = &program.selectors[table.index()];
         for index in 0..count {
-            let keys = &self.aux[stage][index * (AUX_BYTES / 8)..(index + 1) * (AUX_BYTES / 8)];
-            let hash = || selector.hash(keys);
+            let found = self.memory.results(count)[index];
+            let keys = &self.memory.aux(stage, count)[index * (AUX_BYTES / 8)..(index + 1) * (AUX_BYTES / 8)];
             // SAFETY: the value is what this copy of the lookups gave for the table just now.
-            self.results[index] = unsafe { lookups.resolve(table, self.results[index], hash) };
+            let resolved = unsafe { lookups.resolve(table, found, || selector.hash(keys)) };
+            self.memory.results(count)[index] = resolved;
         }
     }
 
     /// Fetches the counters that were not counted in place yet.
-    fn fetch_counters(&self, from: u64) {
-        for pending in &self.pending[from as usize..self.context.pending_count as usize] {
+    fn fetch_counters(&mut self, from: u64) {
+        let count = self.memory.context().pending_count;
+        for pending in &self.pending[from as usize..count as usize] {
             prefetch(pending.at.cast());
         }
     }
 
     fn count(&mut self) {
-        let count = std::mem::take(&mut self.context.pending_count) as usize;
+        let count = std::mem::take(&mut self.memory.context().pending_count) as usize;
         for pending in &self.pending[..count] {
             // SAFETY: native code checked the index; only this worker writes to its counters.
             unsafe {

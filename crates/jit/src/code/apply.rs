@@ -1,6 +1,6 @@
 //! Table applications: the keys in front, the choice of the action behind.
 
-use crate::abi::{AUX_BYTES, Context, Head, Queue};
+use crate::abi::{AUX_BYTES, Head};
 use crate::code::stage::{StageCode, steady, trusted};
 use crate::code::value::Regs;
 use crate::plan::cells::Cell;
@@ -20,8 +20,8 @@ const FEW_ARMS: usize = 4;
 impl StageCode<'_, '_> {
     /// The value bytes of a table's default action.
     pub fn default_value(&mut self, table: TableId) -> cl::Value {
-        let defaults = self.of_context(offset_of!(Context, defaults));
-        self.b.ins().load(I64, steady(), defaults, table.index() as i32 * 8)
+        let at = self.c.memory.defaults + table.index() as i32 * 8;
+        self.b.ins().load(I64, trusted(), self.context, at)
     }
 
     /// Writes the lookup key and leaves the stage.
@@ -46,25 +46,21 @@ impl StageCode<'_, '_> {
         self.asks(table, keys);
         let queue = self.queue(site);
         let count = self.waiting_at(queue);
-        let at = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, keys) as i32);
-        let offset = self.b.ins().imul_imm_s(count, shape.words as i64 * 8);
-        let at = self.b.ins().iadd(at, offset);
+        let at = self.of_list(count, shape.words as i64 * 8);
         for (index, word) in words.iter().enumerate() {
             let word = word.unwrap_or_else(|| self.b.ins().iconst(I64, 0));
-            self.b.ins().store(trusted(), word, at, index as i32 * 8);
+            self.b.ins().store(trusted(), word, at, queue.keys + index as i32 * 8);
         }
         // Only a profile's entries ask for a selector's keys: without one there is no room for them.
         if self.c.pipeline.tables[table].implementation.is_some() && !shape.selector.is_empty() {
-            let aux = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, aux) as i32);
-            let offset = self.b.ins().imul_imm_s(count, AUX_BYTES as i64);
-            let aux = self.b.ins().iadd(aux, offset);
-            let mut word = 0;
+            let aux = self.of_list(count, AUX_BYTES as i64);
+            let mut at = queue.aux;
             for position in &shape.selector {
                 let ty = self.value_type(keys[*position]);
                 for reg in self.value(keys[*position]) {
                     let number = self.as_number(ty, reg);
-                    self.b.ins().store(trusted(), number, aux, word * 8);
-                    word += 1;
+                    self.b.ins().store(trusted(), number, aux, at);
+                    at += 8;
                 }
             }
         }
@@ -162,11 +158,9 @@ impl StageCode<'_, '_> {
     fn count_action(&mut self, table: TableId, position: usize, hit: cl::Value) {
         let stage = is_cut(self.c.pipeline, table).then(|| self.c.stage.get());
         let cell = self.c.places.cell(stage, table, position);
-        let tally = self.of_context(offset_of!(Context, tally));
         let hit = self.b.ins().uextend(I64, hit);
-        let hit = self.left(hit, 3);
-        let at = self.b.ins().iadd(tally, hit);
-        let offset = (cell * size_of::<u64>()) as i32;
+        let at = self.of_list(hit, size_of::<u64>() as i64);
+        let offset = self.c.memory.tally + (cell * size_of::<u64>()) as i32;
         let more = self.head(offset_of!(Head, arrival.counted), 8);
         let before = self.b.ins().load(I64, trusted(), at, offset);
         let after = self.b.ins().iadd(before, more);

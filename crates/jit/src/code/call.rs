@@ -1,7 +1,7 @@
 //! Extern calls: the frequent ones in place, all others by the interpreter's own code.
 
-use crate::abi::{Context, Counters, FAR_COUNTERS, Head, Pending};
-use crate::code::stage::{StageCode, steady, trusted};
+use crate::abi::{Context, FAR_COUNTERS, Head, Pending};
+use crate::code::stage::{StageCode, trusted};
 use crate::code::value::Regs;
 use crate::plan::cells::Cell;
 use cranelift_codegen::ir as cl;
@@ -109,9 +109,8 @@ impl StageCode<'_, '_> {
         let [count, go_on] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(within, count, &[], go_on, &[]);
         self.enter(count);
-        let arrays = self.of_context(offset_of!(Context, counters));
-        let at = (object.index() * size_of::<Counters>() + offset_of!(Counters, at)) as i32;
-        let array = self.b.ins().load(I64, steady(), arrays, at);
+        let at = self.c.memory.counters + object.index() as i32 * 8;
+        let array = self.b.ins().load(I64, trusted(), self.context, at);
         let offset = self.left(low, 4);
         let counter = self.b.ins().iadd(array, offset);
         self.count(counter, bytes, size);

@@ -247,7 +247,7 @@ impl StageCode<'_, '_> {
 
     /// A pointer of the context.
     pub fn of_context(&mut self, at: usize) -> cl::Value {
-        self.b.ins().load(I64, steady(), self.context, at as i32)
+        self.b.ins().load(I64, trusted(), self.context, at as i32)
     }
 
     /// The area for calls.

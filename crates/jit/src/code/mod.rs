@@ -14,6 +14,7 @@ mod stage;
 mod stores;
 mod sums;
 mod value;
+mod words;
 
 pub use call::CallSite;
 pub use noted::Recording;
@@ -21,6 +22,7 @@ pub use stage::{steady, trusted};
 
 use crate::abi::{Helpers, StageFn};
 use crate::layout::Layout;
+use crate::memory::MemoryLayout;
 use crate::plan::Plan;
 use crate::tally::Places;
 use cranelift_codegen::ir as cl;
@@ -44,6 +46,8 @@ pub struct Compiling<'a> {
     pub plan: &'a Plan,
     /// Where things lie in frames.
     pub layout: &'a Layout,
+    /// Where things lie behind the context.
+    pub memory: MemoryLayout,
     /// Keys and values of each table.
     pub shapes: Vec<LookupShape>,
     /// Functions of the engine.

@@ -1,11 +1,12 @@
 //! One stage as one function: a loop over the packets that are at it.
 
-use crate::abi::{Context, Queue, destination};
+use crate::abi::{Context, destination};
 use crate::code::Compiling;
 use crate::code::compare::Test;
 use crate::code::stores::Waiting;
 use crate::code::value::{Regs, reg_type, regs_for};
 use crate::layout::imports;
+use crate::memory::QueuePlace;
 use crate::plan::cells::{Bits, Cell};
 use crate::plan::flow::{Node, Step};
 use crate::plan::stages::{Start, entries, inside, is_cut};
@@ -15,7 +16,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
 use cranelift_frontend::{FunctionBuilder, Variable};
-use ir::{Block, BlockCall, Body, Const, ExternId, HeaderId, Inst, Term, Type, Value, VarKind};
+use ir::{Block, BlockCall, Body, Const, Entity, ExternId, HeaderId, Inst, Term, Type, Value, VarKind};
 use packet::EngineReason;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
@@ -56,8 +57,8 @@ pub struct StageCode<'a, 'b> {
     pub waiting: Waiting,
     /// Internet checksums that the present block has changed.
     pub summed: BTreeSet<ExternId>,
-    /// Headers whose fields this stage has written so far.
-    pub written: BTreeSet<HeaderId>,
+    /// Bytes of headers that this stage has written so far.
+    pub written: BTreeSet<(HeaderId, u32)>,
     /// Headers whose bytes no instruction of this stage writes.
     pub untouched: BTreeSet<HeaderId>,
     /// What was asked where constants are compared with, by the answers.
@@ -157,9 +158,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
         let frame = if start == Start::Begin { at } else { b.ins().load(I64, trusted(), at, 0) };
         let result = match start {
             Start::Site(..) => {
-                let beside = b.ins().load(I64, trusted(), context, offset_of!(Context, beside) as i32);
-                let place = b.ins().iadd(at, beside);
-                b.ins().load(I64, trusted(), place, 0)
+                let beside = c.memory.results - c.memory.queues[c.stage.get()].frames;
+                b.ins().load(I64, trusted(), at, beside)
             }
             _ => zero,
         };
@@ -381,7 +381,9 @@ impl<'a, 'b> StageCode<'a, 'b> {
             Inst::Store(var, _) => {
                 if let VarKind::Field(header, index) = self.c.pipeline.vars[*var].kind {
                     self.fresh.retain(|_, field| *field != (header, index));
-                    self.written.insert(header);
+                    let place = self.c.plan.headers.fields[header.index()][index as usize];
+                    let bytes = place.bit / 8..(place.bit + place.width).div_ceil(8);
+                    self.written.extend(bytes.map(|byte| (header, byte)));
                 }
                 return;
             }
@@ -395,7 +397,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
         };
         self.fresh.retain(|_, (of, _)| *of != changed);
         self.held.retain(|(of, _), _| *of != changed);
-        self.written.insert(changed);
+        let bytes = 0..self.c.plan.headers.bytes[changed.index()];
+        self.written.extend(bytes.map(|byte| (changed, byte)));
     }
 
     fn term(&mut self, node: Node, term: &'a Term) {
@@ -531,7 +534,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
     }
 
     /// Stores what the actions of a site need, and puts the packet into the site's queue, in which so many wait.
-    pub fn leave_for(&mut self, site: Start, queue: cl::Value, count: cl::Value) {
+    pub fn leave_for(&mut self, site: Start, queue: QueuePlace, count: cl::Value) {
         let mut made = Bits::new(self.c.plan.cells.list.len());
         if let Start::Site(_, table) = site {
             made.insert(self.c.plan.cells.of(Cell::Hit(table)));
@@ -543,26 +546,32 @@ impl<'a, 'b> StageCode<'a, 'b> {
     }
 
     /// How many packets wait in a queue.
-    pub fn waiting_at(&mut self, queue: cl::Value) -> cl::Value {
-        self.b.ins().load(I64, trusted(), queue, offset_of!(Queue, count) as i32)
+    pub fn waiting_at(&mut self, queue: QueuePlace) -> cl::Value {
+        self.b.ins().load(I64, trusted(), self.context, queue.count)
+    }
+
+    /// The address that lies as far behind the context as so many pieces are long, for a list in the worker's memory.
+    pub fn of_list(&mut self, count: cl::Value, bytes: i64) -> cl::Value {
+        let offset = match bytes.count_ones() {
+            1 => self.left(count, bytes.trailing_zeros()),
+            _ => self.b.ins().imul_imm_s(count, bytes),
+        };
+        self.b.ins().iadd(self.context, offset)
     }
 
     /// Puts the packet into a queue, in which so many wait.
-    fn enqueue(&mut self, queue: cl::Value, count: cl::Value) {
-        let frames = self.b.ins().load(I64, steady(), queue, offset_of!(Queue, frames) as i32);
-        let offset = self.b.ins().ishl_imm_u(count, 3);
-        let place = self.b.ins().iadd(frames, offset);
-        self.b.ins().store(trusted(), self.frame, place, 0);
+    fn enqueue(&mut self, queue: QueuePlace, count: cl::Value) {
+        let place = self.of_list(count, size_of::<*mut u8>() as i64);
+        self.b.ins().store(trusted(), self.frame, place, queue.frames);
         let more = self.b.ins().iadd_imm_s(count, 1);
-        self.b.ins().store(trusted(), more, queue, offset_of!(Queue, count) as i32);
+        self.b.ins().store(trusted(), more, self.context, queue.count);
         self.finish();
     }
 
-    /// The address of a stage's queue.
-    pub fn queue(&mut self, start: Start) -> cl::Value {
+    /// Where packets wait for a stage.
+    pub fn queue(&mut self, start: Start) -> QueuePlace {
         let index = self.c.plan.stages.iter().position(|stage| stage.start == start).unwrap_or(0);
-        let queues = self.of_context(offset_of!(crate::abi::Context, queues));
-        self.b.ins().iadd_imm_s(queues, (index * size_of::<Queue>()) as i64)
+        self.c.memory.queues[index]
     }
 
     /// On to the next packet.

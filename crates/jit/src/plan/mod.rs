@@ -4,6 +4,7 @@ pub mod cells;
 pub mod constants;
 pub mod flow;
 pub mod headers;
+pub mod redundant;
 pub mod shared;
 pub mod stages;
 pub mod tiling;

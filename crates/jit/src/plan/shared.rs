@@ -6,7 +6,7 @@
 use crate::plan::cells::{Bits, Cell, Cells};
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
-use crate::plan::may_reject;
+use crate::plan::{may_reject, reason_vars, redundant};
 use crate::unsupported::Unsupported;
 use ir::{Arg, BlockData, Inst, Pipeline, Value, VarId, VarKind};
 use std::collections::{BTreeSet, HashMap};
@@ -23,6 +23,8 @@ struct Sharing<'a> {
     cells: &'a Cells,
     /// Variables that nobody but loads and stores knows of, by their cells' numbers.
     plain: Bits,
+    /// Those whose names the verdict asks for.
+    told: Bits,
     /// For each cell's number: the variables that it can't be one with.
     apart: Vec<Bits>,
     copies: Vec<Copy>,
@@ -37,9 +39,13 @@ pub fn shared(pipeline: &Pipeline) -> Result<Pipeline, Unsupported> {
     let headers = Headers::new(pipeline)?;
     let cells = Cells::new(pipeline, &flow, &headers);
     let count = cells.list.len();
-    let plain = plain(pipeline, &cells);
+    let kept = plain(pipeline, &cells);
+    let mut plain = Bits::new(count);
+    kept.iter().for_each(|var| plain.insert(cells.of(Cell::Var(*var))));
+    let mut told = Bits::new(count);
+    reason_vars(pipeline).into_iter().flatten().for_each(|var| told.insert(cells.of(Cell::Var(var))));
     let apart = vec![Bits::new(count); count];
-    let mut sharing = Sharing { pipeline, cells: &cells, plain, apart, copies: Vec::new() };
+    let mut sharing = Sharing { pipeline, cells: &cells, plain, told, apart, copies: Vec::new() };
     for node in 0..flow.nodes.len() {
         sharing.node(&flow, node);
     }
@@ -51,26 +57,22 @@ pub fn shared(pipeline: &Pipeline) -> Result<Pipeline, Unsupported> {
             _ => var,
         },
     };
-    Ok(renamed(pipeline, of))
+    let mut shared = renamed(pipeline, of);
+    redundant::without(&mut shared, &kept);
+    Ok(shared)
 }
 
-/// Variables that only loads and stores name: not those with a meaning to architecture, tables and externs.
-fn plain(pipeline: &Pipeline, cells: &Cells) -> Bits {
+/// Variables that only loads and stores name, and at most the verdict at the end: not those with a meaning to architecture, tables and externs.
+fn plain(pipeline: &Pipeline, cells: &Cells) -> BTreeSet<VarId> {
     let mut special: BTreeSet<VarId> = pipeline.intrinsics.values().copied().collect();
     special.extend(pipeline.field_lists.values().flatten());
     special.extend(pipeline.tables.values().filter_map(|table| table.meter_result));
-    special.extend(crate::plan::reason_vars(pipeline).into_iter().flatten());
     for data in pipeline.insts() {
         let Inst::Extern { args, .. } = &data.inst else { continue };
         special.extend(args.iter().flat_map(|arg| if let Arg::Vars(vars) = arg { vars.as_slice() } else { &[] }));
     }
-    let mut plain = Bits::new(cells.list.len());
-    for (index, cell) in cells.list.iter().enumerate() {
-        if matches!(cell, Cell::Var(var) if !special.contains(var)) {
-            plain.insert(index);
-        }
-    }
-    plain
+    let vars = cells.list.iter().filter_map(|cell| if let Cell::Var(var) = cell { Some(*var) } else { None });
+    vars.filter(|var| !special.contains(var)).collect()
 }
 
 impl Sharing<'_> {
@@ -145,7 +147,13 @@ impl Sharing<'_> {
         let mut class: Vec<usize> = (0..self.cells.list.len()).collect();
         for Copy { from, to } in std::mem::take(&mut self.copies) {
             let (Some(from), Some(to)) = (self.number(from), self.number(to)) else { continue };
-            let (one, other) = (class[from].min(class[to]), class[from].max(class[to]));
+            let (mut one, mut other) = (class[from].min(class[to]), class[from].max(class[to]));
+            if self.told.contains(other) {
+                (one, other) = (other, one);
+            }
+            if self.told.contains(other) {
+                continue;
+            }
             let clash = (0..class.len()).any(|at| class[at] == other && self.apart[one].contains(at));
             if one == other || clash {
                 continue;
@@ -158,36 +166,14 @@ impl Sharing<'_> {
     }
 }
 
-/// The pipeline with other variables in its loads and stores, without stores of what a variable holds already.
+/// The pipeline with other variables in its loads and stores.
 fn renamed(pipeline: &Pipeline, of: impl Fn(VarId) -> VarId) -> Pipeline {
-    let vars = &pipeline.vars;
     let mut pipeline = pipeline.clone();
-    for control in pipeline.controls.values_mut() {
-        for data in control.body.blocks.values_mut() {
-            let mut holds: HashMap<Value, VarId> = HashMap::new();
-            data.insts.retain_mut(|inst| match &mut inst.inst {
-                Inst::Load(var) | Inst::Store(var, _) if matches!(vars[*var].kind, VarKind::Field(..)) => true,
-                Inst::Load(var) => {
-                    *var = of(*var);
-                    holds.extend(inst.results.first().map(|result| (*result, *var)));
-                    true
-                }
-                Inst::Store(var, value) => {
-                    *var = of(*var);
-                    if holds.get(value) == Some(var) {
-                        return false;
-                    }
-                    holds.retain(|_, held| held != var);
-                    true
-                }
-                // Externs write no plain variables, but others.
-                inst => {
-                    if !inst.is_pure() {
-                        holds.clear();
-                    }
-                    true
-                }
-            });
+    for data in pipeline.controls.values_mut().flat_map(|control| control.body.blocks.values_mut()) {
+        for inst in &mut data.insts {
+            if let Inst::Load(var) | Inst::Store(var, _) = &mut inst.inst {
+                *var = of(*var);
+            }
         }
     }
     pipeline

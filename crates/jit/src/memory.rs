@@ -1,0 +1,187 @@
+//! One worker's memory as native code sees it: the context, and behind it, so far away as was settled when the code was made, all else that stages read and write
+//! for each packet. Stages address it from the context alone: addresses that they would have to keep take registers, and end up on the stack.
+#![allow(unsafe_code)]
+
+use crate::abi::{AUX_BYTES, Context, Counters};
+use crate::program::StageInfo;
+use std::ptr::{null, null_mut};
+
+/// The most packets that go through the stages together. More hide memory's latency better, and each stage's own cost is shared by more; but the packets and their
+/// frames leave the nearest cache between two stages.
+pub const CHUNK: usize = 256;
+
+/// A cache line, in bytes.
+const LINE: usize = 64;
+
+/// Where the packets lie that wait for a stage, in bytes from the context's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePlace {
+    /// How many wait.
+    pub count: i32,
+    /// The addresses of their frames.
+    pub frames: i32,
+    /// Lookup keys, one after the other.
+    pub keys: i32,
+    /// Selector keys as bytes, [`AUX_BYTES`] each, if there are.
+    pub aux: i32,
+}
+
+/// Where all that lies, in bytes from the context's first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLayout {
+    /// For each table, the address of its default action's value.
+    pub defaults: i32,
+    /// For each extern object, the address of its counters.
+    pub counters: i32,
+    /// What the worker counts of itself in a batch, a word for each of the cells of [`crate::tally::Places`].
+    pub tally: i32,
+    /// What was looked up for the packets of a stage.
+    pub results: i32,
+    /// For each stage, who waits for it.
+    pub queues: Vec<QueuePlace>,
+    cells: usize,
+    bytes: usize,
+}
+
+impl MemoryLayout {
+    /// For so many tables, extern objects and cells.
+    pub fn new(tables: usize, objects: usize, cells: usize, stages: &[StageInfo]) -> MemoryLayout {
+        let mut bytes = size_of::<Context>();
+        let mut words = |count: usize| {
+            let at = bytes;
+            bytes += count * size_of::<u64>();
+            at as i32
+        };
+        let counts: Vec<i32> = stages.iter().map(|_| words(1)).collect();
+        let (defaults, counters, tally) = (words(tables), words(objects), words(cells));
+        // Lists begin with a line, and not all at the same place of a page.
+        let mut list = |count: usize| {
+            bytes = bytes.next_multiple_of(LINE) + LINE;
+            let at = bytes;
+            bytes += count * CHUNK * size_of::<u64>();
+            at as i32
+        };
+        let results = list(1);
+        let queues = stages.iter().zip(counts).map(|(stage, count)| QueuePlace {
+            count,
+            frames: list(1),
+            keys: list(stage.words),
+            aux: list(if stage.profile { AUX_BYTES / 8 } else { 0 }),
+        });
+        let queues = queues.collect();
+        MemoryLayout { defaults, counters, tally, results, queues, cells, bytes }
+    }
+}
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u64; LINE / 8]);
+
+/// The memory.
+pub struct Memory {
+    lines: Vec<Line>,
+    layout: MemoryLayout,
+    stages: Vec<StageInfo>,
+}
+
+impl Memory {
+    /// For the program with that layout, whose extern objects count there.
+    pub fn new(layout: MemoryLayout, stages: &[StageInfo], counters: &[Counters]) -> Memory {
+        let lines = vec![Line([0; LINE / 8]); layout.bytes.div_ceil(LINE)];
+        let mut memory = Memory { lines, layout, stages: stages.to_vec() };
+        *memory.context() = Context {
+            frames: null_mut(),
+            zeros: null(),
+            sink: null_mut(),
+            pending: null_mut(),
+            pending_count: 0,
+            area: null_mut(),
+            stride: 0,
+            last: null(),
+            lookups: null(),
+            runtime: null_mut(),
+            areas: null_mut(),
+        };
+        let at = memory.layout.counters;
+        memory.words(at, counters.len()).iter_mut().zip(counters).for_each(|(word, array)| *word = array.at as u64);
+        memory
+    }
+
+    /// The context's address, from which native code reaches all of it.
+    pub fn base(&mut self) -> *mut Context {
+        self.lines.as_mut_ptr().cast()
+    }
+
+    /// The context.
+    pub fn context(&mut self) -> &mut Context {
+        // SAFETY: the memory begins with it, and any bytes are one.
+        unsafe { &mut *self.base() }
+    }
+
+    /// Words from so many bytes on.
+    fn words(&mut self, at: i32, count: usize) -> &mut [u64] {
+        let first = at as usize / size_of::<u64>();
+        &mut self.all()[first..first + count]
+    }
+
+    fn all(&mut self) -> &mut [u64] {
+        let count = self.lines.len() * LINE / 8;
+        // SAFETY: lines are words without gaps.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), count) }
+    }
+
+    /// For each table, its default action's value.
+    pub fn set_default(&mut self, table: usize, value: *const u8) {
+        let at = self.layout.defaults + (table * size_of::<u64>()) as i32;
+        self.words(at, 1)[0] = value as u64;
+    }
+
+    /// What has been counted since the last batch.
+    pub fn tally(&mut self) -> &mut [u64] {
+        let (at, cells) = (self.layout.tally, self.layout.cells);
+        self.words(at, cells)
+    }
+
+    /// How many packets wait for a stage, none from here on.
+    pub fn take_waiting(&mut self, stage: usize) -> usize {
+        let at = self.layout.queues[stage].count;
+        std::mem::take(&mut self.words(at, 1)[0]) as usize
+    }
+
+    /// The addresses of the frames of so many packets that wait for a stage.
+    pub fn waiting(&mut self, stage: usize, count: usize) -> &mut [*mut u8] {
+        assert!(count <= CHUNK);
+        let words = self.words(self.layout.queues[stage].frames, count);
+        // SAFETY: a word holds an address, and any word is one.
+        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), count) }
+    }
+
+    /// The keys of so many packets that wait for a stage.
+    pub fn keys(&mut self, stage: usize, count: usize) -> &mut [u64] {
+        assert!(count <= CHUNK);
+        let words = self.stages[stage].words;
+        self.words(self.layout.queues[stage].keys, count * words)
+    }
+
+    /// The words of selector keys of so many packets that wait for a stage.
+    pub fn aux(&mut self, stage: usize, count: usize) -> &mut [u64] {
+        assert!(count <= CHUNK);
+        let words = if self.stages[stage].profile { AUX_BYTES / 8 } else { 0 };
+        self.words(self.layout.queues[stage].aux, count * words)
+    }
+
+    /// What was looked up for so many packets.
+    pub fn results(&mut self, count: usize) -> &mut [*const u8] {
+        assert!(count <= CHUNK);
+        let words = self.words(self.layout.results, count);
+        // SAFETY: as for frames.
+        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), count) }
+    }
+
+    /// The keys of so many packets that wait for a stage, and the room for what is looked up.
+    pub fn to_look_up(&mut self, stage: usize, count: usize) -> (&[u64], &mut [*const u8]) {
+        let results = std::ptr::from_mut(self.results(count));
+        // SAFETY: results and keys are lists of their own.
+        (self.keys(stage, count), unsafe { &mut *results })
+    }
+}
