@@ -6,7 +6,7 @@ use crate::layout::Layout;
 use crate::memory::MemoryLayout;
 use crate::order::Order;
 use crate::plan::shared::shared;
-use crate::plan::stages::{Start, is_cut};
+use crate::plan::stages::{Start, is_cut, slot};
 use crate::plan::{Plan, check, has_loop, reason_vars};
 use crate::record::Lists;
 use crate::runtime::{Runtime, helpers};
@@ -74,6 +74,8 @@ pub struct Program {
 pub struct StageInfo {
     /// Where it begins.
     pub start: Start,
+    /// Which of the plan's starts that is, of which copies count as one.
+    pub slot: usize,
     /// The table that is looked up before it.
     pub table: Option<TableId>,
     /// 64-bit words of a key.
@@ -103,8 +105,8 @@ impl Program {
         let shapes: Vec<LookupShape> = pipeline.tables.keys().map(|id| lookups.shape(id).clone()).collect();
         let lists = records.then(|| Lists::new(&pipeline));
         let stages: Vec<StageInfo> =
-            plan.stages.iter().map(|stage| stage_info(&pipeline, &shapes, stage.start)).collect();
-        let places = Places::new(&pipeline, &plan.stages);
+            plan.stages.iter().map(|stage| stage_info(&pipeline, &plan, &shapes, stage.start)).collect();
+        let places = Places::new(&pipeline, &plan.starts);
         let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), places.cells, &stages);
         let compiling = Compiling {
             pipeline: &compiled,
@@ -116,6 +118,7 @@ impl Program {
             call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
             counters: in_place(&pipeline),
             places,
+            slots: stages.iter().map(|stage| stage.slot).collect(),
             notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
             keeps_hits: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
             recording: lists.clone().map(Recording::new),
@@ -170,14 +173,13 @@ impl Program {
 
     /// Whether both count in the same places.
     pub fn counts_as(&self, other: &Program) -> bool {
-        let starts = |program: &Program| program.stages.iter().map(|stage| stage.start).collect::<Vec<_>>();
-        self.places == other.places && self.counters == other.counters && starts(self) == starts(other)
+        self.places == other.places && self.counters == other.counters
     }
 
     /// The first cell in which a table's action is tallied, at one of the places where the table is applied; `None` if it is applied nowhere.
     pub fn tally_cell(&self, table: TableId, position: usize) -> Option<usize> {
         let listed = &self.pipeline.tables.get(table)?.actions;
-        let stage = self.stages.iter().position(|stage| stage.table == Some(table));
+        let stage = self.stages.iter().find(|stage| stage.table == Some(table)).map(|stage| stage.slot);
         let applied = stage.is_some() || !is_cut(&self.pipeline, table);
         (position < listed.len() && applied).then(|| self.places.cell(stage, table, position))
     }
@@ -213,15 +215,17 @@ fn register(
     calls.iter().map(site).collect()
 }
 
-fn stage_info(pipeline: &Pipeline, shapes: &[LookupShape], start: Start) -> StageInfo {
+fn stage_info(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape], start: Start) -> StageInfo {
+    let slot = slot(&plan.flow, &plan.starts, start);
     match start {
         Start::Site(_, table) => StageInfo {
             start,
+            slot,
             table: Some(table),
             words: shapes[table.index()].words,
             profile: pipeline.tables[table].implementation.is_some(),
         },
-        _ => StageInfo { start, table: None, words: 0, profile: false },
+        _ => StageInfo { start, slot, table: None, words: 0, profile: false },
     }
 }
 

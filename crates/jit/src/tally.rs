@@ -5,17 +5,18 @@
 //! each batch ([`split`]).
 
 use crate::counters::WorkerCounters;
-use crate::plan::stages::{Stage, Start, is_cut};
+use crate::plan::stages::{Start, is_cut};
 use crate::program::StageInfo;
 use ir::{ActionId, Entity, Pipeline, TableId};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tables::CounterData;
 
 /// Where the cells of each place are, as numbers of cells.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Places {
-    /// For each stage that begins with a lookup.
-    stages: Vec<usize>,
+    /// For each place where stages can begin ([`crate::plan::stages::starts`]).
+    starts: Vec<usize>,
     /// For each table that is applied without a lookup.
     inline: Vec<usize>,
     /// How many cells there are.
@@ -23,28 +24,28 @@ pub struct Places {
 }
 
 impl Places {
-    /// The places of a pipeline with these stages.
-    pub fn new(pipeline: &Pipeline, stages: &[Stage]) -> Places {
+    /// The places of a pipeline whose stages can begin there.
+    pub fn new(pipeline: &Pipeline, starts: &[Start]) -> Places {
         let mut cells = 0;
         let mut room = |table: TableId| {
             let first = cells;
             cells += 2 * pipeline.tables[table].actions.len();
             first
         };
-        let stages = stages.iter().map(|stage| match stage.start {
-            Start::Site(_, table) => room(table),
+        let starts = starts.iter().map(|start| match start {
+            Start::Site(_, table) => room(*table),
             _ => 0,
         });
-        let stages = stages.collect();
+        let starts = starts.collect();
         let inline =
             pipeline.tables.keys().map(|table| if is_cut(pipeline, table) { 0 } else { room(table) }).collect();
-        Places { stages, inline, cells }
+        Places { starts, inline, cells }
     }
 
-    /// The cell for misses of the action at `position`; the next one is for hits. `stage` is where the table is looked up, `None` if it is not.
-    pub fn cell(&self, stage: Option<usize>, table: TableId, position: usize) -> usize {
-        let first = match stage {
-            Some(stage) => self.stages.get(stage),
+    /// The cell for misses of the action at `position`; the next one is for hits. `start` is where the table is looked up, `None` if it is not.
+    pub fn cell(&self, start: Option<usize>, table: TableId, position: usize) -> usize {
+        let first = match start {
+            Some(start) => self.starts.get(start),
             None => self.inline.get(table.index()),
         };
         first.copied().unwrap_or(0) + 2 * position
@@ -62,7 +63,7 @@ const _: () = assert!((packet::MAX_BATCH as u64) << 16 < 1 << 32);
 /// What one worker counts of itself beside the program's own counters.
 pub struct Tally {
     cells: WorkerCounters,
-    /// Of each stage: packets, ticks, and the packets since time was taken last.
+    /// Of each place where stages can begin: packets, ticks, and the packets since time was taken last.
     stages: Box<[[AtomicU64; 3]]>,
     /// The version of the tables that it used last; [`u64::MAX`] while it rests.
     version: AtomicU64,
@@ -73,8 +74,8 @@ const RESTS: u64 = u64::MAX;
 
 impl Tally {
     /// All 0.
-    pub fn new(places: &Places, stages: usize) -> Tally {
-        let stages = (0..stages).map(|_| [const { AtomicU64::new(0) }; 3]).collect();
+    pub fn new(places: &Places) -> Tally {
+        let stages = places.starts.iter().map(|_| [const { AtomicU64::new(0) }; 3]).collect();
         Tally { cells: WorkerCounters::new(&[Some(places.cells as u64)]), stages, version: AtomicU64::new(RESTS) }
     }
 
@@ -178,11 +179,12 @@ pub fn add_up<'a>(
         TableTally { table, actions: pipeline.tables[table].actions.iter().enumerate().map(action).collect() }
     };
     let mut all = Tallies::default();
-    for (number, stage) in stages.iter().enumerate() {
+    let mut told = BTreeSet::new();
+    for stage in stages.iter().filter(|stage| told.insert(stage.slot)) {
         let total = |half: usize| {
-            workers.clone().map(|w| w.stages[number][half].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+            workers.clone().map(|w| w.stages[stage.slot][half].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
         };
-        let table = stage.table.map(|table| at(Some(number), table));
+        let table = stage.table.map(|table| at(Some(stage.slot), table));
         let bytes = table.as_ref().map(|table| table.actions.iter().map(|a| a.hits.bytes + a.misses.bytes).sum());
         let begins = stage.start == Start::Begin;
         all.stages.push(StageTally { table: stage.table, begins, packets: total(0), bytes, ticks: total(1) });

@@ -74,7 +74,7 @@ impl Worker {
     /// A worker for a program.
     pub fn new(program: Arc<Program>) -> Worker {
         let counters = Arc::new(WorkerCounters::new(&program.counters));
-        let tally = Arc::new(Tally::new(&program.places, program.stages.len()));
+        let tally = Arc::new(Tally::new(&program.places));
         Worker::counting(program, counters, tally)
     }
 
@@ -222,7 +222,7 @@ impl Worker {
                 let ended = ticks();
                 ended.wrapping_sub(std::mem::replace(&mut began, ended))
             });
-            self.tally.passed(index, waiting as u64, took);
+            self.tally.passed(stage.slot, waiting as u64, took);
         }
         self.count();
     }

@@ -26,7 +26,7 @@ impl StageCode<'_, '_> {
 
     /// Writes the lookup key and leaves the stage.
     pub fn leave_for_lookup(&mut self, node: Node, table: TableId, keys: &[Value]) {
-        let site = Start::Site(self.c.plan.flow.origin(node), table);
+        let site = Start::Site(self.c.plan.flow.site(node), table);
         let shape = &self.c.shapes[table.index()];
         let mut words: Vec<Option<cl::Value>> = vec![None; shape.words];
         for place in &shape.keys {
@@ -156,7 +156,7 @@ impl StageCode<'_, '_> {
 
     /// Counts the action for whoever asks what the program does with its traffic.
     fn count_action(&mut self, table: TableId, position: usize, hit: cl::Value) {
-        let stage = is_cut(self.c.pipeline, table).then(|| self.c.stage.get());
+        let stage = is_cut(self.c.pipeline, table).then(|| self.c.slots[self.c.stage.get()]);
         let cell = self.c.places.cell(stage, table, position);
         let hit = self.b.ins().uextend(I64, hit);
         let at = self.of_list(hit, size_of::<u64>() as i64);

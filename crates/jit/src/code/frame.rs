@@ -93,6 +93,12 @@ impl StageCode<'_, '_> {
         for index in live {
             let Some(number) = self.c.plan.constant(self.c.pipeline, node, index) else { continue };
             let ty = self.c.plan.cells.ty(self.c.pipeline, index);
+            if let Cell::HeaderAt(_) = self.c.plan.cells.list[index] {
+                let data = self.head(std::mem::offset_of!(crate::abi::Head, arrival.data), 8);
+                let at = self.b.ins().iadd_imm_s(data, number as i64);
+                self.set_cell_at(index, &[at]);
+                continue;
+            }
             let number = self.b.ins().iconst(reg_type(ty), number as i64);
             let mut regs = vec![number; regs_for(ty).min(1)];
             while regs.len() < regs_for(ty) {

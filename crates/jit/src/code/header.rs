@@ -5,13 +5,14 @@ use crate::code::bytes::{Around, int, pieces};
 use crate::code::stage::{StageCode, trusted};
 use crate::code::value::Regs;
 use crate::plan::cells::Cell;
-use crate::plan::flow::Node;
+use crate::plan::flow::{Node, Step};
 use crate::plan::headers::Place;
+use crate::plan::tiling::lies;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I64};
-use ir::{Block, Entity, HeaderId, Type, Value};
+use ir::{Block, Entity, HeaderId, Inst, Type, Value};
 use packet::EngineReason;
 use std::mem::offset_of;
 
@@ -116,6 +117,28 @@ impl StageCode<'_, '_> {
             }
             _ => self.room(id),
         }
+    }
+
+    /// How many bytes behind the packet's first a header that is valid lies at the end of the present node, if that is certain.
+    fn place_now(&self, id: HeaderId) -> Option<u64> {
+        match self.c.plan.headers.places[id.index()] {
+            Place::Fixed(at) => Some(u64::from(at)),
+            Place::Moves => {
+                let cell = self.c.plan.cells.of(Cell::HeaderAt(id));
+                self.c.plan.constants.before(self.node, cell).filter(|_| !self.moves_here(id))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether an instruction of the present node may move a header.
+    fn moves_here(&self, id: HeaderId) -> bool {
+        let Step::Block(control, block) = self.c.plan.flow.nodes[self.node] else { return false };
+        self.body_of(control).blocks[block].insts.iter().any(|data| match &data.inst {
+            Inst::Extract(other) | Inst::ExtractVarbit(other, _) | Inst::SetValid(other) => *other == id,
+            Inst::CopyHeader { dst, .. } => *dst == id,
+            _ => false,
+        })
     }
 
     // ---- fields ----
@@ -335,7 +358,9 @@ impl StageCode<'_, '_> {
     pub fn leave_if_whole(&mut self, deparser: Node) -> bool {
         let plan = self.c.plan;
         let tiles = plan.order.tiles(self.c.pipeline, &plan.flow, &plan.headers, &self.known, deparser);
-        let Some(bytes) = tiles else { return false };
+        let at = |id: HeaderId| self.place_now(id);
+        let lies = || lies(self.c.pipeline, &plan.flow, &plan.headers, &self.known, at, deparser);
+        let Some(bytes) = tiles.or_else(lies) else { return false };
         let [whole, other] = [(); 2].map(|()| self.b.create_block());
         let cursor = self.cell(Cell::Cursor);
         let all = self.b.ins().icmp_imm_u(IntCC::Equal, cursor, bytes as i64);

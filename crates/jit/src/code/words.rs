@@ -63,9 +63,8 @@ impl StageCode<'_, '_> {
         let mut places: Vec<Option<(HeaderId, u32)>> = Vec::new();
         for (value, width) in values.iter().zip(widths) {
             let field = self.fresh.get(value);
-            let first = field.map(|(header, index)| {
-                (*header, self.c.plan.headers.fields[header.index()][*index as usize].bit)
-            });
+            let first =
+                field.map(|(header, index)| (*header, self.c.plan.headers.fields[header.index()][*index as usize].bit));
             places.extend((0..*width).map(|bit| first.map(|(header, first)| (header, first + bit))));
         }
         let byte = |byte: u32| {

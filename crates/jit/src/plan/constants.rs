@@ -4,6 +4,7 @@
 use crate::plan::cells::{Cell, Cells};
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::{Headers, Place};
+use crate::plan::validity::Known;
 use ir::{Const, Entity, HeaderId, Inst, Pipeline, Type, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,6 +19,8 @@ pub struct Constants(Vec<Option<State>>);
 enum Effect {
     /// The cell now holds the number, or something that is not known.
     Store(usize, Option<u64>),
+    /// The cell now holds what another one does.
+    Take { cell: usize, from: usize },
     /// The cell holds so much more.
     Add(usize, u64),
     /// The cells hold something that is not known.
@@ -36,9 +39,15 @@ struct Summary {
 
 impl Constants {
     /// Finds them.
-    pub fn new(pipeline: &Pipeline, flow: &Flow, headers: &Headers, cells: &Cells) -> Constants {
-        let summaries: Vec<Summary> =
-            (0..flow.nodes.len()).map(|node| summary(pipeline, flow, headers, cells, node)).collect();
+    pub fn new(
+        pipeline: &Pipeline,
+        flow: &Flow,
+        headers: &Headers,
+        cells: &Cells,
+        known: &[Option<Known>],
+    ) -> Constants {
+        let summary = |node: Node| summary(pipeline, flow, headers, cells, (node, known[node].clone()));
+        let summaries: Vec<Summary> = (0..flow.nodes.len()).map(summary).collect();
         let mut before: Vec<Option<State>> = vec![None; summaries.len()];
         // All cells are 0 at first.
         before[0] = Some(vec![Some(0); cells.list.len()]);
@@ -49,6 +58,7 @@ impl Constants {
             for effect in &summaries[node].effects {
                 match effect {
                     Effect::Store(cell, number) => state[*cell] = *number,
+                    Effect::Take { cell, from } => state[*cell] = state[*from],
                     Effect::Add(cell, more) => state[*cell] = state[*cell].map(|number| number + more),
                     Effect::Clobber(all) => all.iter().for_each(|cell| state[*cell] = None),
                     Effect::Leave => {
@@ -63,7 +73,7 @@ impl Constants {
         Constants(before)
     }
 
-    /// What a cell holds before a node, if that is certain.
+    /// What a cell holds before a node, if that is certain; for the address of a header, how many bytes behind the packet's first it is.
     pub fn before(&self, node: Node, cell: usize) -> Option<u64> {
         self.0[node].as_ref()?[cell]
     }
@@ -111,7 +121,13 @@ fn meet(there: &mut Option<State>, state: &State) -> bool {
     changed
 }
 
-fn summary(pipeline: &Pipeline, flow: &Flow, headers: &Headers, cells: &Cells, node: Node) -> Summary {
+fn summary(
+    pipeline: &Pipeline,
+    flow: &Flow,
+    headers: &Headers,
+    cells: &Cells,
+    (node, mut known): (Node, Option<Known>),
+) -> Summary {
     let Step::Block(id, block) = flow.nodes[node] else {
         // The first one sets all to 0, which they are.
         let written = if node == 0 { Vec::new() } else { cells.writes[node].iter().collect() };
@@ -132,7 +148,19 @@ fn summary(pipeline: &Pipeline, flow: &Flow, headers: &Headers, cells: &Cells, n
         if let (Inst::Const(constant), Some(result)) = (&data.inst, data.results.first()) {
             numbers.extend(number(constant).map(|number| (*result, number)));
         }
-        effects.extend(effect(pipeline, headers, cells, &numbers, &data.inst));
+        // Who is valid stays where it is.
+        let stays = |id: &HeaderId| known.as_ref().is_some_and(|known| known.valid.contains(id.index()));
+        if !matches!(&data.inst, Inst::SetValid(id) if stays(id)) {
+            effects.extend(effect(pipeline, headers, cells, &numbers, &data.inst));
+        }
+        if let Inst::Extract(id) | Inst::ExtractVarbit(id, _) = &data.inst
+            && let Some(cell) = cells.index.get(&Cell::HeaderAt(*id))
+        {
+            effects.push(Effect::Take { cell: *cell, from: cells.of(Cell::Cursor) });
+        }
+        if let Some(known) = &mut known {
+            known.step(headers, &data.inst);
+        }
         if let Inst::Extract(header) = &data.inst {
             effects.push(Effect::Add(cells.of(Cell::Cursor), u64::from(headers.bytes[header.index()])));
         }

@@ -3,6 +3,7 @@
 //! A packet's way is a chain: begin, parser, control, deparser, end. Here the ways out of one body (`return`, `exit`, `reject`) are
 //! edges to the next body, so that a stage can span the end of the parser and the beginning of the control.
 
+use crate::plan::onward::Onward;
 use crate::plan::trace::Trace;
 use crate::unsupported::Unsupported;
 use ir::{Arch, Block, ControlKind, Entity, Pipeline, TableId, Term};
@@ -55,7 +56,7 @@ pub struct Flow {
     pub deparser: Option<Node>,
     /// Whether it begins a stage of its own, so that its code is there once.
     pub cut_deparser: bool,
-    /// The copies of a trace's nodes, behind all others.
+    /// The copies of a trace's nodes and of those behind it, behind all others.
     copies: Vec<Twin>,
     /// The first of them, and how many bytes packets have that begin there.
     pub trace: Option<(Node, u32)>,
@@ -67,6 +68,10 @@ struct Twin {
     origin: Node,
     /// If it leads to the first of a pair, it leads to the second instead.
     detours: Vec<(Node, Node)>,
+    /// Whether it is a parser's or lies between it and the first lookup: packets are long enough for what the parser takes there.
+    traced: bool,
+    /// Whether the lookup that it ends with begins a stage of its own.
+    looks_up: bool,
 }
 
 impl Flow {
@@ -120,11 +125,27 @@ impl Flow {
         for node in trace.nodes.iter().copied() {
             let ways = trace.ways.iter().filter(|(from, _)| *from == node);
             let detours = ways.filter_map(|(_, to)| Some((*to, copy(*to)?))).collect();
-            self.copies.push(Twin { origin: node, detours });
+            self.copies.push(Twin { origin: node, detours, traced: true, looks_up: false });
             self.nodes.push(self.nodes[node]);
             self.next.push(self.next[node]);
         }
         self.trace = Some((first, trace.bytes));
+    }
+
+    /// Puts copies of nodes behind a trace behind all others.
+    pub fn go_on(&mut self, onward: &Onward) {
+        for node in onward.nodes.iter().copied() {
+            self.copies.push(Twin { origin: node, detours: Vec::new(), traced: false, looks_up: false });
+            self.nodes.push(self.nodes[node]);
+            self.next.push(self.next[node]);
+        }
+        let first = self.nodes.len() - self.copies.len();
+        for (from, to, instead) in &onward.ways {
+            self.copies[from - first].detours.push((*to, *instead));
+        }
+        for node in &onward.lookups {
+            self.copies[node - first].looks_up = true;
+        }
     }
 
     fn copy(&self, node: Node) -> Option<&Twin> {
@@ -133,7 +154,17 @@ impl Flow {
 
     /// Whether a node is one of a trace's copies.
     pub fn on_trace(&self, node: Node) -> bool {
-        self.copy(node).is_some()
+        self.copy(node).is_some_and(|copy| copy.traced)
+    }
+
+    /// The node that the stage behind a node's lookup is named after: itself, or what it is a copy of.
+    pub fn site(&self, node: Node) -> Node {
+        self.copy(node).filter(|copy| !copy.looks_up).map_or(node, |copy| copy.origin)
+    }
+
+    /// The nodes that are no copies.
+    pub fn originals(&self) -> std::ops::Range<Node> {
+        0..self.nodes.len() - self.copies.len()
     }
 
     /// The node itself, or the one that it is a copy of.

@@ -4,6 +4,7 @@ pub mod cells;
 pub mod constants;
 pub mod flow;
 pub mod headers;
+pub mod onward;
 pub mod redundant;
 pub mod shared;
 pub mod stages;
@@ -18,6 +19,7 @@ use flow::{Flow, Node};
 use headers::Headers;
 use interp::host::architecture::{cpu_variable, drop_variable};
 use ir::{Inst, Pipeline, Type, VarId};
+use onward::Onward;
 use stages::{Stage, Start};
 use trace::Trace;
 use validity::Known;
@@ -37,6 +39,8 @@ pub struct Plan {
     pub known: Vec<Option<Known>>,
     /// In which order the parser takes headers.
     pub order: tiling::Order,
+    /// Where stages can begin, of which copies count as one.
+    pub starts: Vec<Start>,
     /// The stages, each before those that it leads to.
     pub stages: Vec<Stage>,
 }
@@ -47,22 +51,24 @@ impl Plan {
         let mut flow = Flow::new(pipeline)?;
         let mut headers = Headers::new(pipeline)?;
         let cells = Cells::new(pipeline, &flow, &headers);
-        Constants::new(pipeline, &flow, &headers, &cells).fix_places(pipeline, &flow, &cells, &mut headers);
+        let known = validity::validity(pipeline, &flow, &headers);
+        Constants::new(pipeline, &flow, &headers, &cells, &known).fix_places(pipeline, &flow, &cells, &mut headers);
+        let emits = pipeline.insts().filter(|data| matches!(data.inst, Inst::Emit(_))).count();
+        let stages = stages::cut(pipeline, &flow)?;
+        flow.cut_deparser = stages::lead_to_deparser(pipeline, &flow, &stages) * emits > MOST_INLINE_EMITS;
         if traced && let Some(trace) = Trace::find(pipeline, &flow, &headers) {
             flow.follow(&trace);
+            let known = validity::validity(pipeline, &flow, &headers);
+            flow.go_on(&Onward::find(pipeline, &flow, &headers, &known));
         }
         // Headers at fixed places need no cells.
         let cells = Cells::new(pipeline, &flow, &headers);
-        let constants = Constants::new(pipeline, &flow, &headers, &cells);
         let known = validity::validity(pipeline, &flow, &headers);
-        let mut stages = stages::cut(pipeline, &flow)?;
-        let emits = pipeline.insts().filter(|data| matches!(data.inst, Inst::Emit(_))).count();
-        if stages::lead_to_deparser(pipeline, &flow, &stages) * emits <= MOST_INLINE_EMITS {
-            flow.cut_deparser = false;
-            stages = stages::cut(pipeline, &flow)?;
-        }
+        let constants = Constants::new(pipeline, &flow, &headers, &cells, &known);
+        let stages = stages::cut(pipeline, &flow)?;
         let order = tiling::Order::new(pipeline, &flow, &headers, &known);
-        Ok(Plan { flow, headers, cells, constants, known, order, stages })
+        let starts = stages::starts(pipeline, &flow);
+        Ok(Plan { flow, headers, cells, constants, known, order, starts, stages })
     }
 
     /// What the cell holds before the node, if that is certain.

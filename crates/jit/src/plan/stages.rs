@@ -30,6 +30,22 @@ pub fn is_cut(pipeline: &Pipeline, table: TableId) -> bool {
     pipeline.tables[table].match_keys().next().is_some()
 }
 
+/// Where the stages of a pipeline can begin, of which copies count as one: the same for all ways in which code is made of it.
+pub fn starts(pipeline: &Pipeline, flow: &Flow) -> Vec<Start> {
+    let site = |node: Node| Some(Start::Site(node, flow.applies(pipeline, node).filter(|id| is_cut(pipeline, *id))?));
+    let sites = flow.originals().filter_map(site);
+    [Start::Begin].into_iter().chain(sites).chain(flow.deparser.map(Start::Deparser)).collect()
+}
+
+/// Which of [`starts`] a stage begins with.
+pub fn slot(flow: &Flow, starts: &[Start], start: Start) -> usize {
+    let original = match start {
+        Start::Site(node, table) => Start::Site(flow.origin(node), table),
+        start => start,
+    };
+    starts.iter().position(|there| *there == original).unwrap_or(0)
+}
+
 /// The nodes that a stage begins with.
 pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
     match start {
@@ -63,7 +79,7 @@ fn is_cut_off(flow: &Flow, node: Node) -> bool {
 fn leads_to(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Start> {
     let mut starts = Vec::new();
     match flow.applies(pipeline, node) {
-        Some(table) if is_cut(pipeline, table) => starts.push(Start::Site(flow.origin(node), table)),
+        Some(table) if is_cut(pipeline, table) => starts.push(Start::Site(flow.site(node), table)),
         _ => {}
     }
     let to_deparser = flow.successors(pipeline, node).into_iter().find(|next| is_cut_off(flow, *next));

@@ -48,23 +48,16 @@ impl Order {
     /// What a deparser that begins at `node` emits, if that is known and lies one behind the other if it is all that the parser
     /// took: the sum of lengths in bytes.
     pub fn tiles(&self, pipeline: &Pipeline, flow: &Flow, headers: &Headers, known: &Known, node: Node) -> Option<u64> {
-        let Step::Block(control, block) = flow.nodes[node] else { return None };
-        let body = &pipeline.controls[ir::ControlId(control as u32)].body;
-        let data = &body.blocks[block];
-        if self.before.is_empty() || !matches!(data.term.as_ref().map(|t| &t.term), Some(Term::Return)) {
+        if self.before.is_empty() {
             return None;
         }
         let (mut bytes, mut last): (u64, Option<HeaderId>) = (0, None);
-        for inst in &data.insts {
-            let Inst::Emit(header) = inst.inst else { return None };
+        for header in emitted(pipeline, flow, known, node)? {
             let index = header.index();
-            if known.invalid.contains(index) {
-                continue;
-            }
             let in_packet = matches!(headers.places[index], Place::Moves | Place::Fixed(_));
             let stays = in_packet && !headers.in_frame[index] && headers.varbit[index].is_none();
             let behind = last.is_none_or(|last| self.before[index].contains(last.index()));
-            if !known.valid.contains(index) || !stays || !behind {
+            if !stays || !behind {
                 return None;
             }
             bytes += u64::from(headers.bytes[index]);
@@ -72,4 +65,43 @@ impl Order {
         }
         Some(bytes)
     }
+}
+
+/// What a deparser that begins at `node` emits, if that is known and lies one behind the other, the first at the packet's first byte: the sum of lengths in bytes. `at`: how
+/// many bytes behind that a header is, if that is certain.
+pub fn lies(
+    pipeline: &Pipeline,
+    flow: &Flow,
+    headers: &Headers,
+    known: &Known,
+    at: impl Fn(HeaderId) -> Option<u64>,
+    node: Node,
+) -> Option<u64> {
+    let mut bytes = 0;
+    for header in emitted(pipeline, flow, known, node)? {
+        if at(header) != Some(bytes) || headers.varbit[header.index()].is_some() {
+            return None;
+        }
+        bytes += u64::from(headers.bytes[header.index()]);
+    }
+    Some(bytes)
+}
+
+/// The headers that a deparser emits that does nothing else, if it is known which are there.
+fn emitted(pipeline: &Pipeline, flow: &Flow, known: &Known, node: Node) -> Option<Vec<HeaderId>> {
+    let Step::Block(control, block) = flow.nodes[node] else { return None };
+    let data = &pipeline.controls[ir::ControlId(control as u32)].body.blocks[block];
+    if !matches!(data.term.as_ref().map(|term| &term.term), Some(Term::Return)) {
+        return None;
+    }
+    let mut headers = Vec::new();
+    for inst in &data.insts {
+        let Inst::Emit(header) = inst.inst else { return None };
+        match known.valid.contains(header.index()) {
+            true => headers.push(header),
+            false if known.invalid.contains(header.index()) => {}
+            false => return None,
+        }
+    }
+    Some(headers)
 }

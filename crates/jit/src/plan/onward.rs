@@ -1,0 +1,95 @@
+//! What lies behind the lookups of a trace, for packets that have come by it: once more, as long as each header is there, or not, as it was at the trace's end.
+//!
+//! What a program does for all its packets asks of each header whether it is there, and where. Packets that came by the trace have answered that: on the copies of the
+//! nodes behind it no code asks, no packet carries where its headers lie, and the deparser has nothing to do. Whoever adds or removes a header goes on at the
+//! originals. So do all packets from a lookup on behind which something remembers packets in their order (meters, registers): that must be one stage for all of
+//! them.
+
+use crate::order::remembers;
+use crate::plan::flow::{Flow, Node, Step};
+use crate::plan::headers::Headers;
+use crate::plan::stages::{Start, is_cut, region};
+use crate::plan::validity::{Known, leave};
+use ir::{Pipeline, TableId};
+use std::collections::HashMap;
+
+/// The most nodes that are there once more.
+const MOST: usize = 2048;
+
+/// Nodes behind a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Onward {
+    /// What the copies are copies of. The first one is the flow's next node, and so on.
+    pub nodes: Vec<Node>,
+    /// From a copy, the way to a node leads to another copy: from, to, instead.
+    pub ways: Vec<(Node, Node, Node)>,
+    /// The copies whose lookups begin stages of their own.
+    pub lookups: Vec<Node>,
+}
+
+impl Onward {
+    /// Finds them. `known`: of headers, before each node, the trace's copies among them.
+    pub fn find(pipeline: &Pipeline, flow: &Flow, headers: &Headers, known: &[Option<Known>]) -> Onward {
+        let first = flow.nodes.len();
+        let mut onward = Onward::default();
+        // Of each node, the copies by what is known of headers before them.
+        let mut copies: HashMap<Node, Vec<(Node, Known)>> = HashMap::new();
+        let mut work: Vec<(Node, Known)> = Vec::new();
+        for node in (0..first).filter(|node| flow.on_trace(*node)) {
+            let Some(known) = known[node].clone() else { continue };
+            copies.entry(flow.origin(node)).or_default().push((node, known.clone()));
+            if cut_table(pipeline, flow, node).is_some() {
+                work.push((node, known));
+            }
+        }
+        while let Some((copy, before)) = work.pop() {
+            let node = copy.checked_sub(first).map_or_else(|| flow.origin(copy), |number| onward.nodes[number]);
+            if let Some(table) = cut_table(pipeline, flow, node) {
+                if remembered(pipeline, flow, node, table) {
+                    continue;
+                }
+                onward.lookups.push(copy);
+            }
+            for (next, after) in leave(pipeline, flow, headers, node, before.clone()) {
+                if Some(next) == flow.deparser || !alike(&before, &after) {
+                    continue;
+                }
+                let there = copies.entry(next).or_default();
+                let instead = match there.iter().find(|(_, known)| alike(known, &after)) {
+                    Some((copy, _)) => *copy,
+                    None if onward.nodes.len() == MOST => continue,
+                    None => {
+                        let copy = first + onward.nodes.len();
+                        onward.nodes.push(next);
+                        there.push((copy, after.clone()));
+                        work.push((copy, after));
+                        copy
+                    }
+                };
+                onward.ways.push((copy, next, instead));
+            }
+        }
+        onward
+    }
+}
+
+/// Whether the same is known of which headers are there.
+fn alike(one: &Known, other: &Known) -> bool {
+    one.valid == other.valid && one.invalid == other.invalid
+}
+
+/// The table that is looked up where a node ends.
+fn cut_table(pipeline: &Pipeline, flow: &Flow, node: Node) -> Option<TableId> {
+    flow.applies(pipeline, node).filter(|table| is_cut(pipeline, *table))
+}
+
+/// Whether the stage behind a lookup keeps something that the next packet finds.
+fn remembered(pipeline: &Pipeline, flow: &Flow, node: Node, table: TableId) -> bool {
+    let told = |table: TableId| pipeline.tables[table].direct_meter.is_some();
+    let keeps = |node: Node| {
+        let Step::Block(control, block) = flow.nodes[node] else { return false };
+        let insts = &pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].insts;
+        insts.iter().any(|data| remembers(&data.inst)) || flow.applies(pipeline, node).is_some_and(told)
+    };
+    told(table) || region(pipeline, flow, Start::Site(node, table)).into_iter().any(keeps)
+}
