@@ -159,6 +159,14 @@ impl Jit {
         }
     }
 
+    /// How many lookups, behind the one that it leads to, are there once more for packets that came by that stretch ([`Jit::trace_bytes`]).
+    pub fn trace_lookups(&self) -> usize {
+        match &self.way {
+            Way::Native { shared, .. } => shared.program.stages.iter().filter(|stage| stage.copied).count(),
+            Way::Handed { .. } => 0,
+        }
+    }
+
     /// How many bytes packets have at least that begin the stretch of code made for the way that most take to the first lookup; `None` if there is no such stretch.
     pub fn trace_bytes(&self) -> Option<u32> {
         match &self.way {

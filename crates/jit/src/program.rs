@@ -76,6 +76,8 @@ pub struct StageInfo {
     pub start: Start,
     /// Which of the plan's starts that is, of which copies count as one.
     pub slot: usize,
+    /// Whether it is a copy for packets that came by the trace.
+    pub copied: bool,
     /// The table that is looked up before it.
     pub table: Option<TableId>,
     /// 64-bit words of a key.
@@ -221,11 +223,12 @@ fn stage_info(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape], start: S
         Start::Site(_, table) => StageInfo {
             start,
             slot,
+            copied: plan.starts[slot] != start,
             table: Some(table),
             words: shapes[table.index()].words,
             profile: pipeline.tables[table].implementation.is_some(),
         },
-        _ => StageInfo { start, slot, table: None, words: 0, profile: false },
+        _ => StageInfo { start, slot, copied: false, table: None, words: 0, profile: false },
     }
 }
 

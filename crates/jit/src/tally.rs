@@ -69,6 +69,9 @@ pub struct Tally {
     version: AtomicU64,
 }
 
+/// One of so many chunks is timed, the first one among them: reading the clock takes as long as the stages need for half a packet.
+pub const TIMED: u32 = 8;
+
 /// What [`Tally::version`] says of a worker that holds no tables.
 const RESTS: u64 = u64::MAX;
 
@@ -91,6 +94,13 @@ impl Tally {
             let all = u128::from(ticks) * u128::from(untimed) / u128::from(packets.max(1));
             time.store(time.load(Ordering::Relaxed).wrapping_add(all as u64), Ordering::Relaxed);
         }
+    }
+
+    /// Packets that [`Tally::passed`] counts took so many ticks more, where they begin once more; as many in chunks that were not timed.
+    pub fn took(&self, stage: usize, ticks: Option<u64>) {
+        let [_, time, _] = &self.stages[stage];
+        let all = ticks.unwrap_or(0).wrapping_mul(u64::from(TIMED));
+        time.store(time.load(Ordering::Relaxed).wrapping_add(all), Ordering::Relaxed);
     }
 
     /// The worker begins a batch with tables of this version.
@@ -180,7 +190,8 @@ pub fn add_up<'a>(
     };
     let mut all = Tallies::default();
     let mut told = BTreeSet::new();
-    for stage in stages.iter().filter(|stage| told.insert(stage.slot)) {
+    let shown = stages.iter().filter(|stage| stage.start != Start::Again);
+    for stage in shown.filter(|stage| told.insert(stage.slot)) {
         let total = |half: usize| {
             workers.clone().map(|w| w.stages[stage.slot][half].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
         };

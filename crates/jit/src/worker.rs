@@ -7,7 +7,7 @@ use crate::memory::{CHUNK, Memory};
 use crate::plan::stages::Start;
 use crate::program::Program;
 use crate::record::{Areas, Shown};
-use crate::tally::{self, Tally, ticks};
+use crate::tally::{self, TIMED, Tally, ticks};
 use crate::verdict;
 use ir::Entity;
 use packet::{Output, Packet, PacketRef};
@@ -24,9 +24,6 @@ const NEAR: usize = 16 << 20;
 const SHORT: usize = 8;
 /// After so many chunks it is asked again whether tables are near.
 const ASKED: u32 = 256;
-
-/// One of so many chunks is timed, the first one among them: reading the clock takes as long as the stages need for half a packet.
-const TIMED: u32 = 8;
 
 /// Memory aligned to cache lines.
 #[repr(C, align(64))]
@@ -222,7 +219,11 @@ impl Worker {
                 let ended = ticks();
                 ended.wrapping_sub(std::mem::replace(&mut began, ended))
             });
-            self.tally.passed(stage.slot, waiting as u64, took);
+            match stage.start {
+                // They have been counted where they began.
+                Start::Again => self.tally.took(stage.slot, took),
+                _ => self.tally.passed(stage.slot, waiting as u64, took),
+            }
         }
         self.count();
     }

@@ -45,7 +45,7 @@ impl StageCode<'_, '_> {
         }
         for index in 0..size {
             let ty = cells.ty(self.c.pipeline, index);
-            let wanted = wanted.contains(index) && self.start != Start::Begin;
+            let wanted = wanted.contains(index) && !matches!(self.start, Start::Begin | Start::Again);
             let regs = match self.c.layout.cells[index].filter(|_| wanted) {
                 Some(at) => self.load_typed(ty, at, !written.contains(index)),
                 None => {
@@ -62,7 +62,7 @@ impl StageCode<'_, '_> {
         let cells = &self.c.plan.cells;
         let mut first = certain.clone();
         match self.start {
-            Start::Begin => first = Bits::all(cells.list.len()),
+            Start::Begin | Start::Again => first = Bits::all(cells.list.len()),
             Start::Site(_, table) => {
                 let written = cells.written_by_table(self.c.pipeline, &self.c.plan.headers, table);
                 written.into_iter().for_each(|index| first.insert(index));

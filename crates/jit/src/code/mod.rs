@@ -13,6 +13,7 @@ mod noted;
 mod stage;
 mod stores;
 mod sums;
+mod unused;
 mod value;
 mod words;
 
@@ -170,6 +171,7 @@ pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
         let builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
         let builder = StageCode::make(c, builder, stage.start, &stage.nodes);
         builder.finalize(module.target_config());
+        unused::remove(&mut context.func);
         let dump = std::env::var_os("TERRACE_JIT_DUMP").is_some();
         context.set_disasm(dump);
         if dump {

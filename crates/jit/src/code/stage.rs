@@ -53,6 +53,8 @@ pub struct StageCode<'a, 'b> {
     pub fresh: HashMap<Value, (HeaderId, u32)>,
     /// What fields of valid headers hold, as far as this block has read or written them.
     pub held: HashMap<(HeaderId, u32), Regs>,
+    /// What fields hold and values are where nodes end, for the one node that they alone lead to.
+    held_behind: HashMap<Node, Held>,
     /// Fields of valid headers that are still to be written.
     pub waiting: Waiting,
     /// Internet checksums that the present block has changed.
@@ -67,6 +69,13 @@ pub struct StageCode<'a, 'b> {
     pub params: HashMap<cl::Value, (cl::Value, u32, u32)>,
     /// Where it is noted what the packet does, if that is asked.
     pub(super) noted: Option<cl::Value>,
+}
+
+/// What is known of fields of valid headers.
+#[derive(Clone, Default)]
+struct Held {
+    fresh: HashMap<Value, (HeaderId, u32)>,
+    held: HashMap<(HeaderId, u32), Regs>,
 }
 
 /// What the deparser keeps in registers.
@@ -188,6 +197,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
             emit,
             fresh: HashMap::new(),
             held: HashMap::new(),
+            held_behind: HashMap::new(),
             waiting: Waiting::new(),
             summed: BTreeSet::new(),
             written: BTreeSet::new(),
@@ -219,6 +229,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
         self.begin();
         let late = self.reached_late(nodes);
+        let only = self.only_ways(nodes);
         for node in nodes {
             let block = self.blocks[node];
             match late.contains(node) {
@@ -229,6 +240,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 self.known = known.clone();
                 self.node = *node;
                 self.set_constants(*node);
+                let before = only.get(node).and_then(|from| self.held_behind.get(from)).cloned().unwrap_or_default();
+                (self.fresh, self.held) = (before.fresh, before.held);
                 match self.c.plan.flow.nodes[*node] {
                     Step::Glue(glue) => self.glue(*node, glue),
                     Step::Block(control, block) => self.block(*node, control, block),
@@ -238,6 +251,36 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 self.give_up(EngineReason::EngineFault);
             }
         }
+    }
+
+    /// The nodes that only one leads to, at its end, with that one: there all is as it was.
+    fn only_ways(&self, nodes: &[Node]) -> HashMap<Node, Node> {
+        let (pipeline, flow) = (self.c.pipeline, &self.c.plan.flow);
+        let mut ways: HashMap<Node, Vec<Option<Node>>> = HashMap::new();
+        for entry in entries(pipeline, flow, self.start) {
+            ways.entry(entry).or_default().push(None);
+        }
+        for node in nodes {
+            let ends = flow.ends(pipeline, *node);
+            // What a table tells of its meters is written behind the node.
+            let told = flow.applies(pipeline, *node).is_some_and(|id| pipeline.tables[id].meter_result.is_some());
+            for next in inside(pipeline, flow, *node) {
+                let rejects = match flow.nodes[*node] {
+                    Step::Block(control, _) => {
+                        pipeline.controls[ir::ControlId(control as u32)].kind.is_parser()
+                            && flow.after(control) == Some(next)
+                    }
+                    Step::Glue(_) => false,
+                };
+                let from = Some(*node).filter(|_| ends.contains(&next) && !told && !rejects);
+                ways.entry(next).or_default().push(from);
+            }
+        }
+        let only = |(node, from): (Node, Vec<Option<Node>>)| match *from {
+            [Some(from)] => Some((node, from)),
+            _ => None,
+        };
+        ways.into_iter().filter_map(only).collect()
     }
 
     /// The nodes that one behind them, or they themselves, lead to.
@@ -260,7 +303,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
     /// The jump to the first node, or the choice among the actions of the table that was looked up.
     fn begin(&mut self) {
         match self.start {
-            Start::Begin | Start::Deparser(_) => {
+            Start::Begin | Start::Again | Start::Deparser(_) => {
                 let entry = entries(self.c.pipeline, &self.c.plan.flow, self.start);
                 let block = self.blocks[&entry[0]];
                 self.b.ins().jump(block, &[]);
@@ -347,8 +390,6 @@ impl<'a, 'b> StageCode<'a, 'b> {
             self.clear_sums();
             self.begin_deparser(node);
         }
-        self.fresh.clear();
-        self.held.clear();
         self.summed.clear();
         self.count_state(control, block);
         for data in &body.blocks[block].insts {
@@ -360,6 +401,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
             self.known.step(&self.c.plan.headers, &data.inst);
         }
         self.write_all();
+        self.held_behind.insert(node, Held { fresh: self.fresh.clone(), held: self.held.clone() });
         match body.blocks[block].term.as_ref().map(|t| &t.term) {
             Some(term) => self.term(node, term),
             None => self.give_up(EngineReason::EngineFault),
@@ -529,8 +571,16 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 let block = *block;
                 self.b.ins().jump(block, &[]);
             }
+            None if self.start == Start::Begin && self.c.plan.flow.turns_back => self.turn_back(),
             None => self.give_up(EngineReason::EngineFault),
         }
+    }
+
+    /// The packet begins once more.
+    pub fn turn_back(&mut self) {
+        let queue = self.queue(Start::Again);
+        let count = self.waiting_at(queue);
+        self.enqueue(queue, count);
     }
 
     /// Stores what the actions of a site need, and puts the packet into the site's queue, in which so many wait.

@@ -169,7 +169,11 @@ fn summary(
         effects.push(Effect::Clobber(cells.written_by_table(pipeline, headers, table)));
     }
     let parser = control.kind.is_parser();
-    Summary { effects, after: flow.after(id).filter(|_| parser), next: flow.ends(pipeline, node) }
+    Summary {
+        effects,
+        after: flow.after(id).filter(|_| parser && !flow.turned_back(node)),
+        next: flow.ends(pipeline, node),
+    }
 }
 
 fn effect(

@@ -4,6 +4,7 @@
 //! edges to the next body, so that a stage can span the end of the parser and the beginning of the control.
 
 use crate::plan::onward::Onward;
+use crate::plan::stages::is_cut;
 use crate::plan::trace::Trace;
 use crate::unsupported::Unsupported;
 use ir::{Arch, Block, ControlKind, Entity, Pipeline, TableId, Term};
@@ -58,6 +59,8 @@ pub struct Flow {
     pub cut_deparser: bool,
     /// The copies of a trace's nodes and of those behind it, behind all others.
     copies: Vec<Twin>,
+    /// Whether packets that turn off a trace begin once more, at what is no copy: nothing on it leaves a mark.
+    pub turns_back: bool,
     /// The first of them, and how many bytes packets have that begin there.
     pub trace: Option<(Node, u32)>,
 }
@@ -85,6 +88,7 @@ impl Flow {
             deparser: None,
             cut_deparser: true,
             copies: Vec::new(),
+            turns_back: false,
             trace: None,
         };
         let mut chain = Chain { flow: &mut flow, pipeline, pending: Vec::new() };
@@ -130,6 +134,7 @@ impl Flow {
             self.next.push(self.next[node]);
         }
         self.trace = Some((first, trace.bytes));
+        self.turns_back = trace.leaves_no_mark;
     }
 
     /// Puts copies of nodes behind a trace behind all others.
@@ -206,6 +211,7 @@ impl Flow {
         let mut nodes = self.ends(pipeline, node);
         // A parser's instruction may reject as well.
         if let Step::Block(control, _) = self.nodes[node]
+            && !self.turned_back(node)
             && pipeline.controls[ir::ControlId(control as u32)].kind.is_parser()
         {
             nodes.extend(self.after(control).filter(|after| !nodes.contains(after)));
@@ -215,6 +221,20 @@ impl Flow {
 
     /// The nodes that can follow where a node is left at its end.
     pub fn ends(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
+        let mut ends = self.ways(pipeline, node);
+        let looks_up = self.applies(pipeline, node).is_some_and(|table| is_cut(pipeline, table));
+        if self.turned_back(node) && !looks_up {
+            ends.retain(|next| self.on_trace(*next));
+        }
+        ends
+    }
+
+    /// Whether packets begin once more that leave a node before its end, or for another one than a trace's copy.
+    pub fn turned_back(&self, node: Node) -> bool {
+        self.turns_back && self.on_trace(node)
+    }
+
+    fn ways(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
         let Step::Block(control, block) = self.nodes[node] else {
             let trace = self.trace.filter(|_| self.nodes[node] == Step::Glue(Glue::Begin));
             return self.next(node).into_iter().chain(trace.map(|(first, _)| first)).collect();

@@ -103,7 +103,7 @@ impl Plan {
     /// The cells that packets carry from one stage to another in their frames.
     pub fn carried(&self, pipeline: &Pipeline) -> Bits {
         let mut carried = Bits::new(self.cells.list.len());
-        for stage in self.stages.iter().filter(|stage| stage.start != Start::Begin) {
+        for stage in self.stages.iter().filter(|stage| !matches!(stage.start, Start::Begin | Start::Again)) {
             let entries = stages::entries(pipeline, &self.flow, stage.start);
             let mut live = self.live(&entries);
             live.subtract(&self.certain(pipeline, &entries));

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub enum Start {
     /// A packet enters.
     Begin,
+    /// A packet that has turned off the trace begins once more.
+    Again,
     /// Behind the table application that ends this node.
     Site(Node, TableId),
     /// At the deparser.
@@ -41,6 +43,7 @@ pub fn starts(pipeline: &Pipeline, flow: &Flow) -> Vec<Start> {
 pub fn slot(flow: &Flow, starts: &[Start], start: Start) -> usize {
     let original = match start {
         Start::Site(node, table) => Start::Site(flow.origin(node), table),
+        Start::Again => Start::Begin,
         start => start,
     };
     starts.iter().position(|there| *there == original).unwrap_or(0)
@@ -50,6 +53,7 @@ pub fn slot(flow: &Flow, starts: &[Start], start: Start) -> usize {
 pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
     match start {
         Start::Begin => vec![0],
+        Start::Again => flow.next(0).into_iter().collect(),
         Start::Deparser(node) => vec![node],
         Start::Site(node, _) => {
             let Step::Block(control, block) = flow.nodes[node] else { return Vec::new() };
@@ -66,7 +70,10 @@ pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
 pub fn inside(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Node> {
     match flow.applies(pipeline, node) {
         Some(table) if is_cut(pipeline, table) => Vec::new(),
-        _ => flow.successors(pipeline, node).into_iter().filter(|next| !is_cut_off(flow, *next)).collect(),
+        _ => {
+            let cut = |next: &Node| is_cut_off(flow, *next) || node == 0 && again(flow) == Some(*next);
+            flow.successors(pipeline, node).into_iter().filter(|next| !cut(next)).collect()
+        }
     }
 }
 
@@ -75,9 +82,17 @@ fn is_cut_off(flow: &Flow, node: Node) -> bool {
     flow.cut_deparser && Some(node) == flow.deparser
 }
 
+/// Where packets begin once more that turn off the trace.
+fn again(flow: &Flow) -> Option<Node> {
+    flow.next(0).filter(|_| flow.turns_back)
+}
+
 /// The stages that a node leads to.
 fn leads_to(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Start> {
     let mut starts = Vec::new();
+    if node == 0 && again(flow).is_some() {
+        starts.push(Start::Again);
+    }
     match flow.applies(pipeline, node) {
         Some(table) if is_cut(pipeline, table) => starts.push(Start::Site(flow.site(node), table)),
         _ => {}

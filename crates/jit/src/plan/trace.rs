@@ -6,10 +6,11 @@
 //! that the way takes from them begin it, so their length is not looked at again.
 
 use crate::plan::flow::{Flow, Node, Step};
+use crate::plan::has_loop;
 use crate::plan::headers::Headers;
 use crate::plan::stages::{Start, is_cut, region};
 use crate::plan::validity::{Known, leave};
-use ir::{Entity, HeaderId, Inst, Pipeline, Term};
+use ir::{Entity, ExternFn, HeaderId, Inst, Pipeline, Term, VarKind};
 use std::collections::HashMap;
 
 /// The most nodes that are there twice.
@@ -26,6 +27,8 @@ pub struct Trace {
     pub ways: Vec<(Node, Node)>,
     /// What its extractions and lookaheads need of a packet, in bytes.
     pub bytes: u32,
+    /// Whether a packet that turns off can begin once more, as if it had never been there.
+    pub leaves_no_mark: bool,
 }
 
 /// What has become of headers on a way, in order.
@@ -42,7 +45,8 @@ impl Trace {
         let mut nodes = finder.way()?;
         let bytes = finder.bytes(&nodes)?;
         let ways = finder.ways(&mut nodes);
-        Some(Trace { nodes, ways, bytes })
+        let leaves_no_mark = finder.leaves_no_mark(&nodes);
+        Some(Trace { nodes, ways, bytes, leaves_no_mark })
     }
 }
 
@@ -130,6 +134,47 @@ impl Finder<'_> {
             needed = needed.max(at);
         }
         (needed as usize <= packet::MAX_LEN).then_some(needed)
+    }
+
+    /// Whether nothing that these nodes do is to be seen by anybody else before their ways' end.
+    fn leaves_no_mark(&self, nodes: &[Node]) -> bool {
+        let counts_states = |node: Node| match self.flow.nodes[node] {
+            Step::Block(control, _) => {
+                let control = &self.pipeline.controls[ir::ControlId(control as u32)];
+                control.kind.is_parser() && has_loop(&control.body)
+            }
+            Step::Glue(_) => false,
+        };
+        nodes.iter().all(|node| {
+            let inline = self.flow.applies(self.pipeline, *node).is_some() && !self.looks_up(*node);
+            !inline && !counts_states(*node) && self.insts(*node).all(|inst| self.passes(inst))
+        })
+    }
+
+    /// Whether an instruction only changes what a packet carries in registers.
+    fn passes(&self, inst: &Inst) -> bool {
+        use ExternFn::*;
+        match inst {
+            Inst::Store(var, _) => !matches!(self.pipeline.vars[*var].kind, VarKind::Field(..)),
+            Inst::SetValid(_) | Inst::CopyHeader { .. } | Inst::Emit(_) => false,
+            Inst::Extern { func, .. } => matches!(
+                func,
+                InternetChecksumClear
+                    | InternetChecksumAdd
+                    | InternetChecksumSubtract
+                    | InternetChecksumGet
+                    | InternetChecksumGetState
+                    | InternetChecksumSetState
+                    | HashGet
+                    | Hash
+                    | Checksum16Get
+                    | DropPacket
+                    | SendToPort
+                    | MarkToDrop
+                    | LogMsg
+            ),
+            _ => true,
+        }
     }
 
     /// What has become of headers behind a node.

@@ -143,6 +143,7 @@ pub(super) fn leave(
     for data in &body.blocks[block].insts {
         // The parser may give up here, with what is known so far.
         if crate::plan::may_reject(&data.inst)
+            && !flow.turned_back(node)
             && let Some(after) = flow.after(control)
         {
             ways.push((after, known.clone()));
@@ -161,6 +162,8 @@ pub(super) fn leave(
             known.set_invalid(asked);
             ways.extend(flow.block(node, els.block).map(|next| (next, known)));
         }
+        let ends = flow.ends(pipeline, node);
+        ways.retain(|(next, _)| ends.contains(next) || flow.after(control) == Some(*next));
         return ways;
     }
     ways.extend(flow.ends(pipeline, node).into_iter().map(|next| (next, known.clone())));

@@ -1,0 +1,190 @@
+//! What lies behind the first lookup of the way that most packets take: native code has it once more, for packets of whose headers all is known. Headers come and go there,
+//! fields are changed and summed, registers remember packets. Held to the interpreter.
+
+use fastrand::Rng;
+use std::fmt::Write;
+use testkit::differ::number;
+use testkit::differ::pair::Pair;
+
+/// Headers that the parser takes one behind the other; one more is only ever added.
+const HEADERS: usize = 4;
+/// Lookups of a program.
+const TABLES: usize = 4;
+/// Fields of a header, with their widths. The last is for sums.
+const FIELDS: [(&str, u32); 8] =
+    [("next", 8), ("value", 8), ("high", 3), ("low", 5), ("word", 16), ("odd", 24), ("long", 48), ("sum", 16)];
+
+fn header(rng: &mut Rng) -> String {
+    match rng.usize(..=HEADERS) {
+        HEADERS => String::from("hdr.extra"),
+        at => format!("hdr.h{at}"),
+    }
+}
+
+/// Something of a list that is summed, and its width.
+fn summed(rng: &mut Rng, of: &str) -> (String, u32) {
+    let (field, width) = FIELDS[rng.usize(..FIELDS.len())];
+    match rng.u8(..8) {
+        0 => (format!("{}w{}", width, rng.u8(..7)), width),
+        1 => (String::from("meta.seen"), 8),
+        2 => (format!("{}.{field}", header(rng)), width),
+        _ => (format!("{of}.{field}"), width),
+    }
+}
+
+/// A sum of values that are whole words together, or mostly so, and where it goes.
+fn sum(rng: &mut Rng) -> String {
+    let of = header(rng);
+    let (mut list, mut bits): (Vec<String>, u32) = (Vec::new(), 0);
+    if rng.bool() {
+        // As headers are summed: in their order.
+        list.extend(FIELDS[..7].iter().map(|(field, _)| format!("{of}.{field}")));
+        bits = FIELDS[..7].iter().map(|(_, width)| width).sum();
+    }
+    for _ in 0..rng.usize(..5) {
+        let (value, width) = summed(rng, &of);
+        list.push(value);
+        bits += width;
+    }
+    let missing = bits.next_multiple_of(16) - bits;
+    if list.is_empty() || missing > 0 && rng.u8(..8) > 0 {
+        list.push(format!("{}w1", if missing > 0 { missing } else { 16 }));
+    }
+    let list = list.join(", ");
+    let into = header(rng);
+    let get = if rng.bool() { "get" } else { "get_state" };
+    format!("sums.clear(); sums.add({{ {list} }}); {into}.sum = sums.{get}();")
+}
+
+fn change(rng: &mut Rng) -> String {
+    let (header, number) = (header(rng), rng.u8(1..));
+    let (field, width) = FIELDS[rng.usize(1..FIELDS.len())];
+    match rng.u8(..9) {
+        0 => format!("{header}.setInvalid();"),
+        1 => format!("{header}.setValid();"),
+        2 => format!("{header}.{field} = {header}.{field} + {};", number % 8),
+        3 => format!("{header}.{field} = {}w{};", width, number % 8),
+        4 => format!("meta.seen = meta.seen ^ {header}.value;"),
+        5 => String::from("seen_packets.count((bit<8>) meta.seen[3:0]);"),
+        _ => sum(rng),
+    }
+}
+
+fn changes(rng: &mut Rng, most: usize) -> String {
+    (0..rng.usize(1..=most)).map(|_| change(rng) + " ").collect()
+}
+
+/// What stands between lookups.
+fn step(rng: &mut Rng, remembers: bool) -> String {
+    let header = header(rng);
+    match rng.u8(..6) {
+        0 => format!("if ({header}.isValid()) {{ {} }}", changes(rng, 2)),
+        1 => format!("if (meta.seen[0:0] == 0) {{ {} }} else {{ {} }}", changes(rng, 2), changes(rng, 2)),
+        2 if remembers => String::from(
+            "{ bit<8> before = last.read(meta.seen[1:0]); last.write(meta.seen[1:0], meta.seen); meta.seen = meta.seen + before; }",
+        ),
+        _ => changes(rng, 2),
+    }
+}
+
+fn table(rng: &mut Rng, number: usize) -> String {
+    let mut text = String::new();
+    for action in 0..3 {
+        let _ = writeln!(
+            text,
+            "    action do_{number}_{action}(bit<8> by) {{ meta.seen = meta.seen + by; {} }}",
+            changes(rng, 3)
+        );
+    }
+    let key = if rng.bool() { String::from("meta.seen") } else { format!("{}.value", header(rng)) };
+    let _ = write!(
+        text,
+        "    table lookup_{number} {{ key = {{ {key}: exact; hdr.h0.next: exact; }}\n        \
+         actions = {{ do_{number}_0; do_{number}_1; do_{number}_2; leave; }} default_action = do_{number}_0({});\n        \
+         const entries = {{ ",
+        rng.u8(..)
+    );
+    for value in (0..64).filter(|_| rng.u8(..2) == 0).collect::<Vec<u8>>() {
+        let action = match rng.u8(..16) {
+            0 => String::from("leave()"),
+            _ => format!("do_{number}_{}({})", rng.usize(..3), rng.u8(..4)),
+        };
+        let _ = write!(text, "({value}, 0): {action}; ");
+    }
+    text.push_str("} }\n");
+    text
+}
+
+fn program(rng: &mut Rng) -> String {
+    let mut text = String::from("#include <core.p4>\n#include <pna.p4>\nheader part_h { ");
+    FIELDS.iter().for_each(|(field, width)| text.push_str(&format!("bit<{width}> {field}; ")));
+    text.push_str("}\nstruct headers_t { ");
+    (0..HEADERS).for_each(|at| text.push_str(&format!("part_h h{at}; ")));
+    text.push_str(
+        "part_h extra; }\nstruct metadata_t { bit<8> seen; }\n\
+         parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {\n    \
+         state start { transition s0; }\n",
+    );
+    for at in 0..HEADERS {
+        let next = if at + 1 == HEADERS { String::from("accept") } else { format!("s{}", at + 1) };
+        let _ = writeln!(
+            text,
+            "    state s{at} {{ packet.extract(hdr.h{at}); transition select(hdr.h{at}.next) {{ 0: {next}; default: accept; }} }}"
+        );
+    }
+    text.push_str(
+        "}\ncontrol pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,\n            \
+         inout pna_pre_output_metadata_t ostd) { apply { } }\n\
+         control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,\n                     \
+         inout pna_main_output_metadata_t ostd) {\n    \
+         InternetChecksum() sums;\n    Register<bit<8>, bit<2>>(4) last;\n    \
+         Counter<bit<64>, bit<8>>(16, PNA_CounterType_t.PACKETS_AND_BYTES) seen_packets;\n    \
+         action leave() { meta.seen = 77; exit; }\n",
+    );
+    (0..TABLES).for_each(|number| text.push_str(&table(rng, number)));
+    let remembers = rng.u8(..4) == 0;
+    text.push_str("    apply {\n        send_to_port((PortId_t) 2);\n");
+    for number in 0..TABLES {
+        let _ = writeln!(text, "        lookup_{number}.apply();\n        {}", step(rng, remembers));
+    }
+    text.push_str("        if (hdr.h0.isValid()) { hdr.h0.value = meta.seen; }\n    }\n}\n");
+    text.push_str("control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {\n    apply { ");
+    let mut order: Vec<String> = (0..HEADERS).map(|at| format!("h{at}")).collect();
+    order.insert(rng.usize(..=HEADERS), String::from("extra"));
+    order.iter().for_each(|name| text.push_str(&format!("packet.emit(hdr.{name}); ")));
+    text.push_str("}\n}\nPNA_NIC(parse(), pre(), main_control(), deparse()) main;\n");
+    text
+}
+
+/// Mostly all headers, and something behind them.
+fn packet(rng: &mut Rng) -> Vec<u8> {
+    let header = FIELDS.iter().map(|(_, width)| *width as usize).sum::<usize>() / 8;
+    let len = if rng.u8(..8) > 0 { HEADERS * header + rng.usize(..20) } else { rng.usize(..HEADERS * header) };
+    let mut bytes: Vec<u8> = (0..len).map(|_| rng.u8(..)).collect();
+    for at in (0..HEADERS).map(|at| at * header).filter(|at| at + 1 < len) {
+        bytes[at] = u8::from(rng.u8(..20) == 0);
+        bytes[at + 1] %= 64;
+    }
+    bytes
+}
+
+#[test]
+fn packets_fare_alike_behind_lookups() {
+    let (seed, rounds) = (number("SEED", fastrand::u64(..1 << 32)), number("ROUNDS", 24));
+    println!("SEED={seed} ROUNDS={rounds}");
+    let mut rng = Rng::with_seed(seed);
+    let (mut onward, mut lookups) = (0, 0);
+    for round in 0..rounds {
+        let text = program(&mut rng);
+        let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
+        let own = both.native.trace_lookups();
+        onward += u64::from(own > 1);
+        lookups += own;
+        for _ in 0..4 {
+            let packets: Vec<Vec<u8>> = (0..200).map(|_| packet(&mut rng)).collect();
+            both.alike(&packets);
+        }
+    }
+    assert!(onward * 3 > rounds, "only {onward} of {rounds} programs had lookups behind lookups of their trace");
+    println!("{lookups} lookups of traces in {rounds} programs");
+}
