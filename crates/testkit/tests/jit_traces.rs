@@ -46,7 +46,9 @@ fn state(rng: &mut Rng, at: usize) -> String {
 fn question(rng: &mut Rng) -> String {
     let at = rng.usize(..STATES);
     let number = rng.u8(..16);
-    match rng.u8(..5) {
+    match rng.u8(..7) {
+        5 if rng.bool() => format!("hdr.h{at}.value = hdr.h{at}.value + 1;"),
+        6 if rng.bool() => String::from("numbered.apply();"),
         0 => String::from("if (istd.parser_error != error.NoError) { answer(255); exit; }"),
         1 => format!("if (!hdr.h{at}.isValid()) {{ answer({number}); exit; }}"),
         2 => format!("if (hdr.h{at}.isValid() && hdr.h{at}.value == {number}) {{ meta.seen = meta.seen + 7; }}"),
@@ -75,7 +77,8 @@ fn program(rng: &mut Rng) -> String {
          inout pna_main_output_metadata_t ostd) {\n    \
          action answer(bit<8> code) { hdr.answer.setValid(); hdr.answer.code = code; hdr.answer.seen = meta.seen; send_to_port((PortId_t) 2); }\n    \
          action change(bit<8> by) { meta.seen = meta.seen + by; hdr.h0.value = by; }\n    \
-         table lookup { key = { hdr.h0.value: exact; meta.seen: exact; } actions = { answer; change; } default_action = change(3);\n        \
+         table numbered { actions = { change; } default_action = change(5); }
+        table lookup { key = { hdr.h0.value: exact; meta.seen: exact; } actions = { answer; change; } default_action = change(3);\n        \
          const entries = { ",
     );
     for key in (0..16 * 16).filter(|_| rng.u8(..4) == 0).collect::<Vec<u32>>() {

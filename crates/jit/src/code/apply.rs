@@ -15,7 +15,7 @@ use std::mem::offset_of;
 use tables::fast::{ParamPlace, ValueLayout};
 
 /// From more actions on, the choice is a jump through a table.
-const FEW_ARMS: usize = 4;
+const FEW_ARMS: usize = 8;
 
 impl StageCode<'_, '_> {
     /// The value bytes of a table's default action.

@@ -313,7 +313,8 @@ impl StageCode<'_, '_> {
         let cond = self.value(cond)[0];
         let error = self.value(error)[0];
         let [bad, good] = [(); 2].map(|()| self.b.create_block());
-        self.b.ins().brif(cond, good, &[], bad, &[]);
+        let off = self.c.plan.flow.turned_back(self.node);
+        self.branch(cond, (good, false), (bad, off));
         self.reject_or(bad, good, error);
     }
 

@@ -8,6 +8,7 @@ mod compare;
 mod frame;
 mod glue;
 mod header;
+mod held;
 mod inst;
 mod noted;
 mod stage;
@@ -15,6 +16,7 @@ mod stores;
 mod sums;
 mod unused;
 mod value;
+mod ways;
 mod words;
 
 pub use call::CallSite;

@@ -3,20 +3,21 @@
 use crate::abi::{Context, destination};
 use crate::code::Compiling;
 use crate::code::compare::Test;
+use crate::code::held::Held;
 use crate::code::stores::Waiting;
 use crate::code::value::{Regs, reg_type, regs_for};
 use crate::layout::imports;
 use crate::memory::QueuePlace;
 use crate::plan::cells::{Bits, Cell};
 use crate::plan::flow::{Node, Step};
-use crate::plan::stages::{Start, entries, inside, is_cut};
+use crate::plan::stages::{Start, entries, inside};
 use crate::plan::validity::Known;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
 use cranelift_frontend::{FunctionBuilder, Variable};
-use ir::{Block, BlockCall, Body, Const, Entity, ExternId, HeaderId, Inst, Term, Type, Value, VarKind};
+use ir::{Block, Body, Const, ExternId, HeaderId, Inst, Type, Value, VarKind};
 use packet::EngineReason;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
@@ -69,13 +70,6 @@ pub struct StageCode<'a, 'b> {
     pub params: HashMap<cl::Value, (cl::Value, u32, u32)>,
     /// Where it is noted what the packet does, if that is asked.
     pub(super) noted: Option<cl::Value>,
-}
-
-/// What is known of fields of valid headers.
-#[derive(Clone, Default)]
-struct Held {
-    fresh: HashMap<Value, (HeaderId, u32)>,
-    held: HashMap<(HeaderId, u32), Regs>,
 }
 
 /// What the deparser keeps in registers.
@@ -253,36 +247,6 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
     }
 
-    /// The nodes that only one leads to, at its end, with that one: there all is as it was.
-    fn only_ways(&self, nodes: &[Node]) -> HashMap<Node, Node> {
-        let (pipeline, flow) = (self.c.pipeline, &self.c.plan.flow);
-        let mut ways: HashMap<Node, Vec<Option<Node>>> = HashMap::new();
-        for entry in entries(pipeline, flow, self.start) {
-            ways.entry(entry).or_default().push(None);
-        }
-        for node in nodes {
-            let ends = flow.ends(pipeline, *node);
-            // What a table tells of its meters is written behind the node.
-            let told = flow.applies(pipeline, *node).is_some_and(|id| pipeline.tables[id].meter_result.is_some());
-            for next in inside(pipeline, flow, *node) {
-                let rejects = match flow.nodes[*node] {
-                    Step::Block(control, _) => {
-                        pipeline.controls[ir::ControlId(control as u32)].kind.is_parser()
-                            && flow.after(control) == Some(next)
-                    }
-                    Step::Glue(_) => false,
-                };
-                let from = Some(*node).filter(|_| ends.contains(&next) && !told && !rejects);
-                ways.entry(next).or_default().push(from);
-            }
-        }
-        let only = |(node, from): (Node, Vec<Option<Node>>)| match *from {
-            [Some(from)] => Some((node, from)),
-            _ => None,
-        };
-        ways.into_iter().filter_map(only).collect()
-    }
-
     /// The nodes that one behind them, or they themselves, lead to.
     fn reached_late(&self, nodes: &[Node]) -> BTreeSet<Node> {
         let mut passed = BTreeSet::new();
@@ -408,181 +372,6 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
     }
 
-    /// Keeps up which values are what a field holds.
-    fn follow_fields(&mut self, inst: &Inst, results: &[Value]) {
-        let changed = match inst {
-            Inst::Load(var) => {
-                if let (VarKind::Field(header, index), Some(result)) =
-                    (self.c.pipeline.vars[*var].kind, results.first())
-                    && self.known.valid.contains(header.0 as usize)
-                {
-                    self.fresh.insert(*result, (header, index));
-                }
-                return;
-            }
-            Inst::Store(var, _) => {
-                if let VarKind::Field(header, index) = self.c.pipeline.vars[*var].kind {
-                    self.fresh.retain(|_, field| *field != (header, index));
-                    let place = self.c.plan.headers.fields[header.index()][index as usize];
-                    let bytes = place.bit / 8..(place.bit + place.width).div_ceil(8);
-                    self.written.extend(bytes.map(|byte| (header, byte)));
-                }
-                return;
-            }
-            Inst::SetValid(header) | Inst::SetInvalid(header) | Inst::CopyHeader { dst: header, .. } => *header,
-            Inst::Extract(header) | Inst::ExtractVarbit(header, _) => {
-                self.fresh.retain(|_, (of, _)| of != header);
-                self.held.retain(|(of, _), _| of != header);
-                return;
-            }
-            _ => return,
-        };
-        self.fresh.retain(|_, (of, _)| *of != changed);
-        self.held.retain(|(of, _), _| *of != changed);
-        let bytes = 0..self.c.plan.headers.bytes[changed.index()];
-        self.written.extend(bytes.map(|byte| (changed, byte)));
-    }
-
-    fn term(&mut self, node: Node, term: &'a Term) {
-        let Step::Block(_, block) = self.c.plan.flow.nodes[node] else { return self.finish() };
-        match term {
-            Term::Jump(call) => self.jump_with(call),
-            Term::Branch { cond, then, els } => {
-                let ways = self.ways(block, &[then, els]);
-                let cond = self.value(*cond)[0];
-                if let Some(certain) = self.constant_of(cond) {
-                    self.took(&ways, usize::from(certain == 0));
-                    return self.jump_with(if certain != 0 { then } else { els });
-                }
-                let [on_true, on_false] = [(); 2].map(|()| self.b.create_block());
-                self.b.ins().brif(cond, on_true, &[], on_false, &[]);
-                self.enter(on_true);
-                self.took(&ways, 0);
-                self.jump_with(then);
-                self.enter(on_false);
-                self.took(&ways, 1);
-                self.jump_with(els);
-            }
-            Term::Switch { value, cases, default } => {
-                let edges: Vec<&BlockCall> = cases.iter().map(|(_, edge)| edge).chain([default]).collect();
-                let ways = self.ways(block, &edges);
-                self.switch(*value, cases, default, &ways);
-            }
-            Term::Apply { table, keys, .. } => match is_cut(self.c.pipeline, *table) {
-                true => self.leave_for_lookup(node, *table, keys),
-                false => {
-                    self.applies(*table);
-                    let miss = self.truth(false);
-                    let value = self.default_value(*table);
-                    self.choose_action(node, *table, miss, value);
-                }
-            },
-            Term::Return | Term::Exit | Term::Reject => {
-                if !self.leave_at_once() {
-                    self.return_from_body();
-                }
-            }
-        }
-    }
-
-    fn switch(&mut self, value: Value, cases: &[(Const, BlockCall)], default: &BlockCall, ways: &Option<Vec<u32>>) {
-        let ty = self.value_type(value);
-        let regs = self.value(value);
-        if regs.len() == 1 && cases.len() > 4 {
-            let number = self.as_number(ty, regs[0]);
-            let mut switch = cranelift_frontend::Switch::new();
-            let mut blocks = Vec::new();
-            for (constant, call) in cases {
-                let block = self.b.create_block();
-                switch.set_entry(constant.bits.iter_u64_digits().next().unwrap_or(0).into(), block);
-                blocks.push((block, call));
-            }
-            let otherwise = self.b.create_block();
-            switch.emit(&mut self.b, number, otherwise);
-            for (edge, (block, call)) in blocks.into_iter().enumerate() {
-                self.enter(block);
-                self.took(ways, edge);
-                self.jump_with(call);
-            }
-            self.enter(otherwise);
-            self.took(ways, cases.len());
-            return self.jump_with(default);
-        }
-        for (edge, (constant, call)) in cases.iter().enumerate() {
-            let constant = self.constant(constant);
-            let same = self.binary(ir::BinaryOp::Eq, ty, &regs, &constant, ty)[0];
-            let [yes, no] = [(); 2].map(|()| self.b.create_block());
-            self.b.ins().brif(same, yes, &[], no, &[]);
-            self.enter(yes);
-            self.took(ways, edge);
-            self.jump_with(call);
-            self.enter(no);
-        }
-        self.took(ways, cases.len());
-        self.jump_with(default);
-    }
-
-    fn jump_with(&mut self, call: &BlockCall) {
-        let body = self.body_of(self.control);
-        // All arguments are read before a parameter is set: a loop may exchange them.
-        let args: Vec<Regs> = call.args.iter().map(|arg| self.value(*arg)).collect();
-        for (param, regs) in body.blocks[call.block].params.iter().zip(args) {
-            self.set_value(*param, &regs);
-        }
-        self.go_to(call.block);
-    }
-
-    /// Goes on behind the present body before its block has ended: the parser rejects.
-    pub fn leave_body(&mut self) {
-        self.go_on(self.c.plan.flow.after(self.control));
-    }
-
-    /// Goes on behind the present body, from the end of a block.
-    pub fn return_from_body(&mut self) {
-        self.go_on(self.c.plan.flow.returns(self.node));
-    }
-
-    /// Goes on at a node if there is one, or else to the next packet.
-    pub fn go_on(&mut self, node: Option<Node>) {
-        match node {
-            Some(node) => self.go(node),
-            None => self.finish(),
-        }
-    }
-
-    /// Goes on at a block of the present body.
-    pub fn go_to(&mut self, block: Block) {
-        match self.c.plan.flow.block(self.node, block) {
-            Some(node) => self.go(node),
-            None => self.give_up(EngineReason::EngineFault),
-        }
-    }
-
-    /// Goes on at a node: here, or in the stage that begins with it.
-    pub fn go(&mut self, node: Node) {
-        if Some(node) == self.c.plan.flow.deparser && self.c.plan.flow.cut_deparser {
-            self.store_cells(&[node], &Bits::new(self.c.plan.cells.list.len()));
-            let queue = self.queue(Start::Deparser(node));
-            let count = self.waiting_at(queue);
-            return self.enqueue(queue, count);
-        }
-        match self.blocks.get(&node) {
-            Some(block) => {
-                let block = *block;
-                self.b.ins().jump(block, &[]);
-            }
-            None if self.start == Start::Begin && self.c.plan.flow.turns_back => self.turn_back(),
-            None => self.give_up(EngineReason::EngineFault),
-        }
-    }
-
-    /// The packet begins once more.
-    pub fn turn_back(&mut self) {
-        let queue = self.queue(Start::Again);
-        let count = self.waiting_at(queue);
-        self.enqueue(queue, count);
-    }
-
     /// Stores what the actions of a site need, and puts the packet into the site's queue, in which so many wait.
     pub fn leave_for(&mut self, site: Start, queue: QueuePlace, count: cl::Value) {
         let mut made = Bits::new(self.c.plan.cells.list.len());
@@ -610,7 +399,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
     }
 
     /// Puts the packet into a queue, in which so many wait.
-    fn enqueue(&mut self, queue: QueuePlace, count: cl::Value) {
+    pub(super) fn enqueue(&mut self, queue: QueuePlace, count: cl::Value) {
         let place = self.of_list(count, size_of::<*mut u8>() as i64);
         self.b.ins().store(trusted(), self.frame, place, queue.frames);
         let more = self.b.ins().iadd_imm_s(count, 1);

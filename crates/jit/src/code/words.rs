@@ -59,10 +59,11 @@ impl StageCode<'_, '_> {
     }
 
     /// What each byte of a list is.
-    fn bytes_of(&self, values: &[Value], widths: &[u32], count: u32) -> Vec<Byte> {
+    fn bytes_of(&mut self, values: &[Value], widths: &[u32], count: u32) -> Vec<Byte> {
         let mut places: Vec<Option<(HeaderId, u32)>> = Vec::new();
         for (value, width) in values.iter().zip(widths) {
-            let field = self.fresh.get(value);
+            let known = self.value(*value).first().is_some_and(|reg| self.constant_of(*reg).is_some());
+            let field = self.fresh.get(value).filter(|_| !known);
             let first =
                 field.map(|(header, index)| (*header, self.c.plan.headers.fields[header.index()][*index as usize].bit));
             places.extend((0..*width).map(|bit| first.map(|(header, first)| (header, first + bit))));

@@ -3,8 +3,11 @@
 use crate::differ::compile::compile;
 use crate::differ::what_leaves;
 use interp::{Config, Interp};
+use ir::{ActionId, TableId};
 use jit::Jit;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use tables::CounterData;
 
 /// A program on both engines.
 pub struct Pair {
@@ -14,6 +17,8 @@ pub struct Pair {
     pub native: Jit,
     /// What is shown when they differ: which program it is, and its text.
     shown: String,
+    /// How many packets came in so far.
+    packets: u64,
 }
 
 impl Pair {
@@ -27,7 +32,7 @@ impl Pair {
         let oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
         let native = Jit::new(pipeline, Config::default()).expect("native code is made");
         assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
-        Pair { oracle, native, shown }
+        Pair { oracle, native, shown, packets: 0 }
     }
 
     /// What leaves of both when these packets come in together, one for each.
@@ -35,12 +40,32 @@ impl Pair {
     /// # Panics
     /// They differ, or there is not one for each; also as [`what_leaves`].
     pub fn alike(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        self.packets += packets.len() as u64;
         let (expected, found) = (what_leaves(&mut self.oracle, packets), what_leaves(&mut self.native, packets));
         assert_eq!(expected.len(), packets.len(), "{}", self.shown);
         for ((expected, found), packet) in expected.iter().zip(&found).zip(packets) {
             assert_eq!(expected, found, "packet {packet:02x?} of {}", self.shown);
         }
         assert_eq!(expected.len(), found.len(), "{}", self.shown);
+        self.counted_alike();
         expected
+    }
+
+    /// Both say the same of what each table's actions did, wherever native code applies it, and that each packet began once.
+    fn counted_alike(&self) {
+        let tallies = self.native.tallies();
+        let mut found: BTreeMap<(TableId, ActionId), [CounterData; 2]> = BTreeMap::new();
+        for table in &tallies.tables {
+            for action in &table.actions {
+                let [misses, hits] = found.entry((table.table, action.action)).or_default();
+                (*misses, *hits) = (*misses + action.misses, *hits + action.hits);
+            }
+        }
+        for ((table, action), found) in found {
+            let expected = self.oracle.applied(table).find(|(of, _)| *of == action).map(|(_, counted)| counted);
+            assert_eq!(expected, Some(found), "{table:?}, {action:?} of {}", self.shown);
+        }
+        let begun: u64 = tallies.stages.iter().filter(|stage| stage.begins).map(|stage| stage.packets).sum();
+        assert_eq!(begun, self.packets, "packets that began, of {}", self.shown);
     }
 }

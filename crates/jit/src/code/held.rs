@@ -1,0 +1,84 @@
+//! What fields of valid headers hold and which values they are, from where they are read or written to where that may have changed.
+
+use crate::code::stage::StageCode;
+use crate::code::value::Regs;
+use crate::plan::flow::{Node, Step};
+use crate::plan::stages::{entries, inside};
+use ir::{Entity, HeaderId, Inst, Value, VarKind};
+use std::collections::HashMap;
+
+/// What is known of fields of valid headers.
+#[derive(Clone, Default)]
+pub struct Held {
+    /// Values that are what a field holds.
+    pub fresh: HashMap<Value, (HeaderId, u32)>,
+    /// What fields hold.
+    pub held: HashMap<(HeaderId, u32), Regs>,
+}
+
+impl StageCode<'_, '_> {
+    /// The nodes that only one leads to, at its end, with that one: there all is as it was.
+    pub(super) fn only_ways(&self, nodes: &[Node]) -> HashMap<Node, Node> {
+        let (pipeline, flow) = (self.c.pipeline, &self.c.plan.flow);
+        let mut ways: HashMap<Node, Vec<Option<Node>>> = HashMap::new();
+        for entry in entries(pipeline, flow, self.start) {
+            ways.entry(entry).or_default().push(None);
+        }
+        for node in nodes {
+            let ends = flow.ends(pipeline, *node);
+            // What a table tells of its meters is written behind the node.
+            let told = flow.applies(pipeline, *node).is_some_and(|id| pipeline.tables[id].meter_result.is_some());
+            for next in inside(pipeline, flow, *node) {
+                let rejects = match flow.nodes[*node] {
+                    Step::Block(control, _) => {
+                        pipeline.controls[ir::ControlId(control as u32)].kind.is_parser()
+                            && flow.after(control) == Some(next)
+                    }
+                    Step::Glue(_) => false,
+                };
+                let from = Some(*node).filter(|_| ends.contains(&next) && !told && !rejects);
+                ways.entry(next).or_default().push(from);
+            }
+        }
+        let only = |(node, from): (Node, Vec<Option<Node>>)| match *from {
+            [Some(from)] => Some((node, from)),
+            _ => None,
+        };
+        ways.into_iter().filter_map(only).collect()
+    }
+
+    /// Keeps up which values are what a field holds.
+    pub(super) fn follow_fields(&mut self, inst: &Inst, results: &[Value]) {
+        let changed = match inst {
+            Inst::Load(var) => {
+                if let (VarKind::Field(header, index), Some(result)) =
+                    (self.c.pipeline.vars[*var].kind, results.first())
+                    && self.known.valid.contains(header.0 as usize)
+                {
+                    self.fresh.insert(*result, (header, index));
+                }
+                return;
+            }
+            Inst::Store(var, _) => {
+                if let VarKind::Field(header, index) = self.c.pipeline.vars[*var].kind {
+                    self.fresh.retain(|_, field| *field != (header, index));
+                    let place = self.c.plan.headers.fields[header.index()][index as usize];
+                    let bytes = place.bit / 8..(place.bit + place.width).div_ceil(8);
+                    self.written.extend(bytes.map(|byte| (header, byte)));
+                }
+                return;
+            }
+            Inst::SetValid(header) | Inst::SetInvalid(header) | Inst::CopyHeader { dst: header, .. } => *header,
+            Inst::Extract(header) | Inst::ExtractVarbit(header, _) => {
+                self.fresh.retain(|_, (of, _)| of != header);
+                self.held.retain(|(of, _), _| of != header);
+                return;
+            }
+            _ => return,
+        };
+        self.fresh.retain(|_, (of, _)| *of != changed);
+        self.held.retain(|(of, _), _| *of != changed);
+        let bytes = 0..self.c.plan.headers.bytes[changed.index()];
+        self.written.extend(bytes.map(|byte| (changed, byte)));
+    }
+}
