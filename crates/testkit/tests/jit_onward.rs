@@ -208,30 +208,44 @@ fn packets_fare_alike_behind_lookups() {
     println!("{lookups} lookups of traces in {rounds} programs");
 }
 
+/// A program that has one header of one kind at the end instead of the other that came; `action` and `behind`: where it does that.
+fn instead(action: &str, behind: &str) -> String {
+    format!(
+        "#include <core.p4>\n#include <pna.p4>
+        header part_h {{ bit<8> value; bit<24> more; }}
+        struct headers_t {{ part_h first; part_h other; }}
+        struct metadata_t {{ }}
+        parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {{
+            state start {{ transition select(packet.lookahead<bit<8>>()) {{ 0: other; default: first; }} }}
+            state first {{ packet.extract(hdr.first); transition accept; }}
+            state other {{ packet.extract(hdr.other); transition accept; }}
+        }}
+        control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,
+                    inout pna_pre_output_metadata_t ostd) {{ apply {{ }} }}
+        control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
+                             inout pna_main_output_metadata_t ostd) {{
+            action instead(bit<24> more) {{ {action} }}
+            table lookup {{ key = {{ hdr.first.value: exact; }} actions = {{ instead; NoAction; }} default_action = NoAction();
+                            const entries = {{ 1: instead(7); 2: instead(8); }} }}
+            apply {{ send_to_port((PortId_t) 2); lookup.apply(); {behind} }}
+        }}
+        control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {{
+            apply {{ packet.emit(hdr.other); packet.emit(hdr.first); }}
+        }}
+        PNA_NIC(parse(), pre(), main_control(), deparse()) main;"
+    )
+}
+
 /// What takes a header's place is not where that one was.
 #[test]
 fn a_header_in_place_of_another_leaves() {
-    let text = "#include <core.p4>\n#include <pna.p4>
-        header part_h { bit<8> value; bit<24> more; }
-        struct headers_t { part_h first; part_h other; }
-        struct metadata_t { }
-        parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
-            state start { packet.extract(hdr.first); transition accept; }
-        }
-        control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd, inout pna_pre_output_metadata_t ostd) { apply { } }
-        control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
-                             inout pna_main_output_metadata_t ostd) {
-            action instead(bit<24> more) { hdr.first.setInvalid(); hdr.other.setValid(); hdr.other.more = more; }
-            table lookup { key = { hdr.first.value: exact; } actions = { instead; NoAction; } default_action = NoAction();
-                           const entries = { 1: instead(7); 2: instead(8); } }
-            apply { send_to_port((PortId_t) 2); lookup.apply(); }
-        }
-        control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {
-            apply { packet.emit(hdr.other); packet.emit(hdr.first); }
-        }
-        PNA_NIC(parse(), pre(), main_control(), deparse()) main;";
-    let mut both = Pair::new("in place of another", text, true);
     let packets: Vec<Vec<u8>> = (0..64u8).map(|number| vec![number % 4, 9, 9, 9, number]).collect();
-    let leave = both.alike(&packets);
+    let change = "hdr.first.setInvalid(); hdr.other.setValid(); hdr.other.more =";
+    let mut some = Pair::new("in an action", &instead(&format!("{change} more;"), ""), true);
+    let leave = some.alike(&packets);
     assert_eq!((&*leave[1], &*leave[3]), (&[0, 0, 0, 7, 1][..], &[3, 9, 9, 9, 3][..]));
+    let mut all = Pair::new("behind all", &instead("hdr.first.more = more;", &format!("{change} 5;")), true);
+    let leave = all.alike(&packets);
+    assert_eq!((&*leave[1], &*leave[3]), (&[0, 0, 0, 5, 1][..], &[0, 0, 0, 5, 3][..]));
+    assert_eq!(&*leave[4], [0, 0, 0, 5, 4]);
 }
