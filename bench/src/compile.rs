@@ -1,23 +1,32 @@
-//! How long the compiler takes for the gateway: `terrace compile` as a user runs it, from its start to its end, with reading source and writing IR.
+//! How long the gateway takes to be compiled: `terrace compile` as a user runs it, from its start to its end, with reading source and writing IR; and native code made of
+//! that, as a worker does when it starts.
 
 use crate::machine;
+use crate::program::{Kind, Program};
 use crate::report::Report;
 use crate::run::Options;
 use anyhow::{Context, ensure};
+use interp::Config;
+use jit::Jit;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Its place in the report.
 pub const GROUP: &str = "terrace compile, gateway.p4";
 
+/// The place in the report of the native code.
+pub const NATIVE: &str = "native code, gateway.p4";
+
 /// The figure that is judged.
 pub const MEDIAN: &str = "median";
 
-/// Compiles it again and again.
+/// Compiles it again and again, and makes native code of it.
 ///
 /// # Errors
-/// `terrace` is not beside this program, or does not compile the gateway.
-pub fn run(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+/// `terrace` is not beside this program, or does not compile the gateway; its IR is not there.
+pub fn run(programs: &Path, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    native(programs, options, report)?;
     let terrace = std::env::current_exe()?.with_file_name("terrace");
     let source = machine::root().join("programs/gateway/gateway.p4");
     let mut took = Vec::new();
@@ -33,9 +42,29 @@ pub fn run(options: &Options, report: &mut Report) -> anyhow::Result<()> {
             took.push(time.as_secs_f64() * 1e3);
         }
     }
-    took.sort_by(f64::total_cmp);
-    report.fact(GROUP, MEDIAN, took[took.len() / 2], "ms");
-    report.fact(GROUP, "the fastest", took[0], "ms");
-    report.fact(GROUP, "the slowest", took[took.len() - 1], "ms");
+    tell(GROUP, took, report);
     Ok(())
+}
+
+fn native(programs: &Path, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let program = Program::load(Kind::Gateway, programs)?;
+    let mut took = Vec::new();
+    for run in 0..=options.windows.max(5) * 2 {
+        let start = Instant::now();
+        let jit = Jit::new(program.pipeline.clone(), Config::default())?;
+        let time = start.elapsed();
+        ensure!(jit.unsupported().is_none() && jit.code_bytes() > 0, "there is no native code of the gateway");
+        if run > 0 {
+            took.push(time.as_secs_f64() * 1e3);
+        }
+    }
+    tell(NATIVE, took, report);
+    Ok(())
+}
+
+fn tell(group: &str, mut took: Vec<f64>, report: &mut Report) {
+    took.sort_by(f64::total_cmp);
+    report.fact(group, MEDIAN, took[took.len() / 2], "ms");
+    report.fact(group, "the fastest", took[0], "ms");
+    report.fact(group, "the slowest", took[took.len() - 1], "ms");
 }

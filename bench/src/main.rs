@@ -120,7 +120,7 @@ fn parts(
     part(&["workers"], report, &|report| bench::workers::run(programs, core, options, report));
     part(&["memif"], report, &|report| bench::memif::run(programs, core, options, report));
     part(&["switches"], report, &|report| bench::switches::run(programs, core, options, report));
-    part(&["compile"], report, &|report| bench::compile::run(options, report));
+    part(&["compile"], report, &|report| bench::compile::run(programs, options, report));
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 

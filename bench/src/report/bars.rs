@@ -66,6 +66,8 @@ pub fn bars(report: &Report) -> Vec<Bar> {
     bars.push(Bar::at_most("memif, half load: p99.9 in the gateway, us", 50.0, p999));
     let median = report.value(compile::GROUP, compile::MEDIAN);
     bars.push(Bar::at_most("terrace compile, gateway.p4, from start to end, ms", 50.0, median));
+    let median = report.value(compile::NATIVE, compile::MEDIAN);
+    bars.push(Bar::at_most("native code, gateway.p4, ms", 50.0, median));
     bars
 }
 

@@ -179,7 +179,7 @@ impl Memory {
     }
 
     /// The keys of so many packets that wait for a stage, and the room for what is looked up.
-    pub fn to_look_up(&mut self, stage: usize, count: usize) -> (&[u64], &mut [*const u8]) {
+    pub fn lookup(&mut self, stage: usize, count: usize) -> (&[u64], &mut [*const u8]) {
         let results = std::ptr::from_mut(self.results(count));
         // SAFETY: results and keys are lists of their own.
         (self.keys(stage, count), unsafe { &mut *results })

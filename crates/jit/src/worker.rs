@@ -191,7 +191,7 @@ impl Worker {
                 self.sort(index, waiting);
             }
             if let Some(table) = stage.table {
-                let (keys, results) = self.memory.to_look_up(index, waiting);
+                let (keys, results) = self.memory.lookup(index, waiting);
                 lookups.lookup_batch(table, keys, results);
                 if let Some(areas) = &mut self.areas {
                     let (first, stride) = (self.frames.as_ptr() as usize, program.stride as usize);
