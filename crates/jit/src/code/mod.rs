@@ -28,16 +28,18 @@ use crate::layout::Layout;
 use crate::memory::MemoryLayout;
 use crate::plan::Plan;
 use crate::tally::Places;
+use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, default_libcall_names};
+use cranelift_module::{Linkage, Module, ModuleReloc, default_libcall_names};
 use ir::{Inst, Pipeline, TableId, Type};
 use stage::StageCode;
 use std::cell::{Cell, RefCell};
+use std::sync::{Mutex, PoisonError};
 use tables::fast::LookupShape;
 use thiserror::Error;
 
@@ -156,40 +158,83 @@ pub fn call_conv() -> Result<CallConv, CompileError> {
     Ok(isa("speed")?.default_call_conv())
 }
 
-/// Makes the code.
+/// Makes the code: functions one by one, and machine code of them by several threads.
 pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
-    let mut module = JITModule::new(JITBuilder::with_isa(isa("speed")?, default_libcall_names()));
-    let mut context = module.make_context();
+    let isa = isa("speed")?;
+    let mut module = JITModule::new(JITBuilder::with_isa(isa.clone(), default_libcall_names()));
     let mut builder_context = FunctionBuilderContext::new();
-    let mut ids = Vec::new();
-    let mut bytes = 0;
+    let dump = std::env::var_os("TERRACE_JIT_DUMP").is_some();
+    let (mut ids, mut contexts) = (Vec::new(), Vec::new());
     for (index, stage) in c.plan.stages.iter().enumerate() {
         c.stage.set(index);
         let mut signature = module.make_signature();
         signature.params.extend([cl::AbiParam::new(I64); 2]);
         let id = module.declare_function(&format!("stage{index}"), Linkage::Local, &signature)?;
-        context.func.signature = signature;
-        context.func.name = cl::UserFuncName::user(0, id.as_u32());
-        let builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
+        let mut func = cl::Function::with_name_signature(cl::UserFuncName::user(0, id.as_u32()), signature);
+        let builder = FunctionBuilder::new(&mut func, &mut builder_context);
         let builder = StageCode::make(c, builder, stage.start, &stage.nodes);
         builder.finalize(module.target_config());
-        unused::remove(&mut context.func);
-        let dump = std::env::var_os("TERRACE_JIT_DUMP").is_some();
-        context.set_disasm(dump);
+        unused::remove(&mut func);
         if dump {
-            eprintln!("{:?}\n{}", stage.start, context.func.display());
+            eprintln!("{:?}\n{}", stage.start, func.display());
         }
-        module.define_function(id, &mut context)?;
-        if let Some(text) = context.compiled_code().and_then(|code| code.vcode.as_ref()).filter(|_| dump) {
+        let mut context = cranelift_codegen::Context::for_function(func);
+        context.set_disasm(dump);
+        ids.push(id);
+        contexts.push(context);
+    }
+    let mut bytes = 0;
+    for (id, context) in ids.iter().zip(machine_code(contexts, &*isa)?) {
+        let Some(code) = context.compiled_code() else { continue };
+        if let Some(text) = code.vcode.as_ref().filter(|_| dump) {
             eprintln!("{text}");
         }
-        bytes += context.compiled_code().map_or(0, |code| code.code_buffer().len());
-        module.clear_context(&mut context);
-        ids.push(id);
+        let relocs = code.buffer.relocs().iter();
+        let relocs: Vec<ModuleReloc> =
+            relocs.map(|reloc| ModuleReloc::from_mach_reloc(reloc, &context.func, *id)).collect();
+        module.define_function_bytes(*id, u64::from(code.buffer.alignment), code.code_buffer(), &relocs)?;
+        bytes += code.code_buffer().len();
     }
     module.finalize_definitions()?;
     // SAFETY: the functions were made with this signature.
     let stages =
         ids.iter().map(|id| unsafe { std::mem::transmute::<*const u8, StageFn>(module.get_finalized_function(*id)) });
     Ok(Native { stages: stages.collect(), bytes, module: Some(module) })
+}
+
+/// The most threads that make code together.
+const MAKERS: usize = 8;
+
+/// Compiles functions, by as many threads as there are processors for them.
+fn machine_code(
+    contexts: Vec<cranelift_codegen::Context>,
+    isa: &dyn TargetIsa,
+) -> Result<Vec<cranelift_codegen::Context>, CompileError> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAKERS);
+    // Long ones first, so that none is left at the end.
+    let mut work: Vec<(usize, cranelift_codegen::Context)> = contexts.into_iter().enumerate().collect();
+    work.sort_by_key(|(_, context)| context.func.dfg.num_insts());
+    let (work, done) = (Mutex::new(work), Mutex::new(Vec::new()));
+    let make = || -> Result<(), CompileError> {
+        loop {
+            let next = work.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some((index, mut context)) = next else { return Ok(()) };
+            context
+                .compile(isa, &mut ControlPlane::default())
+                .map_err(|error| CompileError(error.inner.to_string()))?;
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((index, context));
+        }
+    };
+    std::thread::scope(|scope| {
+        let makers: Vec<_> = (1..threads).map(|_| scope.spawn(make)).collect();
+        let own = make();
+        let others = makers.into_iter().map(|maker| match maker.join() {
+            Ok(made) => made,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        others.fold(own, Result::and)
+    })?;
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, context)| context).collect())
 }

@@ -21,6 +21,7 @@ use ir::{Block, Body, Const, ExternId, HeaderId, Inst, Type, Value, VarKind};
 use packet::EngineReason;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
+use std::rc::Rc;
 
 /// The function that is being made.
 pub struct StageCode<'a, 'b> {
@@ -166,7 +167,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
             }
             _ => zero,
         };
-        let known = Known { valid: Bits::new(0), invalid: Bits::new(0), implied: Vec::new() };
+        let known = Known { valid: Bits::new(0), invalid: Bits::new(0), implied: Rc::default() };
         let [count, front, next_at, gaps] = [(); 4].map(|()| {
             let var = b.declare_var(I64);
             b.def_var(var, zero);

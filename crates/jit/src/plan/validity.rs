@@ -4,6 +4,7 @@ use crate::plan::cells::Bits;
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
 use ir::{Entity, HeaderId, Inst, Pipeline, Term, Value};
+use std::rc::Rc;
 
 /// What is certain at one point.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,13 +14,13 @@ pub struct Known {
     /// Headers that are not.
     pub invalid: Bits,
     /// For each header, those that are valid whenever it is: a parser takes the inner header only behind the outer one.
-    pub implied: Vec<Bits>,
+    pub implied: Rc<Vec<Bits>>,
 }
 
 impl Known {
     /// None of so many headers is valid.
     pub(super) fn none_valid(count: usize) -> Known {
-        Known { valid: Bits::new(count), invalid: Bits::all(count), implied: vec![Bits::all(count); count] }
+        Known { valid: Bits::new(count), invalid: Bits::all(count), implied: Rc::new(vec![Bits::all(count); count]) }
     }
 
     /// 64 headers' validity as a number, if it is certain of each; `headers` is the number of headers.
@@ -40,8 +41,9 @@ impl Known {
     pub fn set_valid(&mut self, headers: &Headers, id: HeaderId) {
         self.valid.insert(id.index());
         self.invalid.remove(id.index());
-        self.implied[id.index()] = self.valid.clone();
-        self.implied.iter_mut().for_each(|implied| implied.insert(id.index()));
+        let implied = Rc::make_mut(&mut self.implied);
+        implied[id.index()] = self.valid.clone();
+        implied.iter_mut().for_each(|implied| implied.insert(id.index()));
         for sibling in &headers.siblings[id.index()] {
             self.set_invalid(*sibling);
         }
@@ -52,15 +54,17 @@ impl Known {
         self.forget(id);
         self.invalid.insert(id.index());
         // It is never valid here, so whatever is said of that case is true.
-        self.implied[id.index()] = Bits::all(self.implied.len());
+        let count = self.implied.len();
+        Rc::make_mut(&mut self.implied)[id.index()] = Bits::all(count);
     }
 
     fn forget(&mut self, id: HeaderId) {
         self.valid.remove(id.index());
         self.invalid.remove(id.index());
-        self.implied.iter_mut().for_each(|implied| implied.remove(id.index()));
-        self.implied[id.index()] = Bits::new(self.implied.len());
-        self.implied[id.index()].insert(id.index());
+        let implied = Rc::make_mut(&mut self.implied);
+        implied.iter_mut().for_each(|implied| implied.remove(id.index()));
+        implied[id.index()] = Bits::new(implied.len());
+        implied[id.index()].insert(id.index());
     }
 
     /// The program has found that the header is valid.
@@ -76,8 +80,10 @@ impl Known {
     fn meet(&mut self, other: &Known) {
         self.valid.intersect(&other.valid);
         self.invalid.intersect(&other.invalid);
-        for (own, other) in self.implied.iter_mut().zip(&other.implied) {
-            own.intersect(other);
+        if self.implied != other.implied {
+            for (own, other) in Rc::make_mut(&mut self.implied).iter_mut().zip(other.implied.iter()) {
+                own.intersect(other);
+            }
         }
     }
 
