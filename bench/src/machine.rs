@@ -49,6 +49,16 @@ pub fn pin(core: usize) -> bool {
     }
 }
 
+/// Lets this thread, and those it starts, run on all cores. False: the machine refuses.
+pub fn unpin() -> bool {
+    // SAFETY: as in `pin`.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (0..cores().min(libc::CPU_SETSIZE as usize)).for_each(|core| libc::CPU_SET(core, &mut set));
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) == 0
+    }
+}
+
 /// How many cores the machine has.
 pub fn cores() -> usize {
     // SAFETY: asks for a number.

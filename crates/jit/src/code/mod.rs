@@ -10,6 +10,7 @@ mod glue;
 mod header;
 mod held;
 mod inst;
+mod makers;
 mod noted;
 mod stage;
 mod stores;
@@ -28,18 +29,18 @@ use crate::layout::Layout;
 use crate::memory::MemoryLayout;
 use crate::plan::Plan;
 use crate::tally::Places;
-use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::isa::{CallConv, TargetIsa};
+use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, ModuleReloc, default_libcall_names};
+use cranelift_module::{FuncId, Linkage, Module, ModuleReloc, default_libcall_names};
 use ir::{Inst, Pipeline, TableId, Type};
+use makers::{MAKERS, Makers};
 use stage::StageCode;
 use std::cell::{Cell, RefCell};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, mpsc};
 use tables::fast::LookupShape;
 use thiserror::Error;
 
@@ -158,33 +159,28 @@ pub fn call_conv() -> Result<CallConv, CompileError> {
     Ok(isa("speed")?.default_call_conv())
 }
 
-/// Makes the code: functions one by one, and machine code of them by several threads.
+/// Makes the code: functions one by one, and machine code of them by other threads meanwhile.
 pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
     let isa = isa("speed")?;
     let mut module = JITModule::new(JITBuilder::with_isa(isa.clone(), default_libcall_names()));
-    let mut builder_context = FunctionBuilderContext::new();
     let dump = std::env::var_os("TERRACE_JIT_DUMP").is_some();
-    let (mut ids, mut contexts) = (Vec::new(), Vec::new());
-    for (index, stage) in c.plan.stages.iter().enumerate() {
-        c.stage.set(index);
-        let mut signature = module.make_signature();
-        signature.params.extend([cl::AbiParam::new(I64); 2]);
-        let id = module.declare_function(&format!("stage{index}"), Linkage::Local, &signature)?;
-        let mut func = cl::Function::with_name_signature(cl::UserFuncName::user(0, id.as_u32()), signature);
-        let builder = FunctionBuilder::new(&mut func, &mut builder_context);
-        let builder = StageCode::make(c, builder, stage.start, &stage.nodes);
-        builder.finalize(module.target_config());
-        unused::remove(&mut func);
-        if dump {
-            eprintln!("{:?}\n{}", stage.start, func.display());
-        }
-        let mut context = cranelift_codegen::Context::for_function(func);
-        context.set_disasm(dump);
-        ids.push(id);
-        contexts.push(context);
-    }
+    let makers = Makers::new(&*isa);
+    let (sender, waiting) = mpsc::channel();
+    let waiting = Mutex::new(waiting);
+    let ids = std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAKERS);
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| makers.make(&waiting))).collect();
+        let ids = functions(c, &mut module, &sender, dump);
+        drop(sender);
+        let own = makers.make(&waiting);
+        let joined = others.into_iter().map(|maker| match maker.join() {
+            Ok(made) => made,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.fold(own, Result::and).and(ids)
+    })?;
     let mut bytes = 0;
-    for (id, context) in ids.iter().zip(machine_code(contexts, &*isa)?) {
+    for (id, context) in ids.iter().zip(makers.made()) {
         let Some(code) = context.compiled_code() else { continue };
         if let Some(text) = code.vcode.as_ref().filter(|_| dump) {
             eprintln!("{text}");
@@ -202,39 +198,36 @@ pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
     Ok(Native { stages: stages.collect(), bytes, module: Some(module) })
 }
 
-/// The most threads that make code together.
-const MAKERS: usize = 8;
+/// A function that waits to be compiled, or is: the stage's number, and it.
+type Numbered = (usize, cranelift_codegen::Context);
 
-/// Compiles functions, by as many threads as there are processors for them.
-fn machine_code(
-    contexts: Vec<cranelift_codegen::Context>,
-    isa: &dyn TargetIsa,
-) -> Result<Vec<cranelift_codegen::Context>, CompileError> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAKERS);
-    // Long ones first, so that none is left at the end.
-    let mut work: Vec<(usize, cranelift_codegen::Context)> = contexts.into_iter().enumerate().collect();
-    work.sort_by_key(|(_, context)| context.func.dfg.num_insts());
-    let (work, done) = (Mutex::new(work), Mutex::new(Vec::new()));
-    let make = || -> Result<(), CompileError> {
-        loop {
-            let next = work.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some((index, mut context)) = next else { return Ok(()) };
-            context
-                .compile(isa, &mut ControlPlane::default())
-                .map_err(|error| CompileError(error.inner.to_string()))?;
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((index, context));
+/// Makes a function for each stage.
+fn functions(
+    c: &Compiling<'_>,
+    module: &mut JITModule,
+    sender: &mpsc::Sender<Numbered>,
+    dump: bool,
+) -> Result<Vec<FuncId>, CompileError> {
+    let mut builder_context = FunctionBuilderContext::new();
+    let mut ids = Vec::new();
+    for (index, stage) in c.plan.stages.iter().enumerate() {
+        c.stage.set(index);
+        let mut signature = module.make_signature();
+        signature.params.extend([cl::AbiParam::new(I64); 2]);
+        let id = module.declare_function(&format!("stage{index}"), Linkage::Local, &signature)?;
+        let mut func = cl::Function::with_name_signature(cl::UserFuncName::user(0, id.as_u32()), signature);
+        let builder = FunctionBuilder::new(&mut func, &mut builder_context);
+        let builder = StageCode::make(c, builder, stage.start, &stage.nodes);
+        builder.finalize(module.target_config());
+        unused::remove(&mut func);
+        if dump {
+            eprintln!("{:?}\n{}", stage.start, func.display());
         }
-    };
-    std::thread::scope(|scope| {
-        let makers: Vec<_> = (1..threads).map(|_| scope.spawn(make)).collect();
-        let own = make();
-        let others = makers.into_iter().map(|maker| match maker.join() {
-            Ok(made) => made,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        others.fold(own, Result::and)
-    })?;
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(index, _)| *index);
-    Ok(done.into_iter().map(|(_, context)| context).collect())
+        let mut context = cranelift_codegen::Context::for_function(func);
+        context.set_disasm(dump);
+        ids.push(id);
+        // The other end is there for as long as this runs.
+        let _ = sender.send((index, context));
+    }
+    Ok(ids)
 }
