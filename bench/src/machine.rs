@@ -59,6 +59,12 @@ pub fn unpin() -> bool {
     }
 }
 
+/// Large memory comes from the system and goes back to it, as for who asks once: or else `calloc` clears what was used before.
+pub fn large_memory_goes_back() {
+    // SAFETY: sets a number of the allocator's.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
+}
+
 /// How many cores the machine has.
 pub fn cores() -> usize {
     // SAFETY: asks for a number.

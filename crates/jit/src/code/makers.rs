@@ -1,19 +1,45 @@
 //! Functions become machine code by several threads: that takes longer than to make them.
 
-use crate::code::{CompileError, Numbered};
+use crate::code::CompileError;
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::TargetIsa;
+use cranelift_module::{FuncId, ModuleReloc};
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most threads that make code together.
 pub const MAKERS: usize = 8;
 
+/// A function that waits to be compiled.
+pub struct Waiting {
+    /// Its name in the module.
+    pub id: FuncId,
+    /// It.
+    pub func: Function,
+    /// Whether its machine code is to be shown.
+    pub shown: bool,
+}
+
+/// A function's machine code.
+pub struct Made {
+    /// Its name in the module.
+    pub id: FuncId,
+    /// The code.
+    pub code: Vec<u8>,
+    /// On which multiple of bytes it begins.
+    pub alignment: u64,
+    /// What is put into it when it is known where things lie.
+    pub relocs: Vec<ModuleReloc>,
+    /// What is shown of it.
+    pub text: Option<String>,
+}
+
 /// What threads have made so far.
 pub struct Makers<'a> {
     isa: &'a dyn TargetIsa,
-    made: Mutex<Vec<Numbered>>,
+    made: Mutex<Vec<Made>>,
 }
 
 impl<'a> Makers<'a> {
@@ -26,21 +52,29 @@ impl<'a> Makers<'a> {
     ///
     /// # Errors
     /// Cranelift cannot compile a function.
-    pub fn make(&self, waiting: &Mutex<Receiver<Numbered>>) -> Result<(), CompileError> {
+    pub fn make(&self, waiting: &Mutex<Receiver<Waiting>>) -> Result<(), CompileError> {
+        let mut context = Context::new();
         loop {
             let next = lock(waiting).recv();
-            let Ok((index, mut context)) = next else { return Ok(()) };
+            let Ok(Waiting { id, func, shown }) = next else { return Ok(()) };
+            context.clear();
+            context.func = func;
+            context.set_disasm(shown);
             let compiled = context.compile(self.isa, &mut ControlPlane::default());
-            compiled.map_err(|error| CompileError(error.inner.to_string()))?;
-            lock(&self.made).push((index, context));
+            let compiled = compiled.map_err(|error| CompileError(error.inner.to_string()))?;
+            let (code, alignment) = (compiled.code_buffer().to_vec(), u64::from(compiled.buffer.alignment));
+            let text = compiled.vcode.clone();
+            let relocs = context.compiled_code().map(|code| code.buffer.relocs()).unwrap_or_default();
+            let relocs = relocs.iter().map(|reloc| ModuleReloc::from_mach_reloc(reloc, &context.func, id)).collect();
+            lock(&self.made).push(Made { id, code, alignment, relocs, text });
         }
     }
 
     /// The functions in their order.
-    pub fn made(self) -> impl Iterator<Item = Context> {
+    pub fn made(self) -> Vec<Made> {
         let mut made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);
-        made.sort_by_key(|(index, _)| *index);
-        made.into_iter().map(|(_, context)| context)
+        made.sort_by_key(|made| made.id);
+        made
     }
 }
 

@@ -35,9 +35,9 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Linkage, Module, ModuleReloc, default_libcall_names};
+use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 use ir::{Inst, Pipeline, TableId, Type};
-use makers::{MAKERS, Makers};
+use makers::{MAKERS, Made, Makers, Waiting};
 use stage::StageCode;
 use std::cell::{Cell, RefCell};
 use std::sync::{Mutex, mpsc};
@@ -180,16 +180,10 @@ pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
         joined.fold(own, Result::and).and(ids)
     })?;
     let mut bytes = 0;
-    for (id, context) in ids.iter().zip(makers.made()) {
-        let Some(code) = context.compiled_code() else { continue };
-        if let Some(text) = code.vcode.as_ref().filter(|_| dump) {
-            eprintln!("{text}");
-        }
-        let relocs = code.buffer.relocs().iter();
-        let relocs: Vec<ModuleReloc> =
-            relocs.map(|reloc| ModuleReloc::from_mach_reloc(reloc, &context.func, *id)).collect();
-        module.define_function_bytes(*id, u64::from(code.buffer.alignment), code.code_buffer(), &relocs)?;
-        bytes += code.code_buffer().len();
+    for Made { id, code, alignment, relocs, text } in makers.made() {
+        text.iter().for_each(|text| eprintln!("{text}"));
+        module.define_function_bytes(id, alignment, &code, &relocs)?;
+        bytes += code.len();
     }
     module.finalize_definitions()?;
     // SAFETY: the functions were made with this signature.
@@ -198,14 +192,11 @@ pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
     Ok(Native { stages: stages.collect(), bytes, module: Some(module) })
 }
 
-/// A function that waits to be compiled, or is: the stage's number, and it.
-type Numbered = (usize, cranelift_codegen::Context);
-
 /// Makes a function for each stage.
 fn functions(
     c: &Compiling<'_>,
     module: &mut JITModule,
-    sender: &mpsc::Sender<Numbered>,
+    sender: &mpsc::Sender<Waiting>,
     dump: bool,
 ) -> Result<Vec<FuncId>, CompileError> {
     let mut builder_context = FunctionBuilderContext::new();
@@ -223,11 +214,9 @@ fn functions(
         if dump {
             eprintln!("{:?}\n{}", stage.start, func.display());
         }
-        let mut context = cranelift_codegen::Context::for_function(func);
-        context.set_disasm(dump);
         ids.push(id);
         // The other end is there for as long as this runs.
-        let _ = sender.send((index, context));
+        let _ = sender.send(Waiting { id, func, shown: dump });
     }
     Ok(ids)
 }
