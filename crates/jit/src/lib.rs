@@ -8,7 +8,7 @@
 //! | what | where |
 //! |---|---|
 //! | what is known before code is made: graph, headers, cells, validity, stages | `plan/` |
-//! | where things lie in a packet's frame | `layout.rs`, `abi.rs` |
+//! | where things lie in a packet's frame, and in a worker's memory | `layout.rs`, `abi.rs`, `memory.rs` |
 //! | from a plan to native code | `code/` |
 //! | where the order of packets shows | `order.rs` |
 //! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs`; over all workers `counted.rs` |

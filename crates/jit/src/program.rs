@@ -99,7 +99,8 @@ impl Program {
         check(&pipeline)?;
         // What code is made from; all else goes by the pipeline that others know.
         let compiled = shared(&pipeline)?;
-        let plan = Plan::new(&compiled, !records)?;
+        let state_limit = parser_limit(&pipeline, &config);
+        let plan = Plan::new(&compiled, !records, state_limit.is_some())?;
         let layout = Layout::new(&compiled, &plan)?;
         if config.max_steps < 1 << 16 {
             return Err(Unsupported::StepLimit);
@@ -124,7 +125,7 @@ impl Program {
             notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
             keeps_hits: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
             recording: lists.clone().map(Recording::new),
-            state_limit: parser_limit(&pipeline, &config),
+            state_limit,
             keeps_packet_state: calls(&pipeline, |func| {
                 matches!(func, ExternFn::ChecksumClear | ExternFn::ChecksumUpdate | ExternFn::ChecksumGet)
             }),

@@ -340,7 +340,9 @@ impl Worker {
 fn most_together(program: &Program, lookups: &Lookups) -> usize {
     // Other lookups gain more by more keys.
     let eight = ExactTable::takes_eight();
-    if eight && program.stages.len() <= SHORT && lookups.memory_bytes() <= NEAR { FEW } else { CHUNK }
+    // What packets of one kind pass.
+    let passed = program.stages.iter().filter(|stage| !stage.copied && stage.start != Start::Again).count();
+    if eight && passed <= SHORT && lookups.memory_bytes() <= NEAR { FEW } else { CHUNK }
 }
 
 /// How many of the packets may run together, at most `most`.

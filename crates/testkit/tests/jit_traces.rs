@@ -2,9 +2,13 @@
 //! Held to the interpreter.
 
 use fastrand::Rng;
+use interp::{Config, Interp};
+use jit::Jit;
 use std::fmt::Write;
-use testkit::differ::number;
+use std::sync::Arc;
+use testkit::differ::compile::compile;
 use testkit::differ::pair::Pair;
+use testkit::differ::{number, what_leaves};
 
 /// Headers, one for each state of a program's parser; states lead to later ones.
 const STATES: usize = 7;
@@ -125,4 +129,47 @@ fn packets_fare_alike_wherever_they_turn_off() {
         short > packets / 8 && long > packets / 4,
         "{short} packets were too short for a trace, and {long} long enough, of {packets}"
     );
+}
+
+/// A parser that may enter no more states than it has: who turns off the trace has not entered those of the trace besides.
+#[test]
+fn states_are_counted_once() {
+    let mut text = String::from(
+        "#include <core.p4>\n#include <pna.p4>\nheader part_h { bit<8> next; bit<8> value; }
+        struct headers_t { part_h h0; part_h h1; part_h h2; part_h h3; }
+        struct metadata_t { }
+        parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
+            state start { transition s0; }\n",
+    );
+    for at in 0..4 {
+        let next = if at == 3 { String::from("accept") } else { format!("s{}", at + 1) };
+        let _ = writeln!(
+            text,
+            "state s{at} {{ packet.extract(hdr.h{at}); transition select(hdr.h{at}.next) {{ 0: {next}; 1: reject; default: accept; }} }}"
+        );
+    }
+    text.push_str(
+        "}
+        control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,
+                    inout pna_pre_output_metadata_t ostd) { apply { } }
+        control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
+                             inout pna_main_output_metadata_t ostd) {
+            action put(bit<8> value) { hdr.h0.value = value; }
+            table lookup { key = { hdr.h0.value: exact; } actions = { put; } default_action = put(200); const entries = { 1: put(7); } }
+            apply { send_to_port((PortId_t) 2); lookup.apply(); }
+        }
+        control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {
+            apply { packet.emit(hdr.h0); packet.emit(hdr.h1); packet.emit(hdr.h2); packet.emit(hdr.h3); }
+        }
+        PNA_NIC(parse(), pre(), main_control(), deparse()) main;",
+    );
+    let pipeline = Arc::new(compile(&text, true).unwrap_or_else(|errors| panic!("{errors}")));
+    let packets: Vec<Vec<u8>> = (0..64u8).map(|n| vec![0, n % 3, 0, 1, 0, 2, n % 4, 3, n]).collect();
+    for limit in 1..9 {
+        let config = Config { max_parser_states: limit, ..Config::default() };
+        let mut oracle = Interp::new(pipeline.clone(), config.clone()).expect("the interpreter loads it");
+        let mut native = Jit::new(pipeline.clone(), config).expect("native code is made");
+        assert!(native.trace_bytes().is_some(), "a trace");
+        assert_eq!(what_leaves(&mut oracle, &packets), what_leaves(&mut native, &packets), "{limit} states");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::code::stage::StageCode;
 use crate::code::value::Regs;
-use crate::plan::flow::{Node, Step};
+use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::stages::{entries, inside};
 use ir::{Entity, HeaderId, Inst, Value, VarKind};
 use std::collections::HashMap;
@@ -14,6 +14,14 @@ pub struct Held {
     pub fresh: HashMap<Value, (HeaderId, u32)>,
     /// What fields hold.
     pub held: HashMap<(HeaderId, u32), Regs>,
+}
+
+/// Whether both are blocks of one body.
+fn same_body(flow: &Flow, one: Node, other: Node) -> bool {
+    match (flow.nodes[one], flow.nodes[other]) {
+        (Step::Block(one, _), Step::Block(other, _)) => one == other,
+        _ => false,
+    }
 }
 
 impl StageCode<'_, '_> {
@@ -29,14 +37,8 @@ impl StageCode<'_, '_> {
             // What a table tells of its meters is written behind the node.
             let told = flow.applies(pipeline, *node).is_some_and(|id| pipeline.tables[id].meter_result.is_some());
             for next in inside(pipeline, flow, *node) {
-                let rejects = match flow.nodes[*node] {
-                    Step::Block(control, _) => {
-                        pipeline.controls[ir::ControlId(control as u32)].kind.is_parser()
-                            && flow.after(control) == Some(next)
-                    }
-                    Step::Glue(_) => false,
-                };
-                let from = Some(*node).filter(|_| ends.contains(&next) && !told && !rejects);
+                // In another body the same numbers are other values.
+                let from = Some(*node).filter(|_| ends.contains(&next) && !told && same_body(flow, *node, next));
                 ways.entry(next).or_default().push(from);
             }
         }

@@ -169,7 +169,9 @@ pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
     let waiting = Mutex::new(waiting);
     let ids = std::thread::scope(|scope| {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAKERS);
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| makers.make(&waiting))).collect();
+        // Without them this thread makes all.
+        let another = || std::thread::Builder::new().spawn_scoped(scope, || makers.make(&waiting)).ok();
+        let others: Vec<_> = (1..threads).filter_map(|_| another()).collect();
         let ids = functions(c, &mut module, &sender, dump);
         drop(sender);
         let own = makers.make(&waiting);

@@ -46,8 +46,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Looks a pipeline through that passes [`check`]. `traced`: the way of most packets is there by itself.
-    pub fn new(pipeline: &Pipeline, traced: bool) -> Result<Plan, Unsupported> {
+    /// Looks a pipeline through that passes [`check`]. `traced`: the way of most packets is there by itself. `states_count`: how many
+    /// states a packet's parser has entered is counted in its frame.
+    pub fn new(pipeline: &Pipeline, traced: bool, states_count: bool) -> Result<Plan, Unsupported> {
         let mut flow = Flow::new(pipeline)?;
         let mut headers = Headers::new(pipeline)?;
         let cells = Cells::new(pipeline, &flow, &headers);
@@ -58,6 +59,7 @@ impl Plan {
         flow.cut_deparser = stages::lead_to_deparser(pipeline, &flow, &stages) * emits > MOST_INLINE_EMITS;
         if traced && let Some(trace) = Trace::find(pipeline, &flow, &headers) {
             flow.follow(&trace);
+            flow.turns_back &= !states_count;
             let known = validity::validity(pipeline, &flow, &headers);
             flow.go_on(&Onward::find(pipeline, &flow, &headers, &known));
         }

@@ -8,13 +8,15 @@
 use crate::order::remembers;
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
-use crate::plan::stages::{Start, is_cut, region};
+use crate::plan::stages::{Start, is_cut, region, starts};
 use crate::plan::validity::{Known, leave};
 use ir::{Pipeline, TableId};
 use std::collections::HashMap;
 
 /// The most nodes that are there once more.
 const MOST: usize = 2048;
+/// Most programs have far fewer stages than this; with more, no more lookups are there once more.
+const MOST_STAGES: usize = 256;
 
 /// Nodes behind a trace.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +33,7 @@ impl Onward {
     /// Finds them. `known`: of headers, before each node, the trace's copies among them.
     pub fn find(pipeline: &Pipeline, flow: &Flow, headers: &Headers, known: &[Option<Known>]) -> Onward {
         let first = flow.nodes.len();
+        let room = MOST_STAGES.saturating_sub(starts(pipeline, flow).len());
         let mut onward = Onward::default();
         // Of each node, the copies by what is known of headers before them.
         let mut copies: HashMap<Node, Vec<(Node, Known)>> = HashMap::new();
@@ -45,7 +48,7 @@ impl Onward {
         while let Some((copy, before)) = work.pop() {
             let node = copy.checked_sub(first).map_or_else(|| flow.origin(copy), |number| onward.nodes[number]);
             if let Some(table) = cut_table(pipeline, flow, node) {
-                if remembered(pipeline, flow, node, table) {
+                if onward.lookups.len() == room || remembered(pipeline, flow, node, table) {
                     continue;
                 }
                 onward.lookups.push(copy);

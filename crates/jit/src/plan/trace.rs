@@ -6,7 +6,6 @@
 //! that the way takes from them begin it, so their length is not looked at again.
 
 use crate::plan::flow::{Flow, Node, Step};
-use crate::plan::has_loop;
 use crate::plan::headers::Headers;
 use crate::plan::stages::{Start, is_cut, region};
 use crate::plan::validity::{Known, leave};
@@ -138,16 +137,9 @@ impl Finder<'_> {
 
     /// Whether nothing that these nodes do is to be seen by anybody else before their ways' end.
     fn leaves_no_mark(&self, nodes: &[Node]) -> bool {
-        let counts_states = |node: Node| match self.flow.nodes[node] {
-            Step::Block(control, _) => {
-                let control = &self.pipeline.controls[ir::ControlId(control as u32)];
-                control.kind.is_parser() && has_loop(&control.body)
-            }
-            Step::Glue(_) => false,
-        };
         nodes.iter().all(|node| {
             let inline = self.flow.applies(self.pipeline, *node).is_some() && !self.looks_up(*node);
-            !inline && !counts_states(*node) && self.insts(*node).all(|inst| self.passes(inst))
+            !inline && self.insts(*node).all(|inst| self.passes(inst))
         })
     }
 
