@@ -4,7 +4,6 @@
 
 use crate::abi::{AUX_BYTES, Context, Counters};
 use crate::program::StageInfo;
-use std::ptr::{null, null_mut};
 
 /// The most packets that go through the stages together. More hide memory's latency better, and each stage's own cost is shared by more; but the packets and their
 /// frames leave the nearest cache between two stages.
@@ -22,8 +21,12 @@ pub struct QueuePlace {
     pub frames: i32,
     /// Lookup keys, one after the other.
     pub keys: i32,
+    /// Words of a key.
+    key_words: usize,
     /// Selector keys as bytes, [`AUX_BYTES`] each, if there are.
     pub aux: i32,
+    /// Words of a selector's keys.
+    aux_words: usize,
 }
 
 /// Where all that lies, in bytes from the context's first.
@@ -62,46 +65,37 @@ impl MemoryLayout {
             at as i32
         };
         let results = list(1);
-        let queues = stages.iter().zip(counts).map(|(stage, count)| QueuePlace {
-            count,
-            frames: list(1),
-            keys: list(stage.words),
-            aux: list(if stage.profile { AUX_BYTES / 8 } else { 0 }),
+        let queues = stages.iter().zip(counts).map(|(stage, count)| {
+            let (key_words, aux_words) = (stage.words, if stage.profile { AUX_BYTES / 8 } else { 0 });
+            QueuePlace { count, frames: list(1), keys: list(key_words), key_words, aux: list(aux_words), aux_words }
         });
         let queues = queues.collect();
         MemoryLayout { defaults, counters, tally, results, queues, cells, bytes }
     }
 }
 
+/// Memory aligned to cache lines.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
-struct Line([u64; LINE / 8]);
+pub struct Line([u64; LINE / 8]);
+
+impl Line {
+    /// So many bytes of 0, or a few more.
+    pub fn zeros(bytes: usize) -> Vec<Line> {
+        vec![Line([0; LINE / 8]); bytes.div_ceil(LINE)]
+    }
+}
 
 /// The memory.
 pub struct Memory {
     lines: Vec<Line>,
     layout: MemoryLayout,
-    stages: Vec<StageInfo>,
 }
 
 impl Memory {
     /// For the program with that layout, whose extern objects count there.
-    pub fn new(layout: MemoryLayout, stages: &[StageInfo], counters: &[Counters]) -> Memory {
-        let lines = vec![Line([0; LINE / 8]); layout.bytes.div_ceil(LINE)];
-        let mut memory = Memory { lines, layout, stages: stages.to_vec() };
-        *memory.context() = Context {
-            frames: null_mut(),
-            zeros: null(),
-            sink: null_mut(),
-            pending: null_mut(),
-            pending_count: 0,
-            area: null_mut(),
-            stride: 0,
-            last: null(),
-            lookups: null(),
-            runtime: null_mut(),
-            areas: null_mut(),
-        };
+    pub fn new(layout: MemoryLayout, counters: &[Counters]) -> Memory {
+        let mut memory = Memory { lines: Line::zeros(layout.bytes), layout };
         let at = memory.layout.counters;
         memory.words(at, counters.len()).iter_mut().zip(counters).for_each(|(word, array)| *word = array.at as u64);
         memory
@@ -114,7 +108,7 @@ impl Memory {
 
     /// The context.
     pub fn context(&mut self) -> &mut Context {
-        // SAFETY: the memory begins with it, and any bytes are one.
+        // SAFETY: the memory begins with it, and any bytes are one; zeros, at first, are null pointers.
         unsafe { &mut *self.base() }
     }
 
@@ -159,15 +153,15 @@ impl Memory {
     /// The keys of so many packets that wait for a stage.
     pub fn keys(&mut self, stage: usize, count: usize) -> &mut [u64] {
         assert!(count <= CHUNK);
-        let words = self.stages[stage].words;
-        self.words(self.layout.queues[stage].keys, count * words)
+        let queue = self.layout.queues[stage];
+        self.words(queue.keys, count * queue.key_words)
     }
 
     /// The words of selector keys of so many packets that wait for a stage.
     pub fn aux(&mut self, stage: usize, count: usize) -> &mut [u64] {
         assert!(count <= CHUNK);
-        let words = if self.stages[stage].profile { AUX_BYTES / 8 } else { 0 };
-        self.words(self.layout.queues[stage].aux, count * words)
+        let queue = self.layout.queues[stage];
+        self.words(queue.aux, count * queue.aux_words)
     }
 
     /// What was looked up for so many packets.
@@ -183,5 +177,12 @@ impl Memory {
         let results = std::ptr::from_mut(self.results(count));
         // SAFETY: results and keys are lists of their own.
         (self.keys(stage, count), unsafe { &mut *results })
+    }
+
+    /// The frames of so many packets that wait for a stage, and what was looked up for them.
+    pub fn looked_up(&mut self, stage: usize, count: usize) -> (&[*mut u8], &[*const u8]) {
+        let results = std::ptr::from_ref(self.results(count));
+        // SAFETY: as in `lookup`.
+        (self.waiting(stage, count), unsafe { &*results })
     }
 }

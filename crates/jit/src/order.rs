@@ -56,34 +56,9 @@ impl Order {
     }
 }
 
-/// Whether an instruction may be one that the next packet finds a mark of: one that native code carries out itself is none.
+/// Whether the next packet may find a mark of an instruction.
 pub fn remembers(inst: &Inst) -> bool {
-    use ExternFn::*;
-    let Inst::Extern { func, .. } = inst else { return false };
-    let own = matches!(
-        func,
-        DropPacket
-            | SendToPort
-            | MarkToDrop
-            | LogMsg
-            | Assert
-            | Assume
-            | Truncate
-            | InternetChecksumClear
-            | InternetChecksumAdd
-            | InternetChecksumSubtract
-            | InternetChecksumGet
-            | InternetChecksumGetState
-            | InternetChecksumSetState
-            | HashGet
-            | Hash
-            | Checksum16Get
-            | VerifyChecksum
-            | UpdateChecksum
-            | VerifyChecksumWithPayload
-            | UpdateChecksumWithPayload
-    );
-    !own && memory(inst).is_some()
+    matches!(inst, Inst::Extern { func, .. } if func.outlives_packet()) && memory(inst).is_some()
 }
 
 fn meters(inst: &Inst) -> bool {

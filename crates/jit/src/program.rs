@@ -6,7 +6,7 @@ use crate::layout::Layout;
 use crate::memory::MemoryLayout;
 use crate::order::Order;
 use crate::plan::shared::shared;
-use crate::plan::stages::{Start, is_cut, slot};
+use crate::plan::stages::{Stage, Start, is_cut};
 use crate::plan::{Plan, check, has_loop, reason_vars};
 use crate::record::Lists;
 use crate::runtime::{Runtime, helpers};
@@ -108,7 +108,7 @@ impl Program {
         let shapes: Vec<LookupShape> = pipeline.tables.keys().map(|id| lookups.shape(id).clone()).collect();
         let lists = records.then(|| Lists::new(&pipeline));
         let stages: Vec<StageInfo> =
-            plan.stages.iter().map(|stage| stage_info(&pipeline, &plan, &shapes, stage.start)).collect();
+            plan.stages.iter().map(|stage| stage_info(&pipeline, &plan, &shapes, stage)).collect();
         let places = Places::new(&pipeline, &plan.starts);
         let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), places.cells, &stages);
         let compiling = Compiling {
@@ -121,14 +121,11 @@ impl Program {
             call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
             counters: in_place(&pipeline),
             places,
-            slots: stages.iter().map(|stage| stage.slot).collect(),
             notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
             keeps_hits: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
             recording: lists.clone().map(Recording::new),
             state_limit,
-            keeps_packet_state: calls(&pipeline, |func| {
-                matches!(func, ExternFn::ChecksumClear | ExternFn::ChecksumUpdate | ExternFn::ChecksumGet)
-            }),
+            keeps_packet_state: keeps_packet_state(&pipeline),
             deparser_calls: deparser_calls(&pipeline),
             truncates: calls(&pipeline, |func| func == ExternFn::Truncate),
             sites: RefCell::default(),
@@ -141,10 +138,8 @@ impl Program {
         let clock = !call_sites.is_empty() || compiling.notes_hits.contains(&true) || reads_time(&pipeline);
         let sites = register(&pipeline, &mut host, &call_sites)?;
         let Compiling { counters, places, memory, truncates, .. } = compiling;
-        let longest_header = plan.headers.most.iter().copied().max().unwrap_or(0) as usize;
         drop(host);
         let runtime = Runtime { host: shared_host.clone(), sites, value_sets: value_sets(&pipeline) };
-        let (stride, emitted) = (layout.stride, layout.emitted);
         let plain = Plain::new(&config, pipeline.arch, truncates);
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
         let counts = count_sites(&pipeline);
@@ -153,16 +148,16 @@ impl Program {
             pipeline,
             config,
             native,
-            stride,
+            stride: layout.stride,
             memory,
-            emitted,
+            emitted: layout.emitted,
             stages,
             counters,
             places,
             trace_bytes: plan.flow.trace.map(|(_, bytes)| bytes),
             counts,
             order,
-            longest_header,
+            longest_header: plan.headers.most.iter().copied().max().unwrap_or(0) as usize,
             plain,
             truncates,
             clock,
@@ -218,8 +213,8 @@ fn register(
     calls.iter().map(site).collect()
 }
 
-fn stage_info(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape], start: Start) -> StageInfo {
-    let slot = slot(&plan.flow, &plan.starts, start);
+fn stage_info(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape], stage: &Stage) -> StageInfo {
+    let (start, slot) = (stage.start, stage.slot);
     match start {
         Start::Site(_, table) => StageInfo {
             start,
@@ -246,6 +241,12 @@ fn insts(pipeline: &Pipeline) -> impl Iterator<Item = &Inst> {
 
 fn calls(pipeline: &Pipeline, wanted: impl Fn(ExternFn) -> bool) -> bool {
     insts(pipeline).any(|inst| matches!(inst, Inst::Extern { func, .. } if wanted(*func)))
+}
+
+/// Whether some checksum unit keeps data while a packet is in a body, beside those that native code keeps itself.
+fn keeps_packet_state(pipeline: &Pipeline) -> bool {
+    use ExternFn::*;
+    calls(pipeline, |func| matches!(func, ChecksumClear | ChecksumUpdate | ChecksumGet))
 }
 
 /// How often a packet can count: each call stands outside of loops.

@@ -3,7 +3,7 @@
 
 use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Head, Pending};
 use crate::counters::WorkerCounters;
-use crate::memory::{CHUNK, Memory};
+use crate::memory::{CHUNK, Line, Memory};
 use crate::plan::stages::Start;
 use crate::program::Program;
 use crate::record::{Areas, Shown};
@@ -24,11 +24,6 @@ const NEAR: usize = 16 << 20;
 const SHORT: usize = 8;
 /// After so many chunks it is asked again whether tables are near.
 const ASKED: u32 = 256;
-
-/// Memory aligned to cache lines.
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Line([u64; 8]);
 
 /// What one worker owns.
 pub struct Worker {
@@ -86,10 +81,10 @@ impl Worker {
     }
 
     fn counting(program: Arc<Program>, counters: Arc<WorkerCounters>, tally: Arc<Tally>) -> Worker {
-        let frames = vec![Line([0; 8]); CHUNK * program.stride as usize / 64];
+        let frames = Line::zeros(CHUNK * program.stride as usize);
         let longest = program.longest_header.div_ceil(8) + 8;
         Worker {
-            memory: Memory::new(program.memory.clone(), &program.stages, &counters.arrays()),
+            memory: Memory::new(program.memory.clone(), &counters.arrays()),
             frames,
             pending: vec![Pending { at: null_mut(), bytes: 0 }; (program.counts * CHUNK).max(1)],
             area: vec![0; AREA_WORDS],
@@ -195,10 +190,10 @@ impl Worker {
                 lookups.lookup_batch(table, keys, results);
                 if let Some(areas) = &mut self.areas {
                     let (first, stride) = (self.frames.as_ptr() as usize, program.stride as usize);
-                    let frames = self.memory.waiting(index, waiting);
-                    let packets: Vec<usize> = frames.iter().map(|frame| (*frame as usize - first) / stride).collect();
+                    let (frames, results) = self.memory.looked_up(index, waiting);
+                    let packets = frames.iter().map(|frame| (*frame as usize - first) / stride);
                     // SAFETY: all values carry numbers if the code records; the packets are those that wait for these results.
-                    unsafe { areas.found((table, stage.profile), packets.into_iter(), self.memory.results(waiting)) };
+                    unsafe { areas.found((table, stage.profile), packets, results) };
                 }
                 if stage.profile {
                     self.resolve(program, index, table, waiting, lookups);

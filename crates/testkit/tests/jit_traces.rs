@@ -50,7 +50,10 @@ fn state(rng: &mut Rng, at: usize) -> String {
 fn question(rng: &mut Rng) -> String {
     let at = rng.usize(..STATES);
     let number = rng.u8(..16);
-    match rng.u8(..7) {
+    match rng.u8(..8) {
+        7 if rng.bool() => {
+            String::from("{ bit<8> n = calls.read(0); calls.write(0, n + 1); meta.seen = meta.seen + n; }")
+        }
         5 if rng.bool() => format!("hdr.h{at}.value = hdr.h{at}.value + 1;"),
         6 if rng.bool() => String::from("numbered.apply();"),
         0 => String::from("if (istd.parser_error != error.NoError) { answer(255); exit; }"),
@@ -79,7 +82,7 @@ fn program(rng: &mut Rng) -> String {
          inout pna_pre_output_metadata_t ostd) { apply { } }\n\
          control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,\n                     \
          inout pna_main_output_metadata_t ostd) {\n    \
-         action answer(bit<8> code) { hdr.answer.setValid(); hdr.answer.code = code; hdr.answer.seen = meta.seen; send_to_port((PortId_t) 2); }\n    \
+         Register<bit<8>, bit<1>>(1) calls;\n    action answer(bit<8> code) { hdr.answer.setValid(); hdr.answer.code = code; hdr.answer.seen = meta.seen; send_to_port((PortId_t) 2); }\n    \
          action change(bit<8> by) { meta.seen = meta.seen + by; hdr.h0.value = by; }\n    \
          table numbered { actions = { change; } default_action = change(5); }
         table lookup { key = { hdr.h0.value: exact; meta.seen: exact; } actions = { answer; change; } default_action = change(3);\n        \

@@ -156,7 +156,7 @@ impl StageCode<'_, '_> {
 
     /// Counts the action for whoever asks what the program does with its traffic.
     fn count_action(&mut self, table: TableId, position: usize, hit: cl::Value) {
-        let stage = is_cut(self.c.pipeline, table).then(|| self.c.slots[self.c.stage.get()]);
+        let stage = is_cut(self.c.pipeline, table).then(|| self.c.plan.stages[self.c.stage.get()].slot);
         let cell = self.c.places.cell(stage, table, position);
         let hit = self.b.ins().uextend(I64, hit);
         let at = self.of_list(hit, size_of::<u64>() as i64);

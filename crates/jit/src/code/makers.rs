@@ -1,13 +1,14 @@
 //! Functions become machine code by several threads: that takes longer than to make them.
 
 use crate::code::CompileError;
+use crate::engine::lock;
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_module::{FuncId, ModuleReloc};
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// The most threads that make code together.
 pub const MAKERS: usize = 8;
@@ -76,8 +77,4 @@ impl<'a> Makers<'a> {
         made.sort_by_key(|made| made.id);
         made
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -64,8 +64,6 @@ pub struct Compiling<'a> {
     pub counters: Vec<Option<u64>>,
     /// Where a worker counts what it does.
     pub places: Places,
-    /// For each stage, which of the plan's starts it counts as.
-    pub slots: Vec<usize>,
     /// For each table, whether the interpreter's bookkeeping is told of hits.
     pub notes_hits: Vec<bool>,
     /// For each table, whether anybody asks which entry was hit.

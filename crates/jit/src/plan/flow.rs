@@ -4,7 +4,7 @@
 //! edges to the next body, so that a stage can span the end of the parser and the beginning of the control.
 
 use crate::plan::onward::Onward;
-use crate::plan::stages::is_cut;
+use crate::plan::stages::looked_up;
 use crate::plan::trace::Trace;
 use crate::unsupported::Unsupported;
 use ir::{Arch, Block, ControlKind, Entity, Pipeline, TableId, Term};
@@ -222,8 +222,7 @@ impl Flow {
     /// The nodes that can follow where a node is left at its end.
     pub fn ends(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
         let mut ends = self.ways(pipeline, node);
-        let looks_up = self.applies(pipeline, node).is_some_and(|table| is_cut(pipeline, table));
-        if self.turned_back(node) && !looks_up {
+        if self.turned_back(node) && looked_up(pipeline, self, node).is_none() {
             ends.retain(|next| self.on_trace(*next));
         }
         ends

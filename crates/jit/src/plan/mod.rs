@@ -52,7 +52,7 @@ impl Plan {
         let mut flow = Flow::new(pipeline)?;
         let mut headers = Headers::new(pipeline)?;
         let cells = Cells::new(pipeline, &flow, &headers);
-        let known = validity::validity(pipeline, &flow, &headers);
+        let mut known = validity::validity(pipeline, &flow, &headers);
         Constants::new(pipeline, &flow, &headers, &cells, &known).fix_places(pipeline, &flow, &cells, &mut headers);
         let emits = pipeline.insts().filter(|data| matches!(data.inst, Inst::Emit(_))).count();
         let stages = stages::cut(pipeline, &flow)?;
@@ -60,12 +60,12 @@ impl Plan {
         if traced && let Some(trace) = Trace::find(pipeline, &flow, &headers) {
             flow.follow(&trace);
             flow.turns_back &= !states_count;
-            let known = validity::validity(pipeline, &flow, &headers);
+            known = validity::validity(pipeline, &flow, &headers);
             flow.go_on(&Onward::find(pipeline, &flow, &headers, &known));
+            known = validity::validity(pipeline, &flow, &headers);
         }
         // Headers at fixed places need no cells.
         let cells = Cells::new(pipeline, &flow, &headers);
-        let known = validity::validity(pipeline, &flow, &headers);
         let constants = Constants::new(pipeline, &flow, &headers, &cells, &known);
         let stages = stages::cut(pipeline, &flow)?;
         let order = tiling::Order::new(pipeline, &flow, &headers, &known);

@@ -8,7 +8,7 @@
 use crate::order::remembers;
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
-use crate::plan::stages::{Start, is_cut, region, starts};
+use crate::plan::stages::{Start, looked_up, region, starts};
 use crate::plan::validity::{Known, leave};
 use ir::{Pipeline, TableId};
 use std::collections::HashMap;
@@ -41,13 +41,13 @@ impl Onward {
         for node in (0..first).filter(|node| flow.on_trace(*node)) {
             let Some(known) = known[node].clone() else { continue };
             copies.entry(flow.origin(node)).or_default().push((node, known.clone()));
-            if cut_table(pipeline, flow, node).is_some() {
+            if looked_up(pipeline, flow, node).is_some() {
                 work.push((node, known));
             }
         }
         while let Some((copy, before)) = work.pop() {
             let node = copy.checked_sub(first).map_or_else(|| flow.origin(copy), |number| onward.nodes[number]);
-            if let Some(table) = cut_table(pipeline, flow, node) {
+            if let Some(table) = looked_up(pipeline, flow, node) {
                 if onward.lookups.len() == room || remembered(pipeline, flow, node, table) {
                     continue;
                 }
@@ -79,11 +79,6 @@ impl Onward {
 /// Whether the same is known of which headers are there.
 fn alike(one: &Known, other: &Known) -> bool {
     one.valid == other.valid && one.invalid == other.invalid
-}
-
-/// The table that is looked up where a node ends.
-fn cut_table(pipeline: &Pipeline, flow: &Flow, node: Node) -> Option<TableId> {
-    flow.applies(pipeline, node).filter(|table| is_cut(pipeline, *table))
 }
 
 /// Whether the stage behind a lookup keeps something that the next packet finds.

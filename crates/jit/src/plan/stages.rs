@@ -23,6 +23,8 @@ pub enum Start {
 pub struct Stage {
     /// Where it begins.
     pub start: Start,
+    /// Which of [`starts`] that is, of which copies count as one.
+    pub slot: usize,
     /// The nodes it runs through, the first ones first.
     pub nodes: Vec<Node>,
 }
@@ -32,15 +34,20 @@ pub fn is_cut(pipeline: &Pipeline, table: TableId) -> bool {
     pipeline.tables[table].match_keys().next().is_some()
 }
 
+/// The table that is looked up where a node ends.
+pub fn looked_up(pipeline: &Pipeline, flow: &Flow, node: Node) -> Option<TableId> {
+    flow.applies(pipeline, node).filter(|table| is_cut(pipeline, *table))
+}
+
 /// Where the stages of a pipeline can begin, of which copies count as one: the same for all ways in which code is made of it.
 pub fn starts(pipeline: &Pipeline, flow: &Flow) -> Vec<Start> {
-    let site = |node: Node| Some(Start::Site(node, flow.applies(pipeline, node).filter(|id| is_cut(pipeline, *id))?));
+    let site = |node: Node| Some(Start::Site(node, looked_up(pipeline, flow, node)?));
     let sites = flow.originals().filter_map(site);
     [Start::Begin].into_iter().chain(sites).chain(flow.deparser.map(Start::Deparser)).collect()
 }
 
 /// Which of [`starts`] a stage begins with.
-pub fn slot(flow: &Flow, starts: &[Start], start: Start) -> usize {
+fn slot(flow: &Flow, starts: &[Start], start: Start) -> usize {
     let original = match start {
         Start::Site(node, table) => Start::Site(flow.origin(node), table),
         Start::Again => Start::Begin,
@@ -68,13 +75,11 @@ pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
 
 /// The nodes that follow within a stage.
 pub fn inside(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Node> {
-    match flow.applies(pipeline, node) {
-        Some(table) if is_cut(pipeline, table) => Vec::new(),
-        _ => {
-            let cut = |next: &Node| is_cut_off(flow, *next) || node == 0 && again(flow) == Some(*next);
-            flow.successors(pipeline, node).into_iter().filter(|next| !cut(next)).collect()
-        }
+    if looked_up(pipeline, flow, node).is_some() {
+        return Vec::new();
     }
+    let cut = |next: &Node| is_cut_off(flow, *next) || node == 0 && again(flow) == Some(*next);
+    flow.successors(pipeline, node).into_iter().filter(|next| !cut(next)).collect()
 }
 
 /// Whether a node begins a stage by being the deparser.
@@ -93,10 +98,7 @@ fn leads_to(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Start> {
     if node == 0 && again(flow).is_some() {
         starts.push(Start::Again);
     }
-    match flow.applies(pipeline, node) {
-        Some(table) if is_cut(pipeline, table) => starts.push(Start::Site(flow.site(node), table)),
-        _ => {}
-    }
+    starts.extend(looked_up(pipeline, flow, node).map(|table| Start::Site(flow.site(node), table)));
     let to_deparser = flow.successors(pipeline, node).into_iter().find(|next| is_cut_off(flow, *next));
     starts.extend(to_deparser.map(Start::Deparser));
     starts
@@ -104,6 +106,7 @@ fn leads_to(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Start> {
 
 /// Cuts the graph, and orders the stages so that each comes before those that it leads to.
 pub fn cut(pipeline: &Pipeline, flow: &Flow) -> Result<Vec<Stage>, Unsupported> {
+    let starts = starts(pipeline, flow);
     let mut found: BTreeMap<Start, Stage> = BTreeMap::new();
     let mut next: BTreeMap<Start, Vec<Start>> = BTreeMap::new();
     let mut work = vec![Start::Begin];
@@ -117,7 +120,7 @@ pub fn cut(pipeline: &Pipeline, flow: &Flow) -> Result<Vec<Stage>, Unsupported> 
         leads.dedup();
         work.extend(leads.iter().copied());
         next.insert(start, leads);
-        found.insert(start, Stage { start, nodes });
+        found.insert(start, Stage { start, slot: slot(flow, &starts, start), nodes });
         if found.len() > 512 {
             return Err(Unsupported::TooLarge);
         }

@@ -7,9 +7,9 @@
 
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
-use crate::plan::stages::{Start, is_cut, region};
+use crate::plan::stages::{Start, looked_up, region};
 use crate::plan::validity::{Known, leave};
-use ir::{Entity, ExternFn, HeaderId, Inst, Pipeline, Term, VarKind};
+use ir::{Entity, HeaderId, Inst, Pipeline, Term, VarKind};
 use std::collections::HashMap;
 
 /// The most nodes that are there twice.
@@ -59,7 +59,7 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn looks_up(&self, node: Node) -> bool {
-        self.flow.applies(self.pipeline, node).is_some_and(|table| is_cut(self.pipeline, table))
+        looked_up(self.pipeline, self.flow, node).is_some()
     }
 
     /// The instructions of a node.
@@ -143,28 +143,12 @@ impl Finder<'_> {
         })
     }
 
-    /// Whether an instruction only changes what a packet carries in registers.
+    /// Whether an instruction only changes what a packet carries from node to node.
     fn passes(&self, inst: &Inst) -> bool {
-        use ExternFn::*;
         match inst {
             Inst::Store(var, _) => !matches!(self.pipeline.vars[*var].kind, VarKind::Field(..)),
             Inst::SetValid(_) | Inst::CopyHeader { .. } | Inst::Emit(_) => false,
-            Inst::Extern { func, .. } => matches!(
-                func,
-                InternetChecksumClear
-                    | InternetChecksumAdd
-                    | InternetChecksumSubtract
-                    | InternetChecksumGet
-                    | InternetChecksumGetState
-                    | InternetChecksumSetState
-                    | HashGet
-                    | Hash
-                    | Checksum16Get
-                    | DropPacket
-                    | SendToPort
-                    | MarkToDrop
-                    | LogMsg
-            ),
+            Inst::Extern { func, .. } => !func.outlives_packet(),
             _ => true,
         }
     }
