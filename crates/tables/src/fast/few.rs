@@ -9,21 +9,103 @@ use std::ptr::null;
 /// The most entries.
 const MOST: usize = 8;
 
-/// Entries with keys of one word.
+/// The same entries for whoever looks up one key at a time: each of them has a slot to itself, so that one comparison is enough.
+///
+/// A key's slot is the highest bits of its product with `factor`. Slots without an entry hold a key of another slot, which nobody who looks for it finds there.
+#[repr(C)]
 #[derive(Clone, Debug)]
+pub struct Slots {
+    /// Odd, and such that no two keys have one slot.
+    pub factor: u64,
+    /// A key, and the address of its value's first byte.
+    pub slots: [[u64; 2]; Slots::COUNT],
+}
+
+impl Slots {
+    /// How many there are: a power of two.
+    pub const COUNT: usize = 32;
+    /// What to shift a product by.
+    pub const SHIFT: u32 = u64::BITS - Slots::COUNT.trailing_zeros();
+    /// Factors that are tried. Each serves for eight keys with a probability of 0.4.
+    const TRIES: u64 = 200;
+
+    /// The slot of a key.
+    fn of(&self, key: u64) -> usize {
+        (key.wrapping_mul(self.factor) >> Slots::SHIFT) as usize
+    }
+
+    /// Slots for these entries, if a factor is found for them.
+    fn new(entries: impl Iterator<Item = [u64; 2]> + Clone) -> Option<Slots> {
+        let mut slots = Slots { factor: 0, slots: [[0; 2]; Slots::COUNT] };
+        (1..=Slots::TRIES).any(|number| slots.fill(factor(number), entries.clone())).then_some(slots)
+    }
+
+    /// Whether each of the entries has a slot to itself with that factor.
+    fn fill(&mut self, factor: u64, entries: impl Iterator<Item = [u64; 2]>) -> bool {
+        self.factor = factor;
+        // Key 0 has slot 0, and some other key has another one.
+        self.slots = [[0; 2]; Slots::COUNT];
+        self.slots[0][0] = (1..).find(|key| self.of(*key) != 0).unwrap_or(1);
+        let mut taken = 0u32;
+        for entry in entries {
+            let slot = self.of(entry[0]);
+            if taken >> slot & 1 == 1 {
+                return false;
+            }
+            taken |= 1 << slot;
+            self.slots[slot] = entry;
+        }
+        true
+    }
+}
+
+/// Odd numbers whose bits are as if drawn.
+fn factor(number: u64) -> u64 {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1
+}
+
+/// Entries with keys of one word.
+#[derive(Debug)]
 pub(super) struct Few {
     keys: [u64; MOST],
     len: usize,
     /// Bytes from value to value; each value is followed by at least 8 more that may be read.
     stride: usize,
     values: Vec<u8>,
+    /// Addresses are those of `values`.
+    slots: Option<Box<Slots>>,
+}
+
+impl Clone for Few {
+    fn clone(&self) -> Few {
+        let Few { keys, len, stride, ref values, .. } = *self;
+        let mut few = Few { keys, len, stride, values: values.clone(), slots: None };
+        few.place();
+        few
+    }
 }
 
 impl Few {
     /// Room for values of at most `longest` bytes.
     pub fn new(longest: usize) -> Few {
         let stride = longest + 8;
-        Few { keys: [0; MOST], len: 0, stride, values: vec![0; MOST * stride] }
+        let mut few = Few { keys: [0; MOST], len: 0, stride, values: vec![0; MOST * stride], slots: None };
+        few.place();
+        few
+    }
+
+    /// Gives each entry a slot.
+    fn place(&mut self) {
+        let first = self.values.as_ptr() as u64;
+        let entries = self.keys[..self.len].iter().enumerate();
+        let slots = Slots::new(entries.map(|(at, key)| [*key, first + (at * self.stride) as u64]));
+        self.slots = slots.map(Box::new);
+    }
+
+    /// The entries in slots; `None` if no factor was found for them.
+    pub fn slots(&self) -> Option<&Slots> {
+        self.slots.as_deref()
     }
 
     /// Adds an entry, or changes its value. False if there is no more room: then this is not the whole table any more.
@@ -35,6 +117,7 @@ impl Few {
         self.keys[at] = key;
         self.len = self.len.max(at + 1);
         self.values[at * self.stride..][..value.len()].copy_from_slice(value);
+        self.place();
         true
     }
 
@@ -45,6 +128,7 @@ impl Few {
         self.keys[at] = self.keys[self.len];
         let last = self.len * self.stride;
         self.values.copy_within(last..last + self.stride, at * self.stride);
+        self.place();
     }
 
     /// As [`super::exact::ExactTable::lookup_batch`].
@@ -124,7 +208,7 @@ impl Few {
 
 #[cfg(test)]
 mod tests {
-    use super::{Few, MOST};
+    use super::{Few, MOST, Slots};
     use std::collections::BTreeMap;
 
     #[test]
@@ -157,6 +241,16 @@ mod tests {
                 // SAFETY: the processor has it, and there are as many places as keys.
                 unsafe { few.lookup_quads(&keys[..11], &mut quads) };
                 assert_eq!(out[..11], quads);
+            }
+            // Both of it and of a copy, which has values of its own.
+            for few in [&few, &few.clone()] {
+                let slots = few.slots().expect("so few keys have slots");
+                for key in &keys {
+                    let [there, value] = slots.slots[(key.wrapping_mul(slots.factor) >> Slots::SHIFT) as usize];
+                    let found = few.keys[..few.len].iter().position(|own| own == key);
+                    let own = found.map(|at| few.values[at * few.stride..].as_ptr() as u64);
+                    assert_eq!(Some(value).filter(|_| there == *key), own, "{key} in round {round}");
+                }
             }
             for (key, found) in keys.iter().zip(out) {
                 let at = (found as usize).checked_sub(few.values.as_ptr() as usize);

@@ -7,7 +7,7 @@ mod changes;
 
 use super::encode::{Encoder, LookupError};
 use super::exact::ExactTable;
-use super::few::Few;
+use super::few::{Few, Slots};
 use super::lpm::LpmTable;
 use super::members::{MemberValues, Members};
 use super::shape::{LookupKind, LookupShape};
@@ -137,6 +137,11 @@ impl Lookups {
             Structure::Ternary(ternary) if ternary.is_empty() => out.fill(null()),
             Structure::Ternary(ternary) => ternary.lookup_batch(keys, out),
         }
+    }
+
+    /// All entries of a table with exact keys of one word, if they are a handful: for whoever looks up one at a time. Valid for as long as this copy is held.
+    pub fn slots(&self, table: TableId) -> Option<&Slots> {
+        self.tables[table.index()].few.as_ref()?.slots()
     }
 
     /// The value of a table's default action: the first byte. Valid for as long as this copy is held.

@@ -40,6 +40,7 @@ mod wide;
 
 pub use copies::Reader;
 pub use encode::LookupError;
+pub use few::Slots;
 pub use live::{Group, Live, LiveError, Written};
 pub use lookups::Lookups;
 pub use memory::{HugeVec, Plain};

@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 /// Keys of a vector.
 const EIGHT: usize = 8;
 /// Vectors between asking for buckets and looking into them: measured best; more than the lines that a core can have under way.
-const AHEAD: usize = 6;
+const AHEAD: usize = 12;
 /// The same for a table that stays in a near cache.
 const AHEAD_NEAR: usize = 1;
 /// Vectors of a chunk.

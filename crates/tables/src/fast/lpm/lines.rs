@@ -11,18 +11,18 @@ use super::matcher::Matcher;
 use super::pool::{Line, Ref};
 use super::set::{Formats, HEAD, Kind};
 use super::table::Table;
-use super::window::{WINDOW, same};
+use super::window::{WINDOW, masks};
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
-/// Keys that take a step together.
-const BLOCK: usize = 16;
 /// Blocks between asking for tags and looking into the lines that these name: about as many lines as a core can have under way, so that it
 /// compares prefixes while it waits for further lines.
 const BEHIND: usize = 2;
+/// In place of a slot: no line has the key, as its tag is in none of those that could.
+const NOWHERE: usize = usize::MAX;
 
 /// The lines of keys, and what they say. `go_on` gets the keys that have more behind a gate: their position, where they go, the rest
-/// of the address. `out` has an element for each key.
+/// of the address. `out` has an element for each key, null at first.
 ///
 /// # Safety
 /// The processor has what the matcher needs. `directory` is that of `table`, and `keys` has that many words for each key.
@@ -73,7 +73,7 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: 
     let narrow = directory.place == KeyPlace::Narrow;
     let (offset, shift) = if narrow { (HEAD, 32) } else { (HEAD - 8, 0) };
     // Near lines need not be waited for.
-    let size = if all * size_of::<Line>() <= NEAR { CHUNK } else { BLOCK };
+    let size = if all * size_of::<Line>() <= NEAR { CHUNK } else { M::BLOCK };
     let blocks = count.div_ceil(size);
     // The keys of a block that is so many rounds behind the first.
     let block = |round: usize, behind: usize| {
@@ -93,8 +93,13 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: 
             let at = unsafe {
                 let (hash, slot) = (hashes[index].assume_init(), slots[index].assume_init());
                 let tags = &*tags.add(slot).cast::<[u8; WINDOW]>();
+                let (same, free) = masks(tags, directory::tag(hash));
+                if same == 0 && free != 0 {
+                    slots[index].write(NOWHERE);
+                    continue;
+                }
                 // The first with the right tag is nearly always the one. If there is none, any line will do: its key differs.
-                slot + (same(tags, directory::tag(hash)).trailing_zeros() as usize & 31)
+                slot + (same.trailing_zeros() as usize & 31)
             };
             let at = if at >= all { at - all } else { at };
             slots[index].write(at);
@@ -106,12 +111,12 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: 
             unsafe {
                 let out = &mut *out.add(index);
                 let slot = slots[index].assume_init();
+                if slot == NOWHERE {
+                    continue;
+                }
                 let mut line: *const u8 = lines.add(slot).cast();
                 if !(if ONE { load(line.add(offset)) >> shift == exact[0] } else { directory.is(slot, exact) }) {
-                    let Some(slot) = directory.find_hashed(exact, hashes[index].assume_init()) else {
-                        *out = std::ptr::null();
-                        continue;
-                    };
+                    let Some(slot) = directory.find_hashed(exact, hashes[index].assume_init()) else { continue };
                     line = lines.add(slot).cast();
                 }
                 let address = A::from_words(address, table.lpm_bits);

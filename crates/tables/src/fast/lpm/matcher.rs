@@ -4,6 +4,10 @@
 /// Compares an address with all prefixes of a line at once. Bit `n` of an answer is for the line's prefix `n`; bits of prefixes
 /// that the line doesn't have say nothing.
 pub(super) trait Matcher {
+    /// Keys that take a step together, if their lines are far. More hide more of memory's latency, as long as a core has so many lines under way: those that know these
+    /// instructions have twice as many as those that don't.
+    const BLOCK: usize;
+
     /// Prefixes of 32 bits, at most 16, of which the line has `count`.
     ///
     /// # Safety
@@ -21,6 +25,8 @@ pub(super) trait Matcher {
 pub(super) struct Scalar;
 
 impl Matcher for Scalar {
+    const BLOCK: usize = 16;
+
     #[inline(always)]
     unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32, _: u32) -> u32 {
         (0..10).fold(0, |mask, index| {
@@ -80,6 +86,8 @@ mod x86 {
     pub(in super::super) struct Avx2;
 
     impl Matcher for Avx2 {
+        const BLOCK: usize = 16;
+
         #[inline(always)]
         unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32, count: u32) -> u32 {
             // SAFETY: the caller's promise: AVX2, a whole line, sixteen bytes of shifts.
@@ -118,6 +126,8 @@ mod x86 {
     pub(in super::super) struct Avx512;
 
     impl Matcher for Avx512 {
+        const BLOCK: usize = 32;
+
         #[inline(always)]
         unsafe fn narrow(line: *const u8, shifts: *const u8, address: u32, _: u32) -> u32 {
             // SAFETY: the caller's promise: AVX-512, a whole line, sixteen bytes of shifts.

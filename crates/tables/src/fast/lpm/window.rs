@@ -14,15 +14,10 @@ pub(super) fn window(tags: &[u8], at: usize, tag: u8) -> (u32, u32) {
     masks(tags, tag)
 }
 
-/// Which of these tags are `tag`, the first in the lowest bit.
-#[inline(always)]
-pub(super) fn same(tags: &[u8; WINDOW], tag: u8) -> u32 {
-    masks(tags, tag).0
-}
-
+/// Which of these tags are `tag`, and which are 0, the first in the lowest bit.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn masks(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
+pub(super) fn masks(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8, _mm_setzero_si128};
     // SAFETY: SSE2 belongs to x86-64, and sixteen bytes are there.
     unsafe {
@@ -33,9 +28,10 @@ fn masks(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
     }
 }
 
+/// Which of these tags are `tag`, and which are 0, the first in the lowest bit.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn masks(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
+pub(super) fn masks(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
     let mask = |wanted: u8| (0..WINDOW).fold(0, |mask, index| mask | u32::from(tags[index] == wanted) << index);
     (mask(tag), mask(0))
 }

@@ -8,7 +8,7 @@ use super::tree::factor;
 use std::mem::MaybeUninit;
 
 /// Keys that go through the tree together.
-pub const GROUP: usize = 128;
+pub const GROUP: usize = 256;
 
 /// Keys of a vector; a group is a multiple of it.
 pub const KEYS: usize = 8;

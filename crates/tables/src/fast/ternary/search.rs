@@ -124,7 +124,8 @@ unsafe fn search<L: Lanes, const W: usize>(tree: &Tree, keys: &[u64], out: &mut 
             // Not followed if there is no such record.
             let found = values.wrapping_add((id as usize).wrapping_mul(stride)).cast::<u8>();
             *out = if id == NONE { std::ptr::null() } else { found };
-            prefetch(*out);
+            // An address that is not there would be looked for in vain each time.
+            prefetch(if id == NONE { values.cast() } else { found });
         }
     }
 }
