@@ -102,16 +102,6 @@ pub struct Emitted {
 /// Room for the selector keys of one packet, in bytes.
 pub const AUX_BYTES: usize = 256;
 
-/// Indexed counters of one worker.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Counters {
-    /// Packets and bytes of each.
-    pub at: *mut [u64; 2],
-    /// How many.
-    pub len: u64,
-}
-
 /// A count that waits until its counter's cache line is there.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -167,6 +167,14 @@ impl Jit {
         }
     }
 
+    /// How many lookups of such packets are made where the table is applied, as long as its entries are a handful.
+    pub fn in_place_lookups(&self) -> usize {
+        match &self.way {
+            Way::Native { shared, .. } => shared.program.in_place,
+            Way::Handed { .. } => 0,
+        }
+    }
+
     /// How many bytes packets have at least that begin the stretch of code made for the way that most take to the first lookup; `None` if there is no such stretch.
     pub fn trace_bytes(&self) -> Option<u32> {
         match &self.way {

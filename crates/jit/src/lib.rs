@@ -3,7 +3,8 @@
 //! This crate answers one question: *how does a program run at the speed of the machine's memory?* A pipeline is cut at its table
 //! applications into stages. Each stage is one function, made by Cranelift when the program is loaded, that runs over all packets
 //! of a batch that are at it: it takes up where the lookup left off, and ends by writing the keys of the next. Lookups of all packets
-//! at a table are made together ([`tables::fast`]), so the latency of memory is paid about once a batch.
+//! at a table are made together ([`tables::fast`]), so the latency of memory is paid about once a batch. Tables of a handful of entries, which need no memory to be waited
+//! for, are looked up where they are applied.
 //!
 //! | what | where |
 //! |---|---|
@@ -17,7 +18,7 @@
 //! | the engine that records, and the entries that its records name | `recorder.rs`, `entries.rs` |
 //! | what packets and time leave in meters and entries, for an engine that goes on | `levels.rs` |
 //! | code that finds a flow's rewrite and carries it out, of plain descriptions | [`rewrite`] |
-//! | what native code calls back for | `runtime.rs` |
+//! | what native code calls back for | `runtime.rs`, `crc.rs` |
 //! | the engine | [`Jit`] |
 //!
 //! Headers stay where they are in the packet. Fields are read from and written to packet memory; a header that the program makes
@@ -32,6 +33,7 @@ mod abi;
 mod code;
 mod counted;
 mod counters;
+mod crc;
 mod engine;
 mod entries;
 mod layout;

@@ -2,8 +2,9 @@
 //! for each packet. Stages address it from the context alone: addresses that they would have to keep take registers, and end up on the stack.
 #![allow(unsafe_code)]
 
-use crate::abi::{AUX_BYTES, Context, Counters};
+use crate::abi::{AUX_BYTES, Context};
 use crate::program::StageInfo;
+use tables::fast::Slots;
 
 /// The most packets that go through the stages together. More hide memory's latency better, and each stage's own cost is shared by more; but the packets and their
 /// frames leave the nearest cache between two stages.
@@ -34,6 +35,8 @@ pub struct QueuePlace {
 pub struct MemoryLayout {
     /// For each table, the address of its default action's value.
     pub defaults: i32,
+    /// For each table, the address of its entries' [`tables::fast::Slots`], if they are a handful.
+    pub slots: i32,
     /// For each extern object, the address of its counters.
     pub counters: i32,
     /// What the worker counts of itself in a batch, a word for each of the cells of [`crate::tally::Places`].
@@ -56,7 +59,7 @@ impl MemoryLayout {
             at as i32
         };
         let counts: Vec<i32> = stages.iter().map(|_| words(1)).collect();
-        let (defaults, counters, tally) = (words(tables), words(objects), words(cells));
+        let (defaults, slots, counters, tally) = (words(tables), words(tables), words(objects), words(cells));
         // Lists begin with a line, and not all at the same place of a page.
         let mut list = |count: usize| {
             bytes = bytes.next_multiple_of(LINE) + LINE;
@@ -70,7 +73,7 @@ impl MemoryLayout {
             QueuePlace { count, frames: list(1), keys: list(key_words), key_words, aux: list(aux_words), aux_words }
         });
         let queues = queues.collect();
-        MemoryLayout { defaults, counters, tally, results, queues, cells, bytes }
+        MemoryLayout { defaults, slots, counters, tally, results, queues, cells, bytes }
     }
 }
 
@@ -93,11 +96,11 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// For the program with that layout, whose extern objects count there.
-    pub fn new(layout: MemoryLayout, counters: &[Counters]) -> Memory {
+    /// For the program with that layout, whose extern objects count at these addresses.
+    pub fn new(layout: MemoryLayout, counters: &[u64]) -> Memory {
         let mut memory = Memory { lines: Line::zeros(layout.bytes), layout };
         let at = memory.layout.counters;
-        memory.words(at, counters.len()).iter_mut().zip(counters).for_each(|(word, array)| *word = array.at as u64);
+        memory.words(at, counters.len()).copy_from_slice(counters);
         memory
     }
 
@@ -128,6 +131,12 @@ impl Memory {
     pub fn set_default(&mut self, table: usize, value: *const u8) {
         let at = self.layout.defaults + (table * size_of::<u64>()) as i32;
         self.words(at, 1)[0] = value as u64;
+    }
+
+    /// For each table, its entries in slots, if they are a handful.
+    pub fn set_slots(&mut self, table: usize, slots: Option<&Slots>) {
+        let at = self.layout.slots + (table * size_of::<u64>()) as i32;
+        self.words(at, 1)[0] = slots.map_or(0, |slots| std::ptr::from_ref(slots) as u64);
     }
 
     /// What has been counted since the last batch.

@@ -1,6 +1,7 @@
 //! A pipeline made ready to run: its plan, its code, and the calls that the interpreter's code carries out.
 
 use crate::code::{CallSite, Compiling, Native, Recording, call_conv, compile};
+use crate::counters::Place;
 use crate::engine::lock;
 use crate::layout::Layout;
 use crate::memory::MemoryLayout;
@@ -18,10 +19,13 @@ use interp::host::{ExternHost, SelectorHash, SiteId};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
-use tables::fast::{LookupShape, Lookups};
+use tables::fast::{LookupKind, LookupShape, Lookups};
 
 /// Counters of more elements than this are kept by the interpreter's code, sparsely.
 const MOST_COUNTERS: u64 = 1 << 24;
+
+/// Tables for more entries than this are hardly ever nearly empty.
+const MOST_ENTRIES: u64 = 1 << 16;
 
 /// A pipeline made ready to run. Shared by all workers.
 pub struct Program {
@@ -65,6 +69,8 @@ pub struct Program {
     pub runtime: Runtime,
     /// Where it is noted what packets do, if that is asked.
     pub lists: Option<Lists>,
+    /// How many lookups stages make themselves, as long as the table's entries are a handful.
+    pub in_place: usize,
     /// How long packets are that begin the trace, if there is one.
     pub trace_bytes: Option<u32>,
 }
@@ -100,16 +106,18 @@ impl Program {
         // What code is made from; all else goes by the pipeline that others know.
         let compiled = shared(&pipeline)?;
         let state_limit = parser_limit(&pipeline, &config);
-        let plan = Plan::new(&compiled, !records, state_limit.is_some())?;
+        let shapes: Vec<LookupShape> = pipeline.tables.keys().map(|id| lookups.shape(id).clone()).collect();
+        let small: Vec<bool> = pipeline.tables.keys().map(|id| may_be_few(&pipeline, id, &shapes)).collect();
+        let plan = Plan::new(&compiled, !records, state_limit.is_some(), &small)?;
         let layout = Layout::new(&compiled, &plan)?;
         if config.max_steps < 1 << 16 {
             return Err(Unsupported::StepLimit);
         }
-        let shapes: Vec<LookupShape> = pipeline.tables.keys().map(|id| lookups.shape(id).clone()).collect();
         let lists = records.then(|| Lists::new(&pipeline));
         let stages: Vec<StageInfo> =
             plan.stages.iter().map(|stage| stage_info(&pipeline, &plan, &shapes, stage)).collect();
         let places = Places::new(&pipeline, &plan.starts);
+        let counters = counted_here(&pipeline);
         let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), places.cells, &stages);
         let compiling = Compiling {
             pipeline: &compiled,
@@ -119,7 +127,7 @@ impl Program {
             shapes,
             helpers: helpers(),
             call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
-            counters: in_place(&pipeline),
+            counters: Place::of(&counters),
             places,
             notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
             keeps_hits: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
@@ -137,7 +145,7 @@ impl Program {
         let order = Order::new(&pipeline, plan.stages.len(), &call_sites, &compiling.told.take());
         let clock = !call_sites.is_empty() || compiling.notes_hits.contains(&true) || reads_time(&pipeline);
         let sites = register(&pipeline, &mut host, &call_sites)?;
-        let Compiling { counters, places, memory, truncates, .. } = compiling;
+        let Compiling { places, memory, truncates, .. } = compiling;
         drop(host);
         let runtime = Runtime { host: shared_host.clone(), sites, value_sets: value_sets(&pipeline) };
         let plain = Plain::new(&config, pipeline.arch, truncates);
@@ -154,6 +162,7 @@ impl Program {
             stages,
             counters,
             places,
+            in_place: (0..plan.flow.nodes.len()).filter(|node| plan.flow.in_place(*node)).count(),
             trace_bytes: plan.flow.trace.map(|(_, bytes)| bytes),
             counts,
             order,
@@ -184,12 +193,19 @@ impl Program {
 }
 
 /// For each extern object that is counted in place, how many elements.
-fn in_place(pipeline: &Pipeline) -> Vec<Option<u64>> {
+fn counted_here(pipeline: &Pipeline) -> Vec<Option<u64>> {
     let size = |object: &ir::ExternInst| match object.kind {
         ExternKind::Counter { size, .. } if size <= MOST_COUNTERS => Some(size),
         _ => None,
     };
     pipeline.externs.values().map(size).collect()
+}
+
+/// Whether a table may have so few entries that a stage looks them up itself: its keys are exact and a word long, and it is not made for very many.
+fn may_be_few(pipeline: &Pipeline, id: TableId, shapes: &[LookupShape]) -> bool {
+    let (table, shape) = (&pipeline.tables[id], &shapes[id.index()]);
+    let short = shape.kind == LookupKind::Exact && shape.words == 1 && table.implementation.is_none();
+    short && table.size.is_none_or(|size| size <= MOST_ENTRIES)
 }
 
 /// For each value set, the words of each of its keys.

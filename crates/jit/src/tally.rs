@@ -156,11 +156,12 @@ pub struct StageTally {
     pub table: Option<TableId>,
     /// Whether it is where packets begin.
     pub begins: bool,
-    /// Packets.
+    /// Packets, those among them that another stage looked the table up for where it is applied.
     pub packets: u64,
     /// Bytes of these packets as they arrived; `None` if that is not known of this stage alone.
     pub bytes: Option<u64>,
-    /// Ticks of the processor's clock (constant rate), lookups included: an estimate, as not all packets are timed; 0 on machines without one.
+    /// Ticks of the processor's clock (constant rate), lookups included: an estimate, as not all packets are timed; 0 on machines without one. What another stage looks up in place
+    /// is in that stage's time.
     pub ticks: u64,
 }
 
@@ -198,7 +199,10 @@ pub fn add_up<'a>(
         let table = stage.table.map(|table| at(Some(stage.slot), table));
         let bytes = table.as_ref().map(|table| table.actions.iter().map(|a| a.hits.bytes + a.misses.bytes).sum());
         let begins = stage.start == Start::Begin;
-        all.stages.push(StageTally { table: stage.table, begins, packets: total(0), bytes, ticks: total(1) });
+        // Not all packets that pass a table wait for it.
+        let chosen = |table: &TableTally| table.actions.iter().map(|a| a.hits.packets + a.misses.packets).sum();
+        let packets = table.as_ref().map_or_else(|| total(0), chosen);
+        all.stages.push(StageTally { table: stage.table, begins, packets, bytes, ticks: total(1) });
         all.tables.extend(table);
     }
     let inline = pipeline.tables.keys().filter(|table| !is_cut(pipeline, *table));

@@ -84,7 +84,7 @@ impl Worker {
         let frames = Line::zeros(CHUNK * program.stride as usize);
         let longest = program.longest_header.div_ceil(8) + 8;
         Worker {
-            memory: Memory::new(program.memory.clone(), &counters.arrays()),
+            memory: Memory::new(program.memory.clone(), &counters.addresses()),
             frames,
             pending: vec![Pending { at: null_mut(), bytes: 0 }; (program.counts * CHUNK).max(1)],
             area: vec![0; AREA_WORDS],
@@ -114,6 +114,7 @@ impl Worker {
         let program = self.program.clone();
         for (index, table) in program.pipeline.tables.keys().enumerate() {
             self.memory.set_default(index, lookups.default_value(table));
+            self.memory.set_slots(index, lookups.slots(table));
         }
         let context = self.memory.context();
         context.stride = program.stride as usize;

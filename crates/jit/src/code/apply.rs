@@ -5,14 +5,15 @@ use crate::code::stage::{StageCode, steady, trusted};
 use crate::code::value::Regs;
 use crate::plan::cells::Cell;
 use crate::plan::flow::{Node, Step};
-use crate::plan::stages::{Start, is_cut};
+use crate::plan::stages::Start;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use ir::{Arm, Entity, TableId, Term, Type, Value};
 use packet::EngineReason;
 use std::mem::offset_of;
-use tables::fast::{ParamPlace, ValueLayout};
+use tables::fast::{ParamPlace, Slots, ValueLayout};
 
 /// From more actions on, the choice is a jump through a table.
 const FEW_ARMS: usize = 8;
@@ -24,9 +25,8 @@ impl StageCode<'_, '_> {
         self.b.ins().load(I64, trusted(), self.context, at)
     }
 
-    /// Writes the lookup key and leaves the stage.
-    pub fn leave_for_lookup(&mut self, node: Node, table: TableId, keys: &[Value]) {
-        let site = Start::Site(self.c.plan.flow.site(node), table);
+    /// The words of a lookup key.
+    pub fn key_words(&mut self, table: TableId, keys: &[Value]) -> Regs {
         let shape = &self.c.shapes[table.index()];
         let mut words: Vec<Option<cl::Value>> = vec![None; shape.words];
         for place in &shape.keys {
@@ -43,13 +43,43 @@ impl StageCode<'_, '_> {
                 });
             }
         }
+        words.into_iter().map(|word| word.unwrap_or_else(|| self.b.ins().iconst(I64, 0))).collect()
+    }
+
+    /// Looks up a key of one word, and goes on at the action that was found, if the table's entries are a handful. What follows is for the time when they are not.
+    pub fn look_up(&mut self, node: Node, table: TableId, key: cl::Value) {
+        let at = self.c.memory.slots + table.index() as i32 * 8;
+        let slots = self.b.ins().load(I64, trusted(), self.context, at);
+        let [few, many] = [(); 2].map(|()| self.b.create_block());
+        self.b.ins().brif(slots, few, &[], many, &[]);
+        self.enter(few);
+        let factor = self.b.ins().load(I64, steady(), slots, offset_of!(Slots, factor) as i32);
+        let product = self.b.ins().imul(key, factor);
+        let number = self.right(product, Slots::SHIFT);
+        let offset = self.left(number, size_of::<[u64; 2]>().trailing_zeros());
+        let slot = self.b.ins().iadd(slots, offset);
+        let first = offset_of!(Slots, slots) as i32;
+        let there = self.b.ins().load(I64, steady(), slot, first);
+        let found = self.b.ins().load(I64, steady(), slot, first + 8);
+        let hit = self.b.ins().icmp(IntCC::Equal, there, key);
+        let default = self.default_value(table);
+        let value = self.b.ins().select(hit, found, default);
+        let start = Start::Site(self.c.plan.flow.origin(node), table);
+        let counted = self.c.plan.starts.iter().position(|there| *there == start);
+        self.choose_action(node, table, counted, hit, value);
+        self.enter(many);
+    }
+
+    /// Writes the lookup key, of these words, and leaves the stage.
+    pub fn leave_for_lookup(&mut self, node: Node, table: TableId, keys: &[Value], words: &[cl::Value]) {
+        let site = Start::Site(self.c.plan.flow.site(node), table);
+        let shape = &self.c.shapes[table.index()];
         self.asks(table, keys);
         let queue = self.queue(site);
         let count = self.waiting_at(queue);
         let at = self.of_list(count, shape.words as i64 * 8);
         for (index, word) in words.iter().enumerate() {
-            let word = word.unwrap_or_else(|| self.b.ins().iconst(I64, 0));
-            self.b.ins().store(trusted(), word, at, queue.keys + index as i32 * 8);
+            self.b.ins().store(trusted(), *word, at, queue.keys + index as i32 * 8);
         }
         // Only a profile's entries ask for a selector's keys: without one there is no room for them.
         if self.c.pipeline.tables[table].implementation.is_some() && !shape.selector.is_empty() {
@@ -67,8 +97,15 @@ impl StageCode<'_, '_> {
         self.leave_for(site, queue, count);
     }
 
-    /// Goes on at the action that the value names, with its parameters.
-    pub fn choose_action(&mut self, node: Node, table: TableId, hit: cl::Value, value: cl::Value) {
+    /// Goes on at the action that the value names, with its parameters. `counted`: at which of the plan's starts, if the table is looked up.
+    pub fn choose_action(
+        &mut self,
+        node: Node,
+        table: TableId,
+        counted: Option<usize>,
+        hit: cl::Value,
+        value: cl::Value,
+    ) {
         let Step::Block(control, block) = self.c.plan.flow.nodes[node] else { return self.finish() };
         self.control = control;
         let Some(Term::Apply { arms, .. }) = self.body_of(control).blocks[block].term.as_ref().map(|t| &t.term) else {
@@ -80,7 +117,13 @@ impl StageCode<'_, '_> {
         let [single] = listed.as_slice() else {
             let number = self.load_small(1, steady(), value, 0);
             if listed.len() <= FEW_ARMS {
-                return self.choose_in_turn(table, number, &|position| arm_of(position).cloned(), hit, value);
+                return self.choose_in_turn(
+                    (table, counted),
+                    number,
+                    &|position| arm_of(position).cloned(),
+                    hit,
+                    value,
+                );
             }
             let mut switch = cranelift_frontend::Switch::new();
             let blocks: Vec<cl::Block> = listed.iter().map(|_| self.b.create_block()).collect();
@@ -94,18 +137,18 @@ impl StageCode<'_, '_> {
             self.give_up(EngineReason::EngineFault);
             for (position, block) in blocks.iter().enumerate() {
                 self.enter(*block);
-                self.enter_action(table, position, arm_of(position), hit, value);
+                self.enter_action((table, counted), position, arm_of(position), hit, value);
             }
             return;
         };
         let _ = single;
-        self.enter_action(table, 0, arm_of(0), hit, value);
+        self.enter_action((table, counted), 0, arm_of(0), hit, value);
     }
 
     /// A chain of comparisons: for a few actions it is faster than a jump through a table.
     fn choose_in_turn(
         &mut self,
-        table: TableId,
+        (table, counted): (TableId, Option<usize>),
         number: cl::Value,
         arm_of: &dyn Fn(usize) -> Option<Arm>,
         hit: cl::Value,
@@ -117,7 +160,7 @@ impl StageCode<'_, '_> {
             let same = self.is_constant(number, position as u64, true);
             self.b.ins().brif(same, yes, &[], no, &[]);
             self.enter(yes);
-            self.enter_action(table, position, arm_of(position).as_ref(), hit, value);
+            self.enter_action((table, counted), position, arm_of(position).as_ref(), hit, value);
             self.enter(no);
         }
         self.give_up(EngineReason::EngineFault);
@@ -135,13 +178,20 @@ impl StageCode<'_, '_> {
         }
     }
 
-    fn enter_action(&mut self, table: TableId, position: usize, arm: Option<&Arm>, hit: cl::Value, value: cl::Value) {
+    fn enter_action(
+        &mut self,
+        (table, counted): (TableId, Option<usize>),
+        position: usize,
+        arm: Option<&Arm>,
+        hit: cl::Value,
+        value: cl::Value,
+    ) {
         let Some(arm) = arm else { return self.give_up(EngineReason::EngineFault) };
         let hit = match self.always_hits(table, position) {
             Some(always) => self.truth(always),
             None => hit,
         };
-        self.count_action(table, position, hit);
+        self.count_action(self.c.places.cell(counted, table, position), hit);
         self.decides(hit);
         let shape = &self.c.shapes[table.index()];
         let params = &self.body_of(self.control).blocks[arm.block].params;
@@ -155,9 +205,7 @@ impl StageCode<'_, '_> {
     }
 
     /// Counts the action for whoever asks what the program does with its traffic.
-    fn count_action(&mut self, table: TableId, position: usize, hit: cl::Value) {
-        let stage = is_cut(self.c.pipeline, table).then(|| self.c.plan.stages[self.c.stage.get()].slot);
-        let cell = self.c.places.cell(stage, table, position);
+    fn count_action(&mut self, cell: usize, hit: cl::Value) {
         let hit = self.b.ins().uextend(I64, hit);
         let at = self.of_list(hit, size_of::<u64>() as i64);
         let offset = self.c.memory.tally + (cell * size_of::<u64>()) as i32;

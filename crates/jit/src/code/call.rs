@@ -3,12 +3,13 @@
 use crate::abi::{Context, FAR_COUNTERS, Head, Pending};
 use crate::code::stage::{StageCode, trusted};
 use crate::code::value::Regs;
+use crate::counters::Place;
 use crate::plan::cells::Cell;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
-use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HashAlgorithm, Inst, TableId, Type, Value};
+use ir::{Arg, Entity, ExternFn, ExternId, Inst, TableId, Type, Value};
 use packet::EngineReason;
 use std::mem::offset_of;
 
@@ -98,7 +99,7 @@ impl StageCode<'_, '_> {
 
     fn count_indexed(&mut self, object: Option<ExternId>, args: &[Arg]) {
         let Some(object) = object else { return };
-        let Some(size) = self.c.counters[object.index()] else { return };
+        let Some(Place { size, step, .. }) = self.c.counters[object.index()] else { return };
         let bytes = match args.get(1) {
             Some(Arg::Value(value)) => self.low(*value),
             _ => self.head(offset_of!(Head, arrival.counted), 4),
@@ -111,7 +112,8 @@ impl StageCode<'_, '_> {
         self.enter(count);
         let at = self.c.memory.counters + object.index() as i32 * 8;
         let array = self.b.ins().load(I64, trusted(), self.context, at);
-        let offset = self.left(low, 4);
+        // As many lie together as divide a line.
+        let offset = self.left(low, (step * size_of::<[u64; 2]>()).trailing_zeros());
         let counter = self.b.ins().iadd(array, offset);
         self.count(counter, bytes, size);
         self.b.ins().jump(go_on, &[]);
@@ -175,155 +177,6 @@ impl StageCode<'_, '_> {
         }
         self.b.ins().jump(go_on, &[]);
         self.enter(go_on);
-    }
-
-    // ---- hashes ----
-
-    /// Sets the result of a call, cut to its width.
-    pub(super) fn give(&mut self, results: &[Value], value: cl::Value) {
-        let Some(result) = results.first() else { return };
-        let ty = self.value_type(*result);
-        let regs = self.cast(Type::Bit(64), ty, &[value]);
-        self.set_value(*result, &regs);
-    }
-
-    /// Values packed without gaps, the first one's highest bit first, filled with 0 bits at the end to whole words: the words in
-    /// order, and how many bytes count.
-    pub fn packed(&mut self, values: &[Value]) -> (Regs, u32) {
-        let (mut all, mut width): (Regs, u32) = (Regs::new(), 0);
-        for value in values {
-            let ty = self.value_type(*value);
-            let regs: Regs = self.value(*value).iter().map(|reg| self.as_number(ty, *reg)).collect();
-            all = if width == 0 { regs } else { self.joined(&all, width, &regs, ty.width()) };
-            width += ty.width();
-        }
-        let bytes = width.div_ceil(8);
-        if width == 0 {
-            return (vec![self.number(0)], 0);
-        }
-        let fill = width.next_multiple_of(64) - width;
-        let zero = self.number(0);
-        let mut words = if fill == 0 { all } else { self.joined(&all, width, &[zero], fill) };
-        words.reverse();
-        (words, bytes)
-    }
-
-    /// Writes packed words as bytes.
-    pub fn store_packed(&mut self, base: cl::Value, words: &[cl::Value]) {
-        for (index, word) in words.iter().enumerate() {
-            let swapped = self.b.ins().bswap(*word);
-            self.b.ins().store(trusted(), swapped, base, index as i32 * 8);
-        }
-    }
-
-    /// The hash of values and, if asked, the payload.
-    fn hash_of(&mut self, algorithm: HashAlgorithm, data: &[Value], payload: bool) -> cl::Value {
-        if algorithm == HashAlgorithm::Csum16 && !payload {
-            let zero = self.number(0);
-            let sum = self.add_words(zero, 0, data);
-            return self.b.ins().bxor_imm_u(sum, 0xffff);
-        }
-        let (words, bytes) = self.packed(data);
-        let area = self.area();
-        self.store_packed(area, &words);
-        let number = self.number(crate::runtime::algorithm_number(algorithm));
-        let bytes = self.number(u64::from(bytes));
-        let zero = self.number(0);
-        if payload {
-            let cursor = self.cell(Cell::Cursor);
-            let frame = self.frame;
-            return self
-                .call_helper(self.c.helpers.hash_payload, &[frame, cursor, number, area, bytes], true)
-                .unwrap_or(zero);
-        }
-        self.call_helper(self.c.helpers.hash, &[number, area, bytes], true).unwrap_or(zero)
-    }
-
-    fn hash_call(&mut self, object: Option<ExternId>, func: ExternFn, args: &[Arg], results: &[Value]) {
-        use ExternFn::*;
-        let algorithm = self.algorithm(object, args);
-        let payload = matches!(func, VerifyChecksumWithPayload | UpdateChecksumWithPayload);
-        match func {
-            HashGet | Checksum16Get if args.len() == 1 => {
-                let hash = self.hash_of(algorithm, &values(args, 0), false);
-                self.give(results, hash);
-            }
-            HashGet | Hash => {
-                let first = usize::from(func == Hash);
-                let hash = self.hash_of(algorithm, &values(args, first + 1), false);
-                self.hash_in_range(hash, scalar(args, first), scalar(args, first + 2), results);
-            }
-            UpdateChecksum | UpdateChecksumWithPayload => {
-                let hash = self.hash_of(algorithm, &values(args, 1), payload);
-                let cond = self.value(scalar(args, 0))[0];
-                // As wide as 128 bits, like the interpreter's.
-                let (old_type, old) = (self.value_type(scalar(args, 2)), self.value(scalar(args, 2)));
-                let unsigned = if old_type == Type::Bool { old_type } else { Type::Bit(old_type.width()) };
-                let old = self.cast(unsigned, Type::Bit(128), &old);
-                let low = self.b.ins().select(cond, hash, old[0]);
-                let zero = self.number(0);
-                let high = self.b.ins().select(cond, zero, old[1]);
-                let Some(result) = results.first() else { return };
-                let ty = self.value_type(*result);
-                let regs = self.cast(Type::Bit(128), ty, &[low, high]);
-                self.set_value(*result, &regs);
-            }
-            _ => {
-                let hash = self.hash_of(algorithm, &values(args, 1), payload);
-                let checksum = scalar(args, 2);
-                let width = self.value_type(checksum).width();
-                let hash = self.cut(hash, width.min(64));
-                let regs = self.value(checksum);
-                let hash = self.widened(&[hash], width);
-                let ty = Type::Bit(width);
-                let differs = self.binary(ir::BinaryOp::Ne, ty, &hash, &regs, ty)[0];
-                let cond = self.value(scalar(args, 0))[0];
-                let wrong = self.b.ins().band(cond, differs);
-                let wrong = self.b.ins().uextend(I64, wrong);
-                let before = self.cell(Cell::ChecksumError);
-                let after = self.b.ins().bor(before, wrong);
-                self.set_cell(Cell::ChecksumError, after);
-            }
-        }
-    }
-
-    /// base + hash mod max, 0 for the remainder by 0; as 128-bit numbers.
-    fn hash_in_range(&mut self, hash: cl::Value, base: Value, most: Value, results: &[Value]) {
-        let wide = Type::Bit(128);
-        let number = |code: &mut Self, value: Value| {
-            let ty = code.value_type(value);
-            let unsigned = if ty == Type::Bool { ty } else { Type::Bit(ty.width()) };
-            let regs = code.value(value);
-            code.cast(unsigned, wide, &regs)
-        };
-        let (base, most) = (number(self, base), number(self, most));
-        let zero = self.number(0);
-        let high = self.b.ins().icmp(IntCC::NotEqual, most[1], zero);
-        let rest = self.b.ins().icmp(IntCC::Equal, most[0], zero);
-        let one = self.number(1);
-        let divisor = self.b.ins().select(rest, one, most[0]);
-        let remainder = self.b.ins().urem(hash, divisor);
-        let remainder = self.b.ins().select(rest, zero, remainder);
-        // A limit above 64 bits is above any hash.
-        let remainder = self.b.ins().select(high, hash, remainder);
-        let sum = self.binary(ir::BinaryOp::Add, wide, &base, &[remainder, zero], wide);
-        let Some(result) = results.first() else { return };
-        let ty = self.value_type(*result);
-        let regs = self.cast(wide, ty, &sum);
-        self.set_value(*result, &regs);
-    }
-
-    fn algorithm(&self, object: Option<ExternId>, args: &[Arg]) -> HashAlgorithm {
-        let named = args.iter().find_map(|arg| match arg {
-            Arg::Str(name) => interp::host::hash_algorithm(name),
-            _ => None,
-        });
-        let kind = object.and_then(|id| self.c.pipeline.externs.get(id)).map(|object| &object.kind);
-        let own = match kind {
-            Some(ExternKind::Hash { algorithm, .. }) => Some(*algorithm),
-            _ => None,
-        };
-        named.or(own).unwrap_or(HashAlgorithm::Csum16)
     }
 
     // ---- all others ----

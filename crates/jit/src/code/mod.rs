@@ -7,6 +7,7 @@ mod call;
 mod compare;
 mod frame;
 mod glue;
+mod hash;
 mod header;
 mod held;
 mod inst;
@@ -25,6 +26,7 @@ pub use noted::Recording;
 pub use stage::{steady, trusted};
 
 use crate::abi::{Helpers, StageFn};
+use crate::counters::Place;
 use crate::layout::Layout;
 use crate::memory::MemoryLayout;
 use crate::plan::Plan;
@@ -60,8 +62,8 @@ pub struct Compiling<'a> {
     pub helpers: Helpers,
     /// How functions are called on this machine.
     pub call_conv: CallConv,
-    /// For each extern object that is a counter counted in place, how many elements.
-    pub counters: Vec<Option<u64>>,
+    /// For each extern object that is a counter counted in place, where its elements are.
+    pub counters: Vec<Option<Place>>,
     /// Where a worker counts what it does.
     pub places: Places,
     /// For each table, whether the interpreter's bookkeeping is told of hits.

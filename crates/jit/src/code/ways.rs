@@ -38,12 +38,18 @@ impl<'a> StageCode<'a, '_> {
                 self.switch(*value, cases, default, &ways);
             }
             Term::Apply { table, keys, .. } => match is_cut(self.c.pipeline, *table) {
-                true => self.leave_for_lookup(node, *table, keys),
+                true => {
+                    let words = self.key_words(*table, keys);
+                    if self.c.plan.flow.in_place(node) {
+                        self.look_up(node, *table, words[0]);
+                    }
+                    self.leave_for_lookup(node, *table, keys, &words);
+                }
                 false => {
                     self.applies(*table);
                     let miss = self.truth(false);
                     let value = self.default_value(*table);
-                    self.choose_action(node, *table, miss, value);
+                    self.choose_action(node, *table, None, miss, value);
                 }
             },
             Term::Return | Term::Exit | Term::Reject => {

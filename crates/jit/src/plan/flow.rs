@@ -75,6 +75,8 @@ struct Twin {
     traced: bool,
     /// Whether the lookup that it ends with begins a stage of its own.
     looks_up: bool,
+    /// Whether its stage goes on behind that lookup, as long as the table's entries are a handful.
+    in_place: bool,
 }
 
 impl Flow {
@@ -129,7 +131,7 @@ impl Flow {
         for node in trace.nodes.iter().copied() {
             let ways = trace.ways.iter().filter(|(from, _)| *from == node);
             let detours = ways.filter_map(|(_, to)| Some((*to, copy(*to)?))).collect();
-            self.copies.push(Twin { origin: node, detours, traced: true, looks_up: false });
+            self.copies.push(Twin { origin: node, detours, traced: true, looks_up: false, in_place: false });
             self.nodes.push(self.nodes[node]);
             self.next.push(self.next[node]);
         }
@@ -140,7 +142,13 @@ impl Flow {
     /// Puts copies of nodes behind a trace behind all others.
     pub fn go_on(&mut self, onward: &Onward) {
         for node in onward.nodes.iter().copied() {
-            self.copies.push(Twin { origin: node, detours: Vec::new(), traced: false, looks_up: false });
+            self.copies.push(Twin {
+                origin: node,
+                detours: Vec::new(),
+                traced: false,
+                looks_up: false,
+                in_place: false,
+            });
             self.nodes.push(self.nodes[node]);
             self.next.push(self.next[node]);
         }
@@ -154,7 +162,15 @@ impl Flow {
     }
 
     fn copy(&self, node: Node) -> Option<&Twin> {
-        self.copies.get(node.checked_sub(self.nodes.len() - self.copies.len())?)
+        self.copies.get(node.checked_sub(self.originals().end)?)
+    }
+
+    /// Says that the stage of a copy goes on behind its lookup, as long as the table's entries are a handful.
+    pub fn look_up_in_place(&mut self, node: Node) {
+        let first = self.originals().end;
+        if let Some(copy) = node.checked_sub(first).and_then(|number| self.copies.get_mut(number)) {
+            copy.in_place = true;
+        }
     }
 
     /// Whether a node is one of a trace's copies.
@@ -165,6 +181,11 @@ impl Flow {
     /// The node that the stage behind a node's lookup is named after: itself, or what it is a copy of.
     pub fn site(&self, node: Node) -> Node {
         self.copy(node).filter(|copy| !copy.looks_up).map_or(node, |copy| copy.origin)
+    }
+
+    /// Whether a stage goes on behind a node's lookup, as long as the table's entries are a handful.
+    pub fn in_place(&self, node: Node) -> bool {
+        self.copy(node).is_some_and(|copy| copy.in_place)
     }
 
     /// The nodes that are no copies.

@@ -47,8 +47,8 @@ pub struct Plan {
 
 impl Plan {
     /// Looks a pipeline through that passes [`check`]. `traced`: the way of most packets is there by itself. `states_count`: how many
-    /// states a packet's parser has entered is counted in its frame.
-    pub fn new(pipeline: &Pipeline, traced: bool, states_count: bool) -> Result<Plan, Unsupported> {
+    /// states a packet's parser has entered is counted in its frame. `small`: for each table, whether its entries may be a handful with keys of a word.
+    pub fn new(pipeline: &Pipeline, traced: bool, states_count: bool, small: &[bool]) -> Result<Plan, Unsupported> {
         let mut flow = Flow::new(pipeline)?;
         let mut headers = Headers::new(pipeline)?;
         let cells = Cells::new(pipeline, &flow, &headers);
@@ -61,7 +61,9 @@ impl Plan {
             flow.follow(&trace);
             flow.turns_back &= !states_count;
             known = validity::validity(pipeline, &flow, &headers);
-            flow.go_on(&Onward::find(pipeline, &flow, &headers, &known));
+            let onward = Onward::find(pipeline, &flow, &headers, &known, small);
+            flow.go_on(&onward);
+            onward::look_up_in_place(pipeline, &mut flow, &onward.small);
             known = validity::validity(pipeline, &flow, &headers);
         }
         // Headers at fixed places need no cells.

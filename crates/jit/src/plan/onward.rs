@@ -4,13 +4,16 @@
 //! nodes behind it no code asks, no packet carries where its headers lie, and the deparser has nothing to do. Whoever adds or removes a header goes on at the
 //! originals. So do all packets from a lookup on behind which something remembers packets in their order (meters, registers): that must be one stage for all of
 //! them.
+//!
+//! Most programs have tables of a few entries: own addresses, next hops. A stage looks them up itself, one packet after the other, and goes on behind them; only when they
+//! have become large do packets wait for a lookup of all together.
 
 use crate::order::remembers;
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
-use crate::plan::stages::{Start, looked_up, region, starts};
+use crate::plan::stages::{Start, in_order, inside, looked_up, region, starts};
 use crate::plan::validity::{Known, leave};
-use ir::{Pipeline, TableId};
+use ir::{Entity, Pipeline, TableId};
 use std::collections::HashMap;
 
 /// The most nodes that are there once more.
@@ -27,11 +30,19 @@ pub struct Onward {
     pub ways: Vec<(Node, Node, Node)>,
     /// The copies whose lookups begin stages of their own.
     pub lookups: Vec<Node>,
+    /// Those of them whose tables may have a handful of entries.
+    pub small: Vec<Node>,
 }
 
 impl Onward {
-    /// Finds them. `known`: of headers, before each node, the trace's copies among them.
-    pub fn find(pipeline: &Pipeline, flow: &Flow, headers: &Headers, known: &[Option<Known>]) -> Onward {
+    /// Finds them. `known`: of headers, before each node, the trace's copies among them; `small`: for each table, whether its entries may be a handful with keys of a word.
+    pub fn find(
+        pipeline: &Pipeline,
+        flow: &Flow,
+        headers: &Headers,
+        known: &[Option<Known>],
+        small: &[bool],
+    ) -> Onward {
         let first = flow.nodes.len();
         let room = MOST_STAGES.saturating_sub(starts(pipeline, flow).len());
         let mut onward = Onward::default();
@@ -52,6 +63,9 @@ impl Onward {
                     continue;
                 }
                 onward.lookups.push(copy);
+                if small[table.index()] {
+                    onward.small.push(copy);
+                }
             }
             for (next, after) in leave(pipeline, flow, headers, node, before.clone()) {
                 if Some(next) == flow.deparser || !alike(&before, &after) {
@@ -73,6 +87,20 @@ impl Onward {
             }
         }
         onward
+    }
+}
+
+/// Says which of these copies are looked up in place: the first on each way through a stage. What such a lookup finds is waited for, and so is the next one's key if it comes of
+/// that: in a row of them a core has not enough of other packets to do meanwhile.
+pub fn look_up_in_place(pipeline: &Pipeline, flow: &mut Flow, small: &[Node]) {
+    // Whether a stage has looked something up in place before it comes to a node.
+    let mut behind = vec![false; flow.nodes.len()];
+    for node in in_order(flow, vec![0], |node| flow.successors(pipeline, node)) {
+        if small.contains(&node) && !behind[node] {
+            flow.look_up_in_place(node);
+        }
+        let there = behind[node] || flow.in_place(node);
+        inside(pipeline, flow, node).into_iter().for_each(|next| behind[next] |= there);
     }
 }
 

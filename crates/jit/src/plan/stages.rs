@@ -75,7 +75,7 @@ pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
 
 /// The nodes that follow within a stage.
 pub fn inside(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Node> {
-    if looked_up(pipeline, flow, node).is_some() {
+    if looked_up(pipeline, flow, node).is_some() && !flow.in_place(node) {
         return Vec::new();
     }
     let cut = |next: &Node| is_cut_off(flow, *next) || node == 0 && again(flow) == Some(*next);
@@ -131,16 +131,20 @@ pub fn cut(pipeline: &Pipeline, flow: &Flow) -> Result<Vec<Stage>, Unsupported> 
 
 /// The nodes of a stage. Each comes behind all that lead to it, but for loops.
 pub(super) fn region(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
-    let mut seen = vec![false; flow.nodes.len()];
-    let mut nodes = Vec::new();
+    in_order(flow, entries(pipeline, flow, start), |node| inside(pipeline, flow, node))
+}
+
+/// The nodes that these lead to, by the ways that are given. Each comes behind all that lead to it, but for loops.
+pub(super) fn in_order(flow: &Flow, first: Vec<Node>, ways: impl Fn(Node) -> Vec<Node>) -> Vec<Node> {
+    let (mut seen, mut nodes) = (vec![false; flow.nodes.len()], Vec::new());
     // Whoever is met again has all that it leads to behind it.
-    let mut work: Vec<(Node, bool)> = entries(pipeline, flow, start).into_iter().map(|node| (node, false)).collect();
+    let mut work: Vec<(Node, bool)> = first.into_iter().map(|node| (node, false)).collect();
     while let Some((node, again)) = work.pop() {
         if again {
             nodes.push(node);
         } else if !std::mem::replace(&mut seen[node], true) {
             work.push((node, true));
-            work.extend(inside(pipeline, flow, node).into_iter().map(|node| (node, false)));
+            work.extend(ways(node).into_iter().map(|node| (node, false)));
         }
     }
     nodes.reverse();

@@ -7,7 +7,23 @@ use ir::{ActionId, TableId};
 use jit::Jit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::CounterData;
+use tables::{CounterData, WriteBatch};
+
+/// The text of a PNA program whose other blocks do nothing: `types` are its headers (a struct `headers_t`) and metadata (`metadata_t`), `states` its parser's, `control` what
+/// stands in its main control, `emits` in its deparser's `apply`.
+pub fn pna(types: &str, states: &str, control: &str, emits: &str) -> String {
+    format!(
+        "#include <core.p4>\n#include <pna.p4>\n{types}\n\
+         parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {{\n{states}\n}}\n\
+         control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,\n            \
+         inout pna_pre_output_metadata_t ostd) {{ apply {{ }} }}\n\
+         control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,\n                     \
+         inout pna_main_output_metadata_t ostd) {{\n{control}\n}}\n\
+         control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {{\n    \
+         apply {{ {emits} }}\n}}\n\
+         PNA_NIC(parse(), pre(), main_control(), deparse()) main;\n"
+    )
+}
 
 /// A program on both engines.
 pub struct Pair {
@@ -33,6 +49,15 @@ impl Pair {
         let native = Jit::new(pipeline, Config::default()).expect("native code is made");
         assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
         Pair { oracle, native, shown, packets: 0 }
+    }
+
+    /// Writes entries to both.
+    ///
+    /// # Panics
+    /// One of them refuses.
+    pub fn write(&mut self, batch: &WriteBatch) {
+        self.oracle.write(batch).unwrap_or_else(|error| panic!("{error} in {}", self.shown));
+        self.native.write(batch).unwrap_or_else(|error| panic!("{error} in {}", self.shown));
     }
 
     /// What leaves of both when these packets come in together, one for each.

@@ -1,0 +1,195 @@
+//! Hashes: packed data, and the algorithms that are computed in place or by calls.
+
+use crate::code::call::{scalar, values};
+use crate::code::stage::{StageCode, trusted};
+use crate::code::value::Regs;
+use crate::crc::{self, Crc};
+use crate::plan::cells::Cell;
+use cranelift_codegen::ir as cl;
+use cranelift_codegen::ir::InstBuilder;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use ir::{Arg, ExternFn, ExternId, ExternKind, HashAlgorithm, Type, Value};
+
+impl StageCode<'_, '_> {
+    /// Sets the result of a call, cut to its width.
+    pub(super) fn give(&mut self, results: &[Value], value: cl::Value) {
+        let Some(result) = results.first() else { return };
+        let ty = self.value_type(*result);
+        let regs = self.cast(Type::Bit(64), ty, &[value]);
+        self.set_value(*result, &regs);
+    }
+
+    /// Values packed without gaps, the first one's highest bit first, filled with 0 bits at the end to whole words: the words in
+    /// order, and how many bytes count.
+    pub fn packed(&mut self, values: &[Value]) -> (Regs, u32) {
+        let (mut all, mut width): (Regs, u32) = (Regs::new(), 0);
+        for value in values {
+            let ty = self.value_type(*value);
+            let regs: Regs = self.value(*value).iter().map(|reg| self.as_number(ty, *reg)).collect();
+            all = if width == 0 { regs } else { self.joined(&all, width, &regs, ty.width()) };
+            width += ty.width();
+        }
+        let bytes = width.div_ceil(8);
+        if width == 0 {
+            return (vec![self.number(0)], 0);
+        }
+        let fill = width.next_multiple_of(64) - width;
+        let zero = self.number(0);
+        let mut words = if fill == 0 { all } else { self.joined(&all, width, &[zero], fill) };
+        words.reverse();
+        (words, bytes)
+    }
+
+    /// Writes packed words as bytes.
+    pub fn store_packed(&mut self, base: cl::Value, words: &[cl::Value]) {
+        for (index, word) in words.iter().enumerate() {
+            let swapped = self.b.ins().bswap(*word);
+            self.b.ins().store(trusted(), swapped, base, index as i32 * 8);
+        }
+    }
+
+    /// The hash of values and, if asked, the payload.
+    fn hash_of(&mut self, algorithm: HashAlgorithm, data: &[Value], payload: bool) -> cl::Value {
+        if algorithm == HashAlgorithm::Csum16 && !payload {
+            let zero = self.number(0);
+            let sum = self.add_words(zero, 0, data);
+            return self.b.ins().bxor_imm_u(sum, 0xffff);
+        }
+        let (words, bytes) = self.packed(data);
+        if let Some(crc) = crc::of(algorithm).filter(|_| !payload && (crc::FEWEST..=crc::MOST).contains(&bytes)) {
+            return self.crc(crc, &words, bytes);
+        }
+        let area = self.area();
+        self.store_packed(area, &words);
+        let number = self.number(crate::runtime::algorithm_number(algorithm));
+        let bytes = self.number(u64::from(bytes));
+        let zero = self.number(0);
+        if payload {
+            let cursor = self.cell(Cell::Cursor);
+            let frame = self.frame;
+            return self
+                .call_helper(self.c.helpers.hash_payload, &[frame, cursor, number, area, bytes], true)
+                .unwrap_or(zero);
+        }
+        self.call_helper(self.c.helpers.hash, &[number, area, bytes], true).unwrap_or(zero)
+    }
+
+    /// The CRC of packed words, of which so many bytes count. The first of its pieces of eight bytes is short, so that all others are whole: 0 bits in front leave a remainder of 0 as it is.
+    fn crc(&mut self, crc: Crc, words: &[cl::Value], bytes: u32) -> cl::Value {
+        let short = (bytes - 1) % 8 + 1;
+        let (gap, used) = (64 - 8 * short, 8 * short);
+        let words: Regs = words[..bytes.div_ceil(8) as usize].iter().map(|word| self.b.ins().bswap(*word)).collect();
+        let first = self.left(words[0], gap);
+        let mut pieces = vec![self.b.ins().bxor_imm_u(first, (crc.start << gap) as i64)];
+        for pair in words.windows(2) {
+            pieces.push(match gap {
+                0 => pair[1],
+                _ => {
+                    let (low, high) = (self.right(pair[0], used), self.left(pair[1], gap));
+                    self.b.ins().bor(low, high)
+                }
+            });
+        }
+        if let (Some(second), 1..) = (pieces.get_mut(1), crc.start.unbounded_shr(used)) {
+            *second = self.b.ins().bxor_imm_u(*second, (crc.start >> used) as i64);
+        }
+        let mut remainder = None;
+        if pieces.len() % 2 == 1 {
+            pieces.insert(0, self.number(0));
+        }
+        for pair in pieces.chunks(2) {
+            let first = remainder.map_or(pair[0], |remainder| self.b.ins().bxor(pair[0], remainder));
+            remainder = self.call_helper(crc.two_words, &[first, pair[1]], true);
+        }
+        let remainder = remainder.unwrap_or(pieces[0]);
+        self.b.ins().bxor_imm_u(remainder, crc.last as i64)
+    }
+
+    pub(super) fn hash_call(&mut self, object: Option<ExternId>, func: ExternFn, args: &[Arg], results: &[Value]) {
+        use ExternFn::*;
+        let algorithm = self.algorithm(object, args);
+        let payload = matches!(func, VerifyChecksumWithPayload | UpdateChecksumWithPayload);
+        match func {
+            HashGet | Checksum16Get if args.len() == 1 => {
+                let hash = self.hash_of(algorithm, &values(args, 0), false);
+                self.give(results, hash);
+            }
+            HashGet | Hash => {
+                let first = usize::from(func == Hash);
+                let hash = self.hash_of(algorithm, &values(args, first + 1), false);
+                self.hash_in_range(hash, scalar(args, first), scalar(args, first + 2), results);
+            }
+            UpdateChecksum | UpdateChecksumWithPayload => {
+                let hash = self.hash_of(algorithm, &values(args, 1), payload);
+                let cond = self.value(scalar(args, 0))[0];
+                // As wide as 128 bits, like the interpreter's.
+                let (old_type, old) = (self.value_type(scalar(args, 2)), self.value(scalar(args, 2)));
+                let unsigned = if old_type == Type::Bool { old_type } else { Type::Bit(old_type.width()) };
+                let old = self.cast(unsigned, Type::Bit(128), &old);
+                let low = self.b.ins().select(cond, hash, old[0]);
+                let zero = self.number(0);
+                let high = self.b.ins().select(cond, zero, old[1]);
+                let Some(result) = results.first() else { return };
+                let ty = self.value_type(*result);
+                let regs = self.cast(Type::Bit(128), ty, &[low, high]);
+                self.set_value(*result, &regs);
+            }
+            _ => {
+                let hash = self.hash_of(algorithm, &values(args, 1), payload);
+                let checksum = scalar(args, 2);
+                let width = self.value_type(checksum).width();
+                let hash = self.cut(hash, width.min(64));
+                let regs = self.value(checksum);
+                let hash = self.widened(&[hash], width);
+                let ty = Type::Bit(width);
+                let differs = self.binary(ir::BinaryOp::Ne, ty, &hash, &regs, ty)[0];
+                let cond = self.value(scalar(args, 0))[0];
+                let wrong = self.b.ins().band(cond, differs);
+                let wrong = self.b.ins().uextend(I64, wrong);
+                let before = self.cell(Cell::ChecksumError);
+                let after = self.b.ins().bor(before, wrong);
+                self.set_cell(Cell::ChecksumError, after);
+            }
+        }
+    }
+
+    /// base + hash mod max, 0 for the remainder by 0; as 128-bit numbers.
+    fn hash_in_range(&mut self, hash: cl::Value, base: Value, most: Value, results: &[Value]) {
+        let wide = Type::Bit(128);
+        let number = |code: &mut Self, value: Value| {
+            let ty = code.value_type(value);
+            let unsigned = if ty == Type::Bool { ty } else { Type::Bit(ty.width()) };
+            let regs = code.value(value);
+            code.cast(unsigned, wide, &regs)
+        };
+        let (base, most) = (number(self, base), number(self, most));
+        let zero = self.number(0);
+        let high = self.b.ins().icmp(IntCC::NotEqual, most[1], zero);
+        let rest = self.b.ins().icmp(IntCC::Equal, most[0], zero);
+        let one = self.number(1);
+        let divisor = self.b.ins().select(rest, one, most[0]);
+        let remainder = self.b.ins().urem(hash, divisor);
+        let remainder = self.b.ins().select(rest, zero, remainder);
+        // A limit above 64 bits is above any hash.
+        let remainder = self.b.ins().select(high, hash, remainder);
+        let sum = self.binary(ir::BinaryOp::Add, wide, &base, &[remainder, zero], wide);
+        let Some(result) = results.first() else { return };
+        let ty = self.value_type(*result);
+        let regs = self.cast(wide, ty, &sum);
+        self.set_value(*result, &regs);
+    }
+
+    fn algorithm(&self, object: Option<ExternId>, args: &[Arg]) -> HashAlgorithm {
+        let named = args.iter().find_map(|arg| match arg {
+            Arg::Str(name) => interp::host::hash_algorithm(name),
+            _ => None,
+        });
+        let kind = object.and_then(|id| self.c.pipeline.externs.get(id)).map(|object| &object.kind);
+        let own = match kind {
+            Some(ExternKind::Hash { algorithm, .. }) => Some(*algorithm),
+            _ => None,
+        };
+        named.or(own).unwrap_or(HashAlgorithm::Csum16)
+    }
+}
