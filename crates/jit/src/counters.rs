@@ -37,18 +37,17 @@ impl Place {
         for (object, size) in sizes.iter().enumerate().filter_map(|(object, size)| Some((object, (*size)?))) {
             alike.entry(size).or_default().push(object);
         }
-        let mut arrays = 0..;
+        let mut array = 0;
         for (size, objects) in alike {
             let mut rest = objects.as_slice();
             while !rest.is_empty() {
                 // As many as divide a line. Those of few elements stay near wherever they lie.
                 let step = if size < FAR_COUNTERS { 1 } else { 1 << rest.len().min(TOGETHER).ilog2() };
                 let (together, others) = rest.split_at(step);
-                let array = arrays.next().unwrap_or(0);
                 for (first, object) in together.iter().enumerate() {
                     places[*object] = Some(Place { array, first, step, size });
                 }
-                rest = others;
+                (array, rest) = (array + 1, others);
             }
         }
         places

@@ -114,8 +114,7 @@ impl Program {
             return Err(Unsupported::StepLimit);
         }
         let lists = records.then(|| Lists::new(&pipeline));
-        let stages: Vec<StageInfo> =
-            plan.stages.iter().map(|stage| stage_info(&pipeline, &plan, &shapes, stage)).collect();
+        let stages = stage_infos(&pipeline, &plan, &shapes);
         let places = Places::new(&pipeline, &plan.starts);
         let counters = counted_here(&pipeline);
         let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), places.cells, &stages);
@@ -150,9 +149,9 @@ impl Program {
         let runtime = Runtime { host: shared_host.clone(), sites, value_sets: value_sets(&pipeline) };
         let plain = Plain::new(&config, pipeline.arch, truncates);
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
-        let counts = count_sites(&pipeline);
         let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
         Ok(Program {
+            counts: count_sites(&pipeline),
             pipeline,
             config,
             native,
@@ -164,7 +163,6 @@ impl Program {
             places,
             in_place: (0..plan.flow.nodes.len()).filter(|node| plan.flow.in_place(*node)).count(),
             trace_bytes: plan.flow.trace.map(|(_, bytes)| bytes),
-            counts,
             order,
             longest_header: plan.headers.most.iter().copied().max().unwrap_or(0) as usize,
             plain,
@@ -227,6 +225,11 @@ fn register(
         Ok((made.id, made.arg_words, made.result_words))
     };
     calls.iter().map(site).collect()
+}
+
+/// What the engine does for each stage.
+fn stage_infos(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape]) -> Vec<StageInfo> {
+    plan.stages.iter().map(|stage| stage_info(pipeline, plan, shapes, stage)).collect()
 }
 
 fn stage_info(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape], stage: &Stage) -> StageInfo {

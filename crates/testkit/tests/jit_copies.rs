@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use tables::CounterData;
 use testkit::differ::compile::compile;
-use testkit::differ::pair::Pair;
+use testkit::differ::pair::{Pair, pna};
 use testkit::differ::{number, what_leaves};
 
 /// Variables of a control.
@@ -91,32 +91,27 @@ impl Making<'_> {
 fn program(rng: &mut Rng) -> String {
     let names: Vec<String> = (0..VARIABLES).map(|at| format!("v{at}")).collect();
     let fields: String = names.iter().map(|name| format!("bit<8> {name}; ")).collect();
-    let mut text = format!(
-        "#include <core.p4>\n#include <pna.p4>\nheader q_h {{ {fields} }}\nstruct headers_t {{ q_h q; q_h r; }}\nstruct metadata_t {{ {fields} }}\n\
-         parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {{\n    \
-         state start {{ packet.extract(hdr.q); meta.v0 = hdr.q.v1; meta.v1 = meta.v0; transition accept; }}\n}}\n\
-         control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,\n            \
-         inout pna_pre_output_metadata_t ostd) {{ apply {{ }} }}\n"
-    );
+    let mut types =
+        format!("header q_h {{ {fields} }}\nstruct headers_t {{ q_h q; q_h r; }}\nstruct metadata_t {{ {fields} }}\n");
     for step in (0..STEPS).rev() {
         let (declared, body) =
             Making { rng, tables: 0, steps: step + 1 }.control("bit<8> v4 = 3; bit<8> v5 = v0;\n", 6);
         let _ = writeln!(
-            text,
+            types,
             "control step_{step}(inout bit<8> v0, inout bit<8> v1, in bit<8> given, inout bit<8> v3) {{\nbit<8> v2 = given;\n{declared}apply {{\n{body}}}\n}}"
         );
     }
     let own: String = names.iter().map(|name| format!("bit<8> {name} = hdr.q.{name};\n")).collect();
     let (declared, body) = Making { rng, tables: 0, steps: 0 }.control(&own, 24);
     let out: String = names.iter().map(|name| format!("hdr.r.{name} = {name} ^ meta.{name};\n")).collect();
-    let _ = write!(
-        text,
-        "control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,\n                     \
-         inout pna_main_output_metadata_t ostd) {{\n{declared}apply {{\nsend_to_port((PortId_t) 2);\nmeta.v2 = v2;\n{body}meta.v3 = v3;\nhdr.r.setValid();\n{out}}}\n}}\n\
-         control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {{\n    \
-         apply {{ packet.emit(hdr.r); packet.emit(hdr.q); }}\n}}\nPNA_NIC(parse(), pre(), main_control(), deparse()) main;\n",
-    );
-    text
+    pna(
+        &types,
+        "state start { packet.extract(hdr.q); meta.v0 = hdr.q.v1; meta.v1 = meta.v0; transition accept; }",
+        &format!(
+            "{declared}apply {{\nsend_to_port((PortId_t) 2);\nmeta.v2 = v2;\n{body}meta.v3 = v3;\nhdr.r.setValid();\n{out}}}"
+        ),
+        "packet.emit(hdr.r); packet.emit(hdr.q);",
+    )
 }
 
 #[test]
@@ -166,29 +161,18 @@ fn full_batches_of_long_packets_are_counted() {
 /// A variable that gets back what it held, where one way led through another store. The compiler leaves no such code, so a line is put into what it made.
 #[test]
 fn what_is_put_back_behind_a_branch_is_put_back() {
-    let text = "#include <core.p4>\n#include <pna.p4>
-        header part_h { bit<8> value; bit<8> other; }
-        struct headers_t { part_h part; }
-        struct metadata_t { bit<8> held; }
-        parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
-            state start { packet.extract(hdr.part); transition accept; }
-        }
-        control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,
-                    inout pna_pre_output_metadata_t ostd) { apply { } }
-        control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
-                             inout pna_main_output_metadata_t ostd) {
-            apply {
-                meta.held = hdr.part.value;
-                if (hdr.part.other == 1) { meta.held = 9; }
-                hdr.part.other = meta.held;
-                send_to_port((PortId_t) 2);
-            }
-        }
-        control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {
-            apply { packet.emit(hdr.part); }
-        }
-        PNA_NIC(parse(), pre(), main_control(), deparse()) main;";
-    let made = ir::text::print(&compile(text, true).unwrap_or_else(|errors| panic!("{errors}")));
+    let text = pna(
+        "header part_h { bit<8> value; bit<8> other; } struct headers_t { part_h part; } struct metadata_t { bit<8> held; }",
+        "state start { packet.extract(hdr.part); transition accept; }",
+        "apply {
+            meta.held = hdr.part.value;
+            if (hdr.part.other == 1) { meta.held = 9; }
+            hdr.part.other = meta.held;
+            send_to_port((PortId_t) 2);
+        }",
+        "packet.emit(hdr.part);",
+    );
+    let made = ir::text::print(&compile(&text, true).unwrap_or_else(|errors| panic!("{errors}")));
     let (_, first) = made.split_once("store $meta.held, ").expect("a store of what the header has");
     let value: String = first.chars().take_while(|c| c.is_alphanumeric()).collect();
     let load = made.lines().find(|line| line.contains("= load $meta.held")).expect("a load behind the branch");

@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use std::fmt::Write;
 use testkit::differ::number;
-use testkit::differ::pair::Pair;
+use testkit::differ::pair::{Pair, pna};
 
 /// Headers that the parser takes one behind the other; one more is only ever added.
 const HEADERS: usize = 4;
@@ -132,47 +132,38 @@ fn table(rng: &mut Rng, number: usize) -> String {
 }
 
 fn program(rng: &mut Rng) -> String {
-    let mut text = String::from("#include <core.p4>\n#include <pna.p4>\nheader part_h { ");
-    FIELDS.iter().for_each(|(field, width)| text.push_str(&format!("bit<{width}> {field}; ")));
-    text.push_str("}\nstruct headers_t { ");
-    (0..HEADERS).for_each(|at| text.push_str(&format!("part_h h{at}; ")));
-    text.push_str(
-        "part_h extra; }\nstruct metadata_t { bit<8> seen; }\n\
-         parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {\n    \
-         state start { transition s0; }\n",
+    let fields: String = FIELDS.iter().map(|(field, width)| format!("bit<{width}> {field}; ")).collect();
+    let parts: String = (0..HEADERS).map(|at| format!("part_h h{at}; ")).collect();
+    let types = format!(
+        "header part_h {{ {fields} }}\nstruct headers_t {{ {parts} part_h extra; }}\nstruct metadata_t {{ bit<8> seen; }}"
     );
+    let mut states = String::from("    state start { transition s0; }\n");
     for at in 0..HEADERS {
         let next = if at + 1 == HEADERS { String::from("accept") } else { format!("s{}", at + 1) };
         let _ = writeln!(
-            text,
+            states,
             "    state s{at} {{ packet.extract(hdr.h{at}); transition select(hdr.h{at}.next) {{ 0: {next}; default: accept; }} }}"
         );
     }
-    text.push_str(
-        "}\ncontrol pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,\n            \
-         inout pna_pre_output_metadata_t ostd) { apply { } }\n\
-         control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,\n                     \
-         inout pna_main_output_metadata_t ostd) {\n    \
-         InternetChecksum() sums;\n    Register<bit<8>, bit<2>>(4) last;\n    \
+    let mut control = String::from(
+        "    InternetChecksum() sums;\n    Register<bit<8>, bit<2>>(4) last;\n    \
          Counter<bit<64>, bit<8>>(16, PNA_CounterType_t.PACKETS_AND_BYTES) seen_packets;\n    \
          action leave() { meta.seen = 77; exit; }\n",
     );
-    (0..TABLES).for_each(|number| text.push_str(&table(rng, number)));
+    (0..TABLES).for_each(|number| control.push_str(&table(rng, number)));
     let remembers = rng.u8(..4) == 0;
-    text.push_str("    apply {\n        send_to_port((PortId_t) 2);\n");
+    control.push_str("    apply {\n        send_to_port((PortId_t) 2);\n");
     for number in 0..TABLES {
-        let _ = writeln!(text, "        lookup_{number}.apply();\n        {}", step(rng, remembers));
+        let _ = writeln!(control, "        lookup_{number}.apply();\n        {}", step(rng, remembers));
     }
-    text.push_str("        if (hdr.h0.isValid()) { hdr.h0.value = meta.seen; }\n    }\n}\n");
-    text.push_str("control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {\n    apply { ");
+    control.push_str("        if (hdr.h0.isValid()) { hdr.h0.value = meta.seen; }\n    }");
     let mut order: Vec<String> = (0..HEADERS).map(|at| format!("h{at}")).collect();
     order.insert(rng.usize(..=HEADERS), String::from("extra"));
     if rng.u8(..3) == 0 {
         rng.shuffle(&mut order);
     }
-    order.iter().for_each(|name| text.push_str(&format!("packet.emit(hdr.{name}); ")));
-    text.push_str("}\n}\nPNA_NIC(parse(), pre(), main_control(), deparse()) main;\n");
-    text
+    let emits: String = order.iter().map(|name| format!("packet.emit(hdr.{name}); ")).collect();
+    pna(&types, &states, &control, &emits)
 }
 
 /// Mostly all headers, and something behind them.
@@ -210,29 +201,19 @@ fn packets_fare_alike_behind_lookups() {
 
 /// A program that has one header of one kind at the end instead of the other that came; `action` and `behind`: where it does that.
 fn instead(action: &str, behind: &str) -> String {
-    format!(
-        "#include <core.p4>\n#include <pna.p4>
-        header part_h {{ bit<8> value; bit<24> more; }}
-        struct headers_t {{ part_h first; part_h other; }}
-        struct metadata_t {{ }}
-        parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {{
-            state start {{ transition select(packet.lookahead<bit<8>>()) {{ 0: other; default: first; }} }}
-            state first {{ packet.extract(hdr.first); transition accept; }}
-            state other {{ packet.extract(hdr.other); transition accept; }}
-        }}
-        control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,
-                    inout pna_pre_output_metadata_t ostd) {{ apply {{ }} }}
-        control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
-                             inout pna_main_output_metadata_t ostd) {{
-            action instead(bit<24> more) {{ {action} }}
-            table lookup {{ key = {{ hdr.first.value: exact; }} actions = {{ instead; NoAction; }} default_action = NoAction();
-                            const entries = {{ 1: instead(7); 2: instead(8); }} }}
-            apply {{ send_to_port((PortId_t) 2); lookup.apply(); {behind} }}
-        }}
-        control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {{
-            apply {{ packet.emit(hdr.other); packet.emit(hdr.first); }}
-        }}
-        PNA_NIC(parse(), pre(), main_control(), deparse()) main;"
+    let control = format!(
+        "action instead(bit<24> more) {{ {action} }}
+        table lookup {{ key = {{ hdr.first.value: exact; }} actions = {{ instead; NoAction; }} default_action = NoAction();
+                        const entries = {{ 1: instead(7); 2: instead(8); }} }}
+        apply {{ send_to_port((PortId_t) 2); lookup.apply(); {behind} }}"
+    );
+    pna(
+        "header part_h { bit<8> value; bit<24> more; } struct headers_t { part_h first; part_h other; } struct metadata_t { }",
+        "state start { transition select(packet.lookahead<bit<8>>()) { 0: other; default: first; } }
+        state first { packet.extract(hdr.first); transition accept; }
+        state other { packet.extract(hdr.other); transition accept; }",
+        &control,
+        "packet.emit(hdr.other); packet.emit(hdr.first);",
     )
 }
 

@@ -7,7 +7,7 @@ use jit::Jit;
 use std::fmt::Write;
 use std::sync::Arc;
 use testkit::differ::compile::compile;
-use testkit::differ::pair::Pair;
+use testkit::differ::pair::{Pair, pna};
 use testkit::differ::{number, what_leaves};
 
 /// Headers, one for each state of a program's parser; states lead to later ones.
@@ -65,39 +65,30 @@ fn question(rng: &mut Rng) -> String {
 }
 
 fn program(rng: &mut Rng) -> String {
-    let mut text = String::from("#include <core.p4>\n#include <pna.p4>\nerror { Bad }\n");
+    let mut types = String::from("error { Bad }\n");
     for at in 0..STATES {
-        let _ = writeln!(text, "header h{at}_h {{ bit<8> next; bit<8> value; bit<{}> more; }}", 8 * rng.u32(1..5));
+        let _ = writeln!(types, "header h{at}_h {{ bit<8> next; bit<8> value; bit<{}> more; }}", 8 * rng.u32(1..5));
     }
-    text.push_str("header answer_h { bit<8> code; bit<8> seen; }\nstruct headers_t { answer_h answer; ");
-    (0..STATES).for_each(|at| text.push_str(&format!("h{at}_h h{at}; ")));
-    text.push_str(
-        "}\nstruct metadata_t { bit<8> seen; }\n\
-         parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {\n    \
-         state start { transition s0; }\n",
-    );
-    (0..STATES).for_each(|at| text.push_str(&state(rng, at)));
-    text.push_str(
-        "}\ncontrol pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,\n            \
-         inout pna_pre_output_metadata_t ostd) { apply { } }\n\
-         control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,\n                     \
-         inout pna_main_output_metadata_t ostd) {\n    \
-         Register<bit<8>, bit<1>>(1) calls;\n    action answer(bit<8> code) { hdr.answer.setValid(); hdr.answer.code = code; hdr.answer.seen = meta.seen; send_to_port((PortId_t) 2); }\n    \
+    types.push_str("header answer_h { bit<8> code; bit<8> seen; }\nstruct headers_t { answer_h answer; ");
+    (0..STATES).for_each(|at| types.push_str(&format!("h{at}_h h{at}; ")));
+    types.push_str("}\nstruct metadata_t { bit<8> seen; }");
+    let mut states = String::from("    state start { transition s0; }\n");
+    (0..STATES).for_each(|at| states.push_str(&state(rng, at)));
+    let mut control = String::from(
+        "    Register<bit<8>, bit<1>>(1) calls;\n    action answer(bit<8> code) { hdr.answer.setValid(); hdr.answer.code = code; hdr.answer.seen = meta.seen; send_to_port((PortId_t) 2); }\n    \
          action change(bit<8> by) { meta.seen = meta.seen + by; hdr.h0.value = by; }\n    \
          table numbered { actions = { change; } default_action = change(5); }
         table lookup { key = { hdr.h0.value: exact; meta.seen: exact; } actions = { answer; change; } default_action = change(3);\n        \
          const entries = { ",
     );
     for key in (0..16 * 16).filter(|_| rng.u8(..4) == 0).collect::<Vec<u32>>() {
-        let _ = write!(text, "({}, {}): answer({}); ", key / 16, key % 16, rng.u8(..));
+        let _ = write!(control, "({}, {}): answer({}); ", key / 16, key % 16, rng.u8(..));
     }
-    text.push_str("} }\n    apply {\n");
-    (0..rng.usize(1..6)).for_each(|_| text.push_str(&format!("        {}\n", question(rng))));
-    text.push_str("        lookup.apply();\n        answer(hdr.h0.value);\n    }\n}\n");
-    text.push_str("control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {\n    apply { packet.emit(hdr.answer); ");
-    (0..STATES).for_each(|at| text.push_str(&format!("packet.emit(hdr.h{at}); ")));
-    text.push_str("}\n}\nPNA_NIC(parse(), pre(), main_control(), deparse()) main;\n");
-    text
+    control.push_str("} }\n    apply {\n");
+    (0..rng.usize(1..6)).for_each(|_| control.push_str(&format!("        {}\n", question(rng))));
+    control.push_str("        lookup.apply();\n        answer(hdr.h0.value);\n    }");
+    let emits: String = (0..STATES).map(|at| format!("packet.emit(hdr.h{at}); ")).collect();
+    pna(&types, &states, &control, &format!("packet.emit(hdr.answer); {emits}"))
 }
 
 /// Mostly what leads on by the first way, of any length.
@@ -137,34 +128,22 @@ fn packets_fare_alike_wherever_they_turn_off() {
 /// A parser that may enter no more states than it has: who turns off the trace has not entered those of the trace besides.
 #[test]
 fn states_are_counted_once() {
-    let mut text = String::from(
-        "#include <core.p4>\n#include <pna.p4>\nheader part_h { bit<8> next; bit<8> value; }
-        struct headers_t { part_h h0; part_h h1; part_h h2; part_h h3; }
-        struct metadata_t { }
-        parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
-            state start { transition s0; }\n",
-    );
+    let mut states = String::from("state start { transition s0; }\n");
     for at in 0..4 {
         let next = if at == 3 { String::from("accept") } else { format!("s{}", at + 1) };
         let _ = writeln!(
-            text,
+            states,
             "state s{at} {{ packet.extract(hdr.h{at}); transition select(hdr.h{at}.next) {{ 0: {next}; 1: reject; default: accept; }} }}"
         );
     }
-    text.push_str(
-        "}
-        control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,
-                    inout pna_pre_output_metadata_t ostd) { apply { } }
-        control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
-                             inout pna_main_output_metadata_t ostd) {
-            action put(bit<8> value) { hdr.h0.value = value; }
-            table lookup { key = { hdr.h0.value: exact; } actions = { put; } default_action = put(200); const entries = { 1: put(7); } }
-            apply { send_to_port((PortId_t) 2); lookup.apply(); }
-        }
-        control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {
-            apply { packet.emit(hdr.h0); packet.emit(hdr.h1); packet.emit(hdr.h2); packet.emit(hdr.h3); }
-        }
-        PNA_NIC(parse(), pre(), main_control(), deparse()) main;",
+    let text = pna(
+        "header part_h { bit<8> next; bit<8> value; }
+        struct headers_t { part_h h0; part_h h1; part_h h2; part_h h3; } struct metadata_t { }",
+        &states,
+        "action put(bit<8> value) { hdr.h0.value = value; }
+        table lookup { key = { hdr.h0.value: exact; } actions = { put; } default_action = put(200); const entries = { 1: put(7); } }
+        apply { send_to_port((PortId_t) 2); lookup.apply(); }",
+        "packet.emit(hdr.h0); packet.emit(hdr.h1); packet.emit(hdr.h2); packet.emit(hdr.h3);",
     );
     let pipeline = Arc::new(compile(&text, true).unwrap_or_else(|errors| panic!("{errors}")));
     let packets: Vec<Vec<u8>> = (0..64u8).map(|n| vec![0, n % 3, 0, 1, 0, 2, n % 4, 3, n]).collect();

@@ -5,7 +5,7 @@ use crate::code::stage::{StageCode, steady, trusted};
 use crate::code::value::Regs;
 use crate::plan::cells::Cell;
 use crate::plan::flow::{Node, Step};
-use crate::plan::stages::Start;
+use crate::plan::stages::{Start, is_cut};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -64,9 +64,7 @@ impl StageCode<'_, '_> {
         let hit = self.b.ins().icmp(IntCC::Equal, there, key);
         let default = self.default_value(table);
         let value = self.b.ins().select(hit, found, default);
-        let start = Start::Site(self.c.plan.flow.origin(node), table);
-        let counted = self.c.plan.starts.iter().position(|there| *there == start);
-        self.choose_action(node, table, counted, hit, value);
+        self.choose_action(node, table, hit, value);
         self.enter(many);
     }
 
@@ -97,15 +95,8 @@ impl StageCode<'_, '_> {
         self.leave_for(site, queue, count);
     }
 
-    /// Goes on at the action that the value names, with its parameters. `counted`: at which of the plan's starts, if the table is looked up.
-    pub fn choose_action(
-        &mut self,
-        node: Node,
-        table: TableId,
-        counted: Option<usize>,
-        hit: cl::Value,
-        value: cl::Value,
-    ) {
+    /// Goes on at the action that the value names, with its parameters. The present node is the one that applies the table.
+    pub fn choose_action(&mut self, node: Node, table: TableId, hit: cl::Value, value: cl::Value) {
         let Step::Block(control, block) = self.c.plan.flow.nodes[node] else { return self.finish() };
         self.control = control;
         let Some(Term::Apply { arms, .. }) = self.body_of(control).blocks[block].term.as_ref().map(|t| &t.term) else {
@@ -117,13 +108,7 @@ impl StageCode<'_, '_> {
         let [single] = listed.as_slice() else {
             let number = self.load_small(1, steady(), value, 0);
             if listed.len() <= FEW_ARMS {
-                return self.choose_in_turn(
-                    (table, counted),
-                    number,
-                    &|position| arm_of(position).cloned(),
-                    hit,
-                    value,
-                );
+                return self.choose_in_turn(table, number, &|position| arm_of(position).cloned(), hit, value);
             }
             let mut switch = cranelift_frontend::Switch::new();
             let blocks: Vec<cl::Block> = listed.iter().map(|_| self.b.create_block()).collect();
@@ -137,18 +122,18 @@ impl StageCode<'_, '_> {
             self.give_up(EngineReason::EngineFault);
             for (position, block) in blocks.iter().enumerate() {
                 self.enter(*block);
-                self.enter_action((table, counted), position, arm_of(position), hit, value);
+                self.enter_action(table, position, arm_of(position), hit, value);
             }
             return;
         };
         let _ = single;
-        self.enter_action((table, counted), 0, arm_of(0), hit, value);
+        self.enter_action(table, 0, arm_of(0), hit, value);
     }
 
     /// A chain of comparisons: for a few actions it is faster than a jump through a table.
     fn choose_in_turn(
         &mut self,
-        (table, counted): (TableId, Option<usize>),
+        table: TableId,
         number: cl::Value,
         arm_of: &dyn Fn(usize) -> Option<Arm>,
         hit: cl::Value,
@@ -160,7 +145,7 @@ impl StageCode<'_, '_> {
             let same = self.is_constant(number, position as u64, true);
             self.b.ins().brif(same, yes, &[], no, &[]);
             self.enter(yes);
-            self.enter_action((table, counted), position, arm_of(position).as_ref(), hit, value);
+            self.enter_action(table, position, arm_of(position).as_ref(), hit, value);
             self.enter(no);
         }
         self.give_up(EngineReason::EngineFault);
@@ -178,20 +163,13 @@ impl StageCode<'_, '_> {
         }
     }
 
-    fn enter_action(
-        &mut self,
-        (table, counted): (TableId, Option<usize>),
-        position: usize,
-        arm: Option<&Arm>,
-        hit: cl::Value,
-        value: cl::Value,
-    ) {
+    fn enter_action(&mut self, table: TableId, position: usize, arm: Option<&Arm>, hit: cl::Value, value: cl::Value) {
         let Some(arm) = arm else { return self.give_up(EngineReason::EngineFault) };
         let hit = match self.always_hits(table, position) {
             Some(always) => self.truth(always),
             None => hit,
         };
-        self.count_action(self.c.places.cell(counted, table, position), hit);
+        self.count_action(table, position, hit);
         self.decides(hit);
         let shape = &self.c.shapes[table.index()];
         let params = &self.body_of(self.control).blocks[arm.block].params;
@@ -205,7 +183,9 @@ impl StageCode<'_, '_> {
     }
 
     /// Counts the action for whoever asks what the program does with its traffic.
-    fn count_action(&mut self, cell: usize, hit: cl::Value) {
+    fn count_action(&mut self, table: TableId, position: usize, hit: cl::Value) {
+        let looked_up = is_cut(self.c.pipeline, table).then(|| self.c.plan.slot(Start::Site(self.node, table)));
+        let cell = self.c.places.cell(looked_up, table, position);
         let hit = self.b.ins().uextend(I64, hit);
         let at = self.of_list(hit, size_of::<u64>() as i64);
         let offset = self.c.memory.tally + (cell * size_of::<u64>()) as i32;

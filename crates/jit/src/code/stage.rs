@@ -280,8 +280,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 let default = self.default_value(table);
                 let value = self.b.ins().select(hit, found, default);
                 self.node = node;
-                let slot = self.c.plan.stages[self.c.stage.get()].slot;
-                self.choose_action(node, table, Some(slot), hit, value);
+                self.choose_action(node, table, hit, value);
             }
         }
     }

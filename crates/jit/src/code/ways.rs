@@ -49,7 +49,7 @@ impl<'a> StageCode<'a, '_> {
                     self.applies(*table);
                     let miss = self.truth(false);
                     let value = self.default_value(*table);
-                    self.choose_action(node, *table, None, miss, value);
+                    self.choose_action(node, *table, miss, value);
                 }
             },
             Term::Return | Term::Exit | Term::Reject => {

@@ -183,6 +183,11 @@ impl Flow {
         self.copy(node).filter(|copy| !copy.looks_up).map_or(node, |copy| copy.origin)
     }
 
+    /// Whether a node is a copy whose lookup begins a stage of its own.
+    pub fn looks_up(&self, node: Node) -> bool {
+        self.copy(node).is_some_and(|copy| copy.looks_up)
+    }
+
     /// Whether a stage goes on behind a node's lookup, as long as the table's entries are a handful.
     pub fn in_place(&self, node: Node) -> bool {
         self.copy(node).is_some_and(|copy| copy.in_place)

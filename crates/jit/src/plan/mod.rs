@@ -61,9 +61,8 @@ impl Plan {
             flow.follow(&trace);
             flow.turns_back &= !states_count;
             known = validity::validity(pipeline, &flow, &headers);
-            let onward = Onward::find(pipeline, &flow, &headers, &known, small);
-            flow.go_on(&onward);
-            onward::look_up_in_place(pipeline, &mut flow, &onward.small);
+            flow.go_on(&Onward::find(pipeline, &flow, &headers, &known));
+            onward::look_up_in_place(pipeline, &mut flow, small);
             known = validity::validity(pipeline, &flow, &headers);
         }
         // Headers at fixed places need no cells.
@@ -73,6 +72,11 @@ impl Plan {
         let order = tiling::Order::new(pipeline, &flow, &headers, &known);
         let starts = stages::starts(pipeline, &flow);
         Ok(Plan { flow, headers, cells, constants, known, order, starts, stages })
+    }
+
+    /// Which of the places where stages can begin this is.
+    pub fn slot(&self, start: Start) -> usize {
+        stages::slot(&self.flow, &self.starts, start)
     }
 
     /// What the cell holds before the node, if that is certain.

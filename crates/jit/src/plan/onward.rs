@@ -30,19 +30,11 @@ pub struct Onward {
     pub ways: Vec<(Node, Node, Node)>,
     /// The copies whose lookups begin stages of their own.
     pub lookups: Vec<Node>,
-    /// Those of them whose tables may have a handful of entries.
-    pub small: Vec<Node>,
 }
 
 impl Onward {
-    /// Finds them. `known`: of headers, before each node, the trace's copies among them; `small`: for each table, whether its entries may be a handful with keys of a word.
-    pub fn find(
-        pipeline: &Pipeline,
-        flow: &Flow,
-        headers: &Headers,
-        known: &[Option<Known>],
-        small: &[bool],
-    ) -> Onward {
+    /// Finds them. `known`: of headers, before each node, the trace's copies among them.
+    pub fn find(pipeline: &Pipeline, flow: &Flow, headers: &Headers, known: &[Option<Known>]) -> Onward {
         let first = flow.nodes.len();
         let room = MOST_STAGES.saturating_sub(starts(pipeline, flow).len());
         let mut onward = Onward::default();
@@ -63,9 +55,6 @@ impl Onward {
                     continue;
                 }
                 onward.lookups.push(copy);
-                if small[table.index()] {
-                    onward.small.push(copy);
-                }
             }
             for (next, after) in leave(pipeline, flow, headers, node, before.clone()) {
                 if Some(next) == flow.deparser || !alike(&before, &after) {
@@ -90,13 +79,14 @@ impl Onward {
     }
 }
 
-/// Says which of these copies are looked up in place: the first on each way through a stage. What such a lookup finds is waited for, and so is the next one's key if it comes of
+/// Says at which copies tables are looked up in place, of those that may be `small`: at the first on each way through a stage. What such a lookup finds is waited for, and so is the next one's key if it comes of
 /// that: in a row of them a core has not enough of other packets to do meanwhile.
-pub fn look_up_in_place(pipeline: &Pipeline, flow: &mut Flow, small: &[Node]) {
+pub fn look_up_in_place(pipeline: &Pipeline, flow: &mut Flow, small: &[bool]) {
     // Whether a stage has looked something up in place before it comes to a node.
     let mut behind = vec![false; flow.nodes.len()];
     for node in in_order(flow, vec![0], |node| flow.successors(pipeline, node)) {
-        if small.contains(&node) && !behind[node] {
+        let table = looked_up(pipeline, flow, node).filter(|_| flow.looks_up(node));
+        if table.is_some_and(|table| small[table.index()]) && !behind[node] {
             flow.look_up_in_place(node);
         }
         let there = behind[node] || flow.in_place(node);

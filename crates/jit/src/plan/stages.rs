@@ -47,7 +47,7 @@ pub fn starts(pipeline: &Pipeline, flow: &Flow) -> Vec<Start> {
 }
 
 /// Which of [`starts`] a stage begins with.
-fn slot(flow: &Flow, starts: &[Start], start: Start) -> usize {
+pub fn slot(flow: &Flow, starts: &[Start], start: Start) -> usize {
     let original = match start {
         Start::Site(node, table) => Start::Site(flow.origin(node), table),
         Start::Again => Start::Begin,

@@ -4,6 +4,7 @@
 //! faster than hashing it.
 #![allow(unsafe_code)]
 
+use super::ternary::factor;
 use std::ptr::null;
 
 /// The most entries.
@@ -27,7 +28,7 @@ impl Slots {
     /// What to shift a product by.
     pub const SHIFT: u32 = u64::BITS - Slots::COUNT.trailing_zeros();
     /// Factors that are tried. Each serves for eight keys with a probability of 0.4.
-    const TRIES: u64 = 200;
+    const TRIES: usize = 200;
 
     /// The slot of a key.
     fn of(&self, key: u64) -> usize {
@@ -37,7 +38,7 @@ impl Slots {
     /// Slots for these entries, if a factor is found for them.
     fn new(entries: impl Iterator<Item = [u64; 2]> + Clone) -> Option<Slots> {
         let mut slots = Slots { factor: 0, slots: [[0; 2]; Slots::COUNT] };
-        (1..=Slots::TRIES).any(|number| slots.fill(factor(number), entries.clone())).then_some(slots)
+        (0..Slots::TRIES).any(|number| slots.fill(factor(number), entries.clone())).then_some(slots)
     }
 
     /// Whether each of the entries has a slot to itself with that factor.
@@ -57,12 +58,6 @@ impl Slots {
         }
         true
     }
-}
-
-/// Odd numbers whose bits are as if drawn.
-fn factor(number: u64) -> u64 {
-    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1
 }
 
 /// Entries with keys of one word.

@@ -92,18 +92,12 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: 
             // SAFETY: written a round before. A home is one of `all` slots, and `WINDOW` tags are behind the last.
             let at = unsafe {
                 let (hash, slot) = (hashes[index].assume_init(), slots[index].assume_init());
-                let tags = &*tags.add(slot).cast::<[u8; WINDOW]>();
-                let (same, free) = masks(tags, directory::tag(hash));
-                if same == 0 && free != 0 {
-                    slots[index].write(NOWHERE);
-                    continue;
-                }
-                // The first with the right tag is nearly always the one. If there is none, any line will do: its key differs.
-                slot + (same.trailing_zeros() as usize & 31)
+                named(&*tags.add(slot).cast(), hash, slot, all)
             };
-            let at = if at >= all { at - all } else { at };
             slots[index].write(at);
-            prefetch(lines.wrapping_add(at).cast());
+            if at != NOWHERE {
+                prefetch(lines.wrapping_add(at).cast());
+            }
         }
         for index in block(round, BEHIND) {
             let (exact, address) = key(index).split_at(exact_words);
@@ -135,6 +129,18 @@ unsafe fn first_lines_of<A: Address, M: Matcher, const ONE: bool, const NARROW: 
         let (index, child, len) = unsafe { gate.assume_init() };
         go_on(index, child, A::from_words(&key(index)[exact_words..], table.lpm_bits).skip(len));
     }
+}
+
+/// The slot that a key's tags name, of so many in all: that of the line with the key, if there is one, nearly always. `tags` are those from its home on.
+#[inline(always)]
+fn named(tags: &[u8; WINDOW], hash: u64, home: usize, all: usize) -> usize {
+    let (same, free) = masks(tags, directory::tag(hash));
+    if same == 0 && free != 0 {
+        return NOWHERE;
+    }
+    // The first with the right tag. If there is none, any line will do: its key differs.
+    let at = home + (same.trailing_zeros() as usize & 31);
+    if at >= all { at - all } else { at }
 }
 
 /// The longest prefix in a line: the first byte of its value, null if the address has none; then what is behind the line's gate, if

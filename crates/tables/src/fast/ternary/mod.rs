@@ -29,6 +29,7 @@ mod work;
 
 use super::KeyPlace;
 use rule::Shape;
+pub(super) use tree::factor;
 use tree::{ROOT, Tree};
 
 /// A table of entries with priorities.

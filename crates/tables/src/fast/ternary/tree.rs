@@ -30,7 +30,7 @@ pub const MIN_PLAN: u32 = 25;
 
 pub const ROOT: u32 = 0;
 
-/// The factor by which word `at` of a key goes into the hash.
+/// An odd number whose bits are as if drawn: the factor by which word `at` of a key goes into the hash.
 #[inline(always)]
 pub const fn factor(at: usize) -> u64 {
     // SplitMix64's finalizer, of which any number of factors can be had.
