@@ -15,12 +15,7 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
-    Need {
-        package: "libdpdk-dev",
-        without: "DPDK's lookups, memif",
-        parts: &["lookups", "memif"],
-        there: || cfg!(dpdk),
-    },
+    Need { package: "libdpdk-dev", without: "DPDK's lookups", parts: &["lookups"], there: || cfg!(dpdk) },
     Need {
         package: "libbpf-dev",
         without: "XDP",

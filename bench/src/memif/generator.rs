@@ -1,12 +1,11 @@
 //! The process that sends packets, takes them back and looks at each.
 
 use super::times::Times;
-use super::{Found, LOOK, WARM_UP, WORLD, open, settle};
+use super::{Found, WARM_UP, WORLD, open, settle};
 use crate::machine;
 use crate::ring::Template;
 use crate::world::{Choice, Flows};
 use anyhow::Context;
-use io::dpdk::DpdkPort;
 use io::{Outgoing, Port};
 use packet::{Batch, Packet, PortId};
 use std::time::{Duration, Instant};
@@ -29,7 +28,7 @@ const PAUSE: Duration = Duration::from_micros(20);
 /// Sends for so many seconds: at `rate` packets a second, or (0) as many as come back.
 pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
     let mut port = open("client", socket)?;
-    settle(&mut port, LOOK[1])?;
+    settle(&mut *port)?;
     let mut traffic = Traffic::new(machine::monotonic() + WARM_UP.as_nanos() as u64)?;
     let never_stopped = machine::never_stopped();
     let mut found = Found { never_stopped, ..Found::default() };
@@ -45,7 +44,7 @@ pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
         };
         if now < end && due >= so_far + BURST as u64 {
             offered += BURST as u64;
-            found.sent += traffic.send(&mut port)?;
+            found.sent += traffic.send(&mut *port)?;
         }
         batch.clear();
         if port.receive(PortId(1), &mut batch)? > 0 {
@@ -108,7 +107,7 @@ impl Traffic {
     }
 
     /// Sends the next packets, all with the time now. Returns how many the port took.
-    fn send(&mut self, port: &mut DpdkPort) -> anyhow::Result<u64> {
+    fn send(&mut self, port: &mut dyn Port) -> anyhow::Result<u64> {
         for packet in &mut self.packets {
             self.template.write(self.flows.next_flow(), packet.bytes_mut());
         }

@@ -1,5 +1,4 @@
-//! End to end over memif: a generator on one core, the overlay on another, each a process of its own, as DPDK can be started only once
-//! in each. Every packet is accounted for, and looked at when it comes back.
+//! End to end over memif: a generator on one core, the overlay on another, each a process of its own. Every packet is accounted for, and looked at when it comes back.
 //!
 //! At full load the generator keeps a fixed number of packets under way; at half load it sends at half the rate of that, each packet with the time
 //! it left. The time until a packet is back is that of both rings and the gateway.
@@ -10,6 +9,7 @@
 mod floor;
 mod generator;
 mod inside;
+mod loads;
 mod times;
 
 use crate::engines::{self, Which};
@@ -20,8 +20,9 @@ use crate::report::Report;
 use crate::run::Options;
 use crate::world::{Layout, PORT, World};
 use anyhow::{Context, ensure};
-use io::dpdk::{DpdkOptions, DpdkPort};
-use io::{Attached, Idle, Port, RunReport, Runner};
+use io::dpdk::DpdkOptions;
+use io::{Attached, Idle, Port, PortKind, RunReport, Runner};
+use loads::{Load, account, latencies};
 use packet::PortId;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
@@ -82,75 +83,41 @@ struct Done {
     kept_waiting: f64,
 }
 
-/// Full load, then half load.
+/// How often each load is measured, in turn.
+const WINDOWS: usize = 5;
+
+/// Full load and half of it, in turn.
 ///
 /// # Errors
-/// A process fails, or a packet came back wrong or was not accounted for. That this was built without DPDK is noted.
+/// A process fails, or a packet came back wrong or was not accounted for.
 pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    if machine::cores() < 2 || cfg!(not(dpdk)) {
-        report.note("memif: left out: it takes two cores and, when this is built, DPDK (Debian: libdpdk-dev)");
+    if machine::cores() < 2 {
+        report.note("memif: left out: it takes two cores");
         return Ok(());
     }
-    let seconds = if options.quick { 1.0 } else { 10.0 };
-    let (found, done) = both(programs, core, 0.0, seconds)?;
-    report.fact(GROUP, "full load", found.rate / 1e6, "Mpps");
-    account("full load", &found, &done, report)?;
-    let pauses = floor::Pauses::on(core, Duration::from_secs_f64(seconds / 2.0));
+    let seconds = if options.quick { 0.5 } else { 4.0 };
+    let (mut full, mut half) = (Load::new("full load"), Load::new("half load"));
+    let mut stolen = Duration::ZERO;
+    for _ in 0..WINDOWS {
+        let rate = full.run(programs, core, 0.0, seconds)?;
+        let before = machine::stolen(&cores(core));
+        half.run(programs, core, rate / 2.0, seconds)?;
+        stolen += machine::stolen(&cores(core)).saturating_sub(before);
+    }
+    for load in [&full, &half] {
+        load.say("", "Mpps", report, |(found, _)| found.rate / 1e6);
+        account(load, report);
+    }
+    let pauses = floor::Pauses::on(core, Duration::from_secs_f64(seconds));
     report.fact(GROUP, "the gateway's core alone, pauses a second", pauses.rate(), "pauses/s");
     report.fact(GROUP, "the gateway's core alone, wait because of them, p99.9", pauses.wait(0.999) * 1e6, "us");
-    let before = machine::stolen(&cores(core));
-    let (found, done) = both(programs, core, found.rate / 2.0, seconds)?;
-    let stolen = machine::stolen(&cores(core)).saturating_sub(before);
-    report.fact(GROUP, "half load", found.rate / 1e6, "Mpps");
-    account("half load", &found, &done, report)?;
-    ensure!(found.timed.samples > 0, "memif: the generator was stopped all the time");
-    latencies(&found, &done, stolen, report);
-    Ok(())
-}
-
-/// How long packets took, and what of that may be the harness's or the machine's. A packet that was under way while the generator was stopped may have
-/// waited for the generator; it counts among all packets alone.
-fn latencies(found: &Found, done: &Done, stolen: Duration, report: &mut Report) {
-    let mut fact = |name: &str, value: f64, unit: &str| report.fact(GROUP, &format!("half load, {name}"), value, unit);
-    let all = [
-        ("in the gateway", &done.inside),
-        ("there and back", &found.timed),
-        ("all packets, there and back", &found.all),
-    ];
-    for (which, times) in all {
-        for (name, nanoseconds) in ["p50", "p99", "p99.9"].into_iter().zip(times.percentiles) {
-            fact(&format!("{which}, {name}"), nanoseconds / 1e3, "us");
-        }
-        fact(&format!("{which}, the longest"), times.longest / 1e3, "us");
-        fact(&format!("{which}, packets timed"), times.samples as f64, "packets");
-    }
-    fact("pauses of the generator of 20 us or more", found.pauses as f64, "pauses");
-    fact("pauses of the generator, all together", found.paused * 1e3, "ms");
-    fact("pauses of the generator, the longest", found.longest_pause * 1e6, "us");
-    fact("other processes on the generator's core", found.kept_waiting * 1e3, "ms");
-    fact("other processes on the gateway's core", done.kept_waiting * 1e3, "ms");
-    fact("both cores taken by the machine under this one, with start and end", stolen.as_secs_f64() * 1e3, "ms");
-    if !found.never_stopped {
-        report.note("memif: no real-time priority (not root?): times contain those of other processes");
-    }
-}
-
-/// Sent is what came back and what is known to be lost, and nothing came back wrong.
-fn account(load: &str, found: &Found, done: &Done, report: &mut Report) -> anyhow::Result<()> {
-    report.fact(GROUP, &format!("{load}, packets sent"), found.sent as f64, "packets");
-    report.fact(GROUP, &format!("{load}, packets back"), found.back as f64, "packets");
-    report.fact(GROUP, &format!("{load}, packets that found no room in the ring"), found.not_sent as f64, "packets");
-    let lost = done.dropped + done.lost_at_port + (found.sent - found.sent.min(done.received));
-    report.fact(GROUP, &format!("{load}, packets lost, with reason"), lost as f64, "packets");
-    ensure!(found.wrong == 0, "memif, {load}: {} packets came back wrong", found.wrong);
-    ensure!(done.received <= found.sent, "memif, {load}: {done:?} received more than {found:?} sent");
     ensure!(
-        done.received == done.sent + done.dropped + done.lost_at_port,
-        "memif, {load}: not accounted for: {done:?}"
+        half.windows.iter().all(|(found, _)| found.timed.samples > 0),
+        "memif: the generator was stopped all the time"
     );
-    ensure!(found.back <= done.sent, "memif, {load}: more came back than left: {found:?}, {done:?}");
-    let unknown = done.sent - found.back;
-    report.fact(GROUP, &format!("{load}, packets not accounted for"), unknown as f64, "packets");
+    latencies(&half, report);
+    let name = "half load, both cores taken by the machine under this one, with start and end";
+    report.fact(GROUP, name, stolen.as_secs_f64() * 1e3, "ms");
     Ok(())
 }
 
@@ -208,20 +175,19 @@ pub fn role(arguments: &[String]) -> Option<anyhow::Result<()>> {
     }
 }
 
-fn open(role: &str, socket: &str) -> anyhow::Result<DpdkPort> {
-    let device = format!("net_memif0,role={role},socket={socket},socket-abstract=no,rsize=11");
-    Ok(DpdkPort::open(&device, &DpdkOptions::default())?)
+fn open(role: &str, socket: &str) -> anyhow::Result<Box<dyn Port>> {
+    let device = format!("net_memif0,role={role},socket={socket},socket-abstract=no");
+    Ok(io::open_port(&device, PortKind::Auto, &DpdkOptions::default())?.port)
 }
 
-/// How often each side looks whether the other is there. A client that looks begins to connect anew, so it gives the server time: DPDK's memif
-/// server (22.11) ends its process when a client that it has just accepted is gone.
-const LOOK: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(500)];
+/// How often each side looks whether the other is there.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Waits until the other process is there.
-fn settle(port: &mut DpdkPort, every: Duration) -> anyhow::Result<()> {
+fn settle(port: &mut dyn Port) -> anyhow::Result<()> {
     let patience = Instant::now();
     loop {
-        std::thread::sleep(every);
+        std::thread::sleep(LOOK);
         if port.trouble().is_none() {
             return Ok(());
         }
@@ -234,7 +200,7 @@ fn gateway(socket: &str, programs: &Path) -> anyhow::Result<()> {
     let program = Program::load(Kind::Overlay, programs)?;
     let mut engine = engines::load(Which::MEASURED, &program, WORLD)?.engine;
     let mut port = open("server", socket)?;
-    settle(&mut port, LOOK[0])?;
+    settle(&mut *port)?;
     let (port, times) = inside::Timed::new(port);
     let mut runner = Runner::new(vec![Attached::new(PORT, port)])?.with_idle(Idle::BUSY);
     // A thread that waits for the end would never get this core.
@@ -257,20 +223,4 @@ fn gateway(socket: &str, programs: &Path) -> anyhow::Result<()> {
     };
     println!("{}", serde_json::to_string(&done)?);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_that_is_sent_has_to_be_somewhere() {
-        let found = Found { sent: 100, back: 90, ..Found::default() };
-        let done = Done { received: 95, sent: 90, dropped: 5, ..Done::default() };
-        let mut report = Report::default();
-        account("full load", &found, &done, &mut report).expect("5 never arrived, 5 were dropped, 90 came back");
-        assert_eq!(report.value(GROUP, "full load, packets lost, with reason"), Some(10.0));
-        assert!(account("full load", &found, &Done { received: 96, ..done.clone() }, &mut report).is_err());
-        assert!(account("full load", &Found { wrong: 1, ..found }, &done, &mut report).is_err());
-    }
 }

@@ -8,8 +8,8 @@
 //!
 //! `echo` sends everything back without a copy; `generate` sends, and counts what comes back: sent, received, and lost must add up.
 
-use io::dpdk::{DpdkOptions, DpdkPort};
-use io::{Attached, Idle, Outgoing, Port, RunReport, Runner};
+use io::dpdk::DpdkOptions;
+use io::{Attached, Idle, Outgoing, Port, PortError, PortKind, RunReport, Runner, open_port};
 use packet::{Batch, Engine, Output, Packet, PortId, ReasonTable};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
@@ -52,8 +52,12 @@ fn main() -> Outcome {
     }
 }
 
+fn open(device: &str) -> Result<Box<dyn Port>, PortError> {
+    open_port(device, PortKind::Auto, &DpdkOptions::default()).map(|opened| opened.port)
+}
+
 fn echo(device: &str, time: Duration) -> Outcome {
-    let port = DpdkPort::open(device, &DpdkOptions::default())?;
+    let port = open(device)?;
     let mut runner = Runner::new(vec![Attached::new(1, port)])?.with_idle(Idle::BUSY);
     let mut on_tick = |_: &mut Back, report: &RunReport| match report.run_time < time {
         true => ControlFlow::Continue(()),
@@ -72,7 +76,7 @@ fn echo(device: &str, time: Duration) -> Outcome {
 }
 
 fn generate(device: &str, time: Duration) -> Outcome {
-    let mut port = DpdkPort::open(device, &DpdkOptions::default())?;
+    let mut port = open(device)?;
     while let Some(trouble) = port.trouble() {
         println!("{trouble}");
         std::thread::sleep(Duration::from_millis(200));

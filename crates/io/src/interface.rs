@@ -1,7 +1,7 @@
 //! From what a user calls a port to the port: a network interface, a memif, or a DPDK device.
 
 use crate::dpdk::{BUILT_IN, DpdkDevice, DpdkOptions, DpdkPort};
-use crate::memif::{self, MemifPort};
+use crate::memif::{self, MemifPort, Options};
 use crate::{Port, PortError, RawPort};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,8 +45,11 @@ impl OpenedPort {
     }
 }
 
-/// Opens `what`: a memif if it begins with [`memif::PREFIX`], a DPDK device if it is one by its name ([`DpdkDevice::recognise`]), else the network interface of this name in the network namespace
-/// of the calling thread, by the means of `kind`.
+/// Opens `what`: a memif if it begins with [`memif::PREFIX`], a DPDK device if it is one by its name ([`DpdkDevice::recognise`]), else the network interface
+/// of this name in the network namespace of the calling thread, by the means of `kind`.
+///
+/// A `net_memif` is a port of our own ([`MemifPort`]) unless it asks for what only DPDK's driver does: a peer that goes cannot end this process then, as
+/// it can with DPDK 22.11 ([`crate::dpdk`], "Limits"), and it is faster. The note says when it is DPDK's.
 ///
 /// # Errors
 /// If it does not exist or cannot be opened.
@@ -55,7 +58,7 @@ pub fn open_port(what: &str, kind: PortKind, options: &DpdkOptions) -> Result<Op
         return MemifPort::open(what).map(OpenedPort::new);
     }
     if DpdkDevice::recognise(what) {
-        return DpdkPort::open(what, options).map(OpenedPort::new);
+        return open_device(what, options);
     }
     match kind {
         PortKind::Raw => RawPort::open(what).map(OpenedPort::new),
@@ -71,6 +74,23 @@ pub fn open_port(what: &str, kind: PortKind, options: &DpdkOptions) -> Result<Op
             outcome => outcome,
         },
     }
+}
+
+/// A device that has DPDK's name for it.
+fn open_device(what: &str, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
+    let device = DpdkDevice::parse(what)?;
+    if let Some(memif) = Options::of_device(&device) {
+        return MemifPort::open_as(device.name().to_owned(), memif).map(OpenedPort::new);
+    }
+    let port = DpdkPort::open(what, options)?;
+    let note = (device.driver() == Some("net_memif")).then(|| {
+        format!(
+            "`{}` is DPDK's memif: a peer that goes while packets are received can end this process; without zero-copy=yes, secret= and \
+             bsize= it cannot",
+            device.name()
+        )
+    });
+    Ok(OpenedPort { port: Box::new(port), note })
 }
 
 /// The interface by a driver of DPDK's, under the interface's own name.

@@ -256,6 +256,8 @@ fn the_client_of_a_memif_waits_for_its_server_and_finds_it_again() {
         peer.0.wait().unwrap();
         settle(&mut client, "it is noticed", |client| matches!(client.trouble(), Some(Trouble::NoPeer { .. })));
     }
+    // The servers were killed.
+    drop((client, std::fs::remove_file(&socket)));
 }
 
 /// DPDK's server would end its process over a connection that is broken off before it has answered.

@@ -333,6 +333,74 @@ fn both_ends_get_on_with_dpdks_driver() {
     }
 }
 
+fn device(device: &str) -> io::OpenedPort {
+    open_port(device, PortKind::default(), &DpdkOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_memif_by_dpdks_name_is_a_port_of_our_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let string = format!("net_memif3,role=server,socket={},socket-abstract=no", socket(&folder));
+    let io::OpenedPort { port: mut server, note } = device(&string);
+    assert_eq!((server.name(), note), ("net_memif3", None));
+    let mut client = open(&socket(&folder), "client", "");
+    meet(&mut client, &mut *server);
+    many_lengths(&mut client, &mut *server, 901);
+    assert!(server.hand_over().is_some(), "which DPDK's cannot");
+}
+
+/// How long peers come and go.
+const BUSTLE: Duration = Duration::from_secs(3);
+
+/// What DPDK 22.11's own driver does not survive: it unmaps rings out of which a worker is receiving, most easily where the worker is stopped within them.
+#[test]
+fn peers_come_and_go_while_a_worker_receives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let string = format!("net_memif0,role=server,socket={},socket-abstract=no,rsize=11", socket(&folder));
+    let mut server = device(&string).port;
+    let over = AtomicBool::new(false);
+    let (mut sent, mut peers) = (0, 0);
+    let received = std::thread::scope(|scope| {
+        // More threads than processors: each is stopped anywhere.
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            });
+        }
+        let worker = scope.spawn(|| {
+            let mut batch = Batch::new();
+            let (mut received, mut last) = (0, Instant::now());
+            while !over.load(Ordering::Acquire) || last.elapsed() < Duration::from_millis(500) {
+                batch.clear();
+                if server.receive(PortId(1), &mut batch).expect("it goes on") > 0 {
+                    last = Instant::now();
+                }
+                assert!(batch.packets().iter().all(|packet| packet.bytes() == frame(1400, 7)));
+                received += batch.len();
+            }
+            received
+        });
+        let frames = vec![frame(1400, 7); 64];
+        let end = Instant::now() + BUSTLE;
+        while Instant::now() < end {
+            let mut client = open(&socket(&folder), "client", ",ring=11");
+            until("it connects", || client.trouble().is_none());
+            for _ in 0..200 {
+                sent += send(&mut client, &frames);
+                let _ = client.receive(PortId(1), &mut Batch::new());
+            }
+            peers += 1;
+        }
+        over.store(true, Ordering::Release);
+        worker.join().expect("the worker goes on")
+    });
+    println!("{peers} peers, {sent} packets");
+    assert_eq!(received, sent, "what was sent before its end");
+    assert!(peers >= 3 && sent > 10_000, "{peers} peers, {sent} packets: too few to tell");
+}
+
 /// Set where the process is one in which DPDK's interrupt thread is slow.
 const IS_SLOW: &str = "MEMIF_TEST_IS_SLOW";
 

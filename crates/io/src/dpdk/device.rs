@@ -98,6 +98,11 @@ impl DpdkDevice {
         self.arguments.iter().find(|(one, _)| one == key).map(|(_, value)| value.as_str())
     }
 
+    /// The keys of all arguments.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.arguments.iter().map(|(key, _)| key.as_str())
+    }
+
     /// Adds an argument, unless it is there.
     pub(crate) fn set_default(&mut self, key: &str, value: impl fmt::Display) {
         if self.argument(key).is_none() {

@@ -4,14 +4,16 @@
 //! use io::dpdk::{DpdkOptions, DpdkPort};
 //! use io::{Attached, Runner};
 //!
-//! // One end of a memif; another process is the server: the same with `role=server`.
-//! let device = "net_memif0,role=client,socket=/run/terrace/a.sock,socket-abstract=no";
+//! let device = "0000:01:00.0";
 //! let port = DpdkPort::open(device, &DpdkOptions::default())?;
 //! let runner = Runner::new(vec![Attached::new(1, port)])?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Two processes over memif
+//!
+//! [`crate::open_port`] takes [`crate::memif::MemifPort`] for a `net_memif` with the arguments that both have. What is said here is of DPDK's own driver,
+//! which is needed for `zero-copy=yes`, `secret=`, `bsize=` and several queues.
 //!
 //! A memif is a pair of rings in memory that two processes share. One end is the server, which makes the socket, the other the client; either
 //! can start first, and either can be started again: the port then goes on by itself ([`crate::Port::trouble`] tells meanwhile). Both name
@@ -30,8 +32,9 @@
 //! # Limits
 //!
 //! - DPDK's environment starts once in a process, with the options of the first port, and stays until the process ends.
-//! - Drivers trust the other end of a shared memory to some degree: memif's ends while a packet is read from it unmaps the memory that is read.
-//!   Let the peer of a memif or vhost be as trusted as this process.
+//! - When the peer of a `net_memif` goes, DPDK 22.11 unmaps the rings in a thread of its own, whether or not a worker is receiving from them at that
+//!   moment; if one is, the process ends (SIGSEGV).
+//! - Drivers trust the other end of a shared memory to some degree. Let the peer of a `net_memif` or vhost be as trusted as this process.
 //! - AF_PACKET and AF_XDP give packets as the kernel has them: turn off segmentation and checksum offload at the sending end
 //!   (`ethtool -K DEVICE tx off tso off gso off gro off`). [`crate::RawPort`] needs that less.
 

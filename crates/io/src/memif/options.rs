@@ -1,11 +1,14 @@
 //! How a memif is named: `memif:socket=PATH,role=server|client[,id=N][,ring=LOG2]`.
 
 use crate::PortError;
+use crate::dpdk::DpdkDevice;
 use std::fmt;
 use std::path::PathBuf;
 
 /// What names of memif ports begin with.
 pub const PREFIX: &str = "memif:";
+/// Arguments of DPDK's driver that mean something here. A port of ours has no address of its own, so `mac` changes nothing.
+const SHARED_WITH_DPDK: [&str; 8] = ["role", "id", "socket", "socket-abstract", "rsize", "bsize", "zero-copy", "mac"];
 /// The ring sizes that there are, as logarithms to base 2.
 const RINGS: std::ops::RangeInclusive<u8> = 4..=14;
 /// The longest path of a Unix socket, in bytes (`sun_path` of unix(7), with its zero).
@@ -65,6 +68,32 @@ impl Options {
     /// 1024 descriptors, as elsewhere.
     pub const RING: u8 = 10;
 
+    /// What DPDK's `net_memif` with these arguments is, as a port of our own. `None`: another driver's device, or something that only DPDK's does
+    /// (`zero-copy=yes`, `secret=`, buffers of another size) or has to explain.
+    ///
+    /// Unless given, DPDK 22.11 has a client, and the abstract socket `/run/memif.sock`.
+    pub fn of_device(device: &DpdkDevice) -> Option<Options> {
+        if device.driver() != Some("net_memif") || !device.keys().all(|key| SHARED_WITH_DPDK.contains(&key)) {
+            return None;
+        }
+        let argument = |key, otherwise| device.argument(key).unwrap_or(otherwise);
+        let socket = argument("socket", "/run/memif.sock");
+        let address = match argument("socket-abstract", "yes") {
+            "yes" => Address::Abstract(socket.to_owned()),
+            "no" => Address::File(socket.into()),
+            _ => return None,
+        };
+        let role = match argument("role", "client") {
+            "server" | "master" => Role::Server,
+            "client" | "slave" => Role::Client,
+            _ => return None,
+        };
+        let id = argument("id", "0").parse().ok()?;
+        let ring = argument("rsize", "10").parse().ok().filter(|size| RINGS.contains(size))?;
+        let usual = argument("bsize", "2048") == "2048" && argument("zero-copy", "no") == "no";
+        (usual && !socket.is_empty() && socket.len() <= MAX_PATH).then_some(Options { address, role, id, ring })
+    }
+
     /// Reads a device string.
     ///
     /// # Errors
@@ -121,6 +150,31 @@ mod tests {
             "memif:socket=/run/a.sock,role=client,ring=14",
         ] {
             assert_eq!(Options::parse(text).expect("good").to_string(), text);
+        }
+    }
+
+    #[test]
+    fn dpdks_devices_are_ports_of_our_own_where_they_mean_the_same() {
+        let of = |text: &str| Options::of_device(&DpdkDevice::parse(text).expect("a device")).map(|it| it.to_string());
+        for (text, same) in [
+            ("net_memif0,role=server,socket=/a,socket-abstract=no,rsize=11", "memif:socket=/a,role=server,ring=11"),
+            ("net_memif5", "memif:socket=@/run/memif.sock,role=client"),
+            ("net_memif1,role=slave,socket=b,id=7,bsize=2048", "memif:socket=@b,role=client,id=7"),
+            ("net_memif1,role=master,mac=01:23:45:ab:cd:ef,zero-copy=no", "memif:socket=@/run/memif.sock,role=server"),
+        ] {
+            assert_eq!(of(text).as_deref(), Some(same), "{text}");
+        }
+        for text in [
+            "net_null0",
+            "net_memif0,zero-copy=yes",
+            "net_memif0,secret=abc",
+            "net_memif0,bsize=4096",
+            "net_memif0,rsize=3",
+            "net_memif0,role=nobody",
+            "net_memif0,socket-abstract=maybe",
+            "net_memif0,socket=",
+        ] {
+            assert_eq!(of(text), None, "{text}");
         }
     }
 

@@ -84,11 +84,19 @@ impl MemifPort {
     /// The string is no such, or a server cannot listen.
     pub fn open(device: &str) -> Result<MemifPort, PortError> {
         let options = Options::parse(device)?;
+        MemifPort::open_as(options.to_string(), options)
+    }
+
+    /// Opens an end under a name of its own.
+    ///
+    /// # Errors
+    /// A server cannot listen.
+    pub fn open_as(name: String, options: Options) -> Result<MemifPort, PortError> {
         let listener = match options.role {
             Role::Server => Some(listen_on(&options.address).map_err(open_error(&options, "listen on the socket"))?),
             Role::Client => None,
         };
-        MemifPort::new(options.to_string(), options, listener, Stage::Alone, PortCounters::default())
+        MemifPort::new(name, options, listener, Stage::Alone, PortCounters::default())
     }
 
     fn new(

@@ -372,7 +372,7 @@ pub enum IdleSetting {
 pub struct PortSetting {
     /// The number by which the program knows it.
     pub number: u32,
-    /// A network interface; a memif, such as `memif:socket=/run/x.sock,role=server`; or a DPDK device: a PCI address, or a virtual one such as `net_memif0,role=client,socket=/run/x.sock,socket-abstract=no`.
+    /// A network interface; a memif, such as `memif:socket=/run/x.sock,role=server`; or a DPDK device: a PCI address, or a virtual one such as `net_vhost0,iface=/run/x.sock`.
     pub device: String,
     /// By which means a network interface is a port.
     #[serde(default)]
