@@ -15,8 +15,6 @@
 #include "metadata.p4"
 
 control acl_step(in headers_t hdr, inout metadata_t meta, in vpc_t vpc)(drop_reason_t reason) {
-    bit<1> later_fragment;
-
     action permit() { }
 
     action deny() {
@@ -31,7 +29,7 @@ control acl_step(in headers_t hdr, inout metadata_t meta, in vpc_t vpc)(drop_rea
             meta.protocol:              ternary @name("protocol");
             meta.l4_source:             range   @name("l4_source");
             meta.l4_destination:        range   @name("l4_destination");
-            later_fragment:             ternary @name("later_fragment");
+            (bit<1>) (meta.fragment == fragment_t.later): ternary @name("later_fragment");
         }
         actions = { permit; deny; }
         const default_action = permit();
@@ -46,7 +44,7 @@ control acl_step(in headers_t hdr, inout metadata_t meta, in vpc_t vpc)(drop_rea
             meta.protocol:              ternary @name("protocol");
             meta.l4_source:             range   @name("l4_source");
             meta.l4_destination:        range   @name("l4_destination");
-            later_fragment:             ternary @name("later_fragment");
+            (bit<1>) (meta.fragment == fragment_t.later): ternary @name("later_fragment");
         }
         actions = { permit; deny; }
         const default_action = permit();
@@ -54,10 +52,6 @@ control acl_step(in headers_t hdr, inout metadata_t meta, in vpc_t vpc)(drop_rea
     }
 
     apply {
-        later_fragment = 0;
-        if (meta.fragment == fragment_t.later) {
-            later_fragment = 1;
-        }
         if (hdr.inner_ipv4.isValid()) {
             v4.apply();
         } else {

@@ -175,6 +175,14 @@ impl Jit {
         }
     }
 
+    /// How many lookups of such packets are made together with the one in front of them, of which they need nothing.
+    pub fn lookups_together(&self) -> usize {
+        match &self.way {
+            Way::Native { shared, .. } => shared.program.together,
+            Way::Handed { .. } => 0,
+        }
+    }
+
     /// How many bytes packets have at least that begin the stretch of code made for the way that most take to the first lookup; `None` if there is no such stretch.
     pub fn trace_bytes(&self) -> Option<u32> {
         match &self.way {

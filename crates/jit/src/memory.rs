@@ -24,6 +24,10 @@ pub struct QueuePlace {
     pub keys: i32,
     /// Words of a key.
     key_words: usize,
+    /// Keys of what is looked up together with that, if there is anything.
+    pub together: i32,
+    /// Words of one.
+    together_words: usize,
     /// Selector keys as bytes, [`AUX_BYTES`] each, if there are.
     pub aux: i32,
     /// Words of a selector's keys.
@@ -43,6 +47,8 @@ pub struct MemoryLayout {
     pub tally: i32,
     /// What was looked up for the packets of a stage.
     pub results: i32,
+    /// What was looked up together with that.
+    pub together: i32,
     /// For each stage, who waits for it.
     pub queues: Vec<QueuePlace>,
     cells: usize,
@@ -67,13 +73,16 @@ impl MemoryLayout {
             bytes += count * CHUNK * size_of::<u64>();
             at as i32
         };
-        let results = list(1);
+        let (results, together) = (list(1), list(1));
         let queues = stages.iter().zip(counts).map(|(stage, count)| {
             let (key_words, aux_words) = (stage.words, if stage.profile { AUX_BYTES / 8 } else { 0 });
-            QueuePlace { count, frames: list(1), keys: list(key_words), key_words, aux: list(aux_words), aux_words }
+            let together_words = stage.together.map_or(0, |(_, words)| words);
+            let (frames, keys) = (list(1), list(key_words));
+            let (together, aux) = (list(together_words), list(aux_words));
+            QueuePlace { count, frames, keys, key_words, together, together_words, aux, aux_words }
         });
         let queues = queues.collect();
-        MemoryLayout { defaults, slots, counters, tally, results, queues, cells, bytes }
+        MemoryLayout { defaults, slots, counters, tally, results, together, queues, cells, bytes }
     }
 }
 
@@ -166,6 +175,13 @@ impl Memory {
         self.words(queue.keys, count * queue.key_words)
     }
 
+    /// The keys of what is looked up together with that.
+    pub fn together_keys(&mut self, stage: usize, count: usize) -> &mut [u64] {
+        assert!(count <= CHUNK);
+        let queue = self.layout.queues[stage];
+        self.words(queue.together, count * queue.together_words)
+    }
+
     /// The words of selector keys of so many packets that wait for a stage.
     pub fn aux(&mut self, stage: usize, count: usize) -> &mut [u64] {
         assert!(count <= CHUNK);
@@ -186,6 +202,14 @@ impl Memory {
         let results = std::ptr::from_mut(self.results(count));
         // SAFETY: results and keys are lists of their own.
         (self.keys(stage, count), unsafe { &mut *results })
+    }
+
+    /// The same for what is looked up together with that.
+    pub fn lookup_together(&mut self, stage: usize, count: usize) -> (&[u64], &mut [*const u8]) {
+        assert!(count <= CHUNK);
+        let results: *mut *const u8 = self.words(self.layout.together, count).as_mut_ptr().cast();
+        // SAFETY: results and keys are lists of their own; a word holds an address, and any word is one.
+        (self.together_keys(stage, count), unsafe { std::slice::from_raw_parts_mut(results, count) })
     }
 
     /// The frames of so many packets that wait for a stage, and what was looked up for them.

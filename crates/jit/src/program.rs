@@ -71,6 +71,8 @@ pub struct Program {
     pub lists: Option<Lists>,
     /// How many lookups stages make themselves, as long as the table's entries are a handful.
     pub in_place: usize,
+    /// How many lookups are made together with others.
+    pub together: usize,
     /// How long packets are that begin the trace, if there is one.
     pub trace_bytes: Option<u32>,
 }
@@ -88,6 +90,8 @@ pub struct StageInfo {
     pub table: Option<TableId>,
     /// 64-bit words of a key.
     pub words: usize,
+    /// The table that is looked up together with that, and the words of its keys.
+    pub together: Option<(TableId, usize)>,
     /// Whether entries lead to members of a profile.
     pub profile: bool,
 }
@@ -158,10 +162,11 @@ impl Program {
             stride: layout.stride,
             memory,
             emitted: layout.emitted,
-            stages,
             counters,
             places,
             in_place: (0..plan.flow.nodes.len()).filter(|node| plan.flow.in_place(*node)).count(),
+            together: stages.iter().filter(|stage| stage.together.is_some()).count(),
+            stages,
             trace_bytes: plan.flow.trace.map(|(_, bytes)| bytes),
             order,
             longest_header: plan.headers.most.iter().copied().max().unwrap_or(0) as usize,
@@ -235,15 +240,16 @@ fn stage_infos(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape]) -> Vec<
 fn stage_info(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape], stage: &Stage) -> StageInfo {
     let (start, slot) = (stage.start, stage.slot);
     match start {
-        Start::Site(_, table) => StageInfo {
+        Start::Site(node, table) => StageInfo {
             start,
             slot,
             copied: plan.starts[slot] != start,
             table: Some(table),
             words: shapes[table.index()].words,
+            together: plan.flow.together(node).map(|there| (there.table, shapes[there.table.index()].words)),
             profile: pipeline.tables[table].implementation.is_some(),
         },
-        _ => StageInfo { start, slot, copied: false, table: None, words: 0, profile: false },
+        _ => StageInfo { start, slot, copied: false, table: None, words: 0, together: None, profile: false },
     }
 }
 

@@ -189,6 +189,10 @@ impl Worker {
             if let Some(table) = stage.table {
                 let (keys, results) = self.memory.lookup(index, waiting);
                 lookups.lookup_batch(table, keys, results);
+                if let Some((table, _)) = stage.together {
+                    let (keys, results) = self.memory.lookup_together(index, waiting);
+                    lookups.lookup_batch(table, keys, results);
+                }
                 if let Some(areas) = &mut self.areas {
                     let (first, stride) = (self.frames.as_ptr() as usize, program.stride as usize);
                     let (frames, results) = self.memory.looked_up(index, waiting);
@@ -241,6 +245,7 @@ impl Worker {
         }
         permuted(self.memory.waiting(stage, count), &order);
         permuted(self.memory.keys(stage, count), &order);
+        permuted(self.memory.together_keys(stage, count), &order);
         permuted(self.memory.aux(stage, count), &order);
     }
 

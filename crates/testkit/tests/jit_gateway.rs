@@ -56,6 +56,7 @@ fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut g
     let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
     let mut native = Jit::new(pipeline.clone(), Config::default()).expect("native code is made");
     assert_eq!(native.unsupported(), None, "nothing of the gateway is handed to the interpreter");
+    assert!(native.lookups_together() >= 2, "lists of rules are looked up together with routes and VMs");
     oracle.write(&batch).expect("entries are taken");
     native.write(&batch).expect("entries are taken");
     let mut left = 500;

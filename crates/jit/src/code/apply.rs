@@ -79,6 +79,17 @@ impl StageCode<'_, '_> {
         for (index, word) in words.iter().enumerate() {
             self.b.ins().store(trusted(), *word, at, queue.keys + index as i32 * 8);
         }
+        if let Some(companion) = self.c.plan.flow.together(node) {
+            // They leave no mark, and so no packet's way ends there.
+            for data in &companion.insts {
+                let _ = self.inst(&data.inst, &data.results);
+            }
+            let words = self.key_words(companion.table, &companion.keys);
+            let at = self.of_list(count, words.len() as i64 * 8);
+            for (index, word) in words.into_iter().enumerate() {
+                self.b.ins().store(trusted(), word, at, queue.together + index as i32 * 8);
+            }
+        }
         // Only a profile's entries ask for a selector's keys: without one there is no room for them.
         if self.c.pipeline.tables[table].implementation.is_some() && !shape.selector.is_empty() {
             let aux = self.of_list(count, AUX_BYTES as i64);

@@ -79,7 +79,7 @@ impl StageCode<'_, '_> {
         let mut work: Vec<Node> = nodes.to_vec();
         while let Some(node) = work.pop() {
             let changed = self.changed[&node].clone();
-            for next in inside(self.c.pipeline, &self.c.plan.flow, node) {
+            for next in inside(self.c.pipeline, &self.c.plan.flow, self.start, node) {
                 if self.changed.get_mut(&next).is_some_and(|there| there.union(&changed)) {
                     work.push(next);
                 }
@@ -111,7 +111,7 @@ impl StageCode<'_, '_> {
     /// The cells that are needed where the node leaves the stage.
     fn leaving(&self, node: Node) -> Vec<Bits> {
         let (pipeline, flow) = (self.c.pipeline, &self.c.plan.flow);
-        let within = inside(pipeline, flow, node);
+        let within = inside(pipeline, flow, self.start, node);
         let all = flow.successors(pipeline, node);
         all.into_iter().filter(|next| !within.contains(next)).map(|n| self.c.plan.cells.live[n].clone()).collect()
     }

@@ -36,7 +36,7 @@ impl StageCode<'_, '_> {
             let ends = flow.ends(pipeline, *node);
             // What a table tells of its meters is written behind the node.
             let told = flow.applies(pipeline, *node).is_some_and(|id| pipeline.tables[id].meter_result.is_some());
-            for next in inside(pipeline, flow, *node) {
+            for next in inside(pipeline, flow, self.start, *node) {
                 // In another body the same numbers are other values.
                 let from = Some(*node).filter(|_| ends.contains(&next) && !told && same_body(flow, *node, next));
                 ways.entry(next).or_default().push(from);

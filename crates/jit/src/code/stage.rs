@@ -17,7 +17,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
 use cranelift_frontend::{FunctionBuilder, Variable};
-use ir::{Block, Body, Const, ExternId, HeaderId, Inst, Type, Value, VarKind};
+use ir::{Block, Body, Const, ExternId, HeaderId, Inst, TableId, Type, Value, VarKind};
 use packet::EngineReason;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
@@ -34,6 +34,8 @@ pub struct StageCode<'a, 'b> {
     /// The address of the packet's frame, and what was looked up.
     pub frame: cl::Value,
     result: cl::Value,
+    /// Where the frame's address lies in the list of those that wait.
+    place: cl::Value,
     /// The cells' registers.
     pub(super) cells: Vec<Vec<Variable>>,
     values: HashMap<(usize, Value), Vec<Variable>>,
@@ -104,7 +106,7 @@ fn untouched(c: &Compiling<'_>, start: Start, nodes: &[Node]) -> BTreeSet<Header
             all.remove(&header);
         }
     };
-    let table = |table: ir::TableId, all: &mut BTreeSet<HeaderId>| {
+    let table = |table: TableId, all: &mut BTreeSet<HeaderId>| {
         if let Some(var) = c.pipeline.tables[table].meter_result {
             field(var, all);
         }
@@ -180,6 +182,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
             context,
             frame,
             result,
+            place: at,
             cells: Vec::new(),
             values: HashMap::new(),
             blocks: HashMap::new(),
@@ -254,7 +257,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
         let mut late = BTreeSet::new();
         for node in nodes {
             passed.insert(*node);
-            late.extend(inside(self.c.pipeline, &self.c.plan.flow, *node).into_iter().filter(|n| passed.contains(n)));
+            let next = inside(self.c.pipeline, &self.c.plan.flow, self.start, *node);
+            late.extend(next.into_iter().filter(|n| passed.contains(n)));
         }
         late
     }
@@ -274,15 +278,26 @@ impl<'a, 'b> StageCode<'a, 'b> {
                 self.b.ins().jump(block, &[]);
             }
             Start::Site(node, table) => {
-                let found = self.result;
-                let zero = self.number(0);
-                let hit = self.b.ins().icmp(IntCC::NotEqual, found, zero);
-                let default = self.default_value(table);
-                let value = self.b.ins().select(hit, found, default);
                 self.node = node;
-                self.choose_action(node, table, hit, value);
+                self.go_on_with(node, table, self.result);
             }
         }
+    }
+
+    /// Goes on at the action of what was found for a table that a node applies; 0: nothing.
+    fn go_on_with(&mut self, node: Node, table: TableId, found: cl::Value) {
+        let zero = self.number(0);
+        let hit = self.b.ins().icmp(IntCC::NotEqual, found, zero);
+        let default = self.default_value(table);
+        let value = self.b.ins().select(hit, found, default);
+        self.choose_action(node, table, hit, value);
+    }
+
+    /// Goes on with what was looked up together with what the stage begins behind.
+    pub fn go_on_in_hand(&mut self, node: Node, table: TableId) {
+        let beside = self.c.memory.together - self.c.memory.queues[self.c.stage.get()].frames;
+        let found = self.b.ins().load(I64, trusted(), self.place, beside);
+        self.go_on_with(node, table, found);
     }
 
     /// The body of a control.

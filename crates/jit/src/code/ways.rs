@@ -4,7 +4,7 @@ use crate::code::stage::StageCode;
 use crate::code::value::Regs;
 use crate::plan::cells::Bits;
 use crate::plan::flow::{Node, Step};
-use crate::plan::stages::{Start, is_cut};
+use crate::plan::stages::{Start, in_hand, is_cut};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode};
 use ir::{Block, BlockCall, Const, Term, Value};
@@ -36,6 +36,9 @@ impl<'a> StageCode<'a, '_> {
                 let edges: Vec<&BlockCall> = cases.iter().map(|(_, edge)| edge).chain([default]).collect();
                 let ways = self.ways(block, &edges);
                 self.switch(*value, cases, default, &ways);
+            }
+            Term::Apply { table, .. } if in_hand(&self.c.plan.flow, self.start, node) => {
+                self.go_on_in_hand(node, *table)
             }
             Term::Apply { table, keys, .. } => match is_cut(self.c.pipeline, *table) {
                 true => {

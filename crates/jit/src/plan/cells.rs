@@ -263,6 +263,9 @@ impl<'a> Walk<'a> {
                     self.may_have_left |= crate::plan::may_reject(&data.inst);
                 }
                 if let Some(Term::Apply { table, .. }) = control.body.blocks[block].term.as_ref().map(|t| &t.term) {
+                    // The key of what is looked up together with it is made in front of it.
+                    let together = flow.together(node).into_iter().flat_map(|there| &there.insts);
+                    together.for_each(|data| self.inst(&data.inst));
                     self.table(*table);
                 }
             }

@@ -5,6 +5,7 @@
 
 use crate::plan::onward::Onward;
 use crate::plan::stages::looked_up;
+use crate::plan::together::Companion;
 use crate::plan::trace::Trace;
 use crate::unsupported::Unsupported;
 use ir::{Arch, Block, ControlKind, Entity, Pipeline, TableId, Term};
@@ -77,6 +78,14 @@ struct Twin {
     looks_up: bool,
     /// Whether its stage goes on behind that lookup, as long as the table's entries are a handful.
     in_place: bool,
+    /// What is looked up together with that.
+    together: Option<Box<Companion>>,
+}
+
+impl Twin {
+    fn new(origin: Node, detours: Vec<(Node, Node)>, traced: bool) -> Twin {
+        Twin { origin, detours, traced, looks_up: false, in_place: false, together: None }
+    }
 }
 
 impl Flow {
@@ -131,7 +140,7 @@ impl Flow {
         for node in trace.nodes.iter().copied() {
             let ways = trace.ways.iter().filter(|(from, _)| *from == node);
             let detours = ways.filter_map(|(_, to)| Some((*to, copy(*to)?))).collect();
-            self.copies.push(Twin { origin: node, detours, traced: true, looks_up: false, in_place: false });
+            self.copies.push(Twin::new(node, detours, true));
             self.nodes.push(self.nodes[node]);
             self.next.push(self.next[node]);
         }
@@ -142,13 +151,7 @@ impl Flow {
     /// Puts copies of nodes behind a trace behind all others.
     pub fn go_on(&mut self, onward: &Onward) {
         for node in onward.nodes.iter().copied() {
-            self.copies.push(Twin {
-                origin: node,
-                detours: Vec::new(),
-                traced: false,
-                looks_up: false,
-                in_place: false,
-            });
+            self.copies.push(Twin::new(node, Vec::new(), false));
             self.nodes.push(self.nodes[node]);
             self.next.push(self.next[node]);
         }
@@ -171,6 +174,19 @@ impl Flow {
         if let Some(copy) = node.checked_sub(first).and_then(|number| self.copies.get_mut(number)) {
             copy.in_place = true;
         }
+    }
+
+    /// Says what is looked up together with what a copy looks up.
+    pub fn look_up_together(&mut self, node: Node, companion: Companion) {
+        let first = self.originals().end;
+        if let Some(copy) = node.checked_sub(first).and_then(|number| self.copies.get_mut(number)) {
+            copy.together = Some(Box::new(companion));
+        }
+    }
+
+    /// What is looked up together with what a node looks up.
+    pub fn together(&self, node: Node) -> Option<&Companion> {
+        self.copy(node)?.together.as_deref()
     }
 
     /// Whether a node is one of a trace's copies.

@@ -9,6 +9,7 @@ pub mod redundant;
 pub mod shared;
 pub mod stages;
 pub mod tiling;
+pub mod together;
 pub mod trace;
 pub mod validity;
 
@@ -63,6 +64,7 @@ impl Plan {
             known = validity::validity(pipeline, &flow, &headers);
             flow.go_on(&Onward::find(pipeline, &flow, &headers, &known));
             onward::look_up_in_place(pipeline, &mut flow, small);
+            together::look_up_together(pipeline, &mut flow);
             known = validity::validity(pipeline, &flow, &headers);
         }
         // Headers at fixed places need no cells.

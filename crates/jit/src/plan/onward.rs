@@ -90,7 +90,7 @@ pub fn look_up_in_place(pipeline: &Pipeline, flow: &mut Flow, small: &[bool]) {
             flow.look_up_in_place(node);
         }
         let there = behind[node] || flow.in_place(node);
-        inside(pipeline, flow, node).into_iter().for_each(|next| behind[next] |= there);
+        inside(pipeline, flow, Start::Begin, node).into_iter().for_each(|next| behind[next] |= there);
     }
 }
 

@@ -73,13 +73,18 @@ pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
     }
 }
 
-/// The nodes that follow within a stage.
-pub fn inside(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Node> {
-    if looked_up(pipeline, flow, node).is_some() && !flow.in_place(node) {
+/// The nodes that follow within the stage that begins there.
+pub fn inside(pipeline: &Pipeline, flow: &Flow, start: Start, node: Node) -> Vec<Node> {
+    if looked_up(pipeline, flow, node).is_some() && !flow.in_place(node) && !in_hand(flow, start, node) {
         return Vec::new();
     }
     let cut = |next: &Node| is_cut_off(flow, *next) || node == 0 && again(flow) == Some(*next);
     flow.successors(pipeline, node).into_iter().filter(|next| !cut(next)).collect()
+}
+
+/// Whether what a node looks up was looked up together with what the stage begins behind.
+pub fn in_hand(flow: &Flow, start: Start, node: Node) -> bool {
+    matches!(start, Start::Site(first, _) if flow.together(first).is_some_and(|there| there.node == node))
 }
 
 /// Whether a node begins a stage by being the deparser.
@@ -92,13 +97,14 @@ fn again(flow: &Flow) -> Option<Node> {
     flow.next(0).filter(|_| flow.turns_back)
 }
 
-/// The stages that a node leads to.
-fn leads_to(pipeline: &Pipeline, flow: &Flow, node: Node) -> Vec<Start> {
+/// The stages that a node of the stage that begins there leads to.
+fn leads_to(pipeline: &Pipeline, flow: &Flow, start: Start, node: Node) -> Vec<Start> {
     let mut starts = Vec::new();
     if node == 0 && again(flow).is_some() {
         starts.push(Start::Again);
     }
-    starts.extend(looked_up(pipeline, flow, node).map(|table| Start::Site(flow.site(node), table)));
+    let table = looked_up(pipeline, flow, node).filter(|_| !in_hand(flow, start, node));
+    starts.extend(table.map(|table| Start::Site(flow.site(node), table)));
     let to_deparser = flow.successors(pipeline, node).into_iter().find(|next| is_cut_off(flow, *next));
     starts.extend(to_deparser.map(Start::Deparser));
     starts
@@ -115,7 +121,7 @@ pub fn cut(pipeline: &Pipeline, flow: &Flow) -> Result<Vec<Stage>, Unsupported> 
             continue;
         }
         let nodes = region(pipeline, flow, start);
-        let mut leads: Vec<Start> = nodes.iter().flat_map(|n| leads_to(pipeline, flow, *n)).collect();
+        let mut leads: Vec<Start> = nodes.iter().flat_map(|n| leads_to(pipeline, flow, start, *n)).collect();
         leads.sort();
         leads.dedup();
         work.extend(leads.iter().copied());
@@ -131,7 +137,7 @@ pub fn cut(pipeline: &Pipeline, flow: &Flow) -> Result<Vec<Stage>, Unsupported> 
 
 /// The nodes of a stage. Each comes behind all that lead to it, but for loops.
 pub(super) fn region(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
-    in_order(flow, entries(pipeline, flow, start), |node| inside(pipeline, flow, node))
+    in_order(flow, entries(pipeline, flow, start), |node| inside(pipeline, flow, start, node))
 }
 
 /// The nodes that these lead to, by the ways that are given. Each comes behind all that lead to it, but for loops.
@@ -154,7 +160,7 @@ pub(super) fn in_order(flow: &Flow, first: Vec<Node>, ways: impl Fn(Node) -> Vec
 /// How many stages lead to the deparser's.
 pub fn lead_to_deparser(pipeline: &Pipeline, flow: &Flow, stages: &[Stage]) -> usize {
     let leads = |stage: &&Stage| {
-        let mut starts = stage.nodes.iter().flat_map(|node| leads_to(pipeline, flow, *node));
+        let mut starts = stage.nodes.iter().flat_map(|node| leads_to(pipeline, flow, stage.start, *node));
         starts.any(|start| matches!(start, Start::Deparser(_)))
     };
     stages.iter().filter(leads).count()

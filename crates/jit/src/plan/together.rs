@@ -1,0 +1,204 @@
+//! Lookups that need nothing of each other, made together.
+//!
+//! Two tables that are applied one after the other are two stages, even where the second one's key is known before the first one is looked up: routes and lists of rules that
+//! go by the same packet. Each stage has its cost: queues, frames, lines that are asked for and waited for. So the key of the second one is made where packets leave for the first
+//! one, both are looked up there, and the stage behind goes on where the second table is applied with what was found for it.
+//!
+//! What would cost a packet a lookup in vain is left alone: tables that are applied behind a comparison that hardly holds (Ball and Larus, "Branch prediction for free", 1993: two
+//! numbers are seldom equal).
+
+use crate::plan::flow::{Flow, Node, Step};
+use crate::plan::stages::{Start, entries, inside, looked_up, region};
+use ir::{Arg, BinaryOp, Inst, InstData, Pipeline, TableId, Term, Value, VarId, VarKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A key that takes more instructions than this is made where it stands.
+const MOST_INSTS: usize = 64;
+
+/// A lookup that is made together with another one in front of it.
+#[derive(Clone, Debug)]
+pub struct Companion {
+    /// The node that applies the table.
+    pub node: Node,
+    /// The table.
+    pub table: TableId,
+    /// The values of its keys.
+    pub keys: Vec<Value>,
+    /// What makes them: instructions that leave no mark.
+    pub insts: Vec<InstData>,
+}
+
+/// Finds the lookups that are made together with each other, and says so of the first of each two.
+pub fn look_up_together(pipeline: &Pipeline, flow: &mut Flow) {
+    let alone = |flow: &Flow, node: Node| flow.looks_up(node) && !flow.in_place(node);
+    let copies = flow.originals().end..flow.nodes.len();
+    for node in copies.filter(|node| alone(flow, *node)).collect::<Vec<_>>() {
+        let Some(table) = looked_up(pipeline, flow, node) else { continue };
+        let start = Start::Site(node, table);
+        let nodes = region(pipeline, flow, start);
+        let likely = likely(pipeline, flow, start, &nodes);
+        let found = nodes.iter().filter(|there| likely.contains(there) && alone(flow, **there));
+        let found = found.filter_map(|there| companion(pipeline, flow, table, &nodes, *there));
+        // Where several are in question, the table that is made for more entries.
+        let size = |it: &Companion| pipeline.tables[it.table].size.unwrap_or(0);
+        let best = found.reduce(|best, other| if size(&other) > size(&best) { other } else { best });
+        if let Some(best) = best {
+            flow.look_up_together(node, best);
+        }
+    }
+}
+
+/// Those of a stage's nodes that packets come to without a comparison that hardly holds. Each node comes behind those that lead to it.
+fn likely(pipeline: &Pipeline, flow: &Flow, start: Start, nodes: &[Node]) -> BTreeSet<Node> {
+    let mut likely: BTreeSet<Node> = entries(pipeline, flow, start).into_iter().collect();
+    for node in nodes {
+        if likely.contains(node) {
+            let seldom = seldom(pipeline, flow, *node);
+            likely.extend(inside(pipeline, flow, start, *node).into_iter().filter(|next| Some(*next) != seldom));
+        }
+    }
+    likely
+}
+
+/// The way out of a node that few packets take.
+fn seldom(pipeline: &Pipeline, flow: &Flow, node: Node) -> Option<Node> {
+    let Step::Block(control, block) = flow.nodes[node] else { return None };
+    let block = &pipeline.controls[ir::ControlId(control as u32)].body.blocks[block];
+    let Some(Term::Branch { cond, then, els }) = block.term.as_ref().map(|term| &term.term) else { return None };
+    let equal = |value: Value| {
+        let made = block.insts.iter().find(|data| data.results.first() == Some(&value))?;
+        match made.inst {
+            Inst::Binary(BinaryOp::Eq, ..) => Some(true),
+            Inst::Binary(BinaryOp::Ne, ..) => Some(false),
+            _ => None,
+        }
+    };
+    let either = block.insts.iter().find(|data| data.results.first() == Some(cond)).and_then(|data| match data.inst {
+        Inst::Binary(BinaryOp::Or, a, b) => (equal(a)? && equal(b)?).then_some(true),
+        _ => None,
+    });
+    let way = if equal(*cond).or(either)? { then } else { els };
+    flow.block(node, way.block)
+}
+
+/// The lookup at the end of `to`, one of the nodes behind that of `first`, if its key is known before that.
+fn companion(pipeline: &Pipeline, flow: &Flow, first: TableId, nodes: &[Node], to: Node) -> Option<Companion> {
+    let table = looked_up(pipeline, flow, to)?;
+    let Step::Block(control, block) = flow.nodes[to] else { return None };
+    let body = &pipeline.controls[ir::ControlId(control as u32)].body;
+    let Some(Term::Apply { keys, .. }) = body.blocks[block].term.as_ref().map(|term| &term.term) else { return None };
+    // Members of profiles are found by keys of their own.
+    let plain = pipeline.tables[table].implementation.is_none() && pipeline.tables[table].direct_meter.is_none();
+    let mut slice = Slice::between(pipeline, flow, first, nodes, to)?;
+    (plain && keys.iter().all(|key| slice.take(pipeline, *key))).then(|| Companion {
+        node: to,
+        table,
+        keys: keys.clone(),
+        insts: slice.taken,
+    })
+}
+
+/// What lies between two lookups, and what of it the second one's key is made by.
+struct Slice<'a> {
+    /// Where each value is made.
+    made: BTreeMap<Value, &'a InstData>,
+    /// Variables that may be another's afterwards.
+    written: BTreeSet<VarId>,
+    /// Headers may come or go.
+    headers_change: bool,
+    done: BTreeSet<Value>,
+    taken: Vec<InstData>,
+}
+
+impl<'a> Slice<'a> {
+    /// `None`: they are of different bodies.
+    fn between(pipeline: &'a Pipeline, flow: &Flow, first: TableId, nodes: &[Node], to: Node) -> Option<Slice<'a>> {
+        let Step::Block(control, _) = flow.nodes[to] else { return None };
+        let mut slice = Slice {
+            made: BTreeMap::new(),
+            written: pipeline.tables[first].meter_result.into_iter().collect(),
+            headers_change: false,
+            done: BTreeSet::new(),
+            taken: Vec::new(),
+        };
+        // Each comes behind those that lead to it.
+        let mut leading = BTreeSet::from([to]);
+        for node in nodes.iter().rev() {
+            if inside(pipeline, flow, Start::Begin, *node).iter().any(|next| leading.contains(next)) {
+                leading.insert(*node);
+            }
+        }
+        for node in leading {
+            let Step::Block(of, block) = flow.nodes[node] else { return None };
+            if of != control {
+                return None;
+            }
+            slice.written.extend(flow.applies(pipeline, node).and_then(|table| pipeline.tables[table].meter_result));
+            for data in &pipeline.controls[ir::ControlId(of as u32)].body.blocks[block].insts {
+                slice.pass(pipeline, data);
+            }
+        }
+        Some(slice)
+    }
+
+    fn pass(&mut self, pipeline: &Pipeline, data: &'a InstData) {
+        match &data.inst {
+            Inst::Store(var, _) => {
+                self.written.insert(*var);
+            }
+            Inst::Extern { args, .. } => {
+                self.written.extend(pipeline.intrinsics.values());
+                for arg in args {
+                    if let Arg::Vars(vars) = arg {
+                        self.written.extend(vars);
+                    }
+                }
+            }
+            inst if !leaves_no_mark(inst) => self.headers_change = true,
+            _ => {}
+        }
+        self.made.extend(data.results.iter().map(|result| (*result, data)));
+    }
+
+    /// Takes what makes a value, if it makes the same in front of all that.
+    fn take(&mut self, pipeline: &Pipeline, value: Value) -> bool {
+        if self.done.contains(&value) {
+            return true;
+        }
+        let Some(data) = self.made.get(&value).copied() else { return false };
+        let same = match &data.inst {
+            Inst::Load(var) => {
+                let field = matches!(pipeline.vars[*var].kind, VarKind::Field(..));
+                !(self.written.contains(var) || field && self.headers_change)
+            }
+            Inst::IsValid(_) => !self.headers_change,
+            // What divides by 0 stands behind a question whether it is 0.
+            Inst::Binary(BinaryOp::Div | BinaryOp::Mod, ..) => false,
+            inst => leaves_no_mark(inst),
+        };
+        let mut uses = Vec::new();
+        data.inst.for_each_use(|used| uses.push(used));
+        if !same || !uses.into_iter().all(|used| self.take(pipeline, used)) {
+            return false;
+        }
+        self.done.insert(value);
+        self.taken.push(data.clone());
+        self.taken.len() <= MOST_INSTS
+    }
+}
+
+/// Whether an instruction only makes a value, of others, of variables and of headers.
+fn leaves_no_mark(inst: &Inst) -> bool {
+    matches!(
+        inst,
+        Inst::Const(_)
+            | Inst::Load(_)
+            | Inst::IsValid(_)
+            | Inst::Unary(..)
+            | Inst::Binary(..)
+            | Inst::Cast(..)
+            | Inst::Slice { .. }
+            | Inst::Concat(..)
+            | Inst::Select { .. }
+    )
+}
