@@ -4,7 +4,7 @@
 //! applications into stages. Each stage is one function, made by Cranelift when the program is loaded, that runs over all packets
 //! of a batch that are at it: it takes up where the lookup left off, and ends by writing the keys of the next. Lookups of all packets
 //! at a table are made together ([`tables::fast`]), so the latency of memory is paid about once a batch. Tables of a handful of entries, which need no memory to be waited
-//! for, are looked up where they are applied.
+//! for, are looked up where they are applied, and those that need nothing of the lookup in front of them together with it.
 //!
 //! | what | where |
 //! |---|---|
