@@ -3,6 +3,7 @@
 use super::times::Summary;
 use super::{Done, Found, GROUP, both};
 use crate::report::Report;
+use crate::run::Entry;
 use anyhow::ensure;
 use std::path::Path;
 
@@ -31,13 +32,11 @@ impl Load {
 
     /// Says a figure of the windows: the median, the least and the most.
     pub fn say(&self, name: &str, unit: &str, report: &mut Report, figure: impl Fn(&Window) -> f64) {
-        let mut all: Vec<f64> = self.windows.iter().map(figure).collect();
-        all.sort_by(f64::total_cmp);
         let name = if name.is_empty() { self.name.to_owned() } else { format!("{}, {name}", self.name) };
-        let (Some(least), Some(median), Some(most)) = (all.first(), all.get(all.len() / 2), all.last()) else { return };
-        report.fact(GROUP, &name, *median, unit);
-        report.fact(GROUP, &format!("{name} (least)"), *least, unit);
-        report.fact(GROUP, &format!("{name} (most)"), *most, unit);
+        let all = Entry { name, windows: self.windows.iter().map(figure).collect() };
+        report.fact(GROUP, &all.name, all.median(), unit);
+        report.fact(GROUP, &format!("{} (least)", all.name), all.min(), unit);
+        report.fact(GROUP, &format!("{} (most)", all.name), all.max(), unit);
     }
 
     /// Says what all windows have together.

@@ -2,7 +2,7 @@
 
 use crate::counters::WorkerCounters;
 use crate::entries::Entries;
-use crate::program::Program;
+use crate::program::{Program, StageInfo};
 use crate::tally::{ActionTally, TableTally, Tallies, Tally, add_up};
 use crate::unsupported::Unsupported;
 use crate::worker::Worker;
@@ -161,34 +161,34 @@ impl Jit {
 
     /// How many lookups, behind the one that it leads to, are there once more for packets that came by that stretch ([`Jit::trace_bytes`]).
     pub fn trace_lookups(&self) -> usize {
-        match &self.way {
-            Way::Native { shared, .. } => shared.program.stages.iter().filter(|stage| stage.copied).count(),
-            Way::Handed { .. } => 0,
-        }
+        self.stages_with(|stage| stage.copied)
     }
 
     /// How many lookups of such packets are made where the table is applied, as long as its entries are a handful.
     pub fn in_place_lookups(&self) -> usize {
-        match &self.way {
-            Way::Native { shared, .. } => shared.program.in_place,
-            Way::Handed { .. } => 0,
-        }
+        self.program().map_or(0, |program| program.in_place)
     }
 
     /// How many lookups of such packets are made together with the one in front of them, of which they need nothing.
     pub fn lookups_together(&self) -> usize {
+        self.stages_with(|stage| stage.together.is_some())
+    }
+
+    fn stages_with(&self, which: impl Fn(&StageInfo) -> bool) -> usize {
+        self.program().map_or(0, |program| program.stages.iter().filter(|stage| which(stage)).count())
+    }
+
+    /// The program as native code; `None` if it is handed to the interpreter.
+    fn program(&self) -> Option<&Program> {
         match &self.way {
-            Way::Native { shared, .. } => shared.program.together,
-            Way::Handed { .. } => 0,
+            Way::Native { shared, .. } => Some(&shared.program),
+            Way::Handed { .. } => None,
         }
     }
 
     /// How many bytes packets have at least that begin the stretch of code made for the way that most take to the first lookup; `None` if there is no such stretch.
     pub fn trace_bytes(&self) -> Option<u32> {
-        match &self.way {
-            Way::Native { shared, .. } => shared.program.trace_bytes,
-            Way::Handed { .. } => None,
-        }
+        self.program()?.trace_bytes
     }
 
     /// Length of the native code in bytes; 0 if there is none.

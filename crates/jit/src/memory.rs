@@ -199,23 +199,32 @@ impl Memory {
 
     /// The keys of so many packets that wait for a stage, and the room for what is looked up.
     pub fn lookup(&mut self, stage: usize, count: usize) -> (&[u64], &mut [*const u8]) {
-        let results = std::ptr::from_mut(self.results(count));
-        // SAFETY: results and keys are lists of their own.
-        (self.keys(stage, count), unsafe { &mut *results })
+        let queue = self.layout.queues[stage];
+        self.keys_and_results((queue.keys, queue.key_words), self.layout.results, count)
     }
 
     /// The same for what is looked up together with that.
     pub fn lookup_together(&mut self, stage: usize, count: usize) -> (&[u64], &mut [*const u8]) {
+        let queue = self.layout.queues[stage];
+        self.keys_and_results((queue.together, queue.together_words), self.layout.together, count)
+    }
+
+    fn keys_and_results(
+        &mut self,
+        (keys, words): (i32, usize),
+        results: i32,
+        count: usize,
+    ) -> (&[u64], &mut [*const u8]) {
         assert!(count <= CHUNK);
-        let results: *mut *const u8 = self.words(self.layout.together, count).as_mut_ptr().cast();
+        let results: *mut *const u8 = self.words(results, count).as_mut_ptr().cast();
         // SAFETY: results and keys are lists of their own; a word holds an address, and any word is one.
-        (self.together_keys(stage, count), unsafe { std::slice::from_raw_parts_mut(results, count) })
+        (self.words(keys, count * words), unsafe { std::slice::from_raw_parts_mut(results, count) })
     }
 
     /// The frames of so many packets that wait for a stage, and what was looked up for them.
     pub fn looked_up(&mut self, stage: usize, count: usize) -> (&[*mut u8], &[*const u8]) {
         let results = std::ptr::from_ref(self.results(count));
-        // SAFETY: as in `lookup`.
+        // SAFETY: results and frames are lists of their own.
         (self.waiting(stage, count), unsafe { &*results })
     }
 }

@@ -71,8 +71,6 @@ pub struct Program {
     pub lists: Option<Lists>,
     /// How many lookups stages make themselves, as long as the table's entries are a handful.
     pub in_place: usize,
-    /// How many lookups are made together with others.
-    pub together: usize,
     /// How long packets are that begin the trace, if there is one.
     pub trace_bytes: Option<u32>,
 }
@@ -165,7 +163,6 @@ impl Program {
             counters,
             places,
             in_place: (0..plan.flow.nodes.len()).filter(|node| plan.flow.in_place(*node)).count(),
-            together: stages.iter().filter(|stage| stage.together.is_some()).count(),
             stages,
             trace_bytes: plan.flow.trace.map(|(_, bytes)| bytes),
             order,

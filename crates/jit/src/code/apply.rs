@@ -75,20 +75,14 @@ impl StageCode<'_, '_> {
         self.asks(table, keys);
         let queue = self.queue(site);
         let count = self.waiting_at(queue);
-        let at = self.of_list(count, shape.words as i64 * 8);
-        for (index, word) in words.iter().enumerate() {
-            self.b.ins().store(trusted(), *word, at, queue.keys + index as i32 * 8);
-        }
+        self.write_key(words, count, queue.keys);
         if let Some(companion) = self.c.plan.flow.together(node) {
             // They leave no mark, and so no packet's way ends there.
             for data in &companion.insts {
                 let _ = self.inst(&data.inst, &data.results);
             }
             let words = self.key_words(companion.table, &companion.keys);
-            let at = self.of_list(count, words.len() as i64 * 8);
-            for (index, word) in words.into_iter().enumerate() {
-                self.b.ins().store(trusted(), word, at, queue.together + index as i32 * 8);
-            }
+            self.write_key(&words, count, queue.together);
         }
         // Only a profile's entries ask for a selector's keys: without one there is no room for them.
         if self.c.pipeline.tables[table].implementation.is_some() && !shape.selector.is_empty() {
@@ -104,6 +98,14 @@ impl StageCode<'_, '_> {
             }
         }
         self.leave_for(site, queue, count);
+    }
+
+    /// Writes a key of these words into a list, behind so many others.
+    fn write_key(&mut self, words: &[cl::Value], count: cl::Value, list: i32) {
+        let at = self.of_list(count, words.len() as i64 * 8);
+        for (index, word) in words.iter().enumerate() {
+            self.b.ins().store(trusted(), *word, at, list + index as i32 * 8);
+        }
     }
 
     /// Goes on at the action that the value names, with its parameters. The present node is the one that applies the table.

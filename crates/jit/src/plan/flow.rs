@@ -168,18 +168,21 @@ impl Flow {
         self.copies.get(node.checked_sub(self.originals().end)?)
     }
 
+    fn copy_mut(&mut self, node: Node) -> Option<&mut Twin> {
+        let number = node.checked_sub(self.originals().end)?;
+        self.copies.get_mut(number)
+    }
+
     /// Says that the stage of a copy goes on behind its lookup, as long as the table's entries are a handful.
     pub fn look_up_in_place(&mut self, node: Node) {
-        let first = self.originals().end;
-        if let Some(copy) = node.checked_sub(first).and_then(|number| self.copies.get_mut(number)) {
+        if let Some(copy) = self.copy_mut(node) {
             copy.in_place = true;
         }
     }
 
     /// Says what is looked up together with what a copy looks up.
     pub fn look_up_together(&mut self, node: Node, companion: Companion) {
-        let first = self.originals().end;
-        if let Some(copy) = node.checked_sub(first).and_then(|number| self.copies.get_mut(number)) {
+        if let Some(copy) = self.copy_mut(node) {
             copy.together = Some(Box::new(companion));
         }
     }

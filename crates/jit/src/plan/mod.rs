@@ -64,7 +64,7 @@ impl Plan {
             known = validity::validity(pipeline, &flow, &headers);
             flow.go_on(&Onward::find(pipeline, &flow, &headers, &known));
             onward::look_up_in_place(pipeline, &mut flow, small);
-            together::look_up_together(pipeline, &mut flow);
+            together::look_up_together(pipeline, &mut flow, &cells);
             known = validity::validity(pipeline, &flow, &headers);
         }
         // Headers at fixed places need no cells.

@@ -7,9 +7,10 @@
 //! What would cost a packet a lookup in vain is left alone: tables that are applied behind a comparison that hardly holds (Ball and Larus, "Branch prediction for free", 1993: two
 //! numbers are seldom equal).
 
+use crate::plan::cells::{Bits, Cell, Cells};
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::stages::{Start, entries, inside, looked_up, region};
-use ir::{Arg, BinaryOp, Inst, InstData, Pipeline, TableId, Term, Value, VarId, VarKind};
+use ir::{BinaryOp, Inst, InstData, Pipeline, TableId, Term, Value, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A key that takes more instructions than this is made where it stands.
@@ -28,8 +29,8 @@ pub struct Companion {
     pub insts: Vec<InstData>,
 }
 
-/// Finds the lookups that are made together with each other, and says so of the first of each two.
-pub fn look_up_together(pipeline: &Pipeline, flow: &mut Flow) {
+/// Finds the lookups that are made together with each other, and says so of the first of each two. `cells`: of the pipeline, as they are at what is no copy.
+pub fn look_up_together(pipeline: &Pipeline, flow: &mut Flow, cells: &Cells) {
     let alone = |flow: &Flow, node: Node| flow.looks_up(node) && !flow.in_place(node);
     let copies = flow.originals().end..flow.nodes.len();
     for node in copies.filter(|node| alone(flow, *node)).collect::<Vec<_>>() {
@@ -38,7 +39,7 @@ pub fn look_up_together(pipeline: &Pipeline, flow: &mut Flow) {
         let nodes = region(pipeline, flow, start);
         let likely = likely(pipeline, flow, start, &nodes);
         let found = nodes.iter().filter(|there| likely.contains(there) && alone(flow, **there));
-        let found = found.filter_map(|there| companion(pipeline, flow, table, &nodes, *there));
+        let found = found.filter_map(|there| companion(pipeline, flow, cells, (start, &nodes), *there));
         // Where several are in question, the table that is made for more entries.
         let size = |it: &Companion| pipeline.tables[it.table].size.unwrap_or(0);
         let best = found.reduce(|best, other| if size(&other) > size(&best) { other } else { best });
@@ -81,16 +82,22 @@ fn seldom(pipeline: &Pipeline, flow: &Flow, node: Node) -> Option<Node> {
     flow.block(node, way.block)
 }
 
-/// The lookup at the end of `to`, one of the nodes behind that of `first`, if its key is known before that.
-fn companion(pipeline: &Pipeline, flow: &Flow, first: TableId, nodes: &[Node], to: Node) -> Option<Companion> {
+/// The lookup at the end of `to`, one of the nodes of the stage that begins there, if its key is known before what is looked up in front of the stage.
+fn companion(
+    pipeline: &Pipeline,
+    flow: &Flow,
+    cells: &Cells,
+    (start, nodes): (Start, &[Node]),
+    to: Node,
+) -> Option<Companion> {
     let table = looked_up(pipeline, flow, to)?;
     let Step::Block(control, block) = flow.nodes[to] else { return None };
     let body = &pipeline.controls[ir::ControlId(control as u32)].body;
     let Some(Term::Apply { keys, .. }) = body.blocks[block].term.as_ref().map(|term| &term.term) else { return None };
     // Members of profiles are found by keys of their own.
     let plain = pipeline.tables[table].implementation.is_none() && pipeline.tables[table].direct_meter.is_none();
-    let mut slice = Slice::between(pipeline, flow, first, nodes, to)?;
-    (plain && keys.iter().all(|key| slice.take(pipeline, *key))).then(|| Companion {
+    let mut slice = Slice::between(pipeline, flow, cells, (start, nodes), to)?;
+    (plain && keys.iter().all(|key| slice.take(*key))).then(|| Companion {
         node: to,
         table,
         keys: keys.clone(),
@@ -100,105 +107,88 @@ fn companion(pipeline: &Pipeline, flow: &Flow, first: TableId, nodes: &[Node], t
 
 /// What lies between two lookups, and what of it the second one's key is made by.
 struct Slice<'a> {
+    pipeline: &'a Pipeline,
+    cells: &'a Cells,
     /// Where each value is made.
     made: BTreeMap<Value, &'a InstData>,
-    /// Variables that may be another's afterwards.
-    written: BTreeSet<VarId>,
-    /// Headers may come or go.
-    headers_change: bool,
+    /// Cells that may hold another value afterwards.
+    written: Bits,
+    /// Fields of headers that may.
+    fields: BTreeSet<VarId>,
     done: BTreeSet<Value>,
     taken: Vec<InstData>,
 }
 
 impl<'a> Slice<'a> {
     /// `None`: they are of different bodies.
-    fn between(pipeline: &'a Pipeline, flow: &Flow, first: TableId, nodes: &[Node], to: Node) -> Option<Slice<'a>> {
+    fn between(
+        pipeline: &'a Pipeline,
+        flow: &Flow,
+        cells: &'a Cells,
+        (start, nodes): (Start, &[Node]),
+        to: Node,
+    ) -> Option<Slice<'a>> {
         let Step::Block(control, _) = flow.nodes[to] else { return None };
-        let mut slice = Slice {
-            made: BTreeMap::new(),
-            written: pipeline.tables[first].meter_result.into_iter().collect(),
-            headers_change: false,
-            done: BTreeSet::new(),
-            taken: Vec::new(),
-        };
+        let (written, fields) = (Bits::new(cells.list.len()), BTreeSet::new());
+        let (made, done, taken) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        let mut slice = Slice { pipeline, cells, made, written, fields, done, taken };
         // Each comes behind those that lead to it.
         let mut leading = BTreeSet::from([to]);
         for node in nodes.iter().rev() {
-            if inside(pipeline, flow, Start::Begin, *node).iter().any(|next| leading.contains(next)) {
+            if inside(pipeline, flow, start, *node).iter().any(|next| leading.contains(next)) {
                 leading.insert(*node);
             }
+        }
+        let Start::Site(first, _) = start else { return None };
+        for node in leading.iter().chain([&first]) {
+            let table = flow.applies(pipeline, *node);
+            slice.fields.extend(table.and_then(|table| pipeline.tables[table].meter_result));
+            slice.written.union(&cells.writes[flow.origin(*node)]);
         }
         for node in leading {
             let Step::Block(of, block) = flow.nodes[node] else { return None };
             if of != control {
                 return None;
             }
-            slice.written.extend(flow.applies(pipeline, node).and_then(|table| pipeline.tables[table].meter_result));
             for data in &pipeline.controls[ir::ControlId(of as u32)].body.blocks[block].insts {
-                slice.pass(pipeline, data);
+                if let Inst::Store(var, _) = data.inst {
+                    slice.fields.insert(var);
+                }
+                slice.made.extend(data.results.iter().map(|result| (*result, data)));
             }
         }
         Some(slice)
     }
 
-    fn pass(&mut self, pipeline: &Pipeline, data: &'a InstData) {
-        match &data.inst {
-            Inst::Store(var, _) => {
-                self.written.insert(*var);
-            }
-            Inst::Extern { args, .. } => {
-                self.written.extend(pipeline.intrinsics.values());
-                for arg in args {
-                    if let Arg::Vars(vars) = arg {
-                        self.written.extend(vars);
-                    }
-                }
-            }
-            inst if !leaves_no_mark(inst) => self.headers_change = true,
-            _ => {}
-        }
-        self.made.extend(data.results.iter().map(|result| (*result, data)));
+    /// Whether headers may come or go.
+    fn headers_change(&self) -> bool {
+        let mut cells = self.cells.list.iter().enumerate();
+        cells.any(|(number, cell)| matches!(cell, Cell::Valid(_)) && self.written.contains(number))
     }
 
     /// Takes what makes a value, if it makes the same in front of all that.
-    fn take(&mut self, pipeline: &Pipeline, value: Value) -> bool {
+    fn take(&mut self, value: Value) -> bool {
         if self.done.contains(&value) {
             return true;
         }
         let Some(data) = self.made.get(&value).copied() else { return false };
         let same = match &data.inst {
-            Inst::Load(var) => {
-                let field = matches!(pipeline.vars[*var].kind, VarKind::Field(..));
-                !(self.written.contains(var) || field && self.headers_change)
-            }
-            Inst::IsValid(_) => !self.headers_change,
-            // What divides by 0 stands behind a question whether it is 0.
-            Inst::Binary(BinaryOp::Div | BinaryOp::Mod, ..) => false,
-            inst => leaves_no_mark(inst),
+            Inst::Load(var) => match self.pipeline.vars[*var].kind {
+                VarKind::Field(..) => !(self.fields.contains(var) || self.headers_change()),
+                _ => !self.written.contains(self.cells.of(Cell::Var(*var))),
+            },
+            Inst::IsValid(_) => !self.headers_change(),
+            // What divides by 0 stands behind a question whether it is 0; sets of values are searched by a call.
+            Inst::Binary(BinaryOp::Div | BinaryOp::Mod, ..) | Inst::InValueSet(..) => false,
+            inst => inst.is_pure(),
         };
         let mut uses = Vec::new();
         data.inst.for_each_use(|used| uses.push(used));
-        if !same || !uses.into_iter().all(|used| self.take(pipeline, used)) {
+        if !same || !uses.into_iter().all(|used| self.take(used)) {
             return false;
         }
         self.done.insert(value);
         self.taken.push(data.clone());
         self.taken.len() <= MOST_INSTS
     }
-}
-
-/// Whether an instruction only makes a value, of others, of variables and of headers.
-fn leaves_no_mark(inst: &Inst) -> bool {
-    matches!(
-        inst,
-        Inst::Const(_)
-            | Inst::Load(_)
-            | Inst::IsValid(_)
-            | Inst::Unary(..)
-            | Inst::Binary(..)
-            | Inst::Cast(..)
-            | Inst::Slice { .. }
-            | Inst::Concat(..)
-            | Inst::Select { .. }
-    )
 }
