@@ -17,6 +17,15 @@ pub struct Crc {
     pub start: u64,
     /// What is added in the end.
     pub last: u64,
+    /// The polynomial, with the coefficient of its highest power as the lowest bit.
+    pub polynomial: u64,
+}
+
+impl Crc {
+    /// What gives 1 with the polynomial, in the lower half of a product without carries.
+    pub fn inverse(&self) -> u64 {
+        inverse(self.polynomial)
+    }
 }
 
 /// Fewest bytes: the start lies within them.
@@ -36,10 +45,12 @@ pub fn of(algorithm: HashAlgorithm) -> Option<Crc> {
         let ones = u64::from(u32::MAX);
         return match algorithm {
             Crc32 | Crc32Custom | TargetDefault => {
-                Some(Crc { two_words: x86::two_words::<CRC32> as *const () as usize, start: ones, last: ones })
+                let two_words = x86::two_words::<CRC32> as *const () as usize;
+                Some(Crc { two_words, start: ones, last: ones, polynomial: CRC32 })
             }
             Crc16 | Crc16Custom => {
-                Some(Crc { two_words: x86::two_words::<CRC16> as *const () as usize, start: 0, last: 0 })
+                let two_words = x86::two_words::<CRC16> as *const () as usize;
+                Some(Crc { two_words, start: 0, last: 0, polynomial: CRC16 })
             }
             _ => None,
         };
@@ -50,6 +61,7 @@ pub fn of(algorithm: HashAlgorithm) -> Option<Crc> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::inverse;
     use std::arch::x86_64::{
         __m128i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_unpackhi_epi64,
         _mm_xor_si128,
@@ -66,45 +78,40 @@ mod x86 {
         let all = remainder(second);
         _mm_cvtsi128_si64(_mm_unpackhi_epi64(all, all)) as u64
     }
+}
 
-    /// The lower half of a product without carries.
-    const fn product(a: u64, b: u64) -> u64 {
-        let (mut sum, mut bit) = (0, 0);
-        while bit < 64 {
-            if b >> bit & 1 == 1 {
-                sum ^= a << bit;
-            }
-            bit += 1;
+/// The lower half of a product without carries.
+const fn product(a: u64, b: u64) -> u64 {
+    let (mut sum, mut bit) = (0, 0);
+    while bit < 64 {
+        if b >> bit & 1 == 1 {
+            sum ^= a << bit;
         }
-        sum
+        bit += 1;
     }
+    sum
+}
 
-    /// What gives 1 with an odd number, in the lower half. Newton's iteration, as 2 is 0 and -1 is 1: twice as many bits are right after each step.
-    const fn inverse(number: u64) -> u64 {
-        let (mut inverse, mut step) = (1, 0);
-        while step < 6 {
-            inverse = product(number, product(inverse, inverse));
-            step += 1;
-        }
-        inverse
+/// What gives 1 with an odd number, in the lower half. Newton's iteration, as 2 is 0 and -1 is 1: twice as many bits are right after each step.
+const fn inverse(number: u64) -> u64 {
+    let (mut inverse, mut step) = (1, 0);
+    while step < 6 {
+        inverse = product(number, product(inverse, inverse));
+        step += 1;
     }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn inverses_are_inverse() {
-            for polynomial in [super::super::CRC32, super::super::CRC16, 1, u64::MAX] {
-                assert_eq!(product(polynomial, inverse(polynomial)), 1, "{polynomial:#x}");
-            }
-        }
-    }
+    inverse
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn inverses_are_inverse() {
+        for polynomial in [CRC32, CRC16, 1, u64::MAX] {
+            assert_eq!(product(polynomial, inverse(polynomial)), 1, "{polynomial:#x}");
+        }
+    }
 
     /// Sixteen bytes of any kind: as by the tables of the reference.
     #[test]

@@ -174,6 +174,26 @@ impl Jit {
         self.stages_with(|stage| stage.together.is_some())
     }
 
+    /// How many stages have code for eight packets at once, on this machine.
+    pub fn stages_for_eight(&self) -> usize {
+        self.program().map_or(0, |program| program.native.lanes().iter().flatten().count())
+    }
+
+    /// From how many packets on they are taken eight at a time, where there is code for that: 8 if nobody says otherwise. With [`usize::MAX`] they are taken one by one.
+    pub fn eights_from(&mut self, packets: usize) {
+        if let Way::Native { worker, quiet, .. } = &mut self.way {
+            worker.eights_from = packets;
+            quiet.iter_mut().for_each(|quiet| quiet.eights_from = packets);
+        }
+    }
+
+    /// Packets that this worker has taken through stages eight at a time, a packet as often as stages did; and those of them that a stage left to code for one.
+    pub fn in_eights(&self) -> [u64; 2] {
+        let Way::Native { worker, quiet, .. } = &self.way else { return [0; 2] };
+        let both = [Some(worker), quiet.as_ref()];
+        both.into_iter().flatten().map(|worker| worker.in_eights()).fold([0; 2], |[a, b], [c, d]| [a + c, b + d])
+    }
+
     fn stages_with(&self, which: impl Fn(&StageInfo) -> bool) -> usize {
         self.program().map_or(0, |program| program.stages.iter().filter(|stage| which(stage)).count())
     }

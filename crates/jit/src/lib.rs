@@ -36,6 +36,7 @@ mod counters;
 mod crc;
 mod engine;
 mod entries;
+mod lanes;
 mod layout;
 mod levels;
 mod memory;

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::abi::{AUX_BYTES, Context};
+use crate::lanes::layout::LanesLayout;
 use crate::program::StageInfo;
 use tables::fast::Slots;
 
@@ -11,11 +12,13 @@ use tables::fast::Slots;
 pub const CHUNK: usize = 256;
 
 /// A cache line, in bytes.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 
 /// Where the packets lie that wait for a stage, in bytes from the context's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePlace {
+    /// For which stage.
+    pub stage: usize,
     /// How many wait.
     pub count: i32,
     /// The addresses of their frames.
@@ -51,6 +54,8 @@ pub struct MemoryLayout {
     pub together: i32,
     /// For each stage, who waits for it.
     pub queues: Vec<QueuePlace>,
+    /// Where packets that are taken eight at a time keep what they carry, if they are.
+    pub lanes: Option<LanesLayout>,
     cells: usize,
     bytes: usize,
 }
@@ -74,15 +79,29 @@ impl MemoryLayout {
             at as i32
         };
         let (results, together) = (list(1), list(1));
-        let queues = stages.iter().zip(counts).map(|(stage, count)| {
+        let queues = stages.iter().zip(counts).enumerate().map(|(number, (stage, count))| {
             let (key_words, aux_words) = (stage.words, if stage.profile { AUX_BYTES / 8 } else { 0 });
             let together_words = stage.together.map_or(0, |(_, words)| words);
             let (frames, keys) = (list(1), list(key_words));
             let (together, aux) = (list(together_words), list(aux_words));
-            QueuePlace { count, frames, keys, key_words, together, together_words, aux, aux_words }
+            QueuePlace { stage: number, count, frames, keys, key_words, together, together_words, aux, aux_words }
         });
         let queues = queues.collect();
-        MemoryLayout { defaults, slots, counters, tally, results, together, queues, cells, bytes }
+        MemoryLayout { defaults, slots, counters, tally, results, together, queues, lanes: None, cells, bytes }
+    }
+}
+
+impl MemoryLayout {
+    /// Where the next thing would lie.
+    pub fn end(&self) -> i32 {
+        self.bytes as i32
+    }
+
+    /// With lists for packets that are taken eight at a time.
+    pub fn with_lanes(mut self, lanes: Option<LanesLayout>) -> MemoryLayout {
+        self.bytes = lanes.as_ref().map_or(self.bytes, |lanes| lanes.end as usize);
+        self.lanes = lanes;
+        self
     }
 }
 
@@ -125,7 +144,7 @@ impl Memory {
     }
 
     /// Words from so many bytes on.
-    fn words(&mut self, at: i32, count: usize) -> &mut [u64] {
+    pub fn words(&mut self, at: i32, count: usize) -> &mut [u64] {
         let first = at as usize / size_of::<u64>();
         &mut self.all()[first..first + count]
     }
@@ -158,6 +177,30 @@ impl Memory {
     pub fn take_waiting(&mut self, stage: usize) -> usize {
         let at = self.layout.queues[stage].count;
         std::mem::take(&mut self.words(at, 1)[0]) as usize
+    }
+
+    /// How many packets wait for a stage.
+    pub fn waiting_now(&mut self, stage: usize) -> usize {
+        let at = self.layout.queues[stage].count;
+        self.words(at, 1)[0] as usize
+    }
+
+    /// So many packets wait for a stage.
+    pub fn set_waiting(&mut self, stage: usize, count: usize) {
+        let at = self.layout.queues[stage].count;
+        self.words(at, 1)[0] = count as u64;
+    }
+
+    /// Where packets wait for a stage.
+    pub fn queue(&self, stage: usize) -> QueuePlace {
+        self.layout.queues[stage]
+    }
+
+    /// What was looked up for one packet of a stage, and what together with that.
+    pub fn set_results(&mut self, at: usize, results: [u64; 2]) {
+        for (list, result) in [self.layout.results, self.layout.together].into_iter().zip(results) {
+            self.words(list, at + 1)[at] = result;
+        }
     }
 
     /// The addresses of the frames of so many packets that wait for a stage.
@@ -209,7 +252,8 @@ impl Memory {
         self.keys_and_results((queue.together, queue.together_words), self.layout.together, count)
     }
 
-    fn keys_and_results(
+    /// Keys of so many words each from a place on, and the room for what is looked up.
+    pub fn keys_and_results(
         &mut self,
         (keys, words): (i32, usize),
         results: i32,

@@ -3,6 +3,7 @@
 use crate::code::{CallSite, Compiling, Native, Recording, call_conv, compile};
 use crate::counters::Place;
 use crate::engine::lock;
+use crate::lanes::layout::LanesLayout;
 use crate::layout::Layout;
 use crate::memory::MemoryLayout;
 use crate::order::Order;
@@ -120,6 +121,11 @@ impl Program {
         let places = Places::new(&pipeline, &plan.starts);
         let counters = counted_here(&pipeline);
         let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), places.cells, &stages);
+        let counts = (places.cells, count_sites(&pipeline));
+        let lanes = LanesLayout::new(&compiled, &plan, &layout, &stages, counts, memory.end());
+        let truncates = calls(&pipeline, |func| func == ExternFn::Truncate);
+        let plain = Plain::new(&config, pipeline.arch, truncates);
+        let memory = memory.with_lanes(lanes.filter(|_| !records && !truncates && crate::lanes::supported()));
         let compiling = Compiling {
             pipeline: &compiled,
             plan: &plan,
@@ -136,7 +142,8 @@ impl Program {
             state_limit,
             keeps_packet_state: keeps_packet_state(&pipeline),
             deparser_calls: deparser_calls(&pipeline),
-            truncates: calls(&pipeline, |func| func == ExternFn::Truncate),
+            truncates,
+            cpu_port: plain.cpu_port(),
             sites: RefCell::default(),
             told: RefCell::default(),
             stage: Cell::new(0),
@@ -149,11 +156,10 @@ impl Program {
         let Compiling { places, memory, truncates, .. } = compiling;
         drop(host);
         let runtime = Runtime { host: shared_host.clone(), sites, value_sets: value_sets(&pipeline) };
-        let plain = Plain::new(&config, pipeline.arch, truncates);
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
         let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
         Ok(Program {
-            counts: count_sites(&pipeline),
+            counts: counts.1,
             pipeline,
             config,
             native,

@@ -34,7 +34,18 @@ impl Plain {
     /// Whether the packet leaves so, to [`Head::port`].
     #[inline(always)]
     pub fn leaves(self, head: &Head) -> bool {
-        head.destination as u32 == self.kind && head.port() != self.cpu_port
+        self.leaves_to(head.destination as u32, head.port())
+    }
+
+    /// Whether a packet leaves so whose head has that destination: its low half, and the port in its high one.
+    #[inline(always)]
+    pub fn leaves_to(self, kind: u32, port: u32) -> bool {
+        kind == self.kind && port != self.cpu_port
+    }
+
+    /// The port that stands for the CPU.
+    pub fn cpu_port(self) -> u32 {
+        self.cpu_port
     }
 }
 

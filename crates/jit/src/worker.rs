@@ -1,8 +1,11 @@
 //! One worker's memory, and how it takes packets through the stages.
 #![allow(unsafe_code)]
 
+mod lanes;
+
 use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Head, Pending};
 use crate::counters::WorkerCounters;
+use crate::lanes::LANES;
 use crate::memory::{CHUNK, Line, Memory};
 use crate::plan::stages::Start;
 use crate::program::Program;
@@ -10,6 +13,7 @@ use crate::record::{Areas, Shown};
 use crate::tally::{self, TIMED, Tally, ticks};
 use crate::verdict;
 use ir::Entity;
+use lanes::{Eights, Left};
 use packet::{Output, Packet, PacketRef};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -49,6 +53,10 @@ pub struct Worker {
     clock: Clock,
     /// Where code that records notes what packets do.
     areas: Option<Areas>,
+    /// What it needs to take eight packets at once, if there is code for that.
+    eights: Option<Eights>,
+    /// From how many packets on it does.
+    pub eights_from: usize,
 }
 
 // SAFETY: the pointers are to memory that the worker owns, to the program and the counters that it shares with others by `Arc`,
@@ -94,6 +102,8 @@ impl Worker {
             chunks: 0,
             most: CHUNK,
             clock: Clock::default(),
+            eights: Eights::new(&program),
+            eights_from: LANES,
             areas: program.lists.as_ref().map(|lists| Areas::new(lists, CHUNK)),
             counters,
             tally,
@@ -135,13 +145,24 @@ impl Worker {
             let size = together(&program, rest, self.most);
             let (chunk, others) = rest.split_at_mut(size);
             rest = others;
-            self.chunk(&program, chunk, lookups);
-            self.answer(&program, chunk, first, out);
+            match size >= self.eights_from && self.takes_eights(&program) {
+                true => {
+                    self.begin_eights(&program, chunk);
+                    self.chunk(&program, chunk, lookups, true);
+                    self.answer_eights(&program, chunk, first, out);
+                }
+                false => {
+                    self.begin(&program, chunk);
+                    self.chunk(&program, chunk, lookups, false);
+                    self.answer(&program, chunk, first, out);
+                }
+            }
             if let (Some(each), Some(areas)) = (&mut each, &mut self.areas) {
                 (0..size).for_each(|offset| each(first + offset, &areas.record(offset)));
             }
             first += size;
         }
+        self.finish_eights(&program);
         for (cell, told) in self.memory.tally().iter_mut().enumerate().filter(|(_, told)| **told != 0) {
             self.tally.add(cell, tally::split(std::mem::take(told)));
         }
@@ -171,50 +192,25 @@ impl Worker {
         }
     }
 
-    fn chunk(&mut self, program: &Program, packets: &mut [Packet], lookups: &Lookups) {
-        let count = packets.len();
+    /// Takes a chunk through the stages; its frames have begun, or its lists: `eights`.
+    fn chunk(&mut self, program: &Program, packets: &mut [Packet], lookups: &Lookups, eights: bool) {
         let timed = self.chunks.is_multiple_of(TIMED);
         self.chunks = self.chunks.wrapping_add(1);
         let mut began = if timed { ticks() } else { 0 };
-        self.begin(program, packets);
+        let mut left = Vec::new();
         for (index, stage) in program.stages.iter().enumerate() {
-            let begin = stage.start == Start::Begin;
-            let waiting = if begin { count } else { self.memory.take_waiting(index) };
-            if waiting == 0 {
+            let mut passed = if eights { self.eights(program, index, packets, lookups, &mut left) } else { 0 };
+            match stage.start {
+                Start::Begin if eights => self.begin_again(program, &left),
+                Start::Begin => {
+                    passed = packets.len();
+                    self.carry(program, index, passed, self.frames.as_ptr().cast());
+                }
+                _ => passed += self.one_by_one(program, index, lookups, &left),
+            }
+            if passed == 0 {
                 continue;
             }
-            if program.order.stages[index] && !begin {
-                self.sort(index, waiting);
-            }
-            if let Some(table) = stage.table {
-                let (keys, results) = self.memory.lookup(index, waiting);
-                lookups.lookup_batch(table, keys, results);
-                if let Some((table, _)) = stage.together {
-                    let (keys, results) = self.memory.lookup_together(index, waiting);
-                    lookups.lookup_batch(table, keys, results);
-                }
-                if let Some(areas) = &mut self.areas {
-                    let (first, stride) = (self.frames.as_ptr() as usize, program.stride as usize);
-                    let (frames, results) = self.memory.looked_up(index, waiting);
-                    let packets = frames.iter().map(|frame| (*frame as usize - first) / stride);
-                    // SAFETY: all values carry numbers if the code records; the packets are those that wait for these results.
-                    unsafe { areas.found((table, stage.profile), packets, results) };
-                }
-                if stage.profile {
-                    self.resolve(program, index, table, waiting, lookups);
-                }
-            }
-            let (first, step) = match begin {
-                true => (self.frames.as_ptr().cast::<u8>(), program.stride as usize),
-                false => (self.memory.waiting(index, waiting).as_ptr().cast(), size_of::<*mut u8>()),
-            };
-            let context = self.memory.context();
-            context.last = first.wrapping_add(waiting * step);
-            let counted = context.pending_count;
-            // SAFETY: the function was made for this program, whose frames, queues and areas these are; `begin` has made the frames that
-            // wait, and results are what this copy of the lookups gave.
-            unsafe { program.native.stages()[index](self.memory.base(), first) };
-            self.fetch_counters(counted);
             let took = timed.then(|| {
                 let ended = ticks();
                 ended.wrapping_sub(std::mem::replace(&mut began, ended))
@@ -222,10 +218,83 @@ impl Worker {
             match stage.start {
                 // They have been counted where they began.
                 Start::Again => self.tally.took(stage.slot, took),
-                _ => self.tally.passed(stage.slot, waiting as u64, took),
+                _ => self.tally.passed(stage.slot, passed as u64, took),
             }
         }
         self.count();
+        if eights {
+            self.count_eights(program);
+        }
+    }
+
+    /// Packets that code for eight has left where they began begin once more.
+    fn begin_again(&mut self, program: &Program, left: &[Left]) {
+        let Some(again) = program.stages.iter().position(|stage| stage.start == Start::Again) else {
+            // Off the trace they go on as they would have come there.
+            return left.iter().for_each(|packet| self.carry(program, 0, 1, packet.frame));
+        };
+        for (at, packet) in left.iter().enumerate() {
+            self.memory.waiting(again, at + 1)[at] = packet.frame;
+        }
+        self.memory.set_waiting(again, left.len());
+    }
+
+    /// Takes packets that wait in frames through a stage, with those that code for eight has `left`. How many did wait.
+    fn one_by_one(&mut self, program: &Program, index: usize, lookups: &Lookups, left: &[Left]) -> usize {
+        let stage = &program.stages[index];
+        let waiting = self.memory.take_waiting(index);
+        if waiting + left.len() == 0 {
+            return 0;
+        }
+        if program.order.stages[index] {
+            self.sort(index, waiting);
+        }
+        if let Some(table) = stage.table.filter(|_| waiting > 0) {
+            self.look_up(program, index, table, waiting, lookups);
+        }
+        for (at, packet) in left.iter().enumerate() {
+            self.memory.waiting(index, waiting + at + 1)[waiting + at] = packet.frame;
+            self.memory.set_results(waiting + at, packet.results);
+        }
+        let first = self.memory.waiting(index, waiting + left.len()).as_ptr().cast();
+        self.carry(program, index, waiting + left.len(), first);
+        waiting
+    }
+
+    /// Looks up what packets that wait for a stage have asked for.
+    fn look_up(&mut self, program: &Program, index: usize, table: ir::TableId, waiting: usize, lookups: &Lookups) {
+        let stage = &program.stages[index];
+        let (keys, results) = self.memory.lookup(index, waiting);
+        lookups.lookup_batch(table, keys, results);
+        if let Some((table, _)) = stage.together {
+            let (keys, results) = self.memory.lookup_together(index, waiting);
+            lookups.lookup_batch(table, keys, results);
+        }
+        if let Some(areas) = &mut self.areas {
+            let (first, stride) = (self.frames.as_ptr() as usize, program.stride as usize);
+            let (frames, results) = self.memory.looked_up(index, waiting);
+            let packets = frames.iter().map(|frame| (*frame as usize - first) / stride);
+            // SAFETY: all values carry numbers if the code records; the packets are those that wait for these results.
+            unsafe { areas.found((table, stage.profile), packets, results) };
+        }
+        if stage.profile {
+            self.resolve(program, index, table, waiting, lookups);
+        }
+    }
+
+    /// Runs a stage for so many packets from `first` on: their frames, or where packets begin the first of these.
+    fn carry(&mut self, program: &Program, index: usize, count: usize, first: *const u8) {
+        let step = match program.stages[index].start {
+            Start::Begin => program.stride as usize,
+            _ => size_of::<*mut u8>(),
+        };
+        let context = self.memory.context();
+        context.last = first.wrapping_add(count * step);
+        let counted = context.pending_count;
+        // SAFETY: the function was made for this program, whose frames, queues and areas these are; `begin` has made the frames that
+        // wait, and results are what this copy of the lookups gave.
+        unsafe { program.native.stages()[index](self.memory.base(), first) };
+        self.fetch_counters(counted);
     }
 
     /// Brings the packets that wait for a stage into their order: several stages may have sent them.
@@ -259,6 +328,11 @@ impl Worker {
             true => self.arrivals(packets, |_| 0),
             false => self.arrivals(packets, |port| u32::from(hosts.contains(&port))),
         }
+        self.clocks(program, packets);
+    }
+
+    /// Writes when each packet came into its frame, if anybody asks.
+    fn clocks(&mut self, program: &Program, packets: &[Packet]) {
         if program.clock {
             for (index, packet) in packets.iter().enumerate() {
                 let clock = self.clock(packet.received_at, program.config.start);
@@ -328,12 +402,21 @@ impl Worker {
         let count = std::mem::take(&mut self.memory.context().pending_count) as usize;
         for pending in &self.pending[..count] {
             // SAFETY: native code checked the index; only this worker writes to its counters.
-            unsafe {
-                let counter = pending.at;
-                (&raw mut (*counter)[0]).write((*counter)[0].wrapping_add(1));
-                (&raw mut (*counter)[1]).write((*counter)[1].wrapping_add(pending.bytes));
-            }
+            unsafe { add(pending) };
         }
+    }
+}
+
+/// Counts a packet.
+///
+/// # Safety
+/// The counter is there, and nobody else writes to it.
+unsafe fn add(pending: &Pending) {
+    let counter = pending.at;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        (&raw mut (*counter)[0]).write((*counter)[0].wrapping_add(1));
+        (&raw mut (*counter)[1]).write((*counter)[1].wrapping_add(pending.bytes));
     }
 }
 
@@ -342,6 +425,8 @@ fn most_together(program: &Program, lookups: &Lookups) -> usize {
     // Other lookups gain more by more keys.
     let eight = ExactTable::takes_eight();
     // What packets of one kind pass.
+    // The packets that are taken eight at a time have no frames that should stay near.
+    let eight = eight && !program.native.lanes().iter().any(Option::is_some);
     let passed = program.stages.iter().filter(|stage| !stage.copied && stage.start != Start::Again).count();
     if eight && passed <= SHORT && lookups.memory_bytes() <= NEAR { FEW } else { CHUNK }
 }

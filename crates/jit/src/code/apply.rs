@@ -1,7 +1,8 @@
 //! Table applications: the keys in front, the choice of the action behind.
 
 use crate::abi::{AUX_BYTES, Head};
-use crate::code::stage::{StageCode, steady, trusted};
+use crate::code::stage::{Parameter, StageCode, steady, trusted};
+use crate::code::told::Mark;
 use crate::code::value::Regs;
 use crate::plan::cells::Cell;
 use crate::plan::flow::{Node, Step};
@@ -17,6 +18,9 @@ use tables::fast::{ParamPlace, Slots, ValueLayout};
 
 /// From more actions on, the choice is a jump through a table.
 const FEW_ARMS: usize = 8;
+
+/// So many bytes of any value may be read.
+const SHORTEST_VALUE: u32 = 8;
 
 impl StageCode<'_, '_> {
     /// The value bytes of a table's default action.
@@ -76,6 +80,7 @@ impl StageCode<'_, '_> {
         let queue = self.queue(site);
         let count = self.waiting_at(queue);
         self.write_key(words, count, queue.keys);
+        self.leaving_with = [words.to_vec(), Vec::new()];
         if let Some(companion) = self.c.plan.flow.together(node) {
             // They leave no mark, and so no packet's way ends there.
             for data in &companion.insts {
@@ -83,6 +88,7 @@ impl StageCode<'_, '_> {
             }
             let words = self.key_words(companion.table, &companion.keys);
             self.write_key(&words, count, queue.together);
+            self.leaving_with[1] = words;
         }
         // Only a profile's entries ask for a selector's keys: without one there is no room for them.
         if self.c.pipeline.tables[table].implementation.is_some() && !shape.selector.is_empty() {
@@ -104,7 +110,8 @@ impl StageCode<'_, '_> {
     fn write_key(&mut self, words: &[cl::Value], count: cl::Value, list: i32) {
         let at = self.of_list(count, words.len() as i64 * 8);
         for (index, word) in words.iter().enumerate() {
-            self.b.ins().store(trusted(), *word, at, list + index as i32 * 8);
+            let written = self.b.ins().store(trusted(), *word, at, list + index as i32 * 8);
+            self.mark(written, Mark::Part);
         }
     }
 
@@ -120,6 +127,7 @@ impl StageCode<'_, '_> {
         let arm_of = |position: usize| arms.iter().find(|arm| arm.action == listed[position].action);
         let [single] = listed.as_slice() else {
             let number = self.load_small(1, steady(), value, 0);
+            self.reads_value(number, SHORTEST_VALUE);
             if listed.len() <= FEW_ARMS {
                 return self.choose_in_turn(table, number, &|position| arm_of(position).cloned(), hit, value);
             }
@@ -189,7 +197,7 @@ impl StageCode<'_, '_> {
         self.set_value(params[0], &[hit]);
         for (place, param) in shape.value.arms[position].iter().zip(&params[1..]) {
             let ty = self.value_type(*param);
-            let regs = self.parameter(value, *place, ty);
+            let regs = self.parameter(value, *place, ty, shape.value.lens[position] as u32);
             self.set_value(*param, &regs);
         }
         self.go_to(arm.block);
@@ -205,42 +213,66 @@ impl StageCode<'_, '_> {
         let more = self.head(offset_of!(Head, arrival.counted), 8);
         let before = self.b.ins().load(I64, trusted(), at, offset);
         let after = self.b.ins().iadd(before, more);
-        self.b.ins().store(trusted(), after, at, offset);
+        let added = self.b.ins().store(trusted(), after, at, offset);
+        self.mark(added, Mark::Tally { cell, hit, more });
     }
 
     /// Reads an action's parameter from a value.
-    fn parameter(&mut self, value: cl::Value, place: ParamPlace, ty: Type) -> Regs {
+    fn parameter(&mut self, value: cl::Value, place: ParamPlace, ty: Type, len: u32) -> Regs {
         if ty == Type::Bool {
-            return vec![self.b.ins().load(cranelift_codegen::ir::types::I8, steady(), value, place.offset as i32)];
+            let read = self.b.ins().load(cranelift_codegen::ir::types::I8, steady(), value, place.offset as i32);
+            self.reads_value(read, len);
+            return vec![read];
         }
         let bytes = place.width.div_ceil(8);
         let mut regs = Regs::new();
         for word in 0..tables::words_for(place.width) as u32 {
             let at = place.offset as u32 + word * 8;
-            regs.push(self.little(value, at, (bytes - (word * 8).min(bytes)).min(8)));
+            regs.push(self.little(value, at, (bytes - (word * 8).min(bytes)).min(8), len));
         }
         if let ([reg], 3 | 5..=7) = (&*regs, bytes)
             && place.width.is_multiple_of(8)
         {
-            self.params.insert(*reg, (value, place.offset as u32, bytes));
+            self.params.insert(*reg, Parameter { value, len, at: place.offset as u32, bytes });
         }
         regs
     }
 
-    /// A number of so many bytes, least significant first.
-    fn little(&mut self, base: cl::Value, at: u32, bytes: u32) -> cl::Value {
+    /// A number of so many bytes of a value, least significant first. The value is `len` bytes long.
+    fn little(&mut self, base: cl::Value, at: u32, bytes: u32, len: u32) -> cl::Value {
         let at = at as i32;
         match bytes {
             0 => self.number(0),
-            1 | 2 | 4 => self.load_small(bytes, steady(), base, at),
-            8 => self.b.ins().load(I64, steady(), base, at),
+            1 | 2 | 4 | 8 => {
+                let read = match bytes {
+                    8 => self.b.ins().load(I64, steady(), base, at),
+                    _ => self.load_small(bytes, steady(), base, at),
+                };
+                self.reads_value(read, len);
+                read
+            }
             more => {
                 let first = if more > 4 { 4 } else { 2 };
-                let low = self.little(base, at as u32, first);
-                let high = self.little(base, at as u32 + first, more - first);
+                let low = self.little(base, at as u32, first, len);
+                let high = self.little(base, at as u32 + first, more - first, len);
                 let high = self.left(high, first * 8);
                 self.b.ins().bor(low, high)
             }
+        }
+    }
+
+    /// Says that a number was read of a table's value of so many bytes.
+    pub(super) fn reads_value(&mut self, read: cl::Value, len: u32) {
+        let dfg = &self.b.func.dfg;
+        let made = |value: cl::Value| dfg.value_def(dfg.resolve_aliases(value)).inst();
+        // A number that is read in two steps is extended by the second.
+        let Some(last) = made(read) else { return };
+        let first = match dfg.insts[last] {
+            cl::InstructionData::Unary { opcode: cl::Opcode::Uextend, arg } => made(arg),
+            _ => Some(last),
+        };
+        if let Some(inst) = first {
+            self.mark(inst, Mark::Value(len));
         }
     }
 
@@ -250,6 +282,7 @@ impl StageCode<'_, '_> {
             return;
         }
         let number = self.load_small(4, steady(), value, ValueLayout::ENTRY_ID as i32);
+        self.reads_value(number, SHORTEST_VALUE);
         let number = self.b.ins().iadd_imm_s(number, 1);
         let zero = self.number(0);
         let number = self.b.ins().select(hit, number, zero);

@@ -2,6 +2,7 @@
 
 use crate::abi::{Context, FAR_COUNTERS, Head, Pending};
 use crate::code::stage::{StageCode, trusted};
+use crate::code::told::Mark;
 use crate::code::value::Regs;
 use crate::counters::Place;
 use crate::plan::cells::Cell;
@@ -135,21 +136,26 @@ impl StageCode<'_, '_> {
         if size < FAR_COUNTERS {
             let packets = self.b.ins().load(I64, trusted(), counter, 0);
             let packets = self.b.ins().iadd_imm_s(packets, 1);
-            self.b.ins().store(trusted(), packets, counter, 0);
+            let first = self.b.ins().store(trusted(), packets, counter, 0);
             let sum = self.b.ins().load(I64, trusted(), counter, 8);
             let sum = self.b.ins().iadd(sum, bytes);
-            self.b.ins().store(trusted(), sum, counter, 8);
-            return;
+            let second = self.b.ins().store(trusted(), sum, counter, 8);
+            self.mark(first, Mark::Part);
+            return self.mark(second, Mark::Count { counter, bytes });
         }
         let count_at = offset_of!(Context, pending_count);
         let count = self.b.ins().load(I64, trusted(), self.context, count_at as i32);
         let list = self.of_context(offset_of!(Context, pending));
         let offset = self.b.ins().imul_imm_s(count, size_of::<Pending>() as i64);
         let place = self.b.ins().iadd(list, offset);
-        self.b.ins().store(trusted(), counter, place, offset_of!(Pending, at) as i32);
-        self.b.ins().store(trusted(), bytes, place, offset_of!(Pending, bytes) as i32);
+        let parts = [(counter, offset_of!(Pending, at)), (bytes, offset_of!(Pending, bytes))];
+        for (part, at) in parts {
+            let written = self.b.ins().store(trusted(), part, place, at as i32);
+            self.mark(written, Mark::Part);
+        }
         let more = self.b.ins().iadd_imm_s(count, 1);
-        self.b.ins().store(trusted(), more, self.context, count_at as i32);
+        let counted = self.b.ins().store(trusted(), more, self.context, count_at as i32);
+        self.mark(counted, Mark::Count { counter, bytes });
     }
 
     /// Tells the interpreter's bookkeeping of a hit, for direct counters and meters and idle times.

@@ -2,6 +2,7 @@
 
 use crate::code::call::{scalar, values};
 use crate::code::stage::{StageCode, trusted};
+use crate::code::told::Mark;
 use crate::code::value::Regs;
 use crate::crc::{self, Crc};
 use crate::plan::cells::Cell;
@@ -101,6 +102,9 @@ impl StageCode<'_, '_> {
         for pair in pieces.chunks(2) {
             let first = remainder.map_or(pair[0], |remainder| self.b.ins().bxor(pair[0], remainder));
             remainder = self.call_helper(crc.two_words, &[first, pair[1]], true);
+            if let Some(call) = remainder.and_then(|value| self.b.func.dfg.value_def(value).inst()) {
+                self.mark(call, Mark::Remainder { words: [first, pair[1]], crc });
+            }
         }
         let remainder = remainder.unwrap_or(pieces[0]);
         self.b.ins().bxor_imm_u(remainder, crc.last as i64)

@@ -16,6 +16,7 @@ mod noted;
 mod stage;
 mod stores;
 mod sums;
+mod told;
 mod unused;
 mod value;
 mod ways;
@@ -24,9 +25,11 @@ mod words;
 pub use call::CallSite;
 pub use noted::Recording;
 pub use stage::{steady, trusted};
+pub use told::{Mark, Told};
 
 use crate::abi::{Helpers, StageFn};
 use crate::counters::Place;
+use crate::lanes::{self, LanesFn};
 use crate::layout::Layout;
 use crate::memory::MemoryLayout;
 use crate::plan::Plan;
@@ -80,6 +83,8 @@ pub struct Compiling<'a> {
     pub deparser_calls: bool,
     /// Whether packets may be truncated.
     pub truncates: bool,
+    /// The port that stands for the CPU.
+    pub cpu_port: u32,
     /// Calls that the interpreter's code carries out.
     pub sites: RefCell<Vec<CallSite>>,
     /// The stages that tell of hits, with the table.
@@ -111,6 +116,7 @@ impl From<cranelift_module::ModuleError> for CompileError {
 /// The native code of a pipeline: a function for each stage, in the plan's order.
 pub struct Native {
     stages: Vec<StageFn>,
+    lanes: Vec<Option<LanesFn>>,
     bytes: usize,
     module: Option<JITModule>,
 }
@@ -133,6 +139,11 @@ impl Native {
     /// The stages' functions.
     pub fn stages(&self) -> &[StageFn] {
         &self.stages
+    }
+
+    /// For each stage its code for eight packets at once, if there is any.
+    pub fn lanes(&self) -> &[Option<LanesFn>] {
+        &self.lanes
     }
 
     /// Length of the code in bytes.
@@ -167,7 +178,7 @@ pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
     let makers = Makers::new(&*isa);
     let (sender, waiting) = mpsc::channel();
     let waiting = Mutex::new(waiting);
-    let ids = std::thread::scope(|scope| {
+    let (ids, lanes) = std::thread::scope(|scope| {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAKERS);
         // Without them this thread makes all.
         let another = || std::thread::Builder::new().spawn_scoped(scope, || makers.make(&waiting)).ok();
@@ -187,11 +198,26 @@ pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
         module.define_function_bytes(id, alignment, &code, &relocs)?;
         bytes += code.len();
     }
+    let mut eights = Vec::new();
+    for (index, code) in lanes.into_iter().enumerate() {
+        let Some(code) = code else {
+            eights.push(None);
+            continue;
+        };
+        let id = module.declare_function(&format!("lanes{index}"), Linkage::Local, &module.make_signature())?;
+        module.define_function_bytes(id, LANES_ALIGNMENT, &code, &[])?;
+        bytes += code.len();
+        eights.push(Some(id));
+    }
     module.finalize_definitions()?;
     // SAFETY: the functions were made with this signature.
     let stages =
         ids.iter().map(|id| unsafe { std::mem::transmute::<*const u8, StageFn>(module.get_finalized_function(*id)) });
-    Ok(Native { stages: stages.collect(), bytes, module: Some(module) })
+    let stages = stages.collect();
+    // SAFETY: as above.
+    let lane = |id: FuncId| unsafe { std::mem::transmute::<*const u8, LanesFn>(module.get_finalized_function(id)) };
+    let lanes = eights.into_iter().map(|id| id.map(lane)).collect();
+    Ok(Native { stages, lanes, bytes, module: Some(module) })
 }
 
 /// Makes a function for each stage.
@@ -200,9 +226,9 @@ fn functions(
     module: &mut JITModule,
     sender: &mpsc::Sender<Waiting>,
     dump: bool,
-) -> Result<Vec<FuncId>, CompileError> {
+) -> Result<(Vec<FuncId>, Vec<Option<Vec<u8>>>), CompileError> {
     let mut builder_context = FunctionBuilderContext::new();
-    let mut ids = Vec::new();
+    let (mut ids, mut eights) = (Vec::new(), Vec::new());
     for (index, stage) in c.plan.stages.iter().enumerate() {
         c.stage.set(index);
         let mut signature = module.make_signature();
@@ -210,9 +236,10 @@ fn functions(
         let id = module.declare_function(&format!("stage{index}"), Linkage::Local, &signature)?;
         let mut func = cl::Function::with_name_signature(cl::UserFuncName::user(0, id.as_u32()), signature);
         let builder = FunctionBuilder::new(&mut func, &mut builder_context);
-        let builder = StageCode::make(c, builder, stage.start, &stage.nodes);
+        let (builder, told) = StageCode::make(c, builder, stage.start, &stage.nodes);
         builder.finalize(module.target_config());
         unused::remove(&mut func);
+        eights.push(lanes::code(c, &func, &told, index));
         if dump {
             eprintln!("{:?}\n{}", stage.start, func.display());
         }
@@ -220,5 +247,8 @@ fn functions(
         // The other end is there for as long as this runs.
         let _ = sender.send(Waiting { id, func, shown: dump });
     }
-    Ok(ids)
+    Ok((ids, eights))
 }
+
+/// On which multiple of bytes code for eight packets begins.
+const LANES_ALIGNMENT: u64 = 64;

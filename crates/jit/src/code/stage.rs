@@ -5,6 +5,7 @@ use crate::code::Compiling;
 use crate::code::compare::Test;
 use crate::code::held::Held;
 use crate::code::stores::Waiting;
+use crate::code::told::{Mark, Told};
 use crate::code::value::{Regs, reg_type, regs_for};
 use crate::layout::imports;
 use crate::memory::QueuePlace;
@@ -69,10 +70,14 @@ pub struct StageCode<'a, 'b> {
     pub untouched: BTreeSet<HeaderId>,
     /// What was asked where constants are compared with, by the answers.
     pub tests: HashMap<cl::Value, Test>,
-    /// Parameters of actions that lie in a table's value as numbers of 3, 5, 6 or 7 bytes: the value's address, where, and how many.
-    pub params: HashMap<cl::Value, (cl::Value, u32, u32)>,
+    /// Parameters of actions that lie in a table's value as numbers of 3, 5, 6 or 7 bytes.
+    pub params: HashMap<cl::Value, Parameter>,
     /// Where it is noted what the packet does, if that is asked.
     pub(super) noted: Option<cl::Value>,
+    /// What instructions stand for.
+    pub(super) marks: HashMap<cl::Inst, Mark>,
+    /// Words of the keys that are written for the lookup that the packet leaves for.
+    pub(super) leaving_with: [Vec<cl::Value>; 2],
 }
 
 /// What the deparser keeps in registers.
@@ -86,6 +91,19 @@ pub struct Emitting {
     pub next: Variable,
     /// Anything but 0 if one did not.
     pub gaps: Variable,
+}
+
+/// A parameter of an action where it lies in a table's value.
+#[derive(Clone, Copy)]
+pub struct Parameter {
+    /// The value's address.
+    pub value: cl::Value,
+    /// How long the value is, in bytes.
+    pub len: u32,
+    /// Where in it the parameter is.
+    pub at: u32,
+    /// How many bytes it has.
+    pub bytes: u32,
 }
 
 /// The memory that only this thread touches, at addresses that are valid.
@@ -138,7 +156,12 @@ fn untouched(c: &Compiling<'_>, start: Start, nodes: &[Node]) -> BTreeSet<Header
 
 impl<'a, 'b> StageCode<'a, 'b> {
     /// Makes the function of a stage.
-    pub fn make(c: &'a Compiling<'a>, mut b: FunctionBuilder<'b>, start: Start, nodes: &[Node]) -> FunctionBuilder<'b> {
+    pub fn make(
+        c: &'a Compiling<'a>,
+        mut b: FunctionBuilder<'b>,
+        start: Start,
+        nodes: &[Node],
+    ) -> (FunctionBuilder<'b>, Told) {
         let [entry, body, next, end] = [(); 4].map(|()| b.create_block());
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
@@ -203,11 +226,20 @@ impl<'a, 'b> StageCode<'a, 'b> {
             tests: HashMap::new(),
             params: HashMap::new(),
             noted: None,
+            marks: HashMap::new(),
+            leaving_with: Default::default(),
         };
         code.find_area();
         code.body(nodes);
         code.b.seal_all_blocks();
-        code.b
+        let off = |(node, _): &(&Node, &cl::Block)| start == Start::Begin && !c.plan.flow.begins_or_on_trace(**node);
+        let off = code.blocks.iter().filter(off).map(|(_, block)| *block).collect();
+        (code.b, Told { body, next, context, place: at, marks: code.marks, off })
+    }
+
+    /// Says what an instruction stands for.
+    pub(super) fn mark(&mut self, inst: cl::Inst, mark: Mark) {
+        self.marks.insert(inst, mark);
     }
 
     fn body(&mut self, nodes: &[Node]) {
@@ -417,9 +449,12 @@ impl<'a, 'b> StageCode<'a, 'b> {
     /// Puts the packet into a queue, in which so many wait.
     pub(super) fn enqueue(&mut self, queue: QueuePlace, count: cl::Value) {
         let place = self.of_list(count, size_of::<*mut u8>() as i64);
-        self.b.ins().store(trusted(), self.frame, place, queue.frames);
+        let listed = self.b.ins().store(trusted(), self.frame, place, queue.frames);
         let more = self.b.ins().iadd_imm_s(count, 1);
-        self.b.ins().store(trusted(), more, self.context, queue.count);
+        let counted = self.b.ins().store(trusted(), more, self.context, queue.count);
+        let [keys, together] = std::mem::take(&mut self.leaving_with);
+        self.mark(listed, Mark::Part);
+        self.mark(counted, Mark::Leave { stage: queue.stage, keys, together });
         self.finish();
     }
 

@@ -1,7 +1,7 @@
 //! Stores to header fields wait until something may look at the header's bytes: then neighbouring fields are written together.
 
 use crate::code::bytes::{int, pieces};
-use crate::code::stage::{StageCode, steady, trusted};
+use crate::code::stage::{Parameter, StageCode, steady, trusted};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use ir::{ExternFn, HeaderId, Inst};
@@ -87,7 +87,7 @@ impl StageCode<'_, '_> {
         for (index, (bit, piece)) in pieces.iter().copied().enumerate() {
             let value = self.b.func.dfg.resolve_aliases(piece.value);
             if let Some(param) = self.params.get(&value).copied()
-                && (bit % 8, piece.width) == (0, 8 * param.2)
+                && (bit % 8, piece.width) == (0, 8 * param.bytes)
             {
                 self.write_run(base, &std::mem::take(&mut run));
                 self.write_parameter(base, bit / 8, param, behind(&pieces[index..]) / 8);
@@ -103,13 +103,15 @@ impl StageCode<'_, '_> {
 
     /// Writes a parameter as it lies in a table's value, least significant byte first: by pieces that are read as they are written. If `free` bytes
     /// behind it are still to be written they may be written with it, so that it is one piece.
-    fn write_parameter(&mut self, base: cl::Value, to: u32, (value, at, bytes): (cl::Value, u32, u32), free: u32) {
+    fn write_parameter(&mut self, base: cl::Value, to: u32, parameter: Parameter, free: u32) {
+        let Parameter { value, len, at, bytes } = parameter;
         let whole = bytes.next_power_of_two();
         let one = whole - bytes <= free && at + bytes >= whole;
         let bytes_at = |done: u32, size: u32| (at + bytes - done - size) as i32;
         let all = if one { vec![(0, whole)] } else { pieces(bytes, 4).collect() };
         for (done, size) in all {
             let mut piece = self.b.ins().load(int(size), steady(), value, bytes_at(done, size));
+            self.reads_value(piece, len);
             if size > 1 {
                 piece = self.b.ins().bswap(piece);
             }

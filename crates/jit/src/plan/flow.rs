@@ -197,6 +197,11 @@ impl Flow {
         self.copy(node).is_some_and(|copy| copy.traced)
     }
 
+    /// Whether it is one of them, or where packets arrive that begin there.
+    pub fn begins_or_on_trace(&self, node: Node) -> bool {
+        self.nodes[node] == Step::Glue(Glue::Begin) || self.on_trace(node)
+    }
+
     /// The node that the stage behind a node's lookup is named after: itself, or what it is a copy of.
     pub fn site(&self, node: Node) -> Node {
         self.copy(node).filter(|copy| !copy.looks_up).map_or(node, |copy| copy.origin)

@@ -22,6 +22,7 @@ use interp::host::architecture::{cpu_variable, drop_variable};
 use ir::{Inst, Pipeline, Type, VarId};
 use onward::Onward;
 use stages::{Stage, Start};
+use std::collections::BTreeSet;
 use trace::Trace;
 use validity::Known;
 
@@ -99,6 +100,13 @@ impl Plan {
             }
         }
         certain
+    }
+
+    /// The stages that one leads to.
+    pub fn leads_to(&self, pipeline: &Pipeline, number: usize) -> BTreeSet<usize> {
+        let stage = &self.stages[number];
+        let starts = stage.nodes.iter().flat_map(|node| stages::leads_to(pipeline, &self.flow, stage.start, *node));
+        starts.filter_map(|start| self.stages.iter().position(|stage| stage.start == start)).collect()
     }
 
     /// The cells whose value is needed before some of these nodes.

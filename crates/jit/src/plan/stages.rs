@@ -98,7 +98,7 @@ fn again(flow: &Flow) -> Option<Node> {
 }
 
 /// The stages that a node of the stage that begins there leads to.
-fn leads_to(pipeline: &Pipeline, flow: &Flow, start: Start, node: Node) -> Vec<Start> {
+pub(super) fn leads_to(pipeline: &Pipeline, flow: &Flow, start: Start, node: Node) -> Vec<Start> {
     let mut starts = Vec::new();
     if node == 0 && again(flow).is_some() {
         starts.push(Start::Again);

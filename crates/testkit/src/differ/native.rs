@@ -12,6 +12,9 @@ use tables::{CounterData, WriteBatch};
 /// Of so many batches, two have their packets between forbidden pages.
 const GUARDED: u64 = 16;
 
+/// Of so many batches, one has its packets taken one by one.
+const ONE_BY_ONE: u64 = 4;
+
 /// What a subject with a [`Jit`] inside says of its state.
 #[macro_export]
 macro_rules! jit_accessors {
@@ -22,6 +25,9 @@ macro_rules! jit_accessors {
         $crate::engine_accessors!([$($look)*], [$($change)*]);
         fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::CounterData; 2]>> {
             Some($crate::differ::native::applied(&self.$($look)*, table))
+        }
+        fn in_eights(&self) -> [u64; 2] {
+            self.$($look)*.in_eights()
         }
         fn handed(&self) -> std::collections::BTreeMap<String, u64> {
             self.$($look)*.handed().into_iter().map(|(reason, packets)| (reason.to_owned(), packets)).collect()
@@ -120,6 +126,8 @@ impl Subject for Native {
 
     fn process(&mut self, packets: &[PacketIn]) -> Answer {
         self.batches += 1;
+        // However few they are, as most batches here are short; or one by one.
+        self.jit.eights_from(if self.batches.is_multiple_of(ONE_BY_ONE) { usize::MAX } else { 1 });
         // Memory of their own for some only, as making it takes longer than anything else.
         let edge = match self.batches % GUARDED {
             1 => Some(Edge::Back),

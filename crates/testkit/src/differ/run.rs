@@ -108,6 +108,9 @@ fn run_inner(case: &Case, factory: Factory<'_>, tally: &mut Tally, at: &Cell<(us
     tally.program(&case.pipeline);
     let mut pair = Pair { case, oracle, subject, tally, at, step: 0 };
     let outcome = pair.steps();
+    for (sum, count) in pair.tally.in_eights.iter_mut().zip(pair.subject.in_eights()) {
+        *sum += count;
+    }
     for (reason, count) in pair.subject.handed() {
         *pair.tally.handed.entry(reason).or_default() += count;
     }

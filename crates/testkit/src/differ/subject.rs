@@ -74,6 +74,10 @@ pub trait Subject {
     fn handed(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
+    /// How many packets native code took through stages eight at a time, a packet as often as stages did, and how many of those it left to code for one.
+    fn in_eights(&self) -> [u64; 2] {
+        [0; 2]
+    }
 }
 
 /// What a subject is made for.

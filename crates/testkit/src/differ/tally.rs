@@ -41,6 +41,8 @@ pub struct Tally {
     pub states: u64,
     /// Packets that the subject gave to the interpreter, by reason.
     pub handed: BTreeMap<String, u64>,
+    /// Packets that the subject took through stages eight at a time, and those of them that it left to code for one.
+    pub in_eights: [u64; 2],
     /// Programs in which each feature was.
     pub features: BTreeMap<String, u64>,
 }
@@ -89,6 +91,9 @@ impl Tally {
             (&mut self.messages, other.messages),
             (&mut self.states, other.states),
         ] {
+            *sum += one;
+        }
+        for (sum, one) in self.in_eights.iter_mut().zip(other.in_eights) {
             *sum += one;
         }
         for (sums, ones) in [
@@ -220,6 +225,8 @@ impl Display for Tally {
                 writeln!(f, "{name}: {map:?}")?;
             }
         }
+        let [eights, left] = self.in_eights;
+        writeln!(f, "{eights} taken through stages eight at a time, of which {left} were left to code for one")?;
         write!(f, "{} features", self.features.len())
     }
 }

@@ -1,0 +1,638 @@
+//! Makes [`Code`]: each operation once, and what is known beforehand not at all.
+
+use crate::lanes::ir::{Code, Cond, Id, Op, ZERO_BYTE};
+use std::collections::HashMap;
+
+/// Code that is being made.
+#[derive(Default)]
+pub struct Builder {
+    code: Code,
+    numbers: HashMap<Op, Id>,
+    /// For each vector, the bits that may be 1 in some lane.
+    may: Vec<u64>,
+}
+
+/// How deep is looked to see whether a mask is part of another.
+const PARTS: u32 = 12;
+
+/// The most masks of a row that are gone through for one that asks for the same word.
+const ROW: usize = 32;
+
+/// So many low bits.
+pub fn low(bits: u32) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+}
+
+/// The mask of bytes of a word that a pattern takes from somewhere.
+fn expand(bytes: impl Fn(usize) -> bool) -> u64 {
+    (0..8).filter(|at| bytes(*at)).fold(0, |mask, at| mask | 0xff << (8 * at))
+}
+
+/// Whether each byte of it is all ones or 0.
+fn whole_bytes(mask: u64) -> bool {
+    mask.to_le_bytes().iter().all(|byte| [0, 0xff].contains(byte))
+}
+
+fn permuted(word: u64, pattern: [u8; 8]) -> u64 {
+    let bytes = word.to_le_bytes();
+    u64::from_le_bytes(pattern.map(|from| bytes.get(usize::from(from)).copied().unwrap_or(0)))
+}
+
+/// The greatest number whose bits are all in it.
+fn greatest(may: u64) -> u64 {
+    low(64 - may.leading_zeros())
+}
+
+impl Builder {
+    /// The operation's number; the same for the same operation.
+    fn add(&mut self, op: Op) -> Id {
+        if let Some(id) = self.numbers.get(&op) {
+            return *id;
+        }
+        let id = Id(self.code.ops.len() as u32);
+        self.may.push(self.may_be(&op));
+        self.code.ops.push(op.clone());
+        self.numbers.insert(op, id);
+        id
+    }
+
+    /// An operation that gives a vector of whose lanes nothing is known, or a mask.
+    pub fn plain(&mut self, op: Op) -> Id {
+        self.add(op)
+    }
+
+    /// An effect.
+    pub fn effect(&mut self, op: Op) {
+        self.may.push(0);
+        self.code.ops.push(op);
+    }
+
+    /// The operation.
+    pub fn op(&self, id: Id) -> &Op {
+        &self.code.ops[id.0 as usize]
+    }
+
+    /// Whether it is a mask.
+    pub fn is_mask(&self, id: Id) -> bool {
+        self.op(id).is_mask()
+    }
+
+    /// The number that all lanes are, if that is certain.
+    pub fn constant_of(&self, id: Id) -> Option<u64> {
+        match self.op(id) {
+            Op::Const(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The bits that may be 1.
+    pub fn may(&self, id: Id) -> u64 {
+        self.may[id.0 as usize]
+    }
+
+    fn may_be(&self, op: &Op) -> u64 {
+        let may = |id: &Id| self.may(*id);
+        match op {
+            Op::Const(number) => *number,
+            Op::Position => 0xffff,
+            Op::And(a, b) => may(a) & may(b),
+            Op::Or(a, b) | Op::Xor(a, b) | Op::Blend(_, a, b) => may(a) | may(b),
+            Op::Add(a, b) => greatest(may(a)).checked_add(greatest(may(b))).map_or(u64::MAX, greatest),
+            Op::Mul(a, b) => greatest(may(a)).checked_mul(greatest(may(b))).map_or(u64::MAX, greatest),
+            Op::Shl(a, by) => may(a) << by,
+            Op::Shr(a, by) => may(a) >> by,
+            Op::ShrBy(a, _) => greatest(may(a)),
+            Op::Rotl32(..) => low(32),
+            Op::Bytes(a, pattern) => permuted(may(a), *pattern),
+            Op::Number(_) => 1,
+            Op::Gather { bytes, .. } | Op::Pointed { bytes, .. } => low(8 * u32::from(*bytes)),
+            _ => u64::MAX,
+        }
+    }
+
+    /// The code, without what nothing needs.
+    pub fn finish(self) -> Code {
+        let ops = self.code.ops;
+        let mut needed = vec![false; ops.len()];
+        for (at, op) in ops.iter().enumerate().rev() {
+            if op.is_effect() || needed[at] {
+                needed[at] = true;
+                op.operands().iter().for_each(|id| needed[id.0 as usize] = true);
+            }
+        }
+        let mut moved = vec![Id(0); ops.len()];
+        let mut code = Code::default();
+        for (at, mut op) in ops.into_iter().enumerate().filter(|(at, _)| needed[*at]) {
+            op.rename(&|id| moved[id.0 as usize]);
+            moved[at] = Id(code.ops.len() as u32);
+            code.ops.push(op);
+        }
+        code
+    }
+
+    // ---- vectors ----
+
+    /// The number in each lane.
+    pub fn constant(&mut self, number: u64) -> Id {
+        self.add(Op::Const(number))
+    }
+
+    /// Both.
+    pub fn and(&mut self, a: Id, b: Id) -> Id {
+        let (a, b) = self.constant_last(a, b);
+        if let Some(mask) = self.constant_of(b) {
+            let may = self.may(a);
+            if may & mask == 0 {
+                return self.constant(0);
+            }
+            if may & !mask == 0 {
+                return a;
+            }
+            match *self.op(a) {
+                Op::Const(number) => return self.constant(number & mask),
+                Op::And(inner, other) if self.constant_of(other).is_some() => {
+                    let both = self.constant(mask & self.constant_of(other).unwrap_or(0));
+                    return self.and(inner, both);
+                }
+                Op::Bytes(inner, pattern) if whole_bytes(mask) => {
+                    let kept = mask.to_le_bytes();
+                    let pattern = std::array::from_fn(|at| if kept[at] == 0 { ZERO_BYTE } else { pattern[at] });
+                    return self.bytes(inner, pattern);
+                }
+                Op::Shr(inner, by) if whole_bytes(mask) && by % 8 == 0 => {
+                    let kept = mask.to_le_bytes();
+                    let pattern = std::array::from_fn(|at| if kept[at] == 0 { ZERO_BYTE } else { at as u8 + by / 8 });
+                    return self.bytes(inner, pattern);
+                }
+                _ => {}
+            }
+        }
+        if a == b { a } else { self.add(Op::And(a, b)) }
+    }
+
+    /// Either.
+    pub fn or(&mut self, a: Id, b: Id) -> Id {
+        let (a, b) = self.constant_last(a, b);
+        match (self.constant_of(a), self.constant_of(b)) {
+            (Some(a), Some(b)) => self.constant(a | b),
+            (None, Some(0)) => a,
+            _ if a == b => a,
+            _ => {
+                // Of several constants there is one.
+                if let (Op::Or(inner, one), Some(other)) = (self.op(a).clone(), self.constant_of(b))
+                    && let Some(one) = self.constant_of(one)
+                {
+                    let both = self.constant(one | other);
+                    return self.or(inner, both);
+                }
+                self.add(Op::Or(a, b))
+            }
+        }
+    }
+
+    /// One of both.
+    pub fn xor(&mut self, a: Id, b: Id) -> Id {
+        let (a, b) = self.constant_last(a, b);
+        match (self.constant_of(a), self.constant_of(b)) {
+            (Some(a), Some(b)) => self.constant(a ^ b),
+            (None, Some(0)) => a,
+            _ if a == b => self.constant(0),
+            _ => self.add(Op::Xor(a, b)),
+        }
+    }
+
+    /// Sum.
+    pub fn sum(&mut self, a: Id, b: Id) -> Id {
+        let (a, b) = self.constant_last(a, b);
+        match (self.constant_of(a), self.constant_of(b)) {
+            (Some(a), Some(b)) => self.constant(a.wrapping_add(b)),
+            (None, Some(0)) => a,
+            (None, Some(more)) => {
+                if let Op::Add(inner, one) = *self.op(a)
+                    && let Some(one) = self.constant_of(one)
+                {
+                    let both = self.constant(one.wrapping_add(more));
+                    return self.sum(inner, both);
+                }
+                self.add(Op::Add(a, b))
+            }
+            _ => self.add(Op::Add(a, b)),
+        }
+    }
+
+    /// Difference.
+    pub fn difference(&mut self, a: Id, b: Id) -> Id {
+        match (self.constant_of(a), self.constant_of(b)) {
+            (_, Some(less)) => {
+                let less = self.constant(less.wrapping_neg());
+                self.sum(a, less)
+            }
+            _ if a == b => self.constant(0),
+            _ => self.add(Op::Sub(a, b)),
+        }
+    }
+
+    /// Product.
+    pub fn product(&mut self, a: Id, b: Id) -> Id {
+        let (a, b) = self.constant_last(a, b);
+        match (self.constant_of(a), self.constant_of(b)) {
+            (Some(a), Some(b)) => self.constant(a.wrapping_mul(b)),
+            (None, Some(0)) => self.constant(0),
+            (None, Some(by)) if by.is_power_of_two() => self.shl(a, by.trailing_zeros()),
+            _ => self.add(Op::Mul(a, b)),
+        }
+    }
+
+    fn constant_last(&self, a: Id, b: Id) -> (Id, Id) {
+        let first = self.constant_of(a).is_some() && self.constant_of(b).is_none();
+        // Which of two comes first is settled, so that the same is found to be the same.
+        let turned = first || (self.constant_of(b).is_none() && b < a);
+        if turned { (b, a) } else { (a, b) }
+    }
+
+    /// Shifted to more significant places.
+    pub fn shl(&mut self, a: Id, by: u32) -> Id {
+        if by == 0 {
+            return a;
+        }
+        if by >= 64 || self.may(a) << by == 0 {
+            return self.constant(0);
+        }
+        match *self.op(a) {
+            Op::Const(number) => self.constant(number << by),
+            Op::Bytes(inner, pattern) if by % 8 == 0 => {
+                let more = by as usize / 8;
+                let moved = std::array::from_fn(|at| if at < more { ZERO_BYTE } else { pattern[at - more] });
+                self.bytes(inner, moved)
+            }
+            Op::Shl(inner, first) => self.shl(inner, by + u32::from(first)),
+            Op::Shr(inner, other) if by.is_multiple_of(8) && other % 8 == 0 => {
+                let (up, down) = (by as usize / 8, other / 8);
+                let place = |at: usize| if at < up { 8 } else { (at - up) as u8 + down };
+                self.bytes(inner, std::array::from_fn(|at| if place(at) < 8 { place(at) } else { ZERO_BYTE }))
+            }
+            _ => self.add(Op::Shl(a, by as u8)),
+        }
+    }
+
+    /// Shifted to less significant places.
+    pub fn shr(&mut self, a: Id, by: u32) -> Id {
+        if by == 0 {
+            return a;
+        }
+        if by >= 64 || self.may(a) >> by == 0 {
+            return self.constant(0);
+        }
+        match *self.op(a) {
+            Op::Const(number) => self.constant(number >> by),
+            Op::Bytes(inner, pattern) if by.is_multiple_of(8) => {
+                let less = by as usize / 8;
+                let moved = std::array::from_fn(|at| pattern.get(at + less).copied().unwrap_or(ZERO_BYTE));
+                self.bytes(inner, moved)
+            }
+            Op::Shr(inner, first) => self.shr(inner, by + u32::from(first)),
+            // What is shifted up and down again without a loss.
+            Op::Shl(inner, first) if self.may(inner) << first >> first == self.may(inner) => {
+                match by.cmp(&u32::from(first)) {
+                    std::cmp::Ordering::Less => self.shl(inner, u32::from(first) - by),
+                    _ => self.shr(inner, by - u32::from(first)),
+                }
+            }
+            _ => self.add(Op::Shr(a, by as u8)),
+        }
+    }
+
+    /// Bytes of each lane: [`Op::Bytes`].
+    pub fn bytes(&mut self, a: Id, pattern: [u8; 8]) -> Id {
+        let may = self.may(a).to_le_bytes();
+        let pattern =
+            pattern.map(|from| if may.get(usize::from(from)).is_none_or(|byte| *byte == 0) { ZERO_BYTE } else { from });
+        let kept = expand(|at| pattern[at] != ZERO_BYTE);
+        if kept == 0 {
+            return self.constant(0);
+        }
+        match *self.op(a) {
+            Op::Const(number) => return self.constant(permuted(number, pattern)),
+            Op::Bytes(inner, first) => {
+                let through = pattern.map(|from| first.get(usize::from(from)).copied().unwrap_or(ZERO_BYTE));
+                return self.bytes(inner, through);
+            }
+            Op::Shr(inner, by) if by % 8 == 0 => {
+                let through = pattern.map(|from| if from == ZERO_BYTE { from } else { from + by / 8 });
+                return self.bytes(inner, through);
+            }
+            Op::Shl(inner, by) if by % 8 == 0 => {
+                let through =
+                    pattern.map(|from| from.checked_sub(by / 8).filter(|from| *from < 8).unwrap_or(ZERO_BYTE));
+                return self.bytes(inner, through);
+            }
+            // Bits that are dropped anyway need not be taken away before.
+            Op::And(inner, mask) if self.constant_of(mask).is_some() => {
+                let mask = self.constant_of(mask).unwrap_or(0);
+                if whole_bytes(mask) {
+                    let kept = mask.to_le_bytes();
+                    let gone = |from: u8| kept.get(usize::from(from)).is_none_or(|byte| *byte == 0);
+                    return self.bytes(inner, pattern.map(|from| if gone(from) { ZERO_BYTE } else { from }));
+                }
+            }
+            _ => {}
+        }
+        self.simplest(a, pattern)
+    }
+
+    /// A shift or a mask, if bytes are moved like that.
+    fn simplest(&mut self, a: Id, pattern: [u8; 8]) -> Id {
+        let may = self.may(a);
+        for by in 0..8u32 {
+            let down: [u8; 8] =
+                std::array::from_fn(|at| if at as u32 + by < 8 { at as u8 + by as u8 } else { ZERO_BYTE });
+            let up: [u8; 8] = std::array::from_fn(|at| if at as u32 >= by { at as u8 - by as u8 } else { ZERO_BYTE });
+            let gone = |from: u8| from == ZERO_BYTE || may >> (8 * u32::from(from)) & 0xff == 0;
+            let same =
+                |one: [u8; 8]| one.iter().zip(pattern).all(|(one, two)| *one == two || gone(*one) && two == ZERO_BYTE);
+            if same(down) {
+                return if by == 0 { a } else { self.add(Op::Shr(a, by as u8 * 8)) };
+            }
+            if same(up) {
+                return self.add(Op::Shl(a, by as u8 * 8));
+            }
+        }
+        if (0..8).all(|at| pattern[at] == ZERO_BYTE || usize::from(pattern[at]) == at) {
+            let mask = self.constant(expand(|at| pattern[at] != ZERO_BYTE));
+            return self.add(Op::And(a, mask));
+        }
+        self.add(Op::Bytes(a, pattern))
+    }
+
+    /// In lanes of the mask the first, in others the second.
+    pub fn blend(&mut self, mask: Id, a: Id, b: Id) -> Id {
+        match self.op(mask) {
+            Op::Certain(true) => a,
+            Op::Certain(false) => b,
+            _ if a == b => a,
+            Op::Not(other) => {
+                let other = *other;
+                self.blend(other, b, a)
+            }
+            _ => self.add(Op::Blend(mask, a, b)),
+        }
+    }
+
+    /// 1 in lanes of the mask.
+    pub fn number(&mut self, mask: Id) -> Id {
+        match self.op(mask) {
+            Op::Certain(yes) => {
+                let yes = u64::from(*yes);
+                self.constant(yes)
+            }
+            _ => self.add(Op::Number(mask)),
+        }
+    }
+
+    // ---- masks ----
+
+    /// All lanes or none.
+    pub fn certain(&mut self, yes: bool) -> Id {
+        self.add(Op::Certain(yes))
+    }
+
+    /// The lanes with packets.
+    pub fn active(&mut self) -> Id {
+        self.add(Op::Active)
+    }
+
+    /// Lanes in which that holds.
+    pub fn compare(&mut self, cond: Cond, a: Id, b: Id) -> Id {
+        let equality = matches!(cond, Cond::Equal | Cond::NotEqual);
+        let (a, b) = if equality { self.constant_last(a, b) } else { (a, b) };
+        if let (Some(a), Some(b)) = (self.constant_of(a), self.constant_of(b)) {
+            return self.certain(holds(cond, a, b));
+        }
+        if a == b {
+            return self.certain(matches!(cond, Cond::Equal | Cond::LessOrEqual | Cond::SignedLessOrEqual));
+        }
+        if let Some(b) = self.constant_of(b) {
+            let may = self.may(a);
+            match cond {
+                Cond::Less if greatest(may) < b => return self.certain(true),
+                Cond::LessOrEqual if greatest(may) <= b => return self.certain(true),
+                Cond::Equal if b & !may != 0 => return self.certain(false),
+                Cond::NotEqual if b & !may != 0 => return self.certain(true),
+                _ => {}
+            }
+            if let (true, Op::Number(mask)) = (equality && b <= 1, self.op(a)) {
+                let mask = *mask;
+                return if (cond == Cond::Equal) == (b == 1) { mask } else { self.not(mask) };
+            }
+        }
+        self.add(Op::Compare(cond, a, b))
+    }
+
+    /// Of a comparison with a constant: the word that it looks at, which of its bits, and what they are.
+    fn bits_asked(&self, mask: Id) -> Option<(Id, u64, u64)> {
+        let Op::Compare(Cond::Equal, value, number) = *self.op(mask) else { return None };
+        let (mut word, mut number, mut bits) = (value, self.constant_of(number)?, u64::MAX);
+        loop {
+            (word, number, bits) = match *self.op(word) {
+                Op::And(inner, mask) if self.constant_of(mask).is_some() => {
+                    (inner, number, bits & self.constant_of(mask).unwrap_or(0))
+                }
+                Op::Shr(inner, by) => (inner, number << by, bits << by),
+                Op::Bytes(inner, pattern) => {
+                    let (number_bytes, bits_bytes) = (number.to_le_bytes(), bits.to_le_bytes());
+                    let (mut from, mut asked) = ([0u8; 8], [0u8; 8]);
+                    for (at, byte) in pattern.iter().enumerate().filter(|(_, byte)| **byte != ZERO_BYTE) {
+                        let byte = usize::from(*byte);
+                        // Each byte once, and nothing of those that are 0.
+                        if asked[byte] != 0 {
+                            return None;
+                        }
+                        (from[byte], asked[byte]) = (number_bytes[at], bits_bytes[at]);
+                    }
+                    (inner, u64::from_le_bytes(from), u64::from_le_bytes(asked))
+                }
+                _ => return Some((word, bits, number)),
+            };
+        }
+    }
+
+    /// Masks put together of which two ask for bits of one word: a comparison that asks for both.
+    fn both_at_once(&mut self, a: Id, b: Id) -> Option<Id> {
+        let (word, bits, number) = self.bits_asked(b)?;
+        let (mut row, mut rest) = (Vec::new(), a);
+        let found = loop {
+            let Op::Both(before, last) = *self.op(rest) else { return None };
+            let asked = self.bits_asked(last).filter(|(other, ..)| *other == word);
+            match asked {
+                Some((_, more, other)) => {
+                    let (bits, number) = (self.constant(bits | more), self.constant(number | other));
+                    let asked = self.and(word, bits);
+                    break self.compare(Cond::Equal, asked, number);
+                }
+                None if row.len() == ROW => return None,
+                None => row.push(last),
+            }
+            rest = before;
+        };
+        let Op::Both(before, _) = *self.op(rest) else { return None };
+        let first = self.both(before, found);
+        Some(row.into_iter().rev().fold(first, |all, mask| self.add(Op::Both(all, mask))))
+    }
+
+    /// In both masks.
+    pub fn both(&mut self, a: Id, b: Id) -> Id {
+        let (a, b) = if b < a { (b, a) } else { (a, b) };
+        match (self.op(a).clone(), self.op(b).clone()) {
+            (Op::Certain(true), _) => b,
+            (_, Op::Certain(true)) => a,
+            (Op::Certain(false), _) | (_, Op::Certain(false)) => self.certain(false),
+            _ if a == b => a,
+            _ if self.is_part(b, a, PARTS) => b,
+            _ if self.is_part(a, b, PARTS) => a,
+            (_, Op::Not(y)) => self.without(a, y),
+            (Op::Not(x), _) => self.without(b, x),
+            _ => match self.both_at_once(a, b) {
+                Some(both) => both,
+                None => self.add(Op::Both(a, b)),
+            },
+        }
+    }
+
+    /// In either mask.
+    pub fn either(&mut self, a: Id, b: Id) -> Id {
+        let (a, b) = if b < a { (b, a) } else { (a, b) };
+        match (self.op(a).clone(), self.op(b).clone()) {
+            (Op::Certain(false), _) => b,
+            (_, Op::Certain(false)) => a,
+            (Op::Certain(true), _) | (_, Op::Certain(true)) => self.certain(true),
+            _ if a == b => a,
+            _ => match self.whole(a, b) {
+                Some(whole) => whole,
+                None => self.add(Op::Either(a, b)),
+            },
+        }
+    }
+
+    /// In any of these masks: halves of one are that one.
+    pub fn any(&mut self, masks: &[Id]) -> Id {
+        let mut masks = masks.to_vec();
+        'again: while masks.len() > 1 {
+            for one in 0..masks.len() {
+                for two in one + 1..masks.len() {
+                    let before = self.code.ops.len();
+                    if let Some(whole) = self.whole(masks[one], masks[two]) {
+                        debug_assert_eq!(before, self.code.ops.len());
+                        masks.swap_remove(two);
+                        masks[one] = whole;
+                        continue 'again;
+                    }
+                }
+            }
+            let (Some(last), Some(first)) = (masks.pop(), masks.first().copied()) else { break };
+            masks[0] = self.either(first, last);
+        }
+        masks.first().copied().unwrap_or_else(|| self.certain(false))
+    }
+
+    /// What two masks are together, if that is a mask that is there.
+    fn whole(&self, a: Id, b: Id) -> Option<Id> {
+        match (self.op(a), self.op(b)) {
+            (Op::Both(x, y), Op::Without(z, w)) | (Op::Without(z, w), Op::Both(x, y)) => {
+                (z == x && w == y || z == y && w == x).then_some(*z)
+            }
+            _ if self.is_part(a, b, PARTS) => Some(b),
+            _ if self.is_part(b, a, PARTS) => Some(a),
+            _ => None,
+        }
+    }
+
+    /// Whether a mask's lanes are certainly all of another's.
+    fn is_part(&self, part: Id, of: Id, steps: u32) -> bool {
+        let within = |id: &Id| self.is_part(*id, of, steps - 1);
+        part == of
+            || steps > 0
+                && match self.op(part) {
+                    Op::Both(x, y) => within(x) || within(y),
+                    Op::Without(x, _) => within(x),
+                    Op::Either(x, y) => within(x) && within(y),
+                    Op::Certain(false) => true,
+                    _ => false,
+                }
+    }
+
+    /// In one of both masks.
+    pub fn one_of(&mut self, a: Id, b: Id) -> Id {
+        match (self.op(a).clone(), self.op(b).clone()) {
+            (Op::Certain(false), _) => b,
+            (_, Op::Certain(false)) => a,
+            (Op::Certain(true), _) => self.not(b),
+            (_, Op::Certain(true)) => self.not(a),
+            _ if a == b => self.certain(false),
+            _ => self.add(Op::OneOf(a, b)),
+        }
+    }
+
+    /// In the first and not in the second.
+    pub fn without(&mut self, a: Id, b: Id) -> Id {
+        match (self.op(a).clone(), self.op(b).clone()) {
+            (Op::Certain(false), _) | (_, Op::Certain(true)) => self.certain(false),
+            (_, Op::Certain(false)) => a,
+            (Op::Certain(true), _) => self.not(b),
+            _ if a == b => self.certain(false),
+            (_, Op::Not(inner)) => self.both(a, inner),
+            (_, Op::Both(x, y)) if x == a => self.without(a, y),
+            (_, Op::Both(x, y)) if y == a => self.without(a, x),
+            (_, Op::Without(x, y)) if x == a => self.both(a, y),
+            _ => self.add(Op::Without(a, b)),
+        }
+    }
+
+    /// Not in it.
+    pub fn not(&mut self, a: Id) -> Id {
+        match *self.op(a) {
+            Op::Certain(yes) => self.certain(!yes),
+            Op::Not(inner) => inner,
+            _ => {
+                let op = inverted(self.op(a)).unwrap_or(Op::Not(a));
+                self.add(op)
+            }
+        }
+    }
+
+    /// The vector or mask that is the first in lanes of the mask, and the second in others.
+    pub fn choose(&mut self, mask: Id, a: Id, b: Id) -> Id {
+        if !self.is_mask(a) {
+            return self.blend(mask, a, b);
+        }
+        if a == b {
+            return a;
+        }
+        let (yes, no) = (self.both(mask, a), self.without(b, mask));
+        self.either(yes, no)
+    }
+}
+
+/// The opposite of a comparison.
+pub fn inverted(op: &Op) -> Option<Op> {
+    let Op::Compare(cond, x, y) = *op else { return None };
+    Some(match cond {
+        Cond::Equal => Op::Compare(Cond::NotEqual, x, y),
+        Cond::NotEqual => Op::Compare(Cond::Equal, x, y),
+        Cond::Less => Op::Compare(Cond::LessOrEqual, y, x),
+        Cond::LessOrEqual => Op::Compare(Cond::Less, y, x),
+        Cond::SignedLess => Op::Compare(Cond::SignedLessOrEqual, y, x),
+        Cond::SignedLessOrEqual => Op::Compare(Cond::SignedLess, y, x),
+    })
+}
+
+/// Whether a comparison of two numbers holds.
+pub fn holds(cond: Cond, a: u64, b: u64) -> bool {
+    match cond {
+        Cond::Equal => a == b,
+        Cond::NotEqual => a != b,
+        Cond::Less => a < b,
+        Cond::LessOrEqual => a <= b,
+        Cond::SignedLess => (a as i64) < b as i64,
+        Cond::SignedLessOrEqual => a as i64 <= b as i64,
+    }
+}

@@ -1,0 +1,528 @@
+//! Makes code for eight packets of a stage's function for one.
+//!
+//! The function's blocks are gone through once, each behind all that lead to it. What a packet computes, eight lanes compute; a block's mask says which lanes
+//! would be in it, and where ways meet a lane takes what it would have come with. Nothing that anybody sees is done before the end: there the lanes are known
+//! whose ways are all made of what code for eight can do. Others are left to the function, as if they had never been here.
+
+use crate::abi::Head;
+use crate::code::{Compiling, Mark, Told};
+use crate::lanes::build::Builder;
+use crate::lanes::ir::{Code, Id, Op};
+use crate::lanes::layout::{LanesLayout, StagePlace, words};
+use crate::lanes::state::{Packets, State};
+use crate::layout::size;
+use crate::plan::stages::Start;
+use cranelift_codegen::ir as cl;
+use cranelift_codegen::ir::{BlockArg, InstructionData};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::mem::offset_of;
+
+/// What a value of the function is in eight lanes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Val {
+    /// Numbers: as many low bits as the value's type has, others 0.
+    Vector(Id),
+    /// A bool.
+    Mask(Id),
+    /// The address of something in the packet's frame.
+    Frame(i64),
+    /// An address in the list of those that wait, from the packet's place on.
+    Place(i64),
+    /// The address of something behind the context.
+    Context(i64),
+    /// The address of a byte of the packet.
+    Packet(i64),
+    /// The address that lies at a place behind the context, and so much more.
+    Pointed(i32, i64),
+    /// Code for eight has no form for it.
+    Unknown,
+}
+
+/// Why there is no code for eight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The function has a loop.
+    Loop,
+    /// No packet comes through.
+    Nobody,
+}
+
+/// How the lanes of a way end.
+#[derive(Clone)]
+struct End {
+    mask: Id,
+    state: State,
+    leave: Option<(usize, Vec<Id>, Vec<Id>)>,
+}
+
+/// What is done in the end for lanes that come through.
+enum Later {
+    Tally { cell: usize, mask: Id, value: Id },
+    Count { mask: Id, counter: Id, bytes: Id },
+}
+
+/// Code for eight that is being made.
+pub struct Converting<'a> {
+    pub(super) c: &'a Compiling<'a>,
+    pub(super) func: &'a cl::Function,
+    pub(super) told: &'a Told,
+    pub(super) layout: &'a LanesLayout,
+    pub(super) place: &'a StagePlace,
+    pub(super) stage: usize,
+    pub(super) start: Start,
+    pub(super) packets: Packets,
+    pub(super) b: Builder,
+    pub(super) values: HashMap<cl::Value, Val>,
+    pub(super) state: State,
+    /// What a frame has besides its head, by where it lies: how many bytes.
+    pub(super) frame: BTreeMap<u32, u32>,
+    /// Which lanes are in the present block.
+    pub(super) mask: Id,
+    later: Vec<Later>,
+    ends: Vec<End>,
+}
+
+/// Ways into a block: which lanes come, with what, and the block's parameters.
+type Ways = Vec<(Id, State, Vec<Val>)>;
+
+/// Makes code for eight packets of a stage's function.
+///
+/// # Errors
+/// Code for eight has no form for it.
+pub fn convert(
+    c: &Compiling<'_>,
+    func: &cl::Function,
+    told: &Told,
+    layout: &LanesLayout,
+    stage: usize,
+) -> Result<Code, Why> {
+    let place = layout.stages[stage].as_ref().ok_or(Why::Nobody)?;
+    let pointers = place.columns.first().ok_or(Why::Nobody)?.list;
+    let mut b = Builder::default();
+    let mask = b.active();
+    let start = c.plan.stages[stage].start;
+    let packets = Packets { pointers, bytes: layout.packet_bytes };
+    let mut converting = Converting {
+        c,
+        func,
+        told,
+        layout,
+        place,
+        stage,
+        start,
+        packets,
+        b,
+        values: HashMap::new(),
+        state: State::default(),
+        frame: frame_words(c),
+        mask,
+        later: Vec::new(),
+        ends: Vec::new(),
+    };
+    converting.blocks()?;
+    converting.end()
+}
+
+/// What frames have besides their heads: words of cells and values, by where they lie.
+fn frame_words(c: &Compiling<'_>) -> BTreeMap<u32, u32> {
+    let cells = c
+        .layout
+        .cells
+        .iter()
+        .enumerate()
+        .filter_map(|(index, at)| Some((at.as_ref().copied()?, size(c.plan.cells.ty(c.pipeline, index)))));
+    let values = c.layout.values.iter().map(|((control, value), at)| {
+        let body = &c.pipeline.controls[ir::ControlId(*control as u32)].body;
+        (*at, size(body.value_type(*value)))
+    });
+    cells.chain(values).flat_map(|(at, bytes)| words(at, bytes)).collect()
+}
+
+impl Converting<'_> {
+    /// The blocks of a packet's way, each behind all that lead to it.
+    fn order(&self) -> Result<Vec<cl::Block>, Why> {
+        let (mut done, mut open) = (HashSet::new(), HashSet::new());
+        let mut order = Vec::new();
+        let mut work = vec![(self.told.body, false)];
+        while let Some((block, again)) = work.pop() {
+            if again {
+                open.remove(&block);
+                done.insert(block);
+                order.push(block);
+                continue;
+            }
+            if done.contains(&block) || !open.insert(block) {
+                continue;
+            }
+            work.push((block, true));
+            let ends = |next: &cl::Block| *next == self.told.next || self.told.off.contains(next);
+            for next in self.successors(block).into_iter().filter(|next| !ends(next)) {
+                if open.contains(&next) {
+                    return Err(Why::Loop);
+                }
+                work.push((next, false));
+            }
+        }
+        order.reverse();
+        Ok(order)
+    }
+
+    fn last(&self, block: cl::Block) -> Option<cl::Inst> {
+        self.func.layout.last_inst(block)
+    }
+
+    fn successors(&self, block: cl::Block) -> Vec<cl::Block> {
+        let Some(last) = self.last(block) else { return Vec::new() };
+        let calls =
+            self.func.dfg.insts[last].branch_destination(&self.func.dfg.jump_tables, &self.func.dfg.exception_tables);
+        calls.iter().map(|call| call.block(&self.func.dfg.value_lists)).collect()
+    }
+
+    fn blocks(&mut self) -> Result<(), Why> {
+        let order = self.order()?;
+        self.values.insert(self.told.context, Val::Context(0));
+        self.values.insert(self.told.place, if self.start == Start::Begin { Val::Frame(0) } else { Val::Place(0) });
+        let mut ways: HashMap<cl::Block, Ways> = HashMap::new();
+        let all = self.mask;
+        ways.insert(self.told.body, vec![(all, State::default(), Vec::new())]);
+        for block in order {
+            let Some(incoming) = ways.remove(&block) else { continue };
+            if !self.enter(block, incoming) {
+                continue;
+            }
+            if let Some(leave) = self.instructions(block) {
+                self.branch(block, leave, &mut ways);
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings ways together. False if no lane comes.
+    fn enter(&mut self, block: cl::Block, incoming: Ways) -> bool {
+        let mut ways = incoming.into_iter();
+        let Some((mut mask, mut state, mut params)) = ways.next() else { return false };
+        let place = self.place;
+        for (other, with, args) in ways {
+            let mut before = |b: &mut Builder, at: u32| column(b, place, at);
+            state.meet(&mut self.b, other, &with, self.packets, &mut before);
+            for (param, arg) in params.iter_mut().zip(args) {
+                *param = self.either(other, arg, *param);
+            }
+            mask = self.b.either(mask, other);
+        }
+        (self.mask, self.state) = (mask, state);
+        if block != self.told.body {
+            let names = self.func.dfg.block_params(block).to_vec();
+            self.values.extend(names.into_iter().zip(params));
+        }
+        !matches!(self.b.op(mask), Op::Certain(false))
+    }
+
+    /// The first in lanes of the mask, the second in others.
+    pub(super) fn either(&mut self, mask: Id, one: Val, two: Val) -> Val {
+        if one == two {
+            return one;
+        }
+        if let (Val::Mask(one), Val::Mask(two)) = (one, two) {
+            return Val::Mask(self.b.choose(mask, one, two));
+        }
+        match (self.vector(one), self.vector(two)) {
+            (Some(one), Some(two)) => Val::Vector(self.b.blend(mask, one, two)),
+            _ => Val::Unknown,
+        }
+    }
+
+    /// The instructions of a block. Where the packet leaves for, if it does; `None`: lanes here are left to the function.
+    #[allow(clippy::type_complexity)]
+    fn instructions(&mut self, block: cl::Block) -> Option<Option<(usize, Vec<Id>, Vec<Id>)>> {
+        let mut leave = None;
+        let last = self.last(block);
+        let insts: Vec<cl::Inst> = self.func.layout.block_insts(block).filter(|inst| Some(*inst) != last).collect();
+        for inst in insts {
+            match self.told.marks.get(&inst) {
+                Some(Mark::Part) => {}
+                Some(Mark::Leave { stage, keys, together }) => {
+                    self.layout.stages.get(*stage)?.as_ref()?;
+                    leave = Some((*stage, self.vectors(keys)?, self.vectors(together)?));
+                }
+                Some(Mark::Tally { cell, hit, more }) => self.tally(*cell, *hit, *more)?,
+                Some(Mark::Count { counter, bytes }) => {
+                    let (counter, bytes) = (self.of(*counter), self.of(*bytes));
+                    let (counter, bytes) = (self.vector(counter)?, self.vector(bytes)?);
+                    self.later.push(Later::Count { mask: self.mask, counter, bytes });
+                }
+                Some(Mark::Value(_) | Mark::Remainder { .. }) | None => {
+                    if self.instruction(inst).is_none() {
+                        if std::env::var_os("TERRACE_JIT_DUMP").is_some() {
+                            eprintln!("lanes {}: {block} {}", self.stage, self.func.dfg.display_inst(inst));
+                            for value in self.func.dfg.inst_values(inst) {
+                                eprintln!("   {value} is {:?}", self.of(value));
+                            }
+                        }
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(leave)
+    }
+
+    fn vectors(&mut self, values: &[cl::Value]) -> Option<Vec<Id>> {
+        values.iter().map(|value| self.of(*value)).collect::<Vec<_>>().into_iter().map(|val| self.vector(val)).collect()
+    }
+
+    fn tally(&mut self, cell: usize, hit: cl::Value, more: cl::Value) -> Option<()> {
+        let (hit, more) = (self.of(hit), self.of(more));
+        let (hit, value) = (self.condition(hit)?, self.vector(more)?);
+        let (hits, misses) = (self.b.both(self.mask, hit), self.b.without(self.mask, hit));
+        for (cell, mask) in [(cell, misses), (cell + 1, hits)] {
+            self.later.push(Later::Tally { cell, mask, value });
+        }
+        Some(())
+    }
+
+    /// A value of the function.
+    pub(super) fn of(&self, value: cl::Value) -> Val {
+        let value = self.func.dfg.resolve_aliases(value);
+        self.values.get(&value).copied().unwrap_or(Val::Unknown)
+    }
+
+    // ---- ways ----
+
+    fn branch(
+        &mut self,
+        block: cl::Block,
+        leave: Option<(usize, Vec<Id>, Vec<Id>)>,
+        ways: &mut HashMap<cl::Block, Ways>,
+    ) {
+        let Some(last) = self.last(block) else { return };
+        let dfg = &self.func.dfg;
+        match &dfg.insts[last] {
+            InstructionData::Jump { destination, .. } => self.way(self.mask, *destination, leave, ways),
+            InstructionData::Brif { arg, blocks, .. } => {
+                let cond = self.of(*arg);
+                let Some(cond) = self.condition(cond) else { return };
+                let (yes, no) = (self.b.both(self.mask, cond), self.b.without(self.mask, cond));
+                self.way(yes, blocks[0], leave.clone(), ways);
+                self.way(no, blocks[1], leave, ways);
+            }
+            InstructionData::BranchTable { arg, table, .. } => {
+                let number = self.of(*arg);
+                let Some(number) = self.vector(number) else { return };
+                let table = &dfg.jump_tables[*table];
+                let mut rest = self.mask;
+                for (at, call) in table.as_slice().iter().enumerate() {
+                    let at = self.b.constant(at as u64);
+                    let same = self.b.compare(crate::lanes::ir::Cond::Equal, number, at);
+                    let mask = self.b.both(self.mask, same);
+                    rest = self.b.without(rest, same);
+                    self.way(mask, *call, leave.clone(), ways);
+                }
+                self.way(rest, table.default_block(), leave, ways);
+            }
+            _ => {}
+        }
+    }
+
+    fn way(
+        &mut self,
+        mask: Id,
+        call: cl::BlockCall,
+        leave: Option<(usize, Vec<Id>, Vec<Id>)>,
+        ways: &mut HashMap<cl::Block, Ways>,
+    ) {
+        if matches!(self.b.op(mask), Op::Certain(false)) {
+            return;
+        }
+        let block = call.block(&self.func.dfg.value_lists);
+        if self.told.off.contains(&block) {
+            return;
+        }
+        if block == self.told.next {
+            let told = self.state.frame.contains_key(&(offset_of!(Head, destination) as u32));
+            // Headers that do not lie as they came are put together by the engine, from the packet's frame.
+            let apart = [offset_of!(Head, front), offset_of!(Head, emitted), offset_of!(Head, truncate)];
+            let apart = apart.iter().any(|at| self.state.frame.contains_key(&(*at as u32)));
+            if leave.is_some() || told && !apart {
+                self.ends.push(End { mask, state: self.state.clone(), leave });
+            }
+            return;
+        }
+        let args = call.args(&self.func.dfg.value_lists);
+        let args = args.map(|arg| match arg {
+            BlockArg::Value(value) => self.of(value),
+            _ => Val::Unknown,
+        });
+        let args = args.collect();
+        ways.entry(block).or_default().push((mask, self.state.clone(), args));
+    }
+}
+
+/// A word of a frame as it came to the stage: also one that is part of a longer one.
+pub(super) fn column(b: &mut Builder, place: &StagePlace, at: u32) -> Option<Id> {
+    let found = place.columns.iter().find(|column| column.at == at)?;
+    let word = b.plain(Op::Column(found.list));
+    Some(if found.bytes == 8 {
+        word
+    } else {
+        let mask = b.constant(crate::lanes::build::low(8 * found.bytes));
+        b.and(word, mask)
+    })
+}
+
+impl Converting<'_> {
+    /// What is done for lanes that come through, and which are left.
+    fn end(mut self) -> Result<Code, Why> {
+        let ends = std::mem::take(&mut self.ends);
+        if ends.is_empty() {
+            return Err(Why::Nobody);
+        }
+        let through = self.b.any(&ends.iter().map(|end| end.mask).collect::<Vec<_>>());
+        let state = self.written(&ends);
+        let index = match self.place.index {
+            Some(list) => self.b.plain(Op::Column(list)),
+            None => self.b.plain(Op::Position),
+        };
+        self.tell_verdicts(&ends, index);
+        for end in &ends {
+            self.leave(end, index);
+        }
+        self.write(&state, through);
+        for later in std::mem::take(&mut self.later) {
+            self.carry_out(later, through);
+        }
+        let active = self.b.active();
+        let left = self.b.without(active, through);
+        if !matches!(self.b.op(left), Op::Certain(false)) {
+            let position = self.b.plain(Op::Position);
+            let (count, list) = self.layout.left;
+            self.b.effect(Op::Append { count, mask: left, columns: vec![(list, position)], keys: Vec::new() });
+        }
+        Ok(self.b.finish())
+    }
+
+    /// What is written to packets on the ways that end there. Nobody looks at the bytes of a packet that is dropped.
+    fn written(&mut self, ends: &[End]) -> State {
+        use crate::abi::destination::{AS_IT_LIES, DROP, GAVE_UP};
+        let at = offset_of!(Head, destination) as u32;
+        let dropped = |end: &&End| {
+            let told = end.state.frame.get(&at).and_then(|told| self.b.constant_of(*told));
+            end.leave.is_none() && told.is_some_and(|told| [DROP, GAVE_UP].contains(&(told as u32 & !AS_IT_LIES)))
+        };
+        let kept: Vec<&End> = ends.iter().filter(|end| !dropped(end)).collect();
+        let packet = |end: &End| State { packet: end.state.packet.clone(), ..State::default() };
+        let Some(first) = kept.first() else { return State::default() };
+        let mut state = packet(first);
+        for end in &kept[1..] {
+            state.meet(&mut self.b, end.mask, &packet(end), self.packets, &mut |_, _| None);
+        }
+        state
+    }
+
+    /// Says where the packets go whose way ends here.
+    fn tell_verdicts(&mut self, ends: &[End], index: Id) {
+        let told: Vec<&End> = ends.iter().filter(|end| end.leave.is_none()).collect();
+        let Some(first) = told.first() else { return };
+        let mask = self.b.any(&told.iter().map(|end| end.mask).collect::<Vec<_>>());
+        let lists = [
+            (offset_of!(Head, destination), self.layout.verdicts),
+            (offset_of!(Head, drop_reason), self.layout.drop_reasons),
+            (offset_of!(Head, cpu_reason), self.layout.cpu_reasons),
+        ];
+        let mut destination = None;
+        for (at, list) in lists {
+            let zero = self.b.constant(0);
+            let of = |end: &End| end.state.frame.get(&(at as u32)).copied();
+            if told.iter().all(|end| of(end).is_none()) {
+                continue;
+            }
+            let value = told[1..].iter().fold(of(first).unwrap_or(zero), |value, end| {
+                let other = of(end).unwrap_or(zero);
+                self.b.blend(end.mask, other, value)
+            });
+            let wanted = match destination {
+                None => mask,
+                // Most packets go to a port, and nobody asks for a reason.
+                Some(destination) => self.asks_why(destination, mask),
+            };
+            destination = destination.or(Some(value));
+            self.b.effect(Op::Scatter { list, index, mask: wanted, value });
+        }
+    }
+
+    /// The lanes for whose packets somebody may ask for a reason: all but those that go to another port than the CPU's.
+    fn asks_why(&mut self, destination: Id, mask: Id) -> Id {
+        use crate::abi::destination::{AS_IT_LIES, PORT};
+        use crate::lanes::ir::Cond;
+        let (low, plain) = (self.b.constant(u64::from(u32::MAX)), self.b.constant(u64::from(PORT | AS_IT_LIES)));
+        let (kind, port) = (self.b.and(destination, low), self.b.shr(destination, 32));
+        let cpu = self.b.constant(u64::from(self.c.cpu_port));
+        let other = self.b.compare(Cond::NotEqual, kind, plain);
+        let cpu = self.b.compare(Cond::Equal, port, cpu);
+        let either = self.b.either(other, cpu);
+        self.b.both(mask, either)
+    }
+
+    /// Puts lanes behind those that wait for a stage.
+    fn leave(&mut self, end: &End, index: Id) {
+        let Some((stage, keys, together)) = end.leave.clone() else { return };
+        let layout = self.layout;
+        let Some(there) = &layout.stages[stage] else { return };
+        let mut columns: Vec<(i32, Id)> = there.index.map(|list| (list, index)).into_iter().collect();
+        for carried in &there.columns {
+            let value =
+                end.state.frame.get(&carried.at).copied().or_else(|| column(&mut self.b, self.place, carried.at));
+            // What is made on no way here is used on no way there.
+            let value = value.unwrap_or_else(|| self.b.constant(0));
+            columns.push((carried.list, value));
+        }
+        let mut lists = vec![(there.keys.0, keys)];
+        if !together.is_empty() {
+            lists.push((there.together.0, together));
+        }
+        self.b.effect(Op::Append { count: there.count, mask: end.mask, columns, keys: lists });
+    }
+
+    /// Writes what has changed of packets.
+    fn write(&mut self, state: &State, through: Id) {
+        use crate::lanes::state::LINE;
+        let words = LINE / 8;
+        let lines: BTreeSet<u32> = state.packet.keys().map(|word| word / words).collect();
+        if lines.is_empty() {
+            return;
+        }
+        let addresses = self.b.plain(Op::Column(self.packets.pointers));
+        let nowhere = self.b.plain(Op::ContextWord(self.layout.nowhere));
+        let pointers = self.b.blend(through, addresses, nowhere);
+        for line in lines {
+            let mut bytes = 0u64;
+            let zero = self.b.constant(0);
+            let mut all = vec![zero; words as usize];
+            for word in 0..words {
+                let number = line * words + word;
+                let Some(written) = state.packet.get(&number) else { continue };
+                bytes |= u64::from(written.bytes) << (word * 8);
+                all[word as usize] = self.packets.now(&mut self.b, state, number);
+            }
+            self.b.effect(Op::Write { pointers, offset: (line * LINE) as i32, bytes, words: all });
+        }
+    }
+
+    fn carry_out(&mut self, later: Later, through: Id) {
+        match later {
+            Later::Tally { cell, mask, value } => {
+                let mask = self.b.both(mask, through);
+                if !matches!(self.b.op(mask), Op::Certain(false)) {
+                    let at = self.layout.tallies + (cell * crate::memory::LINE) as i32;
+                    self.b.effect(Op::Accumulate { at, mask, value });
+                }
+            }
+            Later::Count { mask, counter, bytes } => {
+                let mask = self.b.both(mask, through);
+                let (count, list) = self.layout.pending;
+                let keys = vec![(list, vec![counter, bytes])];
+                self.b.effect(Op::Append { count, mask, columns: Vec::new(), keys });
+            }
+        }
+    }
+}
