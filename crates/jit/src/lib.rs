@@ -13,13 +13,14 @@
 //! | from a plan to native code | `code/` |
 //! | where the order of packets shows | `order.rs` |
 //! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs`; over all workers `counted.rs` |
+//! | eight packets at once, where the processor has vectors for that | `lanes/`, `worker/lanes.rs` |
 //! | what it counts of itself: stages, tables, actions | `tally.rs` |
 //! | what is noted of each packet, if that is asked: its way, tables, counters | `record.rs`, `code/noted.rs` |
 //! | the engine that records, and the entries that its records name | `recorder.rs`, `entries.rs` |
 //! | what packets and time leave in meters and entries, for an engine that goes on | `levels.rs` |
 //! | code that finds a flow's rewrite and carries it out, of plain descriptions | [`rewrite`] |
 //! | what native code calls back for | `runtime.rs`, `crc.rs` |
-//! | the engine | [`Jit`] |
+//! | the engine | [`Jit`]; what it says of its code: `insight.rs` |
 //!
 //! Headers stay where they are in the packet. Fields are read from and written to packet memory; a header that the program makes
 //! has room in the packet's frame, and is put in front when the packet leaves. Values of up to 64 bits live in registers, wider
@@ -36,6 +37,7 @@ mod counters;
 mod crc;
 mod engine;
 mod entries;
+mod insight;
 mod lanes;
 mod layout;
 mod levels;
@@ -53,6 +55,7 @@ mod verdict;
 mod worker;
 
 pub use engine::{Jit, JitError};
+pub use lanes::supported as takes_eights;
 pub use record::{Application, MAX_DECISIONS, Record};
 pub use tally::{ActionTally, StageTally, TableTally, Tallies};
 pub use unsupported::Unsupported;

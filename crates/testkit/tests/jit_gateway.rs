@@ -87,6 +87,8 @@ fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut g
         }
         assert_eq!(expected.len(), found.len());
     }
+    let [came, left] = native.in_eights();
+    assert!(came > left || !jit::takes_eights(), "{left} of {came} packets were left to code for one");
     for (id, object) in pipeline.externs.iter() {
         if let ir::ExternKind::Counter { size, .. } = object.kind {
             for index in 0..size.min(300) {

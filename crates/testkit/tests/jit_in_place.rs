@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use tables::{Update, UpdateKind, WriteBatch, parse_entry};
 use testkit::differ::number;
-use testkit::differ::pair::{Pair, pna};
+use testkit::differ::pair::{Pair, assert_eights, pna};
 
 /// Tables of a program.
 const TABLES: usize = 6;
@@ -180,6 +180,7 @@ fn entries_that_come_and_go_are_looked_up() {
     println!("SEED={seed} ROUNDS={rounds}");
     let mut rng = Rng::with_seed(seed);
     let (mut in_place, mut together, mut few, mut many, mut hits) = (0, 0, 0, 0, 0);
+    let mut eights = [0; 2];
     for round in 0..rounds {
         let keys: Vec<_> = (0..TABLES).map(|_| keys(&mut rng)).collect();
         let text = program(&mut rng, &keys);
@@ -197,6 +198,7 @@ fn entries_that_come_and_go_are_looked_up() {
             let packets: Vec<Vec<u8>> = (0..150).map(|_| packet(&mut rng)).collect();
             both.alike(&packets);
         }
+        eights.iter_mut().zip(both.in_eights()).for_each(|(sum, count)| *sum += count);
         let tallies = both.native.tallies();
         hits += tallies.tables.iter().flat_map(|table| &table.actions).map(|action| action.hits.packets).sum::<u64>();
     }
@@ -205,6 +207,7 @@ fn entries_that_come_and_go_are_looked_up() {
     assert!(together > rounds / 10, "only {together} lookups of {rounds} programs are made together with others");
     assert!(few > rounds * 10 && many > rounds, "{few} times a table had a few entries, and {many} times more");
     assert!(hits > rounds as u64 * 500, "only {hits} hits");
+    assert_eights(eights, rounds as u64 * 500);
     println!(
         "{in_place} lookups in place, {together} together with others; tables of a few entries {few} times, of more {many} times; {hits} hits"
     );

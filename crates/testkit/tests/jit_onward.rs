@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use std::fmt::Write;
 use testkit::differ::number;
-use testkit::differ::pair::{Pair, pna};
+use testkit::differ::pair::{Pair, assert_eights, pna};
 
 /// Headers that the parser takes one behind the other; one more is only ever added.
 const HEADERS: usize = 4;
@@ -184,6 +184,7 @@ fn packets_fare_alike_behind_lookups() {
     println!("SEED={seed} ROUNDS={rounds}");
     let mut rng = Rng::with_seed(seed);
     let (mut onward, mut lookups) = (0, 0);
+    let mut eights = [0; 2];
     for round in 0..rounds {
         let text = program(&mut rng);
         let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
@@ -194,7 +195,9 @@ fn packets_fare_alike_behind_lookups() {
             let packets: Vec<Vec<u8>> = (0..200).map(|_| packet(&mut rng)).collect();
             both.alike(&packets);
         }
+        eights.iter_mut().zip(both.in_eights()).for_each(|(sum, count)| *sum += count);
     }
+    assert_eights(eights, rounds * 100);
     assert!(onward * 3 > rounds, "only {onward} of {rounds} programs had lookups behind lookups of their trace");
     println!("{lookups} lookups of traces in {rounds} programs");
 }

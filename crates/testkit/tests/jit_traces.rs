@@ -7,7 +7,7 @@ use jit::Jit;
 use std::fmt::Write;
 use std::sync::Arc;
 use testkit::differ::compile::compile;
-use testkit::differ::pair::{Pair, pna};
+use testkit::differ::pair::{Pair, assert_eights, pna};
 use testkit::differ::{number, what_leaves};
 
 /// Headers, one for each state of a program's parser; states lead to later ones.
@@ -104,6 +104,7 @@ fn packets_fare_alike_wherever_they_turn_off() {
     println!("SEED={seed} ROUNDS={rounds}");
     let mut rng = Rng::with_seed(seed);
     let (mut traced, mut short, mut long) = (0, 0, 0);
+    let mut eights = [0; 2];
     for round in 0..rounds {
         let text = program(&mut rng);
         let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
@@ -116,7 +117,9 @@ fn packets_fare_alike_wherever_they_turn_off() {
             long += packets.iter().filter(|packet| packet.len() >= needed).count();
             both.alike(&packets);
         }
+        eights.iter_mut().zip(both.in_eights()).for_each(|(sum, count)| *sum += count);
     }
+    assert_eights(eights, rounds * 20);
     let packets = rounds as usize * 800;
     assert!(traced * 3 > rounds * 2, "only {traced} of {rounds} programs had a trace");
     assert!(

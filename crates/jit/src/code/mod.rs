@@ -220,13 +220,16 @@ pub fn compile(c: &Compiling<'_>) -> Result<Native, CompileError> {
     Ok(Native { stages, lanes, bytes, module: Some(module) })
 }
 
+/// Machine code of a stage for eight packets at once, if there is any.
+type Eights = Option<Vec<u8>>;
+
 /// Makes a function for each stage.
 fn functions(
     c: &Compiling<'_>,
     module: &mut JITModule,
     sender: &mpsc::Sender<Waiting>,
     dump: bool,
-) -> Result<(Vec<FuncId>, Vec<Option<Vec<u8>>>), CompileError> {
+) -> Result<(Vec<FuncId>, Vec<Eights>), CompileError> {
     let mut builder_context = FunctionBuilderContext::new();
     let (mut ids, mut eights) = (Vec::new(), Vec::new());
     for (index, stage) in c.plan.stages.iter().enumerate() {

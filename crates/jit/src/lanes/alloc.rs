@@ -56,6 +56,8 @@ pub(super) struct Places {
     slots: Vec<Option<usize>>,
     /// By value: whether it can be made again at any time.
     renewable: Vec<bool>,
+    /// By value: whether it stays in the frame from turn to turn.
+    kept: Vec<bool>,
     kinds: Vec<Kind>,
 }
 
@@ -97,7 +99,8 @@ impl Places {
         let values = uses.len();
         // k0 cannot say which lanes an instruction works on.
         let (vectors, masks) = (Bank::new(0, 32), Bank::new(1, 7));
-        Places { vectors, masks, uses, registers: vec![None; values], slots: vec![None; values], renewable, kinds }
+        let (registers, slots, kept) = (vec![None; values], vec![None; values], vec![false; values]);
+        Places { vectors, masks, uses, registers, slots, renewable, kept, kinds }
     }
 
     fn bank(&mut self, kind: Kind) -> &mut Bank {
@@ -192,7 +195,7 @@ impl Places {
                 continue;
             }
             let kind = self.kinds[index];
-            if let Some(slot) = self.slots[index].take() {
+            if let Some(slot) = self.slots[index].take_if(|_| !self.kept[index]) {
                 self.bank(kind).left_slots.push(slot);
             }
             if let Some(register) = self.registers[index].take() {
@@ -204,6 +207,23 @@ impl Places {
         }
         self.vectors.pinned.fill(false);
         self.masks.pinned.fill(false);
+    }
+
+    /// The values in registers that are still used.
+    pub fn in_registers(&self) -> Vec<Id> {
+        let used = |id: &Id| self.registers[id.0 as usize].is_some() && !self.uses[id.0 as usize].is_empty();
+        (0..self.registers.len() as u32).map(Id).filter(used).collect()
+    }
+
+    /// The value, which has a place in the frame, stays there from turn to turn, and nobody is in registers.
+    pub fn begin_turns(&mut self) {
+        for (kept, slot) in self.kept.iter_mut().zip(&self.slots) {
+            *kept = slot.is_some();
+        }
+        self.registers.fill(None);
+        for bank in [&mut self.vectors, &mut self.masks] {
+            bank.holders.fill(Holder::Free);
+        }
     }
 
     fn evict(&mut self, kind: Kind, index: usize) -> Claim {

@@ -1,8 +1,8 @@
 //! Masks that are put together one by one wait for each other: a comparison within a mask takes as long as five additions. So those that nobody asks for on the way are put
 //! together in pairs, pairs of pairs and so on, each as soon as it is there.
 
-use crate::lanes::build::inverted;
 use crate::lanes::ir::{Code, Id, Op};
+use crate::lanes::masks::inverted;
 use std::collections::HashMap;
 
 /// Masks of one row that have been put together so far: each with the logarithm of how many they are.

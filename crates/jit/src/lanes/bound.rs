@@ -24,6 +24,7 @@ fn bound(ops: &[Op], op: &Op, most: &[u64]) -> u64 {
         Op::Position => u64::from(u32::MAX),
         Op::Add(a, b) => of(a).saturating_add(of(b)),
         Op::Mul(a, b) => of(a).saturating_mul(of(b)),
+        Op::Quotient(a, _) => of(a),
         Op::And(a, b) => of(a).min(of(b)),
         Op::Or(a, b) | Op::Xor(a, b) => ones(of(a).max(of(b))),
         Op::Shl(a, by) if of(a) <= u64::MAX >> by => of(a) << by,

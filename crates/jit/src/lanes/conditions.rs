@@ -41,7 +41,6 @@ impl Fuser {
     /// What tells the lanes of a comparison apart, or the other ones.
     pub(super) fn condition(&mut self, id: Id, inverted: bool) -> Option<Condition> {
         let (cond, a, b) = match *self.op(id) {
-            Op::Test(a, b) => return Some(Condition::Test(inverted, a, b)),
             Op::Compare(cond, a, b) => (cond, a, b),
             _ => return None,
         };

@@ -14,7 +14,7 @@ use crate::layout::size;
 use crate::plan::stages::Start;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::{BlockArg, InstructionData};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::offset_of;
 
 /// What a value of the function is in eight lanes.
@@ -48,15 +48,17 @@ pub enum Why {
 }
 
 /// How the lanes of a way end.
-#[derive(Clone)]
-struct End {
-    mask: Id,
-    state: State,
-    leave: Option<(usize, Vec<Id>, Vec<Id>)>,
+pub(super) struct End {
+    pub mask: Id,
+    pub state: State,
+    pub leave: Option<Leave>,
 }
 
+/// For which stage lanes leave, with words of keys: of its lookup, and of what is looked up together with that.
+pub(super) type Leave = (usize, Vec<Id>, Vec<Id>);
+
 /// What is done in the end for lanes that come through.
-enum Later {
+pub(super) enum Later {
     Tally { cell: usize, mask: Id, value: Id },
     Count { mask: Id, counter: Id, bytes: Id },
 }
@@ -78,8 +80,8 @@ pub struct Converting<'a> {
     pub(super) frame: BTreeMap<u32, u32>,
     /// Which lanes are in the present block.
     pub(super) mask: Id,
-    later: Vec<Later>,
-    ends: Vec<End>,
+    pub(super) later: Vec<Later>,
+    pub(super) ends: Vec<End>,
 }
 
 /// Ways into a block: which lanes come, with what, and the block's parameters.
@@ -223,6 +225,9 @@ impl Converting<'_> {
         if one == two {
             return one;
         }
+        if let Some(value) = self.found_or_default(mask, one, two) {
+            return value;
+        }
         if let (Val::Mask(one), Val::Mask(two)) = (one, two) {
             return Val::Mask(self.b.choose(mask, one, two));
         }
@@ -233,8 +238,7 @@ impl Converting<'_> {
     }
 
     /// The instructions of a block. Where the packet leaves for, if it does; `None`: lanes here are left to the function.
-    #[allow(clippy::type_complexity)]
-    fn instructions(&mut self, block: cl::Block) -> Option<Option<(usize, Vec<Id>, Vec<Id>)>> {
+    fn instructions(&mut self, block: cl::Block) -> Option<Option<Leave>> {
         let mut leave = None;
         let last = self.last(block);
         let insts: Vec<cl::Inst> = self.func.layout.block_insts(block).filter(|inst| Some(*inst) != last).collect();
@@ -251,17 +255,8 @@ impl Converting<'_> {
                     let (counter, bytes) = (self.vector(counter)?, self.vector(bytes)?);
                     self.later.push(Later::Count { mask: self.mask, counter, bytes });
                 }
-                Some(Mark::Value(_) | Mark::Remainder { .. }) | None => {
-                    if self.instruction(inst).is_none() {
-                        if std::env::var_os("TERRACE_JIT_DUMP").is_some() {
-                            eprintln!("lanes {}: {block} {}", self.stage, self.func.dfg.display_inst(inst));
-                            for value in self.func.dfg.inst_values(inst) {
-                                eprintln!("   {value} is {:?}", self.of(value));
-                            }
-                        }
-                        return None;
-                    }
-                }
+                Some(Mark::Remainder { words, crc }) => self.remainder(inst, *words, crc)?,
+                Some(Mark::Value(_)) | None => self.instruction(inst)?,
             }
         }
         Some(leave)
@@ -289,12 +284,7 @@ impl Converting<'_> {
 
     // ---- ways ----
 
-    fn branch(
-        &mut self,
-        block: cl::Block,
-        leave: Option<(usize, Vec<Id>, Vec<Id>)>,
-        ways: &mut HashMap<cl::Block, Ways>,
-    ) {
+    fn branch(&mut self, block: cl::Block, leave: Option<Leave>, ways: &mut HashMap<cl::Block, Ways>) {
         let Some(last) = self.last(block) else { return };
         let dfg = &self.func.dfg;
         match &dfg.insts[last] {
@@ -324,13 +314,7 @@ impl Converting<'_> {
         }
     }
 
-    fn way(
-        &mut self,
-        mask: Id,
-        call: cl::BlockCall,
-        leave: Option<(usize, Vec<Id>, Vec<Id>)>,
-        ways: &mut HashMap<cl::Block, Ways>,
-    ) {
+    fn way(&mut self, mask: Id, call: cl::BlockCall, leave: Option<Leave>, ways: &mut HashMap<cl::Block, Ways>) {
         if matches!(self.b.op(mask), Op::Certain(false)) {
             return;
         }
@@ -368,161 +352,4 @@ pub(super) fn column(b: &mut Builder, place: &StagePlace, at: u32) -> Option<Id>
         let mask = b.constant(crate::lanes::build::low(8 * found.bytes));
         b.and(word, mask)
     })
-}
-
-impl Converting<'_> {
-    /// What is done for lanes that come through, and which are left.
-    fn end(mut self) -> Result<Code, Why> {
-        let ends = std::mem::take(&mut self.ends);
-        if ends.is_empty() {
-            return Err(Why::Nobody);
-        }
-        let through = self.b.any(&ends.iter().map(|end| end.mask).collect::<Vec<_>>());
-        let state = self.written(&ends);
-        let index = match self.place.index {
-            Some(list) => self.b.plain(Op::Column(list)),
-            None => self.b.plain(Op::Position),
-        };
-        self.tell_verdicts(&ends, index);
-        for end in &ends {
-            self.leave(end, index);
-        }
-        self.write(&state, through);
-        for later in std::mem::take(&mut self.later) {
-            self.carry_out(later, through);
-        }
-        let active = self.b.active();
-        let left = self.b.without(active, through);
-        if !matches!(self.b.op(left), Op::Certain(false)) {
-            let position = self.b.plain(Op::Position);
-            let (count, list) = self.layout.left;
-            self.b.effect(Op::Append { count, mask: left, columns: vec![(list, position)], keys: Vec::new() });
-        }
-        Ok(self.b.finish())
-    }
-
-    /// What is written to packets on the ways that end there. Nobody looks at the bytes of a packet that is dropped.
-    fn written(&mut self, ends: &[End]) -> State {
-        use crate::abi::destination::{AS_IT_LIES, DROP, GAVE_UP};
-        let at = offset_of!(Head, destination) as u32;
-        let dropped = |end: &&End| {
-            let told = end.state.frame.get(&at).and_then(|told| self.b.constant_of(*told));
-            end.leave.is_none() && told.is_some_and(|told| [DROP, GAVE_UP].contains(&(told as u32 & !AS_IT_LIES)))
-        };
-        let kept: Vec<&End> = ends.iter().filter(|end| !dropped(end)).collect();
-        let packet = |end: &End| State { packet: end.state.packet.clone(), ..State::default() };
-        let Some(first) = kept.first() else { return State::default() };
-        let mut state = packet(first);
-        for end in &kept[1..] {
-            state.meet(&mut self.b, end.mask, &packet(end), self.packets, &mut |_, _| None);
-        }
-        state
-    }
-
-    /// Says where the packets go whose way ends here.
-    fn tell_verdicts(&mut self, ends: &[End], index: Id) {
-        let told: Vec<&End> = ends.iter().filter(|end| end.leave.is_none()).collect();
-        let Some(first) = told.first() else { return };
-        let mask = self.b.any(&told.iter().map(|end| end.mask).collect::<Vec<_>>());
-        let lists = [
-            (offset_of!(Head, destination), self.layout.verdicts),
-            (offset_of!(Head, drop_reason), self.layout.drop_reasons),
-            (offset_of!(Head, cpu_reason), self.layout.cpu_reasons),
-        ];
-        let mut destination = None;
-        for (at, list) in lists {
-            let zero = self.b.constant(0);
-            let of = |end: &End| end.state.frame.get(&(at as u32)).copied();
-            if told.iter().all(|end| of(end).is_none()) {
-                continue;
-            }
-            let value = told[1..].iter().fold(of(first).unwrap_or(zero), |value, end| {
-                let other = of(end).unwrap_or(zero);
-                self.b.blend(end.mask, other, value)
-            });
-            let wanted = match destination {
-                None => mask,
-                // Most packets go to a port, and nobody asks for a reason.
-                Some(destination) => self.asks_why(destination, mask),
-            };
-            destination = destination.or(Some(value));
-            self.b.effect(Op::Scatter { list, index, mask: wanted, value });
-        }
-    }
-
-    /// The lanes for whose packets somebody may ask for a reason: all but those that go to another port than the CPU's.
-    fn asks_why(&mut self, destination: Id, mask: Id) -> Id {
-        use crate::abi::destination::{AS_IT_LIES, PORT};
-        use crate::lanes::ir::Cond;
-        let (low, plain) = (self.b.constant(u64::from(u32::MAX)), self.b.constant(u64::from(PORT | AS_IT_LIES)));
-        let (kind, port) = (self.b.and(destination, low), self.b.shr(destination, 32));
-        let cpu = self.b.constant(u64::from(self.c.cpu_port));
-        let other = self.b.compare(Cond::NotEqual, kind, plain);
-        let cpu = self.b.compare(Cond::Equal, port, cpu);
-        let either = self.b.either(other, cpu);
-        self.b.both(mask, either)
-    }
-
-    /// Puts lanes behind those that wait for a stage.
-    fn leave(&mut self, end: &End, index: Id) {
-        let Some((stage, keys, together)) = end.leave.clone() else { return };
-        let layout = self.layout;
-        let Some(there) = &layout.stages[stage] else { return };
-        let mut columns: Vec<(i32, Id)> = there.index.map(|list| (list, index)).into_iter().collect();
-        for carried in &there.columns {
-            let value =
-                end.state.frame.get(&carried.at).copied().or_else(|| column(&mut self.b, self.place, carried.at));
-            // What is made on no way here is used on no way there.
-            let value = value.unwrap_or_else(|| self.b.constant(0));
-            columns.push((carried.list, value));
-        }
-        let mut lists = vec![(there.keys.0, keys)];
-        if !together.is_empty() {
-            lists.push((there.together.0, together));
-        }
-        self.b.effect(Op::Append { count: there.count, mask: end.mask, columns, keys: lists });
-    }
-
-    /// Writes what has changed of packets.
-    fn write(&mut self, state: &State, through: Id) {
-        use crate::lanes::state::LINE;
-        let words = LINE / 8;
-        let lines: BTreeSet<u32> = state.packet.keys().map(|word| word / words).collect();
-        if lines.is_empty() {
-            return;
-        }
-        let addresses = self.b.plain(Op::Column(self.packets.pointers));
-        let nowhere = self.b.plain(Op::ContextWord(self.layout.nowhere));
-        let pointers = self.b.blend(through, addresses, nowhere);
-        for line in lines {
-            let mut bytes = 0u64;
-            let zero = self.b.constant(0);
-            let mut all = vec![zero; words as usize];
-            for word in 0..words {
-                let number = line * words + word;
-                let Some(written) = state.packet.get(&number) else { continue };
-                bytes |= u64::from(written.bytes) << (word * 8);
-                all[word as usize] = self.packets.now(&mut self.b, state, number);
-            }
-            self.b.effect(Op::Write { pointers, offset: (line * LINE) as i32, bytes, words: all });
-        }
-    }
-
-    fn carry_out(&mut self, later: Later, through: Id) {
-        match later {
-            Later::Tally { cell, mask, value } => {
-                let mask = self.b.both(mask, through);
-                if !matches!(self.b.op(mask), Op::Certain(false)) {
-                    let at = self.layout.tallies + (cell * crate::memory::LINE) as i32;
-                    self.b.effect(Op::Accumulate { at, mask, value });
-                }
-            }
-            Later::Count { mask, counter, bytes } => {
-                let mask = self.b.both(mask, through);
-                let (count, list) = self.layout.pending;
-                let keys = vec![(list, vec![counter, bytes])];
-                self.b.effect(Op::Append { count, mask, columns: Vec::new(), keys });
-            }
-        }
-    }
 }

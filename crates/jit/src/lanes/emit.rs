@@ -33,6 +33,7 @@ pub fn supported() -> bool {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("vpclmulqdq")
         && is_x86_feature_detected!("popcnt")
 }
 
@@ -40,6 +41,9 @@ pub fn supported() -> bool {
 pub fn emit(code: &Code) -> Result<Vec<u8>, EmitError> {
     verify(code).map_err(EmitError::Form)?;
     let fuse::Plan { ops, steps, renewable } = fuse::plan(code);
+    let (before, steps) = fuse::same_each_turn(&ops, steps, &renewable);
+    let turns_from = before.len();
+    let steps = [before, steps].concat();
     let mut uses = vec![Vec::new(); ops.len()];
     for (number, step) in steps.iter().enumerate() {
         for id in fuse::taken(&ops, step) {
@@ -59,8 +63,11 @@ pub fn emit(code: &Code) -> Result<Vec<u8>, EmitError> {
         fixed: false,
     };
     let turn = emitter.asm.label();
-    emitter.asm.bind(turn);
     for (number, step) in steps.iter().enumerate() {
+        if number == turns_from {
+            emitter.begin_turns()?;
+            emitter.asm.bind(turn);
+        }
         emitter.step = number as u32;
         emitter.taken = fuse::taken(&emitter.ops, step);
         emitter.step(step)?;
@@ -115,9 +122,21 @@ impl Emitter {
         }
     }
 
+    /// What is the same each turn goes to the frame, and stays there.
+    fn begin_turns(&mut self) -> Result<(), EmitError> {
+        self.places.retire(&[], 0, None);
+        for id in self.places.in_registers() {
+            self.in_memory(id)?;
+        }
+        self.places.begin_turns();
+        Ok(())
+    }
+
     fn plain(&mut self, id: Id) -> Result<(), EmitError> {
         match self.ops[id.0 as usize].clone() {
             Op::Bytes(a, from) => self.bytes(id, a, from),
+            Op::Quotient(a, b) => self.quotient(id, a, b),
+            Op::Carryless(a, by, higher) => self.carryless(id, a, by, higher),
             Op::Number(mask) => self.number(id, mask),
             Op::Gather { base, offset, bytes, mask } => self.gather(id, base, offset, bytes, mask),
             Op::Pointed { pointer, offset, bytes } => self.pointed(id, pointer, offset, bytes),
@@ -137,6 +156,10 @@ impl Emitter {
             Op::Append { count, mask, columns, keys } => self.append(count, mask, &columns, &keys),
             Op::Accumulate { at, mask, value } => self.accumulate(at, mask, value),
             Op::Scatter { list, index, mask, value } => self.scatter(list, index, mask, value),
+            Op::Ahead { list, by, offsets } => {
+                self.ahead(list, by, &offsets);
+                Ok(())
+            }
             Op::Write { pointers, offset, bytes, words } => self.write(pointers, offset, bytes, &words),
             _ => Err(EmitError::Form(id)),
         }

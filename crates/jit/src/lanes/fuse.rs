@@ -145,6 +145,31 @@ pub(super) fn taken(ops: &[Op], step: &Step) -> Vec<Id> {
     }
 }
 
+/// Steps that give the same for all packets, which are carried out once, and the others.
+pub(super) fn same_each_turn(ops: &[Op], steps: Vec<Step>, renewable: &[bool]) -> (Vec<Step>, Vec<Step>) {
+    let mut same: Vec<bool> = ops
+        .iter()
+        .zip(renewable)
+        .map(|(op, renewable)| matches!(op, Op::Const(_)) || *renewable && matches!(op, Op::ContextWord(_)))
+        .collect();
+    let (mut before, mut turns) = (Vec::new(), Vec::new());
+    for step in steps {
+        let all = taken(ops, &step).iter().all(|id| same[id.0 as usize]);
+        let computes = match &step.what {
+            What::Binary(.., Under::All) | What::Ternary(.., Under::All) | What::Shift(.., Under::All) => true,
+            What::Plain => matches!(ops[step.id.0 as usize], Op::Bytes(..) | Op::Pointed { .. }),
+            _ => false,
+        };
+        if all && computes {
+            same[step.id.0 as usize] = true;
+            before.push(step);
+        } else {
+            turns.push(step);
+        }
+    }
+    (before, turns)
+}
+
 /// Settles what is carried out.
 pub(super) fn plan(code: &Code) -> Plan {
     let ops = plain::plain(code);
@@ -203,7 +228,7 @@ impl Fuser {
             Op::Word(..) => return,
             Op::Rows { .. } => return self.rows(id),
             Op::Blend(mask, a, b) => self.blend(mask, a, b),
-            Op::Compare(..) | Op::Test(..) => {
+            Op::Compare(..) => {
                 let condition = self.condition(id, false);
                 condition.map_or(What::Plain, |condition| What::Condition(condition, None))
             }

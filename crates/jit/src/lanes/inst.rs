@@ -1,5 +1,6 @@
 //! Instructions of a stage's function as eight lanes carry them out.
 
+use crate::crc::Crc;
 use crate::lanes::build::low;
 use crate::lanes::convert::{Converting, Val};
 use crate::lanes::ir::{Cond, Id, Op, ZERO_BYTE};
@@ -30,6 +31,10 @@ impl Converting<'_> {
                 let address = self.offset(self.of(address), i64::from(offset));
                 let value = self.vector(self.of(value))?;
                 self.write_to(address, value, bytes)
+            }
+            InstructionData::Binary { opcode: opcode @ (Opcode::Udiv | Opcode::Urem), args: [a, b] } => {
+                let computed = self.divide(opcode, a, b).unwrap_or(Val::Unknown);
+                self.give(inst, computed)
             }
             _ if data.opcode().is_call() || data.opcode().other_side_effects() || data.opcode().can_trap() => None,
             _ => {
@@ -228,6 +233,43 @@ impl Converting<'_> {
             Opcode::Isub if is_address(x) => constant(y).map(|less| self.offset(x, (less as i64).wrapping_neg())),
             _ => None,
         }
+    }
+
+    /// Numbers of at most 32 bits. Who divides has asked whether the divisor is 0.
+    fn divide(&mut self, opcode: Opcode, a: cl::Value, b: cl::Value) -> Option<Val> {
+        let (a, b) = (self.vector(self.of(a))?, self.vector(self.of(b))?);
+        if (self.b.may(a) | self.b.may(b)) > low(32) {
+            return None;
+        }
+        let quotient = self.b.plain(Op::Quotient(a, b));
+        Some(Val::Vector(match opcode {
+            Opcode::Udiv => quotient,
+            _ => {
+                let whole = self.b.product(quotient, b);
+                let rest = self.b.difference(a, whole);
+                // Less than the divisor; of a divisor of 0 nobody uses it.
+                let mask = self.b.constant(low(64 - self.b.may(b).leading_zeros()));
+                self.b.and(rest, mask)
+            }
+        }))
+    }
+
+    /// The remainder of two words by a CRC's polynomial ([`crate::crc`]).
+    pub(super) fn remainder(&mut self, inst: cl::Inst, words: [cl::Value; 2], crc: &Crc) -> Option<()> {
+        let [first, second] = [self.vector(self.of(words[0])), self.vector(self.of(words[1]))];
+        let (first, second) = (first?, second?);
+        let first = self.one_word(first, crc);
+        let second = self.b.xor(second, first);
+        let remainder = self.one_word(second, crc);
+        // It has the polynomial's degree: 32 at most.
+        let mask = self.b.constant(low(32));
+        let remainder = self.b.and(remainder, mask);
+        self.give(inst, Val::Vector(remainder))
+    }
+
+    fn one_word(&mut self, word: Id, crc: &Crc) -> Id {
+        let multiple = self.b.plain(Op::Carryless(word, crc.inverse(), false));
+        self.b.plain(Op::Carryless(multiple, crc.polynomial, true))
     }
 
     fn compare(&mut self, cond: IntCC, a: cl::Value, b: cl::Value) -> Option<Val> {

@@ -46,6 +46,10 @@ pub enum Op {
     Sub(Id, Id),
     /// Product, modulo 2^64.
     Mul(Id, Id),
+    /// Quotient, rounded down, of numbers below 2^32. Of 0: any number.
+    Quotient(Id, Id),
+    /// Half of the product without carries by a number: the lower one, or if that is said the higher one.
+    Carryless(Id, u64, bool),
     /// Both.
     And(Id, Id),
     /// Either.
@@ -113,8 +117,6 @@ pub enum Op {
     Certain(bool),
     /// Lanes in which that holds.
     Compare(Cond, Id, Id),
-    /// Lanes that have a common bit.
-    Test(Id, Id),
     /// In both masks.
     Both(Id, Id),
     /// In either mask.
@@ -159,6 +161,16 @@ pub enum Op {
         /// What.
         value: Id,
     },
+    /// Asks the memory for lines that will be wanted: those at some distances from the addresses that lie in a list, of eight packets so many behind the present ones. Places
+    /// behind the list's last may hold anything.
+    Ahead {
+        /// The list of addresses.
+        list: i32,
+        /// How many packets.
+        by: u8,
+        /// The distances, in bytes.
+        offsets: Vec<i32>,
+    },
     /// Writes rows: words of each lane from `offset` on behind the lane's address, of them the bytes that the mask names (bit 0: the first byte). Where no byte of a
     /// word is named, any vector stands for it.
     Write {
@@ -188,10 +200,17 @@ impl Op {
     pub fn operands(&self) -> Vec<Id> {
         use Op::*;
         match self {
-            Const(_) | Position | Column(_) | ContextWord(_) | Pointed { .. } | Rows { .. } | Active | Certain(_) => {
-                Vec::new()
-            }
-            Shl(a, _)
+            Const(_)
+            | Position
+            | Column(_)
+            | ContextWord(_)
+            | Pointed { .. }
+            | Rows { .. }
+            | Active
+            | Certain(_)
+            | Ahead { .. } => Vec::new(),
+            Carryless(a, ..)
+            | Shl(a, _)
             | Shr(a, _)
             | Sar(a, _)
             | Rotl64(a, _)
@@ -202,10 +221,18 @@ impl Op {
             | Not(a) => {
                 vec![*a]
             }
-            Add(a, b) | Sub(a, b) | Mul(a, b) | And(a, b) | Or(a, b) | Xor(a, b) | ShlBy(a, b) | ShrBy(a, b) => {
+            Add(a, b)
+            | Sub(a, b)
+            | Mul(a, b)
+            | Quotient(a, b)
+            | And(a, b)
+            | Or(a, b)
+            | Xor(a, b)
+            | ShlBy(a, b)
+            | ShrBy(a, b) => {
                 vec![*a, *b]
             }
-            Compare(_, a, b) | Test(a, b) | Both(a, b) | Either(a, b) | OneOf(a, b) | Without(a, b) => vec![*a, *b],
+            Compare(_, a, b) | Both(a, b) | Either(a, b) | OneOf(a, b) | Without(a, b) => vec![*a, *b],
             Blend(mask, a, b) => vec![*mask, *a, *b],
             Gather { base, mask, .. } => vec![*base, *mask],
             Append { mask, columns, keys, .. } => {
@@ -218,12 +245,21 @@ impl Op {
         }
     }
 
-    /// Gives other numbers to what it takes.
-    pub fn rename(&mut self, to: &impl Fn(Id) -> Id) {
+    /// Calls for everything that the operation takes, which may be changed.
+    pub fn operands_mut(&mut self, change: &mut dyn FnMut(&mut Id)) {
         use Op::*;
         match self {
-            Const(_) | Position | Column(_) | ContextWord(_) | Pointed { .. } | Rows { .. } | Active | Certain(_) => {}
-            Shl(a, _)
+            Const(_)
+            | Position
+            | Column(_)
+            | ContextWord(_)
+            | Pointed { .. }
+            | Rows { .. }
+            | Active
+            | Certain(_)
+            | Ahead { .. } => {}
+            Carryless(a, ..)
+            | Shl(a, _)
             | Shr(a, _)
             | Sar(a, _)
             | Rotl64(a, _)
@@ -231,42 +267,54 @@ impl Op {
             | Bytes(a, _)
             | Number(a)
             | Word(a, _)
-            | Not(a) => {
-                *a = to(*a);
+            | Not(a) => change(a),
+            Add(a, b)
+            | Sub(a, b)
+            | Mul(a, b)
+            | Quotient(a, b)
+            | And(a, b)
+            | Or(a, b)
+            | Xor(a, b)
+            | ShlBy(a, b)
+            | ShrBy(a, b)
+            | Compare(_, a, b)
+            | Both(a, b)
+            | Either(a, b)
+            | OneOf(a, b)
+            | Without(a, b) => {
+                change(a);
+                change(b);
             }
-            Add(a, b) | Sub(a, b) | Mul(a, b) | And(a, b) | Or(a, b) | Xor(a, b) | ShlBy(a, b) | ShrBy(a, b) => {
-                (*a, *b) = (to(*a), to(*b));
-            }
-            Compare(_, a, b) | Test(a, b) | Both(a, b) | Either(a, b) | OneOf(a, b) | Without(a, b) => {
-                (*a, *b) = (to(*a), to(*b));
-            }
-            Blend(mask, a, b) => (*mask, *a, *b) = (to(*mask), to(*a), to(*b)),
-            Gather { base, mask, .. } => (*base, *mask) = (to(*base), to(*mask)),
+            Blend(mask, a, b) => [mask, a, b].into_iter().for_each(change),
+            Gather { base, mask, .. } => [base, mask].into_iter().for_each(change),
             Append { mask, columns, keys, .. } => {
-                *mask = to(*mask);
-                columns.iter_mut().for_each(|(_, value)| *value = to(*value));
-                keys.iter_mut().flat_map(|(_, words)| words).for_each(|word| *word = to(*word));
+                change(mask);
+                columns.iter_mut().for_each(|(_, value)| change(value));
+                keys.iter_mut().flat_map(|(_, words)| words).for_each(change);
             }
-            Accumulate { mask, value, .. } => (*mask, *value) = (to(*mask), to(*value)),
-            Scatter { index, mask, value, .. } => (*index, *mask, *value) = (to(*index), to(*mask), to(*value)),
+            Accumulate { mask, value, .. } => [mask, value].into_iter().for_each(change),
+            Scatter { index, mask, value, .. } => [index, mask, value].into_iter().for_each(change),
             Write { pointers, words, .. } => {
-                *pointers = to(*pointers);
-                words.iter_mut().for_each(|word| *word = to(*word));
+                change(pointers);
+                words.iter_mut().for_each(change);
             }
         }
     }
 
+    /// Gives other numbers to what it takes.
+    pub fn rename(&mut self, to: &impl Fn(Id) -> Id) {
+        self.operands_mut(&mut |id| *id = to(*id));
+    }
+
     /// Whether it has an effect, and gives nothing.
     pub fn is_effect(&self) -> bool {
-        matches!(self, Op::Append { .. } | Op::Accumulate { .. } | Op::Scatter { .. } | Op::Write { .. })
+        use Op::*;
+        matches!(self, Append { .. } | Accumulate { .. } | Scatter { .. } | Ahead { .. } | Write { .. })
     }
 
     /// Whether it gives a mask.
     pub fn is_mask(&self) -> bool {
         use Op::*;
-        matches!(
-            self,
-            Active | Certain(_) | Compare(..) | Test(..) | Both(..) | Either(..) | OneOf(..) | Without(..) | Not(_)
-        )
+        matches!(self, Active | Certain(_) | Compare(..) | Both(..) | Either(..) | OneOf(..) | Without(..) | Not(_))
     }
 }

@@ -10,8 +10,10 @@ use ir::Pipeline;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
-/// Lists have room for so many words: what is put behind the last is as long as a vector.
-pub const ROOM: usize = CHUNK + 8;
+/// So many packets ahead a packet's first lines are asked for where packets begin: as long as they take from a far cache.
+pub const AHEAD: usize = 16;
+/// Lists have room for so many words: what is put behind the last is as long as a vector, and what is read ahead.
+pub const ROOM: usize = CHUNK + AHEAD + 8;
 /// The most bytes that all lists may take.
 const MOST: i32 = 8 << 20;
 /// The most bytes of packets that code for eight looks at.
@@ -64,6 +66,10 @@ pub struct LanesLayout {
     pub results: i32,
     /// What was looked up together with that.
     pub together: i32,
+    /// The same with the table's default action where nothing was found.
+    pub values: i32,
+    /// The same of what was looked up together with that.
+    pub values_together: i32,
     /// For each stage that packets can wait for.
     pub stages: Vec<Option<StagePlace>>,
     /// How many bytes all packets have.
@@ -101,11 +107,11 @@ impl Room {
         self.bytes
     }
 
-    /// A list of so many words a packet; lists begin with a line, and not all at the same place of a page.
+    /// A list of so many words a packet. Lists begin with a line, an odd number of lines apart: reading one while another is written, at the same place of a page, is slow.
     fn list(&mut self, words: usize) -> i32 {
-        let at = self.line() + if words > 0 { LINE as i32 } else { 0 };
-        self.bytes = at;
-        self.bytes += (words * ROOM * 8) as i32;
+        let at = self.line();
+        let lines = (words * ROOM * 8).div_ceil(LINE);
+        self.bytes += ((lines | 1) * LINE) as i32;
         at
     }
 }
@@ -123,17 +129,18 @@ impl LanesLayout {
         let (_, packet_bytes) = plan.flow.trace?;
         let mut room = Room { bytes: first };
         let [nowhere, pending, left] = [(); 3].map(|()| room.word());
-        let [verdicts, drop_reasons, cpu_reasons, results, together] = [(); 5].map(|()| room.list(1));
+        let [verdicts, drop_reasons, cpu_reasons] = [(); 3].map(|()| room.list(1));
+        let [results, together, values, values_together] = [(); 4].map(|()| room.list(1));
         let (pending, left) = ((pending, room.list(2 * counts)), (left, room.list(1)));
         let tallies = room.line();
         room.bytes += (cells * LINE) as i32;
-        let values = values_needed(pipeline, plan, layout);
+        let imported = values_needed(pipeline, plan, layout);
         let places = stages.iter().enumerate().map(|(number, stage)| match stage.start {
             Start::Begin | Start::Site(..) if !stage.profile => {
                 let begins = stage.start == Start::Begin;
                 let carried = match begins {
                     true => (0..ARRIVAL).map(|word| (8 * word, 8)).collect(),
-                    false => carried(pipeline, plan, layout, number, &values),
+                    false => carried(pipeline, plan, layout, number, &imported),
                 };
                 let count = room.word();
                 let index = (!begins).then(|| room.list(1));
@@ -158,6 +165,8 @@ impl LanesLayout {
             left,
             results,
             together,
+            values,
+            values_together,
             stages: places,
             packet_bytes,
             end,

@@ -3,7 +3,7 @@
 use super::alloc::Kind;
 use super::assemble::{Arg, CONTEXT, Lanes, Mem, k, lower, z};
 use super::emit::{EmitError, Emitter};
-use super::ir::{Id, Op};
+use super::ir::{Id, LANES, Op};
 use super::rows::Place;
 use iced_x86::{Code as X86, Register};
 
@@ -127,6 +127,19 @@ impl Emitter {
         self.release(&[sum]);
         self.retire();
         Ok(())
+    }
+
+    /// Asks for lines that the next packets, or those behind them, will want.
+    pub(super) fn ahead(&mut self, list: i32, by: u8, offsets: &[i32]) {
+        for packet in 0..LANES {
+            let scratch = self.scratch();
+            let pointer = Arg::Mem(Mem::list(list).plus(8 * (i32::from(by) + packet as i32)));
+            self.asm.op(X86::Mov_r64_rm64, &[Arg::Reg(scratch), pointer]);
+            for offset in offsets {
+                self.asm.op(X86::Prefetcht0_m8, &[Arg::Mem(Mem::at(scratch, *offset))]);
+            }
+        }
+        self.retire();
     }
 
     /// Jumped over if there is nobody, unless the mask is that of all packets: a place that nothing was ever written to may have no page yet, and stores of no lanes to

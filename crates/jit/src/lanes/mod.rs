@@ -24,8 +24,8 @@ pub mod build;
 mod conditions;
 mod convert;
 #[cfg(target_arch = "x86_64")]
-#[allow(dead_code)]
 pub mod emit;
+mod ends;
 #[cfg(target_arch = "x86_64")]
 mod fuse;
 mod inst;
@@ -35,8 +35,11 @@ pub mod layout;
 mod lists;
 #[cfg(target_arch = "x86_64")]
 mod logic;
+mod masks;
 #[cfg(target_arch = "x86_64")]
 mod plain;
+#[cfg(target_arch = "x86_64")]
+mod products;
 mod reach;
 #[cfg(target_arch = "x86_64")]
 mod rows;
@@ -61,10 +64,10 @@ pub type LanesFn = unsafe extern "sysv64" fn(context: *mut u8, count: u64);
 #[cfg(not(target_arch = "x86_64"))]
 pub type LanesFn = unsafe extern "C" fn(context: *mut u8, count: u64);
 
-/// Whether this machine can run it.
+/// Whether this machine can run code for eight packets at once.
 pub fn supported() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return std::env::var_os("NO_LANES").is_none() && emit::supported();
+    return emit::supported();
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
@@ -83,15 +86,7 @@ pub fn code(c: &Compiling<'_>, func: &cl::Function, told: &Told, stage: usize) -
     }
     let made = convert::convert(c, func, told, layout, stage);
     if std::env::var_os("TERRACE_JIT_DUMP").is_some() {
-        match &made {
-            Ok(code) => {
-                eprintln!("eight packets at stage {stage}: {} operations", code.ops.len());
-                for (at, op) in code.ops.iter().enumerate() {
-                    eprintln!("  v{at} = {op:?}");
-                }
-            }
-            Err(why) => eprintln!("eight packets at stage {stage}: {why:?}"),
-        }
+        eprintln!("eight packets at stage {stage}: {made:#?}");
     }
     machine_code(&balance::balanced(made.ok()?))
 }

@@ -12,7 +12,7 @@ pub(super) fn plain(code: &Code) -> Vec<Op> {
     let mut known: HashMap<Op, Id> = HashMap::new();
     for (index, op) in code.ops.iter().enumerate() {
         let mut op = op.clone();
-        operands_mut(&mut op, &mut |id| *id = stands_for[id.0 as usize]);
+        op.operands_mut(&mut |id| *id = stands_for[id.0 as usize]);
         let next = (code.ops.len() + extra.len()) as u32;
         let simple = simpler(&made, op, next);
         let (op, same) = match simple {
@@ -76,53 +76,6 @@ pub(super) fn uses(ops: &[Op]) -> Vec<u32> {
         }
     }
     uses
-}
-
-/// Calls for everything that the operation takes, which may be changed.
-fn operands_mut(op: &mut Op, change: &mut dyn FnMut(&mut Id)) {
-    use Op::*;
-    match op {
-        Const(_) | Position | Column(_) | ContextWord(_) | Pointed { .. } | Rows { .. } | Active | Certain(_) => {}
-        Shl(a, _)
-        | Shr(a, _)
-        | Sar(a, _)
-        | Rotl64(a, _)
-        | Rotl32(a, _)
-        | Bytes(a, _)
-        | Number(a)
-        | Word(a, _)
-        | Not(a) => change(a),
-        Add(a, b)
-        | Sub(a, b)
-        | Mul(a, b)
-        | And(a, b)
-        | Or(a, b)
-        | Xor(a, b)
-        | ShlBy(a, b)
-        | ShrBy(a, b)
-        | Compare(_, a, b)
-        | Test(a, b)
-        | Both(a, b)
-        | Either(a, b)
-        | OneOf(a, b)
-        | Without(a, b) => {
-            change(a);
-            change(b);
-        }
-        Blend(mask, a, b) => [mask, a, b].into_iter().for_each(change),
-        Gather { base, mask, .. } => [base, mask].into_iter().for_each(change),
-        Append { mask, columns, keys, .. } => {
-            change(mask);
-            columns.iter_mut().for_each(|(_, value)| change(value));
-            keys.iter_mut().flat_map(|(_, words)| words).for_each(change);
-        }
-        Accumulate { mask, value, .. } => [mask, value].into_iter().for_each(change),
-        Scatter { index, mask, value, .. } => [index, mask, value].into_iter().for_each(change),
-        Write { pointers, words, .. } => {
-            change(pointers);
-            words.iter_mut().for_each(change);
-        }
-    }
 }
 
 /// What an operation may be written as.

@@ -6,7 +6,7 @@
 
 use super::{Worker, prefetch};
 use crate::abi::{Arrival, Pending};
-use crate::lanes::layout::{IN_FRAME, LanesLayout, MOST_BYTES, StagePlace};
+use crate::lanes::layout::{AHEAD, IN_FRAME, LanesLayout, MOST_BYTES, StagePlace};
 use crate::lanes::{LANES, LanesFn};
 use crate::memory::{CHUNK, LINE, Line};
 use crate::plan::stages::Start;
@@ -110,8 +110,10 @@ impl Worker {
             std::array::from_fn(|word| base.wrapping_add(place.columns[word].list as usize).cast());
         for (index, packet) in packets.iter_mut().enumerate() {
             let (data, len) = packet.place();
-            prefetch(data);
-            prefetch(data.wrapping_add(64));
+            if index < AHEAD {
+                prefetch(data);
+                prefetch(data.wrapping_add(64));
+            }
             let (len, port) = (len as u32, packet.ingress_port.0);
             let counted = packet.came_with.map_or(len, |length| length.min(u32::from(u16::MAX)));
             let direction = u64::from(!hosts.is_empty() && hosts.contains(&port));
@@ -150,24 +152,24 @@ impl Worker {
         let function = program.native.lanes()[index].filter(|_| begins || !program.order.stages[index]);
         let Some(function) = function.filter(|_| begins || self.eights.as_mut().is_some_and(|e| e.goes[index].runs()))
         else {
-            self.into_frames(program, (index, place), packets, waiting);
+            self.put_into_frames(program, (index, place), packets, waiting);
             return 0;
         };
-        if let Some(table) = stage.table {
-            let (keys, results) = self.memory.keys_and_results(place.keys, layout.results, waiting);
-            lookups.lookup_batch(table, keys, results);
-            self.memory.words(layout.results, waiting.next_multiple_of(LANES))[waiting..].fill(0);
-            if let Some((table, _)) = stage.together {
-                let (keys, results) = self.memory.keys_and_results(place.together, layout.together, waiting);
-                lookups.lookup_batch(table, keys, results);
-                self.memory.words(layout.together, waiting.next_multiple_of(LANES))[waiting..].fill(0);
-            }
+        let looked_up = [
+            (stage.table, place.keys, layout.results, layout.values),
+            (stage.together.map(|(table, _)| table), place.together, layout.together, layout.values_together),
+        ];
+        for (table, keys, results, values) in looked_up {
+            let Some(table) = table else { continue };
+            let (keys, found) = self.memory.keys_and_results(keys, results, waiting);
+            lookups.lookup_batch(table, keys, found);
+            self.defaults(results, values, waiting, lookups.default_value(table));
         }
         self.carry_through(layout, place, function, waiting);
         let count = std::mem::take(&mut self.memory.words(layout.left.0, 1)[0]) as usize;
         for at in 0..count {
             let position = self.memory.words(layout.left.1, count)[at] as usize;
-            let frame = self.into_frame(program, place, position, packets);
+            let frame = self.put_into_frame(program, place, position, packets);
             let results = [layout.results, layout.together].map(|list| self.memory.words(list, waiting)[position]);
             left.push(Left { frame, results });
         }
@@ -176,6 +178,16 @@ impl Worker {
             eights.all = [eights.all[0] + waiting as u64, eights.all[1] + count as u64];
         }
         waiting
+    }
+
+    /// Puts a table's default action where nothing was found, beside what was found; and where there is no packet.
+    fn defaults(&mut self, results: i32, values: i32, waiting: usize, default: *const u8) {
+        let all = waiting.next_multiple_of(LANES);
+        self.memory.words(results, all)[waiting..].fill(0);
+        let (results, values) = self.memory.two_lists(results, values, all);
+        for (value, result) in values.iter_mut().zip(results) {
+            *value = if *result == 0 { default as u64 } else { *result };
+        }
     }
 
     /// Runs a stage's code for eight.
@@ -192,7 +204,7 @@ impl Worker {
     }
 
     /// Puts all packets that wait in lists for a stage behind those that wait in frames.
-    fn into_frames(
+    fn put_into_frames(
         &mut self,
         program: &Program,
         (index, place): (usize, &StagePlace),
@@ -201,7 +213,7 @@ impl Worker {
     ) {
         let before = self.memory.waiting_now(index);
         for position in 0..waiting {
-            let frame = self.into_frame(program, place, position, packets);
+            let frame = self.put_into_frame(program, place, position, packets);
             self.memory.waiting(index, before + position + 1)[before + position] = frame;
         }
         let lists = [(place.keys, self.memory.queue(index).keys), (place.together, self.memory.queue(index).together)];
@@ -213,7 +225,7 @@ impl Worker {
     }
 
     /// Puts what a packet carries in lists into its frame. The frame's address.
-    fn into_frame(
+    fn put_into_frame(
         &mut self,
         program: &Program,
         place: &StagePlace,

@@ -35,6 +35,8 @@ pub struct Pair {
     shown: String,
     /// How many packets came in so far.
     packets: u64,
+    /// How often.
+    batches: u64,
 }
 
 impl Pair {
@@ -48,7 +50,7 @@ impl Pair {
         let oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
         let native = Jit::new(pipeline, Config::default()).expect("native code is made");
         assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
-        Pair { oracle, native, shown, packets: 0 }
+        Pair { oracle, native, shown, packets: 0, batches: 0 }
     }
 
     /// Writes entries to both.
@@ -66,6 +68,9 @@ impl Pair {
     /// They differ, or there is not one for each; also as [`what_leaves`].
     pub fn alike(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         self.packets += packets.len() as u64;
+        self.batches += 1;
+        // One by one and, however few they are, eight at a time.
+        self.native.eights_from(if self.batches.is_multiple_of(2) { 1 } else { usize::MAX });
         let (expected, found) = (what_leaves(&mut self.oracle, packets), what_leaves(&mut self.native, packets));
         assert_eq!(expected.len(), packets.len(), "{}", self.shown);
         for ((expected, found), packet) in expected.iter().zip(&found).zip(packets) {
@@ -74,6 +79,12 @@ impl Pair {
         assert_eq!(expected.len(), found.len(), "{}", self.shown);
         self.counted_alike();
         expected
+    }
+
+    /// How many packets came through stages eight at a time, and how many were left to code for one.
+    pub fn in_eights(&self) -> [u64; 2] {
+        let [came, left] = self.native.in_eights();
+        [came - left, left]
     }
 
     /// Both say the same of what each table's actions did, wherever native code applies it, and that each packet began once.
@@ -93,4 +104,14 @@ impl Pair {
         let begun: u64 = tallies.stages.iter().filter(|stage| stage.begins).map(|stage| stage.packets).sum();
         assert_eq!(begun, self.packets, "packets that began, of {}", self.shown);
     }
+}
+
+/// Packets have come through stages eight at a time, at least so many, and others were left to code for one; if this machine takes them so.
+///
+/// # Panics
+/// Fewer have.
+pub fn assert_eights([through, left]: [u64; 2], least: u64) {
+    println!("{through} packets came through stages eight at a time, {left} were left to code for one");
+    let enough = through >= least && left > 0;
+    assert!(enough || !jit::takes_eights(), "only {through} packets came through stages eight at a time");
 }

@@ -99,6 +99,29 @@ fn arithmetic() {
 }
 
 #[test]
+fn quotients_and_products_without_carries() {
+    if unsupported() {
+        return;
+    }
+    for seed in 0..20 {
+        let mut written = Written::new();
+        for (a, b) in pairs(&mut written, seed) {
+            for by in [0, 1, u64::MAX, 0x1_db71_0641, 0x9e37_79b9_7f4a_7c15] {
+                written.try_vector(Op::Carryless(a, by, false));
+                written.try_vector(Op::Carryless(b, by, true));
+            }
+            let one = written.constant(1);
+            for (a_shift, b_shift) in [(32, 32), (32, 60), (50, 33), (33, 63), (40, 40)] {
+                let (a, b) = (written.add(Op::Shr(a, a_shift)), written.add(Op::Shr(b, b_shift)));
+                let b = written.add(Op::Or(b, one));
+                written.try_vector(Op::Quotient(a, b));
+            }
+        }
+        written.check(seed, 10_000);
+    }
+}
+
+#[test]
 fn shifts() {
     if unsupported() {
         return;
@@ -205,7 +228,9 @@ fn conditions() {
                 let masked = written.add(Op::And(a, numbers[1]));
                 let holds = written.add(Op::Compare(cond, masked, numbers[0]));
                 written.try_mask(Op::Not(holds));
-                let holds = written.add(Op::Test(a, b));
+                let common = written.add(Op::And(a, b));
+                let zero = written.constant(0);
+                let holds = written.add(Op::Compare(Cond::NotEqual, common, zero));
                 let not = written.add(Op::Not(holds));
                 written.try_mask(Op::Both(not, mask));
             }

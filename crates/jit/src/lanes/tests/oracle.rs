@@ -131,6 +131,11 @@ impl Turn<'_> {
             Op::Add(a, b) => self.two(a, b, u64::wrapping_add),
             Op::Sub(a, b) => self.two(a, b, u64::wrapping_sub),
             Op::Mul(a, b) => self.two(a, b, u64::wrapping_mul),
+            Op::Quotient(a, b) => self.two(a, b, |a, b| a.checked_div(b).unwrap_or(0)),
+            Op::Carryless(a, by, higher) => self.one(a, |a| {
+                let product = (0..64).filter(|bit| by >> bit & 1 == 1).fold(0, |sum, bit| sum ^ u128::from(a) << bit);
+                (if higher { product >> 64 } else { product }) as u64
+            }),
             Op::And(a, b) => self.two(a, b, |a, b| a & b),
             Op::Or(a, b) => self.two(a, b, |a, b| a | b),
             Op::Xor(a, b) => self.two(a, b, |a, b| a ^ b),
@@ -154,10 +159,6 @@ impl Turn<'_> {
             }
             Op::Number(mask) => Value::Lanes(self.mask(mask).map(u64::from)),
             Op::Compare(cond, a, b) => self.compare(cond, a, b),
-            Op::Test(a, b) => {
-                let (a, b) = (self.lanes(a), self.lanes(b));
-                Value::Mask(std::array::from_fn(|lane| a[lane] & b[lane] != 0))
-            }
             Op::Active => Value::Mask(std::array::from_fn(|lane| self.at + (lane as u64) < self.count)),
             Op::Certain(all) => Value::Mask([all; LANES]),
             Op::Both(a, b) => self.masks(a, b, |a, b| a & b),
@@ -254,6 +255,7 @@ impl Turn<'_> {
                     self.space.write(place(self.context, *list) + 8 * index[lane], value[lane]);
                 }
             }
+            Op::Ahead { .. } => {}
             Op::Write { pointers, offset, bytes, words } => {
                 let pointers = self.lanes(*pointers);
                 for (lane, pointer) in pointers.into_iter().enumerate() {

@@ -216,8 +216,7 @@ impl Maker<'_> {
             }
             _ => {}
         }
-        let op = if self.chance.one_in(5) { Op::Test(a, b) } else { Op::Compare(cond, a, b) };
-        let id = self.add(op);
+        let id = self.add(Op::Compare(cond, a, b));
         if self.chance.one_in(3) {
             self.masks.push(id);
         }
