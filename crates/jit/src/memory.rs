@@ -252,13 +252,6 @@ impl Memory {
         self.keys_and_results((queue.together, queue.together_words), self.layout.together, count)
     }
 
-    /// A list of words, and another one behind it to write to.
-    pub fn two_lists(&mut self, first: i32, second: i32, count: usize) -> (&[u64], &mut [u64]) {
-        let [first, second] = [first, second].map(|at| at as usize / size_of::<u64>());
-        let (before, behind) = self.all().split_at_mut(second);
-        (&before[first..first + count], &mut behind[..count])
-    }
-
     /// Keys of so many words each from a place on, and the room for what is looked up.
     pub fn keys_and_results(
         &mut self,

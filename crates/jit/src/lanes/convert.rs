@@ -225,9 +225,6 @@ impl Converting<'_> {
         if one == two {
             return one;
         }
-        if let Some(value) = self.found_or_default(mask, one, two) {
-            return value;
-        }
         if let (Val::Mask(one), Val::Mask(two)) = (one, two) {
             return Val::Mask(self.b.choose(mask, one, two));
         }

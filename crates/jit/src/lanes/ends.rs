@@ -55,7 +55,7 @@ impl Converting<'_> {
             self.b.effect(Op::Ahead { list: self.packets.pointers, by, offsets: lines.into_iter().collect() });
         }
         if let Start::Site(..) = self.start {
-            self.b.effect(Op::Ahead { list: self.layout.values, by, offsets: vec![0] });
+            self.b.effect(Op::Ahead { list: self.layout.results, by, offsets: vec![0] });
         }
     }
 

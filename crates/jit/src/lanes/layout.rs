@@ -66,10 +66,6 @@ pub struct LanesLayout {
     pub results: i32,
     /// What was looked up together with that.
     pub together: i32,
-    /// The same with the table's default action where nothing was found.
-    pub values: i32,
-    /// The same of what was looked up together with that.
-    pub values_together: i32,
     /// For each stage that packets can wait for.
     pub stages: Vec<Option<StagePlace>>,
     /// How many bytes all packets have.
@@ -130,7 +126,7 @@ impl LanesLayout {
         let mut room = Room { bytes: first };
         let [nowhere, pending, left] = [(); 3].map(|()| room.word());
         let [verdicts, drop_reasons, cpu_reasons] = [(); 3].map(|()| room.list(1));
-        let [results, together, values, values_together] = [(); 4].map(|()| room.list(1));
+        let [results, together] = [(); 2].map(|()| room.list(1));
         let (pending, left) = ((pending, room.list(2 * counts)), (left, room.list(1)));
         let tallies = room.line();
         room.bytes += (cells * LINE) as i32;
@@ -165,8 +161,6 @@ impl LanesLayout {
             left,
             results,
             together,
-            values,
-            values_together,
             stages: places,
             packet_bytes,
             end,

@@ -4,7 +4,7 @@ use crate::abi::{Arrival, Head};
 use crate::code::Mark;
 use crate::lanes::build::low;
 use crate::lanes::convert::{Converting, Val, column};
-use crate::lanes::ir::{Cond, Id, Op};
+use crate::lanes::ir::{Id, Op};
 use crate::lanes::layout::DATA;
 use cranelift_codegen::ir as cl;
 
@@ -72,27 +72,6 @@ impl Converting<'_> {
         (at as usize) < size_of::<Head>() || self.frame.get(&at) == Some(&bytes)
     }
 
-    fn is_values(&self, list: i32) -> bool {
-        [self.layout.values, self.layout.values_together].contains(&list)
-    }
-
-    /// What was found for a packet, or its table's default action: the engine has put them together.
-    pub(super) fn found_or_default(&mut self, mask: Id, one: Val, two: Val) -> Option<Val> {
-        let (Val::Vector(found), Val::Pointed(place, 0)) = (one, two) else { return None };
-        let (Op::Column(list), Op::Compare(Cond::NotEqual, asked, zero)) = (self.b.op(found), self.b.op(mask)) else {
-            return None;
-        };
-        let values = match *list {
-            list if list == self.layout.results => self.layout.values,
-            list if list == self.layout.together => self.layout.values_together,
-            _ => return None,
-        };
-        let defaults = self.c.memory.defaults;
-        let table = defaults..defaults + self.c.pipeline.tables.len() as i32 * 8;
-        let fits = *asked == found && self.b.constant_of(*zero) == Some(0) && table.contains(&place);
-        fits.then(|| Val::Vector(self.b.plain(Op::Column(values))))
-    }
-
     fn read_frame(&mut self, at: u32, bytes: u32) -> Option<Val> {
         if !self.is_in_frame(at, bytes) {
             return None;
@@ -127,14 +106,7 @@ impl Converting<'_> {
         if let Some(read) = self.state.read.get(&(base, offset)).filter(|_| bytes == 8) {
             return *read;
         }
-        let read = match *self.b.op(base) {
-            // So much may be read of any value, whatever its packet's way.
-            Op::Column(pointers) if offset == 0 && bytes == 8 && self.is_values(pointers) => {
-                let rows = self.b.plain(Op::Rows { pointers, offset, bytes });
-                self.b.plain(Op::Word(rows, 0))
-            }
-            _ => self.b.plain(Op::Gather { base, offset, bytes, mask: self.mask }),
-        };
+        let read = self.b.plain(Op::Gather { base, offset, bytes, mask: self.mask });
         if bytes == 8 {
             self.state.read.insert((base, offset), read);
         }

@@ -87,13 +87,15 @@ impl Worker {
     /// Puts what was counted in lists where it belongs, behind a batch.
     pub(super) fn finish_eights(&mut self, program: &Program) {
         let Some(layout) = &program.memory.lanes else { return };
-        for cell in 0..program.places.cells {
-            let lanes = self.memory.words(layout.tallies + (cell * LINE) as i32, LANES);
-            if lanes.iter().any(|lane| *lane != 0) {
-                let told = lanes.iter_mut().map(std::mem::take).sum::<u64>();
-                self.memory.tally()[cell] += told;
-            }
-        }
+        let cells = self.memory.words(layout.tallies, program.places.cells * LANES);
+        let sums: Vec<(usize, u64)> = cells
+            .chunks_exact_mut(LANES)
+            .enumerate()
+            .filter(|(_, lanes)| lanes.iter().fold(0, |any, lane| any | *lane) != 0)
+            .map(|(cell, lanes)| (cell, lanes.iter_mut().map(std::mem::take).sum()))
+            .collect();
+        let tally = self.memory.tally();
+        sums.into_iter().for_each(|(cell, sum)| tally[cell] += sum);
     }
 
     /// Where packets arrive: what the engine writes of each into lists.
@@ -156,14 +158,14 @@ impl Worker {
             return 0;
         };
         let looked_up = [
-            (stage.table, place.keys, layout.results, layout.values),
-            (stage.together.map(|(table, _)| table), place.together, layout.together, layout.values_together),
+            (stage.table, place.keys, layout.results),
+            (stage.together.map(|(table, _)| table), place.together, layout.together),
         ];
-        for (table, keys, results, values) in looked_up {
+        for (table, keys, results) in looked_up {
             let Some(table) = table else { continue };
             let (keys, found) = self.memory.keys_and_results(keys, results, waiting);
             lookups.lookup_batch(table, keys, found);
-            self.defaults(results, values, waiting, lookups.default_value(table));
+            self.memory.words(results, waiting.next_multiple_of(LANES))[waiting..].fill(0);
         }
         self.carry_through(layout, place, function, waiting);
         let count = std::mem::take(&mut self.memory.words(layout.left.0, 1)[0]) as usize;
@@ -178,16 +180,6 @@ impl Worker {
             eights.all = [eights.all[0] + waiting as u64, eights.all[1] + count as u64];
         }
         waiting
-    }
-
-    /// Puts a table's default action where nothing was found, beside what was found; and where there is no packet.
-    fn defaults(&mut self, results: i32, values: i32, waiting: usize, default: *const u8) {
-        let all = waiting.next_multiple_of(LANES);
-        self.memory.words(results, all)[waiting..].fill(0);
-        let (results, values) = self.memory.two_lists(results, values, all);
-        for (value, result) in values.iter_mut().zip(results) {
-            *value = if *result == 0 { default as u64 } else { *result };
-        }
     }
 
     /// Runs a stage's code for eight.
@@ -264,10 +256,10 @@ impl Worker {
     pub(super) fn count_eights(&mut self, program: &Program) {
         let Some(layout) = &program.memory.lanes else { return };
         let count = std::mem::take(&mut self.memory.words(layout.pending.0, 1)[0]) as usize;
-        for at in 0..count {
-            let [counter, bytes] = [0, 1].map(|word| self.memory.words(layout.pending.1, 2 * count)[2 * at + word]);
+        for pending in self.memory.words(layout.pending.1, 2 * count).chunks_exact(2) {
+            let pending = Pending { at: pending[0] as *mut [u64; 2], bytes: pending[1] };
             // SAFETY: native code checked the index; only this worker writes to its counters.
-            unsafe { super::add(&Pending { at: counter as *mut [u64; 2], bytes }) };
+            unsafe { super::add(&pending) };
         }
     }
 
