@@ -234,6 +234,43 @@ fn a_header_in_place_of_another_leaves() {
     assert_eq!(&*leave[4], [0, 0, 0, 5, 4]);
 }
 
+/// What ways that meet leave to the stage behind the next lookup is each one's own.
+#[test]
+fn what_was_done_on_different_ways_is_known_behind_the_next_lookup() {
+    let control = "bit<24> got; bit<8> way;
+        action one(bit<24> more) { got = more; way = 1; }
+        action two(bit<24> more) { got = more + 1; way = 2; }
+        action none() { got = 3; way = 3; }
+        action last(bit<8> more) { hdr.first.seen = hdr.first.seen + more; }
+        table lookup { key = { hdr.first.value: exact; } actions = { one; two; none; } default_action = none();
+                       const entries = { 1: one(7); 2: two(8); 3: one(9); 4: two(10); } }
+        table next { key = { hdr.first.other: exact; } actions = { last; NoAction; } default_action = NoAction();
+                     const entries = { 1: last(1); 2: last(2); } }
+        apply {
+            send_to_port((PortId_t) 2);
+            bool found = lookup.apply().hit;
+            bit<24> changed = found ? got : 24w77;
+            if (hdr.first.other == 2) { changed = changed ^ 5; }
+            bool again = next.apply().hit;
+            if (found && !again) { hdr.first.more = changed; } else { hdr.first.more = got; }
+            hdr.first.way = way + (bit<8>) (bit<1>) again;
+        }";
+    let text = pna(
+        "header part_h { bit<8> value; bit<8> other; bit<24> more; bit<8> way; bit<8> seen; } struct headers_t { part_h first; } struct metadata_t { }",
+        "state start { packet.extract(hdr.first); transition accept; }",
+        control,
+        "packet.emit(hdr.first);",
+    );
+    for passes in [false, true] {
+        let mut both = Pair::new("ways that meet", &text, passes);
+        let packets: Vec<Vec<u8>> = (0..240u8).map(|at| vec![at % 6, at / 6 % 4, 9, 9, 9, 9, at]).collect();
+        // One by one, then eight at a time.
+        assert_eq!(both.alike(&packets), both.alike(&packets));
+        let [through, _] = both.in_eights();
+        assert!(through >= 480 || !jit::takes_eights(), "only {through} packets came through stages eight at a time");
+    }
+}
+
 /// Values of two bodies have the same numbers: what a sum in v1model's deparser is made of is not what those before it had.
 #[test]
 fn sums_of_two_bodies_are_apart() {
