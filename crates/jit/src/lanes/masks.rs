@@ -83,6 +83,8 @@ impl Builder {
             let Op::Both(before, last) = *self.op(rest) else { return None };
             let asked = self.bits_asked(last).filter(|(other, ..)| *other == word);
             match asked {
+                // They want the same bits to be different ones.
+                Some((_, more, other)) if (number ^ other) & bits & more != 0 => return Some(self.certain(false)),
                 Some((_, more, other)) => {
                     let (bits, number) = (self.constant(bits | more), self.constant(number | other));
                     let asked = self.and(word, bits);

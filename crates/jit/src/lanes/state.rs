@@ -2,7 +2,7 @@
 
 use crate::lanes::build::Builder;
 use crate::lanes::ir::{Id, Op, ZERO_BYTE};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a byte of a packet comes from: a byte of a vector's lanes.
 pub type Source = (Id, u8);
@@ -98,7 +98,7 @@ impl State {
         packets: Packets,
         frame: &mut dyn FnMut(&mut Builder, u32) -> Option<Id>,
     ) {
-        let places: Vec<u32> = self.frame.keys().chain(other.frame.keys()).copied().collect();
+        let places: BTreeSet<u32> = self.frame.keys().chain(other.frame.keys()).copied().collect();
         for at in places {
             let mut of = |state: &State, b: &mut Builder| state.frame.get(&at).copied().or_else(|| frame(b, at));
             let merged = match (of(other, b), of(self, b)) {
@@ -109,7 +109,7 @@ impl State {
             };
             self.frame.insert(at, merged);
         }
-        let words: Vec<u32> = self.packet.keys().chain(other.packet.keys()).copied().collect();
+        let words: BTreeSet<u32> = self.packet.keys().chain(other.packet.keys()).copied().collect();
         for word in words {
             if self.packet.get(&word) == other.packet.get(&word) {
                 continue;
