@@ -3,6 +3,7 @@
 
 mod chance;
 mod each;
+mod folding;
 mod memory;
 mod native;
 mod oracle;
