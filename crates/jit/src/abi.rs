@@ -23,6 +23,15 @@ pub struct Arrival {
     pub len: u32,
 }
 
+impl Arrival {
+    /// It as words, as it lies in memory.
+    pub fn words(&self) -> [u64; 4] {
+        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let Arrival { data, counted, one, port, direction, states, len } = *self;
+        [data as u64, word(counted, one), word(port, direction), word(states, len)]
+    }
+}
+
 // Counters and meters of a batch add up lengths of 16 bits.
 const _: () = assert!(packet::MAX_LEN <= u16::MAX as usize);
 
@@ -50,6 +59,12 @@ pub mod destination {
     pub const GAVE_UP: u32 = 3;
     /// Added to the first three: the packet leaves as it lies there, with all of its bytes.
     pub const AS_IT_LIES: u32 = 4;
+}
+
+/// The high half of a head's destination: the port, if it is to one.
+#[inline(always)]
+pub fn port(destination: u64) -> u32 {
+    (destination >> 32) as u32
 }
 
 /// The first bytes of each frame. What is behind the arrival is there once the packet's way has ended.
@@ -82,7 +97,7 @@ impl Head {
     /// The high half of its destination: the port, if it goes to one.
     #[inline(always)]
     pub fn port(&self) -> u32 {
-        (self.destination >> 32) as u32
+        port(self.destination)
     }
 }
 

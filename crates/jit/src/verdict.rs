@@ -1,7 +1,7 @@
 //! What becomes of a packet: its headers are put in front of what the parser left, and the engine says where it goes.
 #![allow(unsafe_code)]
 
-use crate::abi::{Emitted, Head, destination};
+use crate::abi::{Emitted, Head, destination, port};
 use crate::program::Program;
 use interp::Config;
 use interp::host::architecture::pna;
@@ -34,13 +34,13 @@ impl Plain {
     /// Whether the packet leaves so, to [`Head::port`].
     #[inline(always)]
     pub fn leaves(self, head: &Head) -> bool {
-        self.leaves_to(head.destination as u32, head.port())
+        self.leaves_to(head.destination)
     }
 
-    /// Whether a packet leaves so whose head has that destination: its low half, and the port in its high one.
+    /// Whether a packet leaves so whose head has that [`Head::destination`].
     #[inline(always)]
-    pub fn leaves_to(self, kind: u32, port: u32) -> bool {
-        kind == self.kind && port != self.cpu_port
+    pub fn leaves_to(self, destination: u64) -> bool {
+        destination as u32 == self.kind && port(destination) != self.cpu_port
     }
 
     /// The port that stands for the CPU.

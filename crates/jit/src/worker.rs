@@ -137,7 +137,7 @@ impl Worker {
         context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
         context.areas = self.areas.as_mut().map_or(null_mut(), Areas::first);
         self.tally.entered(lookups.version());
-        let (mut rest, mut first) = (packets, first);
+        let (mut rest, mut first, mut any_eights) = (packets, first, false);
         while !rest.is_empty() {
             if self.chunks.is_multiple_of(ASKED) {
                 self.most = most_together(&program, lookups);
@@ -147,6 +147,7 @@ impl Worker {
             rest = others;
             match size >= self.eights_from && self.takes_eights(&program) {
                 true => {
+                    any_eights = true;
                     self.begin_eights(&program, chunk);
                     self.chunk(&program, chunk, lookups, true);
                     self.answer_eights(&program, chunk, first, out);
@@ -162,7 +163,9 @@ impl Worker {
             }
             first += size;
         }
-        self.finish_eights(&program);
+        if any_eights {
+            self.finish_eights(&program);
+        }
         for (cell, told) in self.memory.tally().iter_mut().enumerate().filter(|(_, told)| **told != 0) {
             self.tally.add(cell, tally::split(std::mem::take(told)));
         }
@@ -325,8 +328,8 @@ impl Worker {
         }
         let hosts = &program.config.host_ports;
         match hosts.is_empty() {
-            true => self.arrivals(packets, |_| 0),
-            false => self.arrivals(packets, |port| u32::from(hosts.contains(&port))),
+            true => self.arrivals(packets, |_| false),
+            false => self.arrivals(packets, |port| hosts.contains(&port)),
         }
         self.clocks(program, packets);
     }
@@ -342,17 +345,14 @@ impl Worker {
         }
     }
 
-    /// Writes each packet's arrival; `direction` says whether a port leads to a host.
+    /// Writes each packet's arrival; `host` says whether a port leads to a host.
     #[inline(always)]
-    fn arrivals(&mut self, packets: &mut [Packet], direction: impl Fn(u32) -> u32) {
+    fn arrivals(&mut self, packets: &mut [Packet], host: impl Fn(u32) -> bool) {
         assert!(packets.len() <= CHUNK);
         for (index, packet) in packets.iter_mut().enumerate() {
-            let (data, len) = packet.place();
-            prefetch(data);
-            prefetch(data.wrapping_add(64));
-            let (len, port) = (len as u32, packet.ingress_port.0);
-            let counted = packet.came_with.map_or(len, |length| length.min(u32::from(u16::MAX)));
-            let arrival = Arrival { data, counted, one: 1, port, direction: direction(port), states: 0, len };
+            let arrival = arrival(packet, &host);
+            prefetch(arrival.data);
+            prefetch(arrival.data.wrapping_add(64));
             // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
             unsafe { (&raw mut (*self.head(index)).arrival).write(arrival) };
         }
@@ -405,6 +405,15 @@ impl Worker {
             unsafe { add(pending) };
         }
     }
+}
+
+/// What the engine tells of a packet; `host` says whether a port leads to a host.
+#[inline(always)]
+fn arrival(packet: &mut Packet, host: impl Fn(u32) -> bool) -> Arrival {
+    let (data, len) = packet.place();
+    let (len, port) = (len as u32, packet.ingress_port.0);
+    let counted = packet.came_with.map_or(len, |length| length.min(u32::from(u16::MAX)));
+    Arrival { data, counted, one: 1, port, direction: u32::from(host(port)), states: 0, len }
 }
 
 /// Counts a packet.

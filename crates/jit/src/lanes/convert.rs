@@ -217,7 +217,7 @@ impl Converting<'_> {
             let names = self.func.dfg.block_params(block).to_vec();
             self.values.extend(names.into_iter().zip(params));
         }
-        !matches!(self.b.op(mask), Op::Certain(false))
+        !self.b.is_nobody(mask)
     }
 
     /// The first in lanes of the mask, the second in others.
@@ -248,8 +248,7 @@ impl Converting<'_> {
                 }
                 Some(Mark::Tally { cell, hit, more }) => self.tally(*cell, *hit, *more)?,
                 Some(Mark::Count { counter, bytes }) => {
-                    let (counter, bytes) = (self.of(*counter), self.of(*bytes));
-                    let (counter, bytes) = (self.vector(counter)?, self.vector(bytes)?);
+                    let (counter, bytes) = (self.numbers(*counter)?, self.numbers(*bytes)?);
                     self.later.push(Later::Count { mask: self.mask, counter, bytes });
                 }
                 Some(Mark::Remainder { words, crc }) => self.remainder(inst, *words, crc)?,
@@ -260,12 +259,11 @@ impl Converting<'_> {
     }
 
     fn vectors(&mut self, values: &[cl::Value]) -> Option<Vec<Id>> {
-        values.iter().map(|value| self.of(*value)).collect::<Vec<_>>().into_iter().map(|val| self.vector(val)).collect()
+        values.iter().map(|value| self.numbers(*value)).collect()
     }
 
     fn tally(&mut self, cell: usize, hit: cl::Value, more: cl::Value) -> Option<()> {
-        let (hit, more) = (self.of(hit), self.of(more));
-        let (hit, value) = (self.condition(hit)?, self.vector(more)?);
+        let (hit, value) = (self.condition(self.of(hit))?, self.numbers(more)?);
         let (hits, misses) = (self.b.both(self.mask, hit), self.b.without(self.mask, hit));
         for (cell, mask) in [(cell, misses), (cell + 1, hits)] {
             self.later.push(Later::Tally { cell, mask, value });
@@ -287,15 +285,13 @@ impl Converting<'_> {
         match &dfg.insts[last] {
             InstructionData::Jump { destination, .. } => self.way(self.mask, *destination, leave, ways),
             InstructionData::Brif { arg, blocks, .. } => {
-                let cond = self.of(*arg);
-                let Some(cond) = self.condition(cond) else { return };
+                let Some(cond) = self.condition(self.of(*arg)) else { return };
                 let (yes, no) = (self.b.both(self.mask, cond), self.b.without(self.mask, cond));
                 self.way(yes, blocks[0], leave.clone(), ways);
                 self.way(no, blocks[1], leave, ways);
             }
             InstructionData::BranchTable { arg, table, .. } => {
-                let number = self.of(*arg);
-                let Some(number) = self.vector(number) else { return };
+                let Some(number) = self.numbers(*arg) else { return };
                 let table = &dfg.jump_tables[*table];
                 let mut rest = self.mask;
                 for (at, call) in table.as_slice().iter().enumerate() {
@@ -312,7 +308,7 @@ impl Converting<'_> {
     }
 
     fn way(&mut self, mask: Id, call: cl::BlockCall, leave: Option<Leave>, ways: &mut HashMap<cl::Block, Ways>) {
-        if matches!(self.b.op(mask), Op::Certain(false)) {
+        if self.b.is_nobody(mask) {
             return;
         }
         let block = call.block(&self.func.dfg.value_lists);

@@ -34,7 +34,7 @@ impl Converting<'_> {
         self.ask_ahead();
         let active = self.b.active();
         let left = self.b.without(active, through);
-        if !matches!(self.b.op(left), Op::Certain(false)) {
+        if !self.b.is_nobody(left) {
             let position = self.b.plain(Op::Position);
             let (count, list) = self.layout.left;
             self.b.effect(Op::Append { count, mask: left, columns: vec![(list, position)], keys: Vec::new() });
@@ -175,7 +175,7 @@ impl Converting<'_> {
         match later {
             Later::Tally { cell, mask, value } => {
                 let mask = self.b.both(mask, through);
-                if !matches!(self.b.op(mask), Op::Certain(false)) {
+                if !self.b.is_nobody(mask) {
                     let at = self.layout.tallies + (cell * crate::memory::LINE) as i32;
                     self.b.effect(Op::Accumulate { at, mask, value });
                 }

@@ -29,7 +29,7 @@ impl Converting<'_> {
                     _ => self.func.dfg.value_type(value).bytes(),
                 };
                 let address = self.offset(self.of(address), i64::from(offset));
-                let value = self.vector(self.of(value))?;
+                let value = self.numbers(value)?;
                 self.write_to(address, value, bytes)
             }
             InstructionData::Binary { opcode: opcode @ (Opcode::Udiv | Opcode::Urem), args: [a, b] } => {
@@ -79,6 +79,11 @@ impl Converting<'_> {
             }
             Val::Frame(_) | Val::Place(_) | Val::Context(_) | Val::Unknown => None,
         }
+    }
+
+    /// A value of the function as numbers.
+    pub(super) fn numbers(&mut self, value: cl::Value) -> Option<Id> {
+        self.vector(self.of(value))
     }
 
     /// In which lanes a value is not 0.
@@ -237,7 +242,7 @@ impl Converting<'_> {
 
     /// Numbers of at most 32 bits. Who divides has asked whether the divisor is 0.
     fn divide(&mut self, opcode: Opcode, a: cl::Value, b: cl::Value) -> Option<Val> {
-        let (a, b) = (self.vector(self.of(a))?, self.vector(self.of(b))?);
+        let (a, b) = (self.numbers(a)?, self.numbers(b)?);
         if (self.b.may(a) | self.b.may(b)) > low(32) {
             return None;
         }
@@ -256,8 +261,7 @@ impl Converting<'_> {
 
     /// The remainder of two words by a CRC's polynomial ([`crate::crc`]).
     pub(super) fn remainder(&mut self, inst: cl::Inst, words: [cl::Value; 2], crc: &Crc) -> Option<()> {
-        let [first, second] = [self.vector(self.of(words[0])), self.vector(self.of(words[1]))];
-        let (first, second) = (first?, second?);
+        let (first, second) = (self.numbers(words[0])?, self.numbers(words[1])?);
         let first = self.one_word(first, crc);
         let second = self.b.xor(second, first);
         let remainder = self.one_word(second, crc);
@@ -274,7 +278,7 @@ impl Converting<'_> {
 
     fn compare(&mut self, cond: IntCC, a: cl::Value, b: cl::Value) -> Option<Val> {
         let bits = self.bits(a);
-        let (a, b) = (self.vector(self.of(a))?, self.vector(self.of(b))?);
+        let (a, b) = (self.numbers(a)?, self.numbers(b)?);
         let (cond, turned) = match cond {
             IntCC::Equal => (Cond::Equal, false),
             IntCC::NotEqual => (Cond::NotEqual, false),

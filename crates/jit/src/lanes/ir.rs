@@ -198,51 +198,9 @@ pub struct Code {
 impl Op {
     /// What it takes, in order.
     pub fn operands(&self) -> Vec<Id> {
-        use Op::*;
-        match self {
-            Const(_)
-            | Position
-            | Column(_)
-            | ContextWord(_)
-            | Pointed { .. }
-            | Rows { .. }
-            | Active
-            | Certain(_)
-            | Ahead { .. } => Vec::new(),
-            Carryless(a, ..)
-            | Shl(a, _)
-            | Shr(a, _)
-            | Sar(a, _)
-            | Rotl64(a, _)
-            | Rotl32(a, _)
-            | Bytes(a, _)
-            | Number(a)
-            | Word(a, _)
-            | Not(a) => {
-                vec![*a]
-            }
-            Add(a, b)
-            | Sub(a, b)
-            | Mul(a, b)
-            | Quotient(a, b)
-            | And(a, b)
-            | Or(a, b)
-            | Xor(a, b)
-            | ShlBy(a, b)
-            | ShrBy(a, b) => {
-                vec![*a, *b]
-            }
-            Compare(_, a, b) | Both(a, b) | Either(a, b) | OneOf(a, b) | Without(a, b) => vec![*a, *b],
-            Blend(mask, a, b) => vec![*mask, *a, *b],
-            Gather { base, mask, .. } => vec![*base, *mask],
-            Append { mask, columns, keys, .. } => {
-                let words = keys.iter().flat_map(|(_, words)| words.iter().copied());
-                [*mask].into_iter().chain(columns.iter().map(|(_, value)| *value)).chain(words).collect()
-            }
-            Accumulate { mask, value, .. } => vec![*mask, *value],
-            Scatter { index, mask, value, .. } => vec![*index, *mask, *value],
-            Write { pointers, words, .. } => [*pointers].into_iter().chain(words.iter().copied()).collect(),
-        }
+        let mut all = Vec::new();
+        self.clone().operands_mut(&mut |id| all.push(*id));
+        all
     }
 
     /// Calls for everything that the operation takes, which may be changed.

@@ -15,6 +15,11 @@ impl Builder {
         self.add(Op::Certain(yes))
     }
 
+    /// Whether it is certain that no lane is in the mask.
+    pub fn is_nobody(&self, mask: Id) -> bool {
+        matches!(self.op(mask), Op::Certain(false))
+    }
+
     /// The lanes with packets.
     pub fn active(&mut self) -> Id {
         self.add(Op::Active)

@@ -6,9 +6,11 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | what the code is made of | [`ir`], `build.rs` |
-//! | from a stage's function to that | `convert.rs`, `inst.rs`, `reach.rs`, `state.rs` |
-//! | from that to machine code | `alloc.rs`, `emit.rs` |
+//! | what the code is made of, and how it is made | [`ir`], `build.rs`, `masks.rs` |
+//! | from a stage's function to that | `convert.rs`, `inst.rs`, `reach.rs`, `state.rs`, `ends.rs` |
+//! | masks in pairs instead of in a row | `balance.rs` |
+//! | which operations become one instruction | `verify.rs`, `plain.rs`, `fuse.rs`, `conditions.rs`, `logic.rs`, `bound.rs` |
+//! | machine code of it | `emit.rs`, `alloc.rs`, `assemble.rs`; of operations `values.rs`, `rows.rs`, `lists.rs`, `products.rs` |
 //! | where things lie | [`layout`] |
 //! | packets and lists | `worker/lanes.rs` |
 

@@ -4,14 +4,14 @@
 //! stay with code for one from there on.
 #![allow(unsafe_code)]
 
-use super::{Worker, prefetch};
-use crate::abi::{Arrival, Pending};
+use super::{Worker, arrival, prefetch};
+use crate::abi::{Arrival, Pending, port};
 use crate::lanes::layout::{AHEAD, IN_FRAME, LanesLayout, MOST_BYTES, StagePlace};
 use crate::lanes::{LANES, LanesFn};
 use crate::memory::{CHUNK, LINE, Line};
 use crate::plan::stages::Start;
 use crate::program::Program;
-use crate::verdict::{self, Plain};
+use crate::verdict;
 use packet::{Output, Packet, PacketRef};
 use tables::fast::Lookups;
 
@@ -111,18 +111,17 @@ impl Worker {
         let lists: [*mut u64; 4] =
             std::array::from_fn(|word| base.wrapping_add(place.columns[word].list as usize).cast());
         for (index, packet) in packets.iter_mut().enumerate() {
-            let (data, len) = packet.place();
             if index < AHEAD {
+                let (data, _) = packet.place();
                 prefetch(data);
                 prefetch(data.wrapping_add(64));
             }
-            let (len, port) = (len as u32, packet.ingress_port.0);
-            let counted = packet.came_with.map_or(len, |length| length.min(u32::from(u16::MAX)));
-            let direction = u64::from(!hosts.is_empty() && hosts.contains(&port));
+            let mut arrival = arrival(packet, |port| !hosts.is_empty() && hosts.contains(&port));
             // Code for eight reads all lanes: of packets that are too short something else.
-            let data = if len >= layout.packet_bytes { data } else { nowhere };
-            let words =
-                [data as u64, u64::from(counted) | 1 << 32, u64::from(port) | direction << 32, u64::from(len) << 32];
+            if arrival.len < layout.packet_bytes {
+                arrival.data = nowhere;
+            }
+            let words = arrival.words();
             // SAFETY: the layout has room for a chunk's words in each list.
             unsafe { lists.iter().zip(words).for_each(|(list, word)| list.add(index).write(word)) };
         }
@@ -243,11 +242,7 @@ impl Worker {
 
     /// Writes one packet's arrival into its frame.
     fn arrive(&mut self, program: &Program, packet: &mut Packet, index: usize) {
-        let (data, len) = packet.place();
-        let (len, port) = (len as u32, packet.ingress_port.0);
-        let counted = packet.came_with.map_or(len, |length| length.min(u32::from(u16::MAX)));
-        let direction = u32::from(program.config.host_ports.contains(&port));
-        let arrival = Arrival { data, counted, one: 1, port, direction, states: 0, len };
+        let arrival = arrival(packet, |port| program.config.host_ports.contains(&port));
         // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
         unsafe { (&raw mut (*self.head(index)).arrival).write(arrival) };
     }
@@ -270,8 +265,8 @@ impl Worker {
         let (mut from, count) = (0, chunk.len());
         while from < count {
             let verdicts = &self.memory.words(layout.verdicts, count)[from..];
-            let leave = verdicts.iter().take_while(|verdict| plain.is(**verdict)).count();
-            out.forward_all((first + from) as u16, verdicts[..leave].iter().map(|verdict| (*verdict >> 32) as u32));
+            let leave = verdicts.iter().take_while(|verdict| plain.leaves_to(**verdict)).count();
+            out.forward_all((first + from) as u16, verdicts[..leave].iter().map(|verdict| port(*verdict)));
             let at = from + leave;
             if at < count {
                 self.answer_one(program, layout, chunk, (at, first), out);
@@ -311,11 +306,4 @@ impl Worker {
 pub struct Left {
     pub frame: *mut u8,
     pub results: [u64; 2],
-}
-
-impl Plain {
-    /// Whether a packet leaves so whose head has that destination.
-    fn is(self, destination: u64) -> bool {
-        self.leaves_to(destination as u32, (destination >> 32) as u32)
-    }
 }
