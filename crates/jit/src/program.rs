@@ -19,7 +19,7 @@ use interp::Config;
 use interp::host::{ExternHost, SelectorHash, SiteId};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tables::fast::{LookupKind, LookupShape, Lookups};
 
 /// Counters of more elements than this are kept by the interpreter's code, sparsely.
@@ -104,7 +104,7 @@ impl Program {
         lookups: &Lookups,
         records: bool,
     ) -> Result<Program, Unsupported> {
-        let mut host = lock(shared_host);
+        let host = lock(shared_host);
         check(&pipeline)?;
         // What code is made from; all else goes by the pipeline that others know.
         let compiled = shared(&pipeline)?;
@@ -113,19 +113,15 @@ impl Program {
         let small: Vec<bool> = pipeline.tables.keys().map(|id| may_be_few(&pipeline, id, &shapes)).collect();
         let plan = Plan::new(&compiled, !records, state_limit.is_some(), &small)?;
         let layout = Layout::new(&compiled, &plan)?;
-        if config.max_steps < 1 << 16 {
-            return Err(Unsupported::StepLimit);
-        }
+        check_steps(&config)?;
         let lists = records.then(|| Lists::new(&pipeline));
         let stages = stage_infos(&pipeline, &plan, &shapes);
         let places = Places::new(&pipeline, &plan.starts);
         let counters = counted_here(&pipeline);
-        let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), places.cells, &stages);
-        let counts = (places.cells, count_sites(&pipeline));
-        let lanes = LanesLayout::new(&compiled, &plan, &layout, &stages, counts, memory.end());
         let truncates = calls(&pipeline, |func| func == ExternFn::Truncate);
         let plain = Plain::new(&config, pipeline.arch, truncates);
-        let memory = memory.with_lanes(lanes.filter(|_| !records && !truncates && crate::lanes::supported()));
+        let eights = !records && !truncates && crate::lanes::supported();
+        let memory = memory_layout(&compiled, (&plan, &layout), &stages, places.cells, eights);
         let compiling = Compiling {
             pipeline: &compiled,
             plan: &plan,
@@ -152,14 +148,12 @@ impl Program {
         let call_sites = compiling.sites.take();
         let order = Order::new(&pipeline, plan.stages.len(), &call_sites, &compiling.told.take());
         let clock = !call_sites.is_empty() || compiling.notes_hits.contains(&true) || reads_time(&pipeline);
-        let sites = register(&pipeline, &mut host, &call_sites)?;
+        let runtime = runtime(&pipeline, host, shared_host, &call_sites)?;
         let Compiling { places, memory, truncates, .. } = compiling;
-        drop(host);
-        let runtime = Runtime { host: shared_host.clone(), sites, value_sets: value_sets(&pipeline) };
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
         let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
         Ok(Program {
-            counts: counts.1,
+            counts: count_sites(&pipeline),
             pipeline,
             config,
             native,
@@ -198,6 +192,20 @@ impl Program {
     }
 }
 
+/// Where things lie in a worker's memory; lists for packets that are taken eight at a time among them, if they may be: `eights`.
+fn memory_layout(
+    pipeline: &Pipeline,
+    (plan, layout): (&Plan, &Layout),
+    stages: &[StageInfo],
+    cells: usize,
+    eights: bool,
+) -> MemoryLayout {
+    let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), cells, stages);
+    let counts = (cells, count_sites(pipeline));
+    let lanes = eights.then(|| LanesLayout::new(pipeline, plan, layout, stages, counts, memory.end()));
+    memory.with_lanes(lanes.flatten())
+}
+
 /// For each extern object that is counted in place, how many elements.
 fn counted_here(pipeline: &Pipeline) -> Vec<Option<u64>> {
     let size = |object: &ir::ExternInst| match object.kind {
@@ -218,6 +226,22 @@ fn may_be_few(pipeline: &Pipeline, id: TableId, shapes: &[LookupShape]) -> bool 
 fn value_sets(pipeline: &Pipeline) -> Vec<Vec<usize>> {
     let words = |set: &ir::ValueSet| set.keys.iter().map(|key| tables::words_for(key.ty.width())).collect();
     pipeline.value_sets.values().map(words).collect()
+}
+
+/// Native code counts no steps: it takes fewer than that.
+fn check_steps(config: &Config) -> Result<(), Unsupported> {
+    if config.max_steps < 1 << 16 { Err(Unsupported::StepLimit) } else { Ok(()) }
+}
+
+/// What calls need, which are made known to the host.
+fn runtime(
+    pipeline: &Pipeline,
+    mut host: MutexGuard<'_, ExternHost>,
+    shared: &Arc<Mutex<ExternHost>>,
+    calls: &[CallSite],
+) -> Result<Runtime, Unsupported> {
+    let sites = register(pipeline, &mut host, calls)?;
+    Ok(Runtime { host: shared.clone(), sites, value_sets: value_sets(pipeline) })
 }
 
 /// Makes the calls known to the host: for each its number there, and the words of its arguments and results.

@@ -198,7 +198,7 @@ fn entries_that_come_and_go_are_looked_up() {
             let packets: Vec<Vec<u8>> = (0..150).map(|_| packet(&mut rng)).collect();
             both.alike(&packets);
         }
-        eights.iter_mut().zip(both.in_eights()).for_each(|(sum, count)| *sum += count);
+        both.add_eights(&mut eights);
         let tallies = both.native.tallies();
         hits += tallies.tables.iter().flat_map(|table| &table.actions).map(|action| action.hits.packets).sum::<u64>();
     }

@@ -117,7 +117,7 @@ fn packets_fare_alike_wherever_they_turn_off() {
             long += packets.iter().filter(|packet| packet.len() >= needed).count();
             both.alike(&packets);
         }
-        eights.iter_mut().zip(both.in_eights()).for_each(|(sum, count)| *sum += count);
+        both.add_eights(&mut eights);
     }
     assert_eights(eights, rounds * 20);
     let packets = rounds as usize * 800;

@@ -87,6 +87,11 @@ impl Pair {
         [came - left, left]
     }
 
+    /// Adds them.
+    pub fn add_eights(&self, sums: &mut [u64; 2]) {
+        sums.iter_mut().zip(self.in_eights()).for_each(|(sum, count)| *sum += count);
+    }
+
     /// Both say the same of what each table's actions did, wherever native code applies it, and that each packet began once.
     fn counted_alike(&self) {
         let tallies = self.native.tallies();
