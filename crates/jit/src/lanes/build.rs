@@ -1,5 +1,6 @@
 //! Makes [`Code`]: each operation once, and what is known beforehand not at all.
 
+use crate::lanes::bound::may_be;
 use crate::lanes::ir::{Code, Id, Op, ZERO_BYTE};
 use std::collections::HashMap;
 
@@ -27,7 +28,8 @@ fn whole_bytes(mask: u64) -> bool {
     mask.to_le_bytes().iter().all(|byte| [0, 0xff].contains(byte))
 }
 
-fn permuted(word: u64, pattern: [u8; 8]) -> u64 {
+/// The bytes of a word that a pattern takes: [`Op::Bytes`].
+pub(super) fn permuted(word: u64, pattern: [u8; 8]) -> u64 {
     let bytes = word.to_le_bytes();
     u64::from_le_bytes(pattern.map(|from| bytes.get(usize::from(from)).copied().unwrap_or(0)))
 }
@@ -44,7 +46,7 @@ impl Builder {
             return *id;
         }
         let id = Id(self.code.ops.len() as u32);
-        self.may.push(self.may_be(&op));
+        self.may.push(may_be(&self.code.ops, &op, |id| self.may(id)));
         self.code.ops.push(op.clone());
         self.numbers.insert(op, id);
         id
@@ -87,27 +89,6 @@ impl Builder {
     /// The bits that may be 1.
     pub fn may(&self, id: Id) -> u64 {
         self.may[id.0 as usize]
-    }
-
-    fn may_be(&self, op: &Op) -> u64 {
-        let may = |id: &Id| self.may(*id);
-        match op {
-            Op::Const(number) => *number,
-            Op::Position => 0xffff,
-            Op::And(a, b) => may(a) & may(b),
-            Op::Or(a, b) | Op::Xor(a, b) | Op::Blend(_, a, b) => may(a) | may(b),
-            Op::Add(a, b) => greatest(may(a)).checked_add(greatest(may(b))).map_or(u64::MAX, greatest),
-            Op::Mul(a, b) => greatest(may(a)).checked_mul(greatest(may(b))).map_or(u64::MAX, greatest),
-            Op::Quotient(a, _) => greatest(may(a)),
-            Op::Shl(a, by) => may(a) << by,
-            Op::Shr(a, by) => may(a) >> by,
-            Op::ShrBy(a, _) => greatest(may(a)),
-            Op::Rotl32(..) => low(32),
-            Op::Bytes(a, pattern) => permuted(may(a), *pattern),
-            Op::Number(_) => 1,
-            Op::Gather { bytes, .. } | Op::Pointed { bytes, .. } => low(8 * u32::from(*bytes)),
-            _ => u64::MAX,
-        }
     }
 
     /// The code, without what nothing needs.

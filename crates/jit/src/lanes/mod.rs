@@ -19,7 +19,6 @@ mod alloc;
 #[cfg(target_arch = "x86_64")]
 mod assemble;
 mod balance;
-#[cfg(target_arch = "x86_64")]
 mod bound;
 pub mod build;
 #[cfg(target_arch = "x86_64")]
