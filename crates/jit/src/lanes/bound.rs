@@ -32,11 +32,10 @@ pub(super) fn may_be(ops: &[Op], op: &Op, may: impl Fn(Id) -> u64) -> u64 {
 /// By operation: the bits that may be 1.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn bounds(ops: &[Op]) -> Vec<u64> {
-    // What operations take was made before them, except numbers, which may stand anywhere.
-    let number = |op: &Op| if let Op::Const(value) = op { *value } else { u64::MAX };
-    let mut all: Vec<u64> = ops.iter().map(number).collect();
-    for (index, op) in ops.iter().enumerate() {
-        all[index] = may_be(ops, op, |id| all[id.0 as usize]);
+    let mut all: Vec<u64> = Vec::with_capacity(ops.len());
+    for op in ops {
+        let bits = may_be(ops, op, |id| all[id.0 as usize]);
+        all.push(bits);
     }
     all
 }

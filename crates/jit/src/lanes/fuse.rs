@@ -112,7 +112,7 @@ pub(super) struct Step {
 
 /// What is carried out, and what it refers to.
 pub(super) struct Plan {
-    /// The operations, made plain; behind the code's own there are numbers that they need.
+    /// The operations, of which those that are the same stand once.
     pub ops: Vec<Op>,
     /// In order.
     pub steps: Vec<Step>,
