@@ -71,7 +71,7 @@ pub(super) fn tag(hash: u64) -> u8 {
 /// Where a hash is looked for first.
 #[inline(always)]
 pub(super) fn home(hash: u64, slots: usize) -> usize {
-    ((u128::from(hash) * slots as u128) >> 64) as usize
+    ((hash >> 32) * slots as u64 >> 32) as usize
 }
 
 impl Directory {

@@ -24,6 +24,8 @@ mod batch;
 mod build;
 mod direct;
 mod directory;
+#[cfg(target_arch = "x86_64")]
+mod eights;
 mod forest;
 mod hash;
 #[cfg(target_arch = "x86_64")]

@@ -137,8 +137,12 @@ impl Formats {
 
     fn index(kind: Kind, longest: u32) -> usize {
         let width = WIDTHS.iter().position(|width| longest as usize <= width * 8).unwrap_or(2);
-        let kind = KINDS.iter().position(|&other| other == kind).unwrap_or(0);
-        kind * 3 + width
+        Formats::number(kind, width)
+    }
+
+    /// The number of a kind's format for prefixes of one of the [`WIDTHS`].
+    pub(super) const fn number(kind: Kind, width: usize) -> usize {
+        kind as usize * WIDTHS.len() + width
     }
 
     /// How many prefixes fit in a line with a gate, if the longest of them and the gate has `longest` bits.
