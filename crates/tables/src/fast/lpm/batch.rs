@@ -202,10 +202,17 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
                     start(lanes, &view, &root, (addresses, table.lpm_bits), out.as_mut_ptr(), count);
                 }
                 (Some(directory), ..) if A::WORDS == 1 && table.lpm_bits <= 32 && table.exact_words == 1 && eights => {
-                    super::eights::first_lines(&view, &table.formats, (directory, table.lpm_bits), keys, out, |index, to, rest| {
-                        prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
-                        lanes.put(to, u128::from(rest) << 64, index);
-                    })
+                    super::eights::first_lines(
+                        &view,
+                        &table.formats,
+                        (directory, table.lpm_bits),
+                        keys,
+                        out,
+                        |index, to, rest| {
+                            prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
+                            lanes.put(to, u128::from(rest) << 64, index);
+                        },
+                    )
                 }
                 (Some(directory), ..) => {
                     first_lines::<A, Avx512>(&view, table, directory, keys, out, |index, to, rest| {

@@ -6,11 +6,12 @@
 
 use super::address::Address;
 use super::batch::{CHUNK, NEAR, View};
-use super::directory::{Directory, KeyPlace};
-use super::lines::prefetch;
+use super::directory::{self, Directory, KeyPlace};
+use super::lines::{prefetch, search};
+use super::matcher::{Scalar, shifted_16x32};
 use super::pool::{Line, Ref};
 use super::set::{Format, Formats, HEAD, Kind};
-use super::window::WINDOW;
+use super::window::{WINDOW, window};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -19,7 +20,7 @@ const EIGHT: usize = 8;
 /// Vectors of a chunk.
 const BLOCKS: usize = CHUNK / EIGHT;
 /// Rounds between asking for lines and looking into them: more lines than a core can have under way.
-const AHEAD: usize = 8;
+const AHEAD: usize = 12;
 /// The same if the lines are in a near cache.
 const AHEAD_NEAR: usize = 1;
 
@@ -91,44 +92,62 @@ pub(super) unsafe fn first_lines(
     let block = |number: usize| number.min(BLOCKS - 1);
     let blocks = count.div_ceil(EIGHT);
     let ahead = if directory.slots() * size_of::<Line>() <= NEAR { AHEAD_NEAR } else { AHEAD };
-    for round in 0..blocks + ahead + 4 {
+    let mut late = Late { who: [0; CHUNK], len: 0 };
+    for round in 0..blocks + ahead + 5 {
         let at = |behind: usize| Some(round.wrapping_sub(behind)).filter(|number| *number < blocks);
         // SAFETY: steps read what the steps before have written of a block, and blocks are less than BLOCKS.
         unsafe {
             if let Some(number) = at(0) {
-                lanes.begin(&mut *room[block(number)].as_mut_ptr(), keys.as_ptr().add(number * EIGHT * 2), count - number * EIGHT);
+                lanes.begin(
+                    &mut *room[block(number)].as_mut_ptr(),
+                    keys.as_ptr().add(number * EIGHT * 2),
+                    count - number * EIGHT,
+                );
             }
             if let Some(number) = at(1) {
-                lanes.name(&mut *room[block(number)].as_mut_ptr());
+                ask(&(*room[block(number)].as_ptr()).tags);
             }
             if let Some(number) = at(2) {
-                (*room[block(number)].as_mut_ptr()).ask();
+                lanes.name(&mut *room[block(number)].as_mut_ptr());
             }
-            if let Some(number) = at(2 + ahead) {
-                lanes.read(&mut *room[block(number)].as_mut_ptr());
+            if let Some(number) = at(3) {
+                ask(&(*room[block(number)].as_ptr()).lines);
             }
             if let Some(number) = at(3 + ahead) {
-                lanes.compare(&mut *room[block(number)].as_mut_ptr());
+                lanes.read(&mut *room[block(number)].as_mut_ptr(), number * EIGHT, &mut late);
             }
             if let Some(number) = at(4 + ahead) {
+                lanes.compare(&mut *room[block(number)].as_mut_ptr());
+            }
+            if let Some(number) = at(5 + ahead) {
                 let first = number * EIGHT;
                 lanes.answer(&*room[block(number)].as_ptr(), (first, count - first), out, &mut go_on);
             }
         }
     }
+    for &index in &late.who[..late.len.min(CHUNK)] {
+        let index = usize::from(index);
+        if let (Some(key), Some(out)) = (keys[2 * index..].first_chunk(), out.get_mut(index)) {
+            lanes.look_further(key, out, |to, rest| go_on(index, to, rest));
+        }
+    }
 }
 
-impl Block {
-    /// Asks for the lines.
-    ///
-    /// # Safety
-    /// They have been named.
-    #[inline(always)]
-    unsafe fn ask(&self) {
-        for line in &self.lines {
-            // SAFETY: as promised.
-            prefetch(unsafe { line.assume_init() } as *const u8);
-        }
+/// Keys that are in other lines than those that were named.
+struct Late {
+    who: [u16; CHUNK],
+    len: usize,
+}
+
+/// Asks for lines. They are to be in memory for some time: to take a vector apart takes longer than to read eight words.
+///
+/// # Safety
+/// All are written.
+#[inline(always)]
+unsafe fn ask(places: &Eight) {
+    for place in places {
+        // SAFETY: as promised.
+        prefetch(unsafe { place.assume_init() } as *const u8);
     }
 }
 
@@ -153,7 +172,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Takes keys, as many as there are, hashes them, and asks for their tags. Those that are not there are 0.
+    /// Takes keys, as many as there are, and finds their tags. Those that are not there are 0.
     ///
     /// # Safety
     /// There are two words for each.
@@ -180,10 +199,6 @@ impl<'a> Lanes<'a> {
         store(&mut block.addresses, addresses);
         store(&mut block.hashes, hashes);
         store(&mut block.tags, _mm512_add_epi64(homes, all(self.tags as u64)));
-        for tags in &block.tags {
-            // SAFETY: written above.
-            prefetch(unsafe { tags.assume_init() } as *const u8);
-        }
     }
 
     /// The lines that the tags name: those of the keys, if there are any, nearly always.
@@ -222,47 +237,57 @@ impl<'a> Lanes<'a> {
         store(&mut block.lines, _mm512_mask_mov_epi64(all(self.lines as u64), block.there, line));
     }
 
-    /// Reads the lines' heads, and looks further for keys that are in other lines than those that were named.
+    /// Reads the lines' heads. Keys that are in other lines than those that were named come later.
     ///
     /// # Safety
     /// Lines have been named.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn read(&self, block: &mut Block) {
+    unsafe fn read(&self, block: &mut Block, first: usize, late: &mut Late) {
         // SAFETY: these are lines of the directory.
-        let read = |block: &Block, offset: usize| unsafe { words(&block.lines, offset) };
+        let read = |offset: usize| unsafe { words(&block.lines, offset) };
+        let heads = read(HEAD);
         let narrow = self.directory.place == KeyPlace::Narrow;
-        let mut heads = read(block, HEAD);
-        let found = if narrow { _mm512_srli_epi64::<32>(heads) } else { read(block, HEAD - 8) };
+        let found = if narrow { _mm512_srli_epi64::<32>(heads) } else { read(HEAD - 8) };
         // SAFETY: written when the block began.
         let wrong = _mm512_cmpneq_epi64_mask(found, unsafe { load(&block.keys) }) & block.there;
-        if wrong != 0 {
-            // SAFETY: written when the block began.
-            unsafe { self.look_further(block, wrong) };
-            heads = read(block, HEAD);
-        }
         let format = _mm512_and_si512(_mm512_srli_epi64::<8>(heads), all(7));
         // SAFETY: named.
         let lines = unsafe { load(&block.lines) };
         store(&mut block.heads, heads);
         store(&mut block.shifts, _mm512_add_epi64(lines, _mm512_permutexvar_epi64(format, self.shifts)));
+        if wrong != 0 {
+            block.there &= !wrong;
+            for lane in lanes(wrong) {
+                // SAFETY: written when the block began.
+                let hash = unsafe { block.hashes[lane].assume_init() };
+                self.ask_for_others(hash);
+                late.who[late.len & (CHUNK - 1)] = (first + lane) as u16;
+                late.len += 1;
+            }
+        }
     }
 
-    /// The lines of these keys.
-    ///
-    /// # Safety
-    /// The block has begun.
+    /// Asks for the line that is named second by the tags, if there is one.
     #[cold]
-    unsafe fn look_further(&self, block: &mut Block, which: u8) {
-        for lane in lanes(which) {
-            // SAFETY: written when the block began.
-            let (key, hash) = unsafe { (block.keys[lane].assume_init(), block.hashes[lane].assume_init()) };
-            match self.directory.find_hashed(&[key], hash) {
-                Some(slot) => {
-                    block.lines[lane].write(self.lines.wrapping_add(slot * size_of::<Line>()) as u64);
-                }
-                None => block.there &= !(1 << lane),
-            }
+    fn ask_for_others(&self, hash: u64) {
+        let home = directory::home(hash, self.directory.slots());
+        let (same, _) = window(&self.directory.tags, home, directory::tag(hash));
+        let second = home + ((same & same.wrapping_sub(1)).trailing_zeros() as usize & (2 * WINDOW - 1));
+        prefetch(self.lines.wrapping_add(second * size_of::<Line>()));
+    }
+
+    /// Looks for one key.
+    #[cold]
+    fn look_further(&self, &[key, address]: &[u64; 2], out: &mut *const u8, go_on: impl FnOnce(Ref, u64)) {
+        let Some(slot) = self.directory.find(&[key]) else { return };
+        let line = self.lines.wrapping_add(slot * size_of::<Line>());
+        let address = address << self.unused;
+        // SAFETY: a line of the directory, whose formats these are, for addresses of at most 32 bits; a scalar matcher needs nothing.
+        let (found, child, len) = unsafe { search::<u64, Scalar, true>(self.view, self.formats, line, address) };
+        *out = found;
+        if !child.is_null() {
+            go_on(child, address.skip(len));
         }
     }
 
@@ -280,7 +305,7 @@ impl<'a> Lanes<'a> {
                 let shifts = block.shifts[lane].assume_init() as *const __m128i;
                 let address = _mm512_set1_epi32(block.addresses[lane].assume_init() as i32);
                 let differs = _mm512_xor_si512(_mm512_load_si512(line), address);
-                let differs = super::matcher::shifted_16x32(differs, _mm512_cvtepu8_epi32(_mm_loadu_si128(shifts)));
+                let differs = shifted_16x32(differs, _mm512_cvtepu8_epi32(_mm_loadu_si128(shifts)));
                 block.has[lane].write(u64::from(_mm512_testn_epi32_mask(differs, differs)));
             }
         }
@@ -322,10 +347,8 @@ impl<'a> Lanes<'a> {
         if self.view.numbered {
             // SAFETY: cells have numbers.
             let numbers = unsafe { half_words(found, cell) };
-            cell = _mm512_add_epi64(
-                _mm512_mul_epu32(numbers, all(self.view.stride as u64)),
-                all(self.view.values as u64),
-            );
+            cell =
+                _mm512_add_epi64(_mm512_mul_epu32(numbers, all(self.view.stride as u64)), all(self.view.values as u64));
         }
         // SAFETY: as many places.
         unsafe {
