@@ -34,8 +34,23 @@ pub enum Val {
     Packet(i64),
     /// The address that lies at a place behind the context, and so much more.
     Pointed(i32, i64),
+    /// What was looked up, 0 where that is nothing.
+    Found(Looked),
+    /// The address of a byte of the value that was looked up: the default action's where nothing was found.
+    Value(Looked, i64),
     /// Code for eight has no form for it.
     Unknown,
+}
+
+/// What is looked up in front of a stage.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Looked {
+    /// The list of the values' addresses: the default action's where nothing was found.
+    pub list: i32,
+    /// Where the address of the default action's value lies behind the context.
+    pub default: i32,
+    /// Bytes that may be read at any of the values.
+    pub readable: u32,
 }
 
 /// Why there is no code for eight.

@@ -2,7 +2,7 @@
 
 use crate::crc::Crc;
 use crate::lanes::build::low;
-use crate::lanes::convert::{Converting, Val};
+use crate::lanes::convert::{Converting, Looked, Val};
 use crate::lanes::ir::{Cond, Id, Op, ZERO_BYTE};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -77,8 +77,25 @@ impl Converting<'_> {
                 let more = self.b.constant(more as u64);
                 Some(self.b.sum(address, more))
             }
+            Val::Found(looked) => {
+                let (hit, value) = (self.hit(looked), self.b.plain(Op::Column(looked.list)));
+                let none = self.b.constant(0);
+                Some(self.b.blend(hit, value, none))
+            }
+            Val::Value(looked, at) => {
+                let value = self.b.plain(Op::Column(looked.list));
+                let at = self.b.constant(at as u64);
+                Some(self.b.sum(value, at))
+            }
             Val::Frame(_) | Val::Place(_) | Val::Context(_) | Val::Unknown => None,
         }
+    }
+
+    /// In which lanes an entry was found.
+    fn hit(&mut self, looked: Looked) -> Id {
+        let value = self.b.plain(Op::Column(looked.list));
+        let default = self.b.plain(Op::ContextWord(looked.default));
+        self.b.compare(Cond::NotEqual, value, default)
     }
 
     /// A value of the function as numbers.
@@ -90,6 +107,7 @@ impl Converting<'_> {
     pub(super) fn condition(&mut self, val: Val) -> Option<Id> {
         match val {
             Val::Mask(mask) => Some(mask),
+            Val::Found(looked) => Some(self.hit(looked)),
             val => {
                 let (number, zero) = (self.vector(val)?, self.b.constant(0));
                 Some(self.b.compare(Cond::NotEqual, number, zero))
@@ -105,6 +123,7 @@ impl Converting<'_> {
             Val::Context(at) => Val::Context(at + more),
             Val::Packet(at) => Val::Packet(at + more),
             Val::Pointed(place, at) => Val::Pointed(place, at + more),
+            Val::Value(looked, at) => Val::Value(looked, at + more),
             Val::Vector(base) => {
                 let more = self.b.constant(more as u64);
                 Val::Vector(self.b.sum(base, more))
@@ -130,8 +149,13 @@ impl Converting<'_> {
             InstructionData::Binary { opcode, args: [a, b] } => self.binary(opcode, a, b, bits),
             InstructionData::IntCompare { cond, args: [a, b], .. } => self.compare(cond, a, b),
             InstructionData::Ternary { opcode: Opcode::Select, args: [cond, yes, no] } => {
-                let cond = self.condition(self.of(cond))?;
-                Some(self.either(cond, self.of(yes), self.of(no)))
+                let (cond, yes, no) = (self.condition(self.of(cond))?, self.of(yes), self.of(no));
+                match yes {
+                    Val::Found(looked) if no == Val::Pointed(looked.default, 0) && cond == self.hit(looked) => {
+                        Some(Val::Value(looked, 0))
+                    }
+                    _ => Some(self.either(cond, yes, no)),
+                }
             }
             _ => None,
         }
@@ -230,7 +254,10 @@ impl Converting<'_> {
             _ => None,
         };
         let is_address = |val: Val| {
-            matches!(val, Val::Frame(_) | Val::Place(_) | Val::Context(_) | Val::Packet(_) | Val::Pointed(..))
+            matches!(
+                val,
+                Val::Frame(_) | Val::Place(_) | Val::Context(_) | Val::Packet(_) | Val::Pointed(..) | Val::Value(..)
+            )
         };
         match opcode {
             Opcode::Iadd if is_address(x) => constant(y).map(|more| self.offset(x, more as i64)),
@@ -278,6 +305,12 @@ impl Converting<'_> {
 
     fn compare(&mut self, cond: IntCC, a: cl::Value, b: cl::Value) -> Option<Val> {
         let bits = self.bits(a);
+        if let (Val::Found(looked), Val::Vector(zero)) = (self.of(a), self.of(b))
+            && self.b.constant_of(zero) == Some(0)
+            && cond == IntCC::NotEqual
+        {
+            return Some(Val::Mask(self.hit(looked)));
+        }
         let (a, b) = (self.numbers(a)?, self.numbers(b)?);
         let (cond, turned) = match cond {
             IntCC::Equal => (Cond::Equal, false),

@@ -62,7 +62,7 @@ pub struct LanesLayout {
     pub pending: (i32, i32),
     /// How many packets the stage that ran last leaves to code for one, and which of those that waited.
     pub left: (i32, i32),
-    /// What was looked up for the packets of a stage.
+    /// What was looked up for the packets of a stage: addresses of values, that of the default action where nothing was found, so that all may be read from.
     pub results: i32,
     /// What was looked up together with that.
     pub together: i32,

@@ -3,10 +3,12 @@
 use crate::abi::{Arrival, Head};
 use crate::code::Mark;
 use crate::lanes::build::low;
-use crate::lanes::convert::{Converting, Val, column};
+use crate::lanes::convert::{Converting, Looked, Val, column};
 use crate::lanes::ir::{Id, Op};
 use crate::lanes::layout::DATA;
+use crate::plan::stages::Start;
 use cranelift_codegen::ir as cl;
+use ir::{Entity, TableId};
 
 /// So many bytes of any table's value may be read.
 const WORD: u32 = 8;
@@ -30,6 +32,19 @@ impl Converting<'_> {
                 let (offset, bytes) = (i32::try_from(at).ok()?, bytes as u8);
                 let known = matches!(bytes, 1 | 2 | 4 | 8);
                 known.then(|| Val::Vector(self.b.plain(Op::Pointed { pointer, offset, bytes })))
+            }
+            Val::Value(looked, at) => {
+                let mark = self.told.marks.get(&inst);
+                let at = u32::try_from(at).ok()?;
+                match mark {
+                    Some(Mark::Value(_)) if at + bytes <= looked.readable => {
+                        Some(Val::Vector(self.read_row(looked, at, bytes)))
+                    }
+                    _ => {
+                        let base = self.vector(address)?;
+                        self.read(inst, Val::Vector(base), bytes)
+                    }
+                }
             }
             Val::Vector(base) => match self.told.marks.get(&inst) {
                 Some(Mark::Value(len)) => self.read_value(base, bytes, *len),
@@ -58,13 +73,31 @@ impl Converting<'_> {
     fn read_list(&mut self, at: i64) -> Option<Val> {
         let memory = &self.c.memory;
         let first = i64::from(memory.queues[self.stage].frames);
-        let list = match at {
+        let looked = match at {
             0 => return Some(Val::Frame(0)),
-            _ if at == i64::from(memory.results) - first => self.layout.results,
-            _ if at == i64::from(memory.together) - first => self.layout.together,
-            _ => return None,
+            _ if at == i64::from(memory.results) - first => self.looked_up(),
+            _ if at == i64::from(memory.together) - first => self.looked_up_together(),
+            _ => None,
         };
-        Some(Val::Vector(self.b.plain(Op::Column(list))))
+        looked.map(Val::Found)
+    }
+
+    fn looked_up(&self) -> Option<Looked> {
+        match self.start {
+            Start::Site(_, table) => Some(self.looked(self.layout.results, table)),
+            _ => None,
+        }
+    }
+
+    fn looked_up_together(&self) -> Option<Looked> {
+        let Start::Site(node, _) = self.start else { return None };
+        let companion = self.c.plan.flow.together(node)?;
+        Some(self.looked(self.layout.together, companion.table))
+    }
+
+    fn looked(&self, list: i32, table: TableId) -> Looked {
+        let default = self.c.memory.defaults + (table.index() * size_of::<u64>()) as i32;
+        Looked { list, default, readable: self.c.shapes[table.index()].value.readable as u32 }
     }
 
     /// Whether that is all of something that a frame has: of the head, a cell, or a value's word.
@@ -111,6 +144,21 @@ impl Converting<'_> {
             self.state.read.insert((base, offset), read);
         }
         read
+    }
+
+    /// Reads bytes that all of the values have that were looked up.
+    fn read_row(&mut self, looked: Looked, at: u32, bytes: u32) -> Id {
+        let rows = self.b.plain(Op::Rows { pointers: looked.list, offset: 0, bytes: looked.readable as u8 });
+        let (word, shift) = (at / WORD, 8 * (at % WORD));
+        let lower = self.b.plain(Op::Word(rows, word as u8));
+        let mut number = self.b.shr(lower, shift);
+        if at % WORD + bytes > WORD {
+            let upper = self.b.plain(Op::Word(rows, word as u8 + 1));
+            let upper = self.b.shl(upper, 64 - shift);
+            number = self.b.or(number, upper);
+        }
+        let mask = self.b.constant(low(8 * bytes));
+        self.b.and(number, mask)
     }
 
     /// Reads of a table's value that is `len` bytes long, and of which eight may always be read. The address has the offset in it.

@@ -50,6 +50,12 @@ impl Emitter {
         let Op::Rows { pointers, offset, bytes } = self.ops[id.0 as usize] else {
             return Err(EmitError::Form(id));
         };
+        let mut wanted = (0..WORDS).filter_map(|word| Some((word, words[word]?)));
+        if let (Some((word, made)), None) = (wanted.next(), wanted.next())
+            && 8 * (word + 1) <= usize::from(bytes)
+        {
+            return self.one_word(Place::Pointers(Mem::list(pointers), offset + 8 * word as i32), made);
+        }
         let mut parts = Vec::new();
         for half in 0..2 {
             if words[HALF * half..][..HALF].iter().any(Option::is_some) {
@@ -69,6 +75,27 @@ impl Emitter {
             self.unused_mask(part.mask);
             self.turn_in(&part, &words[HALF * part.half..][..HALF])?;
         }
+        Ok(())
+    }
+
+    /// A vector of one word of each row, which needs no shuffling.
+    fn one_word(&mut self, place: Place, id: Id) -> Result<(), EmitError> {
+        let mut pairs = [0; LANES / 2];
+        for (pair, register) in pairs.iter_mut().enumerate() {
+            *register = self.claim(Kind::Vector)?;
+            let [first, second] = [0, 1].map(|row| Arg::Mem(self.row(place, 2 * pair + row)));
+            self.asm.op(X86::EVEX_Vmovq_xmm_xmmm64, &[x(*register), first]);
+            self.asm.op(X86::EVEX_Vmovhps_xmm_xmm_m64, &[x(*register), x(*register), second]);
+        }
+        self.retire();
+        let [a, b, c, d] = pairs;
+        let upper = Arg::Imm(1);
+        for (to, from) in [(a, b), (c, d)] {
+            self.asm.op(X86::EVEX_Vinserti64x2_ymm_k1z_ymm_xmmm128_imm8, &[y(to), y(to), x(from), upper]);
+        }
+        self.asm.op(X86::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &[z(a), z(a), y(c), upper]);
+        self.release(&[b, c, d]);
+        self.places.hold(id, a);
         Ok(())
     }
 

@@ -164,14 +164,22 @@ impl Worker {
             let Some(table) = table else { continue };
             let (keys, found) = self.memory.keys_and_results(keys, results, waiting);
             lookups.lookup_batch(table, keys, found);
-            self.memory.words(results, waiting.next_multiple_of(LANES))[waiting..].fill(0);
+            let default = lookups.default_value(table);
+            let found = self.memory.words(results, waiting.next_multiple_of(LANES));
+            found[waiting..].fill(default as u64);
+            // SAFETY: there is code for eight.
+            unsafe { put_in_place_of_zeros(found, default as u64) };
         }
         self.carry_through(layout, place, function, waiting);
         let count = std::mem::take(&mut self.memory.words(layout.left.0, 1)[0]) as usize;
         for at in 0..count {
             let position = self.memory.words(layout.left.1, count)[at] as usize;
             let frame = self.put_into_frame(program, place, position, packets);
-            let results = [layout.results, layout.together].map(|list| self.memory.words(list, waiting)[position]);
+            // Code for one is told of nothing found by 0.
+            let results = looked_up.map(|(table, _, list)| {
+                let found = self.memory.words(list, waiting)[position];
+                found * u64::from(table.is_some_and(|table| found != lookups.default_value(table) as u64))
+            });
             left.push(Left { frame, results });
         }
         if let Some(eights) = &mut self.eights {
@@ -299,6 +307,17 @@ impl Worker {
         let emitted = head.cast::<u8>().wrapping_add(program.emitted as usize).cast();
         // SAFETY: the layout has the list there; the frame is that of this packet, and all that is read of it has been written: by code for one, or here.
         unsafe { verdict::answer(program, &*head, emitted, &mut chunk[at], input, out, &mut self.scratch) };
+    }
+}
+
+/// Puts a word where there is 0.
+///
+/// # Safety
+/// The processor has what code for eight needs.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx512f"))]
+unsafe fn put_in_place_of_zeros(words: &mut [u64], word: u64) {
+    for at in words {
+        *at = if *at == 0 { word } else { *at };
     }
 }
 

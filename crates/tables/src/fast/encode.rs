@@ -152,7 +152,7 @@ impl Encoder {
     pub fn padded_value(&self, action: &Action) -> Box<[u8]> {
         let mut room = ValueRoom::new();
         let mut bytes = self.value(action.packed(), 0, &mut room).to_vec();
-        bytes.resize(bytes.len().next_multiple_of(8) + 8, 0);
+        bytes.resize(bytes.len().next_multiple_of(8) + ValueLayout::LONG, 0);
         bytes.into_boxed_slice()
     }
 }

@@ -48,7 +48,7 @@ pub struct ParamPlace {
 /// Byte 0 is the arm: the position of the action in [`ir::Table::actions`], or [`ValueLayout::MEMBER`] or
 /// [`ValueLayout::GROUP`]; then, if [`ValueLayout::entry_id`], four bytes with the entry's number; then the arm's
 /// parameters, or the four bytes of the member's or group's number. All numbers least significant byte first.
-/// A value is as long as its arm needs, and at least 8 bytes behind its first may always be read.
+/// A value is as long as its arm needs, and at least [`ValueLayout::readable`] bytes from its first on may always be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueLayout {
     /// Whether values carry the number of their entry: for direct counters and meters and for idle times.
@@ -57,6 +57,8 @@ pub struct ValueLayout {
     pub arms: Vec<Vec<ParamPlace>>,
     /// Length in bytes of each arm's value.
     pub lens: Vec<usize>,
+    /// Bytes that may be read at any value, however long it is: [`ValueLayout::SHORT`] if no entry's is longer than that, else [`ValueLayout::LONG`].
+    pub readable: usize,
 }
 
 impl ValueLayout {
@@ -68,6 +70,11 @@ impl ValueLayout {
     pub const MAX_ARMS: usize = 0xf0;
     /// Offset of the entry's number, if there is one.
     pub const ENTRY_ID: usize = 1;
+
+    /// Bytes that may be read at any value of a table whose entries all have values that are no longer.
+    pub const SHORT: usize = 8;
+    /// Bytes that may be read at any value of other tables.
+    pub const LONG: usize = 16;
 
     /// Offset of what follows arm and number.
     pub fn data(&self) -> usize {
@@ -105,7 +112,7 @@ impl LookupShape {
         let (keys, key_bits, words) = places(table, kind);
         let selector = |(index, key): (usize, &ir::Key)| (key.kind == MatchKind::Selector).then_some(index);
         let data = if entry_id { 5 } else { 1 };
-        let mut value = ValueLayout { entry_id, arms: Vec::new(), lens: Vec::new() };
+        let mut value = ValueLayout { entry_id, arms: Vec::new(), lens: Vec::new(), readable: ValueLayout::SHORT };
         for action in &table.actions {
             let mut offset = data;
             let mut place = |width: u32| {
@@ -115,6 +122,9 @@ impl LookupShape {
             };
             value.arms.push(params(action.action).into_iter().map(&mut place).collect());
             value.lens.push(offset);
+            if !action.default_only && offset > ValueLayout::SHORT {
+                value.readable = ValueLayout::LONG;
+            }
         }
         let selector = table.keys.iter().enumerate().filter_map(selector).collect();
         LookupShape { kind, keys, key_bits, words, selector, value }

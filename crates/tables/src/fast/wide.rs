@@ -2,11 +2,12 @@
 //!
 //! Correct and not fast: programs with such keys are rare, but an engine runs them.
 
+use super::shape::ValueLayout;
 use hashbrown::HashMap;
 use std::ptr::null;
 
 /// Bytes behind each value that may be read.
-const PADDING: usize = 8;
+const PADDING: usize = ValueLayout::LONG;
 
 /// Values by exact keys of any width.
 #[derive(Clone, Debug)]

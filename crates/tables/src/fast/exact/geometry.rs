@@ -134,6 +134,7 @@ fn cut_values(key: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::{Geometry, LINE};
+    use crate::fast::ValueLayout;
 
     /// Nothing overlaps, nothing leaves the bucket, and what is read in words stays inside of it too.
     #[test]
@@ -145,6 +146,8 @@ mod tests {
                 assert!(g.keys + g.slots * g.key <= g.bytes(), "{key_bits} {longest} {g:?}");
                 assert!(g.values >= g.slots && g.keys >= g.values + g.slots * g.value);
                 assert_eq!(g.spills, g.inline < longest);
+                let readable = if longest <= ValueLayout::SHORT { ValueLayout::SHORT } else { ValueLayout::LONG };
+                assert!(g.values + (g.slots - 1) * g.value + readable <= g.bytes(), "{key_bits} {longest} {g:?}");
                 assert!(g.value >= 4 && g.keys + g.key >= 8, "{key_bits} {longest} {g:?}");
                 assert_eq!(g.key * 8 + g.shift as usize, g.words * 64);
                 for entries in [0, 1, 1000, g.limit(g.small), g.limit(g.small) + 1, 50_000] {

@@ -26,6 +26,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 
+use super::shape::ValueLayout;
 use bucket::{Buckets, Slot};
 use displace::Visit;
 use geometry::Geometry;
@@ -99,7 +100,7 @@ impl ExactTable {
 
     /// Memory that the table holds, in bytes, whether entries are in it or not.
     pub fn memory_bytes(&self) -> usize {
-        let entry = size_of::<(Box<[u64]>, Box<[u8]>)>() + self.words() * 8 + self.longest.max(8);
+        let entry = size_of::<(Box<[u64]>, Box<[u8]>)>() + self.words() * 8 + self.longest.max(ValueLayout::LONG);
         let stash = self.stash.len() * entry;
         let search = self.visits.capacity() * size_of::<Visit>();
         let all = self.buckets.memory_bytes() + self.moving.memory_bytes() + self.spill.memory_bytes();
@@ -195,7 +196,7 @@ impl ExactTable {
     }
 
     fn stash_value(&mut self, key: &[u64], value: &[u8]) {
-        let mut room = vec![0; self.longest.max(8)];
+        let mut room = vec![0; self.longest.max(ValueLayout::LONG)];
         let len = value.len().min(room.len());
         room[..len].copy_from_slice(&value[..len]);
         self.stash.insert(key.into(), room.into());

@@ -21,7 +21,8 @@ pub(super) const CHUNK: usize = 256;
 
 impl ExactTable {
     /// Looks up many keys, one after the other in `keys`, each of as many words as the table's keys have. `out` receives for each
-    /// the first byte of its value, null if there is none. At least 8 bytes may be read there, until the table is changed.
+    /// the first byte of its value, null if there is none. At least 8 bytes may be read there, 16 if values
+    /// may be longer, until the table is changed.
     ///
     /// # Panics
     /// If `keys` isn't as long as `out` says.

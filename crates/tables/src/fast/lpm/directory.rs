@@ -71,7 +71,7 @@ pub(super) fn tag(hash: u64) -> u8 {
 /// Where a hash is looked for first.
 #[inline(always)]
 pub(super) fn home(hash: u64, slots: usize) -> usize {
-    ((hash >> 32) * slots as u64 >> 32) as usize
+    (((hash >> 32) * slots as u64) >> 32) as usize
 }
 
 impl Directory {
@@ -94,6 +94,7 @@ impl Directory {
     }
 
     fn allocate(&mut self, slots: usize) {
+        assert!(u32::try_from(slots).is_ok(), "{slots} lines: homes have 32 bits");
         self.slots = slots;
         self.len = 0;
         self.tags = HugeVec::new();

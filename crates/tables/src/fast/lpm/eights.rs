@@ -108,7 +108,7 @@ pub(super) unsafe fn first_lines(
                 ask(&(*room[block(number)].as_ptr()).tags);
             }
             if let Some(number) = at(2) {
-                lanes.name(&mut *room[block(number)].as_mut_ptr());
+                lanes.name(&mut *room[block(number)].as_mut_ptr(), first_lanes(count - number * EIGHT));
             }
             if let Some(number) = at(3) {
                 ask(&(*room[block(number)].as_ptr()).lines);
@@ -201,13 +201,13 @@ impl<'a> Lanes<'a> {
         store(&mut block.tags, _mm512_add_epi64(homes, all(self.tags as u64)));
     }
 
-    /// The lines that the tags name: those of the keys, if there are any, nearly always.
+    /// The lines that the tags name: those of these keys, if there are any, nearly always.
     ///
     /// # Safety
     /// The block has begun.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vl")]
-    unsafe fn name(&self, block: &mut Block) {
+    unsafe fn name(&self, block: &mut Block, keys: __mmask8) {
         // SAFETY: written when the block began. A home is one of all slots, and `WINDOW` tags are behind the last.
         let (same, free) = unsafe {
             let hashes = _mm512_max_epu8(load(&block.hashes), _mm512_set1_epi8(1));
@@ -224,7 +224,7 @@ impl<'a> Lanes<'a> {
             (spread(same, same_behind), spread(free, free_behind))
         };
         let named = _mm512_test_epi64_mask(same, same);
-        block.there = named | _mm512_testn_epi64_mask(free, free);
+        block.there = keys & (named | _mm512_testn_epi64_mask(free, free));
         // The first with the right tag. If there is none, any line will do: its key differs.
         let place = _mm512_maskz_mov_epi64(named, lowest(same));
         // SAFETY: written when the block began.
@@ -326,7 +326,7 @@ impl<'a> Lanes<'a> {
     ) {
         // SAFETY: all has been written.
         let (heads, lines, has) = unsafe { (load(&block.heads), load(&block.lines), load(&block.has)) };
-        let there = block.there & first_lanes(count);
+        let there = block.there;
         let taken = _mm512_sllv_epi64(all(1), _mm512_and_si512(heads, all(15)));
         let has = _mm512_and_si512(has, _mm512_sub_epi64(taken, all(1)));
         let found = _mm512_mask_test_epi64_mask(there, has, has);

@@ -122,7 +122,7 @@ impl LpmTable {
     }
 
     /// The same for as many keys as `out` has room for, one behind the other in `keys`. Gives the first byte of each value, of
-    /// which at least 8 may be read whatever its length, or null. Valid until the table changes.
+    /// which at least 8 may be read whatever its length, 16 if values may be longer, or null. Valid until the table changes.
     pub fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
         each!(&self.width, table => table.lookup_batch(keys, out));
     }

@@ -334,6 +334,26 @@ fn one_tenant_grows_and_shrinks() {
     }
 }
 
+/// Batches of every length, and tenants that have no line: what a vector has besides its keys is no key.
+#[test]
+fn batches_of_all_lengths() {
+    let mut dice = Dice(7);
+    for table in 0..60 {
+        let mut pair = Pair::new(24, 32, 5);
+        for key in 1..200 + table {
+            pair.insert(key, dice.address(32), 8 + dice.roll(25) as u32, &key.to_le_bytes()[..5]);
+        }
+        let mut asked = pair.borders();
+        asked.extend((0..300).map(|key| (key, dice.address(32))));
+        let mut rest = &asked[..];
+        for len in (1..=40).chain([255, 256, 257]) {
+            let (batch, others) = rest.split_at(rest.len().min(len));
+            pair.check(batch);
+            rest = others;
+        }
+    }
+}
+
 /// Many tenants: the directory grows and shrinks, and keys find their own line only.
 #[test]
 fn many_tenants() {

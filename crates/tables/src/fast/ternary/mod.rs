@@ -101,7 +101,7 @@ impl TernaryTable {
         self.tree.queue.is_empty()
     }
 
-    /// The first byte of the strongest matching entry's value, or null. At least 8 bytes may be read. Valid until the next change.
+    /// The first byte of the strongest matching entry's value, or null. At least 8 bytes may be read, 16 if values may be longer. Valid until the next change.
     ///
     /// # Panics
     /// The key has too few words.
