@@ -2,7 +2,7 @@
 
 use super::alloc::Kind;
 use super::assemble::{Arg, CONTEXT, Lanes, Mem, k, lower, z};
-use super::emit::{EmitError, Emitter};
+use super::emit::{EmitError, Emitter, NUMBERS};
 use super::ir::{Id, LANES, Op};
 use super::rows::Place;
 use iced_x86::{Code as X86, Register};
@@ -14,6 +14,8 @@ const WORDS_LENGTH: Register = Register::RCX;
 
 impl Emitter {
     /// Jumped over if there is nobody. Values that are in no register are loaded for the moment, so that all are where they were, whether or not it is jumped.
+    ///
+    /// To bring the mask's lanes close together takes five cycles, to put lanes in an order half a cycle: so the former is done once, with the lanes' numbers.
     pub(super) fn append(
         &mut self,
         count: i32,
@@ -24,21 +26,27 @@ impl Emitter {
         let mask = self.mask(mask)?;
         let most = keys.iter().map(|(_, words)| words.len()).max().unwrap_or(0);
         self.fix(match most {
-            0 | 1 => 1,
-            2 => 3,
-            _ => 11,
+            0 | 1 => 2,
+            2 => 4,
+            _ => 12,
         })?;
         let nobody = self.asm.label();
         self.asm.op(X86::VEX_Kortestb_kr_kr, &[k(mask), k(mask)]);
         self.asm.jump(X86::Je_rel32_64, nobody)?;
         let length = Arg::Mem(Mem::at(CONTEXT, count));
         self.asm.op(X86::Mov_r64_rm64, &[Arg::Reg(LENGTH), length]);
+        let order = self.claim(Kind::Vector)?;
+        let numbers = Arg::Mem(self.asm.line(NUMBERS));
+        self.asm.op(X86::EVEX_Vmovdqa64_zmm_k1z_zmmm512, &[z(order), numbers]);
+        // In this form only: to memory it takes about a hundred cycles on some machines.
+        self.on(Lanes::Zeroed(mask), X86::EVEX_Vpcompressq_zmmm512_k1z_zmm, &[z(order), z(order)]);
         for (list, value) in columns {
-            self.append_words(mask, *list, &[*value])?;
+            self.append_words(order, *list, &[*value])?;
         }
         for (list, words) in keys {
-            self.append_words(mask, *list, words)?;
+            self.append_words(order, *list, words)?;
         }
+        self.release(&[order]);
         let many = Arg::Reg(lower(WORDS_LENGTH));
         self.asm.op(X86::VEX_Kmovb_r32_kr, &[many, k(mask)]);
         self.asm.op(X86::Popcnt_r32_rm32, &[many, many]);
@@ -50,24 +58,24 @@ impl Emitter {
         Ok(())
     }
 
-    fn append_words(&mut self, mask: u8, list: i32, words: &[Id]) -> Result<(), EmitError> {
+    fn append_words(&mut self, order: u8, list: i32, words: &[Id]) -> Result<(), EmitError> {
         let store = X86::EVEX_Vmovdqu64_zmmm512_k1z_zmm;
         let behind = |index| Mem { base: CONTEXT, index, scale: 8, offset: list, broadcast: false };
         match words {
             [] => {}
             [word] => {
-                let word = self.compressed(mask, *word)?;
+                let word = self.in_order(order, *word)?;
                 self.asm.op(store, &[Arg::Mem(behind(LENGTH)), z(word)]);
                 self.release(&[word]);
             }
             [first, second] => {
-                let (first, second) = (self.compressed(mask, *first)?, self.compressed(mask, *second)?);
+                let (first, second) = (self.in_order(order, *first)?, self.in_order(order, *second)?);
                 let both = self.claim(Kind::Vector)?;
                 let double = Arg::Mem(Mem { base: LENGTH, index: LENGTH, scale: 1, offset: 0, broadcast: false });
                 self.asm.op(X86::Lea_r64_m, &[Arg::Reg(WORDS_LENGTH), double]);
-                for (half, order) in IN_TURNS.into_iter().enumerate() {
-                    let order = Arg::Mem(self.asm.line(order));
-                    self.asm.op(X86::EVEX_Vmovdqa64_zmm_k1z_zmmm512, &[z(both), order]);
+                for (half, turns) in IN_TURNS.into_iter().enumerate() {
+                    let turns = Arg::Mem(self.asm.line(turns));
+                    self.asm.op(X86::EVEX_Vmovdqa64_zmm_k1z_zmmm512, &[z(both), turns]);
                     let args = [z(both), z(first), z(second)];
                     self.asm.op(X86::EVEX_Vpermi2q_zmm_k1z_zmm_zmmm512b64, &args);
                     self.asm.op(store, &[Arg::Mem(behind(WORDS_LENGTH).plus(64 * half as i32)), z(both)]);
@@ -80,7 +88,7 @@ impl Emitter {
                 self.asm.op(X86::Imul_r64_rm64, &[Arg::Reg(WORDS_LENGTH), Arg::Reg(LENGTH)]);
                 for (part, four) in words.chunks(4).enumerate() {
                     let first = behind(WORDS_LENGTH).plus(32 * part as i32);
-                    self.append_rows(mask, Place::Stride(first, 8 * many), four)?;
+                    self.append_rows(order, Place::Stride(first, 8 * many), four)?;
                 }
             }
         }
@@ -88,10 +96,10 @@ impl Emitter {
     }
 
     /// Up to four words a packet of keys that have more than two.
-    fn append_rows(&mut self, mask: u8, place: Place, words: &[Id]) -> Result<(), EmitError> {
+    fn append_rows(&mut self, order: u8, place: Place, words: &[Id]) -> Result<(), EmitError> {
         let mut registers = [None; 4];
         for (register, word) in registers.iter_mut().zip(words) {
-            *register = Some(self.compressed(mask, *word)?);
+            *register = Some(self.in_order(order, *word)?);
         }
         let bytes = u32::MAX >> (8 * (4 - words.len()));
         self.write_half(place, bytes, registers)?;
@@ -101,18 +109,23 @@ impl Emitter {
         Ok(())
     }
 
-    /// A claimed register with the value's lanes of the mask close together.
-    fn compressed(&mut self, mask: u8, id: Id) -> Result<u8, EmitError> {
+    /// A claimed register with the value's lanes in this order.
+    fn in_order(&mut self, order: u8, id: Id) -> Result<u8, EmitError> {
         let made = self.claim(Kind::Vector)?;
-        let from = match self.places.register(id) {
-            Some(register) => register,
-            None => {
+        let from = match (self.places.register(id), &self.ops[id.0 as usize]) {
+            (Some(register), _) => z(register),
+            // The same in all lanes.
+            (None, Op::Const(_) | Op::ContextWord(_)) => {
                 self.load(Kind::Vector, made, id)?;
-                made
+                return Ok(made);
+            }
+            (None, Op::Column(list)) if self.renewable[id.0 as usize] => Arg::Mem(Mem::list(*list)),
+            (None, _) => {
+                self.load(Kind::Vector, made, id)?;
+                z(made)
             }
         };
-        // In this form only: to memory it takes about a hundred cycles on some machines.
-        self.on(Lanes::Zeroed(mask), X86::EVEX_Vpcompressq_zmmm512_k1z_zmm, &[z(made), z(from)]);
+        self.asm.op(X86::EVEX_Vpermq_zmm_k1z_zmm_zmmm512b64, &[z(made), z(order), from]);
         Ok(made)
     }
 
