@@ -1,6 +1,7 @@
 //! [`Packet`]: the bytes of one packet with room in front and behind.
 
 use crate::{Lender, Loan, PortId};
+use bytemuck::{Pod, Zeroable};
 use thiserror::Error;
 
 /// The longest packet, in bytes, from the first byte of the Ethernet header and without the frame check sequence.
@@ -11,9 +12,9 @@ pub const MAX_LEN: usize = 16 * 1024;
 /// between tiers comes on top of that. A buffer on loan can have fewer: DPDK's drivers leave 128.
 pub const HEADROOM: usize = 256;
 
-/// The size in bytes of a buffer when it is first used; holds a packet of the usual 1500-byte MTU. Grows on demand. Not a power of two: the
-/// first lines of all packets of a batch would share a few sets of the nearest cache.
-const FIRST_BUFFER: usize = 2048 + 192;
+/// The size in bytes of a buffer when it is first used; holds a packet of the usual 1500-byte MTU. Grows on demand. Not a power of two, and with what the allocator
+/// puts in front an odd number of lines: the first lines of all packets of a batch would share a few sets of the nearest cache.
+const FIRST_BUFFER: usize = 2048 + 128;
 
 /// A packet would have become longer than [`MAX_LEN`]. The packet is as it was before the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -64,9 +65,16 @@ pub struct Packet {
 /// The buffer of a packet. All bytes are always initialised; their number is the capacity of the packet.
 enum Storage {
     /// Empty until first used.
-    Own(Vec<u8>),
+    Own(Vec<Line>),
     Loan(Loan),
 }
+
+/// A cache line. Packets in buffers of their own begin with one, as those in a port's buffers do: one that begins elsewhere has a line more to look at.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+const _: () = assert!(HEADROOM.is_multiple_of(size_of::<Line>()));
 
 impl Default for Storage {
     fn default() -> Storage {
@@ -78,7 +86,7 @@ impl Storage {
     #[inline]
     fn bytes(&self) -> &[u8] {
         match self {
-            Storage::Own(buffer) => buffer,
+            Storage::Own(buffer) => bytemuck::must_cast_slice(buffer),
             Storage::Loan(loan) => loan.bytes(),
         }
     }
@@ -86,7 +94,7 @@ impl Storage {
     #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
-            Storage::Own(buffer) => buffer,
+            Storage::Own(buffer) => bytemuck::must_cast_slice_mut(buffer),
             Storage::Loan(loan) => loan.bytes_mut(),
         }
     }
@@ -375,10 +383,10 @@ impl Packet {
     /// At most `HEADROOM + MAX_LEN` bytes: every caller has checked the packet's length. For packets with a buffer of their own.
     fn grow_buffer(&mut self, size: usize) {
         if let Storage::Own(buffer) = &mut self.storage
-            && buffer.len() < size
+            && size_of_val(buffer.as_slice()) < size
         {
             let size = size.next_power_of_two().clamp(FIRST_BUFFER, HEADROOM + MAX_LEN);
-            buffer.resize(size, 0);
+            buffer.resize(size.div_ceil(size_of::<Line>()), Line::zeroed());
         }
     }
 }
