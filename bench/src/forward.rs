@@ -20,7 +20,7 @@ use std::ops::DerefMut;
 use std::path::Path;
 
 /// Packets in a batch.
-pub const BATCH: usize = 256;
+pub const BATCH: usize = packet::MAX_BATCH;
 
 /// Flows that are gone through round and round, at most.
 pub const FLOWS: usize = 1 << 21;

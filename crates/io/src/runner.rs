@@ -5,8 +5,8 @@ use crate::outgoing::Departure;
 use crate::port::now;
 use crate::{Call, Idle, Outgoing, Port, PortError, Readiness, RunReport, Trouble};
 use packet::{
-    Batch, CpuReason, DropReason, Engine, EngineReason, Output, Packet, PacketRef, PortCounters, PortId, PortReason,
-    Verdict,
+    Batch, CpuReason, DropReason, Engine, EngineReason, MAX_BATCH, Output, Packet, PacketRef, PortCounters, PortId,
+    PortReason, Verdict,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -112,10 +112,13 @@ impl<E: ?Sized, F: FnMut(&mut E, &RunReport) -> ControlFlow<()>> Supervisor<E> f
     }
 }
 
+/// The most packets of a batch behind one that was smaller.
+const USUAL: usize = 256;
+
 /// Polls ports, gives what arrives to an engine in batches, and sends what the engine says.
 ///
-/// Batches are as large as what has arrived, up to [`packet::MAX_BATCH`] packets: small while there is little to do, so that no packet waits for others,
-/// and large under load. When nothing arrives, [`Idle`] says what it does.
+/// Batches are as large as what has arrived, up to 256 packets, and up to [`packet::MAX_BATCH`] if the one before was as large: small while there is little to do, so that
+/// no packet waits for others, and large under load. When nothing arrives, [`Idle`] says what it does.
 pub struct Runner {
     ports: Vec<Attached>,
     tick: Duration,
@@ -318,7 +321,10 @@ impl Runner {
         engine: &mut E,
         supervisor: &mut (impl Supervisor<E> + ?Sized),
     ) -> Result<Round, RunError> {
+        // Only who falls behind takes so many at once that those in front wait for those behind.
+        let behind = self.batch.len() >= USUAL;
         self.batch.clear();
+        self.batch.set_capacity(if behind { MAX_BATCH } else { USUAL });
         let count = self.ports.len();
         let mut failure = None;
         for offset in 0..count {

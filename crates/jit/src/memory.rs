@@ -9,7 +9,7 @@ use tables::fast::Slots;
 
 /// The most packets that go through the stages together. More hide memory's latency better, and each stage's own cost is shared by more; but the packets and their
 /// frames leave the nearest cache between two stages.
-pub const CHUNK: usize = 256;
+pub const CHUNK: usize = 512;
 
 /// A cache line, in bytes.
 pub const LINE: usize = 64;

@@ -22,6 +22,8 @@ use tables::fast::exact::ExactTable;
 
 /// As many are still in a cache of 32 KiB when the next stage comes: better if there is little latency to hide, and few stages.
 const FEW: usize = 64;
+/// The most that have a frame each: more frames than stay in a second-level cache take longer than what they share.
+const FRAMES: usize = 256;
 /// Tables that take less memory than this, in bytes, are near.
 const NEAR: usize = 16 << 20;
 /// Programs of so many stages or less have few.
@@ -431,13 +433,15 @@ unsafe fn add(pending: &Pending) {
 
 /// How many packets are best taken through the stages together, with these tables.
 fn most_together(program: &Program, lookups: &Lookups) -> usize {
+    // Packets that are taken eight at a time have no frames that should stay near.
+    if program.native.lanes().iter().any(Option::is_some) {
+        return CHUNK;
+    }
     // Other lookups gain more by more keys.
     let eight = ExactTable::takes_eight();
     // What packets of one kind pass.
-    // The packets that are taken eight at a time have no frames that should stay near.
-    let eight = eight && !program.native.lanes().iter().any(Option::is_some);
     let passed = program.stages.iter().filter(|stage| !stage.copied && stage.start != Start::Again).count();
-    if eight && passed <= SHORT && lookups.memory_bytes() <= NEAR { FEW } else { CHUNK }
+    if eight && passed <= SHORT && lookups.memory_bytes() <= NEAR { FEW } else { FRAMES }
 }
 
 /// How many of the packets may run together, at most `most`.

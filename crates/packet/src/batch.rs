@@ -3,8 +3,8 @@
 use crate::{Packet, PacketRef, PacketTooLong, PortId};
 use thiserror::Error;
 
-/// The most packets in a batch. More gives no better use of caches, and later packets wait longer.
-pub const MAX_BATCH: usize = 256;
+/// The most packets in a batch: each batch waits for memory a few times while there is nothing else to do, which many packets share.
+pub const MAX_BATCH: usize = 512;
 
 /// The batch holds as many packets as it can; process it first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -92,6 +92,11 @@ impl Batch {
     /// How many packets it can hold.
     pub fn capacity(&self) -> usize {
         self.capacity
+    }
+
+    /// Holds at most `capacity` packets from now on, which is brought into `1..=MAX_BATCH`, and is not less than those that it has.
+    pub fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity.clamp(1, MAX_BATCH).max(self.len());
     }
 
     /// How many packets it holds.

@@ -17,7 +17,7 @@ const AHEAD: usize = 48;
 /// Keys after which the second buckets of those that need them are asked for.
 const BLOCK: usize = 16;
 /// Keys that are gone through together.
-pub(super) const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 512;
 
 impl ExactTable {
     /// Looks up many keys, one after the other in `keys`, each of as many words as the table's keys have. `out` receives for each

@@ -7,7 +7,7 @@
 use super::ExactTable;
 use super::geometry::MAX_SLOTS;
 use super::pattern::Pattern;
-use super::probe::{CHUNK, prefetch};
+use super::probe::prefetch;
 use super::split::SplitQuads;
 use crate::fast::four::{FOUR, LANES, ORDER};
 use std::arch::x86_64::*;
@@ -17,6 +17,9 @@ use std::mem::MaybeUninit;
 const AHEAD: usize = 8;
 /// The same for a table that stays in a near cache.
 const AHEAD_NEAR: usize = 2;
+
+/// Keys that are gone through together: their positions are bytes.
+const CHUNK: usize = 256;
 
 /// Words that are written before they are read.
 type Words = [MaybeUninit<u64>; CHUNK + FOUR];
@@ -70,17 +73,20 @@ pub(super) fn suits(table: &ExactTable) -> bool {
     g.lines == 1 && g.words <= 3
 }
 
-/// Looks up at most [`CHUNK`] keys, one for each place of `out`.
+/// Looks up keys, one for each place of `out`.
 ///
 /// # Safety
 /// The processor has what [`available`] asks for, the table has buckets and [`suits`], and `keys` as many words as its keys take.
 pub(super) unsafe fn lookup(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
-    // SAFETY: as promised to this function.
-    unsafe {
-        match table.buckets.geometry.words {
-            1 => lookup_chunk::<1>(table, keys, out),
-            2 => lookup_chunk::<2>(table, keys, out),
-            _ => lookup_chunk::<3>(table, keys, out),
+    let words = table.buckets.geometry.words;
+    for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
+        // SAFETY: as promised to this function.
+        unsafe {
+            match words {
+                1 => lookup_chunk::<1>(table, keys, out),
+                2 => lookup_chunk::<2>(table, keys, out),
+                _ => lookup_chunk::<3>(table, keys, out),
+            }
         }
     }
 }
@@ -378,5 +384,4 @@ unsafe fn store(words: &mut Words, start: usize, vector: __m256i) {
     unsafe { _mm256_storeu_si256(words.as_mut_ptr().add(start).cast(), vector) }
 }
 
-// Positions in a chunk are bytes.
 const _: () = assert!(CHUNK.is_multiple_of(FOUR) && CHUNK <= 256);

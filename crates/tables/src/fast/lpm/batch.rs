@@ -24,8 +24,8 @@ use smallvec::SmallVec;
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
-/// Keys in flight: what they touch fits a first-level cache, and the waits between passes are shared by many.
-pub(super) const CHUNK: usize = 256;
+/// Keys in flight: the waits between passes are shared by many.
+pub(super) const CHUNK: usize = 512;
 /// Bytes that stay in the nearer caches: values and lines that are more altogether are asked for before they are read.
 pub(super) const NEAR: usize = 256 << 10;
 /// So many keys or more with one exact key are looked up as in a table without.

@@ -17,10 +17,13 @@ use std::mem::MaybeUninit;
 
 /// Keys of a vector.
 const EIGHT: usize = 8;
-/// Vectors of a chunk.
-const BLOCKS: usize = CHUNK / EIGHT;
+/// Vectors that are on their way at once, at least.
+const BLOCKS: usize = 32;
+const _: () = assert!(AHEAD + STEPS <= BLOCKS);
 /// Rounds between asking for lines and looking into them: more lines than a core can have under way.
 const AHEAD: usize = 12;
+/// Steps of a block, each in a round of its own.
+const STEPS: usize = 6;
 /// The same if the lines are in a near cache.
 const AHEAD_NEAR: usize = 1;
 
@@ -89,13 +92,13 @@ pub(super) unsafe fn first_lines(
     let mut room = MaybeUninit::<[Block; BLOCKS]>::uninit();
     // SAFETY: blocks are words that may be uninitialised, and one number that is written before it is read.
     let room = unsafe { &mut *room.as_mut_ptr().cast::<[MaybeUninit<Block>; BLOCKS]>() };
-    let block = |number: usize| number.min(BLOCKS - 1);
+    let block = |number: usize| number % BLOCKS;
     let blocks = count.div_ceil(EIGHT);
     let ahead = if directory.slots() * size_of::<Line>() <= NEAR { AHEAD_NEAR } else { AHEAD };
     let mut late = Late { who: [0; CHUNK], len: 0 };
-    for round in 0..blocks + ahead + 5 {
+    for round in 0..blocks + ahead + STEPS - 1 {
         let at = |behind: usize| Some(round.wrapping_sub(behind)).filter(|number| *number < blocks);
-        // SAFETY: steps read what the steps before have written of a block, and blocks are less than BLOCKS.
+        // SAFETY: steps read what the steps before have written of a block, and a block has answered before another one takes its place.
         unsafe {
             if let Some(number) = at(0) {
                 lanes.begin(
