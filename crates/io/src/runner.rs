@@ -123,6 +123,8 @@ pub struct Runner {
     ports: Vec<Attached>,
     tick: Duration,
     batch: Batch,
+    /// The last batch was a large one.
+    behind: bool,
     out: Output,
     /// Per port, what is to be sent there; in the order of `ports`, which is also that in which they are served.
     queues: Vec<Vec<Departure>>,
@@ -169,6 +171,7 @@ impl Runner {
             ports,
             tick: TICK,
             batch: Batch::new(),
+            behind: false,
             out: Output::new(),
             queues,
             last_uses: LastUses::default(),
@@ -321,10 +324,9 @@ impl Runner {
         engine: &mut E,
         supervisor: &mut (impl Supervisor<E> + ?Sized),
     ) -> Result<Round, RunError> {
-        // Only who falls behind takes so many at once that those in front wait for those behind.
-        let behind = self.batch.len() >= USUAL;
         self.batch.clear();
-        self.batch.set_capacity(if behind { MAX_BATCH } else { USUAL });
+        // Only who falls behind takes so many at once that those in front wait for those behind.
+        self.batch.set_capacity(if self.behind { MAX_BATCH } else { USUAL });
         let count = self.ports.len();
         let mut failure = None;
         for offset in 0..count {
@@ -337,6 +339,7 @@ impl Runner {
                 break;
             }
         }
+        self.behind = self.batch.len() >= USUAL;
         self.first = (self.first + 1) % count.max(1);
         let mut found = Round::Idle;
         if !self.batch.is_empty() {

@@ -145,10 +145,9 @@ fn the_queues_of_a_device_go_to_workers() {
         let (_, counters) = &one.runner.report().ports[&PortId(1)];
         assert_eq!(counters.sent, counters.received);
         assert!(counters.copied.is_zero());
-        assert_eq!(
-            one.runner.report().engine.batches,
-            counters.received.packets / MAX_BATCH as u64,
-            "large under load"
-        );
+        // The first batch is of a runner that is not behind yet.
+        let (first, others) = (256, MAX_BATCH as u64);
+        let batches = one.runner.report().engine.batches;
+        assert_eq!(counters.received.packets, first + (batches - 1) * others, "large under load");
     }
 }

@@ -193,7 +193,7 @@ fn lookup<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8
 fn lookup_chunk<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
     let probe = Probe::<W>::new(table);
     let mut hashes = [0u64; CHUNK];
-    let mut waiting = [0u8; CHUNK];
+    let mut waiting = [0u16; CHUNK];
     let mut waits = 0;
     let count = out.len();
     let ahead = AHEAD.min(count);
@@ -210,7 +210,7 @@ fn lookup_chunk<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*co
             let value = probe.find(out[at], hashes[at], keys, at);
             out[at] = value;
             // No branch: which keys are in their second bucket cannot be predicted.
-            waiting[waits] = at as u8;
+            waiting[waits] = at as u16;
             waits += usize::from(value.is_null());
         }
         for at in waiting[before..waits].iter().map(|at| usize::from(*at)) {

@@ -11,7 +11,7 @@
 //! | what the trie says of all addresses with the same first bits | `painter.rs` |
 //! | how prefixes come and go | `forest.rs` |
 //! | memory | `pool.rs` for lines, `values.rs` for values that many prefixes share |
-//! | lookups | `batch.rs`; what all keys see first: `root.rs`; in lines: `lines.rs`, `matcher.rs`; through nodes, eight keys at once: `lanes.rs` |
+//! | lookups | `batch.rs`; what all keys see first: `root.rs`; in lines: `lines.rs`, `matcher.rs`, eight keys at once `eights.rs`; through nodes, eight keys at once: `lanes.rs` |
 //! | addresses beyond 128 bits | `plain.rs` |
 //!
 //! A million tenants with a few prefixes each cost one random cache line per lookup: the line that the tenant's key hashes to has

@@ -2,10 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::super::address::Address;
-use super::super::batch::CHUNK;
 use super::super::lines::prefetch;
 use super::block::{ARRAY, LINE, TREE};
-use super::lookup::{Known, Machine, VISIT_BITS, VISIT_LINE, View, Visits};
+use super::lookup::{CHUNK, Known, Machine, VISIT_BITS, VISIT_LINE, View, Visits};
 use super::{KIND, PAGE, STEP};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;

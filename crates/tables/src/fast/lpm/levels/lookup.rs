@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::super::address::Address;
-use super::super::batch::{CHUNK, look_elsewhere};
+use super::super::batch::look_elsewhere;
 use super::super::lines::prefetch;
 use super::super::table::Table;
 use super::block::{ARRAY, LINE, RUNS, TREE};
@@ -34,6 +34,9 @@ pub(super) type Visit = u64;
 /// Where a visit has the bits of the address, and the line.
 pub(super) const VISIT_BITS: u32 = 8;
 pub(super) const VISIT_LINE: u32 = VISIT_BITS + STEP;
+
+/// Keys that go through the levels together: a visit has so many bits for which it is.
+pub(super) const CHUNK: usize = 1 << VISIT_BITS;
 
 fn who(visit: Visit) -> usize {
     visit as usize % CHUNK
