@@ -243,7 +243,7 @@ fn make_pools(
     queues: usize,
     huge: bool,
 ) -> Result<Vec<Arc<Pool>>, DpdkError> {
-    let enough = 2 * u32::from(options.descriptors) + 4 * packet::MAX_BATCH as u32 + 1023;
+    let enough = 2 * u32::from(options.descriptors) + 2 * packet::MAX_BATCH as u32 + 1023;
     // One less than a power of two wastes no memory in the pool's ring.
     let buffers = options.buffers.unwrap_or(enough.next_power_of_two() - 1).max(64);
     let make = |queue: usize| {
