@@ -15,7 +15,7 @@ const WORDS_LENGTH: Register = Register::RCX;
 impl Emitter {
     /// Jumped over if there is nobody. Values that are in no register are loaded for the moment, so that all are where they were, whether or not it is jumped.
     ///
-    /// To bring the mask's lanes close together takes five cycles, to put lanes in an order half a cycle: so the former is done once, with the lanes' numbers.
+    /// To bring the mask's lanes close together takes two of what putting lanes in an order takes: so the former is done once, with the lanes' numbers.
     pub(super) fn append(
         &mut self,
         count: i32,

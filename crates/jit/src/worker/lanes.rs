@@ -178,7 +178,10 @@ impl Worker {
             // Code for one is told of nothing found by 0.
             let results = looked_up.map(|(table, _, list)| {
                 let found = self.memory.words(list, waiting)[position];
-                found * u64::from(table.is_some_and(|table| found != lookups.default_value(table) as u64))
+                match table {
+                    Some(table) if found != lookups.default_value(table) as u64 => found,
+                    _ => 0,
+                }
             });
             left.push(Left { frame, results });
         }

@@ -12,7 +12,7 @@
 //! | members of profiles, value sets | `members.rs`, `resolve.rs`, `value_set.rs` |
 //! | writing while others read | [`Live`], [`Reader`]: `live.rs`, `copies.rs` |
 //! | numbers of entries | `numbers.rs` |
-//! | sets of lanes of a vector | `four.rs` |
+//! | words and sets of lanes of a vector | `eight.rs`, `four.rs` |
 //! | memory in huge pages; what will be read soon | `memory.rs`; `near.rs` |
 //!
 //! Data structures here have one writer and are not read while they change: who publishes them keeps two copies of all tables
@@ -20,6 +20,8 @@
 //! for either.
 
 mod copies;
+#[cfg(target_arch = "x86_64")]
+mod eight;
 mod encode;
 pub mod exact;
 mod few;

@@ -10,20 +10,16 @@ use super::geometry::{LINE, MAX_SLOTS};
 use super::pattern::{LinePattern, Pattern};
 use super::probe::{CHUNK, prefetch};
 use super::split::SplitLanes;
+use crate::fast::eight::{EIGHT, Eight, first_lanes, load};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-/// Keys of a vector.
-const EIGHT: usize = 8;
 /// Vectors between asking for buckets and looking into them: measured best; more than the lines that a core can have under way.
 const AHEAD: usize = 12;
 /// The same for a table that stays in a near cache.
 const AHEAD_NEAR: usize = 1;
 /// Vectors of a chunk.
 const BLOCKS: usize = CHUNK / EIGHT;
-
-/// Words that are written before they are read.
-type Eight = [MaybeUninit<u64>; EIGHT];
 
 /// Eight keys on their way to their buckets.
 #[repr(C, align(64))]
@@ -377,17 +373,4 @@ impl<'a, const WORDS: usize, const LINES: usize> Lanes<'a, WORDS, LINES> {
         // SAFETY: buckets have been written.
         (_mm512_maskz_add_epi64(found, unsafe { load(&visits.buckets) }, places), !found)
     }
-}
-
-/// The lanes of the first `count` keys of eight, at least one.
-#[inline(always)]
-fn first_lanes(count: usize) -> __mmask8 {
-    (0xff_u32 >> EIGHT.saturating_sub(count)) as __mmask8
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load(words: &Eight) -> __m512i {
-    // SAFETY: they are aligned where they lie in blocks.
-    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
 }

@@ -179,7 +179,7 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
     let lanes = Lanes::new(&mut memory);
     let whole = table.directory.is_none().then(|| Root::at(&view, table, table.root));
     let words = table.exact_words + A::WORDS;
-    let eights = super::eights::available();
+    let eights = super::eights::available() && super::eights::suits(table);
     let mut addresses = [MaybeUninit::<u64>::uninit(); 2 * CHUNK];
     out.fill(std::ptr::null());
     for (keys, out) in keys.chunks(CHUNK * words).zip(out.chunks_mut(CHUNK)) {
@@ -201,24 +201,21 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
                     let addresses = addresses.as_ptr().cast();
                     start(lanes, &view, &root, (addresses, table.lpm_bits), out.as_mut_ptr(), count);
                 }
-                (Some(directory), ..) if A::WORDS == 1 && table.lpm_bits <= 32 && table.exact_words == 1 && eights => {
-                    super::eights::first_lines(
-                        &view,
-                        &table.formats,
-                        (directory, table.lpm_bits),
-                        keys,
-                        out,
-                        |index, to, rest| {
-                            prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
-                            lanes.put(to, u128::from(rest) << 64, index);
-                        },
-                    )
-                }
                 (Some(directory), ..) => {
-                    first_lines::<A, Avx512>(&view, table, directory, keys, out, |index, to, rest| {
+                    let mut go_on = |index: usize, to: Ref, rest: u128| {
                         prefetch(view.pool.wrapping_add((to.line() as usize) << 6));
-                        lanes.put(to, rest.wide(), index);
-                    })
+                        lanes.put(to, rest, index);
+                    };
+                    if eights {
+                        let directory = (directory, table.lpm_bits);
+                        super::eights::first_lines(&view, &table.formats, directory, keys, out, |index, to, rest| {
+                            go_on(index, to, rest.wide())
+                        })
+                    } else {
+                        first_lines::<A, Avx512>(&view, table, directory, keys, out, |index, to, rest| {
+                            go_on(index, to, rest.wide())
+                        })
+                    }
                 }
                 (None, None, None) => {}
             }

@@ -7,16 +7,17 @@
 use super::address::Address;
 use super::batch::{CHUNK, NEAR, View};
 use super::directory::{self, Directory, KeyPlace};
-use super::lines::{prefetch, search};
-use super::matcher::{Scalar, shifted_16x32};
+use super::lines::{gate, prefetch, search};
+use super::matcher::{Avx512, Matcher, Scalar};
 use super::pool::{Line, Ref};
 use super::set::{Format, Formats, HEAD, Kind};
+use super::table::Table;
 use super::window::{WINDOW, window};
+use crate::fast::eight::{EIGHT, Eight, all, first_lanes, lanes, load, pairs, store};
+use smallvec::SmallVec;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-/// Keys of a vector.
-const EIGHT: usize = 8;
 /// Vectors that are on their way at once, at least.
 const BLOCKS: usize = 32;
 const _: () = assert!(AHEAD + STEPS <= BLOCKS);
@@ -26,9 +27,6 @@ const AHEAD: usize = 12;
 const STEPS: usize = 6;
 /// The same if the lines are in a near cache.
 const AHEAD_NEAR: usize = 1;
-
-/// Words that are written before they are read.
-type Eight = [MaybeUninit<u64>; EIGHT];
 
 /// Eight keys on their way.
 #[repr(C, align(64))]
@@ -74,6 +72,12 @@ pub(super) fn available() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
+/// Whether [`first_lines`] is made for the table's keys.
+#[inline(always)]
+pub(super) fn suits<A: Address>(table: &Table<A>) -> bool {
+    A::WORDS == 1 && table.lpm_bits <= 32 && table.exact_words == 1
+}
+
 /// As [`super::lines::first_lines`], for at most [`CHUNK`] keys of two words: exact key and address of so many bits. All of `out` is written.
 ///
 /// # Safety
@@ -95,7 +99,7 @@ pub(super) unsafe fn first_lines(
     let block = |number: usize| number % BLOCKS;
     let blocks = count.div_ceil(EIGHT);
     let ahead = if directory.slots() * size_of::<Line>() <= NEAR { AHEAD_NEAR } else { AHEAD };
-    let mut late = Late { who: [0; CHUNK], len: 0 };
+    let mut late = Late::new();
     for round in 0..blocks + ahead + STEPS - 1 {
         let at = |behind: usize| Some(round.wrapping_sub(behind)).filter(|number| *number < blocks);
         // SAFETY: steps read what the steps before have written of a block, and a block has answered before another one takes its place.
@@ -128,19 +132,15 @@ pub(super) unsafe fn first_lines(
             }
         }
     }
-    for &index in &late.who[..late.len.min(CHUNK)] {
-        let index = usize::from(index);
+    for index in late {
         if let (Some(key), Some(out)) = (keys[2 * index..].first_chunk(), out.get_mut(index)) {
             lanes.look_further(key, out, |to, rest| go_on(index, to, rest));
         }
     }
 }
 
-/// Keys that are in other lines than those that were named.
-struct Late {
-    who: [u16; CHUNK],
-    len: usize,
-}
+/// Positions of keys that are in other lines than those that were named.
+type Late = SmallVec<[usize; 32]>;
 
 /// Asks for lines. They are to be in memory for some time: to take a vector apart takes longer than to read eight words.
 ///
@@ -182,16 +182,8 @@ impl<'a> Lanes<'a> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     unsafe fn begin(&self, block: &mut Block, keys: *const u64, count: usize) {
-        // SAFETY: masked to the words that are there.
-        let (one, two) = unsafe {
-            let rest = first_lanes((2 * count).saturating_sub(EIGHT));
-            (
-                _mm512_maskz_loadu_epi64(first_lanes(2 * count), keys.cast()),
-                _mm512_maskz_loadu_epi64(rest, keys.wrapping_add(EIGHT).cast()),
-            )
-        };
-        let keys = _mm512_permutex2var_epi64(one, _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0), two);
-        let addresses = _mm512_permutex2var_epi64(one, _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1), two);
+        // SAFETY: as promised.
+        let (keys, addresses) = unsafe { pairs(keys, count) };
         let addresses = _mm512_srli_epi64::<32>(_mm512_sllv_epi64(addresses, all(u64::from(self.unused))));
         let hashes = self.directory.hash.eight(keys);
         let homes = _mm512_srli_epi64::<32>(_mm512_mul_epu32(
@@ -265,8 +257,7 @@ impl<'a> Lanes<'a> {
                 // SAFETY: written when the block began.
                 let hash = unsafe { block.hashes[lane].assume_init() };
                 self.ask_for_others(hash);
-                late.who[late.len & (CHUNK - 1)] = (first + lane) as u16;
-                late.len += 1;
+                late.push(first + lane);
             }
         }
     }
@@ -304,12 +295,10 @@ impl<'a> Lanes<'a> {
         for lane in 0..EIGHT {
             // SAFETY: lines of the directory; shifts end 16 bytes before a line does (`Format::new`).
             unsafe {
-                let line = block.lines[lane].assume_init() as *const __m512i;
-                let shifts = block.shifts[lane].assume_init() as *const __m128i;
-                let address = _mm512_set1_epi32(block.addresses[lane].assume_init() as i32);
-                let differs = _mm512_xor_si512(_mm512_load_si512(line), address);
-                let differs = shifted_16x32(differs, _mm512_cvtepu8_epi32(_mm_loadu_si128(shifts)));
-                block.has[lane].write(u64::from(_mm512_testn_epi32_mask(differs, differs)));
+                let line = block.lines[lane].assume_init() as *const u8;
+                let shifts = block.shifts[lane].assume_init() as *const u8;
+                let has = Avx512::narrow(line, shifts, block.addresses[lane].assume_init() as u32, 0);
+                block.has[lane].write(u64::from(has));
             }
         }
     }
@@ -329,10 +318,9 @@ impl<'a> Lanes<'a> {
     ) {
         // SAFETY: all has been written.
         let (heads, lines, has) = unsafe { (load(&block.heads), load(&block.lines), load(&block.has)) };
-        let there = block.there;
         let taken = _mm512_sllv_epi64(all(1), _mm512_and_si512(heads, all(15)));
         let has = _mm512_and_si512(has, _mm512_sub_epi64(taken, all(1)));
-        let found = _mm512_mask_test_epi64_mask(there, has, has);
+        let found = _mm512_mask_test_epi64_mask(block.there, has, has);
         let format = _mm512_and_si512(_mm512_srli_epi64::<8>(heads), all(7));
         let cells = _mm512_add_epi64(lines, _mm512_permutexvar_epi64(format, self.cells));
         let place = lowest(has);
@@ -343,8 +331,11 @@ impl<'a> Lanes<'a> {
             let blocks = unsafe { half_words(apart, cells) };
             let apart_cell = _mm512_add_epi64(_mm512_slli_epi64::<6>(blocks), all(self.view.pool as u64));
             cell = _mm512_mask_add_epi64(cell, apart, apart_cell, _mm512_slli_epi64::<3>(place));
+            let mut places = [MaybeUninit::uninit(); EIGHT];
+            store(&mut places, cell);
             for lane in lanes(apart) {
-                prefetch(element(cell, lane) as *const u8);
+                // SAFETY: just written.
+                prefetch(unsafe { places[lane].assume_init() } as *const u8);
             }
         }
         if self.view.numbered {
@@ -358,7 +349,7 @@ impl<'a> Lanes<'a> {
             let out = out.as_mut_ptr().add(first).cast();
             _mm512_mask_storeu_epi64(out, first_lanes(count), _mm512_maskz_mov_epi64(found, cell));
         }
-        let gated = _mm512_mask_cmpeq_epi64_mask(there, format, all(GATED));
+        let gated = _mm512_mask_cmpeq_epi64_mask(block.there, format, all(GATED));
         if gated != 0 {
             // SAFETY: lines with gates.
             unsafe { self.gates(block, gated, first, go_on) };
@@ -375,15 +366,11 @@ impl<'a> Lanes<'a> {
         for lane in lanes(which) {
             // SAFETY: the gate lies within the line; all has been written.
             unsafe {
-                let gate = (block.lines[lane].assume_init() as *const u8).add(format.gate as usize);
-                let bits = u64::from(u32::from_le(gate.cast::<u32>().read_unaligned())) << 32;
-                let len = (block.heads[lane].assume_init() >> 16 & 255) as u32;
+                let at = (block.lines[lane].assume_init() as *const u8).add(format.gate as usize);
                 let address = block.addresses[lane].assume_init() << 32;
-                if address.shares(bits, len) {
-                    let child = Ref(u64::from_le(gate.add(4).cast::<u64>().read_unaligned()));
-                    if !child.is_null() {
-                        go_on(first + lane, child, address.skip(len));
-                    }
+                let (child, len) = gate(at, format.width, block.heads[lane].assume_init(), address);
+                if !child.is_null() {
+                    go_on(first + lane, child, address.skip(len));
                 }
             }
         }
@@ -435,52 +422,6 @@ unsafe fn half_words(mask: __mmask8, places: __m512i) -> __m512i {
     // SAFETY: as promised.
     let words = unsafe { _mm512_mask_i64gather_epi64::<1>(_mm512_setzero_si512(), mask, places, std::ptr::null()) };
     _mm512_and_si512(words, all(0xffff_ffff))
-}
-
-/// One lane.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn element(vector: __m512i, lane: usize) -> u64 {
-    let mut words = [MaybeUninit::uninit(); EIGHT];
-    store(&mut words, vector);
-    // SAFETY: just written.
-    unsafe { words[lane % EIGHT].assume_init() }
-}
-
-/// These lanes, one after the other.
-#[inline(always)]
-fn lanes(mut mask: u8) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lane = (mask != 0).then(|| mask.trailing_zeros() as usize);
-        mask &= mask.wrapping_sub(1);
-        lane
-    })
-}
-
-/// The first `count` lanes of eight.
-#[inline(always)]
-fn first_lanes(count: usize) -> __mmask8 {
-    if count >= EIGHT { !0 } else { (1 << count) - 1 }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn all(word: u64) -> __m512i {
-    _mm512_set1_epi64(word as i64)
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load(words: &Eight) -> __m512i {
-    // SAFETY: eight words, which have been written.
-    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store(words: &mut Eight, vector: __m512i) {
-    // SAFETY: eight words.
-    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) }
 }
 
 const _: () = assert!(WINDOW == 16);

@@ -10,13 +10,12 @@ use super::node::PREAMBLE;
 use super::pool::Ref;
 use super::root::{Prefix, Root};
 use super::values::NUMBER_BITS;
+use crate::fast::eight::{EIGHT, first_lanes, pairs};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 /// Keys in flight.
 const LANES: usize = CHUNK;
-/// Keys of a vector.
-const EIGHT: usize = 8;
 const SET: i64 = 1 << 35;
 
 type Words = [MaybeUninit<u64>; LANES + EIGHT];
@@ -216,7 +215,7 @@ impl Lanes {
         unsafe {
             for first in (0..count).step_by(EIGHT) {
                 let (high, low) = addresses::<WIDE>(keys, bits, first, count);
-                let there = lane_mask(count - first);
+                let there = first_lanes(count - first);
                 let mut found = _mm512_setzero_si512();
                 for (prefix, value) in &root.routes {
                     let same = shares::<WIDE>(high, low, prefix);
@@ -385,19 +384,11 @@ unsafe fn addresses<const WIDE: bool>(keys: *const u64, bits: u32, first: usize,
     let left = count - first;
     if !WIDE {
         // SAFETY: masked to the keys that are there.
-        let high = unsafe { _mm512_maskz_loadu_epi64(lane_mask(left), keys.add(first).cast()) };
+        let high = unsafe { _mm512_maskz_loadu_epi64(first_lanes(left), keys.add(first).cast()) };
         return (_mm512_sllv_epi64(high, _mm512_set1_epi64(i64::from(64 - bits))), _mm512_setzero_si512());
     }
-    // SAFETY: masked to the words that are there.
-    let (one, two) = unsafe {
-        let rest = lane_mask((left * 2).saturating_sub(EIGHT));
-        (
-            _mm512_maskz_loadu_epi64(lane_mask(left * 2), keys.add(first * 2).cast()),
-            _mm512_maskz_loadu_epi64(rest, keys.wrapping_add(first * 2 + EIGHT).cast()),
-        )
-    };
-    let low = _mm512_permutex2var_epi64(one, _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0), two);
-    let high = _mm512_permutex2var_epi64(one, _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1), two);
+    // SAFETY: as promised.
+    let (low, high) = unsafe { pairs(keys.add(first * 2), left) };
     skip::<true>(high, low, _mm512_set1_epi64(i64::from(128 - bits)))
 }
 
@@ -406,10 +397,4 @@ unsafe fn addresses<const WIDE: bool>(keys: *const u64, bits: u32, first: usize,
 #[target_feature(enable = "avx512f")]
 fn places(first: usize) -> __m512i {
     _mm512_add_epi64(_mm512_set1_epi64(first as i64), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0))
-}
-
-/// The first `count` lanes of eight.
-#[inline(always)]
-fn lane_mask(count: usize) -> __mmask8 {
-    if count >= EIGHT { !0 } else { (1 << count) - 1 }
 }

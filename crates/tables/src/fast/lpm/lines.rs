@@ -182,16 +182,27 @@ pub(super) unsafe fn search<A: Address, M: Matcher, const NARROW: bool>(
         if format.kind != Kind::Gated {
             return (found, Ref::NULL, 0);
         }
-        let gate = line.add(format.gate as usize);
+        let (child, len) = gate(line.add(format.gate as usize), width, head, address);
+        (found, child, len)
+    }
+}
+
+/// What is behind a line's gate, if the address passes, and how many bits of the address it takes.
+///
+/// # Safety
+/// `at` is the gate of a line with this head, in a format with prefixes of so many bytes.
+#[inline(always)]
+pub(super) unsafe fn gate<A: Address>(at: *const u8, width: u8, head: u64, address: A) -> (Ref, u32) {
+    // SAFETY: as promised: bits of the gate, and eight bytes behind them, within the line.
+    unsafe {
         let bits = match width {
-            4 => u128::from(load(gate) as u32) << 96,
-            8 => u128::from(load(gate)) << 64,
-            _ => u128::from_le(gate.cast::<u128>().read_unaligned()),
+            4 => u128::from(load(at) as u32) << 96,
+            8 => u128::from(load(at)) << 64,
+            _ => u128::from_le(at.cast::<u128>().read_unaligned()),
         };
         let len = (head >> 16 & 255) as u32;
         let passes = address.shares(A::from_wide(bits), len);
-        let child = if passes { load(gate.add(width as usize)) } else { 0 };
-        (found, Ref(child), len)
+        (Ref(if passes { load(at.add(width as usize)) } else { 0 }), len)
     }
 }
 

@@ -49,7 +49,7 @@ impl Matcher for Scalar {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{Avx2, Avx512, shifted_16x32};
+pub(super) use x86::{Avx2, Avx512};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -65,7 +65,7 @@ mod x86 {
             /// Each element of `words` without as many low bits as `counts` says; 0 if it has no more.
             #[inline]
             #[target_feature(enable = $feature)]
-            pub(in super::super) fn $name(words: $vector, counts: $vector) -> $vector {
+            fn $name(words: $vector, counts: $vector) -> $vector {
                 let shifted;
                 // SAFETY: the instruction is of this function's feature, and touches registers alone.
                 unsafe {

@@ -6,11 +6,10 @@ use super::super::lines::prefetch;
 use super::block::{ARRAY, LINE, TREE};
 use super::lookup::{CHUNK, Known, Machine, VISIT_BITS, VISIT_LINE, View, Visits};
 use super::{KIND, PAGE, STEP};
+use crate::fast::eight::{EIGHT, first_lanes, pairs};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-/// Keys of a vector.
-const EIGHT: usize = 8;
 /// Words of a key.
 const WORDS: usize = 2;
 
@@ -38,7 +37,7 @@ impl Machine for Avx512 {
         for first in (0..count).step_by(EIGHT) {
             // SAFETY: as above; written above, places those of entries; what is behind the last key is left out.
             unsafe {
-                let there = lanes(count - first);
+                let there = first_lanes(count - first);
                 let place = _mm512_loadu_si512(places.as_ptr().add(first).cast());
                 let none = _mm256_setzero_si256();
                 let entries = _mm512_mask_i64gather_epi32::<1>(none, there, place, std::ptr::null());
@@ -70,12 +69,6 @@ impl Machine for Avx512 {
     }
 }
 
-/// The first `count` lanes of eight.
-#[inline(always)]
-fn lanes(count: usize) -> __mmask8 {
-    if count >= EIGHT { !0 } else { (1 << count) - 1 }
-}
-
 /// The first 64 bits of the addresses of up to eight keys; 0 behind the last.
 ///
 /// # Safety
@@ -83,16 +76,8 @@ fn lanes(count: usize) -> __mmask8 {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn tops_of(keys: *const u64, left: usize, bits: u32) -> __m512i {
-    let words = left.min(EIGHT) * WORDS;
-    // SAFETY: masked to the words that are there.
-    let (one, two) = unsafe {
-        (
-            _mm512_maskz_loadu_epi64(lanes(words), keys.cast()),
-            _mm512_maskz_loadu_epi64(lanes(words.saturating_sub(EIGHT)), keys.wrapping_add(EIGHT).cast()),
-        )
-    };
-    let low = _mm512_permutex2var_epi64(one, _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0), two);
-    let high = _mm512_permutex2var_epi64(one, _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1), two);
+    // SAFETY: as promised.
+    let (low, high) = unsafe { pairs(keys, left) };
     // A shift by 64 gives 0.
     let count = |bits: u32| _mm_cvtsi32_si128(bits as i32);
     _mm512_or_si512(_mm512_sll_epi64(high, count(128 - bits)), _mm512_srl_epi64(low, count(bits - 64)))
