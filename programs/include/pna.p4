@@ -4,14 +4,17 @@
 // DPUs speak it, and it has tables that the data plane itself adds entries to, and entries that
 // expire.
 //
-// The interface is the one that existing programs are compiled against (four blocks, with a
-// direction and a pass number), plus what version 0.7 of the specification adds to it: the named
-// hash algorithms, `AUTO_DELETE`, `is_net_port`, `add_entry_if`, `update_expire_info` and
-// `set_entry_expire_time_if`.
+// PNA has two interfaces, because the specification changed after programs were written:
+//
+//   <pna.p4>        four blocks, with a direction and a pass number, plus what version 0.7 of the
+//                   specification adds: the named hash algorithms, `AUTO_DELETE`, `is_net_port`,
+//                   `add_entry_if`, `update_expire_info` and `set_entry_expire_time_if`.
+//   <bmv2/pna.p4>   today's: three blocks, without PreControl. It defines PNA_THREE_BLOCKS and
+//                   includes this file; `#ifdef` marks each difference.
 //
 // A packet's way:
 //
-//   PreControl -> MainParser -> MainControl -> MainDeparser
+//   [PreControl ->] MainParser -> MainControl -> MainDeparser
 //
 // PreControl sees no headers (nothing parses for it) and exists for inline decryption, which
 // Terrace doesn't have: it runs, and its output is ignored. A packet that the parser rejects
@@ -102,10 +105,12 @@ typedef bit<8> ExpireTimeProfileIdUint_t;
 @p4runtime_translation("p4.org/pna/v1/ExpireTimeProfileId_t", 8)
 type ExpireTimeProfileIdUint_t ExpireTimeProfileId_t;
 
+#ifndef PNA_THREE_BLOCKS
 /// How often the packet has been through the main block before.
 typedef bit<3> PassNumberUint_t;
 @p4runtime_translation("p4.org/pna/v1/PassNumber_t", 8)
 type PassNumberUint_t PassNumber_t;
+#endif
 
 /// A security association of an inline cipher.
 typedef bit<32> SecurityAssocIdUint_t;
@@ -165,9 +170,11 @@ typedef bit<8> ExpireTimeProfileIdInHeaderUint_t;
 @p4runtime_translation("p4.org/pna/v1/ExpireTimeProfileIdInHeader_t", 8)
 type ExpireTimeProfileIdInHeaderUint_t ExpireTimeProfileIdInHeader_t;
 
+#ifndef PNA_THREE_BLOCKS
 typedef bit<8> PassNumberInHeaderUint_t;
 @p4runtime_translation("p4.org/pna/v1/PassNumberInHeader_t", 8)
 type PassNumberInHeaderUint_t PassNumberInHeader_t;
+#endif
 
 typedef bit<32> SecurityAssocIdInHeaderUint_t;
 @p4runtime_translation("p4.org/pna/v1/SecurityAssocIdInHeader_t", 64)
@@ -206,9 +213,11 @@ FlowId_t pna_FlowId_header_to_int(in FlowIdInHeader_t x) {
 ExpireTimeProfileId_t pna_ExpireTimeProfileId_header_to_int(in ExpireTimeProfileIdInHeader_t x) {
     return (ExpireTimeProfileId_t) (ExpireTimeProfileIdUint_t) (ExpireTimeProfileIdInHeaderUint_t) x;
 }
+#ifndef PNA_THREE_BLOCKS
 PassNumber_t pna_PassNumber_header_to_int(in PassNumberInHeader_t x) {
     return (PassNumber_t) (PassNumberUint_t) (PassNumberInHeaderUint_t) x;
 }
+#endif
 
 PortIdInHeader_t pna_PortId_int_to_header(in PortId_t x) {
     return (PortIdInHeader_t) (PortIdInHeaderUint_t) (PortIdUint_t) x;
@@ -240,9 +249,11 @@ FlowIdInHeader_t pna_FlowId_int_to_header(in FlowId_t x) {
 ExpireTimeProfileIdInHeader_t pna_ExpireTimeProfileId_int_to_header(in ExpireTimeProfileId_t x) {
     return (ExpireTimeProfileIdInHeader_t) (ExpireTimeProfileIdInHeaderUint_t) (ExpireTimeProfileIdUint_t) x;
 }
+#ifndef PNA_THREE_BLOCKS
 PassNumberInHeader_t pna_PassNumber_int_to_header(in PassNumber_t x) {
     return (PassNumberInHeader_t) (PassNumberInHeaderUint_t) (PassNumberUint_t) x;
 }
+#endif
 
 match_kind {
     /// From the entry's low to its high value, both included. Priorities decide.
@@ -470,6 +481,34 @@ extern Digest<T> {
 // Metadata
 // ---------------------------------------------------------------------------------------------
 
+#ifdef PNA_THREE_BLOCKS
+
+/// From which side a packet comes. Not part of any metadata; kept for programs that name it.
+enum PNA_Source_t {
+    FROM_HOST,
+    FROM_NET
+}
+
+struct pna_main_parser_input_metadata_t {
+    /// Whether the packet has been through the main block before.
+    bool                     recirculated;
+    /// The port on which the packet came in; a recirculated packet keeps it.
+    PortId_t                 input_port;
+}
+
+struct pna_main_input_metadata_t {
+    bool                     recirculated;
+    /// When the packet came in (a recirculated packet: when this pass began).
+    Timestamp_t              timestamp;
+    /// What the main parser ended with.
+    ParserError_t            parser_error;
+    /// 0 on Terrace.
+    ClassOfService_t         class_of_service;
+    PortId_t                 input_port;
+}
+
+#else
+
 /// From which side a packet comes: from a network port or from a vport.
 enum PNA_Direction_t {
     NET_TO_HOST,
@@ -526,6 +565,8 @@ struct pna_main_input_metadata_t {
     PortId_t                 input_port;
 }
 
+#endif
+
 struct pna_main_output_metadata_t {
     /// Written by the program; 0 at first. Carried along, as a port has a single queue.
     ClassOfService_t         class_of_service;
@@ -565,7 +606,23 @@ extern void recirculate();
 /// an entry with the key that has just missed, the action named `action_name` (one of the table's
 /// own) and its parameters. `action_params` is a struct or tuple with one field a parameter, in
 /// order; a single parameter may be given as it is. Packets after this one find the entry.
-/// Returns true if the entry was added; false if the table is full or the key is there by now.
+/// Returns true (of three blocks: ADD_ENTRY_SUCCESS) if the entry was added; false
+/// (ADD_ENTRY_NOT_DONE) if the table is full or the key is there by now.
+#ifdef PNA_THREE_BLOCKS
+typedef bit<1> AddEntryErrorStatus_t;
+const AddEntryErrorStatus_t ADD_ENTRY_SUCCESS = 0;
+const AddEntryErrorStatus_t ADD_ENTRY_NOT_DONE = 1;
+
+extern AddEntryErrorStatus_t add_entry<T>(string action_name,
+                                          in T action_params,
+                                          in ExpireTimeProfileId_t expire_time_profile_id);
+
+/// `do_add_entry ? add_entry(...) : ADD_ENTRY_NOT_DONE`.
+extern AddEntryErrorStatus_t add_entry_if<T>(in bool do_add_entry,
+                                             string action_name,
+                                             in T action_params,
+                                             in ExpireTimeProfileId_t expire_time_profile_id);
+#else
 extern bool add_entry<T>(string action_name,
                          in T action_params,
                          in ExpireTimeProfileId_t expire_time_profile_id);
@@ -575,6 +632,7 @@ extern bool add_entry_if<T>(in bool do_add_entry,
                             string action_name,
                             in T action_params,
                             in ExpireTimeProfileId_t expire_time_profile_id);
+#endif
 
 /// A number that no flow has at the moment; they are given out in rising order.
 extern FlowId_t allocate_flow_id();
@@ -603,6 +661,15 @@ extern void set_entry_expire_time_if(
     in bool condition,
     in ExpireTimeProfileId_t expire_time_profile_id);
 
+#ifdef PNA_THREE_BLOCKS
+/// `from_net_value` if `is_network_port`, else `from_host_value`: for keys that swap source and
+/// destination by the side that a packet comes from.
+@pure
+extern T SelectByDirection<T>(
+    in bool is_network_port,
+    in T from_net_value,
+    in T from_host_value);
+#else
 /// `n2h_value` for NET_TO_HOST, else `h2n_value`: for keys that swap source and destination
 /// by direction.
 @pure
@@ -610,16 +677,19 @@ extern T SelectByDirection<T>(
     in PNA_Direction_t direction,
     in T n2h_value,
     in T h2n_value);
+#endif
 
 // ---------------------------------------------------------------------------------------------
 // The architecture
 // ---------------------------------------------------------------------------------------------
 
+#ifndef PNA_THREE_BLOCKS
 control PreControlT<PH, PM>(
     in    PH pre_hdr,
     inout PM pre_user_meta,
     in    pna_pre_input_metadata_t  istd,
     inout pna_pre_output_metadata_t ostd);
+#endif
 
 parser MainParserT<MH, MM>(
     packet_in pkt,
@@ -633,6 +703,18 @@ control MainControlT<MH, MM>(
     in    pna_main_input_metadata_t  istd,
     inout pna_main_output_metadata_t ostd);
 
+#ifdef PNA_THREE_BLOCKS
+control MainDeparserT<MH, MM>(
+    packet_out pkt,
+    inout MH main_hdr,
+    in    MM main_user_meta,
+    in    pna_main_output_metadata_t ostd);
+
+package PNA_NIC<MH, MM>(
+    MainParserT<MH, MM> main_parser,
+    MainControlT<MH, MM> main_control,
+    MainDeparserT<MH, MM> main_deparser);
+#else
 control MainDeparserT<MH, MM>(
     packet_out pkt,
     in    MH main_hdr,
@@ -644,5 +726,6 @@ package PNA_NIC<PH, PM, MH, MM>(
     PreControlT<PH, PM> pre_control,
     MainControlT<MH, MM> main_control,
     MainDeparserT<MH, MM> main_deparser);
+#endif
 
 #endif  // __PNA_P4__

@@ -1,5 +1,6 @@
 //! From a file to a verified pipeline: preprocess, parse, check, lower, run the passes.
 
+use crate::architectures;
 use crate::ast;
 use crate::check::check;
 use crate::diag::Diagnostic;
@@ -101,6 +102,14 @@ pub fn compile_observed(
     let mut compiled =
         Compiled { pipeline: None, diagnostics: text.diagnostics, source_map: text.source_map, hir: None };
     observe(Stage::Tokens(&text.tokens, &compiled.source_map));
+    // What follows a missing or foreign architecture would be a flood of unknown names.
+    if let Some(foreign) = architectures::foreign_include(&compiled.source_map) {
+        compiled.diagnostics.push(foreign);
+        return compiled;
+    }
+    if compiled.diagnostics.iter().any(|d| d.code == preprocess::INCLUDE_NOT_FOUND) {
+        return compiled;
+    }
     let (syntax, diagnostics) = parse_tokens(&text.tokens, &compiled.source_map, options.limits.errors);
     compiled.diagnostics.extend(diagnostics);
     observe(Stage::Syntax(&syntax, &compiled.source_map));

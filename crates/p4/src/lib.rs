@@ -4,6 +4,7 @@
 //! then checking and lowering. Positions are [`span::Span`]s into the files as written; everything that is
 //! wrong becomes a [`diag::Diagnostic`]. No input makes this crate panic.
 
+mod architectures;
 pub mod ast;
 pub mod check;
 pub mod compile;

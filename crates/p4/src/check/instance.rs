@@ -8,7 +8,8 @@ use super::{Body, Checker, Place, unknown};
 use crate::ast::{self, Arg, ObjMember};
 use crate::diag::Diagnostic;
 use crate::hir::{
-    CallArg, Construct, Constructor, Expr, ExprKind, ExternId, FunctionId, Instance, InstanceId, Ty, TyKind, Types,
+    CallArg, Construct, Constructor, Expr, ExprKind, ExternId, FunctionId, Instance, InstanceId, Ty, TyKind,
+    TypeDeclId, Types,
 };
 use crate::span::Span;
 
@@ -69,6 +70,12 @@ impl Checker<'_> {
                     self.fail("construct", span, message);
                     return None;
                 }
+                if decl.constructor_params.len() != args.len()
+                    && let Some(form) = crate::architectures::other_form(&decl.name, args.len())
+                {
+                    self.other_blocks(id, args.len(), form, span);
+                    return None;
+                }
                 let sig = Signature {
                     name: decl.name.clone(),
                     what: "constructor of",
@@ -100,6 +107,16 @@ impl Checker<'_> {
             _ => None,
         });
         Some(Construct { what: constructors[at], type_args, args: args.collect(), span })
+    }
+
+    /// An architecture's package is given the blocks of another form of it: all are named, because which one is missing
+    /// would be a guess.
+    fn other_blocks(&mut self, package: TypeDeclId, given: usize, form: String, span: Span) {
+        let decl = &self.prog.objects[package.index()];
+        let names: Vec<&str> = decl.constructor_params.iter().map(|id| &*self.local(*id).name).collect();
+        let message =
+            format!("`{}` takes {} blocks ({}), and {given} are given", decl.name, names.len(), names.join(", "));
+        self.error(Diagnostic::error("arguments", span, message).label(decl.span, "declared here").help(form));
     }
 
     fn extern_constructors(&self, id: ExternId, targs: &[Ty]) -> (Vec<Signature>, Vec<Constructor>) {

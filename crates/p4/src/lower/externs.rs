@@ -5,7 +5,8 @@ use super::constant::Known;
 use super::instantiate::Naming;
 use super::types::Shape;
 use super::value::Val;
-use super::{Lower, Res, TableContext, names};
+use super::{EXTERN_WITHOUT_IMPLEMENTATION, Lower, Refused, Res, TableContext, names};
+use crate::diag::Diagnostic;
 use crate::hir::{self, Call, CallArg, Construct, Expr, ObjectRef, Ty};
 use crate::span::Span;
 use ir::{Arch, Arg, ExternInst, ExternKind, HashAlgorithm, Type, Value};
@@ -28,7 +29,7 @@ impl<'a> Lower<'a> {
             Arch::Pna => self.pna_object(&decl.name, construct)?,
         };
         let Some(kind) = kind else {
-            return self.unsupported(construct.span, format_args!("extern `{}` in this architecture", decl.name));
+            return self.unknown_extern(&decl.name, construct.span);
         };
         let path = match naming.path.is_empty() {
             true => naming.scope.clone(),
@@ -81,9 +82,25 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// `extern X` of which the architecture says nothing.
+    /// An extern that the program declares and the architecture does not have: refused once, where the program first uses it.
     pub(super) fn unknown_extern<T>(&mut self, what: &str, span: Span) -> Res<T> {
-        self.unsupported(span, format_args!("extern `{what}` in this architecture"))
+        if !self.unknown_externs.insert(what.to_owned()) {
+            return Err(Refused);
+        }
+        let arch = match self.p.arch {
+            Arch::V1Model => "v1model",
+            Arch::Pna => "PNA",
+        };
+        let message = format!("not supported: extern `{what}`, which is none of {arch}'s");
+        let help = format!("{} lists the externs that Terrace implements", crate::architectures::DOCS);
+        let mut error = Diagnostic::error(EXTERN_WITHOUT_IMPLEMENTATION, span, message).help(help);
+        let name = what.split('.').next().unwrap_or(what);
+        let object = self.hir.externs.iter().find(|decl| &*decl.name == name).map(|decl| decl.span);
+        let function = || self.hir.extern_functions.iter().find(|decl| &*decl.name == name).map(|decl| decl.span);
+        if let Some(declared) = object.or_else(function) {
+            error = error.label(declared, "declared here");
+        }
+        self.report(error)
     }
 
     /// The scalars of an argument.

@@ -4,6 +4,7 @@ use super::externs::hash_algorithm;
 use super::value::Val;
 use super::{Lower, Res};
 use crate::hir::{Call, CallArg, Construct, Method, Ty};
+use crate::span::Span;
 use ir::{Arg, BlockCall, Const, ExternFn, ExternKind, HashAlgorithm, Type};
 
 /// The extern types of PNA.
@@ -242,8 +243,14 @@ impl Lower<'_> {
                 self.effect(ExternFn::MirrorPacket, vec![Arg::Value(slot), Arg::Value(session)])
             }
             "recirculate" => self.effect(ExternFn::PnaRecirculate, Vec::new()),
-            "add_entry" => self.add_entry(call, 0),
-            "add_entry_if" => self.add_entry_if(call),
+            "add_entry" => {
+                let added = self.add_entry(call, 0)?;
+                self.added_status(added, ty, call.span)
+            }
+            "add_entry_if" => {
+                let added = self.add_entry_if(call)?;
+                self.added_status(added, ty, call.span)
+            }
             "allocate_flow_id" => {
                 let ty = if self.is_scalar(ty) { self.scalar(ty, call.span)? } else { Type::Bit(32) };
                 Ok(Val::Scalar(self.b.call(None, ExternFn::AllocateFlowId, Vec::new(), &[ty])[0]))
@@ -324,6 +331,19 @@ impl Lower<'_> {
         Ok(Val::Scalar(result))
     }
 
+    /// What `add_entry` returns: whether an entry was added; in the interface of three blocks `AddEntryErrorStatus_t`, of
+    /// which 0 is success.
+    fn added_status(&mut self, added: Val, ty: Ty, span: Span) -> Res<Val> {
+        let (Val::Scalar(added), true) = (&added, self.is_scalar(ty)) else { return Ok(added) };
+        let status = self.scalar(ty, span)?;
+        if status == Type::Bool {
+            return Ok(Val::Scalar(*added));
+        }
+        let success = self.b.constant(Const::new(status, 0u8));
+        let not_done = self.b.constant(Const::new(status, 1u8));
+        Ok(Val::Scalar(self.b.select(*added, success, not_done)))
+    }
+
     /// `update_expire_info(restart the timer, change the profile, profile)`.
     fn update_expire_info(&mut self, call: &Call) -> Res<Val> {
         let table = self.calling_table("update_expire_info", call.span)?;
@@ -344,12 +364,17 @@ impl Lower<'_> {
         })
     }
 
-    /// `SelectByDirection(direction, network to host, host to network)`.
+    /// `SelectByDirection(direction, network to host, host to network)`; in the interface of three blocks, the first
+    /// argument says whether the packet comes from the network.
     fn select_by_direction(&mut self, call: &Call) -> Res<Val> {
         let direction = self.scalar_arg(call, 0)?;
-        let ty = self.b.value_type(direction);
-        let net_to_host = self.b.constant(Const::new(ty, 0u8));
-        let inward = self.b.eq(direction, net_to_host);
+        let inward = match self.b.value_type(direction) {
+            Type::Bool => direction,
+            ty => {
+                let net_to_host = self.b.constant(Const::new(ty, 0u8));
+                self.b.eq(direction, net_to_host)
+            }
+        };
         let (Some(CallArg::Expr(yes)), Some(CallArg::Expr(no))) = (call.args.get(1), call.args.get(2)) else {
             return Ok(Val::Void);
         };

@@ -63,6 +63,7 @@ impl Object {
 /// An instantiated package.
 #[derive(Clone, Debug)]
 pub(super) struct Package {
+    pub(super) decl: hir::TypeDeclId,
     pub(super) args: Vec<Known>,
     pub(super) span: Span,
 }
@@ -136,7 +137,7 @@ impl Lower<'_> {
                 ObjectKind::Package => {
                     let args =
                         self.arguments(&self.hir.objects[decl.index()].constructor_params, construct, naming, true)?;
-                    Ok(Known::Package(Rc::new(Package { args, span: construct.span })))
+                    Ok(Known::Package(Rc::new(Package { decl, args, span: construct.span })))
                 }
                 ObjectKind::Parser(_) | ObjectKind::Control(_) => self.make_object(decl, construct, naming),
                 _ => self.unsupported(construct.span, "an instance of a type without a body"),

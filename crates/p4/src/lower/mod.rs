@@ -65,6 +65,9 @@ const MAX_BODY: usize = 1 << 20;
 /// How many scalar variables a pipeline may have.
 const MAX_VARS: usize = 1 << 18;
 
+/// The code of the finding that a program uses an extern which the architecture does not have. Such a program may be valid P4.
+pub const EXTERN_WITHOUT_IMPLEMENTATION: &str = "extern-without-implementation";
+
 /// What lowering yields.
 #[derive(Debug)]
 pub struct Lowered {
@@ -137,6 +140,8 @@ struct Lower<'a> {
 
     objects: Vec<Object>,
     globals: HashMap<hir::InstanceId, Known>,
+    /// Externs that were refused because the architecture does not have them.
+    unknown_externs: HashSet<String>,
     global_actions: HashMap<hir::ActionId, ir::ActionId>,
     anonymous_digests: u32,
 
@@ -179,6 +184,7 @@ impl<'a> Lower<'a> {
             direct: HashMap::new(),
             objects: vec![Object::outside()],
             globals: HashMap::new(),
+            unknown_externs: HashSet::new(),
             global_actions: HashMap::new(),
             anonymous_digests: 0,
             this: ObjectId::OUTSIDE,

@@ -220,8 +220,11 @@ impl Preprocessor<'_> {
             let shown: Vec<String> = dirs.iter().map(|dir| format!("`{}`", shown_dir(dir))).collect();
             help = format!("searched in {}; give a directory with -I", shown.join(", "));
         }
+        if let Some(foreign) = crate::architectures::explain_include(name) {
+            help = foreign;
+        }
         let message = format!("there is no file `{name}`");
-        self.report(Diagnostic::error("include-not-found", span, message).help(help));
+        self.report(Diagnostic::error(super::INCLUDE_NOT_FOUND, span, message).help(help));
         None
     }
 }

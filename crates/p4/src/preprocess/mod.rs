@@ -24,6 +24,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// The code of the finding that an included file does not exist.
+pub(crate) const INCLUDE_NOT_FOUND: &str = "include-not-found";
+
 /// What the caller chooses.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

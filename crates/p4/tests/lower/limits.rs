@@ -13,7 +13,7 @@ fn other_architectures() {
     check_errors(
         source,
         expect![[r#"
-        not-supported at `Other(mine()) main`: not supported yet: architecture `Other`
+        unsupported-architecture at `Other(mine()) main`: not supported: the architecture of `Other`
     "#]],
     );
 }
@@ -24,13 +24,13 @@ fn unknown_externs() {
     check_errors(
         &v1model(top, "widget() w; apply { w.turn(); }"),
         expect![[r#"
-        not-supported at `widget() w`: not supported yet: extern `widget` in this architecture
+        extern-without-implementation at `widget() w`: not supported: extern `widget`, which is none of v1model's
     "#]],
     );
     check_errors(
         &v1model(top, "apply { meta.a = magic(); }"),
         expect![[r#"
-        not-supported at `magic()`: not supported yet: extern `magic` in this architecture
+        extern-without-implementation at `magic()`: not supported: extern `magic`, which is none of v1model's
     "#]],
     );
 }

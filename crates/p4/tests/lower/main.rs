@@ -1,6 +1,7 @@
 //! What lowering makes of programs: IR as text, as goldens, after the passes (which make it short enough to read).
 //! `UPDATE_EXPECT=1 cargo test -p p4 --test lower` rewrites them.
 
+mod architectures;
 mod calls;
 mod driver;
 mod expressions;
@@ -22,6 +23,7 @@ use std::path::Path;
 const CORE: &str = include_str!("../../../../programs/include/core.p4");
 const V1MODEL: &str = include_str!("../../../../programs/include/v1model.p4");
 const PNA: &str = include_str!("../../../../programs/include/pna.p4");
+const PNA_THREE_BLOCKS: &str = include_str!("../../../../programs/include/bmv2/pna.p4");
 
 /// Types that all programs here share.
 const TYPES: &str = "
@@ -38,7 +40,9 @@ fn compiled(source: &str) -> Compiled {
         .with("main.p4", source)
         .with("i/core.p4", CORE)
         .with("i/v1model.p4", V1MODEL)
-        .with("i/pna.p4", PNA);
+        .with("i/pna.p4", PNA)
+        .with("i/bmv2/pna.p4", PNA_THREE_BLOCKS)
+        .with("i/found/psa.p4", "package PSA_Switch();");
     let options = Options { include_dirs: vec!["i".into()], ..Options::default() };
     compile(&loader, Path::new("main.p4"), &options)
 }
