@@ -158,8 +158,9 @@ impl Checker<'_> {
         StateRef::Reject
     }
 
-    /// A parser from whose start neither `accept` nor `reject` can be reached would go round for ever; a state that
-    /// cannot be reached at all is likely a mistake.
+    /// A parser from whose start neither `accept` nor `reject` can be reached ends by an error alone, such as the end of the
+    /// packet or of a stack, or is stopped by the engine's bound on steps; a state that cannot be reached at all is likely a
+    /// mistake.
     fn reaches_end(&mut self, decl: &ast::ParserDecl, states: &[State], start: Option<usize>) {
         let Some(start) = start else { return };
         let (mut seen, mut todo, mut ends) = (vec![false; states.len()], vec![start], false);
@@ -179,9 +180,10 @@ impl Checker<'_> {
             }
         }
         if !ends {
-            let message = format!("parser `{}` never reaches `accept` or `reject`", decl.name);
-            self.error(
-                Diagnostic::error("endless-parser", decl.name.span, message)
+            let message =
+                format!("parser `{}` never reaches `accept` or `reject`: it ends by an error alone", decl.name);
+            self.report(
+                Diagnostic::warning("endless-parser", decl.name.span, message)
                     .help("let one of its states end with `transition accept;`"),
             );
         }
