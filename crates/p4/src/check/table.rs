@@ -6,6 +6,7 @@ use crate::ast::{self, Direction, KeyElement, PropertyValue, TableProperty};
 use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, Key, LocalKind, Property, Table, TableId, TyKind, Types};
 use crate::span::Span;
+use num_traits::Signed;
 
 impl Checker<'_> {
     /// `table t { ... }`
@@ -151,6 +152,16 @@ impl Checker<'_> {
         let parameter = matches!(&size.kind, ExprKind::Local(id) if matches!(self.local(*id).kind, LocalKind::ConstructorParam(..)));
         if !self.is_numeric(size.ty) || (!self.is_known(&size)) || (self.is_local(&size) && !parameter) {
             self.fail("table-size", value.span, "the size of a table must be a constant integer");
+            return None;
+        }
+        if let ExprKind::Int(n) = &size.kind
+            && n.is_negative()
+        {
+            let message = format!("a table of {n} entries is not possible");
+            self.error(
+                Diagnostic::error("table-size", value.span, message)
+                    .help("leave `size` away, or write 0, to promise no number of entries"),
+            );
             return None;
         }
         Some(size)

@@ -105,13 +105,13 @@ impl Checker<'_> {
             return Types::UNKNOWN;
         }
         match value.to_u32() {
-            Some(n) if n <= MAX_STACK => self.intern(TyKind::Stack(ty, n)),
+            Some(n) if (1..=MAX_STACK).contains(&n) => self.intern(TyKind::Stack(ty, n)),
             _ => {
-                let what = if value.is_negative() { "possible" } else { "supported" };
+                let what = if value.is_positive() { "supported" } else { "possible" };
                 let message = format!("a stack of {value} elements is not {what}");
                 self.error(
                     Diagnostic::error("stack-size", size.span, message)
-                        .help(format!("a stack has from 0 to {MAX_STACK} elements")),
+                        .help(format!("a stack has from 1 to {MAX_STACK} elements")),
                 );
                 Types::UNKNOWN
             }

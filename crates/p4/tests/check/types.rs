@@ -44,22 +44,22 @@ fn widths_and_sizes() {
     check(
         "header H { }\nstruct S { H[0-1] a; }\nextern E { E(); }\nstruct T { E[2] b; }",
         expect![[r#"
-        error[stack-size]: a stack of -1 elements is not possible
-         --> main.p4:2:14
-          |
-        2 | struct S { H[0-1] a; }
-          |              ^^^
-          |
-          = help: a stack has from 0 to 65536 elements
+            error[stack-size]: a stack of -1 elements is not possible
+             --> main.p4:2:14
+              |
+            2 | struct S { H[0-1] a; }
+              |              ^^^
+              |
+              = help: a stack has from 1 to 65536 elements
 
-        error[stack-type]: there are no stacks of `E`
-         --> main.p4:4:12
-          |
-        4 | struct T { E[2] b; }
-          |            ^
-          |
-          = help: stacks are made of headers or header unions
-    "#]],
+            error[stack-type]: there are no stacks of `E`
+             --> main.p4:4:12
+              |
+            4 | struct T { E[2] b; }
+              |            ^
+              |
+              = help: stacks are made of headers or header unions
+        "#]],
     );
 }
 
