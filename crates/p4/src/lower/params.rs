@@ -15,6 +15,7 @@ use super::{Binding, Lower, Res};
 use crate::ast::Direction;
 use crate::hir::{self, CallArg, Expr, ExprKind, LocalId, LocalKind, Ty};
 use crate::span::Span;
+use ir::VarKind;
 
 /// An argument.
 #[derive(Clone, Debug)]
@@ -117,6 +118,17 @@ impl Lower<'_> {
         }
     }
 
+    /// Whether a callee that writes the place itself could see what it would not see of a copy. A field of an invalid header
+    /// keeps nothing, but a parameter does; the validity of a union's member becomes that of the union with the copy back only.
+    fn differs_from_copy(&self, place: &Place) -> bool {
+        match place {
+            Place::Scalar(var) => matches!(self.p.vars.get(*var).map(|v| v.kind), Some(VarKind::Field(..))),
+            Place::Struct(parts) => parts.iter().any(|part| self.differs_from_copy(part)),
+            Place::Header { id, .. } => !self.union_members(*id).is_empty(),
+            Place::Stack { .. } | Place::Union { .. } | Place::Nothing => false,
+        }
+    }
+
     fn bind_in(&mut self, param: LocalId, ty: Ty, expr: &Expr, context: &Context, bound: &mut Bound) -> Res<()> {
         let val = self.eval(expr)?;
         let val = self.convert(val, expr.ty, ty, expr.span)?;
@@ -175,13 +187,6 @@ impl Lower<'_> {
     ) -> bool {
         let Some(local) = root(expr) else { return false };
         if !is_static(expr) || self.locals[local.index()].is_none() {
-            return false;
-        }
-        let pure = |arg: &Arg| match arg {
-            Arg::Call(arg) => is_pure_arg(arg),
-            Arg::Data(_) => true,
-        };
-        if !args[n + 1..].iter().all(pure) {
             return false;
         }
         if action.is_some_and(|action| self.mentioned(action).contains(&local)) {

@@ -102,17 +102,22 @@ impl Place {
         vars
     }
 
-    /// What other places can have in common with this one; a header stands for its fields, and the fields for it.
+    /// What other places can have in common with this one; a header stands for its fields, and the fields for it. A union's
+    /// members stand for each other, as one is invalid once another is written.
     pub(super) fn leaves(&self, lower: &Lower) -> HashSet<Leaf> {
         let mut leaves = HashSet::new();
         self.for_each_leaf(&mut |leaf| {
-            leaves.insert(match leaf {
+            let header = match leaf {
                 Leaf::Var(var) => match lower.p.vars.get(var).map(|v| v.kind) {
-                    Some(VarKind::Field(header, _)) => Leaf::Header(header),
-                    _ => leaf,
+                    Some(VarKind::Field(header, _)) => header,
+                    _ => {
+                        leaves.insert(leaf);
+                        return;
+                    }
                 },
-                Leaf::Header(_) => leaf,
-            });
+                Leaf::Header(header) => header,
+            };
+            leaves.insert(Leaf::Header(lower.union_members(header).first().copied().unwrap_or(header)));
         });
         leaves
     }
@@ -125,6 +130,12 @@ impl Place {
 }
 
 impl Lower<'_> {
+    /// The members of the union that a header is in; none if it is in none.
+    pub(super) fn union_members(&self, header: HeaderId) -> &[HeaderId] {
+        let union = self.p.headers.get(header).and_then(|h| h.union);
+        union.and_then(|union| self.p.unions.get(union)).map_or(&[], |union| &union.members)
+    }
+
     /// A dotted name that no variable has yet: `name`, `name_1`, ...
     pub(super) fn unique(&mut self, name: &str) -> String {
         let Some(count) = self.names.get_mut(name) else {

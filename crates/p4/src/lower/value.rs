@@ -145,6 +145,11 @@ impl Lower<'_> {
                 }
             }
             (place, Val::Invalid(_)) => self.invalidate(place),
+            (Place::Header { id, .. }, Val::Ref(src)) => {
+                self.copy(place, src);
+                // Of an invalid header, the copy makes all of a union invalid (specification, "Operations on header unions").
+                self.invalidate_siblings(*id);
+            }
             (place, Val::Ref(src)) => self.copy(place, src),
             (Place::Stack { elems, next, .. }, Val::Stack(vals, _)) => {
                 for (part, val) in elems.iter().zip(vals.iter()) {
@@ -175,11 +180,23 @@ impl Lower<'_> {
         }
     }
 
-    /// Makes the headers invalid; nothing happens to scalars.
+    /// Makes the other members of a header's union invalid.
+    fn invalidate_siblings(&mut self, header: HeaderId) {
+        let members = self.union_members(header).to_vec();
+        members.into_iter().filter(|member| *member != header).for_each(|member| self.b.set_invalid(member));
+    }
+
+    /// Makes the headers invalid, of a union's member all of the union; nothing happens to scalars.
     pub(super) fn invalidate(&mut self, place: &Place) {
         match place {
-            Place::Header { id, .. } => self.b.set_invalid(*id),
-            Place::Struct(parts) | Place::Union { members: parts, .. } => parts.iter().for_each(|p| self.invalidate(p)),
+            Place::Header { id, .. } => {
+                self.b.set_invalid(*id);
+                self.invalidate_siblings(*id);
+            }
+            Place::Union { members } => {
+                members.iter().filter_map(header_id).for_each(|member| self.b.set_invalid(member));
+            }
+            Place::Struct(parts) => parts.iter().for_each(|p| self.invalidate(p)),
             Place::Stack { elems, next, .. } => {
                 elems.iter().for_each(|p| self.invalidate(p));
                 let zero = self.b.bits(32, 0u8);
