@@ -4,6 +4,7 @@ use super::Checker;
 use crate::ast::{Annotation, AnnotationBody, Annotations};
 use crate::diag::Diagnostic;
 use crate::hir::{ExprKind, Types};
+use num_traits::ToPrimitive;
 
 impl Checker<'_> {
     /// Checks the annotations in front of something.
@@ -79,6 +80,36 @@ impl Checker<'_> {
             let message = format!("`@{}` needs one string", annotation.name);
             self.fail("annotation", annotation.span, message);
         }
+    }
+
+    /// The numbers in `@field_list(1, KEEP + 1)`, which v1model's `clone_preserving_field_list` and its kind name: constant
+    /// integers, evaluated where the annotation is.
+    pub(super) fn field_lists(&mut self, annotations: &Annotations) -> Vec<u32> {
+        let mut lists = Vec::new();
+        for annotation in annotations.iter().filter(|a| a.name.as_str() == "field_list") {
+            let Some(exprs) = annotation.exprs().filter(|exprs| !exprs.is_empty()) else {
+                self.error(
+                    Diagnostic::error("annotation", annotation.span, "`@field_list` needs the numbers of the lists")
+                        .help("write `@field_list(1)`, or `@field_list(1, 2)` for several lists"),
+                );
+                continue;
+            };
+            for expr in exprs {
+                let Some(number) = self.const_int(expr, "the number of a field list") else { continue };
+                let Some(list) = number.to_u8().map(u32::from) else {
+                    let message = format!("there is no field list {number}");
+                    self.error(
+                        Diagnostic::error("annotation", expr.span, message)
+                            .help("field lists have numbers from 0 to 255"),
+                    );
+                    continue;
+                };
+                if !lists.contains(&list) {
+                    lists.push(list);
+                }
+            }
+        }
+        lists
     }
 
     /// `@match(kind)` of a field of a value set's type.

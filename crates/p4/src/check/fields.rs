@@ -56,7 +56,9 @@ impl Checker<'_> {
             );
             ty = Types::UNKNOWN;
         }
-        Field { name: field.name.name.clone(), ty, annotations: field.annotations.clone(), span: field.span }
+        let field_lists = self.field_lists(&field.annotations);
+        let annotations = field.annotations.clone();
+        Field { name: field.name.name.clone(), ty, annotations, field_lists, span: field.span }
     }
 
     /// Whether a field may have that type. `declared`: type parameters stand for types that are not known yet.

@@ -142,6 +142,8 @@ pub struct Field {
     pub ty: Ty,
     /// Annotations.
     pub annotations: Annotations,
+    /// The numbers in its `@field_list` annotations (v1model), in order, each once.
+    pub field_lists: Vec<u32>,
     /// Declaration.
     pub span: Span,
 }

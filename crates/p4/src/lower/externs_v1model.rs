@@ -275,9 +275,16 @@ impl Lower<'_> {
     fn preserved(&mut self, call: &Call, n: usize) -> Res<Vec<ir::VarId>> {
         let Some(CallArg::Expr(arg)) = call.args.get(n) else { return Ok(Vec::new()) };
         if call.type_args.is_empty() && self.is_scalar(arg.ty) {
-            let Known::Int(index) = self.known_arg(call, n)? else { return Ok(Vec::new()) };
-            let list = u32::try_from(&index).ok().and_then(|n| self.p.field_lists.get(&n));
-            return Ok(list.cloned().unwrap_or_default());
+            let Some(index) = self.known_int(arg) else {
+                let message = "the number of a field list must be a constant integer";
+                return self.error("not-constant", arg.span, message);
+            };
+            let list = u32::try_from(&index).ok().and_then(|n| self.p.field_lists.get(&n)).cloned();
+            if list.is_none() {
+                let message = format!("no field of the user metadata is in field list {index}, so nothing is kept");
+                self.warning("empty-field-list", arg.span, message);
+            }
+            return Ok(list.unwrap_or_default());
         }
         let mut vars = Vec::new();
         self.named_vars(arg, &mut vars)?;

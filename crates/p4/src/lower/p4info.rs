@@ -184,25 +184,15 @@ impl Lower<'_> {
         let TyKind::Struct(id, _) = self.types.kind(ty).clone() else { return };
         for (n, field) in self.hir.structs[id.index()].fields.iter().enumerate() {
             let Some(part) = place.part(n).cloned() else { continue };
-            if let Some(annotation) = names::annotation(&field.annotations, "field_list") {
-                for list in numbers(annotation) {
-                    let vars = part.vars();
-                    self.p.field_lists.entry(list).or_default().extend(vars);
-                }
+            for list in &field.field_lists {
+                let kept = self.p.field_lists.entry(*list).or_default();
+                // A field is kept once, also if the struct around it is kept as a whole.
+                kept.extend(part.vars().into_iter().filter(|var| !kept.contains(var)).collect::<Vec<_>>());
             }
             let ty = self.member_type(ty, n);
             self.field_lists(&part, ty);
         }
     }
-}
-
-/// The numbers in `@x(1, 2)`.
-fn numbers(annotation: &Annotation) -> Vec<u32> {
-    let number = |e: &ast::Expr| match &e.kind {
-        ast::ExprKind::Int(n) => u32::try_from(&n.value).ok(),
-        _ => None,
-    };
-    annotation.exprs().unwrap_or_default().iter().filter_map(number).collect()
 }
 
 /// `@p4runtime_translation(uri, width)`: the width is a number, `bit<W>` or `string`.
