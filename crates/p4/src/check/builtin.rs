@@ -4,7 +4,7 @@ use super::method::place_name;
 use super::{Checker, unknown};
 use crate::ast::{Arg, Ident, StructKind};
 use crate::diag::Diagnostic;
-use crate::hir::{Call, CallArg, Callee, Expr, ExprKind, SizeOf, Ty, TyKind, Types};
+use crate::hir::{Call, CallArg, Callee, Expr, ExprKind, Order, SizeOf, Ty, TyKind, Types};
 use crate::span::Span;
 use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive};
@@ -49,7 +49,7 @@ impl Checker<'_> {
     }
 
     fn language_call(&mut self, callee: Callee, ty: Ty, span: Span) -> Expr {
-        let call = Call { callee, type_args: Vec::new(), args: Vec::new(), span };
+        let call = Call { callee, type_args: Vec::new(), args: Vec::new(), order: Order::default(), span };
         Expr { kind: ExprKind::Call(Box::new(call)), ty, span }
     }
 

@@ -6,7 +6,7 @@ use super::scope::{Entity, Func};
 use super::{Checker, Place, unknown};
 use crate::ast::{self, Arg, Direction, Path};
 use crate::diag::Diagnostic;
-use crate::hir::{Call, CallArg, Callee, Expr, ExprKind, LocalId, LocalKind, Method, Ty, TyKind, Types};
+use crate::hir::{Call, CallArg, Callee, Expr, ExprKind, LocalId, LocalKind, Method, Order, Ty, TyKind, Types};
 use crate::span::Span;
 
 /// The arguments of a call, checked.
@@ -144,7 +144,13 @@ impl Checker<'_> {
         let Some(bound) = self.bind_args(&sigs[at], &places, type_args, args, hint, span) else {
             return unknown(span);
         };
-        let call = Call { callee: callees[at].clone(), type_args: bound.type_args, args: bound.args, span };
+        let call = Call {
+            callee: callees[at].clone(),
+            type_args: bound.type_args,
+            args: bound.args,
+            order: Order::of_places(&places),
+            span,
+        };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: bound.result, span }
     }
 

@@ -35,7 +35,7 @@ impl Checker<'_> {
     pub(super) fn mismatch(&mut self, expr: &Expr, to: Ty, origin: Option<(Span, String)>, exact: bool) {
         let (found, wanted) = (self.show(expr.ty), self.show(to));
         let message = match (self.kind(expr.ty), &expr.kind) {
-            (TyKind::Tuple(elements), ExprKind::Aggregate(_)) => {
+            (TyKind::Tuple(elements), ExprKind::Aggregate(_, _)) => {
                 format!("a list of {} values does not fit `{wanted}`", elements.len())
             }
             (TyKind::InvalidHeader, _) => format!("`{{#}}` is no value of `{wanted}`"),
@@ -79,7 +79,7 @@ impl Checker<'_> {
             {
                 Ok(Expr { ty: to, ..expr })
             }
-            (TyKind::Tuple(_), _) if matches!(expr.kind, ExprKind::Aggregate(_)) => self.list_as(expr, to),
+            (TyKind::Tuple(_), _) if matches!(expr.kind, ExprKind::Aggregate(_, _)) => self.list_as(expr, to),
             _ => {
                 if self.unify(expr.ty, to) {
                     self.settle(&mut expr);
@@ -112,7 +112,7 @@ impl Checker<'_> {
 
     /// A list of values as a struct, header, stack, list or tuple.
     fn list_as(&mut self, expr: Expr, to: Ty) -> Result<Expr, Expr> {
-        let ExprKind::Aggregate(elements) = &expr.kind else { return Err(expr) };
+        let ExprKind::Aggregate(elements, _) = &expr.kind else { return Err(expr) };
         let types = match self.kind(to).clone() {
             TyKind::Struct(id, args) => {
                 if self.prog.structs[id.index()].kind == StructKind::HeaderUnion {
@@ -132,10 +132,10 @@ impl Checker<'_> {
         if types.len() != elements.len() {
             return Err(expr);
         }
-        let ExprKind::Aggregate(elements) = expr.kind else { return Err(expr) };
+        let ExprKind::Aggregate(elements, order) = expr.kind else { return Err(expr) };
         let elements = elements.into_iter().zip(types).map(|(e, ty)| self.coerce(e, ty)).collect();
         let to = self.resolve(to);
-        Ok(Expr { kind: ExprKind::Aggregate(elements), ty: to, span: expr.span })
+        Ok(Expr { kind: ExprKind::Aggregate(elements, order), ty: to, span: expr.span })
     }
 
     /// A boolean condition of `what`.

@@ -3,9 +3,10 @@
 use super::{Checker, unknown};
 use crate::ast::{self, NamedExpr, StructKind};
 use crate::diag::Diagnostic;
-use crate::hir::{Expr, ExprKind, StructId, Ty, TyKind, Types};
+use crate::hir::{Expr, ExprKind, Order, StructId, Ty, TyKind, Types};
 use crate::span::Span;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 impl Checker<'_> {
     /// `{a, b}` or `{a, ...}`
@@ -39,7 +40,7 @@ impl Checker<'_> {
             values.push(self.default_value(ty, span));
         }
         let ty = self.resolve(hint);
-        Expr { kind: ExprKind::Aggregate(values), ty, span }
+        Expr { kind: ExprKind::Aggregate(values, Order::default()), ty, span }
     }
 
     /// An element whose type is known, at least in part.
@@ -69,7 +70,7 @@ impl Checker<'_> {
     fn free_list(&mut self, elements: &[ast::Expr], span: Span) -> Expr {
         let values: Vec<Expr> = elements.iter().map(|e| self.expr(e, None)).collect();
         let ty = self.intern(TyKind::Tuple(values.iter().map(|v| v.ty).collect()));
-        Expr { kind: ExprKind::Aggregate(values), ty, span }
+        Expr { kind: ExprKind::Aggregate(values, Order::default()), ty, span }
     }
 
     /// `{x = a, y = b}` or `{x = a, ...}`
@@ -149,7 +150,14 @@ impl Checker<'_> {
             };
             elements.push(value);
         }
+        // Of constants no order shows.
+        let order = if elements.iter().all(|e| self.is_known(e)) {
+            Order::default()
+        } else {
+            let written = |name: &Arc<str>| fields.iter().position(|f| *f.name.as_str() == **name);
+            Order::of_places(&names.iter().map(written).collect::<Vec<_>>())
+        };
         let ty = self.resolve(ty);
-        Expr { kind: ExprKind::Aggregate(elements), ty, span }
+        Expr { kind: ExprKind::Aggregate(elements, order), ty, span }
     }
 }

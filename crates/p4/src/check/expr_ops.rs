@@ -214,7 +214,7 @@ impl Checker<'_> {
 
     /// Two lists that differ in type only by literals without a width.
     fn comparable_lists(&mut self, left: &Expr, right: &Expr) -> bool {
-        matches!((&left.kind, &right.kind), (ExprKind::Aggregate(_), ExprKind::Aggregate(_)))
+        matches!((&left.kind, &right.kind), (ExprKind::Aggregate(_, _), ExprKind::Aggregate(_, _)))
             && self.unify(left.ty, right.ty)
     }
 

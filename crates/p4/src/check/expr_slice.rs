@@ -132,7 +132,7 @@ impl Checker<'_> {
             TyKind::Stack(element, size) => {
                 let Some(index) = self.element_number(index, size, at) else { return unknown(span) };
                 match (base.kind, &index.kind) {
-                    (ExprKind::Aggregate(mut elements), ExprKind::Int(i))
+                    (ExprKind::Aggregate(mut elements, _), ExprKind::Int(i))
                         if elements.iter().all(|e| self.is_known(e)) =>
                     {
                         let i = i.to_usize().unwrap_or(usize::MAX);
@@ -183,7 +183,7 @@ impl Checker<'_> {
         };
         match i.to_usize().filter(|i| *i < types.len()) {
             Some(i) => match base.kind {
-                ExprKind::Aggregate(mut elements) if elements.iter().all(|e| self.is_known(e)) => {
+                ExprKind::Aggregate(mut elements, _) if elements.iter().all(|e| self.is_known(e)) => {
                     elements.swap_remove(i)
                 }
                 _ => Expr { kind: ExprKind::Field(Box::new(base), i), ty: types[i], span },

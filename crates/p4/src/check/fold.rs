@@ -194,7 +194,7 @@ pub(super) fn same(a: &ExprKind, b: &ExprKind) -> Option<bool> {
         (ExprKind::Error(a), ExprKind::Error(b)) => Some(a == b),
         (ExprKind::MatchKind(a), ExprKind::MatchKind(b)) => Some(a == b),
         (ExprKind::EnumMember(x, a), ExprKind::EnumMember(y, b)) => Some(x == y && a == b),
-        (ExprKind::Aggregate(xs), ExprKind::Aggregate(ys)) if xs.len() == ys.len() => {
+        (ExprKind::Aggregate(xs, _), ExprKind::Aggregate(ys, _)) if xs.len() == ys.len() => {
             let mut equal = true;
             for (x, y) in xs.iter().zip(ys) {
                 equal &= same(&x.kind, &y.kind)?;

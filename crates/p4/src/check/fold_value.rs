@@ -28,7 +28,7 @@ impl Checker<'_> {
             ExprKind::DynSlice { base, lo, .. } => self.is_known(base) && self.is_known(lo),
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => self.is_known(a) && self.is_known(b),
             ExprKind::Mux(a, b, c) => self.is_known(a) && self.is_known(b) && self.is_known(c),
-            ExprKind::Aggregate(elements) => elements.iter().all(|e| self.is_known(e)),
+            ExprKind::Aggregate(elements, _) => elements.iter().all(|e| self.is_known(e)),
             ExprKind::Call(call) => match call.callee {
                 Callee::SizeOf(..) => true,
                 // A function that makes an extern object is a constructor by another name.

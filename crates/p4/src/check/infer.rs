@@ -102,7 +102,7 @@ impl Checker<'_> {
     pub(super) fn settle(&mut self, expr: &mut Expr) {
         expr.ty = self.resolve(expr.ty);
         match &mut expr.kind {
-            ExprKind::Aggregate(elements) => elements.iter_mut().for_each(|e| self.settle(e)),
+            ExprKind::Aggregate(elements, _) => elements.iter_mut().for_each(|e| self.settle(e)),
             ExprKind::Construct(construct) => {
                 for arg in &mut construct.type_args {
                     *arg = self.resolve(*arg);
@@ -116,7 +116,7 @@ impl Checker<'_> {
     pub(super) fn subst_expr(&mut self, expr: &mut Expr, subst: &Subst) {
         expr.ty = self.subst(expr.ty, subst);
         match &mut expr.kind {
-            ExprKind::Aggregate(elements) => elements.iter_mut().for_each(|e| self.subst_expr(e, subst)),
+            ExprKind::Aggregate(elements, _) => elements.iter_mut().for_each(|e| self.subst_expr(e, subst)),
             ExprKind::Construct(construct) => {
                 for arg in &mut construct.type_args {
                     *arg = self.subst(*arg, subst);

@@ -138,7 +138,7 @@ fn parts(expr: &Expr, depth: u32) -> Option<u64> {
         ExprKind::Field(a, _) | ExprKind::Cast(a) | ExprKind::Unary(_, a) | ExprKind::Slice { base: a, .. } => vec![a],
         ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) | ExprKind::DynSlice { base: a, lo: b, .. } => vec![a, b],
         ExprKind::Mux(a, b, c) => vec![a, b, c],
-        ExprKind::Aggregate(elements) => elements.iter().collect(),
+        ExprKind::Aggregate(elements, _) => elements.iter().collect(),
         _ => Vec::new(),
     };
     inner.into_iter().try_fold(1u64, |sum, e| Some(sum.saturating_add(parts(e, depth)?)))

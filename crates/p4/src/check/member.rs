@@ -143,7 +143,9 @@ impl Checker<'_> {
     pub(super) fn field_of(&mut self, base: Expr, at: usize, ty: Ty, span: Span) -> Expr {
         match base.kind {
             // Elements that are not constants may have effects, which must not be lost.
-            ExprKind::Aggregate(mut elements) if at < elements.len() && elements.iter().all(|e| self.is_known(e)) => {
+            ExprKind::Aggregate(mut elements, _)
+                if at < elements.len() && elements.iter().all(|e| self.is_known(e)) =>
+            {
                 Expr { span, ..elements.swap_remove(at) }
             }
             ExprKind::Default if self.struct_kind(base.ty) == Some(ast::StructKind::Struct) => {

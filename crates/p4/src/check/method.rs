@@ -9,7 +9,7 @@ use super::{Checker, Place, unknown};
 use crate::ast::{self, Arg, Ident};
 use crate::diag::Diagnostic;
 use crate::hir::{
-    Call, Callee, Expr, ExprKind, ExternId, ObjectKind, ObjectRef, TableId, Ty, TyKind, TypeDeclId, Types,
+    Call, Callee, Expr, ExprKind, ExternId, ObjectKind, ObjectRef, Order, TableId, Ty, TyKind, TypeDeclId, Types,
 };
 use crate::span::Span;
 
@@ -94,7 +94,8 @@ impl Checker<'_> {
             return unknown(span);
         }
         let ty = self.intern(TyKind::ApplyResult(table));
-        let call = Call { callee: Callee::ApplyTable(table), type_args: Vec::new(), args: Vec::new(), span };
+        let callee = Callee::ApplyTable(table);
+        let call = Call { callee, type_args: Vec::new(), args: Vec::new(), order: Order::default(), span };
         Expr { kind: ExprKind::Call(Box::new(call)), ty, span }
     }
 

@@ -20,7 +20,7 @@ fn strip(mut expr: Expr) -> Expr {
         ExprKind::Unary(op, base) => ExprKind::Unary(op, boxed(base)),
         ExprKind::Binary(op, a, b) => ExprKind::Binary(op, boxed(a), boxed(b)),
         ExprKind::Mux(c, a, b) => ExprKind::Mux(boxed(c), boxed(a), boxed(b)),
-        ExprKind::Aggregate(elements) => ExprKind::Aggregate(elements.into_iter().map(strip).collect()),
+        ExprKind::Aggregate(elements, order) => ExprKind::Aggregate(elements.into_iter().map(strip).collect(), order),
         ExprKind::Call(call) => {
             let args = call.args.into_iter().map(|arg| match arg {
                 CallArg::Expr(e) => CallArg::Expr(strip(e)),

@@ -43,7 +43,7 @@ impl Checker<'_> {
     /// The column that an expression makes.
     fn column(&mut self, value: Expr) -> Column {
         let value = match (value.kind, self.kind(value.ty)) {
-            (ExprKind::Aggregate(elements), TyKind::Tuple(_)) => {
+            (ExprKind::Aggregate(elements, _), TyKind::Tuple(_)) => {
                 return Column::Group(elements.into_iter().map(|e| self.column(e)).collect());
             }
             (kind, _) => Expr { kind, ..value },

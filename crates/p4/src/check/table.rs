@@ -235,6 +235,7 @@ impl Checker<'_> {
         table.actions.push(crate::hir::TableAction {
             action: no_action,
             args: Vec::new(),
+            order: crate::hir::Order::default(),
             annotations: vec![ast::Annotation { name, body: ast::AnnotationBody::None, span }],
             span,
         });

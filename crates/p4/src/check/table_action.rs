@@ -6,7 +6,7 @@ use super::same_expr::same_expr;
 use super::scope::Entity;
 use crate::ast::{self, ActionRef, Arg, Path};
 use crate::diag::Diagnostic;
-use crate::hir::{ActionId, CallArg, Expr, LocalId, Table, TableAction, Types};
+use crate::hir::{ActionId, CallArg, Expr, LocalId, Order, Table, TableAction, Types};
 use crate::span::Span;
 
 impl Checker<'_> {
@@ -23,13 +23,14 @@ impl Checker<'_> {
                 );
                 continue;
             }
-            let Some(args) = self.listed_args(action, reference) else { continue };
+            let Some((args, order)) = self.listed_args(action, reference) else { continue };
             for param in self.split_params(action).1 {
                 self.control_plane_param(param);
             }
             actions.push(TableAction {
                 action,
                 args,
+                order,
                 annotations: reference.annotations.clone(),
                 span: reference.span,
             });
@@ -69,7 +70,7 @@ impl Checker<'_> {
     }
 
     /// The arguments of an action in the list: exactly those of its parameters with a direction.
-    fn listed_args(&mut self, action: ActionId, reference: &ActionRef) -> Option<Vec<CallArg>> {
+    fn listed_args(&mut self, action: ActionId, reference: &ActionRef) -> Option<(Vec<CallArg>, Order)> {
         let (directed, plain) = self.split_params(action);
         let args = reference.args.as_deref().unwrap_or(&[]);
         if args.len() > directed.len()
@@ -99,7 +100,8 @@ impl Checker<'_> {
         }
         let sig = self.action_signature(action, directed);
         let (_, places) = self.pick(std::slice::from_ref(&sig), &[], args, reference.span)?;
-        Some(self.bind_args(&sig, &places, &[], args, None, reference.span)?.args)
+        let bound = self.bind_args(&sig, &places, &[], args, None, reference.span)?;
+        Some((bound.args, Order::of_places(&places)))
     }
 
     /// `default_action = a(args)`: index into the list, and the arguments that the control plane would set.

@@ -82,8 +82,9 @@ pub enum ExprKind {
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),
     /// A conversion to `Expr::ty`, explicit or implicit.
     Cast(Box<Expr>),
-    /// A value of a tuple, list, struct, header (valid) or stack type: one element each, in the order of declaration.
-    Aggregate(Vec<Expr>),
+    /// A value of a tuple, list, struct, header (valid) or stack type: one element each, in the order of declaration, and
+    /// the order in which they are evaluated.
+    Aggregate(Vec<Expr>, Order),
     /// `{#}`: an invalid header or union (all members invalid).
     InvalidHeader,
     /// The default value of the type (spec "default values": zero, first enum member or 0, NoError, invalid header, ...).
@@ -127,8 +128,35 @@ pub struct Call {
     pub type_args: Vec<Ty>,
     /// One for each parameter, in its order.
     pub args: Vec<CallArg>,
+    /// The order in which the arguments are evaluated, and copied out.
+    pub order: Order,
     /// The whole call.
     pub span: Span,
+}
+
+/// The order in which the arguments of a call, or the elements of an aggregate, are evaluated: that of the text
+/// (specification, sections "Expression evaluation order" and "Calling convention"). What the text leaves to a default
+/// value comes last.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Order(Vec<usize>);
+
+impl Order {
+    /// By the place in the text that each position was given; `None` if the text gives it nothing.
+    pub fn of_places(places: &[Option<usize>]) -> Self {
+        let mut order: Vec<usize> = (0..places.len()).collect();
+        order.sort_by_key(|at| places[*at].unwrap_or(usize::MAX));
+        if order.is_sorted() { Order::default() } else { Order(order) }
+    }
+
+    /// The positions, `len` of them, in order of evaluation.
+    pub fn positions(&self, len: usize) -> Vec<usize> {
+        if self.is_by_position() { (0..len).collect() } else { self.0.clone() }
+    }
+
+    /// Whether evaluation goes from the first position to the last.
+    pub fn is_by_position(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// An argument.

@@ -425,6 +425,8 @@ pub struct TableAction {
     pub action: ActionId,
     /// Arguments of its directional parameters, which come first.
     pub args: Vec<CallArg>,
+    /// The order in which those are evaluated, and copied out.
+    pub order: Order,
     /// Annotations (`@tableonly`, `@defaultonly`, others).
     pub annotations: Annotations,
     /// Where.

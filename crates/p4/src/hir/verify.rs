@@ -5,10 +5,11 @@
 //! is accepted.
 
 use super::{
-    Call, CallArg, Callee, Construct, Expr, ExprKind, KeysetItem, LocalDecl, LocalId, LocalKind, ObjectKind, Program,
-    Stmt, StmtKind, Ty, TyKind, Types,
+    Call, CallArg, Callee, Construct, Expr, ExprKind, KeysetItem, LocalDecl, LocalId, LocalKind, ObjectKind, Order,
+    Program, Stmt, StmtKind, Ty, TyKind, Types,
 };
 use crate::ast::BinaryOp;
+use crate::span::Span;
 
 /// What is wrong with a typed program, one sentence each; nothing if all invariants hold.
 pub fn verify(program: &Program) -> Vec<String> {
@@ -196,7 +197,10 @@ impl Verifier<'_> {
                 self.same(expr.ty, a);
                 self.same(expr.ty, b);
             }
-            ExprKind::Aggregate(elements) => self.elements(expr, elements),
+            ExprKind::Aggregate(elements, order) => {
+                self.order(expr.span, order, elements.len());
+                self.elements(expr, elements);
+            }
             ExprKind::Call(call) => self.call(call),
             ExprKind::Construct(construct) => self.construct(construct),
             _ => {}
@@ -231,8 +235,17 @@ impl Verifier<'_> {
         }
     }
 
+    fn order(&mut self, span: Span, order: &Order, len: usize) {
+        let mut positions = order.positions(len);
+        positions.sort_unstable();
+        if !positions.into_iter().eq(0..len) {
+            self.found.push(format!("{span:?}: the order of evaluation does not name each position once"));
+        }
+    }
+
     fn call(&mut self, call: &Call) {
         let p = self.p;
+        self.order(call.span, &call.order, call.args.len());
         let params: &[LocalId] = match &call.callee {
             Callee::Function(id) => &p.functions[id.index()].params,
             Callee::ExternFunction(id) => &p.extern_functions[id.index()].params,

@@ -6,7 +6,8 @@
 use super::constant::Known;
 use super::place::Place;
 use super::types::Shape;
-use super::value::Val;
+use super::value::{Val, holds_reference};
+use super::walk::is_pure;
 use super::{Binding, Lower, Res};
 use crate::hir::{Expr, ExprKind, Ty};
 use crate::span::Span;
@@ -96,16 +97,22 @@ impl Lower<'_> {
         }
     }
 
-    fn access_index(&mut self, base: &Expr, index: &Expr) -> Res<Access> {
+    fn access_index(&mut self, stack: &Expr, index: &Expr) -> Res<Access> {
         let known = match self.try_known(index) {
             Some(Known::Int(n)) => Some(n),
             _ => None,
         };
-        let base = self.access(base)?;
+        let base = self.access(stack)?;
         if let Some(n) = known {
             return Ok(self.project_index(base, &n));
         }
-        // The index may have side effects on what a value that isn't in storage refers to: none that P4 can write.
+        // Of a variable, an element is where it is, whatever the index changes; the value of a call is what it was.
+        let base = match base {
+            Access::Val(val) if holds_reference(&val) && !is_pure(index) => {
+                Access::Val(self.snapshot(val, stack.ty, stack.span)?)
+            }
+            base => base,
+        };
         let value = self.eval_scalar(index)?;
         match base {
             Access::Place(Place::Stack { elems, .. } | Place::Struct(elems)) => {
@@ -200,11 +207,16 @@ impl Lower<'_> {
             Access::DynSlice { base, lo, width, ty } => {
                 let val = self.read_access(base, *ty, span)?;
                 let value = self.scalar_value(val, *ty, span)?;
-                let unsigned = self.b.cast(Type::Bit(self.b.value_type(value).width()), value);
-                let shifted = self.b.binary(BinaryOp::Shr, unsigned, *lo);
-                Ok(Val::Scalar(self.b.cast(Type::Bit(*width), shifted)))
+                Ok(Val::Scalar(self.bits_at(value, *lo, *width)))
             }
         }
+    }
+
+    /// `width` bits of a scalar from bit `lo` up.
+    pub(super) fn bits_at(&mut self, value: Value, lo: Value, width: u32) -> Value {
+        let unsigned = self.unsigned(value);
+        let shifted = self.b.binary(BinaryOp::Shr, unsigned, lo);
+        self.b.cast(Type::Bit(width), shifted)
     }
 
     fn read_dynamic(&mut self, candidates: &[Place], index: Value, ty: Ty, span: Span) -> Res<Val> {

@@ -77,6 +77,9 @@ impl Lower<'_> {
                 None => return self.error("missing-argument", action.span, "this action lacks an argument"),
             }
         }
-        self.inline_with(Code::Action(action.action), &[], &args, span).map(|_| ())
+        // Parameters with a direction come first, and data have been evaluated already.
+        let mut order = action.order.positions(action.args.len());
+        order.extend(order.len()..args.len());
+        self.inline_with(Code::Action(action.action), &[], &args, &order, span).map(|_| ())
     }
 }

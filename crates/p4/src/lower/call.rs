@@ -144,18 +144,26 @@ impl<'a> Lower<'a> {
     /// Inlines a call.
     fn inline(&mut self, code: Code, call: &Call) -> Res<Val> {
         let args: Vec<Arg> = call.args.iter().map(Arg::Call).collect();
-        self.inline_with(code, &call.type_args, &args, call.span)
+        let order = call.order.positions(args.len());
+        self.inline_with(code, &call.type_args, &args, &order, call.span)
     }
 
-    /// Inlines code with arguments.
-    pub(super) fn inline_with(&mut self, code: Code, type_args: &[Ty], args: &[Arg], span: Span) -> Res<Val> {
+    /// Inlines code with arguments, which are evaluated in that order.
+    pub(super) fn inline_with(
+        &mut self,
+        code: Code,
+        type_args: &[Ty],
+        args: &[Arg],
+        order: &[usize],
+        span: Span,
+    ) -> Res<Val> {
         if self.frames.len() > MAX_CALL_DEPTH {
             return self.limit(span, format!("calls nest more than {MAX_CALL_DEPTH} deep"));
         }
         let (params, result) = self.signature(code);
         let context = self.context_of(code, type_args);
         let action = if let Code::Action(id) = code { Some(id) } else { None };
-        let bound = self.bind_args(params, args, &context, action)?;
+        let bound = self.bind_args(params, args, order, &context, action)?;
         let result = self.replace(result, &context.subst);
         self.activate(code, context, bound, result, span)
     }

@@ -51,7 +51,7 @@ impl Lower<'_> {
                 }
                 self.objects[self.this.index()].arguments.get(id).cloned()?
             }
-            ExprKind::Aggregate(items) => {
+            ExprKind::Aggregate(items, _) => {
                 Known::Tuple(items.iter().map(|e| self.try_known(e)).collect::<Option<Vec<_>>>()?.into())
             }
             ExprKind::Field(base, n) => match self.try_known(base)? {
@@ -104,7 +104,7 @@ impl Lower<'_> {
         match &expr.kind {
             ExprKind::Construct(construct) => self.construct(construct, naming),
             ExprKind::Instance(id) => self.instance(*id),
-            ExprKind::Aggregate(items) => {
+            ExprKind::Aggregate(items, _) => {
                 let items = items.iter().map(|e| self.known(e, naming)).collect::<Res<Vec<_>>>()?;
                 Ok(Known::Tuple(items.into()))
             }

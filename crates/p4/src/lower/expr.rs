@@ -6,7 +6,7 @@ use super::value::{Val, holds_reference};
 use super::walk::is_pure;
 use super::{Lower, Res};
 use crate::ast;
-use crate::hir::{Callee, Expr, ExprKind, Types};
+use crate::hir::{Callee, Expr, ExprKind, Order, Types};
 use ir::{BinaryOp, BlockCall, Type, UnaryOp, Value};
 
 impl Lower<'_> {
@@ -41,6 +41,12 @@ impl Lower<'_> {
                 let naming = self.naming("tmp", &Vec::new());
                 self.construct(construct, &naming).map(|_| Val::Object)
             }
+            // As a value, what is cut is evaluated before the place of the cut.
+            ExprKind::DynSlice { base, lo, width } if !is_pure(lo) => {
+                let value = self.eval_scalar(base)?;
+                let lo = self.eval_scalar(lo)?;
+                Ok(Val::Scalar(self.bits_at(value, lo, *width)))
+            }
             ExprKind::Local(_)
             | ExprKind::Field(..)
             | ExprKind::Index(..)
@@ -64,7 +70,7 @@ impl Lower<'_> {
                 let val = self.eval(operand)?;
                 self.convert(val, operand.ty, expr.ty, expr.span)
             }
-            ExprKind::Aggregate(items) => self.eval_aggregate(items, expr),
+            ExprKind::Aggregate(items, order) => self.eval_aggregate(items, order, expr),
             ExprKind::InvalidHeader => Ok(Val::Invalid(self.ty(expr.ty))),
             ExprKind::Default => Ok(self.default_value(expr.ty)),
             ExprKind::Call(call) => match &call.callee {
@@ -82,18 +88,20 @@ impl Lower<'_> {
         }
     }
 
-    fn eval_aggregate(&mut self, items: &[Expr], expr: &Expr) -> Res<Val> {
-        let mut parts = Vec::with_capacity(items.len());
-        for (n, item) in items.iter().enumerate() {
+    fn eval_aggregate(&mut self, items: &[Expr], order: &Order, expr: &Expr) -> Res<Val> {
+        let mut parts = vec![Val::Void; items.len()];
+        let positions = order.positions(items.len());
+        for (at, n) in positions.iter().copied().enumerate() {
+            let item = &items[n];
             let mut val = self.eval(item)?;
             let ty = self.member_type(expr.ty, n);
             if let (Val::Int(_), Shape::Scalar(_)) = (&val, self.shape(ty)) {
                 val = Val::Scalar(self.scalar_value(val, ty, item.span)?);
             }
-            if holds_reference(&val) && !items[n + 1..].iter().all(is_pure) {
+            if holds_reference(&val) && !positions[at + 1..].iter().all(|later| is_pure(&items[*later])) {
                 val = self.snapshot(val, item.ty, item.span)?;
             }
-            parts.push(val);
+            parts[n] = val;
         }
         let ty = self.ty(expr.ty);
         Ok(match self.shape(ty) {

@@ -5,6 +5,7 @@ use super::constant::Known;
 use super::instantiate::Naming;
 use super::types::Shape;
 use super::value::Val;
+use super::walk::is_pure;
 use super::{EXTERN_WITHOUT_IMPLEMENTATION, Lower, Refused, Res, TableContext, names};
 use crate::diag::Diagnostic;
 use crate::hir::{self, Call, CallArg, Construct, Expr, ObjectRef, Ty};
@@ -54,32 +55,30 @@ impl<'a> Lower<'a> {
     pub(super) fn method(&mut self, object: &ObjectRef, id: hir::ExternId, n: usize, call: &Call, ty: Ty) -> Res<Val> {
         let decl: &'a hir::Extern = &self.hir.externs[id.index()];
         let Some(method) = decl.methods.get(n) else { return Ok(Val::Void) };
-        match &*decl.name {
-            "packet_in" => return self.packet_in(&method.name, call, ty),
-            "packet_out" => return self.packet_out(&method.name, call),
-            _ => {}
-        }
-        let Known::Extern(object) = self.object_ref(object, call.span)? else {
-            return self.unsupported(call.span, format_args!("calling `{}` on this", method.name));
-        };
-        match self.p.arch {
-            Arch::V1Model => self.v1model_method(object, &decl.name, &method.name, call),
-            Arch::Pna => self.pna_method(object, &decl.name, method, call, ty),
-        }
+        self.with_prepared(call, &method.params, |lower| match &*decl.name {
+            "packet_in" => lower.packet_in(&method.name, call, ty),
+            "packet_out" => lower.packet_out(&method.name, call),
+            _ => {
+                let Known::Extern(object) = lower.object_ref(object, call.span)? else {
+                    return lower.unsupported(call.span, format_args!("calling `{}` on this", method.name));
+                };
+                match lower.p.arch {
+                    Arch::V1Model => lower.v1model_method(object, &decl.name, &method.name, call),
+                    Arch::Pna => lower.pna_method(object, &decl.name, method, call, ty),
+                }
+            }
+        })
     }
 
     /// An extern function.
     pub(super) fn extern_function(&mut self, id: hir::ExternFnId, call: &Call, ty: Ty) -> Res<Val> {
-        let name: &'a str = &self.hir.extern_functions[id.index()].name;
-        match name {
-            "verify" => return self.verify_call(call),
-            "static_assert" => return Ok(Val::Scalar(self.b.bool(true))),
-            _ => {}
-        }
-        match self.p.arch {
-            Arch::V1Model => self.v1model_function(name, call, ty),
-            Arch::Pna => self.pna_function(name, call, ty),
-        }
+        let decl: &'a hir::Method = &self.hir.extern_functions[id.index()];
+        self.with_prepared(call, &decl.params, |lower| match (&*decl.name, lower.p.arch) {
+            ("verify", _) => lower.verify_call(call),
+            ("static_assert", _) => Ok(Val::Scalar(lower.b.bool(true))),
+            (name, Arch::V1Model) => lower.v1model_function(name, call, ty),
+            (name, Arch::Pna) => lower.pna_function(name, call, ty),
+        })
     }
 
     /// An extern that the program declares and the architecture does not have: refused once, where the program first uses it.
@@ -107,7 +106,7 @@ impl<'a> Lower<'a> {
     pub(super) fn data_arg(&mut self, call: &Call, n: usize) -> Res<Arg> {
         let mut values = Vec::new();
         if let Some(CallArg::Expr(data)) = call.args.get(n) {
-            let val = self.eval(data)?;
+            let val = self.arg_value(n, data)?;
             self.flatten(&val, data.ty, data.span, &mut values)?;
         }
         Ok(Arg::Values(values))
@@ -116,7 +115,7 @@ impl<'a> Lower<'a> {
     /// An out or inout argument.
     pub(super) fn out_arg(&mut self, call: &Call, n: usize) -> Res<OutArg> {
         match call.args.get(n) {
-            Some(CallArg::Expr(place)) => Ok(Some((self.access(place)?, place.ty))),
+            Some(CallArg::Expr(place)) => Ok(Some((self.arg_access(n, place)?, place.ty))),
             _ => Ok(None),
         }
     }
@@ -144,7 +143,7 @@ impl<'a> Lower<'a> {
                 Some(known) => Ok(known),
                 None => self.error("not-constant", arg.span, "this argument must be known at compile time"),
             },
-            _ => self.error("missing-argument", call.span, format!("argument {} of this call is missing", n + 1)),
+            _ => self.missing_argument(call.span, n),
         }
     }
 
@@ -229,14 +228,15 @@ impl<'a> Lower<'a> {
     /// Appends the variables that an expression names.
     pub(super) fn named_vars(&mut self, expr: &Expr, out: &mut Vec<ir::VarId>) -> Res<()> {
         match &expr.kind {
-            hir::ExprKind::Aggregate(items) => {
+            hir::ExprKind::Aggregate(items, _) => {
                 for item in items {
                     self.named_vars(item, out)?;
                 }
                 Ok(())
             }
             hir::ExprKind::Cast(inner) => self.named_vars(inner, out),
-            hir::ExprKind::Local(_) | hir::ExprKind::Field(..) | hir::ExprKind::Index(..) => {
+            // An index with side effects names no variable, and has been evaluated.
+            hir::ExprKind::Local(_) | hir::ExprKind::Field(..) | hir::ExprKind::Index(..) if is_pure(expr) => {
                 if let Access::Place(place) = self.access(expr)? {
                     out.extend(place.vars());
                 }

@@ -219,9 +219,7 @@ impl Lower<'_> {
     }
 
     fn optional_arg(&mut self, call: &Call, n: usize, args: &mut Vec<Arg>) -> Res<()> {
-        if let Some(CallArg::Expr(arg)) = call.args.get(n) {
-            args.push(Arg::Value(self.eval_scalar(arg)?));
-        }
+        args.extend(self.optional_scalar_arg(call, n)?.map(Arg::Value));
         Ok(())
     }
 
@@ -379,9 +377,9 @@ impl Lower<'_> {
             return Ok(Val::Void);
         };
         let (mut then, mut els) = (Vec::new(), Vec::new());
-        let val = self.eval(yes)?;
+        let val = self.arg_value(1, yes)?;
         self.flatten(&val, yes.ty, yes.span, &mut then)?;
-        let val = self.eval(no)?;
+        let val = self.arg_value(2, no)?;
         self.flatten(&val, no.ty, no.span, &mut els)?;
         let chosen: Vec<ir::Value> = then.into_iter().zip(els).map(|(a, b)| self.b.select(inward, a, b)).collect();
         let ty = self.ty(yes.ty);

@@ -236,7 +236,7 @@ impl Lower<'_> {
         let Some(CallArg::Expr(metadata)) = call.args.first() else {
             return self.effect(ExternFn::MarkToDrop, Vec::new());
         };
-        let Access::Place(place) = self.access(metadata)? else {
+        let Access::Place(place) = self.arg_access(0, metadata)? else {
             return self.unsupported(metadata.span, "marking this");
         };
         let spec = self.metadata_field(&place, metadata.ty, "egress_spec");

@@ -8,7 +8,8 @@
 //! - what exists: `instantiate` (objects), `constant` (what they are made of), `arch` (which object plays which part), `table`,
 //!   `entries`, `profiles` (what is attached to tables), `externs*`, `names`, `p4info` (control-plane types)
 //! - where data live: `types` (shapes), `place` (storage), `value` (what expressions yield), `access` (l-values)
-//! - code: `expr`, `ops`, `stmt`, `switch`, `loops`, `call`, `params`, `apply`, `parser`, `select`, `packet`, `stack`;
+//! - code: `expr`, `ops`, `stmt`, `switch`, `loops`, `call`, `params`, `arguments`, `apply`, `parser`, `select`, `packet`,
+//!   `stack`;
 //!   `walk` tells what code may do
 //!
 //! Code size is bounded: inlining that explodes ends in a diagnostic of code `limit`.
@@ -16,6 +17,7 @@
 mod access;
 mod apply;
 mod arch;
+mod arguments;
 mod call;
 mod constant;
 mod entries;
@@ -153,6 +155,8 @@ struct Lower<'a> {
     /// Storage of locals that is not in use at the moment.
     pool: HashMap<(ObjectId, hir::LocalId, hir::Ty), Vec<Place>>,
     frames: Vec<Frame>,
+    /// The arguments of the extern call that is being lowered, as far as they were evaluated before it.
+    prepared: Vec<Option<arguments::Prepared>>,
     table: Option<TableContext>,
     /// Local variables that an action's code mentions, also through other actions.
     mentions: HashMap<hir::ActionId, Rc<HashSet<hir::LocalId>>>,
@@ -192,6 +196,7 @@ impl<'a> Lower<'a> {
             locals: vec![None; hir.locals.len()],
             pool: HashMap::new(),
             frames: Vec::new(),
+            prepared: Vec::new(),
             table: None,
             mentions: HashMap::new(),
             scope: String::new(),

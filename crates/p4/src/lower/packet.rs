@@ -32,17 +32,14 @@ impl Lower<'_> {
     fn extract(&mut self, call: &Call) -> Res<Val> {
         let Some(arg) = call.args.first() else { return Ok(Val::Void) };
         let (access, ty) = match arg {
-            CallArg::Expr(header) => (self.access(header)?, header.ty),
+            CallArg::Expr(header) => (self.arg_access(0, header)?, header.ty),
             _ => {
                 let ty = call.type_args.first().copied().unwrap_or(crate::hir::Types::VOID);
                 let place = self.temporary("skipped", ty, call.span)?;
                 (Access::Place(place), ty)
             }
         };
-        let bits = match call.args.get(1) {
-            Some(CallArg::Expr(bits)) => Some(self.eval_scalar(bits)?),
-            _ => None,
-        };
+        let bits = self.optional_scalar_arg(call, 1)?;
         match access {
             Access::Place(place) => self.extract_to(&place, bits, call.span)?,
             Access::Dynamic { candidates, index, next } => {
@@ -113,7 +110,7 @@ impl Lower<'_> {
         let (Some(CallArg::Expr(data)), "emit") = (call.args.first(), method) else {
             return self.unsupported(call.span, format_args!("`packet_out.{method}`"));
         };
-        let val = self.eval(data)?;
+        let val = self.arg_value(0, data)?;
         self.emit_value(&val, data.ty, data)?;
         Ok(Val::Void)
     }
@@ -151,13 +148,5 @@ impl Lower<'_> {
         let error = self.scalar_arg(call, 1)?;
         self.b.verify(check, error);
         Ok(Val::Void)
-    }
-
-    /// A scalar argument.
-    pub(super) fn scalar_arg(&mut self, call: &Call, n: usize) -> Res<Value> {
-        match call.args.get(n) {
-            Some(CallArg::Expr(arg)) => self.eval_scalar(arg),
-            _ => self.error("missing-argument", call.span, format!("argument {} of this call is missing", n + 1)),
-        }
     }
 }

@@ -52,16 +52,18 @@ impl Lower<'_> {
         }
     }
 
-    /// Evaluates arguments from left to right and binds parameters.
+    /// Evaluates arguments in the order of the text and binds parameters; copies go out in the same order.
     pub(super) fn bind_args(
         &mut self,
         params: &[LocalId],
         args: &[Arg],
+        order: &[usize],
         context: &Context,
         action: Option<hir::ActionId>,
     ) -> Res<Bound> {
         let mut bound = Bound::default();
-        for (n, (param, arg)) in params.iter().zip(args).enumerate() {
+        for (at, n) in order.iter().copied().enumerate() {
+            let (Some(param), Some(arg)) = (params.get(n), args.get(n)) else { continue };
             let ty = self.replace(self.local(*param).ty, &context.subst);
             match arg {
                 Arg::Data(val) => bound.bindings.push((*param, Binding::Val(val.clone()))),
@@ -71,7 +73,8 @@ impl Lower<'_> {
                     self.clear(&place);
                 }
                 Arg::Call(CallArg::Expr(expr)) => {
-                    let shared = self.may_share(params, args, n, expr, action);
+                    let later_are_pure = order[at + 1..].iter().all(|later| args.get(*later).is_none_or(is_pure));
+                    let shared = later_are_pure && self.may_share(params, args, n, expr, action);
                     self.bind_arg(*param, ty, expr, shared, context, &mut bound)?;
                 }
             }
@@ -95,17 +98,17 @@ impl Lower<'_> {
             return Ok(());
         }
         let direction = self.direction(param);
-        if shared && !matches!(self.shape(ty), Shape::Scalar(_) if matches!(direction, Direction::In | Direction::None))
-        {
+        let writes = matches!(direction, Direction::Out | Direction::InOut);
+        if shared && (writes || !matches!(self.shape(ty), Shape::Scalar(_))) {
             match self.access(expr)? {
-                Access::Place(place) => {
+                Access::Place(place) if !(writes && self.differs_from_copy(&place)) => {
                     if direction == Direction::Out {
                         self.clear(&place);
                     }
                     bound.bindings.push((param, Binding::Place(place)));
                     return Ok(());
                 }
-                Access::Val(val) if matches!(direction, Direction::In | Direction::None) => {
+                Access::Val(val) if !writes => {
                     bound.bindings.push((param, Binding::Val(val)));
                     return Ok(());
                 }
@@ -212,6 +215,13 @@ impl Lower<'_> {
             (Ok(Access::Place(a)), Ok(Access::Place(b))) => !a.overlaps(&b, self),
             _ => false,
         }
+    }
+}
+
+fn is_pure(arg: &Arg) -> bool {
+    match arg {
+        Arg::Call(arg) => is_pure_arg(arg),
+        Arg::Data(_) => true,
     }
 }
 

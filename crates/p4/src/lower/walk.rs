@@ -21,7 +21,7 @@ pub(super) fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
             walk_expr(b, f);
         }
         ExprKind::Mux(a, b, c) => [a, b, c].into_iter().for_each(|e| walk_expr(e, f)),
-        ExprKind::Aggregate(items) => items.iter().for_each(|e| walk_expr(e, f)),
+        ExprKind::Aggregate(items, _) => items.iter().for_each(|e| walk_expr(e, f)),
         ExprKind::Construct(construct) => construct.args.iter().flatten().for_each(|e| walk_expr(e, f)),
         ExprKind::Call(call) => walk_call(call, f),
         ExprKind::Int(_)

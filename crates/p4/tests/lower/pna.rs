@@ -167,10 +167,10 @@ fn direct_objects_and_hashes() {
           v7: bit<16> = call hash.get $main_control.h ((v6))
           v8: bit<8> = cast bit<8>, v7
           store $meta.b, v8
-          v9: bit<8> = const 0:bit<8>
-          v10: bit<8> = const 1:bit<8>
-          v11: bit<8> = call register.read $main_control.r (v10)
-          call register.write $main_control.r (v9, (v11))
+          v9: bit<8> = const 1:bit<8>
+          v10: bit<8> = call register.read $main_control.r (v9)
+          v11: bit<8> = const 0:bit<8>
+          call register.write $main_control.r (v11, (v10))
           v12: $PNA_Direction_t = load $istd.direction
           v13: $PNA_Direction_t = const 0:$PNA_Direction_t // NET_TO_HOST
           v14: bool = eq v12, v13

@@ -2,7 +2,7 @@
 
 use super::Dump;
 use crate::hir::{
-    Call, CallArg, Callee, Construct, Constructor, Expr, ExprKind, KeysetItem, ObjectRef, SizeOf, Ty, TyKind,
+    Call, CallArg, Callee, Construct, Constructor, Expr, ExprKind, KeysetItem, ObjectRef, Order, SizeOf, Ty, TyKind,
 };
 use num_bigint::BigInt;
 
@@ -33,7 +33,9 @@ impl Dump<'_> {
             ExprKind::Binary(op, a, b) => format!("({} {} {})", self.expr(a), op.as_str(), self.expr(b)),
             ExprKind::Mux(c, a, b) => format!("({} ? {} : {})", self.expr(c), self.expr(a), self.expr(b)),
             ExprKind::Cast(operand) => format!("({}){}", self.ty(expr.ty), self.expr(operand)),
-            ExprKind::Aggregate(elements) => format!("({}){{{}}}", self.ty(expr.ty), self.exprs(elements)),
+            ExprKind::Aggregate(elements, order) => {
+                format!("({}){{{}{}}}", self.ty(expr.ty), self.exprs(elements), Self::order(order))
+            }
             ExprKind::InvalidHeader => format!("({}){{#}}", self.ty(expr.ty)),
             ExprKind::Default => format!("({}){{...}}", self.ty(expr.ty)),
             ExprKind::Call(call) => self.call(call),
@@ -95,7 +97,12 @@ impl Dump<'_> {
             Callee::SizeOf(which, ty) => format!("{}.{}", self.ty(*ty), size_name(*which)),
             Callee::This(at) => format!("this.#{at}"),
         };
-        format!("{name}{}({})", self.types(&call.type_args), self.call_args(&call.args))
+        format!("{name}{}({}{})", self.types(&call.type_args), self.call_args(&call.args), Self::order(&call.order))
+    }
+
+    /// The order of evaluation, unless it is that of the positions.
+    pub(super) fn order(order: &Order) -> String {
+        if order.is_by_position() { String::new() } else { format!("; order {:?}", order.positions(0)) }
     }
 
     pub(super) fn call_args(&self, args: &[CallArg]) -> String {

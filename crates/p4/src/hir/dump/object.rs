@@ -89,7 +89,7 @@ impl Dump<'_> {
                 d.line(&format!("key {}: {kind};", d.expr(&key.expr)));
             }
             for (at, listed) in table.actions.iter().enumerate() {
-                d.line(&format!("action {}({});", action(at), d.call_args(&listed.args)));
+                d.line(&format!("action {}({}{});", action(at), d.call_args(&listed.args), Dump::order(&listed.order)));
             }
             let (at, args) = &table.default_action;
             let word = if table.const_default { "const " } else { "" };
