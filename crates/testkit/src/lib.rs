@@ -7,4 +7,5 @@ pub mod frame;
 pub mod gateway;
 pub mod generate;
 pub mod model;
+pub mod order;
 pub mod regions;

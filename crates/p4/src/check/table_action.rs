@@ -163,6 +163,14 @@ impl Checker<'_> {
         let (_, places) = self.pick(std::slice::from_ref(&sig), &[], args, span)?;
         let mut bound = self.bind_args(&sig, &places, &[], args, None, span)?.args;
         let rest = if repeated { bound.split_off(directed.len()) } else { std::mem::take(&mut bound) };
+        let order = Order::of_places(&places[..bound.len()]);
+        let has_calls = |arg: &CallArg| matches!(arg, CallArg::Expr(e) if e.has_call());
+        if order != listed.order && bound.iter().any(has_calls) {
+            let message =
+                "the arguments are in another order than in the list of actions, and their evaluation may have effects";
+            self.error(Diagnostic::error("bound-action", span, message).label(listed.span, "listed here"));
+            return None;
+        }
         for (given, listed_arg) in bound.iter().zip(&listed.args) {
             if !same_arg(given, listed_arg) {
                 let at = match given {

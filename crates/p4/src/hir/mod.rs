@@ -7,12 +7,14 @@ mod expr;
 mod stmt;
 mod ty;
 mod verify;
+mod walk;
 
 pub use dump::dump;
 pub use expr::*;
 pub use stmt::*;
 pub use ty::*;
 pub use verify::verify;
+pub use walk::{walk_call, walk_expr, walk_expr_mut};
 
 use crate::ast::{Annotations, Direction, StructKind};
 use crate::span::Span;

@@ -1,7 +1,6 @@
 //! The externs of v1model.
 
 use super::access::Access;
-use super::constant::Known;
 use super::externs::hash_algorithm;
 use super::place::Place;
 use super::value::Val;

@@ -10,10 +10,10 @@ use super::instantiate::Naming;
 use super::place::Place;
 use super::types::Shape;
 use super::value::Val;
-use super::walk::{is_pure_arg, root, walk_expr};
+use super::walk::{is_pure_arg, root};
 use super::{Binding, Lower, Res};
 use crate::ast::Direction;
-use crate::hir::{self, CallArg, Expr, ExprKind, LocalId, LocalKind, Ty};
+use crate::hir::{self, CallArg, Expr, ExprKind, LocalId, LocalKind, Ty, walk_expr};
 use crate::span::Span;
 use ir::VarKind;
 

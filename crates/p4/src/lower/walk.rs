@@ -5,56 +5,6 @@ use crate::hir::{self, *};
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Calls `f` for the expression and all in it.
-pub(super) fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
-    f(expr);
-    match &expr.kind {
-        ExprKind::Field(a, _)
-        | ExprKind::StackNext(a)
-        | ExprKind::StackLast(a)
-        | ExprKind::StackLastIndex(a)
-        | ExprKind::Slice { base: a, .. }
-        | ExprKind::Unary(_, a)
-        | ExprKind::Cast(a) => walk_expr(a, f),
-        ExprKind::Index(a, b) | ExprKind::DynSlice { base: a, lo: b, .. } | ExprKind::Binary(_, a, b) => {
-            walk_expr(a, f);
-            walk_expr(b, f);
-        }
-        ExprKind::Mux(a, b, c) => [a, b, c].into_iter().for_each(|e| walk_expr(e, f)),
-        ExprKind::Aggregate(items, _) => items.iter().for_each(|e| walk_expr(e, f)),
-        ExprKind::Construct(construct) => construct.args.iter().flatten().for_each(|e| walk_expr(e, f)),
-        ExprKind::Call(call) => walk_call(call, f),
-        ExprKind::Int(_)
-        | ExprKind::Bool(_)
-        | ExprKind::Str(_)
-        | ExprKind::Error(_)
-        | ExprKind::MatchKind(_)
-        | ExprKind::EnumMember(..)
-        | ExprKind::Local(_)
-        | ExprKind::Instance(_)
-        | ExprKind::InvalidHeader
-        | ExprKind::Default
-        | ExprKind::ApplyHit(_)
-        | ExprKind::ApplyMiss(_) => {}
-    }
-}
-
-fn walk_call(call: &Call, f: &mut dyn FnMut(&Expr)) {
-    match &call.callee {
-        Callee::IsValid(e)
-        | Callee::SetValid(e)
-        | Callee::SetInvalid(e)
-        | Callee::PushFront(e, _)
-        | Callee::PopFront(e, _) => walk_expr(e, f),
-        _ => {}
-    }
-    for arg in &call.args {
-        if let CallArg::Expr(e) = arg {
-            walk_expr(e, f);
-        }
-    }
-}
-
 /// Calls `f` for each expression of the statements, and `c` for each call that is a statement.
 fn walk_stmts(stmts: &[Stmt], f: &mut dyn FnMut(&Expr), c: &mut dyn FnMut(&Call)) {
     for stmt in stmts {

@@ -315,3 +315,55 @@ fn properties_that_the_architecture_does_not_know() {
         "#]],
     );
 }
+
+/// A size is not negative; 0 promises nothing.
+#[test]
+fn sizes() {
+    check_locals("table t { actions = { } size = 0; }\n", expect![""]);
+    check_locals(
+        "table t { actions = { } size = 0 - 1; }\n",
+        expect![[r#"
+        error[table-size]: a table of -1 entries is not possible
+         --> main.p4:3:32
+          |
+        3 | table t { actions = { } size = 0 - 1; }
+          |                                ^^^^^
+          |
+          = help: leave `size` away, or write 0, to promise no number of entries
+    "#]],
+    );
+    check_locals(
+        "table t { actions = { } size = 8s0 - 3; }\n",
+        expect![[r#"
+        error[table-size]: a table of -3 entries is not possible
+         --> main.p4:3:32
+          |
+        3 | table t { actions = { } size = 8s0 - 3; }
+          |                                ^^^^^^^
+          |
+          = help: leave `size` away, or write 0, to promise no number of entries
+    "#]],
+    );
+}
+
+/// The arguments of a default action are those of the list, in the same order if their evaluation may show it.
+#[test]
+fn the_order_of_bound_arguments() {
+    let table = |list: &str, default: &str| {
+        format!(
+            "action a(in bit<8> x, in bit<8> y) {{ }}\ntable t {{ actions = {{ a({list}); }} default_action = a({default}); }}\n"
+        )
+    };
+    check_locals(&table("y = s.y, x = s.x", "x = s.x, y = s.y"), expect![""]);
+    check_locals(&table("y = next(s.y), x = next(s.x)", "y = next(s.y), x = next(s.x)"), expect![""]);
+    check_locals(
+        &table("y = next(s.y), x = next(s.x)", "x = next(s.x), y = next(s.y)"),
+        expect![[r#"
+        error[bound-action]: the arguments are in another order than in the list of actions, and their evaluation may have effects
+         --> main.p4:4:75
+          |
+        4 | table t { actions = { a(y = next(s.y), x = next(s.x)); } default_action = a(x = next(s.x), y = next(s.y)); }
+          |                       ------------------------------- listed here         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    "#]],
+    );
+}

@@ -90,3 +90,70 @@ fn names_that_the_control_plane_sees() {
         "#]],
     );
 }
+
+/// The number of a field list is a constant integer, evaluated where the annotation is.
+#[test]
+fn field_lists() {
+    let field = |annotation: &str| {
+        format!("const bit<8> KEEP = 1;\nconst bool YES = true;\nstruct M {{ {annotation} bit<8> a; }}\n")
+    };
+    for fine in ["(KEEP)", "(KEEP + 1, 3)", "[KEEP << 1]", "((bit<8>)Kind.two)", "(Kind.one, 255)"] {
+        check(&format!("#include \"prelude.p4\"\n{}", field(&format!("@field_list{fine}"))), expect![""]);
+    }
+    check(
+        &field("@field_list(YES)"),
+        expect![[r#"
+            error[not-constant]: the number of a field list must be a constant integer
+             --> main.p4:3:24
+              |
+            3 | struct M { @field_list(YES) bit<8> a; }
+              |                        ^^^
+              |
+              = help: use a literal, or a `const` of an integer type
+        "#]],
+    );
+    check(
+        &field("@field_list(Keep)"),
+        expect![[r#"
+            error[unknown-name]: no name `Keep` is declared here
+             --> main.p4:3:24
+              |
+            3 | struct M { @field_list(Keep) bit<8> a; }
+              |                        ^^^^
+              |
+              = help: did you mean `KEEP`?
+        "#]],
+    );
+    check(
+        &field("@field_list(256, 0 - 1)"),
+        expect![[r#"
+            error[annotation]: there is no field list 256
+             --> main.p4:3:24
+              |
+            3 | struct M { @field_list(256, 0 - 1) bit<8> a; }
+              |                        ^^^
+              |
+              = help: field lists have numbers from 0 to 255
+
+            error[annotation]: there is no field list -1
+             --> main.p4:3:29
+              |
+            3 | struct M { @field_list(256, 0 - 1) bit<8> a; }
+              |                             ^^^^^
+              |
+              = help: field lists have numbers from 0 to 255
+        "#]],
+    );
+    check(
+        &field("@field_list"),
+        expect![[r#"
+            error[annotation]: `@field_list` needs the numbers of the lists
+             --> main.p4:3:12
+              |
+            3 | struct M { @field_list bit<8> a; }
+              |            ^^^^^^^^^^^
+              |
+              = help: write `@field_list(1)`, or `@field_list(1, 2)` for several lists
+        "#]],
+    );
+}

@@ -399,3 +399,36 @@ fn sizes_that_cannot_be_dealt_with() {
     "#]],
     );
 }
+
+/// A stack's size is positive.
+#[test]
+fn stacks_of_nothing() {
+    check(
+        "header H { }\nstruct S { H[0] a; bit<8>[1 - 1] b; H[1] c; }\ntypedef H[0] T;",
+        expect![[r#"
+        error[stack-size]: a stack of 0 elements is not possible
+         --> main.p4:2:14
+          |
+        2 | struct S { H[0] a; bit<8>[1 - 1] b; H[1] c; }
+          |              ^
+          |
+          = help: a stack has from 1 to 65536 elements
+
+        error[stack-size]: a stack of 0 elements is not possible
+         --> main.p4:2:27
+          |
+        2 | struct S { H[0] a; bit<8>[1 - 1] b; H[1] c; }
+          |                           ^^^^^
+          |
+          = help: a stack has from 1 to 65536 elements
+
+        error[stack-size]: a stack of 0 elements is not possible
+         --> main.p4:3:11
+          |
+        3 | typedef H[0] T;
+          |           ^
+          |
+          = help: a stack has from 1 to 65536 elements
+    "#]],
+    );
+}

@@ -1,0 +1,115 @@
+//! Walks over expressions.
+
+use super::{Call, CallArg, Callee, Expr, ExprKind};
+
+/// Calls `f` for the expression and all in it.
+pub fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
+    f(expr);
+    match &expr.kind {
+        ExprKind::Field(a, _)
+        | ExprKind::StackNext(a)
+        | ExprKind::StackLast(a)
+        | ExprKind::StackLastIndex(a)
+        | ExprKind::Slice { base: a, .. }
+        | ExprKind::Unary(_, a)
+        | ExprKind::Cast(a) => walk_expr(a, f),
+        ExprKind::Index(a, b) | ExprKind::DynSlice { base: a, lo: b, .. } | ExprKind::Binary(_, a, b) => {
+            walk_expr(a, f);
+            walk_expr(b, f);
+        }
+        ExprKind::Mux(a, b, c) => [a, b, c].into_iter().for_each(|e| walk_expr(e, f)),
+        ExprKind::Aggregate(items, _) => items.iter().for_each(|e| walk_expr(e, f)),
+        ExprKind::Construct(construct) => construct.args.iter().flatten().for_each(|e| walk_expr(e, f)),
+        ExprKind::Call(call) => walk_call(call, f),
+        ExprKind::Int(_)
+        | ExprKind::Bool(_)
+        | ExprKind::Str(_)
+        | ExprKind::Error(_)
+        | ExprKind::MatchKind(_)
+        | ExprKind::EnumMember(..)
+        | ExprKind::Local(_)
+        | ExprKind::Instance(_)
+        | ExprKind::InvalidHeader
+        | ExprKind::Default
+        | ExprKind::ApplyHit(_)
+        | ExprKind::ApplyMiss(_) => {}
+    }
+}
+
+/// Calls `f` for the arguments of the call, for what it is called on, and for all in them.
+pub fn walk_call(call: &Call, f: &mut dyn FnMut(&Expr)) {
+    match &call.callee {
+        Callee::IsValid(e)
+        | Callee::SetValid(e)
+        | Callee::SetInvalid(e)
+        | Callee::PushFront(e, _)
+        | Callee::PopFront(e, _) => walk_expr(e, f),
+        _ => {}
+    }
+    for arg in &call.args {
+        if let CallArg::Expr(e) = arg {
+            walk_expr(e, f);
+        }
+    }
+}
+
+impl Expr {
+    /// Whether something is called in it, or a table applied.
+    pub fn has_call(&self) -> bool {
+        let mut found = false;
+        walk_expr(self, &mut |e| {
+            found |= matches!(e.kind, ExprKind::Call(_) | ExprKind::ApplyHit(_) | ExprKind::ApplyMiss(_));
+        });
+        found
+    }
+}
+
+/// Calls `f` for the expression and all in it, which it may change.
+pub fn walk_expr_mut(expr: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
+    f(expr);
+    match &mut expr.kind {
+        ExprKind::Field(a, _)
+        | ExprKind::StackNext(a)
+        | ExprKind::StackLast(a)
+        | ExprKind::StackLastIndex(a)
+        | ExprKind::Slice { base: a, .. }
+        | ExprKind::Unary(_, a)
+        | ExprKind::Cast(a) => walk_expr_mut(a, f),
+        ExprKind::Index(a, b) | ExprKind::DynSlice { base: a, lo: b, .. } | ExprKind::Binary(_, a, b) => {
+            walk_expr_mut(a, f);
+            walk_expr_mut(b, f);
+        }
+        ExprKind::Mux(a, b, c) => [a, b, c].into_iter().for_each(|e| walk_expr_mut(e, f)),
+        ExprKind::Aggregate(items, _) => items.iter_mut().for_each(|e| walk_expr_mut(e, f)),
+        ExprKind::Construct(construct) => construct.args.iter_mut().flatten().for_each(|e| walk_expr_mut(e, f)),
+        ExprKind::Call(call) => walk_call_mut(call, f),
+        ExprKind::Int(_)
+        | ExprKind::Bool(_)
+        | ExprKind::Str(_)
+        | ExprKind::Error(_)
+        | ExprKind::MatchKind(_)
+        | ExprKind::EnumMember(..)
+        | ExprKind::Local(_)
+        | ExprKind::Instance(_)
+        | ExprKind::InvalidHeader
+        | ExprKind::Default
+        | ExprKind::ApplyHit(_)
+        | ExprKind::ApplyMiss(_) => {}
+    }
+}
+
+fn walk_call_mut(call: &mut Call, f: &mut dyn FnMut(&mut Expr)) {
+    match &mut call.callee {
+        Callee::IsValid(e)
+        | Callee::SetValid(e)
+        | Callee::SetInvalid(e)
+        | Callee::PushFront(e, _)
+        | Callee::PopFront(e, _) => walk_expr_mut(e, f),
+        _ => {}
+    }
+    for arg in &mut call.args {
+        if let CallArg::Expr(e) = arg {
+            walk_expr_mut(e, f);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A program that shows a difference, made small: statements go, and expressions become simple ones, as long as it still shows.
+
+use super::tree::{Arg, Call, Expr, Place, Program, Step, Stmt, Ty};
+use std::time::{Duration, Instant};
+
+/// Makes a program smaller for at most that long. `fails` says whether it still shows the difference.
+pub fn shrink(mut program: Program, fails: impl Fn(&Program) -> bool, most: Duration) -> Program {
+    let end = Instant::now() + most;
+    loop {
+        let before = program.clone();
+        let mut at = 0;
+        while Instant::now() < end {
+            let mut smaller = program.clone();
+            let mut cut = Cut { left: at, done: false };
+            cut.program(&mut smaller);
+            if !cut.done {
+                break;
+            }
+            if smaller != program && fails(&smaller) {
+                program = smaller;
+            } else {
+                at += 1;
+            }
+        }
+        if program == before || Instant::now() >= end {
+            return program;
+        }
+    }
+}
+
+/// Walks to the place of that number, and makes the change there.
+struct Cut {
+    left: usize,
+    done: bool,
+}
+
+impl Cut {
+    fn here(&mut self) -> bool {
+        if self.done {
+            return false;
+        }
+        self.done = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        self.done
+    }
+
+    fn program(&mut self, program: &mut Program) {
+        self.stmts(&mut program.ingress);
+        self.stmts(&mut program.parser);
+        program.select.iter_mut().for_each(|e| self.expr(e));
+        for code in &mut program.codes {
+            self.stmts(&mut code.body);
+        }
+        for table in &mut program.tables {
+            table.keys.iter_mut().for_each(|key| self.expr(key));
+            table.actions.iter_mut().for_each(|action| self.call(action));
+        }
+    }
+
+    fn stmts(&mut self, stmts: &mut Vec<Stmt>) {
+        let mut n = 0;
+        while n < stmts.len() {
+            if self.here() {
+                match stmts.remove(n) {
+                    // A condition leaves its branches, which may go in turn.
+                    Stmt::If(_, yes, no) if yes.len() + no.len() > 0 => {
+                        stmts.splice(n..n, yes.into_iter().chain(no));
+                    }
+                    // Code that gives something has to end with that.
+                    last @ Stmt::Return(Some(_)) if n == stmts.len() => stmts.push(last),
+                    _ => {}
+                }
+                return;
+            }
+            self.stmt(&mut stmts[n]);
+            n += 1;
+        }
+    }
+
+    fn stmt(&mut self, stmt: &mut Stmt) {
+        match stmt {
+            Stmt::Assign(place, e) | Stmt::Compound(_, place, e) => {
+                self.place(place);
+                self.expr(e);
+            }
+            Stmt::Var(_, _, e) | Stmt::Return(Some(e)) => self.expr(e),
+            Stmt::Call(call) => self.call(call),
+            Stmt::SetValid(place, _) | Stmt::Shift(place, ..) => self.place(place),
+            Stmt::If(condition, yes, no) => {
+                self.expr(condition);
+                self.stmts(yes);
+                self.stmts(no);
+            }
+            Stmt::Switch(on, cases, rest) => {
+                self.expr(on);
+                cases.iter_mut().for_each(|(_, body)| self.stmts(body));
+                self.stmts(rest);
+            }
+            Stmt::ForIn(_, from, to, body) => {
+                self.expr(from);
+                self.expr(to);
+                self.stmts(body);
+            }
+            Stmt::For(_, _, condition, body) => {
+                self.expr(condition);
+                self.stmts(body);
+            }
+            Stmt::Apply(_, follow) => follow.iter_mut().for_each(|body| self.stmts(body)),
+            Stmt::Return(None) | Stmt::Exit => {}
+        }
+    }
+
+    fn place(&mut self, place: &mut Place) {
+        for step in &mut place.steps {
+            if let Step::Index(e) | Step::SliceAt(e) = step {
+                self.expr(e);
+            }
+        }
+    }
+
+    fn call(&mut self, call: &mut Call) {
+        for (_, arg) in &mut call.args {
+            match arg {
+                Arg::In(e) => self.expr(e),
+                Arg::Place(place) => self.place(place),
+                Arg::Nothing => {}
+            }
+        }
+    }
+
+    fn expr(&mut self, expr: &mut Expr) {
+        if matches!(expr, Expr::Const(_) | Expr::Bool(_) | Expr::Invalid(_)) {
+            return;
+        }
+        if self.here() {
+            if let Some(simple) = simpler(expr) {
+                *expr = simple;
+            }
+            return;
+        }
+        match expr {
+            Expr::Read(place) | Expr::Widen(place) | Expr::IsValid(place) => self.place(place),
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) | Expr::SliceAt(a, b) | Expr::Less(a, b) => {
+                self.expr(a);
+                self.expr(b);
+            }
+            Expr::Equal(_, a, b) | Expr::Logic(_, a, b) => {
+                self.expr(a);
+                self.expr(b);
+            }
+            Expr::Mux(a, b, c) => [a, b, c].into_iter().for_each(|e| self.expr(e)),
+            Expr::Not(a) | Expr::Header(a) | Expr::Part(a, _) => self.expr(a),
+            Expr::Call(call) => self.call(call),
+            Expr::Struct(fields) => fields.iter_mut().for_each(|(_, e)| self.expr(e)),
+            Expr::Const(_) | Expr::Bool(_) | Expr::Invalid(_) | Expr::Hit(..) => {}
+        }
+    }
+}
+
+/// A simpler expression of the same type; `None` if there is none, or the type is not known here.
+fn simpler(expr: &Expr) -> Option<Expr> {
+    Some(match expr {
+        Expr::Read(place) if matches!(place.ty, Ty::Bits | Ty::Nibble) => Expr::Const(1),
+        Expr::Read(Place { ty: ty @ (Ty::Header | Ty::Union), .. }) => Expr::Invalid(*ty),
+        Expr::Binary(_, a, _) | Expr::Concat(a, _) | Expr::SliceAt(a, _) => (**a).clone(),
+        Expr::Mux(_, a, _) | Expr::Logic(_, a, _) | Expr::Not(a) => (**a).clone(),
+        Expr::Widen(_) | Expr::Part(..) => Expr::Const(1),
+        Expr::Equal(..) | Expr::Less(..) | Expr::IsValid(_) | Expr::Hit(..) => Expr::Bool(true),
+        Expr::Header(_) => Expr::Invalid(Ty::Header),
+        _ => return None,
+    })
+}

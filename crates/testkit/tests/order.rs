@@ -1,0 +1,75 @@
+//! Evaluation order: random programs full of side effects on every engine, held against a direct reading of the specification.
+//! Another first seed with `ORDER_SEED`, more programs with `ORDER_PROGRAMS`.
+
+use std::time::Duration;
+use testkit::differ::number;
+use testkit::order::compare::{PACKETS, Tally, compare, packets};
+use testkit::order::evaluate::Wrong;
+use testkit::order::{make_code, print, shrink};
+
+/// Programs of each run.
+const PROGRAMS: u64 = 250;
+
+fn seeds() -> std::ops::Range<u64> {
+    let first = number("ORDER_SEED", 41_000);
+    first..first + number("ORDER_PROGRAMS", PROGRAMS)
+}
+
+/// Compares programs on an engine; the first difference, made small, is a panic.
+fn run(engine: &str) -> Tally {
+    let mut tally = Tally::default();
+    for seed in seeds() {
+        let (program, packets) = (make_code::program(seed), packets(seed));
+        match compare(&program, &packets, engine, None) {
+            Ok(handed) => tally.add(&program, &packets, handed),
+            Err(difference) => {
+                let refused = |text: &str| text.starts_with("refused");
+                let was_refused = refused(&difference);
+                let fails = |smaller: &_| {
+                    compare(smaller, &packets, engine, None).is_err_and(|text| refused(&text) == was_refused)
+                };
+                let small = shrink::shrink(program, fails, Duration::from_secs(60));
+                let found = compare(&small, &packets, engine, None).expect_err("it still shows");
+                panic!("{engine}, ORDER_SEED={seed}: {difference}\n\nmade small: {found}\n{}", print::print(&small));
+            }
+        }
+    }
+    println!("{engine}, seeds {:?}: {tally:#?}", seeds());
+    tally
+}
+
+/// A run that a wrong reading of the specification would not show has compared too little.
+fn assert_enough(tally: &Tally) {
+    let programs = seeds().end - seeds().start;
+    assert_eq!(tally.packets, programs * PACKETS as u64);
+    for wrong in Wrong::ALL {
+        let [packets, shown] = tally.decided[&format!("{wrong:?}")];
+        assert!(shown >= programs / 50 && packets >= programs / 10, "few programs decide on {wrong:?}: {tally:#?}");
+    }
+}
+
+#[test]
+fn the_interpreter_evaluates_in_order() {
+    assert_enough(&run("interp"));
+}
+
+#[test]
+fn programs_without_passes_evaluate_in_order() {
+    assert_enough(&run("interp-without-passes"));
+}
+
+#[test]
+fn native_code_evaluates_in_order() {
+    let tally = run("jit");
+    assert_enough(&tally);
+    assert!(tally.native >= tally.packets / 2, "few packets ran on native code: {tally:#?}");
+}
+
+/// Each wrong reading is found: the comparison can fail.
+#[test]
+fn a_wrong_order_shows() {
+    for wrong in Wrong::ALL {
+        let shows = |seed: u64| compare(&make_code::program(seed), &packets(seed), "interp", Some(wrong)).is_err();
+        assert!(seeds().any(shows), "{wrong:?} goes unnoticed");
+    }
+}
