@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// Packets of a program.
 pub const PACKETS: usize = 12;
 
+/// Packets that native code gave to the interpreter, by reason.
+pub type Handed = BTreeMap<String, u64>;
+
 /// What was compared.
 #[derive(Default, Debug)]
 pub struct Tally {
@@ -21,8 +24,8 @@ pub struct Tally {
     pub programs: u64,
     /// Packets.
     pub packets: u64,
-    /// Packets that native code ran, and did not give to the interpreter.
-    pub native: u64,
+    /// Packets that native code gave to the interpreter, by reason.
+    pub handed: Handed,
     /// Packets that a wrong reading would have shown, and programs with such packets, by reading.
     pub decided: BTreeMap<String, [u64; 2]>,
 }
@@ -39,7 +42,7 @@ pub fn packets(seed: u64) -> Vec<[u8; BYTES]> {
 ///
 /// # Errors
 /// The program is refused, or a packet does not leave by itself.
-pub fn on_engine(program: &Program, packets: &[[u8; BYTES]], engine: &str) -> Result<(Vec<Vec<u8>>, u64), String> {
+pub fn on_engine(program: &Program, packets: &[[u8; BYTES]], engine: &str) -> Result<(Vec<Vec<u8>>, Handed), String> {
     let text = print(program);
     let pipeline = Arc::new(compile(&text, true).map_err(|error| format!("refused:\n{error}"))?);
     let setup = interp::Config::default();
@@ -50,15 +53,19 @@ pub fn on_engine(program: &Program, packets: &[[u8; BYTES]], engine: &str) -> Re
     if let Some(fault) = answer.faults.first() {
         return Err(fault.clone());
     }
-    let handed = subject.handed().values().sum();
-    Ok((answer.emitted.into_iter().map(|one| one.bytes).collect(), handed))
+    Ok((answer.emitted.into_iter().map(|one| one.bytes).collect(), subject.handed()))
 }
 
 /// Compares; what differs, with the first packet that shows it.
 ///
 /// # Errors
 /// The difference.
-pub fn compare(program: &Program, packets: &[[u8; BYTES]], engine: &str, wrong: Option<Wrong>) -> Result<u64, String> {
+pub fn compare(
+    program: &Program,
+    packets: &[[u8; BYTES]],
+    engine: &str,
+    wrong: Option<Wrong>,
+) -> Result<Handed, String> {
     let expected = evaluate(program, packets, wrong);
     let (found, handed) = on_engine(program, packets, engine)?;
     if found.len() != expected.len() {
@@ -74,10 +81,12 @@ pub fn compare(program: &Program, packets: &[[u8; BYTES]], engine: &str, wrong: 
 
 impl Tally {
     /// Counts a program that was compared.
-    pub fn add(&mut self, program: &Program, packets: &[[u8; BYTES]], handed: u64) {
+    pub fn add(&mut self, program: &Program, packets: &[[u8; BYTES]], handed: Handed) {
         self.programs += 1;
         self.packets += packets.len() as u64;
-        self.native += (packets.len() as u64).saturating_sub(handed);
+        for (reason, count) in handed {
+            *self.handed.entry(reason).or_default() += count;
+        }
         let right = evaluate(program, packets, None);
         for wrong in Wrong::ALL {
             let other = evaluate(program, packets, Some(wrong));

@@ -128,8 +128,12 @@ impl Machine<'_> {
 
     /// "Evaluated to an l-value": its indices from left to right.
     pub(super) fn place(&mut self, place: &Place) -> Run<Path> {
+        self.steps(place.root, &place.steps)
+    }
+
+    fn steps(&mut self, root: Root, steps: &[Step]) -> Run<Path> {
         let mut selects = Vec::new();
-        for step in &place.steps {
+        for step in steps {
             selects.push(match step {
                 Step::Field(n) => Select::Field(*n),
                 Step::Index(index) => Select::Element(usize::from(self.expr(index)?.bits()) % STACK),
@@ -137,7 +141,7 @@ impl Machine<'_> {
                 Step::SliceAt(lo) => Select::Nibble(self.expr(lo)?.bits() & 3),
             });
         }
-        Ok(Path { root: place.root, frame: self.frames.len() - 1, selects })
+        Ok(Path { root, frame: self.frames.len() - 1, selects })
     }
 
     fn root(&mut self, path: &Path) -> &mut Value {
@@ -158,6 +162,17 @@ impl Machine<'_> {
         self.root(path).set(&path.selects, value, union_alone);
     }
 
+    /// The value at an l-value. A bit slice is an operator on a value, which is evaluated before the place of the cut.
+    fn read(&mut self, place: &Place) -> Run<Value> {
+        if let Some((Step::SliceAt(lo), steps)) = place.steps.split_last() {
+            let path = self.steps(place.root, steps)?;
+            let whole = self.get(&path).bits();
+            return Ok(Value::Bits(whole >> (self.expr(lo)?.bits() & 3) & 15));
+        }
+        let path = self.place(place)?;
+        Ok(self.get(&path))
+    }
+
     /// Two expressions, "left-to-right as they appear in the source program".
     fn pair(&mut self, a: &Expr, b: &Expr) -> Run<(Value, Value)> {
         if self.is(Wrong::OperandsReversed) {
@@ -172,10 +187,7 @@ impl Machine<'_> {
         Ok(match expr {
             Expr::Const(bits) => Value::Bits(*bits),
             Expr::Bool(truth) => Value::Bool(*truth),
-            Expr::Read(place) | Expr::Widen(place) => {
-                let path = self.place(place)?;
-                self.get(&path)
-            }
+            Expr::Read(place) | Expr::Widen(place) => self.read(place)?,
             Expr::Binary(op, a, b) => {
                 let (a, b) = self.pair(a, b)?;
                 Value::Bits(apply(*op, a.bits(), b.bits()))

@@ -40,6 +40,8 @@ pub(super) struct Maker<'r> {
     pub(super) at: Where,
     /// Whether it is the parser, which has no loops and no switch.
     pub(super) parser: bool,
+    /// Whether there are loops outside the parser.
+    pub(super) loops: bool,
     pub(super) scope: Vec<Var>,
     pub(super) locals: usize,
     /// Calls that may still be made.
@@ -87,7 +89,9 @@ impl Maker<'_> {
             }
             Ty::Header => {
                 let stack = self.root(Ty::Stack, write)?;
-                let index = self.expr(Ty::Bits, depth.saturating_sub(1));
+                // An index that has effects says most.
+                let call = if depth > 0 && !self.one_of(3) { self.call(Some(Ty::Bits), depth - 1) } else { None };
+                let index = call.map_or_else(|| self.expr(Ty::Bits, depth.saturating_sub(1)), Expr::Call);
                 Some(stack.part(Step::Index(index)))
             }
             Ty::Nibble => {
@@ -183,8 +187,8 @@ impl Maker<'_> {
             }
         }
         match self.rng.u8(..8) {
-            0 | 1 if depth > 0 => Expr::Logic(self.rng.bool(), self.boxed(Ty::Bool, next), self.boxed(Ty::Bool, next)),
-            2 if depth > 0 => Expr::Not(self.boxed(Ty::Bool, next)),
+            0..3 if depth > 0 => Expr::Logic(self.rng.bool(), self.boxed(Ty::Bool, next), self.boxed(Ty::Bool, next)),
+            3 if depth > 0 && self.one_of(2) => Expr::Not(self.boxed(Ty::Bool, next)),
             3 => {
                 let ty = if self.one_of(4) { Ty::Union } else { Ty::Header };
                 match self.place(ty, false, depth) {

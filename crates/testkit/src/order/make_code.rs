@@ -11,11 +11,15 @@ const DEPTH: usize = 3;
 /// The program of a seed.
 pub fn program(seed: u64) -> Program {
     let mut rng = Rng::with_seed(seed);
+    // Native code leaves loops in controls to the interpreter.
+    let loops = rng.u8(..4) == 0;
     let (mut codes, mut costs) = (Vec::new(), Vec::new());
     let kinds =
         [Kind::Function, Kind::Function, Kind::Function, Kind::Function, Kind::Action, Kind::Action, Kind::Control];
-    for kind in kinds {
-        let (code, cost) = code(&mut rng, kind, &codes, &costs);
+    for (n, kind) in kinds.into_iter().enumerate() {
+        // Each program has functions that give numbers and truths, which most expressions ask for.
+        let result = [Some(Ty::Bits), Some(Ty::Bool), Some(Ty::Bits)].get(n).copied().flatten();
+        let (code, cost) = code(&mut rng, kind, result, loops, &codes, &costs);
         codes.push(code);
         costs.push(cost);
     }
@@ -33,6 +37,7 @@ pub fn program(seed: u64) -> Program {
         table_costs: &table_costs,
         at: Where::Plain,
         parser: true,
+        loops,
         scope: state(),
         locals: 0,
         budget: CALLS,
@@ -40,8 +45,13 @@ pub fn program(seed: u64) -> Program {
     };
     let parser = maker.stmts(2, 1);
     let select = [maker.expr(Ty::Bits, DEPTH), maker.expr(Ty::Bits, DEPTH)];
-    (maker.at, maker.parser, maker.budget, maker.scope) = (Where::Ingress, false, CALLS * 3, state());
-    let ingress = maker.stmts(6, 2);
+    (maker.at, maker.parser, maker.budget, maker.scope) = (Where::Ingress, false, CALLS * 4, state());
+    let mut ingress = maker.stmts(6, 2);
+    for table in [0, 1] {
+        if maker.may_apply(table) {
+            ingress.insert(maker.rng.usize(..=ingress.len()), Stmt::Apply(table, Vec::new()));
+        }
+    }
     Program { codes, tables, parser, select, ingress }
 }
 
@@ -49,14 +59,14 @@ fn state() -> Vec<Var> {
     STATE.iter().enumerate().map(|(n, (_, ty))| Var { root: Root::State(n), ty: *ty, writable: true }).collect()
 }
 
-fn code(rng: &mut Rng, kind: Kind, codes: &[Code], costs: &[usize]) -> (Code, usize) {
+fn code(rng: &mut Rng, kind: Kind, result: Option<Ty>, loops: bool, codes: &[Code], costs: &[usize]) -> (Code, usize) {
     let mut params: Vec<Param> = (0..rng.usize(1..4)).map(|_| param(rng)).collect();
     // A parameter with a default value comes last, where it can be left away.
     if rng.bool() && kind == Kind::Function {
         params.push(Param { dir: Dir::In, ty: Ty::Bits, default: Some(rng.u8(..8)) });
     }
-    let types = [Ty::Bits, Ty::Bits, Ty::Bits, Ty::Struct, Ty::Header, Ty::Union, Ty::Bool];
-    let result = if kind == Kind::Function && rng.u8(..6) > 0 { rng.choice(&types).copied() } else { None };
+    let types = [Ty::Struct, Ty::Header, Ty::Union, Ty::Bits];
+    let result = result.or_else(|| rng.choice(&types).copied()).filter(|_| kind == Kind::Function);
     let var = |(n, p): (usize, &Param)| Var { root: Root::Param(n), ty: p.ty, writable: p.dir != Dir::In };
     let mut scope: Vec<Var> = params.iter().enumerate().map(var).collect();
     let at = match kind {
@@ -68,10 +78,25 @@ fn code(rng: &mut Rng, kind: Kind, codes: &[Code], costs: &[usize]) -> (Code, us
         scope.extend(state());
     }
     let budget = CALLS / 4;
-    let mut maker =
-        Maker { rng, codes, costs, tables: &[], table_costs: &[], at, parser: false, scope, locals: 0, budget, result };
+    let mut maker = Maker {
+        rng,
+        codes,
+        costs,
+        tables: &[],
+        table_costs: &[],
+        at,
+        parser: false,
+        loops,
+        scope,
+        locals: 0,
+        budget,
+        result,
+    };
     let mut body = maker.writes(&params);
     body.extend(maker.stmts(2, 1));
+    if kind != Kind::Function && maker.one_of(4) {
+        body.push(Stmt::If(maker.expr(Ty::Bool, 2), vec![Stmt::Exit], Vec::new()));
+    }
     if let Some(ty) = result {
         let value = maker.expr(ty, 2);
         body.push(Stmt::Return(Some(value)));
@@ -102,12 +127,14 @@ fn table(rng: &mut Rng, codes: &[Code], costs: &[usize]) -> (Table, usize) {
         table_costs: &[],
         at: Where::Plain,
         parser: false,
+        loops: false,
         scope: state(),
         locals: 0,
         budget,
         result: None,
     };
-    let keys: Vec<Expr> = (0..maker.rng.usize(1..4)).map(|_| maker.expr(Ty::Bits, 2)).collect();
+    let count = maker.rng.usize(2..4);
+    let keys: Vec<Expr> = (0..count).map(|_| maker.key()).collect();
     let mut actions = Vec::new();
     for (n, code) in codes.iter().enumerate().filter(|(_, code)| code.kind == Kind::Action) {
         maker.budget = maker.budget.saturating_sub(costs[n]);
@@ -126,6 +153,14 @@ fn table(rng: &mut Rng, codes: &[Code], costs: &[usize]) -> (Table, usize) {
 }
 
 impl Maker<'_> {
+    /// A key that mostly has effects.
+    fn key(&mut self) -> Expr {
+        match self.call(Some(Ty::Bits), 1) {
+            Some(call) if !self.one_of(4) => Expr::Call(call),
+            _ => self.expr(Ty::Bits, 2),
+        }
+    }
+
     /// A write of each parameter that can be written, so that a call shows.
     fn writes(&mut self, params: &[Param]) -> Vec<Stmt> {
         let mut out = Vec::new();
@@ -162,12 +197,12 @@ impl Maker<'_> {
                 let place = self.place(ty, true, 2)?;
                 Some(Stmt::Assign(place, self.expr(ty, DEPTH)))
             }
-            5 | 6 => {
+            5..8 => {
                 let op = self.rng.choice(&[Op::Add, Op::Xor, Op::Sub, Op::Or]).copied()?;
                 let place = self.place(Ty::Bits, true, 2)?;
                 Some(Stmt::Compound(op, place, self.expr(Ty::Bits, 2)))
             }
-            7..11 => self.call(None, 2).map(Stmt::Call),
+            8..11 => self.call(None, 2).map(Stmt::Call),
             11 => {
                 let place = self.place(Ty::Header, true, 2)?;
                 Some(Stmt::SetValid(place, self.rng.bool()))
@@ -235,14 +270,14 @@ impl Maker<'_> {
                 let cases = (0..2).map(|value| (value, self.stmts(1, depth))).collect();
                 Some(Stmt::Switch(on, cases, self.stmts(1, depth)))
             }
-            1 if !self.parser => {
+            1 if self.loops && !self.parser => {
                 let (from, to) = (self.expr(Ty::Bits, 2), self.expr(Ty::Bits, 2));
                 let local = self.local(Ty::Bits, false);
                 let body = self.stmts(1, 0);
                 self.scope.pop();
                 Some(Stmt::ForIn(local, from, to, body))
             }
-            2 if !self.parser => {
+            2 if self.loops && !self.parser => {
                 let local = self.local(Ty::Bits, false);
                 let condition = self.expr(Ty::Bool, 2);
                 let body = self.stmts(1, 0);
