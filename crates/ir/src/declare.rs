@@ -49,6 +49,7 @@ impl Pipeline {
             intrinsics: Default::default(),
             field_lists: Default::default(),
             named_types: Vec::new(),
+            type_annotations: Default::default(),
             controller_headers: Vec::new(),
         }
     }

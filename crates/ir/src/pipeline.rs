@@ -23,7 +23,7 @@ pub struct Pipeline {
     pub name: String,
     /// Architecture.
     pub arch: Arch,
-    /// `@pkginfo` and other annotations of `main`, each as written.
+    /// `@pkginfo` and other annotations of `main`, each as P4Info shows it.
     pub annotations: Vec<String>,
     /// Source files, for [`Loc`].
     pub files: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Pipeline {
     pub unions: EntityMap<UnionId, Union>,
     /// Actions that tables list, and those that a control's body calls (for P4Info; without parameters if no table lists them).
     pub actions: EntityMap<ActionId, Action>,
-    /// Tables, also those that are never applied.
+    /// Tables. Lowering leaves out those that nothing applies.
     pub tables: EntityMap<TableId, Table>,
     /// Extern objects.
     pub externs: EntityMap<ExternId, ExternInst>,
@@ -58,6 +58,8 @@ pub struct Pipeline {
     pub field_lists: BTreeMap<u32, Vec<VarId>>,
     /// Types with a name that P4Info has to describe.
     pub named_types: Vec<(String, NamedType)>,
+    /// Annotations that P4Info shows of a `type`, by its name; no entry for a type without any.
+    pub type_annotations: BTreeMap<String, Vec<String>>,
     /// Headers with `@controller_header`: P4Info's packet_in and packet_out.
     pub controller_headers: Vec<ControllerHeader>,
 }
@@ -69,7 +71,7 @@ pub struct Preamble {
     pub name: String,
     /// Id given by `@id`, or 0: then P4Info computes one.
     pub id: u32,
-    /// Annotations as written (`@my_hint("x")`), without `@name`, `@id`, `@brief` and `@description`, which are above and below.
+    /// Annotations as P4Info shows them (`@my_hint("x" , 1)`), without `@name`, `@id`, `@brief` and `@description`, which are above and below.
     /// Those of an action profile (`@max_group_size` and the like) are here; P4Info reads them.
     pub annotations: Vec<String>,
     /// `@brief` text.

@@ -28,7 +28,7 @@ pub struct Key {
     pub ty: Type,
     /// How it is matched.
     pub kind: MatchKind,
-    /// Annotations as written.
+    /// Annotations as P4Info shows them, and `@brief` and `@description`.
     pub annotations: Vec<String>,
     /// `@id`, or 0.
     pub id: u32,
@@ -50,7 +50,7 @@ pub struct Param {
     pub name: String,
     /// Type.
     pub ty: Type,
-    /// Annotations as written.
+    /// Annotations as P4Info shows them, and `@brief` and `@description`.
     pub annotations: Vec<String>,
     /// `@id`, or 0.
     pub id: u32,
@@ -85,7 +85,7 @@ pub struct ActionRef {
     pub table_only: bool,
     /// `@defaultonly`: only the default action.
     pub default_only: bool,
-    /// Other annotations as written.
+    /// Other annotations as P4Info shows them. Of the two above, P4Info puts in front what is not among these.
     pub annotations: Vec<String>,
 }
 

@@ -105,6 +105,7 @@ impl Emitter<'_> {
             NamedType::NewType(..) if self.target.is_tofino() => {}
             NamedType::NewType(of, translation) if self.target != super::Target::Pna || !self.is_included("", name) => {
                 lines.gap();
+                self.p.type_annotations.get(name).into_iter().flatten().for_each(|a| lines.line(a));
                 if let Some((uri, width)) = translation {
                     let width = width.map_or("string".to_owned(), |w| w.to_string());
                     lines.line(&format!("@p4runtime_translation(\"{uri}\", {width})"));

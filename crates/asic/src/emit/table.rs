@@ -97,7 +97,8 @@ impl Emitter<'_> {
         for action in &table.actions {
             let mut text = String::new();
             for (set, name) in [(action.table_only, "@tableonly "), (action.default_only, "@defaultonly ")] {
-                text.push_str(if set { name } else { "" });
+                let is_listed = action.annotations.iter().any(|a| a == name.trim());
+                text.push_str(if set && !is_listed { name } else { "" });
             }
             action.annotations.iter().for_each(|a| text.push_str(&format!("{a} ")));
             lines.line(&format!("{text}{};", self.names.actions[action.action.index()]));

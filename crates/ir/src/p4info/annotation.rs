@@ -38,9 +38,14 @@ impl<'a> Annotation<'a> {
     }
 }
 
-/// Finds an annotation by name.
+/// All annotations of a name.
+pub(super) fn find_all<'a>(annotations: &'a [String], name: &str) -> impl Iterator<Item = Annotation<'a>> {
+    annotations.iter().filter_map(|a| Annotation::parse(a)).filter(move |a| a.name == name)
+}
+
+/// The first annotation of a name.
 pub(super) fn find<'a>(annotations: &'a [String], name: &str) -> Option<Annotation<'a>> {
-    annotations.iter().filter_map(|a| Annotation::parse(a)).find(|a| a.name == name)
+    find_all(annotations, name).next()
 }
 
 /// Those that P4Info shows: not those which it has fields for, nor those in `but`.
@@ -193,22 +198,17 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
         value
     }
-    /// What follows an opening quote.
+    /// What follows an opening quote. As in p4c, an escaped character keeps its backslash.
     fn string(&mut self) -> Option<Expression> {
-        let mut text = String::new();
-        let mut chars = self.rest.chars();
-        loop {
-            match chars.next()? {
-                '"' => break,
-                '\\' => match chars.next()? {
-                    'n' => text.push('\n'),
-                    c => text.push(c),
-                },
-                c => text.push(c),
-            }
-        }
-        self.rest = chars.as_str();
-        Some(Expression::String(text))
+        let mut escaped = false;
+        let end = self.rest.find(|c: char| {
+            let is_end = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            is_end
+        })?;
+        let (text, rest) = self.rest.split_at(end);
+        self.rest = &rest[1..];
+        Some(Expression::String(text.to_owned()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! P4Info from a pipeline: tables, actions, value sets, packet metadata.
 
-use super::annotation::{documentation, find, shown};
+use super::annotation::{documentation, find, find_all, shown};
 use super::ids::{Prefix, Symbols};
 use super::model::{self, Documentation, Expression, MatchType, P4Info, PkgInfo, Scope};
 use super::types::{Types, bytes};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// Size of a table that gives none.
 const DEFAULT_TABLE_SIZE: u64 = 1024;
 
-/// Makes P4Info. It has what the program declares, also what it never uses, and whether passes have run or not.
+/// Makes P4Info. It has what the pipeline declares, whether code uses it or not: it is the same before and after passes.
 pub fn generate(pipeline: &Pipeline) -> P4Info {
     let mut generator =
         Generator { p: pipeline, symbols: symbols(pipeline), types: Types::new(pipeline), info: P4Info::default() };
@@ -91,7 +91,7 @@ fn pkg_info(p: &Pipeline) -> PkgInfo {
         doc: documentation(&p.annotations),
         ..PkgInfo::default()
     };
-    for (key, value) in find(&p.annotations, "pkginfo").map(|a| a.pairs()).unwrap_or_default() {
+    for (key, value) in find_all(&p.annotations, "pkginfo").flat_map(|a| a.pairs()) {
         let Expression::String(value) = value else { continue };
         match key.as_str() {
             "name" => info.name = value,
@@ -103,7 +103,7 @@ fn pkg_info(p: &Pipeline) -> PkgInfo {
             _ => {}
         }
     }
-    for (key, value) in find(&p.annotations, "platform_property").map(|a| a.pairs()).unwrap_or_default() {
+    for (key, value) in find_all(&p.annotations, "platform_property").flat_map(|a| a.pairs()) {
         if let Expression::Int(value) = value {
             info.platform_properties.insert(key, value);
         }

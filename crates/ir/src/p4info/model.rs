@@ -280,6 +280,8 @@ pub struct TypeInfo {
     pub error: Option<Vec<String>>,
     pub serializable_enums: BTreeMap<String, SerializableEnum>,
     pub new_types: BTreeMap<String, NewType>,
+    /// Annotations of new types, by name; no entry for a type without any.
+    pub new_type_annotations: BTreeMap<String, Annotations>,
 }
 
 /// `P4SerializableEnumTypeSpec`.

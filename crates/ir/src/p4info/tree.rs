@@ -78,11 +78,11 @@ fn documentation(doc: &Documentation) -> Message {
     })
 }
 
-fn plain(m: &mut Message, annotations: &Annotations) {
+pub(super) fn plain(m: &mut Message, annotations: &Annotations) {
     annotations.plain.iter().for_each(|a| m.text("annotations", a));
 }
 
-fn structured(m: &mut Message, annotations: &Annotations) {
+pub(super) fn structured(m: &mut Message, annotations: &Annotations) {
     for annotation in &annotations.structured {
         let message = build(|m| {
             m.text("name", &annotation.name);

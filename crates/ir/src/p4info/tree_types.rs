@@ -1,7 +1,7 @@
 //! Types as trees of fields (`p4types.proto`).
 
 use super::model::{NewType, TypeInfo, TypeSpec};
-use super::tree::{build, named};
+use super::tree::{build, named, plain, structured};
 use super::txtpb::Message;
 
 /// `P4DataTypeSpec`.
@@ -95,7 +95,12 @@ pub(super) fn type_info(info: &TypeInfo) -> Message {
             m.message("serializable_enums", entry(key, value));
         }
         for (key, ty) in &info.new_types {
-            m.message("new_types", entry(key, new_type(ty)));
+            let mut value = new_type(ty);
+            if let Some(annotations) = info.new_type_annotations.get(key) {
+                plain(&mut value, annotations);
+                structured(&mut value, annotations);
+            }
+            m.message("new_types", entry(key, value));
         }
     })
 }

@@ -134,6 +134,10 @@ impl<'p> Types<'p> {
                 let original = NewType::Original(self.underlying(of));
                 let shown = translation.as_ref().map_or(original, |(uri, w)| NewType::Translated(uri.clone(), *w));
                 self.info.new_types.insert(key, shown);
+                if let Some(annotations) = self.pipeline.type_annotations.get(name) {
+                    let annotations = super::annotation::shown(annotations, &[]);
+                    self.info.new_type_annotations.insert(name.to_string(), annotations);
+                }
             }
             _ => {}
         }

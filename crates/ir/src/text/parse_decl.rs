@@ -86,7 +86,14 @@ impl Parser<'_> {
                     return Err(self.error_at(at, "a second field list of that number", "give it another number"));
                 }
             }
-            "type" => p.named_types.push(self.named_type()?),
+            "type" => {
+                let (name, ty) = self.named_type()?;
+                let annotations = self.annotations()?;
+                if !annotations.is_empty() {
+                    p.type_annotations.insert(name.clone(), annotations);
+                }
+                p.named_types.push((name, ty));
+            }
             "controller_header" => p.controller_headers.push(self.controller_header()?),
             "extern" => _ = p.externs.push(self.extern_inst()?),
             "value_set" => _ = p.value_sets.push(self.value_set()?),

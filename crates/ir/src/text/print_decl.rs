@@ -157,6 +157,7 @@ impl Printer<'_> {
                 }
             }
         }
+        self.annotations(self.pipeline.type_annotations.get(name).map_or(&[], Vec::as_slice));
         self.line("");
     }
 

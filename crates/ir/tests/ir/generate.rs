@@ -173,6 +173,9 @@ fn named_types(c: &mut Choices, p: &mut Pipeline) {
                 NamedType::NewType(data_type(c, 0), c.chance(128).then(|| (c.text(), width)))
             }
         };
+        if c.chance(100) {
+            p.type_annotations.insert(format!("T{n}"), vec![c.text()]);
+        }
         p.named_types.push((format!("T{n}"), ty));
     }
     if c.chance(50) {

@@ -33,7 +33,7 @@ pub enum AnnotationBody {
 pub struct Unstructured {
     /// The tokens between the outer parentheses.
     pub tokens: Vec<Token>,
-    /// The source text between the outer parentheses.
+    /// The tokens as text, one blank apart, as P4Info shows them.
     pub text: Arc<str>,
     /// The tokens as a comma-separated list of expressions, if they are one (`@name("x")`, `@size(4)`); string literals
     /// with `++` between them are one literal.

@@ -1,32 +1,28 @@
 //! Annotations: the rules that hold for all of them.
 
 use super::Checker;
-use crate::ast::{Annotation, AnnotationBody, Annotations};
+use crate::ast::{self, Annotation, AnnotationBody, Annotations, IntLiteral};
 use crate::diag::Diagnostic;
 use crate::hir::{ExprKind, Types};
 use num_traits::ToPrimitive;
 
 impl Checker<'_> {
-    /// Checks the annotations in front of something.
-    pub(super) fn annotations(&mut self, annotations: &Annotations) {
+    /// Checks the annotations in front of something, and gives them back with the values of the structured ones computed.
+    pub(super) fn annotations(&mut self, annotations: &Annotations) -> Annotations {
         self.repeated(annotations);
-        for annotation in annotations {
-            match &annotation.body {
-                AnnotationBody::List(values) => {
-                    for value in values {
-                        self.annotation_value(value);
-                    }
-                }
+        let mut computed = annotations.clone();
+        for annotation in &mut computed {
+            match &mut annotation.body {
+                AnnotationBody::List(values) => values.iter_mut().for_each(|value| self.annotation_value(value)),
                 AnnotationBody::KeyValues(pairs) => {
                     self.distinct(pairs.iter().map(|p| &p.name));
-                    for pair in pairs {
-                        self.annotation_value(&pair.value);
-                    }
+                    pairs.iter_mut().for_each(|pair| self.annotation_value(&mut pair.value));
                 }
                 AnnotationBody::None | AnnotationBody::Unstructured(_) => {}
             }
             self.text_annotation(annotation);
         }
+        computed
     }
 
     /// A structured annotation is the only one of its name.
@@ -44,17 +40,28 @@ impl Checker<'_> {
         }
     }
 
-    /// The value of a structured annotation: a constant integer, string or bool.
-    fn annotation_value(&mut self, value: &crate::ast::Expr) {
+    /// The value of a structured annotation, which becomes the literal that it amounts to: a constant integer, string or
+    /// bool.
+    fn annotation_value(&mut self, value: &mut ast::Expr) {
         let checked = self.expr(value, None);
-        let constant = matches!(checked.kind, ExprKind::Int(_) | ExprKind::Str(_) | ExprKind::Bool(_));
-        if checked.ty == Types::UNKNOWN || constant {
-            return;
+        match checked.kind {
+            ExprKind::Int(n) => {
+                if i64::try_from(&n).is_err() {
+                    let message = "an integer in a structured annotation has to fit 64 bits with sign";
+                    let error = Diagnostic::error("annotation", value.span, message);
+                    self.error(error.help("write it as a string"));
+                }
+                value.kind = ast::ExprKind::Int(IntLiteral { value: n, width: None, base: 10 });
+            }
+            ExprKind::Str(text) => value.kind = ast::ExprKind::Str(text),
+            ExprKind::Bool(known) => value.kind = ast::ExprKind::Bool(known),
+            _ if checked.ty == Types::UNKNOWN => {}
+            _ => {
+                let message = "this is no value for a structured annotation";
+                let error = Diagnostic::error("annotation", value.span, message);
+                self.error(error.help("use constant integers, strings and bools"));
+            }
         }
-        self.error(
-            Diagnostic::error("annotation", value.span, "this is no value for a structured annotation")
-                .help("use constant integers, strings and bools"),
-        );
     }
 
     /// Annotations whose body is one string.

@@ -181,7 +181,7 @@ impl Checker<'_> {
 
     /// `typedef` and `type`
     fn typedef_decl(&mut self, decl: &ast::TypedefDecl) {
-        self.annotations(&decl.annotations);
+        let annotations = self.annotations(&decl.annotations);
         let of = match &decl.ty {
             ast::TypedefTarget::Type(ty) => self.ty(ty),
             ast::TypedefTarget::Struct(d) => self.struct_decl(d),
@@ -207,12 +207,7 @@ impl Checker<'_> {
             self.declare(&decl.name, Entity::Unknown);
             return;
         }
-        self.prog.newtypes.push(NewType {
-            name: decl.name.name.clone(),
-            annotations: decl.annotations.clone(),
-            of,
-            span: decl.span,
-        });
+        self.prog.newtypes.push(NewType { name: decl.name.name.clone(), annotations, of, span: decl.span });
         let ty = self.intern(TyKind::NewType(NewTypeId(self.prog.newtypes.len() as u32 - 1)));
         let entity = if self.type_fits(ty, decl.span) { Entity::Type(ty) } else { Entity::Unknown };
         self.declare(&decl.name, entity);

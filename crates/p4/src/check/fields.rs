@@ -12,7 +12,7 @@ impl Checker<'_> {
     pub(super) fn struct_decl(&mut self, decl: &ast::StructDecl) -> Ty {
         self.begin(&decl.name, decl.kind.as_str());
         self.distinct(decl.fields.iter().map(|f| &f.name));
-        self.annotations(&decl.annotations);
+        let annotations = self.annotations(&decl.annotations);
         let (type_params, fields) = self.scoped(|c| {
             let type_params = c.declare_type_params(&decl.type_params);
             let fields: Vec<Field> = decl.fields.iter().map(|f| c.field(decl, f)).collect();
@@ -24,7 +24,7 @@ impl Checker<'_> {
         self.prog.structs.push(Struct {
             kind: decl.kind,
             name: decl.name.name.clone(),
-            annotations: decl.annotations.clone(),
+            annotations,
             type_params: type_params.clone(),
             fields,
             span: decl.span,
@@ -44,7 +44,7 @@ impl Checker<'_> {
 
     fn field(&mut self, decl: &ast::StructDecl, field: &ast::FieldDecl) -> Field {
         let mut ty = self.ty(&field.ty);
-        self.annotations(&field.annotations);
+        let annotations = self.annotations(&field.annotations);
         if !self.field_fits(decl.kind, ty, true) {
             let shown = self.show(ty);
             let kind = decl.kind.as_str().replace('_', " ");
@@ -57,7 +57,6 @@ impl Checker<'_> {
             ty = Types::UNKNOWN;
         }
         let field_lists = self.field_lists(&field.annotations);
-        let annotations = field.annotations.clone();
         Field { name: field.name.name.clone(), ty, annotations, field_lists, span: field.span }
     }
 

@@ -52,7 +52,7 @@ impl Checker<'_> {
     }
 
     fn param(&mut self, param: &Param, of: ParamsOf) -> LocalId {
-        self.annotations(&param.annotations);
+        let annotations = self.annotations(&param.annotations);
         let mut ty = self.ty(&param.ty);
         if !self.param_fits(param, ty, of) {
             ty = Types::UNKNOWN;
@@ -71,13 +71,7 @@ impl Checker<'_> {
             _ => LocalKind::Param(param.direction, default, optional),
         };
         let ty = self.resolve(ty);
-        let local = crate::hir::Local {
-            name: param.name.name.clone(),
-            ty,
-            kind,
-            annotations: param.annotations.clone(),
-            span: param.span,
-        };
+        let local = crate::hir::Local { name: param.name.name.clone(), ty, kind, annotations, span: param.span };
         let id = self.add_local(local);
         self.scopes.set(&param.name, Entity::Local(id));
         id
@@ -243,7 +237,7 @@ impl Checker<'_> {
 
     /// An action, global or of a control.
     pub(super) fn action_decl(&mut self, decl: &ast::ActionDecl) -> ActionId {
-        self.annotations(&decl.annotations);
+        let annotations = self.annotations(&decl.annotations);
         self.begin(&decl.name, "action");
         let owner = self.body.object;
         let (params, stmts) = self.scoped(|c| {
@@ -254,7 +248,7 @@ impl Checker<'_> {
         });
         self.prog.actions.push(Action {
             name: decl.name.name.clone(),
-            annotations: decl.annotations.clone(),
+            annotations,
             params,
             body: stmts,
             owner,

@@ -170,7 +170,7 @@ impl Checker<'_> {
 
     /// `T(args) name;`, perhaps with an initialiser block.
     pub(super) fn instance_decl(&mut self, decl: &ast::InstanceDecl) -> Option<InstanceId> {
-        self.annotations(&decl.annotations);
+        let annotations = self.annotations(&decl.annotations);
         let span = decl.ty.span.to(decl.name.span);
         let before = self.diags.len();
         let construct = self.construct(&decl.ty, &decl.args, span);
@@ -184,7 +184,7 @@ impl Checker<'_> {
         let (methods, members) = self.initializer(decl, ty);
         self.prog.instances.push(Instance {
             name: decl.name.name.clone(),
-            annotations: decl.annotations.clone(),
+            annotations,
             construct,
             ty,
             methods,

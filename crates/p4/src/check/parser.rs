@@ -66,7 +66,7 @@ impl Checker<'_> {
     }
 
     fn value_set(&mut self, decl: &ast::ValueSetDecl) -> Option<ValueSetId> {
-        self.annotations(&decl.annotations);
+        let annotations = self.annotations(&decl.annotations);
         let mut ty = self.ty(&decl.ty);
         if !matches!(self.kind(ty), TyKind::Struct(..) | TyKind::Tuple(_)) && !self.selectable(ty) {
             let shown = self.show(ty);
@@ -79,7 +79,7 @@ impl Checker<'_> {
         }
         self.prog.value_sets.push(ValueSet {
             name: decl.name.name.clone(),
-            annotations: decl.annotations.clone(),
+            annotations,
             ty,
             size,
             span: decl.name.span,

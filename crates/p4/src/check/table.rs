@@ -11,10 +11,10 @@ use num_traits::Signed;
 impl Checker<'_> {
     /// `table t { ... }`
     pub(super) fn table_decl(&mut self, decl: &ast::TableDecl) -> Option<TableId> {
-        self.annotations(&decl.annotations);
+        let annotations = self.annotations(&decl.annotations);
         self.begin(&decl.name, "table");
         self.distinct(decl.properties.iter().map(|p| &p.name));
-        let table = self.at_place(Place::Table, |c| c.table(decl));
+        let table = self.at_place(Place::Table, |c| c.table(decl, annotations));
         let Some(table) = table else {
             self.scopes.set(&decl.name, Entity::Unknown);
             return None;
@@ -25,10 +25,10 @@ impl Checker<'_> {
         Some(id)
     }
 
-    fn table(&mut self, decl: &ast::TableDecl) -> Option<Table> {
+    fn table(&mut self, decl: &ast::TableDecl, annotations: ast::Annotations) -> Option<Table> {
         let mut table = Table {
             name: decl.name.name.clone(),
-            annotations: decl.annotations.clone(),
+            annotations,
             owner: self.body.object?,
             keys: Vec::new(),
             actions: Vec::new(),
@@ -92,7 +92,7 @@ impl Checker<'_> {
     }
 
     fn key(&mut self, key: &KeyElement) -> Option<Key> {
-        self.annotations(&key.annotations);
+        let annotations = self.annotations(&key.annotations);
         // A key is evaluated where the table is applied, and may apply other tables.
         let expr = self.at_place(Place::ControlApply, |c| c.expr(&key.expr, None));
         let match_kind = self.match_kind(&key.match_kind);
@@ -117,7 +117,7 @@ impl Checker<'_> {
             );
             return None;
         }
-        Some(Key { expr, match_kind: match_kind?, annotations: key.annotations.clone(), span: key.span })
+        Some(Key { expr, match_kind: match_kind?, annotations, span: key.span })
     }
 
     fn match_kind(&mut self, name: &ast::Ident) -> Option<usize> {

@@ -14,7 +14,7 @@ impl Checker<'_> {
     pub(super) fn table_actions(&mut self, refs: &[ActionRef]) -> Vec<TableAction> {
         let mut actions: Vec<TableAction> = Vec::new();
         for reference in refs {
-            self.annotations(&reference.annotations);
+            let annotations = self.annotations(&reference.annotations);
             let Some(action) = self.action_named(&reference.name) else { continue };
             if let Some(first) = actions.iter().find(|a| a.action == action) {
                 let message = format!("action `{}` is listed twice", reference.name);
@@ -27,13 +27,7 @@ impl Checker<'_> {
             for param in self.split_params(action).1 {
                 self.control_plane_param(param);
             }
-            actions.push(TableAction {
-                action,
-                args,
-                order,
-                annotations: reference.annotations.clone(),
-                span: reference.span,
-            });
+            actions.push(TableAction { action, args, order, annotations, span: reference.span });
         }
         actions
     }

@@ -5,6 +5,11 @@ use super::{Call, CallArg, Callee, Expr, ExprKind};
 /// Calls `f` for the expression and all in it.
 pub fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
     f(expr);
+    for_children(expr, &mut |child| walk_expr(child, f));
+}
+
+/// Calls `f` for each expression that is directly part of the expression.
+pub fn for_children<'e>(expr: &'e Expr, f: &mut dyn FnMut(&'e Expr)) {
     match &expr.kind {
         ExprKind::Field(a, _)
         | ExprKind::StackNext(a)
@@ -12,15 +17,15 @@ pub fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
         | ExprKind::StackLastIndex(a)
         | ExprKind::Slice { base: a, .. }
         | ExprKind::Unary(_, a)
-        | ExprKind::Cast(a) => walk_expr(a, f),
+        | ExprKind::Cast(a) => f(a),
         ExprKind::Index(a, b) | ExprKind::DynSlice { base: a, lo: b, .. } | ExprKind::Binary(_, a, b) => {
-            walk_expr(a, f);
-            walk_expr(b, f);
+            f(a);
+            f(b);
         }
-        ExprKind::Mux(a, b, c) => [a, b, c].into_iter().for_each(|e| walk_expr(e, f)),
-        ExprKind::Aggregate(items, _) => items.iter().for_each(|e| walk_expr(e, f)),
-        ExprKind::Construct(construct) => construct.args.iter().flatten().for_each(|e| walk_expr(e, f)),
-        ExprKind::Call(call) => walk_call(call, f),
+        ExprKind::Mux(a, b, c) => [a, b, c].into_iter().for_each(|e| f(e)),
+        ExprKind::Aggregate(items, _) => items.iter().for_each(f),
+        ExprKind::Construct(construct) => construct.args.iter().flatten().for_each(f),
+        ExprKind::Call(call) => call_children(call, f),
         ExprKind::Int(_)
         | ExprKind::Bool(_)
         | ExprKind::Str(_)
@@ -36,21 +41,25 @@ pub fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
     }
 }
 
-/// Calls `f` for the arguments of the call, for what it is called on, and for all in them.
-pub fn walk_call(call: &Call, f: &mut dyn FnMut(&Expr)) {
+fn call_children<'e>(call: &'e Call, f: &mut dyn FnMut(&'e Expr)) {
     match &call.callee {
         Callee::IsValid(e)
         | Callee::SetValid(e)
         | Callee::SetInvalid(e)
         | Callee::PushFront(e, _)
-        | Callee::PopFront(e, _) => walk_expr(e, f),
+        | Callee::PopFront(e, _) => f(e),
         _ => {}
     }
     for arg in &call.args {
         if let CallArg::Expr(e) = arg {
-            walk_expr(e, f);
+            f(e);
         }
     }
+}
+
+/// Calls `f` for the arguments of the call, for what it is called on, and for all in them.
+pub fn walk_call(call: &Call, f: &mut dyn FnMut(&Expr)) {
+    call_children(call, &mut |child| walk_expr(child, f));
 }
 
 impl Expr {

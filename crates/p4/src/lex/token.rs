@@ -207,3 +207,89 @@ pub fn spell(tokens: &[Token]) -> String {
     }
     text
 }
+
+/// The tokens with one blank between each two, which is how p4c writes the body of an annotation that it does not
+/// interpret: `x==1` becomes `x == 1`, and `p::q` becomes `p : : q`. A string keeps its escapes and newlines.
+pub fn separated(tokens: &[Token]) -> String {
+    let mut words: Vec<&str> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        match token.kind {
+            // The language has no such token; elsewhere than at the start of a line p4c reads each `#` by itself.
+            Tok::HashHash => words.extend(["#", "#"]),
+            Tok::Int => number_words(&token.text, &mut words),
+            _ => words.push(&token.text),
+        }
+    }
+    words.join(" ")
+}
+
+/// Cuts what begins with a digit where p4c's scanner cuts it: `3com` is the number `3` and the name `com`.
+fn number_words<'t>(text: &'t str, words: &mut Vec<&'t str>) {
+    let mut rest = text;
+    while rest.starts_with(|c: char| c.is_ascii_digit()) {
+        let (number, behind) = rest.split_at(number_len(rest.as_bytes()));
+        words.push(number);
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        words.push(rest);
+    }
+}
+
+/// Length of the longest integer literal that `text`, which begins with a digit, begins with.
+fn number_len(text: &[u8]) -> usize {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let plain = text.iter().take_while(|b| b.is_ascii_digit() || **b == b'_').count();
+    let sized = match text.get(digits) {
+        Some(b'w' | b's') => match based_len(&text[digits + 1..]) {
+            0 => 0,
+            len => digits + 1 + len,
+        },
+        _ => 0,
+    };
+    plain.max(sized).max(based_len(text))
+}
+
+/// Length of the digits that `text` begins with, with their base prefix if there is one and a digit behind it.
+fn based_len(text: &[u8]) -> usize {
+    let is_digit: fn(&u8) -> bool = match text {
+        [b'0', b'x' | b'X', ..] => u8::is_ascii_hexdigit,
+        [b'0', b'd' | b'D', ..] => u8::is_ascii_digit,
+        [b'0', b'o' | b'O', ..] => |b| (b'0'..=b'7').contains(b),
+        [b'0', b'b' | b'B', ..] => |b| matches!(b, b'0' | b'1'),
+        _ => return text.iter().take_while(|b| b.is_ascii_digit() || **b == b'_').count(),
+    };
+    match text[2..].iter().take_while(|b| is_digit(b) || **b == b'_').count() {
+        // `0x` alone is the number 0 and the name `x`.
+        0 => 1,
+        len => 2 + len,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number_words;
+
+    #[test]
+    fn what_begins_with_a_digit_is_cut_as_p4c_cuts_it() {
+        for (text, words) in [
+            ("8w0xF", "8w0xF"),
+            ("4s0b1012", "4s0b101 2"),
+            ("0x1G", "0x1 G"),
+            ("0x", "0 x"),
+            ("1_000", "1_000"),
+            ("3com", "3 com"),
+            ("00", "00"),
+            ("1b", "1 b"),
+            ("0b12", "0b1 2"),
+            ("8w", "8 w"),
+            ("8wx", "8 wx"),
+            ("2w0xg", "2w0 xg"),
+            ("12w_", "12w_"),
+        ] {
+            let mut found = Vec::new();
+            number_words(text, &mut found);
+            assert_eq!(found.join(" "), words, "of {text}");
+        }
+    }
+}

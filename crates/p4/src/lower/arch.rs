@@ -4,7 +4,7 @@ use super::constant::Known;
 use super::instantiate::{ObjectId, Package};
 use super::place::{Place, Storage};
 use super::types::Shape;
-use super::{Binding, Lower, Res, names};
+use super::{Binding, Lower, Res};
 use crate::architectures;
 use crate::diag::Diagnostic;
 use crate::hir::{self, Constructor, Ty};
@@ -72,19 +72,13 @@ impl Lower<'_> {
             return self.unsupported(decl.span, "a `main` that is not a package");
         };
         self.controller_headers();
-        match self.p.arch {
+        let done = match self.p.arch {
             Arch::V1Model => self.v1model(&package),
             Arch::Pna => self.pna(&package),
-        }
-    }
-
-    fn package_info(&mut self, annotations: &crate::ast::Annotations) {
-        self.p.annotations = annotations.iter().map(names::annotation_text).collect();
-        let pairs = names::annotation(annotations, "pkginfo").and_then(|a| a.key_values()).unwrap_or_default();
-        let name = pairs.iter().find(|pair| pair.name.as_str() == "name").map(|pair| &pair.value.kind);
-        if let Some(crate::ast::ExprKind::Str(name)) = name {
-            self.p.name = name.to_string();
-        }
+        };
+        self.declare_called_actions();
+        self.warn_of_unused_tables();
+        done
     }
 
     /// Declares the program's errors in its order, so that `error` values keep their numbers.

@@ -80,10 +80,7 @@ impl<'a> Lower<'a> {
     fn dispatch(&mut self, call: &Call, ty: Ty) -> Res<Val> {
         match &call.callee {
             Callee::Function(id) => self.inline(Code::Function(*id), call),
-            Callee::Action(id) => {
-                self.declare_called_action(*id);
-                self.inline(Code::Action(*id), call)
-            }
+            Callee::Action(id) => self.inline(Code::Action(*id), call),
             Callee::ExternFunction(id) => self.extern_function(*id, call, ty),
             Callee::Method(object, id, n) => self.method(object, *id, *n, call, ty),
             Callee::Apply(object) => {

@@ -188,8 +188,11 @@ impl Lower<'_> {
 
     /// `&&` and `||`: the right side in a block of its own if it has side effects.
     fn eval_logical(&mut self, op: ast::BinaryOp, left: &Expr, right: &Expr) -> Res<Value> {
-        let a = self.eval_scalar(left)?;
         let and = op == ast::BinaryOp::And;
+        if let Some(known) = self.known_condition(left) {
+            return if known == and { self.eval_scalar(right) } else { Ok(self.b.bool(known)) };
+        }
+        let a = self.eval_scalar(left)?;
         if is_pure(right) {
             let b = self.eval_scalar(right)?;
             let op = if and { BinaryOp::And } else { BinaryOp::Or };
@@ -213,6 +216,11 @@ impl Lower<'_> {
     fn eval_mux(&mut self, cond: &Expr, yes: &Expr, no: &Expr, expr: &Expr) -> Res<Val> {
         if let Some(known) = self.try_known_int(expr) {
             return Ok(self.known_value(&known, expr.ty));
+        }
+        if let Some(known) = self.known_condition(cond) {
+            let side = if known { yes } else { no };
+            let val = self.eval(side)?;
+            return self.convert(val, side.ty, expr.ty, expr.span);
         }
         let cond = self.eval_scalar(cond)?;
         if let Shape::Scalar(ty) = self.shape(expr.ty) {

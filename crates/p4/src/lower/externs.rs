@@ -37,7 +37,7 @@ impl<'a> Lower<'a> {
             false => naming.path.clone(),
         };
         let preamble = names::preamble(path, &naming.annotations);
-        self.take_name(decl_kind(&kind), &preamble.name, construct.span)?;
+        self.take_identity(decl_kind(&kind), &preamble, construct.span)?;
         let loc = self.loc(construct.span);
         Ok(self.p.externs.push(ExternInst { preamble, kind, loc }))
     }

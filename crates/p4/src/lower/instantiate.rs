@@ -180,7 +180,8 @@ impl Lower<'_> {
             return self.limit(construct.span, "the program has too many instances");
         }
         let (path, scope) = if naming.by_type {
-            (super::names::control_plane_name("", &object.name, &object.annotations), object.name.to_string())
+            // As in p4c, a `@name` in front of a parser or control changes no name of what it declares.
+            (object.name.to_string(), object.name.to_string())
         } else {
             (naming.path.clone(), naming.scope.clone())
         };
@@ -206,20 +207,27 @@ impl Lower<'_> {
         done.map(|()| Known::Object(id))
     }
 
-    /// Declares what a new object declares.
+    /// Declares what a new object declares and uses.
     fn declare_locals(&mut self, decl: hir::TypeDeclId) -> Res<()> {
         let locals = match &self.hir.objects[decl.index()].kind {
             ObjectKind::Parser(body) => &body.locals,
             ObjectKind::Control(body) => &body.locals,
             _ => return Ok(()),
         };
+        let used = self.used_by(decl);
+        self.called.extend(used.called.iter().map(|id| (self.this, *id)));
+        let is_extern = |lower: &Self, id: &hir::InstanceId| {
+            matches!(lower.hir.instances[id.index()].construct.what, Constructor::Extern(..))
+        };
         let mut done = Ok(());
         for local in locals {
             let declared = match local {
-                LocalDecl::Instance(id) => self.declare_instance(*id).map(|_| ()),
-                LocalDecl::Table(id) => self.declare_table(*id).map(|_| ()),
-                LocalDecl::ValueSet(id) => self.declare_value_set(*id).map(|_| ()),
-                LocalDecl::Var(..) | LocalDecl::Action(_) => Ok(()),
+                LocalDecl::Instance(id) if is_extern(self, id) || used.instances.contains(id) => {
+                    self.declare_instance(*id).map(|_| ())
+                }
+                LocalDecl::Table(id) if used.tables.contains(id) => self.declare_table(*id).map(|_| ()),
+                LocalDecl::ValueSet(id) if used.value_sets.contains(id) => self.declare_value_set(*id).map(|_| ()),
+                _ => Ok(()),
             };
             done = done.and(declared);
         }

@@ -5,8 +5,9 @@
 //! architecture is written out as one body, in which sub-parsers, controls, functions and actions are inlined, generics
 //! substituted and aggregates flattened.
 //!
-//! - what exists: `instantiate` (objects), `constant` (what they are made of), `arch` (which object plays which part), `table`,
-//!   `entries`, `profiles` (what is attached to tables), `externs*`, `names`, `p4info` (control-plane types)
+//! - what exists: `instantiate` (objects), `constant` (what they are made of), `arch` (which object plays which part), `package`
+//!   (annotations of `main`), `used`
+//!   (what is left out), `table`, `entries`, `profiles` (what is attached to tables), `externs*`, `names`, `ids`, `p4info` (control-plane types)
 //! - where data live: `types` (shapes), `place` (storage), `value` (what expressions yield), `access` (l-values)
 //! - code: `expr`, `ops`, `stmt`, `switch`, `loops`, `call`, `params`, `arguments`, `apply`, `parser`, `select`, `packet`,
 //!   `stack`;
@@ -25,11 +26,13 @@ mod expr;
 mod externs;
 mod externs_pna;
 mod externs_v1model;
+mod ids;
 mod instantiate;
 mod loops;
 mod names;
 mod ops;
 mod p4info;
+mod package;
 mod packet;
 mod params;
 mod parser;
@@ -41,6 +44,7 @@ mod stmt;
 mod switch;
 mod table;
 mod types;
+mod used;
 mod value;
 mod walk;
 
@@ -136,6 +140,8 @@ struct Lower<'a> {
     named_types: HashSet<String>,
     /// Control-plane names in use, by kind.
     taken: HashSet<(&'static str, String)>,
+    /// Ids that the program gives.
+    taken_ids: HashSet<u32>,
     digests: HashMap<hir::Ty, ir::ExternId>,
     /// Instances of `C.apply(...)` by place and object.
     direct: HashMap<(Span, ObjectId), Known>,
@@ -146,6 +152,8 @@ struct Lower<'a> {
     unknown_externs: HashSet<String>,
     global_actions: HashMap<hir::ActionId, ir::ActionId>,
     anonymous_digests: u32,
+    /// Actions that objects call by name, not declared yet.
+    called: Vec<(ObjectId, hir::ActionId)>,
 
     /// The object whose code is being lowered.
     this: ObjectId,
@@ -184,6 +192,7 @@ impl<'a> Lower<'a> {
             names: HashMap::new(),
             named_types: HashSet::new(),
             taken: HashSet::new(),
+            taken_ids: HashSet::new(),
             digests: HashMap::new(),
             direct: HashMap::new(),
             objects: vec![Object::outside()],
@@ -191,6 +200,7 @@ impl<'a> Lower<'a> {
             unknown_externs: HashSet::new(),
             global_actions: HashMap::new(),
             anonymous_digests: 0,
+            called: Vec::new(),
             this: ObjectId::OUTSIDE,
             subst: Rc::default(),
             locals: vec![None; hir.locals.len()],

@@ -1,15 +1,18 @@
 //! Names and annotations as the control plane sees them (specification, section "Control plane names").
 
+use super::Lower;
 use super::types::Shape;
-use super::{Lower, Res};
 use crate::ast::{self, Annotation, AnnotationBody, Annotations};
-use crate::diag::Diagnostic;
 use crate::hir::{Callee, Expr, ExprKind};
-use crate::span::Span;
+use crate::lex::{Tok, separated};
 use ir::Preamble;
 
-/// Annotations that the compiler reads and that are told to the control plane in other ways.
-const READ_HERE: [&str; 5] = ["name", "id", "brief", "description", "pkginfo"];
+/// Unstructured annotations that P4Info shows in fields of their own: a name and an id.
+const IDENTITY: [&str; 2] = ["name", "id"];
+/// Unstructured annotations that P4Info shows as documentation.
+const DOCUMENTATION: [&str; 2] = ["brief", "description"];
+/// Annotations that p4c reads as lists of expressions and writes as such: without a blank in front of a comma.
+const LISTS: [&str; 3] = ["synchronous", "field_list", "command_line"];
 
 /// The annotation of that name.
 pub(super) fn annotation<'x>(annotations: &'x Annotations, name: &str) -> Option<&'x Annotation> {
@@ -44,18 +47,31 @@ pub(super) fn number(annotations: &Annotations, name: &str) -> Option<u32> {
     }
 }
 
-/// An annotation as it was written.
+/// An annotation as P4Info shows it.
 pub(super) fn annotation_text(annotation: &Annotation) -> String {
     let name = annotation.name.as_str();
     match &annotation.body {
         AnnotationBody::None => format!("@{name}"),
-        AnnotationBody::Unstructured(body) => format!("@{name}({})", body.text.trim()),
+        AnnotationBody::Unstructured(body) if body.text.is_empty() => format!("@{name}"),
+        AnnotationBody::Unstructured(body) => match &body.key_values {
+            // Values that are concatenations have been computed; those that are no strings are reported elsewhere.
+            Some(pairs) if name == "pkginfo" => {
+                let strings = pairs.iter().filter(|pair| matches!(pair.value.kind, ast::ExprKind::Str(_)));
+                format!("@{name}({})", key_values(strings))
+            }
+            _ if LISTS.contains(&name) => {
+                let items = body.tokens.split(|token| token.kind == Tok::Comma).map(separated);
+                format!("@{name}({})", items.collect::<Vec<_>>().join(", "))
+            }
+            _ => format!("@{name}({})", body.text),
+        },
         AnnotationBody::List(exprs) => format!("@{name}[{}]", literals(exprs.iter())),
-        AnnotationBody::KeyValues(pairs) => {
-            let pair = |p: &ast::NamedExpr| format!("{}={}", p.name, literal(&p.value));
-            format!("@{name}[{}]", pairs.iter().map(pair).collect::<Vec<_>>().join(", "))
-        }
+        AnnotationBody::KeyValues(pairs) => format!("@{name}[{}]", key_values(pairs.iter())),
     }
+}
+
+fn key_values<'x>(pairs: impl Iterator<Item = &'x ast::NamedExpr>) -> String {
+    pairs.map(|p| format!("{}={}", p.name, literal(&p.value))).collect::<Vec<_>>().join(", ")
 }
 
 fn literals<'x>(exprs: impl Iterator<Item = &'x ast::Expr>) -> String {
@@ -75,9 +91,30 @@ fn literal(expr: &ast::Expr) -> String {
     }
 }
 
-/// The annotations that the control plane is told, as written.
+/// The annotations that P4Info shows as such. A structured annotation is shown whatever its name.
 pub(super) fn told(annotations: &Annotations, except: &[&str]) -> Vec<String> {
-    let keep = |a: &&Annotation| !READ_HERE.contains(&a.name.as_str()) && !except.contains(&a.name.as_str());
+    let hidden = [&IDENTITY[..], &DOCUMENTATION, except].concat();
+    told_but(annotations, &hidden)
+}
+
+/// The annotations of an action in a table's list, without a `@tableonly` or `@defaultonly` in front, which has a field of
+/// its own. One behind others stays, so that P4Info shows it there.
+pub(super) fn of_listed_action(annotations: &Annotations) -> Vec<String> {
+    let mut listed = told(annotations, &[]);
+    if listed.first().is_some_and(|first| matches!(first.as_str(), "@tableonly" | "@defaultonly")) {
+        listed.remove(0);
+    }
+    listed
+}
+
+/// As [`told`], with `@brief` and `@description`: for what has no [`Preamble`] to keep them in.
+pub(super) fn described(annotations: &Annotations, except: &[&str]) -> Vec<String> {
+    told_but(annotations, &[&IDENTITY[..], except].concat())
+}
+
+fn told_but(annotations: &Annotations, hidden: &[&str]) -> Vec<String> {
+    let structured = |a: &Annotation| matches!(a.body, AnnotationBody::List(_) | AnnotationBody::KeyValues(_));
+    let keep = |a: &&Annotation| structured(a) || !hidden.contains(&a.name.as_str());
     annotations.iter().filter(keep).map(annotation_text).collect()
 }
 
@@ -98,16 +135,6 @@ pub(super) fn preamble(name: String, annotations: &Annotations) -> Preamble {
 }
 
 impl Lower<'_> {
-    /// Takes a control-plane name; complains if another object of the kind has it.
-    pub(super) fn take_name(&mut self, kind: &'static str, name: &str, span: Span) -> Res<()> {
-        if self.taken.insert((kind, name.to_string())) {
-            return Ok(());
-        }
-        let message = format!("two {kind}s have the control-plane name `{name}`");
-        let help = "give one of them another name with `@name`, or instantiate what declares it once only";
-        self.report(Diagnostic::error("duplicate-name", span, message).help(help))
-    }
-
     /// The name that P4Runtime gives to a key; `None` if the expression is too complex for one.
     pub(super) fn key_name(&mut self, expr: &Expr) -> Option<String> {
         Some(match &expr.kind {

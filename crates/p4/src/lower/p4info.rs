@@ -5,6 +5,7 @@ use super::types::Shape;
 use super::{Lower, names};
 use crate::ast::{self, Annotation, StructKind};
 use crate::hir::{self, Ty, TyKind};
+use crate::lex::{Tok, parse_integer};
 use ir::{DataType, NamedType, Param};
 use num_bigint::BigUint;
 
@@ -115,6 +116,10 @@ impl Lower<'_> {
                 of = lower.hir.newtypes[inner.index()].of;
             }
             let translation = names::annotation(&decl.annotations, "p4runtime_translation").and_then(translation);
+            let annotations = names::told(&decl.annotations, &["p4runtime_translation"]);
+            if !annotations.is_empty() {
+                lower.p.type_annotations.insert(name.clone(), annotations);
+            }
             NamedType::NewType(lower.data_type(of), translation)
         })
     }
@@ -125,7 +130,7 @@ impl Lower<'_> {
         Param {
             name: names::control_plane_name("", name, annotations),
             ty: scalar,
-            annotations: names::told(annotations, &[]),
+            annotations: names::described(annotations, &[]),
             id: names::id(annotations),
             type_name: self.type_name(ty),
         }
@@ -159,6 +164,11 @@ impl Lower<'_> {
                 }
             }
             let preamble = names::preamble(name.to_string(), &decl.annotations);
+            let ids = decl.fields.iter().map(|field| (&field.annotations, field.span));
+            let checked = self.check_field_ids(ids);
+            if checked.and(self.take_identity("packet header", &preamble, decl.span)).is_err() {
+                continue;
+            }
             self.p.controller_headers.push(ir::ControllerHeader { preamble, header, fields });
         }
     }
@@ -195,13 +205,11 @@ impl Lower<'_> {
     }
 }
 
-/// `@p4runtime_translation(uri, width)`: the width is a number, `bit<W>` or `string`.
+/// `@p4runtime_translation(uri, width)`: the width is a number, `bit<W>` or `string`, as the parser has checked.
 fn translation(annotation: &Annotation) -> Option<(String, Option<u32>)> {
     let ast::AnnotationBody::Unstructured(body) = &annotation.body else { return None };
-    let (uri, rest) = body.text.split_once(',')?;
-    let uri = uri.trim().trim_matches('"').to_string();
-    let rest = rest.trim();
-    let width = rest.strip_prefix("bit").map_or(rest, |w| w.trim().trim_matches(['<', '>']));
-    let width = width.trim().split_once('w').map_or(width, |(_, n)| n).trim();
-    Some((uri, width.parse().ok()))
+    let uri = body.tokens.first()?.text.trim_matches('"').to_string();
+    let width = body.tokens.iter().find(|token| token.kind == Tok::Int);
+    let width = width.and_then(|token| parse_integer(&token.text).ok()).and_then(|n| u32::try_from(&n.value).ok());
+    Some((uri, width))
 }

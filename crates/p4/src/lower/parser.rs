@@ -1,6 +1,7 @@
 //! Parsers: states become blocks, sub-parsers are inlined state by state.
 
 use super::instantiate::ObjectId;
+use super::used::reached_states;
 use super::{Lower, Res};
 use crate::hir::{ParserBody, StateRef, Transition, TransitionKind};
 use crate::span::Span;
@@ -39,8 +40,14 @@ impl Lower<'_> {
         let Some(start) = states.blocks.get(body.start) else { return Ok(()) };
         self.b.jump(*start);
         let mut done = Ok(());
+        let reached = reached_states(body);
         for (n, state) in body.states.iter().enumerate() {
             self.b.switch_to(states.blocks[n]);
+            if !reached.contains(&n) {
+                // As in p4c, a state that nothing leads to uses nothing; its block goes with the passes.
+                self.b.reject();
+                continue;
+            }
             let lowered = self.stmts(&state.body);
             done = done.and(lowered);
             if !self.b.is_terminated() {

@@ -104,6 +104,10 @@ impl Lower<'_> {
     }
 
     fn if_stmt(&mut self, cond: &Expr, then: &Stmt, els: Option<&Stmt>) -> Res<()> {
+        if let Some(known) = self.known_condition(cond) {
+            let taken = if known { Some(then) } else { els };
+            return taken.map_or(Ok(()), |taken| self.stmts(std::slice::from_ref(taken)));
+        }
         let cond = self.eval_scalar(cond)?;
         let then_block = self.b.create_block();
         let els_block = self.b.create_block();

@@ -40,6 +40,10 @@ impl Lower<'_> {
 
     /// `switch (value)`
     pub(super) fn switch_value(&mut self, on: &Expr, cases: &[SwitchValueCase]) -> Res<()> {
+        if let Some(case) = self.known_case(on, cases) {
+            let body = case.and_then(|case| case.body.as_ref());
+            return body.map_or(Ok(()), |body| self.stmts(std::slice::from_ref(body)));
+        }
         let value = self.eval_scalar(on)?;
         let ty = self.b.value_type(value);
         let mut seen = HashSet::new();

@@ -17,7 +17,8 @@ impl<'a> Lower<'a> {
         let path = &self.objects[self.this.index()].path;
         let preamble =
             names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
-        self.take_name("table", &preamble.name, decl.span)?;
+        self.take_identity("table", &preamble, decl.span)?;
+        self.check_field_ids(decl.keys.iter().map(|key| (&key.annotations, key.span)))?;
         let keys = decl.keys.iter().map(|k| self.declare_key(k)).collect::<Res<Vec<_>>>()?;
         let mut actions = Vec::new();
         for action in &decl.actions {
@@ -25,7 +26,7 @@ impl<'a> Lower<'a> {
                 action: self.declare_action(action.action)?,
                 table_only: names::annotation(&action.annotations, "tableonly").is_some(),
                 default_only: names::annotation(&action.annotations, "defaultonly").is_some(),
-                annotations: names::told(&action.annotations, &["tableonly", "defaultonly"]),
+                annotations: names::of_listed_action(&action.annotations),
             });
         }
         let Some(default) = actions.get(decl.default_action.0).map(|a| a.action) else {
@@ -70,7 +71,7 @@ impl<'a> Lower<'a> {
             name,
             ty,
             kind,
-            annotations: names::told(&key.annotations, &[]),
+            annotations: names::described(&key.annotations, &[]),
             id: names::id(&key.annotations),
             type_name: self.type_name(key.expr.ty),
         })
@@ -107,7 +108,10 @@ impl<'a> Lower<'a> {
         let path = if decl.owner.is_some() { this.path.as_str() } else { "" };
         let preamble =
             names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
-        self.take_name("action", &preamble.name, decl.span)?;
+        self.take_identity("action", &preamble, decl.span)?;
+        let hir = self.hir;
+        let locals = decl.params.iter().map(|param| &hir.locals[param.index()]);
+        self.check_field_ids(locals.map(|local| (&local.annotations, local.span)))?;
         let mut params = Vec::new();
         for param in &decl.params {
             if self.direction(*param) != Direction::None {
@@ -126,33 +130,6 @@ impl<'a> Lower<'a> {
             self.global_actions.insert(id, action);
         }
         Ok(action)
-    }
-
-    /// Declares an action that a control's body calls by name, if no table lists it: the control plane is told of it. Its data is in the
-    /// call, so it has no parameters.
-    pub(super) fn declare_called_action(&mut self, id: hir::ActionId) {
-        let decl = &self.hir.actions[id.index()];
-        let this = &self.objects[self.this.index()];
-        let known = if decl.owner.is_some() { &this.actions } else { &self.global_actions };
-        let listed = self.hir.tables.iter().any(|t| t.actions.iter().any(|a| a.action == id));
-        // What only actions call is part of those.
-        let from_body = self.scope == this.scope;
-        if listed || !from_body || known.contains_key(&id) {
-            return;
-        }
-        let path = if decl.owner.is_some() { this.path.as_str() } else { "" };
-        let preamble =
-            names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
-        if self.take_name("action", &preamble.name, decl.span).is_err() {
-            return;
-        }
-        let loc = self.loc(decl.span);
-        let action = self.p.actions.push(ir::Action { preamble, params: Vec::new(), loc });
-        let known = match decl.owner {
-            Some(_) => &mut self.objects[self.this.index()].actions,
-            None => &mut self.global_actions,
-        };
-        known.insert(id, action);
     }
 
     /// The bits of known action data.
@@ -178,7 +155,7 @@ impl<'a> Lower<'a> {
         let path = &self.objects[self.this.index()].path;
         let preamble =
             names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
-        self.take_name("value set", &preamble.name, decl.span)?;
+        self.take_identity("value set", &preamble, decl.span)?;
         let size = self.known_u64(&decl.size)?;
         let mut keys = Vec::new();
         // A lone key has no name: P4Info knows it by its number.
@@ -217,7 +194,7 @@ impl<'a> Lower<'a> {
                     for key in &mut out[from..] {
                         key.kind = kind;
                         key.id = names::id(&annotations);
-                        key.annotations = names::told(&annotations, &["match"]);
+                        key.annotations = names::described(&annotations, &["match"]);
                     }
                 }
             }
@@ -229,7 +206,7 @@ impl<'a> Lower<'a> {
     /// The match kind in `@match(ternary)`.
     fn match_annotation(&self, annotations: &crate::ast::Annotations) -> Option<MatchKind> {
         match &names::annotation(annotations, "match")?.body {
-            crate::ast::AnnotationBody::Unstructured(body) => self.match_kind_of(body.text.trim()),
+            crate::ast::AnnotationBody::Unstructured(body) => self.match_kind_of(&body.text),
             _ => None,
         }
     }

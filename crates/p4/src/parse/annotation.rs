@@ -3,7 +3,7 @@
 use super::cursor::{Parse, Parser};
 use crate::ast::{Annotation, AnnotationBody, Annotations, BinaryOp, Expr, ExprKind, Ident, NamedExpr, Unstructured};
 use crate::diag::Diagnostic;
-use crate::lex::{Tok, spell};
+use crate::lex::{Tok, separated};
 
 impl Parser<'_> {
     /// All annotations here.
@@ -36,8 +36,27 @@ impl Parser<'_> {
     /// Reports an annotation with a meaning of its own whose body is not of the form that the meaning needs.
     fn check_known(&mut self, annotation: &Annotation) {
         let (fits, form) = match annotation.name.as_str() {
-            "name" | "deprecated" | "noWarn" => {
+            "name"
+            | "deprecated"
+            | "noWarn"
+            | "brief"
+            | "description"
+            | "controller_header"
+            | "selector_size_semantics" => {
                 (annotation.single_string().is_some(), format!("@{}(\"...\")", annotation.name))
+            }
+            "id" | "max_group_size" | "max_member_weight" => {
+                let fits = |expr: &Expr| matches!(&expr.kind, ExprKind::Int(n) if u32::try_from(&n.value).is_ok());
+                let fits = matches!(annotation.exprs(), Some([number]) if fits(number));
+                (fits, format!("@{}(7), with a number of 32 bits", annotation.name))
+            }
+            "tableonly" | "defaultonly" | "hidden" => {
+                let is_empty = match &annotation.body {
+                    AnnotationBody::None => true,
+                    AnnotationBody::Unstructured(body) => body.tokens.is_empty(),
+                    AnnotationBody::List(_) | AnnotationBody::KeyValues(_) => false,
+                };
+                (is_empty, format!("@{}", annotation.name))
             }
             "pkginfo" => (annotation.key_values().is_some(), "@pkginfo(name = \"...\", version = \"...\")".to_owned()),
             "length" => (annotation.exprs().is_some_and(|exprs| exprs.len() == 1), "@length(expression)".to_owned()),
@@ -60,6 +79,15 @@ impl Parser<'_> {
             Some(text) => Expr { kind: ExprKind::Str(text.into()), span: expr.span },
             None => expr,
         })
+    }
+
+    /// `key = value`, with concatenated strings as one.
+    fn annotation_pair(&mut self) -> Parse<NamedExpr> {
+        let mut pair = self.named_expr()?;
+        if let Some(text) = concatenated(&pair.value) {
+            pair.value.kind = ExprKind::Str(text.into());
+        }
+        Ok(pair)
     }
 
     /// Any word, keywords too.
@@ -109,9 +137,9 @@ impl Parser<'_> {
     /// The body of the tokens `from..to`, read as expressions and as pairs where it can be. Leaves the parser at `to`.
     fn unstructured(&mut self, from: usize, to: usize) -> AnnotationBody {
         let tokens = self.tokens_between(from, to).to_vec();
-        let text = spell(&tokens).into();
+        let text = separated(&tokens).into();
         let exprs = self.attempt(from, to, Self::annotation_expr);
-        let key_values = if exprs.is_some() { None } else { self.attempt(from, to, Self::named_expr) };
+        let key_values = if exprs.is_some() { None } else { self.attempt(from, to, Self::annotation_pair) };
         self.at = to;
         AnnotationBody::Unstructured(Unstructured { tokens, text, exprs, key_values })
     }
@@ -145,7 +173,7 @@ impl Parser<'_> {
     fn structured_body(&mut self) -> Parse<AnnotationBody> {
         self.expect(Tok::LBracket)?;
         if self.is_name_at(0) && self.kind_at(1) == Tok::Assign {
-            let pairs: Vec<NamedExpr> = self.comma_list(Tok::RBracket, true, Self::named_expr)?;
+            let pairs: Vec<NamedExpr> = self.comma_list(Tok::RBracket, true, Self::annotation_pair)?;
             return Ok(AnnotationBody::KeyValues(pairs));
         }
         let exprs: Vec<Expr> = self.comma_list(Tok::RBracket, true, Self::annotation_expr)?;

@@ -1,6 +1,7 @@
 //! What lowering makes of programs: IR as text, as goldens, after the passes (which make it short enough to read).
 //! `UPDATE_EXPECT=1 cargo test -p p4 --test lower` rewrites them.
 
+mod annotations;
 mod architectures;
 mod calls;
 mod driver;
@@ -12,6 +13,7 @@ mod parsers;
 mod pna;
 mod stacks;
 mod tables;
+mod used;
 
 use expect_test::Expect;
 use ir::Pipeline;

@@ -237,7 +237,7 @@ fn annotations() {
             (const x
               (@a)
               (@b)
-              (@c (tokens x, (y), [z;]))
+              (@c (tokens x , ( y ) , [ z ; ]))
               (@name "pq")
               (@k (= x 1) (= y "z"))
               (@list (list 1 2 "x"))
@@ -257,8 +257,8 @@ fn annotations_with_wrong_bodies() {
         "@name(1) const bit<8> a = 1; @p4runtime_translation(\"\", bool) type bit<8> b; @p4runtime_translation(\"u\", bit<8>) type bit<8> c; @pkginfo const bit<8> d = 1;",
         expect![[r#"
             (const a (@name 1) bit<8> 1)
-            (type b (@p4runtime_translation (tokens "", bool)) bit<8>)
-            (type c (@p4runtime_translation (tokens "u", bit<8>)) bit<8>)
+            (type b (@p4runtime_translation (tokens "" , bool)) bit<8>)
+            (type c (@p4runtime_translation (tokens "u" , bit < 8 >)) bit<8>)
             (const d (@pkginfo) bit<8> 1)
             main.p4:1:1: error[bad-annotation]: the body of `@name` has the wrong form; help: write @name("...")
             main.p4:1:30: error[bad-annotation]: the body of `@p4runtime_translation` has the wrong form; help: write @p4runtime_translation("uri", bit<32>) or ("uri", string)

@@ -1,10 +1,10 @@
 //! Types (`p4types.proto`), both ways.
 
-use super::{Unreadable, count, name_of, named, number};
+use super::{Unreadable, annotation, count, name_of, named, number};
 use crate::proto::config::{self, p4_bitstring_like_type_spec as bits, p4_data_type_spec::TypeSpec as To};
 use config::p4_new_type_spec::Representation;
 use config::p4_new_type_translation::{SdnString, SdnType};
-use ir::p4info::{NewType, SerializableEnum, TypeInfo, TypeSpec};
+use ir::p4info::{Annotations, NewType, SerializableEnum, TypeInfo, TypeSpec};
 use std::collections::BTreeMap;
 
 pub(super) fn type_spec(ty: &TypeSpec) -> config::P4DataTypeSpec {
@@ -73,6 +73,13 @@ pub(super) fn type_info(info: &TypeInfo) -> Option<config::P4TypeInfo> {
         let member = |name: &String| p4_enum_type_spec::Member { name: name.clone(), ..Default::default() };
         config::P4EnumTypeSpec { members: members.iter().map(member).collect(), ..Default::default() }
     });
+    let mut new_types = each(&info.new_types, new_type);
+    for (name, annotations) in &info.new_type_annotations {
+        if let Some(message) = new_types.get_mut(name) {
+            message.annotations = annotations.plain.clone();
+            message.structured_annotations = annotation::structured(annotations);
+        }
+    }
     let message = config::P4TypeInfo {
         structs,
         headers,
@@ -80,7 +87,7 @@ pub(super) fn type_info(info: &TypeInfo) -> Option<config::P4TypeInfo> {
         enums,
         error: info.error.clone().map(|members| config::P4ErrorTypeSpec { members }),
         serializable_enums: each(&info.serializable_enums, serializable_enum),
-        new_types: each(&info.new_types, new_type),
+        new_types,
     };
     (message != config::P4TypeInfo::default()).then_some(message)
 }
@@ -176,6 +183,13 @@ pub(super) fn read_type_info(message: &Option<config::P4TypeInfo>) -> Result<Typ
         };
         ty.members.iter().map(member).collect()
     })?;
+    let mut new_type_annotations = BTreeMap::new();
+    for (name, ty) in &message.new_types {
+        let read = annotation::read(name, &ty.annotations, &ty.structured_annotations)?;
+        if read != Annotations::default() {
+            new_type_annotations.insert(name.clone(), read);
+        }
+    }
     Ok(TypeInfo {
         structs,
         headers,
@@ -184,6 +198,7 @@ pub(super) fn read_type_info(message: &Option<config::P4TypeInfo>) -> Result<Typ
         error: message.error.as_ref().map(|ty| ty.members.clone()),
         serializable_enums: read_each(&message.serializable_enums, read_serializable_enum)?,
         new_types: read_each(&message.new_types, read_new_type)?,
+        new_type_annotations,
     })
 }
 
