@@ -195,19 +195,16 @@ fn p4info(path: &Path, expected: &Path) -> Outcome {
     let Some(pipeline) = compiled.pipeline else {
         return Outcome::fail("refused", "no pipeline, and no error that says why");
     };
-    let differences = ir::p4info::compare(&ir::p4info::generate(&pipeline), &expected);
-    match differences.first() {
-        None => Outcome::Pass,
-        Some(first) => Outcome::fail(cause(first), format!("{first} ({} differences)", differences.len())),
+    match ir::p4info::compare(&ir::p4info::generate(&pipeline), &expected) {
+        Err(error) => Outcome::fail("p4c's P4Info not read", error),
+        Ok(differences) => match differences.first() {
+            None => Outcome::Pass,
+            Some(first) => Outcome::fail(cause(first), format!("{first} ({} differences)", differences.len())),
+        },
     }
 }
 
 /// The field that differs, without what identifies the object: failures of one kind are shown together.
 fn cause(difference: &ir::p4info::Difference) -> String {
-    let mut depth = 0;
-    let keep = |c: &char| {
-        depth += i32::from(*c == '[') - i32::from(*c == ']');
-        depth == 0 && *c != ']'
-    };
-    format!("differs in {}", difference.path.chars().filter(keep).collect::<String>())
+    format!("differs in {}", difference.fields.join("."))
 }

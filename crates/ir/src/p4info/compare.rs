@@ -9,8 +9,10 @@ use std::fmt;
 /// A place where two P4Infos differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// The field, from the top: `tables[33574068].match_fields[1].bitwidth`.
+    /// The place, from the top: `tables[ingress.t].match_fields[1].bitwidth`.
     pub path: String,
+    /// The fields in `path` without what tells objects apart: `tables`, `match_fields`, `bitwidth`.
+    pub fields: Vec<String>,
     /// What ours has there, if anything.
     pub ours: Option<String>,
     /// What theirs has there, if anything.
@@ -24,36 +26,64 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares with a text in text protobuf. Equal if the list is empty. A text that does not parse is one difference.
-pub fn compare(ours: &P4Info, theirs_txtpb: &str) -> Vec<Difference> {
+/// Compares with a text in text protobuf. Equal if the list is empty.
+///
+/// # Errors
+/// Why the text is no text protobuf, with the line.
+pub fn compare(ours: &P4Info, theirs_txtpb: &str) -> Result<Vec<Difference>, String> {
+    let theirs = txtpb::parse(theirs_txtpb)?;
     let mut differences = Vec::new();
-    match txtpb::parse(theirs_txtpb) {
-        Ok(theirs) => messages("", &tree::p4info(ours), &theirs, &mut differences),
-        Err(error) => {
-            differences.push(Difference { path: "the text".into(), ours: None, theirs: Some(error) });
-        }
-    }
+    messages(&Place::default(), &tree::p4info(ours), &theirs, &mut differences);
+    Ok(differences)
+}
+
+/// Compares two P4Infos. Equal if the list is empty.
+pub fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    messages(&Place::default(), &tree::p4info(ours), &tree::p4info(theirs), &mut differences);
     differences
+}
+
+/// Where in the messages something is.
+#[derive(Clone, Default)]
+struct Place {
+    path: String,
+    fields: Vec<String>,
+}
+
+impl Place {
+    fn field(&self, name: &str) -> Place {
+        let mut inner = self.clone();
+        if !inner.path.is_empty() {
+            inner.path.push('.');
+        }
+        inner.path.push_str(name);
+        inner.fields.push(name.to_owned());
+        inner
+    }
+
+    fn item(&self, label: &str) -> Place {
+        Place { path: format!("{}[{label}]", self.path), fields: self.fields.clone() }
+    }
 }
 
 /// Lists whose order has a meaning.
 const ORDERED: [&str; 3] = ["members", "expressions", "kv_pairs"];
 
-/// What stands for a message in a list: its id, else its name.
+/// Messages that are no lists, so that their names and ids do not tell them apart.
+const SINGLE: [&str; 3] = ["preamble", "type_name", "index_type_name"];
+
+/// What stands for a message in a list: the name of an object, otherwise an id, a key or a name.
 fn key(message: &Message) -> Option<String> {
-    let id = |m: &Message| match m.get("id") {
-        Some(Value::Word(id)) => Some(id.clone()),
-        _ => None,
-    };
-    if let Some(Value::Message(preamble)) = message.get("preamble") {
-        return id(preamble);
-    }
-    let named = |field| match message.get(field) {
+    let named = |message: &Message, field| match message.get(field) {
         Some(Value::Bytes(text)) => Some(String::from_utf8_lossy(text).into_owned()),
         Some(Value::Word(word)) => Some(word.clone()),
         _ => None,
     };
-    id(message).or_else(|| named("param_id")).or_else(|| named("key")).or_else(|| named("name"))
+    if let Some(Value::Message(preamble)) = message.get("preamble") {
+        return named(preamble, "name").or_else(|| named(preamble, "id"));
+    }
+    ["id", "param_id", "key", "name"].into_iter().find_map(|field| named(message, field))
 }
 
 fn summary(value: &Value) -> String {
@@ -84,21 +114,22 @@ fn grouped(message: &Message) -> BTreeMap<&str, Vec<&Value>> {
     groups
 }
 
-fn messages(path: &str, ours: &Message, theirs: &Message, out: &mut Vec<Difference>) {
+fn messages(place: &Place, ours: &Message, theirs: &Message, out: &mut Vec<Difference>) {
     let (ours, theirs) = (grouped(ours), grouped(theirs));
     let mut names: Vec<&str> = ours.keys().chain(theirs.keys()).copied().collect();
     names.sort_unstable();
     names.dedup();
     for name in names {
-        let path = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+        let place = place.field(name);
         let empty = Vec::new();
         let (left, right) = (ours.get(name).unwrap_or(&empty), theirs.get(name).unwrap_or(&empty));
-        let pairs = pair_up(left, right, ORDERED.contains(&name));
+        let pairs = pair_up(left, right, ORDERED.contains(&name) || SINGLE.contains(&name));
         let single = left.len() <= 1 && right.len() <= 1;
         for (label, left, right) in pairs {
-            let keyed = matches!(left.or(right), Some(Value::Message(m)) if key(m).is_some());
-            let path = if single && !keyed { path.clone() } else { format!("{path}[{label}]") };
-            values(&path, left, right, out);
+            let keyed =
+                !SINGLE.contains(&name) && matches!(left.or(right), Some(Value::Message(m)) if key(m).is_some());
+            let place = if single && !keyed { place.clone() } else { place.item(&label) };
+            values(&place, left, right, out);
         }
     }
 }
@@ -126,20 +157,26 @@ fn pair_up<'v>(ours: &[&'v Value], theirs: &[&'v Value], ordered: bool) -> Vec<P
     }
     let (mut left, mut right) = (ours.to_vec(), theirs.to_vec());
     if !ordered {
-        left.sort_by_key(|v| summary(v));
-        right.sort_by_key(|v| summary(v));
+        // What both have is no difference; of what is left, nothing says which belongs to which.
+        left.retain(|value| match right.iter().position(|other| other == value) {
+            Some(at) => {
+                right.remove(at);
+                false
+            }
+            None => true,
+        });
     }
     let len = left.len().max(right.len());
     (0..len).map(|n| (n.to_string(), left.get(n).copied(), right.get(n).copied())).collect()
 }
 
-fn values(path: &str, ours: Option<&Value>, theirs: Option<&Value>, out: &mut Vec<Difference>) {
+fn values(place: &Place, ours: Option<&Value>, theirs: Option<&Value>, out: &mut Vec<Difference>) {
     match (ours, theirs) {
-        (Some(Value::Message(a)), Some(Value::Message(b))) => messages(path, a, b, out),
+        (Some(Value::Message(a)), Some(Value::Message(b))) => messages(place, a, b, out),
         (a, b) if a == b => {}
         (a, b) => {
-            let difference = Difference { path: path.to_string(), ours: a.map(summary), theirs: b.map(summary) };
-            out.push(difference);
+            let Place { path, fields } = place.clone();
+            out.push(Difference { path, fields, ours: a.map(summary), theirs: b.map(summary) });
         }
     }
 }

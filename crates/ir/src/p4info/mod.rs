@@ -2,7 +2,7 @@
 //! `p4types.proto`), and as p4c numbers it, so that a control plane written for one works with the other.
 //!
 //! [`generate`] makes it from a pipeline; [`to_txtpb`] prints it as text protobuf in p4c's layout; [`compare`] tells how it
-//! differs in meaning from such a text.
+//! differs in meaning from such a text, and [`agreement`] which differences a controller and a device would notice.
 
 mod annotation;
 mod compare;
@@ -14,11 +14,13 @@ mod tree;
 mod tree_types;
 mod txtpb;
 mod types;
+mod weigh;
 
-pub use compare::{Difference, compare};
+pub use compare::{Difference, compare, differences};
 pub use generate::generate;
 pub use ids::{Prefix, name_hash};
 pub use model::*;
+pub use weigh::{Agreement, agreement, weigh};
 
 /// Text protobuf, in the layout of p4c's `.p4info.txtpb` files.
 pub fn to_txtpb(info: &P4Info) -> String {

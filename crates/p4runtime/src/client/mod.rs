@@ -6,6 +6,7 @@ use crate::proto::v1::set_forwarding_pipeline_config_request::Action;
 use crate::proto::v1::stream_message_request::Update as Out;
 use crate::proto::v1::write_request::Atomicity;
 use crate::proto::v1::*;
+use crate::server::WARNING_KEY;
 use crate::server::arbitration::uint128;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -194,7 +195,7 @@ impl Client {
         Ok(all)
     }
 
-    /// Sets the pipeline.
+    /// Sets the pipeline. Gives the server's warnings: where the P4Info differs from the device config without consequence.
     ///
     /// # Errors
     /// If the server refuses it.
@@ -202,7 +203,7 @@ impl Client {
         &mut self,
         action: Action,
         config: Option<ForwardingPipelineConfig>,
-    ) -> Result<(), Status> {
+    ) -> Result<Vec<String>, Status> {
         let request = SetForwardingPipelineConfigRequest {
             device_id: self.device,
             role: self.role.name.clone(),
@@ -211,7 +212,9 @@ impl Client {
             config,
             ..SetForwardingPipelineConfigRequest::default()
         };
-        self.rpc.set_forwarding_pipeline_config(request).await.map(drop)
+        let response = self.rpc.set_forwarding_pipeline_config(request).await?;
+        let warnings = response.metadata().get_all(WARNING_KEY).iter();
+        Ok(warnings.filter_map(|warning| warning.to_str().ok()).map(str::to_owned).collect())
     }
 
     /// What runs; `None` if nothing does.

@@ -9,7 +9,7 @@ mod encode;
 mod types;
 
 use crate::proto::config;
-use ir::p4info::{Difference, P4Info};
+use ir::p4info::{Agreement, P4Info};
 
 /// A client's P4Info has something in it that P4Info of a pipeline never has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -56,13 +56,12 @@ pub fn from_message(message: &config::P4Info) -> Result<P4Info, Unreadable> {
     decode::p4info(message)
 }
 
-/// How a client's P4Info differs in meaning from the pipeline's: the order of tables, actions and the like does not count.
-/// Empty if they are equal.
+/// How a client's P4Info and the pipeline's agree: the order of tables, actions and the like does not count.
 ///
 /// # Errors
 /// If a pipeline of ours can't have the client's P4Info at all.
-pub fn differences(ours: &P4Info, theirs: &config::P4Info) -> Result<Vec<Difference>, Unreadable> {
-    Ok(ir::p4info::compare(ours, &ir::p4info::to_txtpb(&from_message(theirs)?)))
+pub fn agreement(ours: &P4Info, theirs: &config::P4Info) -> Result<Agreement, Unreadable> {
+    Ok(ir::p4info::agreement(ours, &from_message(theirs)?))
 }
 
 /// A reference to a type, if there is one.

@@ -49,7 +49,7 @@ impl Direct {
     /// # Errors
     /// As a client is told.
     pub fn set_pipeline(&self, request: SetForwardingPipelineConfigRequest) -> Result<(), Refusal> {
-        self.core.set_pipeline(request)
+        self.core.set_pipeline(request).map(drop)
     }
 
     /// What a client sends on its stream.

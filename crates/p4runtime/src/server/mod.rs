@@ -6,7 +6,7 @@
 //! - [`arbitration`]: which client is primary (a state machine), [`role`]: what its role may do, [`access`]: what its token allows.
 //! - `stream`: what a client sends on its stream, `events`: what the device tells it, [`outbox`]: what waits to be sent,
 //!   [`digests`]: digest messages into lists, `held`: what another process can go on with.
-//! - `write`, `read`, `pipeline`, `saved`: the requests, [`direct`]: without a network; one that changes something at a time, reads of snapshots between them.
+//! - `write`, `read`, `pipeline`, `saved`: the requests, `agreement`: whether a P4Info is that of a device config, [`direct`]: without a network; one that changes something at a time, reads of snapshots between them.
 //! - `answer`: what was read and is not yet taken; `connection`, `unsent`, `received`: what requests of one connection share,
 //!   and bounds of what comes in and goes out; `places`: what is shared out between clients.
 //! - `admission`, [`tls`], [`limits`], `peer`: connections; [`credentials`]: who gets in, which may change meanwhile.
@@ -16,6 +16,7 @@
 
 pub mod access;
 mod admission;
+mod agreement;
 mod answer;
 pub mod arbitration;
 mod batch_status;
@@ -44,6 +45,7 @@ pub mod watching;
 mod write;
 
 pub use access::{Access, Power, TokenHash};
+pub use agreement::WARNING_KEY;
 pub use batch_status::parts_of;
 pub use credentials::Credentials;
 pub use held::{DigestForm, Held, HeldForm, WaitingForm};

@@ -1,5 +1,6 @@
 //! `SetForwardingPipelineConfig` and `GetForwardingPipelineConfig` (P4Runtime specification, sections of these names).
 
+use super::agreement;
 use super::core::Core;
 use crate::proto::config::P4Info;
 use crate::proto::v1::forwarding_pipeline_config::Cookie;
@@ -8,19 +9,17 @@ use crate::proto::v1::set_forwarding_pipeline_config_request::Action;
 use crate::proto::v1::{
     ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, SetForwardingPipelineConfigRequest,
 };
-use crate::{Code, Forwarding, Keep, Refusal, p4info};
+use crate::{Code, Forwarding, Keep, Refusal};
 use prost::Message;
-
-/// Differences that a refusal lists.
-const SHOWN: usize = 5;
 
 impl Core {
     /// Works on a request whose sender is primary and has full access; the caller holds the turn. May take its time.
+    /// Gives the places in which the client's P4Info differs from that of the device config without consequence.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT`: no action, no config (or one where none is wanted), one that contradicts itself. `NOT_FOUND`: nothing was
     /// saved that could be committed. What the device refuses.
-    pub fn set_pipeline(&self, request: SetForwardingPipelineConfigRequest) -> Result<(), Refusal> {
+    pub fn set_pipeline(&self, request: SetForwardingPipelineConfigRequest) -> Result<Vec<String>, Refusal> {
         let action = match Action::try_from(request.action) {
             Ok(Action::Unspecified) | Err(_) => {
                 return Err(Refusal::invalid("the action is missing or not known; give VERIFY, VERIFY_AND_SAVE, ..."));
@@ -28,18 +27,19 @@ impl Core {
             Ok(action) => action,
         };
         if action == Action::Commit {
-            return self.commit_saved(request.config);
+            return self.commit_saved(request.config).map(|()| Vec::new());
         }
         let Some(config) = request.config else {
             return Err(Refusal::invalid(format!("{} takes a config, and there is none", action.as_str_name())));
         };
-        let forwarding = self.verify(config)?;
+        let (forwarding, differences) = self.verify(config)?;
         match action {
             Action::VerifyAndSave => self.device.save(&forwarding),
             Action::VerifyAndCommit => self.commit(&forwarding, Keep::Nothing),
             Action::ReconcileAndCommit => self.commit(&forwarding, Keep::WhatFits),
             Action::Verify | Action::Commit | Action::Unspecified => Ok(()),
-        }
+        }?;
+        Ok(differences)
     }
 
     fn commit_saved(&self, config: Option<ForwardingPipelineConfig>) -> Result<(), Refusal> {
@@ -59,27 +59,19 @@ impl Core {
         self.configure(&digests)
     }
 
-    fn verify(&self, config: ForwardingPipelineConfig) -> Result<Forwarding, Refusal> {
+    fn verify(&self, config: ForwardingPipelineConfig) -> Result<(Forwarding, Vec<String>), Refusal> {
         let Some(theirs) = &config.p4info else {
             return Err(Refusal::invalid("the config has no P4Info; give the one made with the device config"));
         };
         let pipeline = self.device.verify(&config.p4_device_config)?;
-        let differences = p4info::differences(&ir::p4info::generate(&pipeline), theirs)
-            .map_err(|unreadable| Refusal::invalid(format!("P4Info: {unreadable}")))?;
-        if !differences.is_empty() {
-            let shown: Vec<String> = differences.iter().take(SHOWN).map(ToString::to_string).collect();
-            return Err(Refusal::invalid(format!(
-                "the P4Info is not that of the device config, in {} places; give the one made with it: {}",
-                differences.len(),
-                shown.join("; ")
-            )));
-        }
-        Ok(Forwarding {
+        let differences = agreement::check(&pipeline, theirs)?;
+        let forwarding = Forwarding {
             pipeline,
             p4info: theirs.encode_to_vec().into(),
             device_config: config.p4_device_config,
             cookie: config.cookie.map(|cookie| cookie.cookie),
-        })
+        };
+        Ok((forwarding, differences))
     }
 
     fn commit(&self, forwarding: &Forwarding, keep: Keep) -> Result<(), Refusal> {

@@ -1,6 +1,7 @@
 //! The RPCs: who may call them, and what they do in which order.
 
 use super::access::{Power, shown};
+use super::agreement;
 use super::answer::Answer;
 use super::connection::Connection;
 use super::core::Core;
@@ -130,18 +131,23 @@ impl P4Runtime for Service {
                 let outcome = core.set_pipeline(request);
                 let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
                 match &outcome {
-                    Ok(()) => {
+                    Ok(differences) => {
                         let running = core.device.running();
                         let name = running.as_ref().map_or("", |running| running.pipeline.name.as_str());
                         let cookie = running.as_ref().and_then(|running| running.cookie);
                         info!(who = %peer, role, how, ms, running = name, cookie, "pipeline set");
+                        for difference in differences {
+                            warn!(who = %peer, role, difference, "the P4Info differs from the device config's");
+                        }
                     }
                     Err(refusal) => warn!(who = %peer, role, how, ms, why = refusal.message, "refused a pipeline"),
                 }
                 outcome.map_err(|refusal| refusal.status())
             };
-            worked(tokio::task::spawn_blocking(work).await)
-                .map(|()| Response::new(SetForwardingPipelineConfigResponse {}))
+            let differences = worked(tokio::task::spawn_blocking(work).await)?;
+            let mut response = Response::new(SetForwardingPipelineConfigResponse {});
+            agreement::add_warnings(response.metadata_mut(), &differences);
+            Ok(response)
         };
         self.timed(RequestKind::SetPipeline, work).await
     }

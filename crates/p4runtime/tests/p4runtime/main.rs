@@ -1,5 +1,6 @@
 //! P4Runtime against independent implementations: PyPI's packages, in the `.venv` that `scripts/setup test` makes.
 
+mod agreement;
 mod all_kinds;
 mod descriptors;
 mod p4info;

@@ -70,6 +70,71 @@ async fn refused_configs_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_differs_without_consequence_is_told_and_taken() {
+    let served = served().await;
+    let (mut client, _stream) = served.primary().await;
+    let good = config_of(&program(), 7);
+    assert_eq!(set(&mut client, Action::VerifyAndCommit, Some(good.clone())).await.unwrap(), Vec::<String>::new());
+    let mut other = good.clone();
+    let info = other.p4info.as_mut().unwrap();
+    info.pkg_info.as_mut().unwrap().version = "9".into();
+    info.tables[0].initial_default_action = None;
+    info.tables[0].preamble.as_mut().unwrap().annotations.push("@naïve(\n)".into());
+    let name = info.tables[0].preamble.as_ref().unwrap().name.clone();
+    let told = vec![
+        "pkg_info.version: unset in the device config, \"9\" in the P4Info".to_owned(),
+        format!("tables[{name}].initial_default_action: in the device config only"),
+        // Metadata of an answer is printable ASCII.
+        format!(
+            "tables[{name}].preamble.annotations: unset in the device config, \"@na\\303\\257ve(\\n)\" in the P4Info"
+        ),
+    ];
+    for action in [Action::Verify, Action::VerifyAndSave, Action::VerifyAndCommit, Action::ReconcileAndCommit] {
+        assert_eq!(set(&mut client, action, Some(other.clone())).await.unwrap(), told);
+    }
+    // It is kept as it was given.
+    assert_eq!(client.pipeline().await.unwrap().unwrap().p4info, other.p4info);
+    let many = other.p4info.as_mut().unwrap();
+    (0..30).for_each(|n| many.tables[0].preamble.as_mut().unwrap().annotations.push(format!("@a{n}")));
+    let told = set(&mut client, Action::Verify, Some(other)).await.unwrap();
+    assert_eq!((told.len(), told[10].as_str()), (11, "and 23 more differences, which are in the node's log"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_names_each_place_and_what_to_do() {
+    let served = served().await;
+    let (mut client, _stream) = served.primary().await;
+    let mut config = config_of(&program(), 7);
+    let info = config.p4info.as_mut().unwrap();
+    let table = info.tables[0].preamble.as_ref().unwrap().name.clone();
+    info.tables[0].match_fields[0].bitwidth = 99;
+    info.tables[0].preamble.as_mut().unwrap().annotations.push("@x".into());
+    let counter = info.counters.pop().unwrap().preamble.unwrap().name;
+    let refusal = set(&mut client, Action::Verify, Some(config.clone())).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::InvalidArgument);
+    let start = "the P4Info is not that of the device config: they disagree in 2 places. Give the P4Info that was compiled with the \
+                 device config, from the same source and options.";
+    let expected = format!(
+        "{start} counters[{counter}]: in the device config only; \
+         tables[{table}].match_fields[1].bitwidth: 16 in the device config, 99 in the P4Info"
+    );
+    assert_eq!(refusal.message(), expected);
+    // A message has to fit a header.
+    let info = config.p4info.as_mut().unwrap();
+    let action = info.actions[0].clone();
+    for n in 0..200 {
+        let mut action = action.clone();
+        let preamble = action.preamble.as_mut().unwrap();
+        (preamble.id, preamble.name) = (preamble.id + 1 + n, format!("a.rather.long.name.of.an.action.{n}"));
+        info.tables[0].action_refs.push(p4runtime::proto::config::ActionRef { id: preamble.id, ..Default::default() });
+        info.actions.push(action);
+    }
+    let refusal = set(&mut client, Action::Verify, Some(config)).await.unwrap_err();
+    assert!(refusal.message().len() < 4000, "{}", refusal.message().len());
+    assert!(refusal.message().contains("disagree in 202 places") && refusal.message().ends_with(" more"), "{refusal}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn only_the_primary_sets_a_pipeline() {
     let served = served().await;
     let (client, _stream) = served.primary().await;

@@ -218,7 +218,11 @@ pub fn code<T: std::fmt::Debug>(result: Result<T, Status>) -> Code {
     result.expect_err("it is refused").code()
 }
 
-/// Sets a pipeline.
-pub async fn set(client: &mut Client, action: Action, config: Option<ForwardingPipelineConfig>) -> Result<(), Status> {
+/// Sets a pipeline. Gives the warnings.
+pub async fn set(
+    client: &mut Client,
+    action: Action,
+    config: Option<ForwardingPipelineConfig>,
+) -> Result<Vec<String>, Status> {
     soon(client.set_pipeline(action, config)).await
 }
