@@ -1,8 +1,10 @@
 //! Tasks of the repository: `cargo xtask conformance --p4c DIR` holds the front-end and the interpreter against p4c's own tests;
+//! `cargo xtask p4info PROGRAM P4INFO` holds one program's P4Info against a text that p4c wrote;
 //! `cargo xtask tofino --p4c FILE` gives what is emitted for Tofino to the chip's open compiler; `cargo xtask tofino-tables --p4c FILE` holds the
 //! model of the chip's memories to that compiler.
 
 mod conformance;
+mod p4info;
 mod tofino;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +21,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     Conformance(conformance::ConformanceArgs),
+    P4info(p4info::P4infoArgs),
     Tofino(tofino::TofinoArgs),
     TofinoTables(tofino::TablesArgs),
     #[command(hide = true)]
@@ -28,6 +31,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Conformance(args) => args.run(),
+        Task::P4info(args) => args.run(),
         Task::Tofino(args) => args.run(),
         Task::TofinoTables(args) => args.run(),
         Task::ConformanceCase(args) => args.run(),
