@@ -38,6 +38,25 @@ impl RunReport {
         all
     }
 
+    /// Everything that came to the ports: what the engine was given, and what was lost before that.
+    pub fn arrived(&self) -> Counter {
+        let mut all = self.engine.received;
+        for (_, counters) in self.ports.values() {
+            all += counters.lost_before_engine();
+        }
+        all
+    }
+
+    /// Packets of which nothing says what became of them: what arrived and what the engine made, less what was sent, went to the CPU, or was dropped. Always 0
+    /// between two batches; anything else is a bug of a port or an engine.
+    pub fn unaccounted(&self) -> i64 {
+        // What goes to the CPU is counted there, whether or not it is taken.
+        let not_taken = self.unsent.get(packet::PortReason::CpuQueueFull).packets;
+        let dropped = self.drops().total().packets - not_taken;
+        let known = self.sent().packets + self.engine.to_cpu_total().packets + dropped;
+        (self.arrived().packets + self.engine.copies) as i64 - known as i64
+    }
+
     /// What all ports sent.
     pub fn sent(&self) -> Counter {
         let mut sent = Counter::default();

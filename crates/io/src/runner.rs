@@ -344,6 +344,7 @@ impl Runner {
         let mut found = Round::Idle;
         if !self.batch.is_empty() {
             self.out.clear();
+            self.report.engine.receive(&self.batch);
             let began = Instant::now();
             found = Round::Busy(self.batch.len() as u64, began);
             engine.process(&mut self.batch, &mut self.out);

@@ -133,6 +133,15 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
+    /// What was lost on its way in: no engine was given it.
+    pub fn lost_before_engine(&self) -> Counter {
+        let mut lost = Counter::default();
+        for (_, counter) in self.drops.iter().filter(|(reason, _)| reason.is_before_engine()) {
+            lost += counter;
+        }
+        lost
+    }
+
     /// What was counted since `earlier`, which is of the same port.
     pub fn since(&self, earlier: &PortCounters) -> PortCounters {
         PortCounters {
@@ -155,13 +164,16 @@ impl AddAssign<&PortCounters> for PortCounters {
     }
 }
 
-/// What an engine did: every packet that it was given or made is in exactly one of `forwarded`, `to_cpu` and `drops`.
+/// What an engine did: every packet that it was given or made is in exactly one of `forwarded`, `to_cpu` and `drops`. So the packets of `received` and `copies`
+/// together are those of the three.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EngineCounters {
     /// Batches processed.
     pub batches: u64,
-    /// Packets given to the engine, with the length that they have afterwards.
+    /// Packets given to the engine, with the length with which they arrived.
     pub received: Counter,
+    /// Packets that the engine made: further copies of one that it was given (multicast, clones), and those that it makes by itself.
+    pub copies: u64,
     /// Per port, what is to leave there.
     pub forwarded: BTreeMap<PortId, Counter>,
     /// Per reason, what goes to the CPU.
@@ -171,12 +183,17 @@ pub struct EngineCounters {
 }
 
 impl EngineCounters {
-    /// Counts what an engine said about `batch`. An input that was not answered counts as [`EngineReason::EngineFault`].
-    pub fn record(&mut self, batch: &Batch, out: &Output) {
-        self.batches += 1;
+    /// Counts the packets of a batch that an engine is to be given next.
+    pub fn receive(&mut self, batch: &Batch) {
         for packet in batch.packets() {
             self.received.add(packet.len());
         }
+    }
+
+    /// Counts what an engine said about `batch`, whose packets [`EngineCounters::receive`] has counted. An input that was not answered counts as
+    /// [`EngineReason::EngineFault`].
+    pub fn record(&mut self, batch: &Batch, out: &Output) {
+        self.batches += 1;
         // Packets of a batch mostly leave on few ports: one search of the map for each stretch on the same one.
         let mut stretch: Option<(PortId, Counter)> = None;
         for (emission, packet) in out.iter(batch) {
@@ -199,9 +216,18 @@ impl EngineCounters {
             *self.forwarded.entry(port).or_default() += counter;
         }
         self.drops.add_packets(EngineReason::ReplicationLimit, out.overflow());
-        if out.overflow() == 0 {
-            self.drops.add_packets(EngineReason::EngineFault, out.unanswered(batch).count() as u64);
-        }
+        // An input whose emissions were refused for number is among those.
+        let unanswered = if out.overflow() == 0 { out.unanswered(batch).count() as u64 } else { 0 };
+        self.drops.add_packets(EngineReason::EngineFault, unanswered);
+        let said = out.emissions().len() as u64 + out.overflow() + unanswered;
+        self.copies += said.saturating_sub(batch.len() as u64);
+    }
+
+    /// The sum over all reasons of what goes to the CPU.
+    pub fn to_cpu_total(&self) -> Counter {
+        let mut total = Counter::default();
+        self.to_cpu.values().for_each(|counter| total += *counter);
+        total
     }
 
     /// The sum over all ports of what is to leave.
@@ -218,6 +244,7 @@ impl AddAssign<&EngineCounters> for EngineCounters {
     fn add_assign(&mut self, other: &EngineCounters) {
         self.batches += other.batches;
         self.received += other.received;
+        self.copies += other.copies;
         for (port, counter) in &other.forwarded {
             *self.forwarded.entry(*port).or_default() += *counter;
         }

@@ -123,6 +123,8 @@ reasons! {
         RxNoBuffer = "rx_no_buffer",
         /// Came in several segments (a chain of buffers) that do not fit into one packet.
         RxSegments = "rx_segments",
+        /// Came on a receive queue that has no socket of this process, and went to the kernel's own stack.
+        RxNoSocket = "rx_no_socket",
         /// Receiving failed otherwise.
         RxError = "rx_error",
         /// Longer than the port's MTU allows.
@@ -135,12 +137,22 @@ reasons! {
         TxNoBuffer = "tx_no_buffer",
         /// The port is down, or its other end is gone.
         TxPortDown = "tx_port_down",
+        /// The kernel's flow cache sent it, and the device took none: the far end of a veth pair has neither an XDP program nor receive offload, or the driver has no
+        /// sending for XDP programs.
+        TxXdpRefused = "tx_xdp_refused",
         /// Sending failed otherwise.
         TxError = "tx_error",
         /// Dropped on purpose by a fault injector.
         FaultInjected = "fault_injected",
         /// For the CPU, but no one there takes packets, or its queue is full.
         CpuQueueFull = "cpu_queue_full",
+    }
+}
+
+impl PortReason {
+    /// Whether the packet was lost before an engine was given it.
+    pub fn is_before_engine(self) -> bool {
+        self.name().starts_with("rx_")
     }
 }
 
@@ -157,6 +169,13 @@ pub enum DropReason {
     Port(PortReason),
     /// Declared by the program.
     Program(ReasonId),
+}
+
+impl DropReason {
+    /// Whether the packet was lost before an engine was given it.
+    pub fn is_before_engine(self) -> bool {
+        matches!(self, DropReason::Port(reason) if reason.is_before_engine())
+    }
 }
 
 impl From<EngineReason> for DropReason {

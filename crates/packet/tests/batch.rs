@@ -89,6 +89,7 @@ fn replication_is_bounded_and_counted() {
     counters.record(&batch, &out);
     assert_eq!(counters.forwarded_total().packets, MAX_EMISSIONS as u64);
     assert_eq!(counters.drops.get(EngineReason::ReplicationLimit).packets, 3);
+    assert_eq!(counters.copies, MAX_EMISSIONS as u64 + 2);
 }
 
 #[test]
@@ -96,13 +97,17 @@ fn counters_account_for_each_packet() {
     let batch = batch_of(&[b"12", b"345", b"6789", b"forgotten"]);
     let mut out = Output::new();
     let reason = DropReason::Program(ReasonId(7));
+    let mut batch = batch;
+    let mut counters = EngineCounters::default();
+    counters.receive(&batch);
+    batch.packets_mut()[0].prepend(10).unwrap();
     out.forward(PacketRef::Input(0), PORT);
     out.drop(PacketRef::Input(1), reason);
     out.to_cpu(PacketRef::Input(2), CpuReason::CpuPort);
-    let mut counters = EngineCounters::default();
     counters.record(&batch, &out);
-    assert_eq!(counters.received, Counter { packets: 4, bytes: 18 });
-    assert_eq!(counters.forwarded[&PORT], Counter { packets: 1, bytes: 2 });
+    assert_eq!(counters.received, Counter { packets: 4, bytes: 18 }, "as they came, not as they leave");
+    assert_eq!(counters.copies, 0);
+    assert_eq!(counters.forwarded[&PORT], Counter { packets: 1, bytes: 12 });
     assert_eq!(counters.drops.get(reason), Counter { packets: 1, bytes: 3 });
     assert_eq!(counters.to_cpu[&CpuReason::CpuPort], Counter { packets: 1, bytes: 4 });
     assert_eq!(counters.drops.get(EngineReason::EngineFault).packets, 1);

@@ -50,6 +50,7 @@ fn batch() {
         for first in [7, 0, 200] {
             batch.push_bytes(&[first, 9], PortId(3), 0).unwrap();
         }
+        counters.receive(&batch);
         engine.process(&mut batch, &mut out);
         counters.record(&batch, &out);
         let got: Vec<_> = out.iter(&batch).map(|(e, packet)| (e.verdict, packet.bytes().to_vec())).collect();
@@ -69,5 +70,6 @@ fn batch() {
         assert_eq!(out.emissions()[3].origin, Origin::Multicast { group: 1, instance: 2 });
     }
     assert_eq!(counters.forwarded_total().packets, 8);
+    assert_eq!((counters.received.packets, counters.copies, counters.drops.total().packets), (6, 4, 2));
     assert_eq!(engine.name(), "interp");
 }
