@@ -24,6 +24,7 @@ mod call;
 pub mod capture;
 mod capture_port;
 pub mod dpdk;
+mod dropped;
 mod error;
 mod fault;
 pub mod guarded;

@@ -1,10 +1,11 @@
 //! A network interface as a port, by a raw AF_PACKET socket.
 
+use crate::dropped::DeviceDrops;
 use crate::hand_over::{CountersForm, HandOver, Kind};
 use crate::offload::{undo_offloads, unsendable};
 use crate::port::now;
-use crate::sys::{PacketSocket, Received, VECTOR};
-use crate::{Outgoing, Port, PortError, Readiness};
+use crate::sys::{InterfaceWatch, PacketSocket, Received, VECTOR};
+use crate::{Outgoing, Port, PortError, Readiness, Trouble};
 use packet::{Batch, MAX_LEN, Packet, PortCounters, PortId, PortReason};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -28,6 +29,11 @@ pub struct RawPort {
     mtu: usize,
     counters: PortCounters,
     received: Vec<Received>,
+    watch: Option<InterfaceWatch>,
+    /// What the device drops though it has taken it.
+    device: Option<DeviceDrops>,
+    /// Packets that the kernel took since the device was asked last.
+    taken: u64,
 }
 
 /// What another process needs to know of a port, beside its socket, which keeps what arrives meanwhile.
@@ -46,12 +52,17 @@ impl RawPort {
     /// The descriptor is missing.
     pub(crate) fn take_over(described: Described, descriptors: Vec<OwnedFd>) -> Result<RawPort, PortError> {
         let Described { interface, index, mtu, counters } = described;
-        let Some(socket) = descriptors.into_iter().next() else {
+        let mut descriptors = descriptors.into_iter();
+        let Some(socket) = descriptors.next() else {
             return Err(PortError::TakeOver { port: interface, why: "its socket is missing".to_owned() });
         };
+        let device = descriptors.next().and_then(|list| DeviceDrops::from_descriptor(list, &interface));
         let mtu = usize::try_from(mtu).unwrap_or(MAX_LEN).min(MAX_LEN - LINK_HEADERS);
         let socket = PacketSocket::from_descriptor(socket, index);
-        Ok(RawPort { interface, socket, mtu, counters: counters.counters(), received: Vec::with_capacity(VECTOR) })
+        // Without it, the port says nothing of its link.
+        let watch = InterfaceWatch::of_socket(socket.as_fd(), &interface, index).ok();
+        let (counters, received) = (counters.counters(), Vec::with_capacity(VECTOR));
+        Ok(RawPort { interface, socket, mtu, counters, received, watch, device, taken: 0 })
     }
 
     /// Opens the interface of this name in the network namespace of the calling thread (see [`crate::Namespace::run`] for another).
@@ -70,8 +81,13 @@ impl RawPort {
             return Err(PortError::NotEthernet { interface: interface.to_owned(), hardware_type });
         }
         socket.bind(interface).map_err(|failure| failed(failure.step, failure.source))?;
+        let watch = InterfaceWatch::of_socket(socket.as_fd(), interface, socket.index())
+            .map_err(|source| failed("watch the link", source))?;
         Ok(RawPort {
             interface: interface.to_owned(),
+            watch: Some(watch),
+            device: DeviceDrops::of(interface),
+            taken: 0,
             socket,
             // What is longer than a packet can be could not be sent anyhow (the loopback's MTU is 65536).
             mtu: mtu.min(MAX_LEN - LINK_HEADERS),
@@ -120,8 +136,8 @@ impl RawPort {
     /// Sends up to [`VECTOR`] packets that are of sendable size.
     fn send_vector(&mut self, packets: &[&Packet]) -> usize {
         let mut done = 0;
-        let mut sent = 0;
-        let mut pending_error = true;
+        let (mut sent, mut unreceived) = (0, false);
+        let mut pending_errors = [libc::ENETDOWN, libc::EINVAL].map(Some);
         while done < packets.len() {
             match self.socket.send(&packets[done..]) {
                 Ok(count) => {
@@ -129,17 +145,47 @@ impl RawPort {
                         self.counters.sent.add(packet.len());
                     }
                     sent += count;
+                    self.taken += count as u64;
                     // The kernel sends at least one or reports an error; were it not so, this must not loop for ever.
                     done += count.max(1);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // That the interface was once down is reported late, to whoever asks first: it may be up again.
-                Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) && pending_error => pending_error = false,
+                // What happened before is reported late, to whoever asks first: that the interface was once down, and may be up again, or that a packet could not be
+                // received.
+                Err(error) if take(&mut pending_errors, error.raw_os_error()) => {
+                    unreceived |= error.raw_os_error() == Some(libc::EINVAL);
+                }
+                // It is about this packet.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) && unreceived => {
+                    unreceived = false;
+                    done += self.refuse(&packets[done..], &error);
+                }
                 Err(error) => done += self.refuse(&packets[done..], &error),
             }
         }
+        self.counters.drops.add_packets(PortReason::RxSegmentationOffload, u64::from(unreceived));
         sent
     }
+
+    /// Counts what the device has dropped of what it took. Others may send there, too: no more than this port has sent.
+    fn ask_device(&mut self) {
+        let taken = std::mem::take(&mut self.taken);
+        let Some(device) = &mut self.device else { return };
+        let lost = device.take().min(taken);
+        if lost == 0 {
+            return;
+        }
+        let is_up = self.watch.as_ref().is_some_and(|watch| watch.is_up() == Some(true));
+        let reason = if is_up { PortReason::TxError } else { PortReason::TxPortDown };
+        self.counters.drops.add_packets(reason, lost);
+        self.counters.sent.packets = self.counters.sent.packets.saturating_sub(lost);
+    }
+}
+
+/// Whether this is one of the errors, which is none any more then.
+fn take(errors: &mut [Option<i32>], error: Option<i32>) -> bool {
+    let found = errors.iter_mut().find(|known| known.is_some() && **known == error);
+    found.is_some_and(|known| known.take().is_some())
 }
 
 impl Port for RawPort {
@@ -175,11 +221,8 @@ impl Port for RawPort {
                     self.counters.drops.add_packets(PortReason::RxSegmentationOffload, 1);
                     Ok(0)
                 }
-                // Reported once when the interface goes down; it may come back.
-                Some(libc::ENETDOWN) => {
-                    self.counters.drops.add_packets(PortReason::RxError, 1);
-                    Ok(0)
-                }
+                // Reported once when the interface goes down; it may come back. No packet is lost by that.
+                Some(libc::ENETDOWN) => Ok(0),
                 _ => Err(PortError::Receive { port: self.interface.clone(), source }),
             },
         }
@@ -211,12 +254,24 @@ impl Port for RawPort {
 
     fn counters(&mut self) -> &PortCounters {
         self.counters.drops.add_packets(PortReason::RxQueueFull, self.socket.take_drops());
+        self.ask_device();
         &self.counters
+    }
+
+    fn trouble(&mut self) -> Option<Trouble> {
+        let port = || self.interface.clone();
+        match self.watch.as_ref()?.is_up() {
+            None => Some(Trouble::InterfaceGone { port: port(), interface: port() }),
+            Some(false) => Some(Trouble::LinkDown { port: port() }),
+            Some(true) => None,
+        }
     }
 
     fn hand_over(&mut self) -> Option<HandOver> {
         let counters = CountersForm::of(self.counters());
         let (interface, index, mtu) = (self.interface.clone(), self.socket.index(), self.mtu as u64);
-        HandOver::new(Kind::Raw, &Described { interface, index, mtu, counters }, &[self.socket.as_fd()])
+        let descriptors: Vec<_> =
+            std::iter::once(self.socket.as_fd()).chain(self.device.as_ref().map(DeviceDrops::as_fd)).collect();
+        HandOver::new(Kind::Raw, &Described { interface, index, mtu, counters }, &descriptors)
     }
 }

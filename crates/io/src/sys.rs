@@ -334,6 +334,11 @@ impl InterfaceWatch {
         Ok(InterfaceWatch { name: name.to_owned(), fd, index, mtu: usize::try_from(mtu).unwrap_or(0) })
     }
 
+    /// The interface of a socket that another process has opened, wherever that process was.
+    pub(crate) fn of_socket(socket: BorrowedFd<'_>, name: &str, index: c_int) -> io::Result<InterfaceWatch> {
+        Ok(InterfaceWatch { name: name.to_owned(), fd: socket.try_clone_to_owned()?, index, mtu: 0 })
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -119,6 +119,42 @@ fn af_packet_carries_frames_of_every_length() {
     assert_eq!(dpdk.counters().drops.get(PortReason::TxMtu).packets, 1);
 }
 
+/// Its driver passes on what a slot of the ring has of a frame, as if that were the frame.
+#[test]
+fn af_packet_counts_frames_that_its_ring_cuts() {
+    let Some(lab) = Lab::new(1500) else { return };
+    let mut dpdk = lab.open("vb", PortKind::AfPacket);
+    lab.ip("link set va mtu 9000");
+    lab.ip("link set vb mtu 9000");
+    let mut raw = lab.inside(|| RawPort::open("va")).unwrap();
+    let packets = [9_000, 100, 1_982, 2_000].map(frame);
+    assert_eq!(raw.send_all(&mut packets.iter()), 4);
+    let received = receive(&mut dpdk, 1);
+    assert_eq!(received.iter().map(Packet::bytes).collect::<Vec<_>>(), [packets[1].bytes()]);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while dpdk.counters().drops.total().packets < 3 && Instant::now() < deadline {
+        assert_eq!(dpdk.receive(PortId(3), &mut Batch::new()).unwrap(), 0);
+    }
+    let drops = &dpdk.counters().drops;
+    assert_eq!((drops.get(PortReason::RxOversize).packets, drops.total().packets), (3, 3), "{drops:?}");
+}
+
+/// A device without a carrier drops what it took.
+#[test]
+fn af_packet_counts_what_its_interface_drops() {
+    let Some(lab) = Lab::new(1500) else { return };
+    let mut dpdk = lab.open("vb", PortKind::AfPacket);
+    let packets = [60; 20].map(frame);
+    lab.ip("link set va down");
+    dpdk.send_all(&mut packets.iter());
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while dpdk.counters().drops.total().packets < 20 {
+        assert!(Instant::now() < deadline, "{:?}", dpdk.counters());
+    }
+    let counters = dpdk.counters();
+    assert_eq!((counters.sent.packets, counters.drops.get(PortReason::TxPortDown).packets), (0, 20), "{counters:?}");
+}
+
 #[test]
 fn af_packet_puts_vlan_tags_back() {
     let Some(lab) = Lab::new(1500) else { return };

@@ -7,7 +7,7 @@
 mod receive;
 mod support;
 
-use io::{Attached, Namespace, Port, PortError, RawPort, Readiness, RunReport, Runner};
+use io::{Attached, Namespace, Port, PortError, RawPort, Readiness, RunReport, Runner, Trouble};
 use packet::*;
 use receive::receive;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::{Namespaces, Wire, sh};
 
@@ -291,4 +291,79 @@ fn tcp_survives_segmentation_offload_and_the_loss_has_a_name() {
     assert!(drops.get(PortReason::RxSegmentationOffload).packets > 0, "{drops:?}");
     assert_eq!(drops.total(), drops.get(PortReason::RxSegmentationOffload), "no other losses");
     println!("40 kB in {elapsed:?}");
+}
+
+/// A device without a carrier takes packets and drops them; the socket is told that they were sent.
+#[test]
+fn a_link_that_goes_down_is_seen_and_what_is_lost_by_it_is_counted() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (mut a, mut b) = lab.pair();
+    let packets: Vec<Packet> = (0..70).map(|seed| frame(100, [0x88, 0xb5], seed)).collect();
+    assert_eq!(a.trouble(), None);
+    assert_eq!(a.send_all(&mut packets.iter()), 70);
+    assert_eq!(a.counters().drops, DropCounters::default());
+    lab.ip(0, "link set vb down");
+    // At once, and after the kernel has noticed, which takes up to a second.
+    for round in 1..=2 {
+        a.send_all(&mut packets.iter());
+        let counters = a.counters();
+        assert_eq!((counters.sent.packets, counters.drops.get(PortReason::TxPortDown).packets), (70, 70 * round));
+        assert_eq!(a.trouble(), Some(Trouble::LinkDown { port: "va".to_owned() }));
+        std::thread::sleep(Duration::from_millis(1_200));
+    }
+    assert_eq!(receive(&mut a, 1, Duration::from_millis(50)).len(), 0, "there is nothing to receive, and no error");
+    lab.ip(0, "link set vb up");
+    let began = Instant::now();
+    while a.trouble().is_some() {
+        assert!(began.elapsed() < PATIENCE, "the link is up again");
+    }
+    assert_eq!(a.send_all(&mut packets.iter()), 70);
+    assert_eq!(drain(&mut b), 140);
+    assert_eq!((a.counters().sent.packets, a.counters().drops.total().packets), (140, 140));
+    assert!(b.counters().drops.total().is_zero(), "that the interface was down is no packet: {:?}", b.counters().drops);
+}
+
+#[test]
+fn an_interface_that_is_removed_is_seen_and_the_runner_goes_on() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (a, _b) = lab.pair();
+    let (memory, mut end) = io::memory::pair("near", "far", 4096).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let spent = Arc::new(AtomicU64::new(0));
+    let tells = Arc::clone(&spent);
+    let runner = std::thread::spawn(move || {
+        let mut runner = Runner::new(vec![Attached::new(1, memory), Attached::new(2, a)]).unwrap();
+        let mut on_tick = |_: &mut Wire, _: &RunReport| {
+            tells.store(cpu_time_of_this_thread(), Ordering::Relaxed);
+            ControlFlow::Continue(())
+        };
+        runner.run(&mut Wire, &flag, &mut on_tick).map(Clone::clone)
+    });
+    let packet = frame(60, [0x88, 0xb5], 1);
+    assert_eq!(end.send_all(&mut std::iter::repeat_n(&packet, 10)), 10);
+    std::thread::sleep(Duration::from_millis(300));
+    lab.ip(0, "link del va");
+    std::thread::sleep(Duration::from_millis(300));
+    let before = spent.load(Ordering::Relaxed);
+    assert_eq!(end.send_all(&mut std::iter::repeat_n(&packet, 20)), 20);
+    std::thread::sleep(Duration::from_millis(1_000));
+    let spent = Duration::from_nanos(spent.load(Ordering::Relaxed) - before);
+    stop.store(true, Ordering::Relaxed);
+    let report = runner.join().unwrap().expect("it goes on without the interface");
+    assert!(
+        report.troubles[&PortId(2)].contains("the interface `va` of `va` has been removed"),
+        "{:?}",
+        report.troubles
+    );
+    let (_, gone) = &report.ports[&PortId(2)];
+    assert_eq!((gone.sent.packets, gone.drops.get(PortReason::TxPortDown).packets), (10, 20));
+    assert_eq!(report.unaccounted(), 0, "{report:?}");
+    assert!(spent < Duration::from_millis(700), "a second of waiting takes {spent:?} of the processor");
+}
+
+/// In nanoseconds.
+fn cpu_time_of_this_thread() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split_whitespace().next().and_then(|nanoseconds| nanoseconds.parse().ok()).unwrap()
 }

@@ -29,6 +29,8 @@ pub(super) struct Opened {
     pub(super) info: Info,
     pub(super) queues: Vec<Queue>,
     pub(super) mtu: usize,
+    /// The longest frame that arrives as a whole, in bytes.
+    pub(super) longest: usize,
     /// The most segments of a packet that is sent.
     pub(super) segments: u16,
     /// The interface that it is on.
@@ -50,6 +52,7 @@ pub(super) fn open(text: &str, options: &DpdkOptions) -> Result<Opened, PortErro
     let interface = device.interface().map(InterfaceWatch::open).transpose()?;
     let mtu = wanted_mtu(&device, options, interface.as_ref());
     fit_arguments(&mut device, options, mtu)?;
+    let longest = longest(&device);
     let huge = eal::start(&options.eal)?;
     // A drop of the device takes the same lock: the guard ends before anything is dropped on an error.
     let added = {
@@ -76,7 +79,7 @@ pub(super) fn open(text: &str, options: &DpdkOptions) -> Result<Opened, PortErro
     let mtu = if device.driver().is_none() { info.mtu } else { mtu };
     let segments = if sends_chains(&device, &info) { u16::MAX } else { 1 };
     let revives = is_memif_client(&device);
-    Ok(Opened { info, queues, mtu, segments, interface: interface.map(Arc::new), revives })
+    Ok(Opened { info, queues, mtu, longest, segments, interface: interface.map(Arc::new), revives })
 }
 
 /// Its driver connects when it is started, and not by itself again.
@@ -184,6 +187,17 @@ fn fit_arguments(device: &mut DpdkDevice, options: &DpdkOptions, mtu: usize) -> 
         _ => {}
     }
     Ok(())
+}
+
+/// The longest frame that arrives as a whole. A slot of an AF_PACKET ring takes the beginning of one that is longer, and its driver passes that on as if it were a frame:
+/// so it is for interfaces whose MTU is raised after the port was opened.
+fn longest(device: &DpdkDevice) -> usize {
+    let slot = || device.argument("framesz")?.parse::<usize>().ok();
+    match device.driver() {
+        Some("net_af_packet") => slot().map_or(MAX_LEN, |slot| slot.saturating_sub(RING_HEADERS)),
+        _ => MAX_LEN,
+    }
+    .min(MAX_LEN)
 }
 
 fn check_queues(device: &DpdkDevice, options: &DpdkOptions, info: &Info) -> Result<usize, DpdkError> {

@@ -4,11 +4,12 @@ use super::eth::{BURST, Losses, Queue};
 use super::mbuf::{Arrived, CopyFailure, Leaving};
 use super::open::{self, Opened};
 use super::{DpdkOptions, eal};
+use crate::dropped::DeviceDrops;
 use crate::offload::unsendable;
 use crate::port::now;
 use crate::sys::InterfaceWatch;
 use crate::{Outgoing, Port, PortError, Readiness, Trouble};
-use packet::{Batch, MAX_LEN, Packet, PortCounters, PortId, PortReason};
+use packet::{Batch, Packet, PortCounters, PortId, PortReason};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,8 +37,13 @@ pub struct DpdkPort {
     driver: String,
     queue: Queue,
     mtu: usize,
+    longest: usize,
     segments: u16,
     interface: Option<Arc<InterfaceWatch>>,
+    /// What its interface drops though it has taken it; of the first queue.
+    dropped: Option<DeviceDrops>,
+    /// Packets that the device took since the interface was asked last.
+    taken: u64,
     /// The device can wake a sleeper.
     interrupts: bool,
     /// It has to be started again when the other end was gone: not before this.
@@ -69,7 +75,7 @@ impl DpdkPort {
     /// # Errors
     /// As [`DpdkPort::open`].
     pub fn open_queues(device: &str, options: &DpdkOptions) -> Result<Vec<DpdkPort>, PortError> {
-        let Opened { info, queues, mtu, segments, interface, revives } = open::open(device, options)?;
+        let Opened { info, queues, mtu, longest, segments, interface, revives } = open::open(device, options)?;
         let name = device.split(',').next().unwrap_or(device);
         let several = queues.len() > 1;
         let port = |queue: Queue| DpdkPort {
@@ -78,8 +84,11 @@ impl DpdkPort {
             revives: revives.then(|| Instant::now() + patience(&queue)),
             queue,
             mtu,
+            longest,
             segments,
             interface: interface.clone(),
+            dropped: drops(interface.as_deref(), &info.driver, several),
+            taken: 0,
             interrupts: info.interrupts,
             armed: Cell::new(false),
             cut_off: false,
@@ -119,6 +128,7 @@ impl DpdkPort {
                 self.counters.drops.add(reason, packet.len());
             }
         }
+        self.taken += sent as u64;
         self.counters.sent.packets += sent as u64;
         self.counters.sent.bytes += bytes as u64;
         sent
@@ -175,11 +185,21 @@ impl DpdkPort {
     }
 }
 
+/// What an interface drops that sockets of DPDK's send on; of one queue, as nothing says which queue's packets they were.
+fn drops(interface: Option<&InterfaceWatch>, driver: &str, several: bool) -> Option<DeviceDrops> {
+    DeviceDrops::of(interface.filter(|_| driver == "net_af_packet" && !several)?.name())
+}
+
 /// Puts a packet that arrived into a slot of a batch.
 #[inline]
-fn accept(mut arrived: Arrived, slot: &mut Packet, counters: &mut PortCounters) -> Result<(), PortReason> {
+fn accept(
+    mut arrived: Arrived,
+    slot: &mut Packet,
+    longest: usize,
+    counters: &mut PortCounters,
+) -> Result<(), PortReason> {
     let len = arrived.len();
-    if len > MAX_LEN {
+    if len > longest {
         return Err(if arrived.segments() > 1 { PortReason::RxSegments } else { PortReason::RxOversize });
     }
     let tags: [u16; 2] = match *arrived.tags() {
@@ -253,13 +273,13 @@ impl Port for DpdkPort {
             if wanted == 0 {
                 break;
             }
-            let DpdkPort { queue, counters, .. } = self;
+            let DpdkPort { queue, counters, longest, .. } = self;
             let received = queue.receive(wanted, |arrived| {
                 let time = *time.get_or_insert_with(now);
                 let len = arrived.len();
                 // No more than there is room for.
                 let Ok(slot) = batch.push() else { return };
-                match accept(arrived, slot, counters) {
+                match accept(arrived, slot, *longest, counters) {
                     Ok(()) => {
                         slot.ingress_port = id;
                         slot.received_at = time;
@@ -324,6 +344,14 @@ impl Port for DpdkPort {
             drops.add_packets(PortReason::TxError, unsent);
             self.counters.sent.packets = self.counters.sent.packets.saturating_sub(unsent);
             self.losses = losses;
+        }
+        let taken = std::mem::take(&mut self.taken);
+        let dropped = self.dropped.as_mut().map_or(0, |dropped| dropped.take().min(taken));
+        if dropped > 0 {
+            let is_up = self.interface.as_ref().is_some_and(|interface| interface.is_up() == Some(true));
+            let reason = if is_up { PortReason::TxError } else { PortReason::TxPortDown };
+            self.counters.drops.add_packets(reason, dropped);
+            self.counters.sent.packets = self.counters.sent.packets.saturating_sub(dropped);
         }
         &self.counters
     }
