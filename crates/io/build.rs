@@ -1,7 +1,7 @@
 //! Finds DPDK by pkg-config and builds the shim in `shim/dpdk.c` against it. Without DPDK, or with `TERRACE_WITHOUT_DPDK=1`, the crate is
 //! built without it: opening a DPDK port then says so.
 //!
-//! Compiles the kernel's program `bpf/terrace.bpf.c` with clang. Without clang, or with `TERRACE_WITHOUT_XDP=1`, the crate is built without it, and says so where it is
+//! Compiles the kernel's programs in `bpf/` with clang. Without clang, or with `TERRACE_WITHOUT_XDP=1`, the crate is built without it, and says so where it is
 //! asked for.
 
 use std::process::Command;
@@ -11,12 +11,17 @@ const VERSIONS: [&str; 2] = ["libdpdk >= 22.11", "libdpdk < 23.11"];
 /// The libraries that are called. Drivers are loaded by DPDK itself.
 const LIBRARIES: [&str; 6] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_kvargs", "rte_eal"];
 
+/// The kernel's programs: the flow cache, and what counts what the kernel loses behind it.
+const OBJECTS: [&str; 2] = ["terrace", "lost"];
+
 fn main() {
     println!("cargo:rustc-check-cfg=cfg(has_dpdk)");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=shim/dpdk.c");
     println!("cargo:rustc-check-cfg=cfg(has_bpf)");
-    println!("cargo:rerun-if-changed=bpf/terrace.bpf.c");
+    for object in OBJECTS {
+        println!("cargo:rerun-if-changed=bpf/{object}.bpf.c");
+    }
     for variable in ["TERRACE_WITHOUT_DPDK", "PKG_CONFIG_PATH", "TERRACE_WITHOUT_XDP", "CLANG"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
@@ -48,32 +53,46 @@ fn main() {
     println!("cargo:rustc-cfg=has_dpdk");
 }
 
-/// Compiles the kernel's program, if clang is there.
+/// Compiles the kernel's programs, if clang is there.
 fn kernel_program() {
     if std::env::var_os("TERRACE_WITHOUT_XDP").is_some() {
         return;
     }
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let Some(folder) = std::env::var_os("OUT_DIR") else { return };
-    let object = std::path::Path::new(&folder).join("terrace.bpf.o");
+    match OBJECTS.iter().try_for_each(|object| compile(&clang, object, std::path::Path::new(&folder))) {
+        Ok(()) => println!("cargo:rustc-cfg=has_bpf"),
+        Err(why) => println!("cargo:warning=built without the XDP program: {why}"),
+    }
+}
+
+/// Compiles one of them.
+fn compile(clang: &str, object: &str, folder: &std::path::Path) -> Result<(), String> {
     // The program for this machine's order of bytes; types (-g) say to the loader what the maps are.
     let big = std::env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "big");
     let target = if big { "bpfeb" } else { "bpfel" };
-    let output = Command::new(&clang)
-        .args(["-target", target, "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c", "bpf/terrace.bpf.c", "-o"])
-        .arg(&object)
+    let output = Command::new(clang)
+        .args([
+            "-target",
+            target,
+            "-mcpu=v3",
+            "-O2",
+            "-g",
+            "-Wall",
+            "-Werror",
+            "-c",
+            &format!("bpf/{object}.bpf.c"),
+            "-o",
+        ])
+        .arg(folder.join(format!("{object}.bpf.o")))
         .output();
     match output {
-        Ok(output) if output.status.success() => println!("cargo:rustc-cfg=has_bpf"),
+        Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
             let why = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-            println!("cargo:warning=built without the XDP program, as {clang} does not compile it: {why}");
+            Err(format!("{clang} does not compile {object}.bpf.c: {why}"))
         }
-        Err(error) => {
-            println!(
-                "cargo:warning=built without the XDP program, as there is no {clang} ({error}): install clang and build again"
-            );
-        }
+        Err(error) => Err(format!("there is no {clang} ({error}): install clang and build again")),
     }
 }
 

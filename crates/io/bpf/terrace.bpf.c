@@ -126,7 +126,20 @@ struct tally {
 };
 
 /* What became of packets, on one processor. */
-enum { SENT, REDIRECTED, DROPPED, MISSED, NO_HEADROOM, MISFIT, FOREIGN, FAULT, OUTCOMES };
+enum { SENT, REDIRECTED, DROPPED, MISSED, NO_HEADROOM, MISFIT, FOREIGN, FAULT, AVOIDED, PORTLESS, BROKEN, OUTCOMES };
+
+#define PORTS 256
+/* In a value of `ports`, beside the port: it is attached behind the driver, where packets are sent as the stack sends them. */
+#define BEHIND_DRIVER 0x100
+
+/* What went through a port on one processor without coming to the process, and what could not come there. */
+struct passage {
+	u64 received, received_bytes;
+	u64 sent, sent_bytes;
+	/* Missed, but no socket has its queue: the stack got them. */
+	u64 no_socket, no_socket_bytes;
+	u64 unused[2];
+};
 
 struct settings {
 	u32 shapes;
@@ -195,10 +208,27 @@ struct {
 	type(value, u64);
 } outcomes SEC(".maps");
 
+/* By processor and port. */
+struct {
+	uint(type, MAP_ARRAY);
+	uint(max_entries, 1);
+	uint(map_flags, F_MMAPABLE);
+	type(key, u32);
+	type(value, struct passage);
+} passages SEC(".maps");
+
+/* By port: not 0 if its device does not take packets from programs, so that they have to leave by the process. */
+struct {
+	uint(type, MAP_ARRAY);
+	uint(max_entries, PORTS);
+	type(key, u32);
+	type(value, u32);
+} refusing SEC(".maps");
+
 /* From an interface's index to the port. */
 struct {
 	uint(type, MAP_HASH);
-	uint(max_entries, 256);
+	uint(max_entries, PORTS);
 	type(key, u32);
 	type(value, u32);
 } ports SEC(".maps");
@@ -206,7 +236,7 @@ struct {
 /* By port: where packets leave. */
 struct {
 	uint(type, MAP_DEVMAP);
-	uint(max_entries, 256);
+	uint(max_entries, PORTS);
 	uint(key_size, 4);
 	uint(value_size, 4);
 } devices SEC(".maps");
@@ -214,7 +244,7 @@ struct {
 /* By port and queue: who gets what misses. */
 struct {
 	uint(type, MAP_XSKMAP);
-	uint(max_entries, 256 * QUEUES);
+	uint(max_entries, PORTS * QUEUES);
 	uint(key_size, 4);
 	uint(value_size, 4);
 } sockets SEC(".maps");
@@ -316,13 +346,31 @@ static inline int same(struct key *a, struct key *b)
 	return differ == 0;
 }
 
-static inline long miss(struct xdp_md *ctx, u32 port)
+static inline struct passage *passage_of(u32 port)
+{
+	u32 at = bpf_get_smp_processor_id() * PORTS + (port & (PORTS - 1));
+	return bpf_map_lookup_elem(&passages, &at);
+}
+
+/* The stack gets the packet. */
+static inline long leave(u32 port, u32 len)
+{
+	struct passage *passage = passage_of(port);
+	if (passage) {
+		passage->no_socket += 1;
+		passage->no_socket_bytes += len;
+	}
+	return XDP_PASS;
+}
+
+static inline long miss(struct xdp_md *ctx, u32 port, u32 len)
 {
 	u32 queue = ctx->rx_queue_index;
 	outcome(MISSED);
 	if (queue >= QUEUES)
-		return XDP_PASS;
-	return bpf_redirect_map(&sockets, port * QUEUES + queue, XDP_PASS);
+		return leave(port, len);
+	long action = bpf_redirect_map(&sockets, port * QUEUES + queue, XDP_PASS);
+	return action == XDP_PASS ? leave(port, len) : action;
 }
 
 /* The new beginning, in `out`. */
@@ -368,6 +416,32 @@ static inline void count(u32 place, u32 processors, u32 len)
 	tally->packets += 1;
 }
 
+/* The packet does not come to the process. */
+static inline void received(u32 port, u32 len)
+{
+	struct passage *passage = passage_of(port);
+	if (!passage)
+		return;
+	passage->received += 1;
+	passage->received_bytes += len;
+}
+
+/* It was given to a device. Whether that sent it is told to tracepoints only: lost.bpf.c. */
+static inline void sent(u32 port, u32 len)
+{
+	struct passage *passage = passage_of(port);
+	if (!passage)
+		return;
+	passage->sent += 1;
+	passage->sent_bytes += len;
+}
+
+static inline int refuses(u32 port)
+{
+	u32 *refused = bpf_map_lookup_elem(&refusing, &port);
+	return refused && *refused;
+}
+
 SEC("xdp") int terrace(struct xdp_md *ctx)
 {
 	/* These are pointers, whatever their type says. */
@@ -390,7 +464,7 @@ SEC("xdp") int terrace(struct xdp_md *ctx)
 		n = WINDOW;
 	if (n < 1 || bpf_xdp_load_bytes(ctx, 0, in, n)) {
 		outcome(FAULT);
-		return XDP_PASS;
+		return leave(port, len);
 	}
 	struct flow *flow = 0;
 	u32 place = 0;
@@ -418,36 +492,60 @@ SEC("xdp") int terrace(struct xdp_md *ctx)
 		outcome(MISFIT);
 	}
 	if (!flow)
-		return miss(ctx, port);
+		return miss(ctx, port, len);
 	if (!flow->forward) {
 		count(place, set->processors, len);
+		received(port, len);
 		outcome(DROPPED);
 		return XDP_DROP;
 	}
 	s32 grow = flow->grow;
 	u64 head = flow->len;
+	u32 leaves = flow->port;
 	if (grow < -WINDOW || grow > WINDOW || head > WINDOW) {
 		outcome(FAULT);
-		return miss(ctx, port);
+		return miss(ctx, port, len);
+	}
+	if (!(*known & BEHIND_DRIVER) && refuses(leaves)) {
+		outcome(AVOIDED);
+		return miss(ctx, port, len);
 	}
 	bounded(head);
 	make_head(s, flow, grow, len);
 	if (grow && bpf_xdp_adjust_head(ctx, -grow)) {
 		outcome(NO_HEADROOM);
-		return miss(ctx, port);
+		return miss(ctx, port, len);
 	}
+	received(port, len);
 	if (head > 0 && head <= WINDOW && bpf_xdp_store_bytes(ctx, 0, s->out, head)) {
 		/* Nothing of the packet is what it was. */
-		outcome(FAULT);
+		outcome(BROKEN);
 		return XDP_DROP;
 	}
 	count(place, set->processors, len);
-	if (flow->port == port) {
+	if (leaves == port) {
+		sent(port, len + grow);
 		outcome(SENT);
 		return XDP_TX;
 	}
-	outcome(REDIRECTED);
-	return bpf_redirect_map(&devices, flow->port, XDP_ABORTED);
+	/* XDP_DROP: there is no such device any more. */
+	long action = bpf_redirect_map(&devices, leaves, XDP_DROP);
+	if (action == XDP_REDIRECT) {
+		sent(leaves, len + grow);
+		outcome(REDIRECTED);
+	} else {
+		outcome(PORTLESS);
+	}
+	return action;
+}
+
+/* Sends a frame to the port that it names behind its Ethernet header: whether the port's device takes packets from programs is seen in lost.bpf.c. */
+SEC("xdp") int probe(struct xdp_md *ctx)
+{
+	u32 port = 0;
+	if (bpf_xdp_load_bytes(ctx, 14, &port, sizeof(port)))
+		return XDP_DROP;
+	return bpf_redirect_map(&devices, port & (PORTS - 1), XDP_DROP);
 }
 
 /* For the other end of a veth pair, which takes packets from a program only if it has one itself. */

@@ -7,87 +7,25 @@
 mod receive;
 #[allow(dead_code)] // the wire is other tests'
 mod support;
+#[path = "support/xdp_lab.rs"]
+mod xdp_lab;
 
-use io::xdp::form::{Check, Flow, Key, NO_WORD, Shape, Sum, Term, WINDOW};
-use io::xdp::{BUILT_IN, Kernel, Mode, XdpPort};
+use io::xdp::form::{Check, Flow, NO_WORD, Sum, Term};
+use io::xdp::{Mode, XdpPort};
 use io::{Namespace, Port, RawPort};
 use packet::Packet;
 use receive::receive;
 use std::time::Duration;
-use support::Namespaces;
+use xdp_lab::{Lab, by_type, bytes, frame, key};
 
 /// How long packets are waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// A namespace with pairs `a0`-`b0`, `a1`-`b1`: the `a` are ports, the `b` are the world.
-struct Lab {
-    namespaces: Namespaces,
-    kernel: Kernel,
-}
-
-impl Lab {
-    fn new(pairs: usize, room: u32) -> Option<Lab> {
-        if !BUILT_IN {
-            println!("SKIPPED: built without clang, there is no XDP program");
-            return None;
-        }
-        let namespaces = Namespaces::new(1)?;
-        for pair in 0..pairs {
-            namespaces.ip(0, &format!("link add a{pair} type veth peer name b{pair}"));
-            namespaces.ip(0, &format!("link set a{pair} up"));
-            namespaces.ip(0, &format!("link set b{pair} up"));
-        }
-        let kernel = Kernel::load(room).unwrap_or_else(|error| panic!("{error}"));
-        Some(Lab { namespaces, kernel })
-    }
-
-    fn port(&self, pair: usize) -> XdpPort {
-        self.port_as(pair, Mode::Native)
-    }
-
-    fn port_as(&self, pair: usize, mode: Mode) -> XdpPort {
-        let open = || XdpPort::open_as(&self.kernel, &format!("a{pair}"), pair as u32, mode);
-        self.namespaces.inside(0, open).unwrap()
-    }
-
-    /// The world's end, which takes packets from programs.
-    fn world(&self, pair: usize) -> (RawPort, impl Send + use<>) {
-        let name = format!("b{pair}");
-        let open = || (RawPort::open(&name).unwrap(), self.kernel.let_pass(&name).unwrap());
-        Namespace::open(self.namespaces.name(0)).unwrap().run(open).unwrap()
-    }
-}
-
-fn frame(len: usize, ethertype: u16, seed: u8) -> Packet {
-    let mut bytes: Vec<u8> = (0..len).map(|index| (index as u8).wrapping_mul(7).wrapping_add(seed)).collect();
-    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
-    bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
-    Packet::from_bytes(&bytes).unwrap()
-}
-
-fn bytes(packets: &[Packet]) -> Vec<&[u8]> {
-    packets.iter().map(Packet::bytes).collect()
-}
-
-/// Asks for the Ethernet type.
-fn by_type() -> Shape {
-    let mut shape =
-        Shape { mask: [0; WINDOW], gate_mask: [0; 16], gate_value: [0; 16], near: [0; 6], nears: 0, length: 0 };
-    shape.mask[12..14].fill(0xff);
-    shape
-}
-
-fn key(port: u32, ethertype: u16) -> Key {
-    let mut key = Key { shape: 0, port: port as u16, length: 0, bytes: [0; WINDOW] };
-    key.bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
-    key
-}
 
 #[test]
 fn without_flows_all_packets_arrive_unchanged() {
     let Some(lab) = Lab::new(1, 16) else { return };
     let mut port = lab.port(0);
-    let (mut world, _passes) = lab.world(0);
+    let mut world = lab.world(0);
     assert_eq!((port.name(), port.mtu(), port.mode()), ("a0", 1500, Mode::Native));
     assert!(port.notes().is_empty(), "{:?}", port.notes());
     let sizes = [14, 15, 60, 1513, 1514];
@@ -121,7 +59,7 @@ fn carried_out(mode: Mode) {
     let Some(lab) = Lab::new(2, 16) else { return };
     let (mut port, mut other) = (lab.port_as(0, mode), lab.port_as(1, mode));
     assert_eq!((port.mode(), other.mode()), (mode, mode));
-    let ((mut world, _first), (mut beyond, _second)) = (lab.world(0), lab.world(1));
+    let (mut world, mut beyond) = (lab.world(0), lab.world(1));
     let (from, to) = (lab.kernel.port(0).unwrap(), lab.kernel.port(1).unwrap());
     lab.kernel.set_shape(0, &by_type(), 1).unwrap();
     // Back, with four bytes more in front and the length written there.

@@ -185,6 +185,10 @@ pub(super) struct Settings {
     pub processors: u32,
 }
 
+// SAFETY: as below.
+unsafe impl aya::Pod for super::lost::Interface {}
+// SAFETY: as below.
+unsafe impl aya::Pod for super::lost::Mine {}
 // SAFETY: of all of them, any bytes are a value, and there is no padding: sizes and alignments are multiples, as the test below has it.
 unsafe impl aya::Pod for Shape {}
 // SAFETY: as above.

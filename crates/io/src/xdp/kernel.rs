@@ -2,7 +2,9 @@
 
 use super::XdpError;
 use super::form::{Flow, Key, MAX_SHAPES, Settings, Shape};
+use super::lost::{Interface, LossCounter, Mine};
 use super::mapped::Words;
+use super::passage::{self, Passage};
 use aya::maps::{Array, DevMap, HashMap, Map, MapData, XskMap};
 use aya::programs::{Xdp, XdpFlags, xdp::XdpLink};
 use aya::{Ebpf, EbpfLoader};
@@ -16,7 +18,9 @@ pub const PORTS: u32 = 256;
 /// Queues of a port whose packets get to this process.
 pub(super) const QUEUES: u32 = 64;
 /// Kinds of outcomes: `bpf/terrace.bpf.c` lists them.
-const OUTCOMES: usize = 8;
+const OUTCOMES: usize = 11;
+/// In a value of the map `ports`, beside the port's place: the program is behind the driver.
+const BEHIND_DRIVER: u32 = 0x100;
 
 #[cfg(has_bpf)]
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/terrace.bpf.o"));
@@ -45,14 +49,20 @@ pub struct Outcomes {
     pub dropped: u64,
     /// Of no flow.
     pub missed: u64,
-    /// Of a flow, but there is no room in front for a longer head.
+    /// Of a flow, but there is no room in front for a longer head. They missed.
     pub no_headroom: u64,
     /// Their key is that of a flow, but not their length, or a checksum is wrong. They missed.
     pub misfit: u64,
     /// Of an interface that is no port.
     pub foreign: u64,
-    /// A fault of the program, or a flow that makes no sense.
+    /// A fault of the program, or a flow that makes no sense. They missed, or passed to the stack.
     pub fault: u64,
+    /// Of a flow, but the device by which it leaves takes no packets from programs. They missed.
+    pub avoided: u64,
+    /// Rewritten for a port that is none any more, and dropped.
+    pub portless: u64,
+    /// Dropped, as they could not be written to: a fault of the program.
+    pub broken: u64,
 }
 
 /// The kernel's flow cache. Clones are the same one.
@@ -75,26 +85,41 @@ struct Inner {
     ports: HashMap<MapData, u32, u32>,
     devices: DevMap<MapData>,
     sockets: XskMap<MapData>,
+    refusing: Array<MapData, u32>,
     generators: Array<MapData, [u32; 2]>,
     frames: Array<MapData, [u8; super::form::WINDOW]>,
     tallies: Words,
     outcomes: Words,
+    passages: Words,
+    /// What the kernel loses, or why that is not counted.
+    losses: Result<LossCounter, String>,
     room: u32,
     processors: u32,
     /// What each tally was when its place was given away.
     zero: Vec<Tally>,
-    /// By place: number of the port.
-    attached: BTreeMap<u32, u32>,
+    /// By place.
+    attached: BTreeMap<u32, Attached>,
     /// Who fills the maps.
     owner: Option<u64>,
     /// Nobody may before that: packets that found an earlier owner's flows may be under way.
     rests_until: Option<Instant>,
 }
 
+/// A port that the program is attached to.
+struct Attached {
+    /// Its number.
+    number: u32,
+    name: String,
+    interface: Interface,
+    /// Its device takes no packets from programs.
+    refuses: bool,
+}
+
 /// So long after a flow was taken out, no packet that has found it is under way any more: a program runs for some microseconds.
 pub const REST: Duration = Duration::from_millis(20);
 
-fn refused(error: impl std::error::Error) -> XdpError {
+/// An error with those that led to it, the last ones in full.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     // The kernel's reasons are the last.
     let mut text = error.to_string();
     let mut source = error.source();
@@ -104,7 +129,11 @@ fn refused(error: impl std::error::Error) -> XdpError {
     }
     // A verifier's log is long; its end says why.
     let from = text.char_indices().rev().nth(1_500).map_or(0, |(at, _)| at);
-    XdpError::Refused(text[from..].to_owned())
+    text[from..].to_owned()
+}
+
+fn refused(error: impl std::error::Error) -> XdpError {
+    XdpError::Refused(chain(&error))
 }
 
 fn full(error: impl std::fmt::Display) -> XdpError {
@@ -125,8 +154,9 @@ impl Kernel {
         let mut loader = EbpfLoader::new();
         loader.set_max_entries("keys", room).set_max_entries("flows", room);
         loader.set_max_entries("tallies", room * processors).set_max_entries("outcomes", OUTCOMES as u32 * processors);
+        loader.set_max_entries("passages", PORTS * processors);
         let mut ebpf = loader.load(OBJECT).map_err(refused)?;
-        for name in ["terrace", "pass", "sink", "generate"] {
+        for name in ["terrace", "probe", "pass", "sink", "generate"] {
             program(&mut ebpf, name)?.load().map_err(refused)?;
         }
         let mut take = |name: &'static str| {
@@ -137,23 +167,33 @@ impl Kernel {
                 .map_err(|source| XdpError::System { step: "map the program's counters", source }),
             _ => Err(XdpError::Refused("a map of counters is no array".to_owned())),
         };
-        let (tallies, outcomes) = (take("tallies")?, take("outcomes")?);
+        let (tallies, outcomes, passages) = (take("tallies")?, take("outcomes")?, take("passages")?);
         let tallies = words(&tallies, (room * processors) as usize * 4)?;
         let outcomes = words(&outcomes, OUTCOMES * processors as usize)?;
+        let passages = words(&passages, passage::WORDS * (PORTS * processors) as usize)?;
         let mut settings = Array::try_from(take("settings")?).map_err(refused)?;
         settings.set(0, Settings { shapes: 0, processors }, 0).map_err(full)?;
+        let (devices, sockets) = (take("devices")?, take("sockets")?);
+        let refusing = Array::try_from(take("refusing")?).map_err(refused)?;
+        let generators = Array::try_from(take("generators")?).map_err(refused)?;
+        let (frames, ports) = (take("frames")?, take("ports")?);
+        let (shapes, keys, flows) = (take("shapes")?, take("keys")?, take("flows")?);
+        let losses = mine(&devices, &sockets, &mut ebpf).and_then(|mine| LossCounter::attach(mine, PORTS));
         let inner = Inner {
-            shapes: Array::try_from(take("shapes")?).map_err(refused)?,
-            keys: HashMap::try_from(take("keys")?).map_err(refused)?,
-            flows: Array::try_from(take("flows")?).map_err(refused)?,
-            ports: HashMap::try_from(take("ports")?).map_err(refused)?,
-            devices: DevMap::try_from(take("devices")?).map_err(refused)?,
-            sockets: XskMap::try_from(take("sockets")?).map_err(refused)?,
-            generators: Array::try_from(take("generators")?).map_err(refused)?,
-            frames: Array::try_from(take("frames")?).map_err(refused)?,
+            shapes: Array::try_from(shapes).map_err(refused)?,
+            keys: HashMap::try_from(keys).map_err(refused)?,
+            flows: Array::try_from(flows).map_err(refused)?,
+            ports: HashMap::try_from(ports).map_err(refused)?,
+            devices: DevMap::try_from(devices).map_err(refused)?,
+            sockets: XskMap::try_from(sockets).map_err(refused)?,
+            frames: Array::try_from(frames).map_err(refused)?,
+            generators,
+            refusing,
             settings,
             tallies,
             outcomes,
+            passages,
+            losses,
             room,
             processors,
             zero: vec![Tally::default(); room as usize],
@@ -176,7 +216,7 @@ impl Kernel {
 
     /// The place of the port of that number, if the program is attached to it.
     pub fn port(&self, number: u32) -> Option<u32> {
-        self.inner().attached.iter().find(|(_, attached)| **attached == number).map(|(place, _)| *place)
+        self.inner().attached.iter().find(|(_, attached)| attached.number == number).map(|(place, _)| *place)
     }
 
     /// Whether the maps are those of the owner of that number, as they are from the moment on that it asks when they are nobody's.
@@ -246,11 +286,59 @@ impl Kernel {
     /// What became of packets.
     pub fn outcomes(&self) -> Outcomes {
         let inner = self.inner();
-        let [sent, redirected, dropped, missed, no_headroom, misfit, foreign, fault]: [u64; OUTCOMES] =
-            std::array::from_fn(|what| {
-                (0..inner.processors as usize).map(|processor| inner.outcomes.get(processor * OUTCOMES + what)).sum()
-            });
-        Outcomes { sent, redirected, dropped, missed, no_headroom, misfit, foreign, fault }
+        let sum = |what| (0..inner.processors as usize).map(|at| inner.outcomes.get(at * OUTCOMES + what)).sum();
+        let all: [u64; OUTCOMES] = std::array::from_fn(sum);
+        let [sent, redirected, dropped, missed, no_headroom, misfit, foreign, fault, avoided, portless, broken] = all;
+        Outcomes { sent, redirected, dropped, missed, no_headroom, misfit, foreign, fault, avoided, portless, broken }
+    }
+
+    /// Why what the kernel loses after it has sent a packet is not counted, if it is not.
+    pub fn uncounted(&self) -> Option<String> {
+        self.inner().losses.as_ref().err().cloned()
+    }
+
+    /// The ports whose devices take no packets from programs, by number: what the kernel would send there comes to the process.
+    pub fn refusing(&self) -> Vec<(u32, String)> {
+        let inner = self.inner();
+        let refusing = inner.attached.values().filter(|attached| attached.refuses);
+        refusing.map(|attached| (attached.number, attached.name.clone())).collect()
+    }
+
+    /// What went through a place so far, all ports together that it has had.
+    pub(super) fn passage(&self, place: u32) -> Passage {
+        let inner = self.inner();
+        let lost = inner.losses.as_ref().map(|losses| losses.lost(place)).unwrap_or_default();
+        Passage::read(&inner.passages, PORTS, inner.processors, place, lost)
+    }
+
+    /// From now on, packets of flows that leave by this place come to the process, or do not any more.
+    pub(super) fn set_refusing(&self, place: u32, refuses: bool) {
+        let mut inner = self.inner();
+        // A place that is in range is taken.
+        let _ = inner.refusing.set(place, u32::from(refuses), 0);
+        if let Some(attached) = inner.attached.get_mut(&place) {
+            attached.refuses = refuses;
+        }
+    }
+
+    /// Whether the device at a place takes packets from programs; `None` if that cannot be found out. If it does, its far end gets a short frame of Ethernet's local
+    /// experimental type, for a group that no bridge forwards.
+    pub(super) fn probe(&self, place: u32) -> Option<bool> {
+        let mut frame = [0; 60];
+        frame[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
+        frame[6] = 0x02;
+        frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+        frame[14..18].copy_from_slice(&place.to_ne_bytes());
+        let (before, program) = {
+            let mut inner = self.inner();
+            let before = inner.losses.as_ref().ok()?.lost(place).probes();
+            let program = program(&mut inner.ebpf, "probe").ok()?.fd().ok()?.try_clone().ok()?;
+            (before, program)
+        };
+        // As if from nowhere: interfaces' numbers are those of the thread's network namespace, which may be another one.
+        super::test_run::run_live(program.as_fd(), 0, &frame, 1).ok()?;
+        let inner = self.inner();
+        Some(inner.losses.as_ref().ok()?.lost(place).probes() == before)
     }
 
     /// How many keys the kernel holds.
@@ -266,32 +354,37 @@ impl Kernel {
         native: bool,
     ) -> Result<(u32, XdpLink), XdpError> {
         let mut inner = self.inner();
+        let failed = |why: String| XdpError::Attach { interface: name.to_owned(), why };
+        if let Some(other) = inner.attached.values().find(|attached| attached.interface.index == interface) {
+            return Err(failed(format!(
+                "the port `{}` has the interface of the same number ({interface}), by which the program knows ports",
+                other.name
+            )));
+        }
         let place = (0..PORTS).find(|place| !inner.attached.contains_key(place)).ok_or(XdpError::TooManyPorts)?;
-        inner.ports.insert(interface, place, 0).map_err(full)?;
+        inner.ports.insert(interface, place | if native { 0 } else { BEHIND_DRIVER }, 0).map_err(full)?;
         inner.devices.set(place, interface, None, 0).map_err(full)?;
+        inner.refusing.set(place, 0, 0).map_err(full)?;
+        let here = Interface::here(interface);
+        if let Ok(losses) = &mut inner.losses {
+            losses.watch(here, place).map_err(XdpError::Map)?;
+        }
         let flags = if native { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
         let xdp = program(&mut inner.ebpf, "terrace")?;
-        let link = xdp.attach_to_if_index(interface, flags).and_then(|id| xdp.take_link(id)).map_err(|error| {
-            let why = match refused(error) {
-                XdpError::Refused(why) => why,
-                other => other.to_string(),
-            };
-            XdpError::Attach { interface: name.to_owned(), why }
-        });
+        let link = xdp.attach_to_if_index(interface, flags).and_then(|id| xdp.take_link(id));
+        let attached = Attached { number, name: name.to_owned(), interface: here, refuses: false };
+        inner.attached.insert(place, attached);
         match link {
-            Ok(link) => {
-                inner.attached.insert(place, number);
-                Ok((place, link))
-            }
+            Ok(link) => Ok((place, link)),
             Err(error) => {
-                inner.detach(place, interface);
-                Err(error)
+                inner.detach(place);
+                Err(failed(chain(&error)))
             }
         }
     }
 
-    pub(super) fn detach(&self, place: u32, interface: u32) {
-        self.inner().detach(place, interface);
+    pub(super) fn detach(&self, place: u32) {
+        self.inner().detach(place);
     }
 
     pub(super) fn add_socket(&self, place: u32, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
@@ -316,7 +409,7 @@ impl Kernel {
     }
 
     fn attach_other(&self, name: &str, interface: &str) -> Result<XdpLink, XdpError> {
-        let index = super::port::index_of(interface)?;
+        let index = super::driver::index_of(interface)?;
         let mut inner = self.inner();
         let xdp = program(&mut inner.ebpf, name)?;
         let link = xdp.attach_to_if_index(index, XdpFlags::DRV_MODE).and_then(|id| xdp.take_link(id));
@@ -348,6 +441,17 @@ impl Kernel {
     }
 }
 
+/// By which numbers the kernel knows what is ours.
+fn mine(devices: &Map, sockets: &Map, ebpf: &mut Ebpf) -> Result<Mine, String> {
+    let id = |map: &Map| match map {
+        Map::DevMap(data) | Map::XskMap(data) => data.info().map(|info| info.id()).map_err(|error| chain(&error)),
+        _ => Err("a map is of another kind".to_owned()),
+    };
+    let program = program(ebpf, "terrace").map_err(|error| error.to_string())?;
+    let program = program.info().map_err(|error| chain(&error))?.id();
+    Ok(Mine { devices: id(devices)?, sockets: id(sockets)?, program, unused: 0 })
+}
+
 fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, XdpError> {
     let none = || XdpError::Refused(format!("the object has no program {name}"));
     ebpf.program_mut(name).ok_or_else(none)?.try_into().map_err(refused)
@@ -366,10 +470,14 @@ impl Inner {
         tally
     }
 
-    fn detach(&mut self, place: u32, interface: u32) {
-        self.attached.remove(&place);
-        let _ = self.ports.remove(&interface);
-        // Sockets leave their map when they are closed, devices theirs when they are gone.
+    fn detach(&mut self, place: u32) {
+        let Some(attached) = self.attached.remove(&place) else { return };
+        let _ = self.ports.remove(&attached.interface.index);
+        if let Ok(losses) = &mut self.losses {
+            losses.unwatch(attached.interface);
+        }
+        // No device: what still finds a flow to it is dropped and counted. Sockets leave their map when they are closed.
+        let _ = self.devices.set(place, 0, None, 0);
     }
 }
 

@@ -8,20 +8,25 @@
 //! |---|---|
 //! | the kernel's program | `bpf/terrace.bpf.c`, compiled by `build.rs` if clang is there |
 //! | its maps, and to which interfaces it is attached | `kernel.rs`, `mapped.rs` |
+//! | what the kernel loses behind it | `bpf/lost.bpf.c`, `lost.rs` |
+//! | what went through a port without coming here | `passage.rs` |
 //! | what is in the maps | `form.rs` |
 //! | AF_XDP sockets | `socket.rs`, `rings.rs` |
-//! | an interface as a port | `port.rs` |
+//! | an interface as a port | `port.rs`, `driver.rs` |
 
+mod driver;
 pub mod form;
 mod kernel;
+mod lost;
 mod mapped;
+mod passage;
 mod port;
 mod rings;
 mod socket;
 mod test_run;
 
 pub use kernel::{Kernel, Outcomes, PORTS, REST, Tally};
-pub use port::{Mode, XdpPort};
+pub use port::{Mode, XdpPort, refuses};
 
 use std::io;
 use thiserror::Error;

@@ -1,22 +1,28 @@
 //! [`XdpPort`]: an interface with the kernel's flow cache attached; what that does not know arrives here.
 #![allow(unsafe_code)]
 
-use super::kernel::{Kernel, QUEUES};
+use super::driver;
+use super::form;
+use super::kernel::Kernel;
+use super::passage::Passage;
 use super::socket::Socket;
-use super::{XdpError, form};
 use crate::offload::unsendable;
 use crate::port::now;
-use crate::sys::ethtool;
-use crate::{Outgoing, Port, PortError, RawPort, Readiness};
+use crate::sys::InterfaceWatch;
+use crate::{Outgoing, Port, PortError, RawPort, Readiness, Trouble};
 use aya::programs::xdp::XdpLink;
 use packet::{Batch, PortCounters, PortId, PortReason};
-use std::ffi::CString;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 /// Packets that are received at once.
 const VECTOR: usize = 256;
 /// The longest frame that fits a small chunk, with the kernel's headroom.
 const SMALL: usize = 2048 - 256 - 64;
+/// Ethernet header and one VLAN tag: what comes to a frame on top of the MTU.
+const LINK_HEADERS: usize = 14 + 4;
+/// How often a device that takes no packets from programs is asked whether it does now.
+const PROBE: Duration = Duration::from_secs(1);
 
 /// How the program is attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,14 +45,23 @@ enum Below {
 pub struct XdpPort {
     name: String,
     mtu: usize,
+    /// Of sockets, without what the kernel did by itself.
+    own: PortCounters,
+    /// Of both, as of the last time somebody asked.
     counters: PortCounters,
     below: Below,
     mode: Mode,
     /// What its owner should know.
     notes: Vec<String>,
+    watch: InterfaceWatch,
+    /// Nothing gets through, as found out when last asked for trouble.
+    cut_off: bool,
+    /// What had gone through the place before.
+    before: Passage,
+    reach: Reach,
     // The program goes before its place is given away.
     _link: XdpLink,
-    _place: Place,
+    place: Place,
 }
 
 /// A port's place in the maps.
@@ -58,43 +73,17 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.kernel.detach(self.place, self.interface);
+        self.kernel.detach(self.place);
     }
 }
 
-/// The number of an interface in this network namespace.
-pub(super) fn index_of(interface: &str) -> Result<u32, XdpError> {
-    let none = || XdpError::NoSuchInterface(interface.to_owned());
-    let name = CString::new(interface).map_err(|_| none())?;
-    // SAFETY: a string that ends in 0.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(none()),
-        index => Ok(index),
-    }
-}
-
-/// `struct ethtool_channels`.
-#[repr(C)]
-struct Channels {
-    command: u32,
-    most: [u32; 4],
-    receive: u32,
-    send: u32,
-    other: u32,
-    combined: u32,
-}
-
-/// How many queues an interface receives on; 1 if it does not say.
-fn queues(interface: &str) -> u32 {
-    const GET_CHANNELS: u32 = 0x3c;
-    let mut channels = Channels { command: GET_CHANNELS, most: [0; 4], receive: 0, send: 0, other: 0, combined: 0 };
-    let family = rustix::net::AddressFamily::INET;
-    let Ok(socket) = rustix::net::socket(family, rustix::net::SocketType::DGRAM, None) else { return 1 };
-    // SAFETY: it is the structure of this command.
-    match unsafe { ethtool(socket.as_fd(), interface, &mut channels) } {
-        Ok(()) => (channels.receive + channels.combined).clamp(1, QUEUES),
-        Err(_) => 1,
-    }
+/// Whether the device takes packets from programs.
+struct Reach {
+    refuses: bool,
+    /// Packets that it has refused.
+    refused: u64,
+    /// When it was asked last.
+    asked: Instant,
 }
 
 impl XdpPort {
@@ -112,7 +101,8 @@ impl XdpPort {
     /// # Errors
     /// See there.
     pub fn open_as(kernel: &Kernel, interface: &str, number: u32, wanted: Mode) -> Result<XdpPort, PortError> {
-        let index = index_of(interface).map_err(PortError::Xdp)?;
+        let index = driver::index_of(interface).map_err(PortError::Xdp)?;
+        let watch = InterfaceWatch::open(interface)?;
         // Also looks whether it is an Ethernet interface, and takes its place if there is no AF_XDP.
         let raw = RawPort::open(interface)?;
         let mtu = raw.mtu();
@@ -126,14 +116,15 @@ impl XdpPort {
                 (Mode::Generic, attached)
             }
         };
+        let before = kernel.passage(place);
         let place = Place { kernel: kernel.clone(), place, interface: index };
-        let chunk = if mtu + 18 <= SMALL { 2048 } else { 4096 };
+        let chunk = if mtu + LINK_HEADERS <= SMALL { 2048 } else { 4096 };
         let open = |queue: u32| -> Result<Socket, String> {
             let socket = Socket::open(index, queue, chunk, mode == Mode::Native).map_err(|error| error.to_string())?;
             kernel.add_socket(place.place, queue, socket.as_fd()).map_err(|error| error.to_string())?;
             Ok(socket)
         };
-        let below = match (0..queues(interface)).map(open).collect::<Result<Vec<Socket>, String>>() {
+        let below = match (0..driver::queues(interface)).map(open).collect::<Result<Vec<Socket>, String>>() {
             Ok(sockets) => Below::Sockets(sockets),
             Err(why) => {
                 notes.push(format!(
@@ -142,8 +133,49 @@ impl XdpPort {
                 Below::Raw(Box::new(raw))
             }
         };
-        let (name, counters) = (interface.to_owned(), PortCounters::default());
-        Ok(XdpPort { name, mtu, counters, below, mode, notes, _link: link, _place: place })
+        let mtu = match &below {
+            Below::Sockets(_) => mtu.min(chunk - LINK_HEADERS),
+            Below::Raw(_) => mtu,
+        };
+        let (name, own, counters) = (interface.to_owned(), PortCounters::default(), PortCounters::default());
+        let reach = Reach { refuses: false, refused: 0, asked: Instant::now() };
+        let mut port = XdpPort {
+            name,
+            mtu,
+            own,
+            counters,
+            below,
+            mode,
+            notes,
+            watch,
+            cut_off: false,
+            before,
+            reach,
+            _link: link,
+            place,
+        };
+        // Other drivers have what they need with the program of this end.
+        if mode == Mode::Native && driver::name(interface).as_deref() == Some("veth") {
+            port.ask_device();
+        }
+        if port.reach.refuses {
+            port.notes.push(refuses(interface));
+        }
+        Ok(port)
+    }
+
+    /// Asks the device whether it takes packets from programs.
+    fn ask_device(&mut self) {
+        self.reach.asked = Instant::now();
+        if let Some(takes) = self.place.kernel.probe(self.place.place) {
+            self.set_refuses(!takes);
+        }
+    }
+
+    /// What leaves by this port comes to this process first, or does not any more.
+    fn set_refuses(&mut self, refuses: bool) {
+        self.reach.refuses = refuses;
+        self.place.kernel.set_refusing(self.place.place, refuses);
     }
 
     /// How the program is attached.
@@ -163,7 +195,7 @@ impl XdpPort {
 
     /// The interface's number.
     pub fn interface(&self) -> u32 {
-        self._place.interface
+        self.place.interface
     }
 }
 
@@ -184,9 +216,10 @@ impl Port for XdpPort {
         let (before, time) = (batch.len(), now());
         for socket in sockets {
             let room = batch.room().min(VECTOR);
-            socket.receive(room, |bytes| match batch.push_bytes(bytes, id, time) {
-                Ok(()) => self.counters.received.add(bytes.len()),
-                Err(_) => self.counters.drops.add(PortReason::RxOversize, bytes.len()),
+            socket.receive(room, |bytes| match bytes.map(|bytes| (bytes.len(), batch.push_bytes(bytes, id, time))) {
+                Some((len, Ok(()))) => self.own.received.add(len),
+                Some((len, Err(_))) => self.own.drops.add(PortReason::RxOversize, len),
+                None => self.own.drops.add_packets(PortReason::RxError, 1),
             });
         }
         Ok(batch.len() - before)
@@ -201,18 +234,23 @@ impl Port for XdpPort {
         let mut sent = 0;
         for packet in packets.iter() {
             if let Some(reason) = unsendable(packet.bytes(), self.mtu) {
-                self.counters.drops.add(reason, packet.len());
+                self.own.drops.add(reason, packet.len());
+            } else if self.cut_off {
+                self.own.drops.add(PortReason::TxPortDown, packet.len());
+            } else if packet.len() > socket.longest() {
+                self.own.drops.add(PortReason::TxMtu, packet.len());
             } else if socket.put(packet.bytes()) {
-                self.counters.sent.add(packet.len());
+                self.own.sent.add(packet.len());
                 sent += 1;
             } else {
-                self.counters.drops.add(PortReason::TxQueueFull, packet.len());
+                self.own.drops.add(PortReason::TxQueueFull, packet.len());
             }
         }
-        if socket.flush().is_err() {
-            self.counters.drops.add_packets(PortReason::TxPortDown, 1);
-        }
-        sent
+        // They were counted as sent; how long they were the kernel does not say.
+        let lost = socket.flush();
+        self.own.drops.add_packets(PortReason::TxPortDown, lost);
+        self.own.sent.packets = self.own.sent.packets.saturating_sub(lost);
+        sent - (lost as usize).min(sent)
     }
 
     fn readiness(&self) -> Readiness<'_> {
@@ -225,16 +263,54 @@ impl Port for XdpPort {
         }
     }
 
+    /// Those of its sockets, and what the kernel did by itself. Who asks often enough has what it sends on when its device takes nothing from programs any more.
     fn counters(&mut self) -> &PortCounters {
-        match &mut self.below {
-            Below::Raw(raw) => raw.counters(),
-            Below::Sockets(sockets) => {
-                let lost = sockets.iter_mut().map(Socket::take_lost).sum();
-                self.counters.drops.add_packets(PortReason::RxQueueFull, lost);
-                &self.counters
+        let passage = self.place.kernel.passage(self.place.place).since(&self.before);
+        let has_sockets = match &mut self.below {
+            Below::Raw(raw) => {
+                self.counters.clone_from(raw.counters());
+                false
             }
+            Below::Sockets(sockets) => {
+                self.counters.clone_from(&self.own);
+                let lost: u64 = sockets.iter_mut().map(Socket::lost).sum();
+                // The kernel counts both in one.
+                let too_long = passage.lost.on_the_way_in().find(|(reason, _)| *reason == PortReason::RxOversize);
+                let full = lost.saturating_sub(too_long.map_or(0, |(_, packets)| packets));
+                self.counters.drops.add_packets(PortReason::RxQueueFull, full);
+                true
+            }
+        };
+        passage.add_to(&mut self.counters, has_sockets);
+        let refused = self.counters.drops.get(PortReason::TxXdpRefused).packets;
+        if std::mem::replace(&mut self.reach.refused, refused) < refused && !self.reach.refuses {
+            self.reach.asked = Instant::now();
+            self.set_refuses(true);
         }
+        &self.counters
     }
+
+    fn trouble(&mut self) -> Option<Trouble> {
+        let port = || self.name.clone();
+        let trouble = match self.watch.is_up() {
+            None => Some(Trouble::InterfaceGone { port: port(), interface: port() }),
+            Some(false) => Some(Trouble::LinkDown { port: port() }),
+            Some(true) => None,
+        };
+        self.cut_off = trouble.is_some();
+        if trouble.is_none() && self.reach.refuses && self.reach.asked.elapsed() >= PROBE {
+            self.ask_device();
+        }
+        trouble
+    }
+}
+
+/// What the owner of a port whose device takes no packets from programs should know.
+pub fn refuses(interface: &str) -> String {
+    format!(
+        "`{interface}`: its device takes no packets from XDP programs, so what the kernel's flow cache sends there goes by this process, which is slower; the far end of \
+         a veth pair needs receive offload (`ethtool -K END gro on` there), or an XDP program of its own"
+    )
 }
 
 // The longest beginning of a packet that the program makes is within what a small chunk holds.

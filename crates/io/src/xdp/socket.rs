@@ -26,6 +26,8 @@ pub struct Socket {
     free: Vec<u64>,
     zero_copy: bool,
     lost: u64,
+    /// Packets that were put there, did not leave, and have not been told of yet.
+    unsent: u64,
 }
 
 impl Socket {
@@ -69,7 +71,12 @@ impl Socket {
         rustix::net::bind(fd, &address)?;
         let zero_copy = kind == SocketAddrXdpFlags::XDP_ZEROCOPY;
         let free = chunks(PLACES..2 * PLACES).collect();
-        Ok(Socket { descriptor, receive, send, fill, done, memory, free, zero_copy, lost: 0 })
+        Ok(Socket { descriptor, receive, send, fill, done, memory, free, zero_copy, lost: 0, unsent: 0 })
+    }
+
+    /// The longest packet that it can send, in bytes.
+    pub fn longest(&self) -> usize {
+        self.memory.chunk()
     }
 
     /// Packets go without a copy.
@@ -77,15 +84,13 @@ impl Socket {
         self.zero_copy
     }
 
-    /// Gives up to `most` packets that arrived.
-    pub fn receive(&mut self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
+    /// Gives up to `most` packets that arrived; `None` is one that lies outside of the memory.
+    pub fn receive(&mut self, most: usize, mut each: impl FnMut(Option<&[u8]>)) -> usize {
         let Socket { receive, fill, memory, descriptor, .. } = self;
         // What was received goes back at once: it is copied.
         let mut back = Vec::new();
         let count = receive.take(most.min(fill.room()), |packet| {
-            if let Some(bytes) = memory.read(packet.addr, packet.len as usize) {
-                each(bytes);
-            }
+            each(memory.read(packet.addr, packet.len as usize));
             back.push(packet.addr & !(memory.chunk() as u64 - 1));
         });
         fill.put(&mut back.into_iter());
@@ -102,13 +107,14 @@ impl Socket {
         done.take(PLACES as usize, |at| free.push(at & !(chunk - 1)));
     }
 
-    /// Puts a packet where the kernel takes it from; false if there is no room, or it is too long.
+    /// Puts a packet where the kernel takes it from; false if there is no room, or it is longer than [`Socket::longest`]. Packets that were lost while room was made
+    /// are among those that the next [`Socket::flush`] tells of.
     pub fn put(&mut self, bytes: &[u8]) -> bool {
         if self.free.is_empty() {
             self.reclaim();
         }
         if self.free.is_empty() || self.send.room() == 0 {
-            let _ = self.call();
+            self.unsent += u64::from(self.call() == Err(Errno::BUSY) && !self.zero_copy);
             self.reclaim();
         }
         let Some(addr) = self.free.pop() else { return false };
@@ -120,31 +126,35 @@ impl Socket {
         put
     }
 
-    /// Has the kernel send what was put there; in copy mode it takes a few with each call.
-    ///
-    /// # Errors
-    /// The interface is gone, or down.
-    pub fn flush(&mut self) -> Result<(), Errno> {
+    /// Has the kernel send what was put there; in copy mode it takes a few with each call. How many packets its device dropped, as it does without a carrier.
+    pub fn flush(&mut self) -> u64 {
         let mut calls = PLACES;
         while !self.send.is_drained() && calls > 0 && (self.send.wants_call() || !self.zero_copy) {
             match self.call() {
+                // The kernel has taken a packet, and its device has dropped it.
+                Err(Errno::BUSY) if !self.zero_copy => {
+                    self.unsent += 1;
+                    calls -= 1;
+                }
                 Ok(()) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => calls -= 1,
-                Err(error) => return Err(error),
+                // It is down. What waits leaves when it is up again: the kernel may have looked at it, so that it cannot be taken back.
+                Err(_) => break,
             }
             self.reclaim();
         }
-        Ok(())
+        std::mem::take(&mut self.unsent)
     }
 
     fn call(&self) -> Result<(), Errno> {
         rustix::net::send(&self.descriptor, &[], SendFlags::DONTWAIT).map(drop)
     }
 
-    /// Packets that the kernel had no room for, since this was asked last.
-    pub fn take_lost(&mut self) -> u64 {
-        let Ok(found) = sockopt::xdp_statistics(&self.descriptor) else { return 0 };
-        let all = found.rx_dropped + found.rx_ring_full.unwrap_or(0);
-        all - std::mem::replace(&mut self.lost, all)
+    /// Packets that the kernel had no room for, or that were longer than a chunk, so far.
+    pub fn lost(&mut self) -> u64 {
+        if let Ok(found) = sockopt::xdp_statistics(&self.descriptor) {
+            self.lost = found.rx_dropped + found.rx_ring_full.unwrap_or(0);
+        }
+        self.lost
     }
 }
 

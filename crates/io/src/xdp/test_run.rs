@@ -43,7 +43,8 @@ struct Context {
     egress: u32,
 }
 
-/// Runs an XDP program `count` times on a frame, as if it came in on queue 0 of the interface of that index.
+/// Runs an XDP program `count` times on a frame, as if it came in on queue 0 of the interface of that index in the calling thread's network
+/// namespace; 0: as if it came from nowhere.
 ///
 /// # Errors
 /// The kernel's.

@@ -1,0 +1,83 @@
+//! A namespace with veth pairs, the kernel's flow cache at one end of each, and flows that are written by hand.
+
+use crate::support::Namespaces;
+use io::xdp::form::{Key, Shape, WINDOW};
+use io::xdp::{BUILT_IN, Kernel, Mode, XdpPort};
+use io::{Namespace, RawPort};
+use packet::Packet;
+
+/// A namespace with pairs `a0`-`b0`, `a1`-`b1`: the `a` are ports, the `b` are the world.
+pub struct Lab {
+    // Gone before the namespace.
+    pub passes: Vec<Box<dyn Send>>,
+    pub kernel: Kernel,
+    pub namespaces: Namespaces,
+}
+
+impl Lab {
+    pub fn new(pairs: usize, room: u32) -> Option<Lab> {
+        if !BUILT_IN {
+            println!("SKIPPED: built without clang, there is no XDP program");
+            return None;
+        }
+        let namespaces = Namespaces::new(1)?;
+        for pair in 0..pairs {
+            namespaces.ip(0, &format!("link add a{pair} type veth peer name b{pair}"));
+            namespaces.ip(0, &format!("link set a{pair} up"));
+            namespaces.ip(0, &format!("link set b{pair} up"));
+        }
+        let kernel = Kernel::load(room).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(kernel.uncounted(), None, "what the kernel loses is counted");
+        let mut lab = Lab { passes: Vec::new(), kernel, namespaces };
+        lab.let_pass(pairs);
+        Some(lab)
+    }
+
+    /// The world's ends take packets from programs.
+    pub fn let_pass(&mut self, pairs: usize) {
+        let kernel = &self.kernel;
+        let pass = |pair| Box::new(kernel.let_pass(&format!("b{pair}")).unwrap()) as Box<dyn Send>;
+        let all = move || (0..pairs).map(pass).collect();
+        self.passes = Namespace::open(self.namespaces.name(0)).unwrap().run(all).unwrap();
+    }
+
+    pub fn port(&self, pair: usize) -> XdpPort {
+        self.port_as(pair, Mode::Native)
+    }
+
+    pub fn port_as(&self, pair: usize, mode: Mode) -> XdpPort {
+        let kernel = &self.kernel;
+        let open = || XdpPort::open_as(kernel, &format!("a{pair}"), pair as u32, mode);
+        self.namespaces.inside(0, open).unwrap()
+    }
+
+    /// The world's end; to be opened after the port, which sends a frame to see whether the other end takes it.
+    pub fn world(&self, pair: usize) -> RawPort {
+        self.namespaces.inside(0, || RawPort::open(&format!("b{pair}"))).unwrap()
+    }
+}
+
+pub fn frame(len: usize, ethertype: u16, seed: u8) -> Packet {
+    let mut bytes: Vec<u8> = (0..len).map(|index| (index as u8).wrapping_mul(7).wrapping_add(seed)).collect();
+    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
+    bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    Packet::from_bytes(&bytes).unwrap()
+}
+
+pub fn bytes(packets: &[Packet]) -> Vec<&[u8]> {
+    packets.iter().map(Packet::bytes).collect()
+}
+
+/// Asks for the Ethernet type.
+pub fn by_type() -> Shape {
+    let mut shape =
+        Shape { mask: [0; WINDOW], gate_mask: [0; 16], gate_value: [0; 16], near: [0; 6], nears: 0, length: 0 };
+    shape.mask[12..14].fill(0xff);
+    shape
+}
+
+pub fn key(port: u32, ethertype: u16) -> Key {
+    let mut key = Key { shape: 0, port: port as u16, length: 0, bytes: [0; WINDOW] };
+    key.bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    key
+}
