@@ -2,7 +2,7 @@
 //! table of names; what outlives a program has the names.
 
 use io::{Latency, RunReport};
-use packet::{Counter, EngineCounters, ReasonTable};
+use packet::{Counter, EngineCounters, EngineReason, ReasonTable};
 use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::ops::AddAssign;
@@ -13,8 +13,10 @@ use std::time::Duration;
 pub struct Counts {
     /// Given to the engine.
     pub received: Counter,
-    /// Left the engine for a port.
+    /// Left the engine for a port that there is.
     pub forwarded: Counter,
+    /// Further packets that the program made of those that it was given, or by itself.
+    pub copies: u64,
     /// Left the engine for the controller, by reason.
     pub to_cpu: BTreeMap<String, Counter>,
     /// Dropped by the engine or because there was no port or taker, by reason. What ports lost is with the ports.
@@ -52,6 +54,7 @@ impl AddAssign<&Counts> for Counts {
     fn add_assign(&mut self, other: &Counts) {
         self.received += other.received;
         self.forwarded += other.forwarded;
+        self.copies += other.copies;
         add(&mut self.to_cpu, &other.to_cpu);
         add(&mut self.drops, &other.drops);
         for (number, port) in &other.ports {
@@ -85,6 +88,14 @@ fn add(sums: &mut BTreeMap<String, Counter>, others: &BTreeMap<String, Counter>)
     }
 }
 
+impl Counts {
+    /// Of packets that no worker was given, with the names of the program that runs.
+    pub(crate) fn beside_workers(counters: &EngineCounters, reasons: &ReasonTable) -> Counts {
+        let report = RunReport { engine: counters.clone(), ..RunReport::default() };
+        Ledger::default().counts(&report, reasons)
+    }
+}
+
 /// Follows a worker's report, whose numbers go on through all programs.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -101,6 +112,7 @@ impl Ledger {
         let mut counts = Counts {
             received: report.engine.received,
             forwarded: report.engine.forwarded_total(),
+            copies: report.engine.copies,
             to_cpu,
             drops,
             batches: report.engine.batches,
@@ -110,6 +122,9 @@ impl Ledger {
             residence: report.residence.clone(),
             ..Counts::default()
         };
+        // What was to leave by a port that is none is with the drops.
+        let portless = report.unsent.get(EngineReason::UnknownPort);
+        counts.forwarded = counts.forwarded.since(portless);
         for (reason, counter) in report.unsent.iter() {
             *counts.drops.entry(reasons.drop_name(reason).into_owned()).or_default() += counter;
         }

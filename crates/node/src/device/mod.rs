@@ -86,6 +86,8 @@ pub(crate) struct Inner {
     pub late: Vec<DigestMessage>,
     /// What programs before this one did, as far as it has the same names.
     pub past: Tallied,
+    /// What was done beside workers, by programs before the one that runs.
+    pub past_beside: Counts,
     /// Why nothing can be written any more: the store and the tables differ.
     stuck: Option<String>,
     /// Whether another process is taking over.
@@ -127,6 +129,16 @@ pub struct Node {
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What was done with packets of a program that no worker was given.
+fn beside(engine: &dyn Controlled) -> Counts {
+    let counters = engine.beside_workers();
+    if counters == packet::EngineCounters::default() {
+        // Most engines do nothing beside their workers; they need not tell reasons' names.
+        return Counts::default();
+    }
+    Counts::beside_workers(&counters, engine.worker().reasons())
 }
 
 impl Node {
@@ -198,6 +210,16 @@ impl Node {
         let mut counts = self.plane.counts();
         counts.iter_mut().take(1).for_each(|first| *first += &lock(&self.before));
         counts
+    }
+
+    /// What was done with packets that no worker was given, over all programs of this process.
+    pub(crate) fn counts_beside(&self) -> Counts {
+        let inner = lock(&self.inner);
+        let mut all = inner.past_beside.clone();
+        if let Some(current) = &inner.current {
+            all += &beside(&*current.engine);
+        }
+        all
     }
 
     /// What processes before this one counted.

@@ -91,8 +91,10 @@ impl Device for Node {
             store.replace(&kept(config), batches).map_err(|error| unavailable(&error))?;
         }
         let outcome = self.plane.exchange(&*engine);
-        let Inner { current, past, .. } = &mut *inner;
-        if let Some(former) = current.replace(Current { config: config.clone(), engine }) {
+        let Inner { current, past, past_beside, .. } = &mut *inner;
+        if let Some(mut former) = current.replace(Current { config: config.clone(), engine }) {
+            former.engine.retire();
+            *past_beside += &super::beside(&*former.engine);
             past.add(&former.config.pipeline, &*former.engine);
         }
         if let Some(current) = current {

@@ -6,7 +6,7 @@ use super::team::{Team, Workers};
 use super::turns::Turns;
 use interp::IdleEntry;
 use ir::Pipeline;
-use packet::Engine;
+use packet::{Engine, EngineCounters};
 use std::sync::Arc;
 use tables::{WriteBatch, WriteError};
 
@@ -28,6 +28,14 @@ pub(super) trait Inside: Engine + Send + 'static {
     /// How many packets each tier has done with, if it is several in one.
     fn served(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// What is done for it elsewhere ends.
+    fn retire(&mut self) {}
+
+    /// What was done with packets that no worker was given.
+    fn beside_workers(&self) -> EngineCounters {
+        EngineCounters::default()
     }
 
     fn notes(&self) -> Vec<String> {
@@ -74,6 +82,14 @@ impl<E: Inside> Workers for Turns<E> {
 
     fn served(&self) -> Vec<(&'static str, u64)> {
         self.turn().served()
+    }
+
+    fn retire(&self) {
+        self.turn().retire();
+    }
+
+    fn beside_workers(&self) -> EngineCounters {
+        self.turn().beside_workers()
     }
 
     fn notes(&self) -> Vec<String> {

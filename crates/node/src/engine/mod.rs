@@ -39,7 +39,7 @@ use ::jit::Tallies;
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::{Code, Refusal};
-use packet::Engine;
+use packet::{Engine, EngineCounters};
 use std::sync::Arc;
 use tables::{CounterData, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
 use thiserror::Error;
@@ -249,6 +249,14 @@ pub trait Controlled: Send {
     /// How many packets each tier has done with: `switch`, `kernel` (a flow cache there), `dpu` (a flow cache here) and `cpu`. Empty: there is one tier, and all are its.
     fn served(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// No worker runs it any more: what is done for it elsewhere ends now, and what it has counted is final.
+    fn retire(&mut self) {}
+
+    /// What was done with packets that no worker was given, as the kernel did it by itself. What is counted for them in the program's objects is there.
+    fn beside_workers(&self) -> EngineCounters {
+        EngineCounters::default()
     }
 
     /// What a person should know of how it runs the program: where the tables are, what is not counted.

@@ -6,7 +6,7 @@ use interp::{DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::Tallies;
 use num_bigint::BigUint;
-use packet::Engine;
+use packet::{Engine, EngineCounters};
 use std::sync::Arc;
 use tables::{CounterData, Entry, State, WriteBatch, WriteError};
 
@@ -40,6 +40,14 @@ pub(super) trait Workers: Clone + Send + Sync + 'static {
     /// How many packets each tier has done with, if it is several in one.
     fn served(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// See [`Controlled::retire`].
+    fn retire(&self) {}
+
+    /// See [`Controlled::beside_workers`].
+    fn beside_workers(&self) -> EngineCounters {
+        EngineCounters::default()
     }
 
     fn notes(&self) -> Vec<String> {
@@ -166,6 +174,15 @@ impl<W: Workers> Controlled for Team<W> {
     fn served(&self) -> Vec<(&'static str, u64)> {
         self.workers.merge();
         self.workers.served()
+    }
+
+    fn retire(&mut self) {
+        self.workers.retire();
+    }
+
+    fn beside_workers(&self) -> EngineCounters {
+        self.workers.merge();
+        self.workers.beside_workers()
     }
 
     fn notes(&self) -> Vec<String> {

@@ -157,7 +157,9 @@ fn drops(family: &mut Family<'_, '_>, sum: &Counts) -> fmt::Result {
     family.counts("to_controller", "that the program gave to the controller", &punted.collect::<Vec<_>>())?;
     let [received, forwarded] = [sum.received, sum.forwarded].map(|counter| [(Vec::new(), Count::from(counter))]);
     family.counts("received", "that the engine was given", &received)?;
-    family.counts("forwarded", "that left the engine for a port", &forwarded)
+    family.counts("forwarded", "that left the engine for a port", &forwarded)?;
+    let made = std::iter::once((Vec::new(), sum.copies as f64));
+    family.counters("copied_packets", "Further packets that the program made", made)
 }
 
 fn tables(family: &mut Family<'_, '_>, now: &Observation, tables: &[TableNow]) -> fmt::Result {

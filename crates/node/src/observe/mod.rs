@@ -39,6 +39,8 @@ pub struct Service {
 pub struct Observation {
     /// What each worker did.
     pub workers: Vec<Counts>,
+    /// What was done with packets that no worker was given, over all programs: by the kernel. Its ports count them, too.
+    pub beside: Counts,
     /// What tables, actions and stages did.
     pub tallied: Tallied,
     /// Requests by kind.
@@ -46,9 +48,14 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// All workers together.
+    /// All workers together, and what was done beside them.
     pub fn sum(&self) -> Counts {
-        self.workers.iter().sum()
+        self.workers.iter().chain([&self.beside]).sum()
+    }
+
+    /// What workers were given.
+    fn received_by_workers(&self) -> Count {
+        self.workers.iter().sum::<Counts>().received.into()
     }
 }
 
@@ -93,7 +100,8 @@ pub(crate) fn blames(reason: &str) -> &'static str {
 impl Node {
     /// Everything that was counted since the start.
     pub fn observe(&self) -> Observation {
-        Observation { workers: self.counts(), tallied: self.tallied(), requests: self.service().requests.all() }
+        let (workers, beside) = (self.counts(), self.counts_beside());
+        Observation { workers, beside, tallied: self.tallied(), requests: self.service().requests.all() }
     }
 
     /// From now on, what the node shows is counted from 0, and tables' high-water marks from what is in them; [`Node::observe`] and metrics go on.
@@ -215,7 +223,7 @@ impl Node {
             tallied::stage_names(&forwarding.pipeline, &stages).into_iter().zip(known).collect::<Vec<_>>()
         });
         let names = names.unwrap_or_default();
-        let received = Count::from(now.sum().received).since(before.sum().received.into());
+        let received = now.received_by_workers().since(before.received_by_workers());
         let since = |name: &str| {
             let [now, before] = [&now, &before].map(|o| o.tallied.stages.get(name).copied().unwrap_or_default());
             StageCounts { count: now.count.since(before.count), ticks: now.ticks.saturating_sub(before.ticks) }

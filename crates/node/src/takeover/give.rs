@@ -296,7 +296,9 @@ impl Giving<'_> {
         }
         last.packets.clone_from(&self.waiting);
         last.tallied = self.node.tallied();
-        last.counts = CountsForm::of(&self.node.counts(), &handed);
+        let mut counts = self.node.counts();
+        counts.push(self.node.counts_beside());
+        last.counts = CountsForm::of(&counts, &handed);
         self.line.say(&FromGiver::Last(last))
     }
 

@@ -4,7 +4,8 @@ use interp::{Config, Interp, Outputs};
 use io::{Namespace, Outgoing, Port, RawPort};
 use ir::Pipeline;
 use node::engine::{Choice, Controlled, XdpPlan};
-use packet::{Batch, Engine, Output, PacketRef, PortId, Verdict};
+use packet::{Batch, Counter, Engine, EngineCounters, Output, Packet, PacketRef, PortCounters, PortId, Verdict};
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,7 +34,10 @@ pub struct Lab {
     worker: Box<dyn Engine>,
     ports: Vec<Box<dyn Port>>,
     world: Vec<RawPort>,
-    _passes: Vec<Box<dyn Send>>,
+    /// By which the world's ends take packets from programs.
+    pub passes: Vec<Box<dyn Send>>,
+    /// What the engine was given, and said.
+    pub counted: EngineCounters,
     batch: Batch,
     out: Output,
     _namespace: Removed,
@@ -73,11 +77,12 @@ impl Lab {
             let kernel = plan.kernel().expect("a kernel with XDP");
             let (mut near, mut world, mut passes) = (Vec::new(), Vec::new(), Vec::<Box<dyn Send>>::new());
             for port in 0..ports {
+                passes.push(Box::new(kernel.let_pass(&format!("b{port}")).expect("a program for the world")));
                 let opened = plan.open(&format!("a{port}"), port).expect("a port");
                 assert_eq!(opened.note, None);
                 near.push(opened.port);
+                // Behind the frame by which the port has found out whether this end takes any.
                 world.push(RawPort::open(&format!("b{port}")).expect("the world"));
-                passes.push(Box::new(kernel.let_pass(&format!("b{port}")).expect("a program for the world")));
             }
             (near, world, passes)
         };
@@ -86,7 +91,8 @@ impl Lab {
         let engine = engine.unwrap_or_else(|refusal| panic!("{}", refusal.message));
         let worker = engine.worker();
         let (batch, out) = (Batch::new(), Output::new());
-        Some(Lab { plan, engine, worker, ports, world, _passes: passes, batch, out, _namespace: namespace })
+        let counted = EngineCounters::default();
+        Some(Lab { plan, engine, worker, ports, world, passes, counted, batch, out, _namespace: namespace })
     }
 
     /// Packets that the kernel's program is done with.
@@ -131,16 +137,40 @@ impl Lab {
         if self.batch.is_empty() {
             return false;
         }
+        self.counted.receive(&self.batch);
         self.worker.process(&mut self.batch, &mut self.out);
+        self.counted.record(&self.batch, &self.out);
         for emission in self.out.emissions() {
             seen.told.push(emission.verdict);
             if let Verdict::Forward { port } = emission.verdict {
                 let packet = self.out.packet(&self.batch, emission.packet).expect("it is there").clone();
                 self.ports[port.0 as usize].send(&mut Outgoing::copies_of(&[&packet]));
             }
-            assert!(matches!(emission.packet, PacketRef::Input(0)), "one packet at a time");
+            assert!(matches!(emission.packet, PacketRef::Input(_)), "no copies");
         }
         true
+    }
+
+    /// Sends packets from the world to a port at once, and waits until the kernel or the engine has done with them. What leaves nobody waits for.
+    pub fn send_all(&mut self, port: u32, packets: &[Packet]) {
+        let before = self.done();
+        let count = packets.len() as u64;
+        assert_eq!(self.world[port as usize].send_all(&mut packets.iter()), packets.len());
+        let (deadline, mut seen) = (Instant::now() + LONG, Seen::default());
+        loop {
+            let now = self.done();
+            let came = now.0 - before.0 + seen.told.len() as u64;
+            if came == count {
+                return;
+            }
+            assert!(came < count && Instant::now() < deadline, "{came} of {count}");
+            self.poll(&mut seen);
+        }
+    }
+
+    /// What went through a port.
+    pub fn port(&mut self, port: u32) -> PortCounters {
+        self.ports[port as usize].counters().clone()
     }
 
     /// What has left by now.
@@ -164,17 +194,35 @@ impl Lab {
 /// The interpreter beside it.
 pub struct Oracle {
     pub interp: Interp,
+    /// What it was given, and said.
+    pub counted: EngineCounters,
+    /// What came to each port.
+    pub came: BTreeMap<u32, Counter>,
 }
 
 impl Oracle {
     pub fn new(pipeline: &Arc<Pipeline>) -> Oracle {
-        Oracle { interp: Interp::new(pipeline.clone(), Config::default()).expect("the interpreter takes it") }
+        let interp = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter takes it");
+        Oracle { interp, counted: EngineCounters::default(), came: BTreeMap::new() }
+    }
+
+    fn count(&mut self, port: u32, len: usize, outputs: &Outputs) {
+        self.counted.received.add(len);
+        self.came.entry(port).or_default().add(len);
+        for packet in outputs.packets() {
+            match packet.verdict {
+                Verdict::Forward { port } => self.counted.forwarded.entry(port).or_default().add(packet.bytes.len()),
+                Verdict::ToCpu { reason } => self.counted.to_cpu.entry(reason).or_default().add(packet.bytes.len()),
+                Verdict::Drop(reason) => self.counted.drops.add(reason, packet.bytes.len()),
+            }
+        }
     }
 
     /// What must become of the packet, and what does; whether the kernel did it. `now`: for both.
     pub fn compare(&mut self, lab: &mut Lab, port: u32, bytes: &[u8]) -> Compared {
         let mut outputs = Outputs::new();
         self.interp.process_into(bytes, port, io::now(), &mut outputs);
+        self.count(port, bytes.len(), &outputs);
         let sent: Vec<(u32, Vec<u8>)> = outputs.sent().map(|(port, bytes)| (port, bytes.to_vec())).collect();
         let found = lab.send(port, bytes, sent.len());
         assert_eq!(sent, found.sent, "a packet of {} bytes at port {port}: {bytes:02x?}", bytes.len());

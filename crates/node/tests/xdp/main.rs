@@ -3,6 +3,7 @@
 
 mod lab;
 mod router;
+mod totals;
 
 use io::xdp::REST;
 use ir::{ExternKind, Pipeline};
@@ -34,13 +35,13 @@ pub fn same_counts(lab: &Lab, oracle: &Oracle, pipeline: &Arc<Pipeline>) {
 }
 
 /// Both get the region's entries.
-fn write(lab: &mut Lab, oracle: &mut Oracle, batch: &WriteBatch) {
+pub fn write(lab: &mut Lab, oracle: &mut Oracle, batch: &WriteBatch) {
     oracle.interp.write(batch).expect("the region's entries");
     lab.engine.write(batch).expect("the region's entries");
 }
 
 /// As it can be sent on the veth pairs.
-fn fits(packet: &PacketIn) -> bool {
+pub fn fits(packet: &PacketIn) -> bool {
     (14..=3_400).contains(&packet.bytes.len()) && packet.bytes.len() <= MAX_LEN
 }
 

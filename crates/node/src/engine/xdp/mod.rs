@@ -5,6 +5,7 @@
 //! is acknowledged. What the kernel counts is credited here before anybody reads it, before writes, and before entries are looked through for idle ones.
 
 mod form;
+mod kernel_counts;
 mod plan;
 
 pub use plan::XdpPlan;
@@ -19,7 +20,8 @@ use flowcache::rewrite::{RewriteCache, Runs};
 use interp::{Config, IdleEntry};
 use io::xdp::{Kernel, REST, Tally};
 use ir::Pipeline;
-use packet::{Batch, Engine, Output, ReasonTable};
+use kernel_counts::KernelCounts;
+use packet::{Batch, Engine, EngineCounters, Output, ReasonTable};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,8 +79,8 @@ pub(super) struct XdpEngine<R: Runs> {
     /// Flows that were taken out, and when: packets may be under way that have found them.
     leaving: VecDeque<(Instant, u32, Flow)>,
     outside: BTreeMap<Outside, u64>,
-    /// Packets that the kernel has done with, as far as they are credited.
-    by_kernel: u64,
+    /// What became of packets that the kernel has done with, as far as they are credited.
+    by_kernel: KernelCounts,
     fetched: Option<Instant>,
 }
 
@@ -93,7 +95,7 @@ impl<R: Runs> XdpEngine<R> {
             cache,
             leaving: VecDeque::new(),
             outside: BTreeMap::new(),
-            by_kernel: 0,
+            by_kernel: KernelCounts::new(plan.kernel().ok()),
             fetched: None,
         }
     }
@@ -140,24 +142,31 @@ impl<R: Runs> XdpEngine<R> {
         let now = kernel.tally(place);
         let before = std::mem::replace(&mut side.credited, now);
         let packets = now.packets.wrapping_sub(before.packets);
-        self.by_kernel += packets;
         (packets > 0).then(|| (packets, now.bytes.wrapping_sub(before.bytes), now.last))
     }
 
     /// Fetches all counts.
     fn fetch(&mut self) {
         self.fetched = Some(Instant::now());
+        let outcomes = self.kernel.as_ref().ok().map(Kernel::outcomes);
         let places: Vec<u32> = self.cache.flows().places().collect();
         for place in places {
             if let Some((packets, bytes, last)) = self.counted(place) {
+                if let Some(flow) = self.cache.flows().get(place) {
+                    self.by_kernel.add(&flow.rewrite, packets, bytes);
+                }
                 self.cache.credit(place, packets, bytes, last);
             }
         }
         self.cache.settle();
+        if let Some(outcomes) = outcomes {
+            self.by_kernel.see(&outcomes);
+        }
         for _ in 0..self.leaving.len() {
             let Some((since, place, flow)) = self.leaving.pop_front() else { break };
             let over = since.elapsed() >= REST;
             if let Some((packets, bytes, last)) = self.counted(place) {
+                self.by_kernel.add(&flow.rewrite, packets, bytes);
                 self.cache.credit_gone(&flow, packets, bytes, last);
             }
             if over {
@@ -279,7 +288,19 @@ where
 
     fn served(&self) -> Vec<(&'static str, u64)> {
         let beside = rewrites::served(self.cache.stats());
-        [("kernel", self.by_kernel)].into_iter().chain(beside).collect()
+        [("kernel", self.by_kernel.counters().received.packets)].into_iter().chain(beside).collect()
+    }
+
+    fn retire(&mut self) {
+        let Ok(kernel) = &self.kernel else { return };
+        kernel.release(self.owner);
+        // Packets that have found a flow are done with then.
+        std::thread::sleep(REST);
+        self.fetch();
+    }
+
+    fn beside_workers(&self) -> EngineCounters {
+        self.by_kernel.counters().clone()
     }
 
     fn notes(&self) -> Vec<String> {
@@ -295,20 +316,7 @@ where
         )];
         match &self.kernel {
             Err(why) => notes.push(format!("xdp: not in the kernel: {why}")),
-            Ok(kernel) => {
-                let found = kernel.outcomes();
-                notes.push(format!(
-                    "xdp: the kernel holds {} flows; it has sent {}, redirected {}, dropped {}, missed {} packets; {} with another length or a wrong checksum, {} without headroom, {} faults",
-                    kernel.held(),
-                    found.sent,
-                    found.redirected,
-                    found.dropped,
-                    found.missed,
-                    found.misfit,
-                    found.no_headroom,
-                    found.fault
-                ));
-            }
+            Ok(kernel) => notes.extend(kernel_counts::notes(kernel)),
         }
         notes.extend(
             self.outside.iter().map(|(why, count)| format!("xdp: {count} flows not in the kernel: {}", why.why())),
