@@ -210,6 +210,38 @@ fn entries_file_run_and_captures() {
     assert!(code == 3 && err.contains("no-such.pcap"), "{err}");
 }
 
+/// The longest packet has 16 KiB: what a capture has beyond that is counted where it came in, and all that came in is somewhere.
+#[test]
+fn frames_above_the_limit_in_a_capture_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = file(&folder, "p.p4", REFLECTOR);
+    let entries = file(&folder, "entries.txt", "I.t: hdr.h.b=1 -> to(port=2)\n");
+    let (first, second) = (folder.path().join("in.pcap"), folder.path().join("second.pcap"));
+    let long = |len: usize| [&[1u8][..], &vec![0; len - 1]].concat();
+    write_capture(&first, &[&[1, 0xaa], &long(16_384), &long(16_385), &long(20_000), &[9, 0xcc], &[]]);
+    write_capture(&second, &[&long(65_535)]);
+    let inputs = [format!("4={}", first.display()), format!("5={}", second.display())];
+    let args = ["--program", &program, "--entries", &entries, "--in", &inputs[0], "--in", &inputs[1]];
+    let (code, stats) = json(&[&["run", "--json"][..], &args].concat());
+    assert_eq!(code, 0);
+    let packets = |what: &serde_json::Value| what["packets"].as_u64().unwrap_or(0);
+    assert_eq!((packets(&stats["received"]), packets(&stats["forwarded"])), (7, 2), "{stats}");
+    assert_eq!(stats["drops"]["rx_oversize"], serde_json::json!({ "packets": 3, "bytes": 16_385 + 20_000 + 65_535 }));
+    let all: u64 = stats["drops"].as_object().unwrap().values().map(packets).sum();
+    assert_eq!(packets(&stats["received"]), packets(&stats["forwarded"]) + all, "{stats}");
+    let of = |number: u32| stats["ports"].as_array().unwrap().iter().find(|port| port["port"] == number).unwrap();
+    assert_eq!((packets(&of(4)["received"]), packets(&of(4)["lost"]["rx_oversize"])), (4, 2), "{stats}");
+    assert_eq!((packets(&of(5)["received"]), packets(&of(5)["lost"]["rx_oversize"])), (0, 1), "{stats}");
+    assert_eq!((packets(&of(2)["sent"]), &of(2)["name"]), (2, &"2.pcap".into()), "{stats}");
+    let (code, out, _) = run(&[&["run"][..], &args].concat());
+    assert!(code == 0 && out.contains("rx_oversize"), "{out}");
+    // Half a packet, or half of the file, is refused.
+    let bytes = std::fs::read(&second).unwrap();
+    std::fs::write(&second, &bytes[..bytes.len() - 1]).unwrap();
+    let (code, _, err) = run(&[&["run"][..], &args].concat());
+    assert!(code == 3 && err.contains("second.pcap") && err.contains("was cut off"), "{err}");
+}
+
 fn write_capture(path: &Path, packets: &[&[u8]]) {
     let mut bytes = 0xa1b2_c3d4u32.to_be_bytes().to_vec();
     bytes.extend([0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1]);

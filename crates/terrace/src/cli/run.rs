@@ -8,7 +8,7 @@ use crate::gateway::stats::Stats;
 use clap::Args;
 use interp::Config;
 use io::capture::{CaptureReader, CaptureWriter, Record};
-use packet::{Batch, Engine, EngineCounters, Output, Packet, PortId, Verdict};
+use packet::{Batch, Engine, EngineCounters, Output, Packet, PortCounters, PortId, PortReason, Verdict};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -60,14 +60,17 @@ impl FromStr for InputFile {
 /// A capture that is being read, one packet ahead.
 struct Source {
     port: PortId,
+    name: String,
     reader: CaptureReader<std::io::BufReader<File>>,
     next: Option<Packet>,
+    counters: PortCounters,
 }
 
 impl Source {
     fn open(file: &InputFile) -> Result<Source, Failure> {
         let reader = CaptureReader::open(&file.path).map_err(refused)?;
-        let mut source = Source { port: PortId(file.port), reader, next: None };
+        let (port, name) = (PortId(file.port), file.path.display().to_string());
+        let mut source = Source { port, name, reader, next: None, counters: PortCounters::default() };
         source.advance()?;
         Ok(source)
     }
@@ -76,9 +79,11 @@ impl Source {
         let mut packet = Packet::new();
         self.next = loop {
             match self.reader.next(&mut packet).map_err(refused)? {
-                Record::Packet => break Some(packet),
-                // Longer than any port would take it.
-                Record::Oversize(_) => {}
+                Record::Packet => {
+                    self.counters.received.add(packet.len());
+                    break Some(packet);
+                }
+                Record::Oversize(len) => self.counters.drops.add(PortReason::RxOversize, len),
                 Record::End => break None,
             }
         };
@@ -95,9 +100,17 @@ fn refused(error: io::capture::CaptureError) -> Failure {
 struct Sinks {
     dir: Option<PathBuf>,
     files: BTreeMap<String, CaptureWriter<BufWriter<File>>>,
+    /// What left, by port.
+    sent: BTreeMap<PortId, PortCounters>,
 }
 
 impl Sinks {
+    fn send(&mut self, port: PortId, packet: &Packet) -> Result<(), Failure> {
+        self.write(&port.0.to_string(), packet)?;
+        self.sent.entry(port).or_default().sent.add(packet.len());
+        Ok(())
+    }
+
     fn write(&mut self, name: &str, packet: &Packet) -> Result<(), Failure> {
         let Some(dir) = &self.dir else { return Ok(()) };
         let writer = match self.files.entry(name.to_owned()) {
@@ -109,8 +122,10 @@ impl Sinks {
         writer.write(packet).map_err(Failure::system)
     }
 
-    fn finish(self) -> Result<(), Failure> {
-        self.files.into_values().try_for_each(|mut file| file.flush().map_err(Failure::system))
+    /// Writes out what is buffered; what left, by port.
+    fn finish(self) -> Result<BTreeMap<PortId, PortCounters>, Failure> {
+        self.files.into_values().try_for_each(|mut file| file.flush().map_err(Failure::system))?;
+        Ok(self.sent)
     }
 }
 
@@ -130,12 +145,12 @@ impl RunArgs {
             };
             fs::create_dir_all(dir).map_err(failed)?;
         }
-        let mut sinks = Sinks { dir: self.out_dir.clone(), files: BTreeMap::new() };
+        let mut sinks = Sinks { dir: self.out_dir.clone(), files: BTreeMap::new(), sent: BTreeMap::new() };
         let progress = ui.progress("running");
         let counters = run_all(&mut *worker, &mut sources, &mut sinks)?;
         drop(progress);
-        sinks.finish()?;
-        let report = io::RunReport { engine: counters, ..io::RunReport::default() };
+        let ports = ports(sources, sinks.finish()?);
+        let report = io::RunReport { engine: counters, ports, ..io::RunReport::default() };
         let mut stats = Stats::of(&report, worker.reasons());
         stats.program.clone_from(&inputs.pipeline.name);
         stats.region = self.inputs.region.as_ref().map(|path| path.display().to_string());
@@ -168,6 +183,22 @@ impl RunArgs {
     }
 }
 
+/// What went in and out by each port, with the name of its capture.
+fn ports(sources: Vec<Source>, sent: BTreeMap<PortId, PortCounters>) -> BTreeMap<PortId, (String, PortCounters)> {
+    let mut ports: BTreeMap<PortId, (String, PortCounters)> = BTreeMap::new();
+    for source in sources {
+        let (name, counters) = ports.entry(source.port).or_default();
+        name.push_str(if name.is_empty() { "" } else { ", " });
+        name.push_str(&source.name);
+        *counters += &source.counters;
+    }
+    for (port, counters) in sent {
+        let named = || (format!("{}.pcap", port.0), PortCounters::default());
+        ports.entry(port).or_insert_with(named).1 += &counters;
+    }
+    ports
+}
+
 /// Runs all packets, the earliest first.
 fn run_all(engine: &mut dyn Engine, sources: &mut [Source], sinks: &mut Sinks) -> Result<EngineCounters, Failure> {
     let (mut batch, mut out, mut counters) = (Batch::new(), Output::new(), EngineCounters::default());
@@ -187,12 +218,13 @@ fn run_all(engine: &mut dyn Engine, sources: &mut [Source], sinks: &mut Sinks) -
             return Ok(counters);
         }
         out.clear();
+        counters.receive(&batch);
         engine.process(&mut batch, &mut out);
         engine.tick(now, &mut out);
         counters.record(&batch, &out);
         for (emission, packet) in out.iter(&batch) {
             match emission.verdict {
-                Verdict::Forward { port } => sinks.write(&port.0.to_string(), packet)?,
+                Verdict::Forward { port } => sinks.send(port, packet)?,
                 Verdict::ToCpu { .. } => sinks.write("cpu", packet)?,
                 Verdict::Drop(_) => {}
             }

@@ -2,7 +2,7 @@
 
 use io::RunReport;
 use node::engine::Controlled;
-use packet::{Counter, PortCounters, ReasonTable};
+use packet::{Counter, EngineCounters, PortCounters, ReasonTable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -29,10 +29,16 @@ pub struct PortStats {
     pub port: u32,
     /// Its interface or file.
     pub name: String,
-    /// Received.
+    /// Received, and given to the engine.
     pub received: Count,
     /// Sent.
     pub sent: Count,
+    /// Lost at the port, by reason: `rx_` on the way in, `tx_` on the way out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost: BTreeMap<String, Count>,
+    /// Why nothing can go through at present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// A cell of a counter of the program that is not zero.
@@ -50,7 +56,7 @@ pub struct CounterCell {
     pub count: Count,
 }
 
-/// All of it.
+/// All of it. Each packet is in one place: those of `received` and `copies` together are those of `forwarded`, `to_cpu` and `drops`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// The program's name.
@@ -67,10 +73,13 @@ pub struct Stats {
     pub version: u64,
     /// Seconds since the start.
     pub seconds: f64,
-    /// Given to the engine.
+    /// Everything that came to the ports, also what was lost before the engine was given it, and what the kernel did by itself.
     pub received: Count,
-    /// Sent.
+    /// What ports sent, in the kernel, too.
     pub forwarded: Count,
+    /// Packets that the program made: further copies of one that it was given.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub copies: u64,
     /// For the control plane, by reason.
     pub to_cpu: BTreeMap<String, Count>,
     /// Dropped, by reason: by the program, the engine, or a port.
@@ -85,8 +94,9 @@ impl Stats {
     /// From what a runner reports. Counters of the program are for the caller to add.
     pub fn of(report: &RunReport, reasons: &ReasonTable) -> Stats {
         let mut stats = Stats { seconds: report.run_time.as_secs_f64(), ..Stats::default() };
-        stats.received = report.engine.received.into();
-        stats.forwarded = report.engine.forwarded_total().into();
+        stats.received = report.arrived().into();
+        stats.forwarded = report.sent().into();
+        stats.copies = report.engine.copies;
         for (reason, counter) in &report.engine.to_cpu {
             stats.to_cpu.insert(reasons.cpu_name(*reason).into_owned(), (*counter).into());
         }
@@ -95,15 +105,31 @@ impl Stats {
         for (reason, counter) in report.drops().iter().filter(|(reason, _)| *reason != taken_by_nobody) {
             stats.drops.insert(reasons.drop_name(reason).into_owned(), counter.into());
         }
-        stats.ports = report.ports.iter().map(|(id, (name, counters))| port(id.0, name, counters)).collect();
+        let one = |(id, (name, counters)): (&packet::PortId, &(String, PortCounters))| {
+            let trouble = report.troubles.get(id).cloned();
+            PortStats { trouble, ..port(id.0, name, counters, reasons) }
+        };
+        stats.ports = report.ports.iter().map(one).collect();
         stats
     }
 
     /// Adds what an engine says of itself.
     pub fn tell_of(&mut self, engine: &dyn Controlled, reasons: &ReasonTable) {
+        self.add_beside(&engine.beside_workers(), reasons);
         self.version = engine.tables_version();
         self.counters = super::engine::counters(engine, reasons);
         (self.engine, self.notes) = (engine.name().to_owned(), engine.notes());
+    }
+
+    /// Adds what the kernel did by itself. What it received and sent is in the ports' counts already.
+    fn add_beside(&mut self, beside: &EngineCounters, reasons: &ReasonTable) {
+        self.received.packets += beside.received.packets;
+        self.received.bytes += beside.received.bytes;
+        for (reason, counter) in beside.drops.iter() {
+            let sum = self.drops.entry(reasons.drop_name(reason).into_owned()).or_default();
+            sum.packets += counter.packets;
+            sum.bytes += counter.bytes;
+        }
     }
 
     /// As text.
@@ -121,6 +147,9 @@ impl Stats {
             "{:<10} {:>12} packets {:>16} bytes",
             "forwarded", self.forwarded.packets, self.forwarded.bytes
         );
+        if self.copies > 0 {
+            let _ = writeln!(text, "{:<10} {:>12} packets, made by the program", "copies", self.copies);
+        }
         for (title, reasons) in [("to the CPU", &self.to_cpu), ("dropped", &self.drops)] {
             if !reasons.is_empty() {
                 let _ = writeln!(text, "{title}");
@@ -136,6 +165,12 @@ impl Stats {
             let name = format!("{} {}", port.port, port.name);
             let _ =
                 writeln!(text, "  {name:<32} {:>12} received {:>13} sent", port.received.packets, port.sent.packets);
+            for (reason, count) in &port.lost {
+                let _ = writeln!(text, "    {reason:<30} {:>12} lost", count.packets);
+            }
+            if let Some(trouble) = &port.trouble {
+                let _ = writeln!(text, "    {trouble}");
+            }
         }
         if !self.notes.is_empty() {
             let _ = writeln!(text, "engine {}", self.engine);
@@ -155,7 +190,13 @@ impl Stats {
     }
 }
 
-fn port(number: u32, name: &str, counters: &PortCounters) -> PortStats {
+fn port(number: u32, name: &str, counters: &PortCounters, reasons: &ReasonTable) -> PortStats {
     let (received, sent) = (counters.received.into(), counters.sent.into());
-    PortStats { port: number, name: name.to_owned(), received, sent }
+    let lost = counters.drops.iter().map(|(reason, counter)| (reasons.drop_name(reason).into_owned(), counter.into()));
+    PortStats { port: number, name: name.to_owned(), received, sent, lost: lost.collect(), trouble: None }
+}
+
+/// As serde asks it.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
