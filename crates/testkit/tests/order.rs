@@ -1,5 +1,6 @@
-//! Evaluation order: random programs full of side effects on every engine, held against a direct reading of the specification.
-//! Another first seed with `ORDER_SEED`, more programs with `ORDER_PROGRAMS`.
+//! Evaluation order: random programs full of side effects on every engine, held against a direct
+//! reading of the specification. Another first seed with `ORDER_SEED`, more programs with
+//! `ORDER_PROGRAMS`.
 
 use std::ops::Range;
 use std::time::Duration;

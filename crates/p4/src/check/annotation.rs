@@ -89,8 +89,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The numbers in `@field_list(1, KEEP + 1)`, which v1model's `clone_preserving_field_list` and its kind name: constant
-    /// integers, evaluated where the annotation is.
+    /// The numbers in `@field_list(1, KEEP + 1)`, which v1model's `clone_preserving_field_list`
+    /// and its kind name: constant integers, evaluated where the annotation is.
     pub(super) fn field_lists(&mut self, annotations: &Annotations) -> Vec<u32> {
         let mut lists = Vec::new();
         for annotation in annotations.iter().filter(|a| a.name.as_str() == "field_list") {

@@ -158,9 +158,9 @@ impl Checker<'_> {
         StateRef::Reject
     }
 
-    /// A parser from whose start neither `accept` nor `reject` can be reached ends by an error alone, such as the end of the
-    /// packet or of a stack, or is stopped by the engine's bound on steps; a state that cannot be reached at all is likely a
-    /// mistake.
+    /// A parser from whose start neither `accept` nor `reject` can be reached ends by an error
+    /// alone, such as the end of the packet or of a stack, or is stopped by the engine's bound on
+    /// steps; a state that cannot be reached at all is likely a mistake.
     fn reaches_end(&mut self, decl: &ast::ParserDecl, states: &[State], start: Option<usize>) {
         let Some(start) = start else { return };
         let (mut seen, mut todo, mut ends) = (vec![false; states.len()], vec![start], false);

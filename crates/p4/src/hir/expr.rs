@@ -82,8 +82,8 @@ pub enum ExprKind {
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),
     /// A conversion to `Expr::ty`, explicit or implicit.
     Cast(Box<Expr>),
-    /// A value of a tuple, list, struct, header (valid) or stack type: one element each, in the order of declaration, and
-    /// the order in which they are evaluated.
+    /// A value of a tuple, list, struct, header (valid) or stack type: one element each, in the
+    /// order of declaration, and the order in which they are evaluated.
     Aggregate(Vec<Expr>, Order),
     /// `{#}`: an invalid header or union (all members invalid).
     InvalidHeader,
@@ -134,9 +134,9 @@ pub struct Call {
     pub span: Span,
 }
 
-/// The order in which the arguments of a call, or the elements of an aggregate, are evaluated: that of the text
-/// (specification, sections "Expression evaluation order" and "Calling convention"). What the text leaves to a default
-/// value comes last.
+/// The order in which the arguments of a call, or the elements of an aggregate, are evaluated:
+/// that of the text (specification, sections "Expression evaluation order" and "Calling
+/// convention"). What the text leaves to a default value comes last.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Order(Vec<usize>);
 

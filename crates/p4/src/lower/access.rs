@@ -106,7 +106,8 @@ impl Lower<'_> {
         if let Some(n) = known {
             return Ok(self.project_index(base, &n));
         }
-        // Of a variable, an element is where it is, whatever the index changes; the value of a call is what it was.
+        // Of a variable, an element is where it is, whatever the index changes; the value of a
+        // call is what it was.
         let base = match base {
             Access::Val(val) if holds_reference(&val) && !is_pure(index) => {
                 Access::Val(self.snapshot(val, stack.ty, stack.span)?)

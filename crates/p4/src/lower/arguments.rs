@@ -1,8 +1,10 @@
-//! Arguments of extern calls whose evaluation has side effects: all are evaluated before the call, in the order of the text
-//! (specification, section "Calling convention: call by copy in/copy out").
+//! Arguments of extern calls whose evaluation has side effects: all are evaluated before the call,
+//! in the order of the text (specification, section "Calling convention: call by copy in/copy
+//! out").
 //!
-//! The lowering of each extern asks for its arguments by number, whenever it needs them. As long as evaluation changes
-//! nothing, the order does not show; otherwise [`Lower::prepare`] has evaluated them before.
+//! The lowering of each extern asks for its arguments by number, whenever it needs them. As long
+//! as evaluation changes nothing, the order does not show; otherwise [`Lower::prepare`] has
+//! evaluated them before.
 
 use super::access::Access;
 use super::types::Shape;
@@ -24,7 +26,8 @@ pub(super) enum Prepared {
 }
 
 impl Lower<'_> {
-    /// Evaluates the arguments of an extern call if evaluation has side effects. What is known at compile time stays.
+    /// Evaluates the arguments of an extern call if evaluation has side effects. What is known at
+    /// compile time stays.
     pub(super) fn prepare(&mut self, call: &Call, params: &[LocalId]) -> Res<Vec<Option<Prepared>>> {
         if call.args.iter().all(is_pure_arg) {
             return Ok(Vec::new());

@@ -163,7 +163,8 @@ struct Lower<'a> {
     /// Storage of locals that is not in use at the moment.
     pool: HashMap<(ObjectId, hir::LocalId, hir::Ty), Vec<Place>>,
     frames: Vec<Frame>,
-    /// The arguments of the extern call that is being lowered, as far as they were evaluated before it.
+    /// The arguments of the extern call that is being lowered, as far as they were evaluated
+    /// before it.
     prepared: Vec<Option<arguments::Prepared>>,
     table: Option<TableContext>,
     /// Local variables that an action's code mentions, also through other actions.

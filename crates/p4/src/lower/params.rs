@@ -52,7 +52,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Evaluates arguments in the order of the text and binds parameters; copies go out in the same order.
+    /// Evaluates arguments in the order of the text and binds parameters; copies go out in the
+    /// same order.
     pub(super) fn bind_args(
         &mut self,
         params: &[LocalId],
@@ -121,8 +122,9 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether a callee that writes the place itself could see what it would not see of a copy. A field of an invalid header
-    /// keeps nothing, but a parameter does; the validity of a union's member becomes that of the union with the copy back only.
+    /// Whether a callee that writes the place itself could see what it would not see of a copy. A
+    /// field of an invalid header keeps nothing, but a parameter does; the validity of a union's
+    /// member becomes that of the union with the copy back only.
     fn differs_from_copy(&self, place: &Place) -> bool {
         match place {
             Place::Scalar(var) => matches!(self.p.vars.get(*var).map(|v| v.kind), Some(VarKind::Field(..))),

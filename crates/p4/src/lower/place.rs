@@ -102,8 +102,9 @@ impl Place {
         vars
     }
 
-    /// What other places can have in common with this one; a header stands for its fields, and the fields for it. A union's
-    /// members stand for each other, as one is invalid once another is written.
+    /// What other places can have in common with this one; a header stands for its fields, and the
+    /// fields for it. A union's members stand for each other, as one is invalid once another is
+    /// written.
     pub(super) fn leaves(&self, lower: &Lower) -> HashSet<Leaf> {
         let mut leaves = HashSet::new();
         self.for_each_leaf(&mut |leaf| {

@@ -34,7 +34,8 @@ impl<'a> Lower<'a> {
         };
         let args = self.action_data(default, &decl.default_action.1, decl.span)?;
         let size = match &decl.size {
-            // A size of 0 promises nothing, as does none: P4Info then tells p4c's default size, and no entry is refused for it.
+            // A size of 0 promises nothing, as does none: P4Info then tells p4c's default size,
+            // and no entry is refused for it.
             Some(size) => Some(self.known_u64(size)?).filter(|size| *size != 0),
             None => None,
         };

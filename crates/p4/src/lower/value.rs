@@ -147,7 +147,8 @@ impl Lower<'_> {
             (place, Val::Invalid(_)) => self.invalidate(place),
             (Place::Header { id, .. }, Val::Ref(src)) => {
                 self.copy(place, src);
-                // Of an invalid header, the copy makes all of a union invalid (specification, "Operations on header unions").
+                // Of an invalid header, the copy makes all of a union invalid (specification,
+                // "Operations on header unions").
                 self.invalidate_siblings(*id);
             }
             (place, Val::Ref(src)) => self.copy(place, src),
@@ -186,7 +187,8 @@ impl Lower<'_> {
         members.into_iter().filter(|member| *member != header).for_each(|member| self.b.set_invalid(member));
     }
 
-    /// Makes the headers invalid, of a union's member all of the union; nothing happens to scalars.
+    /// Makes the headers invalid, of a union's member all of the union; nothing happens to
+    /// scalars.
     pub(super) fn invalidate(&mut self, place: &Place) {
         match place {
             Place::Header { id, .. } => {

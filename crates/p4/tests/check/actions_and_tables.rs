@@ -346,7 +346,8 @@ fn sizes() {
     );
 }
 
-/// The arguments of a default action are those of the list, in the same order if their evaluation may show it.
+/// The arguments of a default action are those of the list, in the same order if their evaluation
+/// may show it.
 #[test]
 fn the_order_of_bound_arguments() {
     let table = |list: &str, default: &str| {

@@ -19,12 +19,14 @@ impl Machine<'_> {
             Callee::RegisterRead => &READ,
             Callee::RegisterWrite => &WRITE,
         };
-        // 2. "If a parameter has a default value and no corresponding argument is supplied, the default value is used".
+        // 2. "If a parameter has a default value and no corresponding argument is supplied, the
+        // default value is used".
         let default = |param: &Param| Value::Bits(param.default.unwrap_or(0));
         let mut values: Vec<Value> =
             params.iter().map(|p| if p.dir == Dir::In { default(p) } else { Value::initial(p.ty) }).collect();
         let mut saved: Vec<(usize, Path, &Place)> = Vec::new();
-        // 1. "Arguments are evaluated from left to right as they appear in the function call expression."
+        // 1. "Arguments are evaluated from left to right as they appear in the function call
+        // expression."
         for (n, arg) in self.in_order(call) {
             match arg {
                 // 4. "The value of each argument is saved into a temporary."
@@ -47,7 +49,8 @@ impl Machine<'_> {
         if ended.is_err() && self.is(Wrong::ExitCopiesNothing) {
             return ended;
         }
-        // 6. "Copied in order from left to right into the l-values saved in Step 3", also after return and exit.
+        // 6. "Copied in order from left to right into the l-values saved in Step 3", also after
+        // return and exit.
         if self.is(Wrong::CopyOutReversed) {
             saved.reverse();
         }
@@ -89,7 +92,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Applies a table: its keys in their order, the lookup, the action. Whether it hit, and which action ran.
+    /// Applies a table: its keys in their order, the lookup, the action. Whether it hit, and which
+    /// action ran.
     pub(super) fn apply(&mut self, table: usize) -> Run<(bool, usize)> {
         let table = &self.program.tables[table];
         let mut keys = vec![0; table.keys.len()];

@@ -1,7 +1,8 @@
-//! The specification, read aloud: programs evaluated as trees, on plain values. Statements and expressions are here, calls in [`super::calls`].
+//! The specification, read aloud: programs evaluated as trees, on plain values. Statements and
+//! expressions are here, calls in [`super::calls`].
 //!
-//! Nothing here knows the compiler, nor any notion of its IR; where the specification leaves values open, ARCHITECTURE.md says what
-//! they are ("Undefined is fixed").
+//! Nothing here knows the compiler, nor any notion of its IR; where the specification leaves
+//! values open, ARCHITECTURE.md says what they are ("Undefined is fixed").
 
 use super::tree::{BYTES, CELLS, Expr, Op, Place, Program, Root, STACK, Step, Stmt};
 use super::value::{Select, Value, output, state};
@@ -162,7 +163,8 @@ impl Machine<'_> {
         self.root(path).set(&path.selects, value, union_alone);
     }
 
-    /// The value at an l-value. A bit slice is an operator on a value, which is evaluated before the place of the cut.
+    /// The value at an l-value. A bit slice is an operator on a value, which is evaluated before
+    /// the place of the cut.
     fn read(&mut self, place: &Place) -> Run<Value> {
         if let Some((Step::SliceAt(lo), steps)) = place.steps.split_last() {
             let path = self.steps(place.root, steps)?;
@@ -333,8 +335,8 @@ impl Machine<'_> {
         self.frames.last_mut().expect("a frame").locals.insert(local, value);
     }
 
-    /// "First evaluates its left sub-expression to an l-value, then evaluates its right sub-expression to a value, and finally
-    /// copies the value into the l-value."
+    /// "First evaluates its left sub-expression to an l-value, then evaluates its right
+    /// sub-expression to a value, and finally copies the value into the l-value."
     fn assign(&mut self, place: &Place, value: &Expr) -> Run<()> {
         let (path, value) = if self.is(Wrong::RightFirst) {
             let value = self.expr(value)?;

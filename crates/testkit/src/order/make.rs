@@ -1,4 +1,5 @@
-//! Random programs: l-values, expressions and calls. Statements and declarations are in [`super::make_code`].
+//! Random programs: l-values, expressions and calls. Statements and declarations are in
+//! [`super::make_code`].
 
 use super::tree::{Arg, Call, Callee, Code, Dir, Expr, FIELDS, Kind, Op, Param, Place, Root, Step, Table, Ty};
 use fastrand::Rng;

@@ -1,9 +1,11 @@
-//! A program that shows a difference, made small: statements go, and expressions become simple ones, as long as it still shows.
+//! A program that shows a difference, made small: statements go, and expressions become simple
+//! ones, as long as it still shows.
 
 use super::tree::{Arg, Call, Expr, Place, Program, Step, Stmt, Ty};
 use std::time::{Duration, Instant};
 
-/// Makes a program smaller for at most that long. `fails` says whether it still shows the difference.
+/// Makes a program smaller for at most that long. `fails` says whether it still shows the
+/// difference.
 pub fn shrink(mut program: Program, fails: impl Fn(&Program) -> bool, most: Duration) -> Program {
     let end = Instant::now() + most;
     loop {

@@ -1,6 +1,7 @@
 //! The programs, as trees.
 //!
-//! All programs have the same state ([`STATE`]), which outlives everything and leaves with the packet; what differs is the code.
+//! All programs have the same state ([`STATE`]), which outlives everything and leaves with the
+//! packet; what differs is the code.
 
 /// A type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -264,7 +265,8 @@ pub struct Program {
     pub tables: Vec<Table>,
     /// What the parser does with the state.
     pub parser: Vec<Stmt>,
-    /// Its select: two values, whose lowest bits decide. Where they are 1 and 0, `m.x3` is changed, and otherwise `m.x2`.
+    /// Its select: two values, whose lowest bits decide. Where they are 1 and 0, `m.x3` is
+    /// changed, and otherwise `m.x2`.
     pub select: [Expr; 2],
     /// What the ingress control does.
     pub ingress: Vec<Stmt>,

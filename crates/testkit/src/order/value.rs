@@ -114,12 +114,14 @@ impl Value {
             (Value::Stack(elements), Select::Element(n), part) => elements[n] = part.header(),
             (Value::Bits(bits), Select::Nibble(lo), part) => *bits = *bits & !(15 << lo) | part.bits() << lo,
             (Value::Union(valid), Select::Field(n), part) => match part.header() {
-                // "If e is valid, then it is equivalent to u.hi.setValid(); u.hi = e", which makes the others invalid.
+                // "If e is valid, then it is equivalent to u.hi.setValid(); u.hi = e", which makes
+                // the others invalid.
                 Some(field) => *valid = Some((n, field)),
                 // A write to a field of a member that is invalid.
                 None if !rest.is_empty() => {}
                 None if union_alone && !was_valid => {}
-                // "If e is invalid, then it is equivalent to u.hi.setInvalid()": of any valid member the bit becomes false.
+                // "If e is invalid, then it is equivalent to u.hi.setInvalid()": of any valid
+                // member the bit becomes false.
                 None => *valid = None,
             },
             (value, first, _) => panic!("{value:?} has no {first:?}"),
@@ -127,7 +129,8 @@ impl Value {
     }
 }
 
-/// The state that a packet's bytes make: the same that [`super::print`] has the parser make of them.
+/// The state that a packet's bytes make: the same that [`super::print`] has the parser make of
+/// them.
 pub fn state(bytes: &[u8; BYTES]) -> Vec<Value> {
     let b = |n: usize| bytes[n];
     let flag = |n: usize| bytes[9] >> n & 1 == 1;
