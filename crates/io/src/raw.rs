@@ -6,7 +6,7 @@ use crate::offload::{undo_offloads, unsendable};
 use crate::port::now;
 use crate::sys::{InterfaceWatch, PacketSocket, Received, VECTOR};
 use crate::{Outgoing, Port, PortError, Readiness, Trouble};
-use packet::{Batch, MAX_LEN, Packet, PortCounters, PortId, PortReason};
+use packet::{Batch, Counter, MAX_LEN, Packet, PortCounters, PortId, PortReason};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,8 +32,8 @@ pub struct RawPort {
     watch: Option<InterfaceWatch>,
     /// What the device drops though it has taken it.
     device: Option<DeviceDrops>,
-    /// Packets that the kernel took since the device was asked last.
-    taken: u64,
+    /// What the kernel took since the device was asked last.
+    taken: Counter,
 }
 
 /// What another process needs to know of a port, beside its socket, which keeps what arrives meanwhile.
@@ -62,7 +62,7 @@ impl RawPort {
         // Without it, the port says nothing of its link.
         let watch = InterfaceWatch::of_socket(socket.as_fd(), &interface, index).ok();
         let (counters, received) = (counters.counters(), Vec::with_capacity(VECTOR));
-        Ok(RawPort { interface, socket, mtu, counters, received, watch, device, taken: 0 })
+        Ok(RawPort { interface, socket, mtu, counters, received, watch, device, taken: Counter::default() })
     }
 
     /// Opens the interface of this name in the network namespace of the calling thread (see [`crate::Namespace::run`] for another).
@@ -87,7 +87,7 @@ impl RawPort {
             interface: interface.to_owned(),
             watch: Some(watch),
             device: DeviceDrops::of(interface),
-            taken: 0,
+            taken: Counter::default(),
             socket,
             // What is longer than a packet can be could not be sent anyhow (the loopback's MTU is 65536).
             mtu: mtu.min(MAX_LEN - LINK_HEADERS),
@@ -143,9 +143,9 @@ impl RawPort {
                 Ok(count) => {
                     for packet in &packets[done..done + count] {
                         self.counters.sent.add(packet.len());
+                        self.taken.add(packet.len());
                     }
                     sent += count;
-                    self.taken += count as u64;
                     // The kernel sends at least one or reports an error; were it not so, this must not loop for ever.
                     done += count.max(1);
                 }
@@ -169,16 +169,16 @@ impl RawPort {
 
     /// Counts what the device has dropped of what it took. Others may send there, too: no more than this port has sent.
     fn ask_device(&mut self) {
-        let taken = std::mem::take(&mut self.taken);
+        let mut taken = std::mem::take(&mut self.taken);
         let Some(device) = &mut self.device else { return };
-        let lost = device.take().min(taken);
-        if lost == 0 {
+        let lost = taken.take_part(device.take());
+        if lost.is_zero() {
             return;
         }
         let is_up = self.watch.as_ref().is_some_and(|watch| watch.is_up() == Some(true));
         let reason = if is_up { PortReason::TxError } else { PortReason::TxPortDown };
-        self.counters.drops.add_packets(reason, lost);
-        self.counters.sent.packets = self.counters.sent.packets.saturating_sub(lost);
+        self.counters.drops.add_counter(reason, lost);
+        self.counters.sent = self.counters.sent.since(lost);
     }
 }
 

@@ -139,14 +139,16 @@ fn af_packet_counts_frames_that_its_ring_cuts() {
     assert_eq!((drops.get(PortReason::RxOversize).packets, drops.total().packets), (3, 3), "{drops:?}");
 }
 
-/// A device without a carrier drops what it took.
+/// A device without a carrier drops what it took. One at a time: of several, the kernel leaves those behind the first one in the ring, and they leave with the next.
 #[test]
 fn af_packet_counts_what_its_interface_drops() {
     let Some(lab) = Lab::new(1500) else { return };
     let mut dpdk = lab.open("vb", PortKind::AfPacket);
     let packets = [60; 20].map(frame);
     lab.ip("link set va down");
-    dpdk.send_all(&mut packets.iter());
+    for packet in &packets {
+        dpdk.send_all(&mut std::iter::once(packet));
+    }
     let deadline = Instant::now() + Duration::from_secs(5);
     while dpdk.counters().drops.total().packets < 20 {
         assert!(Instant::now() < deadline, "{:?}", dpdk.counters());

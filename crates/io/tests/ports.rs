@@ -322,7 +322,7 @@ struct Full {
     left: usize,
 }
 
-impl Write for Full {
+impl std::io::Write for Full {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.left = self.left.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
         Ok(bytes.len())

@@ -26,6 +26,15 @@ impl Counter {
         Counter { packets, bytes }
     }
 
+    /// Takes so many packets out, at most all, and returns what that was. Their bytes are their share of all: how long each one was is not known.
+    pub fn take_part(&mut self, packets: u64) -> Counter {
+        let packets = packets.min(self.packets);
+        let share = u128::from(self.bytes) * u128::from(packets) / u128::from(self.packets.max(1));
+        let part = Counter { packets, bytes: share as u64 };
+        *self = self.since(part);
+        part
+    }
+
     /// Whether nothing was counted.
     pub fn is_zero(&self) -> bool {
         self.packets == 0
@@ -140,6 +149,12 @@ impl PortCounters {
             lost += counter;
         }
         lost
+    }
+
+    /// Packets that were counted as sent, and as it turns out were lost. Bytes are those of an average packet.
+    pub fn unsend(&mut self, reason: impl Into<DropReason>, packets: u64) {
+        let part = self.sent.take_part(packets);
+        self.drops.add_counter(reason, part);
     }
 
     /// What was counted since `earlier`, which is of the same port.

@@ -115,6 +115,17 @@ fn counters_account_for_each_packet() {
 }
 
 #[test]
+fn what_is_taken_out_of_a_counter_is_not_in_it() {
+    let mut counter = Counter { packets: 3, bytes: 100 };
+    assert_eq!(counter.take_part(2), Counter { packets: 2, bytes: 66 });
+    assert_eq!(counter.take_part(9), Counter { packets: 1, bytes: 34 });
+    assert_eq!((counter, counter.take_part(1)), (Counter::default(), Counter::default()));
+    let mut port = PortCounters { sent: Counter { packets: u64::MAX, bytes: u64::MAX }, ..PortCounters::default() };
+    port.unsend(PortReason::TxError, u64::MAX - 1);
+    assert_eq!((port.sent.packets, port.drops.get(PortReason::TxError).packets), (1, u64::MAX - 1));
+}
+
+#[test]
 fn reason_names_are_unique_and_found_again() {
     let table = ReasonTable::new([(ReasonId(3), "acl_denied"), (ReasonId(1), "no_route")]).unwrap();
     let names: Vec<&str> = EngineReason::ALL

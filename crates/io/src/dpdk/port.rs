@@ -9,7 +9,7 @@ use crate::offload::unsendable;
 use crate::port::now;
 use crate::sys::InterfaceWatch;
 use crate::{Outgoing, Port, PortError, Readiness, Trouble};
-use packet::{Batch, Packet, PortCounters, PortId, PortReason};
+use packet::{Batch, Counter, Packet, PortCounters, PortId, PortReason};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,8 +42,8 @@ pub struct DpdkPort {
     interface: Option<Arc<InterfaceWatch>>,
     /// What its interface drops though it has taken it; of the first queue.
     dropped: Option<DeviceDrops>,
-    /// Packets that the device took since the interface was asked last.
-    taken: u64,
+    /// What the device took since the interface was asked last.
+    taken: Counter,
     /// The device can wake a sleeper.
     interrupts: bool,
     /// It has to be started again when the other end was gone: not before this.
@@ -88,7 +88,7 @@ impl DpdkPort {
             segments,
             interface: interface.clone(),
             dropped: drops(interface.as_deref(), &info.driver, several),
-            taken: 0,
+            taken: Counter::default(),
             interrupts: info.interrupts,
             armed: Cell::new(false),
             cut_off: false,
@@ -128,9 +128,9 @@ impl DpdkPort {
                 self.counters.drops.add(reason, packet.len());
             }
         }
-        self.taken += sent as u64;
-        self.counters.sent.packets += sent as u64;
-        self.counters.sent.bytes += bytes as u64;
+        let sent_now = Counter { packets: sent as u64, bytes: bytes as u64 };
+        self.taken += sent_now;
+        self.counters.sent += sent_now;
         sent
     }
 
@@ -341,17 +341,16 @@ impl Port for DpdkPort {
             drops.add_packets(PortReason::RxNoBuffer, more(losses.no_buffer, self.losses.no_buffer));
             // The device took them first, so they were counted as sent.
             let unsent = more(losses.unsent, self.losses.unsent);
-            drops.add_packets(PortReason::TxError, unsent);
-            self.counters.sent.packets = self.counters.sent.packets.saturating_sub(unsent);
+            self.counters.unsend(PortReason::TxError, unsent);
             self.losses = losses;
         }
-        let taken = std::mem::take(&mut self.taken);
-        let dropped = self.dropped.as_mut().map_or(0, |dropped| dropped.take().min(taken));
-        if dropped > 0 {
+        let mut taken = std::mem::take(&mut self.taken);
+        let lost = taken.take_part(self.dropped.as_mut().map_or(0, DeviceDrops::take));
+        if !lost.is_zero() {
             let is_up = self.interface.as_ref().is_some_and(|interface| interface.is_up() == Some(true));
             let reason = if is_up { PortReason::TxError } else { PortReason::TxPortDown };
-            self.counters.drops.add_packets(reason, dropped);
-            self.counters.sent.packets = self.counters.sent.packets.saturating_sub(dropped);
+            self.counters.drops.add_counter(reason, lost);
+            self.counters.sent = self.counters.sent.since(lost);
         }
         &self.counters
     }

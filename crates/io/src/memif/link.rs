@@ -122,6 +122,13 @@ impl Link {
         if count > size { Err(nonsense("more packets than a ring has room for")) } else { Ok(count) }
     }
 
+    /// How many whole packets have come in and were not received.
+    pub fn left(&self) -> u64 {
+        let waiting = self.waiting().unwrap_or(0);
+        let ends = |at: &u16| !self.inbound().piece(self.next.wrapping_add(*at)).more;
+        (0..waiting).filter(ends).count() as u64
+    }
+
     /// Client only: buffer `index` is the server's again.
     fn give_back(&self, index: u16) {
         let ring = &self.to_client;

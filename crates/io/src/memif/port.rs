@@ -237,6 +237,8 @@ impl MemifPort {
                         self.stage = Stage::Bereft(link, until);
                         return;
                     }
+                    // What nobody has asked for in time.
+                    self.counters.drops.add_packets(PortReason::RxError, link.left());
                     self.set_stage(Stage::Alone);
                 }
             }

@@ -75,9 +75,9 @@ impl std::fmt::Debug for Kernel {
     }
 }
 
-struct Inner {
+pub(super) struct Inner {
     // Keeps the programs loaded.
-    ebpf: Ebpf,
+    pub ebpf: Ebpf,
     settings: Array<MapData, Settings>,
     shapes: Array<MapData, Shape>,
     keys: HashMap<MapData, Key, u32>,
@@ -86,13 +86,13 @@ struct Inner {
     devices: DevMap<MapData>,
     sockets: XskMap<MapData>,
     refusing: Array<MapData, u32>,
-    generators: Array<MapData, [u32; 2]>,
-    frames: Array<MapData, [u8; super::form::WINDOW]>,
+    pub generators: Array<MapData, [u32; 2]>,
+    pub frames: Array<MapData, [u8; super::form::WINDOW]>,
     tallies: Words,
     outcomes: Words,
     passages: Words,
     /// What the kernel loses, or why that is not counted.
-    losses: Result<LossCounter, String>,
+    pub losses: Result<LossCounter, String>,
     room: u32,
     processors: u32,
     /// What each tally was when its place was given away.
@@ -132,11 +132,11 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     text[from..].to_owned()
 }
 
-fn refused(error: impl std::error::Error) -> XdpError {
+pub(super) fn refused(error: impl std::error::Error) -> XdpError {
     XdpError::Refused(chain(&error))
 }
 
-fn full(error: impl std::fmt::Display) -> XdpError {
+pub(super) fn full(error: impl std::fmt::Display) -> XdpError {
     XdpError::Map(error.to_string())
 }
 
@@ -205,7 +205,7 @@ impl Kernel {
         Ok(Kernel(Arc::new(Mutex::new(inner))))
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -321,26 +321,6 @@ impl Kernel {
         }
     }
 
-    /// Whether the device at a place takes packets from programs; `None` if that cannot be found out. If it does, its far end gets a short frame of Ethernet's local
-    /// experimental type, for a group that no bridge forwards.
-    pub(super) fn probe(&self, place: u32) -> Option<bool> {
-        let mut frame = [0; 60];
-        frame[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
-        frame[6] = 0x02;
-        frame[12..14].copy_from_slice(&[0x88, 0xb5]);
-        frame[14..18].copy_from_slice(&place.to_ne_bytes());
-        let (before, program) = {
-            let mut inner = self.inner();
-            let before = inner.losses.as_ref().ok()?.lost(place).probes();
-            let program = program(&mut inner.ebpf, "probe").ok()?.fd().ok()?.try_clone().ok()?;
-            (before, program)
-        };
-        // As if from nowhere: interfaces' numbers are those of the thread's network namespace, which may be another one.
-        super::test_run::run_live(program.as_fd(), 0, &frame, 1).ok()?;
-        let inner = self.inner();
-        Some(inner.losses.as_ref().ok()?.lost(place).probes() == before)
-    }
-
     /// How many keys the kernel holds.
     pub fn held(&self) -> usize {
         self.inner().keys.keys().flatten().count()
@@ -390,55 +370,6 @@ impl Kernel {
     pub(super) fn add_socket(&self, place: u32, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
         self.inner().sockets.set(place * QUEUES + queue, socket, 0).map_err(full)
     }
-
-    /// Attaches a program that lets all pass: the other end of a veth pair takes packets from a program only if it has one itself, or receive offload. It stays
-    /// as long as the result lives.
-    ///
-    /// # Errors
-    /// As of a port.
-    pub fn let_pass(&self, interface: &str) -> Result<impl Send + use<>, XdpError> {
-        self.attach_other("pass", interface)
-    }
-
-    /// As [`Kernel::let_pass`], but nothing passes: for measurements.
-    ///
-    /// # Errors
-    /// As of a port.
-    pub fn sink(&self, interface: &str) -> Result<impl Send + use<>, XdpError> {
-        self.attach_other("sink", interface)
-    }
-
-    fn attach_other(&self, name: &str, interface: &str) -> Result<XdpLink, XdpError> {
-        let index = super::driver::index_of(interface)?;
-        let mut inner = self.inner();
-        let xdp = program(&mut inner.ebpf, name)?;
-        let link = xdp.attach_to_if_index(index, XdpFlags::DRV_MODE).and_then(|id| xdp.take_link(id));
-        link.map_err(|error| XdpError::Attach { interface: interface.to_owned(), why: error.to_string() })
-    }
-
-    /// Sends frames of one length from an interface of the calling thread's network namespace, one after the other, `count` in all, as fast as the kernel can: up
-    /// to 1024 frames, which differ in their first [`super::form::WINDOW`] bytes only. A generator for measurements.
-    ///
-    /// # Errors
-    /// The kernel cannot (before 5.18), or does not allow it.
-    pub fn generate(&self, interface: u32, frames: &[Vec<u8>], count: u32) -> Result<(), XdpError> {
-        let Some(frame) = frames.first() else { return Ok(()) };
-        let descriptor = {
-            let mut inner = self.inner();
-            let some = &frames[..frames.len().min(1024)];
-            for (at, frame) in some.iter().enumerate() {
-                let mut bytes = [0; super::form::WINDOW];
-                bytes.iter_mut().zip(frame).for_each(|(to, byte)| *to = *byte);
-                inner.frames.set(at as u32, bytes, 0).map_err(full)?;
-            }
-            inner.generators.set(0, [some.len() as u32, 0], 0).map_err(full)?;
-            let fd = program(&mut inner.ebpf, "generate")?.fd().map_err(refused)?.as_fd();
-            fd.try_clone_to_owned()
-                .map_err(|source| XdpError::System { step: "have the program's descriptor", source })?
-        };
-        super::test_run::run_live(descriptor.as_fd(), interface, frame, count)
-            .map_err(|source| XdpError::System { step: "run the program on frames", source })
-    }
 }
 
 /// By which numbers the kernel knows what is ours.
@@ -452,7 +383,7 @@ fn mine(devices: &Map, sockets: &Map, ebpf: &mut Ebpf) -> Result<Mine, String> {
     Ok(Mine { devices: id(devices)?, sockets: id(sockets)?, program, unused: 0 })
 }
 
-fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, XdpError> {
+pub(super) fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, XdpError> {
     let none = || XdpError::Refused(format!("the object has no program {name}"));
     ebpf.program_mut(name).ok_or_else(none)?.try_into().map_err(refused)
 }

@@ -7,6 +7,7 @@
 //! | what | where |
 //! |---|---|
 //! | the kernel's program | `bpf/terrace.bpf.c`, compiled by `build.rs` if clang is there |
+//! | its other programs: what asks a device whether it takes packets, a generator | `other_programs.rs` |
 //! | its maps, and to which interfaces it is attached | `kernel.rs`, `mapped.rs` |
 //! | what the kernel loses behind it | `bpf/lost.bpf.c`, `lost.rs` |
 //! | what went through a port without coming here | `passage.rs` |
@@ -19,6 +20,7 @@ pub mod form;
 mod kernel;
 mod lost;
 mod mapped;
+mod other_programs;
 mod passage;
 mod port;
 mod rings;

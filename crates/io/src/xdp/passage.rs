@@ -46,13 +46,9 @@ impl Passage {
     pub fn add_to(&self, counters: &mut PortCounters, has_sockets: bool) {
         counters.received += self.received;
         counters.sent += self.sent;
-        let mut lost = 0;
         for (reason, packets) in self.lost.on_the_way_out() {
-            counters.drops.add_packets(reason, packets);
-            lost += packets;
+            counters.unsend(reason, packets);
         }
-        // How long they were nobody says.
-        counters.sent.packets = counters.sent.packets.saturating_sub(lost);
         if !has_sockets {
             return;
         }

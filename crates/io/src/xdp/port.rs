@@ -1,5 +1,4 @@
 //! [`XdpPort`]: an interface with the kernel's flow cache attached; what that does not know arrives here.
-#![allow(unsafe_code)]
 
 use super::driver;
 use super::form;
@@ -248,8 +247,7 @@ impl Port for XdpPort {
         }
         // They were counted as sent; how long they were the kernel does not say.
         let lost = socket.flush();
-        self.own.drops.add_packets(PortReason::TxPortDown, lost);
-        self.own.sent.packets = self.own.sent.packets.saturating_sub(lost);
+        self.own.unsend(PortReason::TxPortDown, lost);
         sent - (lost as usize).min(sent)
     }
 
