@@ -3,6 +3,7 @@
 //! The crate knows the gateway's tables by name (programs/gateway/TABLES.md) and nothing of packets or engines. Nothing is
 //! applied here: what comes out is entries, each with the line of the file that it comes from.
 
+mod addresses;
 mod check;
 mod entries;
 mod load;
@@ -12,6 +13,7 @@ mod prefix_map;
 mod problem;
 mod values;
 
+pub use addresses::{UNUSABLE, Unusable, unusable, unusable_part};
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, Region, Scope, Target, check};
 pub use entries::{Api, Entries, NotAGateway, Numbers, diff, entries};
 pub use load::{LoadError, MAX_FILE_BYTES, load, parse, schema};
