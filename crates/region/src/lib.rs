@@ -6,16 +6,19 @@
 mod addresses;
 mod check;
 mod entries;
+mod fields;
 mod load;
 mod model;
 mod position;
 mod prefix_map;
 mod problem;
+mod syntax;
 mod values;
 
 pub use addresses::{UNUSABLE, Unusable, unusable, unusable_part};
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, Region, Scope, Target, check};
 pub use entries::{Api, Entries, NotAGateway, Numbers, diff, entries};
+pub use fields::NameText;
 pub use load::{LoadError, MAX_FILE_BYTES, load, parse, schema};
 pub use model::*;
 pub use position::*;

@@ -1,13 +1,23 @@
 //! Reading a region file: size limits, YAML, and the JSON Schema for editors.
 
-use crate::check::{Region, check};
+use crate::check::{Region, check_with_text};
 use crate::model::RegionFile;
 use crate::position::Position;
 use crate::problem::{Problems, Report};
+use crate::syntax::{MAX_DEPTH, explain};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 /// Greatest size of a region file, in bytes: some ten million machines.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// How many YAML events aliases may add, besides as many as the file has bytes: the keys and values of some 100,000 rules.
+const MAX_ALIAS_EVENTS: usize = 1_000_000;
+
+/// How many bytes of text the reader may hold for aliases, besides as many as the file has.
+const MAX_ALIAS_BYTES: usize = 64 << 20;
 
 /// Why a region file could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -37,12 +47,32 @@ pub enum LoadError {
 /// If it can't be read, or anything in it is wrong.
 pub fn load(path: &Path) -> Result<Region, LoadError> {
     let read = |source| LoadError::Read { path: path.to_owned(), source };
-    let size = std::fs::metadata(path).map_err(read)?.len();
-    if size > MAX_FILE_BYTES {
+    // A pipe or a device has no size to look at, so that the reading itself is bounded.
+    let mut bytes = Vec::new();
+    File::open(path).map_err(read)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(LoadError::TooLarge { path: path.to_owned() });
     }
-    let text = std::fs::read_to_string(path).map_err(read)?;
-    Ok(parse(&path.display().to_string(), &text)?)
+    let name = path.display().to_string();
+    let text = String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))?;
+    Ok(parse(&name, &text)?)
+}
+
+/// Where a file stops being UTF-8, and which encoding it has instead if that can be seen.
+fn not_utf8(name: &str, error: &FromUtf8Error) -> Problems {
+    let bytes = error.as_bytes();
+    let before = &bytes[..error.utf8_error().valid_up_to()];
+    let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+    let lines = before.iter().filter(|b| **b == b'\n').count() as u64;
+    let columns = String::from_utf8_lossy(&before[line_start..]).chars().count() as u64;
+    let message = if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        "the file is UTF-16, not UTF-8".to_owned()
+    } else {
+        format!("the byte 0x{:02x} is not UTF-8", bytes[before.len()])
+    };
+    let mut report = Report::new(name);
+    report.add(Position::saturating(lines + 1, columns + 1), message, "save the file as UTF-8");
+    report.finish().expect_err("one problem was added")
 }
 
 /// Checks the text of a region file; `name` is the file's name in problems.
@@ -50,41 +80,40 @@ pub fn load(path: &Path) -> Result<Region, LoadError> {
 /// # Errors
 /// If anything in it is wrong. Syntax errors and errors of type end the reading at the first one.
 pub fn parse(name: &str, text: &str) -> Result<Region, Problems> {
-    let file: RegionFile = serde_saphyr::from_str_with_options(text, options()).map_err(|e| {
-        let e = e.without_snippet();
-        let at =
-            e.location().map_or(Position::default(), |l| Position { line: l.line() as u32, column: l.column() as u32 });
+    let file: RegionFile = serde_saphyr::from_str_with_options(text, options(text.len())).map_err(|error| {
+        let explained = explain(&error, text);
         let mut report = Report::new(name);
-        report.add(
-            at,
-            first_line(&e.to_string()),
-            "see docs/region.md, or the schema that `terrace region schema` prints",
-        );
+        report.add(explained.at, explained.message, explained.mend);
         report.finish().expect_err("one problem was added")
     })?;
-    check(name, file)
+    check_with_text(name, file, text)
 }
 
-/// The message without the position, which the problem has of its own.
-fn first_line(message: &str) -> String {
-    let line = message.lines().next().unwrap_or_default();
-    let line = line.rsplit_once(" at line ").map_or(line, |(before, _)| before);
-    line.chars().take(300).collect()
-}
-
-/// No aliases to multiply, no deep nesting; as many nodes as the file has bytes for.
-fn options() -> serde_saphyr::Options {
+/// As many nodes as the file has bytes for. What aliases add is bounded by a constant and the size of the file, so that a small
+/// file stays small. YAML 1.1's `yes` and `off` are no truth values, and tags that mean nothing here are refused.
+fn options(text_bytes: usize) -> serde_saphyr::Options {
+    let copies = MAX_ALIAS_EVENTS.saturating_add(text_bytes);
     let mut budget = serde_saphyr::Budget::default();
     budget.max_reader_input_bytes = None;
     budget.max_events = usize::MAX;
     budget.max_nodes = usize::MAX;
     budget.max_total_scalar_bytes = usize::MAX;
-    budget.max_aliases = 0;
-    budget.max_anchors = 0;
-    budget.max_depth = 16;
+    budget.max_aliases = copies;
+    budget.max_anchors = copies;
+    budget.max_merge_keys = copies;
+    budget.max_recorded_anchor_events = copies;
+    budget.max_recorded_anchor_bytes = MAX_ALIAS_BYTES.saturating_add(text_bytes);
+    budget.enforce_alias_anchor_ratio = false;
+    budget.max_depth = MAX_DEPTH;
+    let mut limits = serde_saphyr::options::AliasLimits::default();
+    limits.max_total_replayed_events = copies;
+    limits.max_replay_stack_depth = MAX_DEPTH;
     let mut options = serde_saphyr::Options::default();
     options.budget = Some(budget);
+    options.alias_limits = limits;
     options.with_snippet = false;
+    options.strict_booleans = true;
+    options.reject_unsupported_tags = true;
     options
 }
 

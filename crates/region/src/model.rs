@@ -1,13 +1,14 @@
 //! The region file as it is written. Everything in it refers to other things by name.
 
+use crate::fields::{NameText, given, items, list};
 use crate::position::At;
 use crate::values::{Mac, Ports, Prefix, Protocol};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::net::IpAddr;
 
-/// A name: letters, digits, `-`, `_`, `.`; unique among its kind.
-pub type Name = At<Box<str>>;
+/// A name: letters, digits, `-`, `_`, `.`, the first no `-` or `.`; unique among its kind, upper and lower case apart.
+pub type Name = At<NameText>;
 
 /// A region: the tenants' networks, where their machines are, and how the gateway reaches them.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -18,21 +19,27 @@ pub struct RegionFile {
     /// The gateway itself.
     pub gateway: Gateway,
     /// The gateway's ports and what is behind them.
+    #[serde(deserialize_with = "items")]
     pub uplinks: Vec<Uplink>,
     /// Servers (NCs): they host virtual machines and terminate VXLAN.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<Server>>")]
     pub servers: Vec<Server>,
     /// Tunnel end points outside of the region: IDCs and other regions.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<Remote>>")]
     pub remotes: Vec<Remote>,
     /// Tenants' networks.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<Vpc>>")]
     pub vpcs: Vec<Vpc>,
     /// Pairs of VPCs that exchange traffic.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<Peering>>")]
     pub peerings: Vec<Peering>,
     /// Virtual machines.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<Vm>>")]
     pub vms: Vec<Vm>,
 }
 
@@ -43,6 +50,7 @@ pub struct Gateway {
     /// The router's MAC address inside each VPC: machines send to it, frames to them come from it.
     pub mac: At<Mac>,
     /// Addresses at which the gateway terminates VXLAN: one IPv4, one IPv6, or both.
+    #[serde(deserialize_with = "items")]
     pub vteps: Vec<At<IpAddr>>,
 }
 
@@ -53,12 +61,16 @@ pub struct Uplink {
     /// Name.
     pub name: Name,
     /// Port number in the engine.
+    #[schemars(range(max = 65_535))]
     pub port: At<u32>,
     /// The gateway's MAC address on this port.
     pub mac: At<Mac>,
     /// MAC address of the neighbour: the switch or, in a lab, the server.
     pub peer_mac: At<Mac>,
     /// Largest IP packet that the port takes, in bytes: 50 (IPv6 underlay: 70) more than the tenants' packets. Default 1600.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "At<u16>")]
+    #[schemars(range(min = 1350))]
     pub mtu: Option<At<u16>>,
 }
 
@@ -71,6 +83,7 @@ pub struct Server {
     /// Underlay address at which it terminates VXLAN.
     pub address: At<IpAddr>,
     /// Uplinks that lead to it; traffic is spread over them by flow.
+    #[serde(deserialize_with = "items")]
     pub uplinks: Vec<Name>,
 }
 
@@ -95,10 +108,14 @@ pub struct Remote {
     /// Its tunnel address.
     pub address: At<IpAddr>,
     /// The VNI that it expects, for routes that do not say another.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "At<u32>")]
+    #[schemars(range(min = 1, max = 16_777_215))]
     pub vni: Option<At<u32>>,
     /// MAC address that inner frames to it carry as destination.
     pub mac: At<Mac>,
     /// Uplinks that lead to it.
+    #[serde(deserialize_with = "items")]
     pub uplinks: Vec<Name>,
 }
 
@@ -120,21 +137,27 @@ pub struct Vpc {
     /// Name.
     pub name: Name,
     /// VXLAN network identifier, 1 to 16777215.
+    #[schemars(range(min = 1, max = 16_777_215))]
     pub vni: At<u32>,
     /// Address ranges of its machines. They may equal another VPC's.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<At<Prefix>>>")]
     pub subnets: Vec<At<Prefix>>,
     /// Routes beyond its own subnets and those of its peers.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<At<Route>>>")]
     pub routes: Vec<At<Route>>,
     /// Further route tables, for the sources that `policy` sends there.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<RouteTable>>")]
     pub route_tables: Vec<RouteTable>,
     /// Which sources use which route table; others use `routes`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<PolicyRoute>>")]
     pub policy: Vec<PolicyRoute>,
     /// Rules for traffic between machines; the highest priority that matches decides.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<At<AclRule>>>")]
     pub acl: Vec<At<AclRule>>,
     /// What happens to traffic that no rule matches.
     #[serde(default)]
@@ -148,10 +171,17 @@ pub struct Route {
     /// Destination.
     pub to: At<Prefix>,
     /// A peered VPC decides further.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Name")]
     pub peer: Option<Name>,
     /// To a remote tunnel end point.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Name")]
     pub remote: Option<Name>,
     /// VNI for the remote, if not its own.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "At<u32>")]
+    #[schemars(range(min = 1, max = 16_777_215))]
     pub vni: Option<At<u32>>,
     /// To the internet.
     #[serde(default)]
@@ -168,7 +198,8 @@ pub struct RouteTable {
     /// Name, unique in the VPC.
     pub name: Name,
     /// Its routes.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<At<Route>>>")]
     pub routes: Vec<At<Route>>,
 }
 
@@ -200,6 +231,7 @@ pub enum AclDirection {
 #[serde(deny_unknown_fields)]
 pub struct AclRule {
     /// Greater wins; unique in the VPC for a direction.
+    #[schemars(range(min = 1, max = 16_777_216))]
     pub priority: At<u32>,
     /// Permit or deny.
     pub action: Verdict,
@@ -207,14 +239,24 @@ pub struct AclRule {
     #[serde(default)]
     pub direction: AclDirection,
     /// IP protocol; default any.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "At<Protocol>")]
     pub protocol: Option<At<Protocol>>,
     /// Source addresses; default any.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "At<Prefix>")]
     pub from: Option<At<Prefix>>,
     /// Destination addresses; default any.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "At<Prefix>")]
     pub to: Option<At<Prefix>>,
     /// Source ports; default any. Only with tcp or udp.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "At<Ports>")]
     pub source_ports: Option<At<Ports>>,
     /// Destination ports; default any. Only with tcp or udp.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "At<Ports>")]
     pub ports: Option<At<Ports>>,
 }
 
@@ -239,5 +281,6 @@ pub struct Vm {
     /// Its MAC address.
     pub mac: At<Mac>,
     /// Its addresses, each within a subnet of the VPC.
+    #[serde(deserialize_with = "items")]
     pub addresses: Vec<At<IpAddr>>,
 }

@@ -21,7 +21,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// A value and where it is written. Compares by value alone.
+/// A value and where it is written; for the value of an alias (`*a`) or of a merge (`<<: *a`), where that is. Compares by value alone.
 #[derive(Clone, Debug, Default)]
 pub struct At<T> {
     /// The value.
@@ -46,13 +46,16 @@ impl<T> std::ops::Deref for At<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Spanned { value, referenced, .. } = Spanned::<T>::deserialize(deserializer)?;
-        let at = Position { line: saturate(referenced.line()), column: saturate(referenced.column()) };
-        Ok(At { value, at })
+        Ok(At { value, at: referenced.into() })
     }
 }
 
-fn saturate(n: u64) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
+impl Position {
+    /// A place whose numbers may be larger than any file has.
+    pub(crate) fn saturating(line: u64, column: u64) -> Position {
+        let saturate = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        Position { line: saturate(line), column: saturate(column) }
+    }
 }
 
 impl<T: JsonSchema> JsonSchema for At<T> {

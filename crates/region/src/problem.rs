@@ -71,6 +71,11 @@ impl Report {
         Report { file: file.to_owned(), problems: Vec::new(), more: 0 }
     }
 
+    /// Whether one more problem would be kept. What a message takes long to find is worth finding only then.
+    pub(crate) fn has_room(&self) -> bool {
+        self.problems.len() < MAX_PROBLEMS
+    }
+
     pub(crate) fn add(&mut self, at: Position, message: impl Into<String>, mend: impl Into<String>) {
         if self.problems.len() == MAX_PROBLEMS {
             self.more += 1;
@@ -94,21 +99,26 @@ impl Report {
     }
 }
 
-/// The candidate closest to a misspelt name, if one is close enough to be meant.
+/// The candidate closest to a misspelt name, if one is close enough to be meant. Of more than 10,000 candidates, some are not
+/// looked at.
 pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = 1 + name.chars().count() / 4;
-    candidates.take(10_000).map(|c| (distance(name, c), c)).filter(|(d, _)| *d <= limit).min().map(|(_, c)| c)
+    let limit = 1 + name.chars().take(64).count() / 4;
+    // A distance is at least the difference of the lengths.
+    let plausible = |candidate: &&str| candidate.len().abs_diff(name.len()) <= 4 * limit;
+    let near = candidates.take(10_000).filter(plausible).map(|c| (distance(name, c), c));
+    near.filter(|(distance, _)| *distance <= limit).min().map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance over at most 64 characters of each.
+/// Levenshtein distance over at most 64 characters of each; upper and lower case are the same.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
+    let lower = |text: &str| text.chars().take(64).map(|c| c.to_ascii_lowercase()).collect::<Vec<char>>();
+    let (a, b) = (lower(a), lower(b));
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().take(64).enumerate() {
+    for (i, ca) in a.iter().enumerate() {
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != *cb);
+            let substituted = diagonal + usize::from(ca != cb);
             diagonal = row[j + 1];
             row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
         }

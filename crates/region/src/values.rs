@@ -9,6 +9,26 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+/// A number in plain decimal digits. Signs, leading zeros, other bases and digit separators are refused, because versions of
+/// YAML read them differently: `010` is 8 or 10, `1_0` is 10 or a text, `1:20` is 80 or a text.
+pub(crate) fn decimal<T: FromStr>(text: &str) -> Option<T> {
+    let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
+    if is_plain { text.parse().ok() } else { None }
+}
+
+/// A text of the file within a message: on one line, visible, and short.
+pub(crate) fn quoted(text: &str) -> String {
+    const SHOWN: usize = 80;
+    let shown: String = text.chars().take(SHOWN).map(visible).collect();
+    let more = if text.chars().nth(SHOWN).is_some() { "..." } else { "" };
+    format!("`{shown}{more}`")
+}
+
+/// A character as it can be shown: not a line's end, nor one that changes how what follows looks.
+pub(crate) fn visible(c: char) -> String {
+    if matches!(c, '"' | '\'' | '\\') { c.to_string() } else { c.escape_debug().collect() }
+}
+
 /// An Ethernet address, in transmission order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Mac(pub [u8; 6]);
@@ -27,11 +47,13 @@ impl Mac {
 impl FromStr for Mac {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a MAC address such as 02:00:00:00:00:01");
+        let wrong = || format!("{} is not a MAC address such as 02:00:00:00:00:01", quoted(text));
         let mut bytes = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut bytes {
-            let part = parts.next().filter(|p| p.len() == 2).ok_or_else(wrong)?;
+            // `from_str_radix` alone takes `+1`.
+            let two_digits = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+            let part = parts.next().filter(two_digits).ok_or_else(wrong)?;
             *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
         }
         parts.next().is_none().then_some(Mac(bytes)).ok_or_else(wrong)
@@ -63,11 +85,15 @@ impl Prefix {
 impl FromStr for Prefix {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let whole = || IpAddr::from_str(text).map(IpNet::from);
-        IpNet::from_str(text)
-            .or_else(|_| whole())
-            .map(Prefix)
-            .map_err(|_| format!("`{text}` is not a prefix such as 10.0.0.0/24 or 2001:db8::/64"))
+        let (address, len) = text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));
+        let net = address.parse::<IpAddr>().ok().and_then(|address| match len {
+            None => Some(IpNet::from(address)),
+            Some(len) => IpNet::new(address, decimal(len)?).ok(),
+        });
+        net.map(Prefix).ok_or_else(|| match text {
+            "any" => "`any` is not a prefix: leave the key out, and any address matches".to_owned(),
+            _ => format!("{} is not a prefix such as 10.0.0.0/24 or 2001:db8::/64", quoted(text)),
+        })
     }
 }
 
@@ -94,12 +120,12 @@ impl Ports {
 impl FromStr for Ports {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a port, a range such as 1000-1999, or any");
+        let wrong = || format!("{} is not a port, a range such as 1000-1999, or any", quoted(text));
         if text == "any" {
             return Ok(Ports::ANY);
         }
         let (lo, hi) = text.split_once('-').unwrap_or((text, text));
-        let parse = |s: &str| s.trim().parse::<u16>().map_err(|_| wrong());
+        let parse = |s: &str| decimal(s.trim()).ok_or_else(wrong);
         let ports = Ports { lo: parse(lo)?, hi: parse(hi)? };
         if ports.lo > ports.hi {
             return Err(format!("the range `{text}` ends before it begins: write {}-{}", ports.hi, ports.lo));
@@ -128,16 +154,18 @@ impl FromStr for Protocol {
             "tcp" => Protocol::Number(6),
             "udp" => Protocol::Number(17),
             "sctp" => Protocol::Number(132),
-            _ => Protocol::Number(
-                text.parse().map_err(|_| format!("`{text}` is not a protocol: tcp, udp, icmp, sctp, any, or 0-255"))?,
-            ),
+            _ => {
+                Protocol::Number(decimal(text).ok_or_else(|| {
+                    format!("{} is not a protocol: tcp, udp, icmp, sctp, any, or 0-255", quoted(text))
+                })?)
+            }
         })
     }
 }
 
 /// A scalar that is written as a string, or as a plain number.
 macro_rules! from_text {
-    ($($name:ident: $description:literal, $example:literal;)*) => {$(
+    ($($name:ident: $description:literal, $example:literal, $schema:tt;)*) => {$(
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Text;
@@ -155,15 +183,20 @@ macro_rules! from_text {
             fn inline_schema() -> bool { true }
             fn schema_name() -> Cow<'static, str> { stringify!($name).into() }
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": ["string", "integer"], "description": $description, "examples": [$example] })
+                let mut schema = json_schema!($schema);
+                schema.insert("description".into(), $description.into());
+                schema.insert("examples".into(), serde_json::json!([$example]));
+                schema
             }
         }
     )*};
 }
 
 from_text! {
-    Mac: "a MAC address", "02:00:00:00:00:01";
-    Prefix: "an IPv4 or IPv6 prefix, or an address", "10.0.0.0/24";
-    Ports: "a port, a range of ports, or any", "8000-8999";
-    Protocol: "tcp, udp, icmp, sctp, any, or a protocol number", "tcp";
+    Mac: "a MAC address", "02:00:00:00:00:01", { "type": "string", "pattern": "^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$" };
+    Prefix: "an IPv4 or IPv6 prefix, or an address", "10.0.0.0/24", { "type": "string" };
+    Ports: "a port, a range of ports, or any", "8000-8999",
+        { "type": ["string", "integer"], "minimum": 0, "maximum": 65535 };
+    Protocol: "tcp, udp, icmp, sctp, any, or a protocol number", "tcp",
+        { "type": ["string", "integer"], "minimum": 0, "maximum": 255 };
 }

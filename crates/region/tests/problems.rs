@@ -221,14 +221,14 @@ fn values_of_the_wrong_form() {
     check(
         "vpcs:\n- {name: a, vni: x}\n",
         expect![[r#"
-        r.yaml:6:18: invalid u32
-            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+            r.yaml:6:18: `x` is not a whole number from 0 to 4294967295
+                mend: write it in decimal digits, without quotes"#]],
     );
     check(
         "vpcs:\n- {name: a, vni: 1, colour: red}\n",
         expect![[r#"
-        r.yaml:6:21: unknown field `colour`, expected one of name, vni, subnets, routes, route_tables, policy, acl, acl_default
-            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+            r.yaml:6:21: there is no key `colour` here
+                mend: the keys here are name, vni, subnets, routes, route_tables, policy, acl, acl_default"#]],
     );
     check(
         "vpcs: [",
@@ -239,8 +239,8 @@ fn values_of_the_wrong_form() {
     check(
         "vpcs: &a [*a]",
         expect![[r#"
-        r.yaml:5:10: budget breached: Anchors { anchors: 1 }
-            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+            r.yaml:5:11: the anchor contains itself
+                mend: write the value out"#]],
     );
 }
 
@@ -252,6 +252,8 @@ fn the_underlay() {
          - {name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01:02'}\n\
          servers:\n- {name: s, address: 192.0.2.1, uplinks: [w]}\n- {name: t, address: '2001:db8::1', uplinks: []}\n",
         expect![[r#"
+            r.yaml:1:9: `a b` is not a name for a region
+                mend: use 1 to 63 letters (a-z, A-Z), digits, `-`, `_` or `.`; the first is no `-` or `.`
             r.yaml:2:56: the gateway has a second IPv4 address
                 mend: keep one IPv4 and one IPv6 address at most
             r.yaml:4:84: an MTU of 900 bytes is too small

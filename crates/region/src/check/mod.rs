@@ -3,6 +3,7 @@
 //! All problems are reported, not just the first, and names are resolved to indices on the way.
 
 mod acl;
+mod forms;
 mod names;
 mod routes;
 mod underlay;
@@ -10,6 +11,7 @@ mod vms;
 mod vpcs;
 
 pub(crate) use acl::directions as acl_directions;
+pub(crate) use names::MAX_NAME;
 pub use routes::{FlatRoute, Scope, Target};
 
 use crate::model::RegionFile;
@@ -48,7 +50,18 @@ pub(crate) type Index = HashMap<Box<str>, usize>;
 /// # Errors
 /// All problems found, by place in the file.
 pub fn check(name: &str, file: RegionFile) -> Result<Region, Problems> {
+    check_into(Report::new(name), file)
+}
+
+/// As [`check`], for a file that was read from `text`: how things are written is checked, too.
+pub(crate) fn check_with_text(name: &str, file: RegionFile, text: &str) -> Result<Region, Problems> {
     let mut report = Report::new(name);
+    forms::check(&mut report, &file, text);
+    check_into(report, file)
+}
+
+fn check_into(mut report: Report, file: RegionFile) -> Result<Region, Problems> {
+    names::form(&mut report, "region", &file.region);
     let uplinks = names::index(&mut report, "uplink", file.uplinks.iter().map(|u| &u.name));
     let servers = names::index(&mut report, "server", file.servers.iter().map(|s| &s.name));
     let remotes = names::index(&mut report, "remote", file.remotes.iter().map(|r| &r.name));

@@ -3,10 +3,11 @@
 use super::Index;
 use crate::model::Name;
 use crate::problem::{Report, did_you_mean};
+use crate::values::quoted;
 use std::collections::hash_map::Entry;
 
 /// Greatest length of a name, in bytes.
-const MAX_NAME: usize = 63;
+pub(crate) const MAX_NAME: usize = 63;
 
 /// Names of one kind to indices; complains about malformed and repeated ones.
 pub(super) fn index<'a>(report: &mut Report, kind: &str, names: impl Iterator<Item = &'a Name>) -> Index {
@@ -15,13 +16,13 @@ pub(super) fn index<'a>(report: &mut Report, kind: &str, names: impl Iterator<It
     for (i, name) in names.enumerate() {
         form(report, kind, name);
         first_lines.push(name.at.line);
-        match index.entry(name.value.clone()) {
+        match index.entry(Box::from(&***name)) {
             Entry::Vacant(e) => {
                 e.insert(i);
             }
             Entry::Occupied(e) => report.add(
                 name.at,
-                format!("{kind} `{}` is declared twice, first in line {}", name.value, first_lines[*e.get()]),
+                format!("{kind} {} is declared twice, first in line {}", quoted(name), first_lines[*e.get()]),
                 "rename one of them",
             ),
         }
@@ -29,26 +30,29 @@ pub(super) fn index<'a>(report: &mut Report, kind: &str, names: impl Iterator<It
     index
 }
 
-fn form(report: &mut Report, kind: &str, name: &Name) {
+/// Names are ASCII, so that two that look the same are the same, and that they show as they are in logs and on terminals.
+pub(super) fn form(report: &mut Report, kind: &str, name: &Name) {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(good) {
+    let starts_like_an_option_or_a_path = name.starts_with(['-', '.']);
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(good) || starts_like_an_option_or_a_path {
         report.add(
             name.at,
-            format!("`{}` is not a name for a {kind}", name.value.chars().take(80).collect::<String>()),
-            format!("use 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`"),
+            format!("{} is not a name for a {kind}", quoted(name)),
+            format!("use 1 to {MAX_NAME} letters (a-z, A-Z), digits, `-`, `_` or `.`; the first is no `-` or `.`"),
         );
     }
 }
 
 /// What a name refers to; complains if there is no such thing.
 pub(super) fn resolve(report: &mut Report, kind: &str, name: &Name, index: &Index) -> Option<usize> {
-    if let Some(i) = index.get(&name.value) {
+    if let Some(i) = index.get(&***name) {
         return Some(*i);
     }
-    let mend = match did_you_mean(name, index.keys().map(|k| &**k)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("declare the {kind} `{}`, or name one that is declared", name.value),
+    let near = if report.has_room() { did_you_mean(name, index.keys().map(|k| &**k)) } else { None };
+    let mend = match near {
+        Some(near) => format!("did you mean {}?", quoted(near)),
+        None => format!("declare the {kind} {}, or name one that is declared", quoted(name)),
     };
-    report.add(name.at, format!("there is no {kind} `{}`", name.value), mend);
+    report.add(name.at, format!("there is no {kind} {}", quoted(name)), mend);
     None
 }

@@ -1,0 +1,62 @@
+//! The form of numbers: decimal digits, without quotes.
+//!
+//! YAML has more forms, and its versions read them differently: `010` is 8 in YAML 1.1 and 10 in 1.2, `1_000` is 1000 or a text,
+//! `1:40` is 100 or a text. The reader has turned all of them into numbers when the model is there, so that they are looked up
+//! in the text.
+
+use crate::model::{RegionFile, Vpc};
+use crate::position::{At, Position};
+use crate::problem::Report;
+use crate::values::{decimal, quoted};
+
+/// Complains about each number of `file` that is not written in plain decimal digits.
+pub(super) fn check(report: &mut Report, file: &RegionFile, text: &str) {
+    let mut numbers = numbers(file);
+    numbers.sort_unstable();
+    let mut places = numbers.into_iter().peekable();
+    let text = text.trim_start_matches('\u{feff}');
+    for (line, content) in (1..).zip(text.split('\n')) {
+        let mut characters = (1..).zip(content.char_indices());
+        while let Some((at, value)) = places.next_if(|(at, _)| at.line == line) {
+            let Some((_, (start, _))) = characters.by_ref().find(|(column, _)| *column == at.column) else { continue };
+            form(report, &content[start..], at, value);
+        }
+        if places.peek().is_none() {
+            return;
+        }
+    }
+}
+
+/// The number that begins at `written`.
+fn form(report: &mut Report, written: &str, at: Position, value: u32) {
+    // The value of an alias or of a merge is written elsewhere, and is looked at there.
+    if written.starts_with(['*', '<']) {
+        return;
+    }
+    let end = written.find([' ', '\t', '\r', ',', ']', '}']).unwrap_or(written.len());
+    if decimal::<u32>(&written[..end]) != Some(value) {
+        let message = format!("the number {} is not in plain decimal digits", quoted(&written[..end]));
+        report.add(at, message, format!("write {value}"));
+    }
+}
+
+/// Every number of the file whose type is a plain integer, with its place.
+fn numbers(file: &RegionFile) -> Vec<(Position, u32)> {
+    let of = |number: &At<u32>| (number.at, number.value);
+    let mut all = Vec::new();
+    for uplink in &file.uplinks {
+        all.push(of(&uplink.port));
+        all.extend(uplink.mtu.iter().map(|mtu| (mtu.at, u32::from(mtu.value))));
+    }
+    all.extend(file.remotes.iter().filter_map(|remote| remote.vni.as_ref()).map(of));
+    for vpc in &file.vpcs {
+        all.push(of(&vpc.vni));
+        all.extend(vpc.acl.iter().map(|rule| of(&rule.priority)));
+        all.extend(routes(vpc).filter_map(|route| route.vni.as_ref()).map(of));
+    }
+    all
+}
+
+fn routes(vpc: &Vpc) -> impl Iterator<Item = &At<crate::model::Route>> {
+    vpc.routes.iter().chain(vpc.route_tables.iter().flat_map(|table| &table.routes))
+}
