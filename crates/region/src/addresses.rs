@@ -52,3 +52,16 @@ pub fn unusable(ip: IpAddr) -> Option<&'static Unusable> {
 pub fn unusable_part(prefix: IpNet) -> Option<&'static Unusable> {
     UNUSABLE.iter().find(|range| range.prefix.contains(&prefix) || prefix.contains(&range.prefix))
 }
+
+/// The range that a whole prefix is in: no packet can have an address of the prefix. Of several that make it up together, as 224.0.0.0/4 and
+/// 240.0.0.0/4 make 224.0.0.0/3, the first.
+pub fn unusable_whole(prefix: IpNet) -> Option<&'static Unusable> {
+    let within = UNUSABLE.iter().find(|range| range.prefix.contains(&prefix));
+    if within.is_some() || !UNUSABLE.iter().any(|range| prefix.contains(&range.prefix)) {
+        return within;
+    }
+    // A half without any range in it ends the search, so that no more than one path of halves is followed.
+    let mut halves = prefix.subnets(prefix.prefix_len() + 1).ok()?.map(unusable_whole);
+    let (first, second) = (halves.next()??, halves.next()??);
+    Some(if first.prefix < second.prefix { first } else { second })
+}

@@ -15,7 +15,7 @@ mod problem;
 mod syntax;
 mod values;
 
-pub use addresses::{UNUSABLE, Unusable, unusable, unusable_part};
+pub use addresses::{UNUSABLE, Unusable, unusable, unusable_part, unusable_whole};
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, Region, Scope, Target, check};
 pub use entries::{Api, Entries, NotAGateway, Numbers, diff, entries};
 pub use fields::NameText;

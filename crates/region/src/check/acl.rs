@@ -1,6 +1,6 @@
 //! ACL rules.
 
-use super::vpcs::network;
+use super::usable;
 use crate::model::{AclDirection, AclRule, RegionFile};
 use crate::position::At;
 use crate::problem::Report;
@@ -49,8 +49,11 @@ fn priority(report: &mut Report, rule: &AclRule) {
 }
 
 fn addresses(report: &mut Report, rule: &AclRule) {
-    for prefix in [&rule.from, &rule.to].into_iter().flatten() {
-        network(report, prefix);
+    if let Some(from) = &rule.from {
+        usable::matched(report, from, "a rule about packets from");
+    }
+    if let Some(to) = &rule.to {
+        usable::matched(report, to, "a rule about packets to");
     }
     if let (Some(from), Some(to)) = (&rule.from, &rule.to)
         && from.0.addr().is_ipv4() != to.0.addr().is_ipv4()

@@ -7,6 +7,7 @@ mod forms;
 mod names;
 mod routes;
 mod underlay;
+mod usable;
 mod vms;
 mod vpcs;
 

@@ -4,8 +4,7 @@
 //! within the route, where the packet ends up; up to [`MAX_PEERINGS`] peerings in a row. A chain that comes back to a VPC
 //! it has been in is a loop and is refused.
 
-use super::vpcs::network;
-use super::{Index, MAX_PEERINGS, names, underlay};
+use super::{Index, MAX_PEERINGS, names, underlay, usable};
 use crate::model::{Name, RegionFile, RemoteKind, Route, Vpc};
 use crate::position::{At, Position};
 use crate::prefix_map::PrefixMap;
@@ -130,7 +129,7 @@ fn implied(file: &RegionFile, context: &Context, v: usize) -> Vec<Raw> {
 
 /// A route of the file.
 fn explicit(report: &mut Report, file: &RegionFile, context: &Context, v: usize, route: &At<Route>) -> Option<Raw> {
-    network(report, &route.to);
+    usable::matched(report, &route.to, "a route to");
     let targets = [route.peer.is_some(), route.remote.is_some(), route.internet, route.blackhole];
     if targets.iter().filter(|t| **t).count() != 1 {
         let mend = "give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`";
@@ -203,7 +202,7 @@ fn policy(report: &mut Report, vpc: &Vpc) -> Vec<usize> {
     let mut lines: HashMap<IpNet, u32> = HashMap::new();
     let mut chosen = Vec::new();
     for rule in &vpc.policy {
-        network(report, &rule.from);
+        usable::matched(report, &rule.from, "a policy for packets from");
         if let Some(line) = lines.insert(rule.from.network(), rule.from.at.line) {
             let message = format!("source {} has two route tables: see line {line}", rule.from.value);
             report.add(rule.from.at, message, "keep one of them");

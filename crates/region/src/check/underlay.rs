@@ -1,11 +1,11 @@
 //! The gateway, its uplinks, the servers and the remotes.
 
-use super::{Index, MAX_VNI, names};
+use super::{Index, MAX_VNI, names, usable};
 use crate::model::{Name, RegionFile};
 use crate::position::{At, Position};
 use crate::problem::Report;
 use crate::values::Mac;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// Ports with this number and above are the engine's own (CPU, recirculation, drop).
@@ -30,7 +30,7 @@ pub(super) fn check(report: &mut Report, file: &RegionFile, uplinks: &Index) -> 
     }
     let mut remote_uplinks = Vec::with_capacity(file.remotes.len());
     for remote in &file.remotes {
-        unicast(report, &remote.mac);
+        usable::unicast(report, &remote.mac);
         claim(report, &mut owners, &remote.address, &remote.name);
         family(report, file, &remote.address);
         if let Some(vni) = &remote.vni {
@@ -43,7 +43,7 @@ pub(super) fn check(report: &mut Report, file: &RegionFile, uplinks: &Index) -> 
 
 fn gateway(report: &mut Report, file: &RegionFile) {
     let gateway = &file.gateway;
-    unicast(report, &gateway.mac);
+    usable::unicast(report, &gateway.mac);
     for v4 in [true, false] {
         let mut of_family = gateway.vteps.iter().filter(|v| v.is_ipv4() == v4);
         if let (Some(_), Some(second)) = (of_family.next(), of_family.next()) {
@@ -62,9 +62,14 @@ fn gateway(report: &mut Report, file: &RegionFile) {
 
 fn ports(report: &mut Report, file: &RegionFile) {
     let mut lines: HashMap<u32, u32> = HashMap::new();
+    let own: HashMap<Mac, u32> = file.uplinks.iter().rev().map(|u| (u.mac.value, u.mac.at.line)).collect();
     for uplink in &file.uplinks {
-        unicast(report, &uplink.mac);
-        unicast(report, &uplink.peer_mac);
+        usable::unicast(report, &uplink.mac);
+        usable::unicast(report, &uplink.peer_mac);
+        if let Some(line) = own.get(&uplink.peer_mac.value) {
+            let message = format!("{} is the gateway's own MAC address, see line {line}", uplink.peer_mac.value);
+            report.add(uplink.peer_mac.at, message, "give the address of the neighbour behind the port");
+        }
         if *uplink.port > MAX_PORT {
             report.add(uplink.port.at, format!("port {} is too large", *uplink.port), format!("use 0 to {MAX_PORT}"));
         }
@@ -80,7 +85,7 @@ fn ports(report: &mut Report, file: &RegionFile) {
     }
 }
 
-/// A tunnel address: usable, and nobody else's.
+/// A tunnel address: usable, and no other end point's.
 fn claim<'a>(
     report: &mut Report,
     owners: &mut HashMap<IpAddr, (&'a str, Position)>,
@@ -88,9 +93,7 @@ fn claim<'a>(
     owner: &'a str,
 ) {
     let ip = address.value;
-    if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() {
-        report.add(address.at, format!("{ip} can't be a tunnel address"), "use a unicast address of the underlay");
-    }
+    usable::address(report, address, "a tunnel address");
     if let Some((other, at)) = owners.insert(ip, (owner, address.at)) {
         let message = format!("{ip} is taken already by `{other}` in line {}", at.line);
         report.add(address.at, message, "give each end point an address of its own");
@@ -110,18 +113,17 @@ fn leads_to(report: &mut Report, name: &Name, uplinks: &[Name], index: &Index) -
     if uplinks.is_empty() {
         report.add(name.at, format!("no uplink leads to `{}`", name.value), "name at least one in `uplinks`");
     }
-    uplinks.iter().filter_map(|u| names::resolve(report, "uplink", u, index)).collect()
-}
-
-/// A host's MAC address.
-pub(super) fn unicast(report: &mut Report, mac: &At<Mac>) {
-    if mac.is_group() || mac.value == Mac([0; 6]) {
-        report.add(
-            mac.at,
-            format!("{} is not the address of one host", mac.value),
-            "use a unicast MAC address (first byte even)",
-        );
+    let mut found: Vec<usize> = Vec::with_capacity(uplinks.len());
+    let mut seen = HashSet::with_capacity(uplinks.len());
+    for uplink in uplinks {
+        let Some(resolved) = names::resolve(report, "uplink", uplink, index) else { continue };
+        if seen.insert(resolved) {
+            found.push(resolved);
+        } else {
+            report.add(uplink.at, format!("uplink `{}` is named twice", uplink.value), "keep one of the two");
+        }
     }
+    found
 }
 
 /// A VNI in range.

@@ -1,7 +1,7 @@
 //! Virtual machines.
 
 use super::vpcs::Subnets;
-use super::{Index, names, underlay};
+use super::{Index, names, usable};
 use crate::model::{RegionFile, Vm};
 use crate::position::{At, Position};
 use crate::problem::Report;
@@ -45,7 +45,7 @@ pub(super) fn check(
 
 fn machine(report: &mut Report, file: &RegionFile, taken: &mut Taken, i: usize, vpc: usize, subnets: &Subnets) {
     let vm = &file.vms[i];
-    underlay::unicast(report, &vm.mac);
+    usable::unicast(report, &vm.mac);
     let who = |earlier: u32| &file.vms[earlier as usize];
     if vm.mac.value == file.gateway.mac.value {
         report.add(
@@ -79,17 +79,26 @@ fn duplicate(report: &mut Report, at: Position, what: &str, earlier: &Vm) {
 fn in_subnet(report: &mut Report, file: &RegionFile, vpc: usize, address: &At<IpAddr>, subnets: &Subnets) {
     let vpc = &file.vpcs[vpc];
     match subnets.covering(&IpNet::from(address.value)) {
+        None if !usable::address(report, address, "the address of a machine") => {}
         None => report.add(
             address.at,
             format!("{} is in no subnet of VPC `{}`", address.value, vpc.name.value),
             "correct the address, or add its subnet to the VPC",
         ),
+        // A subnet with addresses that no machine can have was reported in its own line.
+        Some((subnet, _)) if crate::addresses::unusable_whole(subnet).is_some() => {}
         Some((IpNet::V4(subnet), _)) if subnet.prefix_len() < 31 => {
             let ends = [subnet.network(), subnet.broadcast()].map(IpAddr::V4);
             if ends.contains(&address.value) {
                 let message = format!("{} is the network or broadcast address of {subnet}", address.value);
                 report.add(address.at, message, "use an address between them");
             }
+        }
+        // Two addresses are a link between two (RFC 6164), one is a machine's own; else the first is that of all routers.
+        Some((IpNet::V6(subnet), _)) if subnet.prefix_len() < 127 && address.value == IpAddr::V6(subnet.network()) => {
+            let message =
+                format!("{} is the subnet-router anycast address of {subnet} (RFC 4291, section 2.6.1)", address.value);
+            report.add(address.at, message, "use another address of the subnet");
         }
         Some(_) => {}
     }

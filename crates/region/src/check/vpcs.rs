@@ -1,11 +1,10 @@
 //! VPCs: VNIs, subnets and peerings.
 
-use super::{Index, names, underlay};
+use super::{Index, names, underlay, usable};
 use crate::model::{RegionFile, Vpc};
-use crate::position::{At, Position};
+use crate::position::Position;
 use crate::prefix_map::PrefixMap;
 use crate::problem::Report;
-use crate::values::Prefix;
 use ipnet::IpNet;
 use std::collections::{HashMap, HashSet};
 
@@ -30,10 +29,7 @@ pub(super) fn check(report: &mut Report, file: &RegionFile) -> Vec<Subnets> {
 
 fn subnets(report: &mut Report, vpc: &Vpc) -> Subnets {
     for subnet in &vpc.subnets {
-        network(report, subnet);
-        if subnet.network().addr().is_multicast() {
-            report.add(subnet.at, format!("{} is a multicast range", subnet.value), "use unicast addresses");
-        }
+        usable::subnet(report, subnet);
     }
     let all = sorted(vpc, 0);
     overlaps(&all, |a, b| {
@@ -46,17 +42,6 @@ fn subnets(report: &mut Report, vpc: &Vpc) -> Subnets {
         let _ = map.insert(prefix, at);
     }
     map
-}
-
-/// A prefix without host bits.
-pub(super) fn network(report: &mut Report, prefix: &At<Prefix>) {
-    if prefix.has_host_bits() {
-        report.add(
-            prefix.at,
-            format!("{} has bits set behind its prefix length", prefix.value),
-            format!("write {}", prefix.network()),
-        );
-    }
 }
 
 type Owned = (IpNet, Position, usize);
