@@ -16,8 +16,9 @@ pub const MAX_FILE_BYTES: u64 = 1 << 30;
 /// How many YAML events aliases may add, besides as many as the file has bytes: the keys and values of some 100,000 rules.
 const MAX_ALIAS_EVENTS: usize = 1_000_000;
 
-/// How many bytes of text the reader may hold for aliases, besides as many as the file has.
-const MAX_ALIAS_BYTES: usize = 64 << 20;
+/// How many bytes of text anchors may hold that is not as it stands in the file, such as quoted text with escapes. Each alias
+/// copies it, and values of a region file have no use for it.
+const MAX_ANCHOR_BYTES: usize = 16 << 10;
 
 /// Why a region file could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +103,7 @@ fn options(text_bytes: usize) -> serde_saphyr::Options {
     budget.max_anchors = copies;
     budget.max_merge_keys = copies;
     budget.max_recorded_anchor_events = copies;
-    budget.max_recorded_anchor_bytes = MAX_ALIAS_BYTES.saturating_add(text_bytes);
+    budget.max_recorded_anchor_bytes = MAX_ANCHOR_BYTES;
     budget.enforce_alias_anchor_ratio = false;
     budget.max_depth = MAX_DEPTH;
     let mut limits = serde_saphyr::options::AliasLimits::default();

@@ -102,26 +102,60 @@ impl Report {
 /// The candidate closest to a misspelt name, if one is close enough to be meant. Of more than 10,000 candidates, some are not
 /// looked at.
 pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = 1 + name.chars().take(64).count() / 4;
-    // A distance is at least the difference of the lengths.
-    let plausible = |candidate: &&str| candidate.len().abs_diff(name.len()) <= 4 * limit;
-    let near = candidates.take(10_000).filter(plausible).map(|c| (distance(name, c), c));
-    near.filter(|(distance, _)| *distance <= limit).min().map(|(_, candidate)| candidate)
+    let name = folded(name);
+    let limit = 1 + (name.len() / 4).min(MAX_TYPOS - 1);
+    let near = candidates.take(10_000).filter_map(|c| Some((distance(&name, &folded(c), limit)?, c)));
+    near.min().map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance over at most 64 characters of each; upper and lower case are the same.
-fn distance(a: &str, b: &str) -> usize {
-    let lower = |text: &str| text.chars().take(64).map(|c| c.to_ascii_lowercase()).collect::<Vec<char>>();
-    let (a, b) = (lower(a), lower(b));
-    let mut row: Vec<usize> = (0..=b.len()).collect();
+/// As many letters may be wrong in a long name.
+const MAX_TYPOS: usize = 4;
+
+/// At most 64 characters; upper and lower case are the same.
+fn folded(text: &str) -> Vec<char> {
+    text.chars().take(64).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// Levenshtein distance, if it is within the limit. Only the cells are computed that can be within it: those near the diagonal.
+fn distance(a: &[char], b: &[char], limit: usize) -> Option<usize> {
+    if a.len().abs_diff(b.len()) > limit {
+        return None;
+    }
+    let over = limit + 1;
+    let mut row: Vec<usize> = (0..=b.len()).map(|distance| distance.min(over)).collect();
     for (i, ca) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != cb);
+        let (first, end) = (i.saturating_sub(limit), (i + limit + 1).min(b.len()));
+        let mut diagonal = row[first];
+        row[first] = if first == 0 { i + 1 } else { over };
+        for j in first..end {
+            let substituted = diagonal + usize::from(*ca != b[j]);
             diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1).min(over);
         }
     }
-    row[b.len()]
+    Some(row[b.len()]).filter(|distance| *distance <= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{distance, folded};
+    use proptest::prelude::*;
+
+    /// By its definition: what remains when one letter is dropped from either side, or from both.
+    fn defined(a: &[char], b: &[char]) -> usize {
+        match (a, b) {
+            ([], rest) | (rest, []) => rest.len(),
+            ([x, a @ ..], [y, b @ ..]) if x == y => defined(a, b),
+            ([_, left @ ..], [_, right @ ..]) => 1 + defined(left, b).min(defined(a, right)).min(defined(left, right)),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_distance_is_the_defined_one(a in "[ab]{0,7}", b in "[ab]{0,7}", limit in 1usize..5) {
+            let (a, b) = (folded(&a), folded(&b));
+            let defined = defined(&a, &b);
+            prop_assert_eq!(distance(&a, &b, limit), Some(defined).filter(|d| *d <= limit));
+        }
+    }
 }

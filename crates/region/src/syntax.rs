@@ -23,7 +23,8 @@ const DECIMAL: &str = "write it in decimal digits, without quotes";
 
 /// Explains why `text` is no region file.
 pub(crate) fn explain(error: &Error, text: &str) -> Explained {
-    let at = error.location().map_or(Position::default(), Position::from);
+    // Of a file that is not even a mapping, the reader has no place.
+    let at = error.location().map(Position::from).filter(|at| at.line > 0).unwrap_or(Position { line: 1, column: 1 });
     let (message, mend) = match error.without_snippet() {
         Error::AliasError { error, locations, .. } => return in_alias(error, locations, text),
         Error::Eof { .. } if is_blank(text) => {
@@ -63,7 +64,21 @@ pub(crate) fn explain(error: &Error, text: &str) -> Explained {
         Error::Budget { breach, .. } => budget(breach),
         error => of_model(error, text, at),
     };
-    Explained { at, message, mend: mend.into_owned() }
+    match indenting_tab(text, at).filter(|_| message.contains("tab")) {
+        Some(at) => {
+            let (message, mend) =
+                ("a tab in the indentation".to_owned(), "indent with blanks, as YAML wants it".to_owned());
+            Explained { at, message, mend }
+        }
+        None => Explained { at, message, mend: mend.into_owned() },
+    }
+}
+
+/// The first tab that indents a line, from a place on: the reader names what stands before it.
+fn indenting_tab(text: &str, at: Position) -> Option<Position> {
+    let from = (1..).zip(text.split('\n')).skip(at.line.saturating_sub(1) as usize);
+    let tab = |line: &str| line.find(|c: char| c != ' ').filter(|first| line[*first..].starts_with('\t'));
+    from.take(1000).find_map(|(number, line)| Some(Position::saturating(number, tab(line)? as u64 + 1)))
 }
 
 type Said = (String, Cow<'static, str>);
