@@ -15,6 +15,7 @@ use terrace::gateway::control::{Answer, ControlSocket, Request, ask};
 use terrace::gateway::keeper::Keeper;
 use terrace::gateway::serve::{Gateway, Signals, serve};
 use terrace::gateway::stats::Stats;
+use terrace::gateway::uplinks::open_ports;
 use terrace::program::{DEFAULT_PROGRAM, Sources, compile};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -46,9 +47,11 @@ fn with_gateway(test: impl FnOnce(&mut Running<'_>)) -> Stats {
     let (mut s1, port1) = memory::pair("s1", "port1", 64).unwrap();
     let (mut s2, port2) = memory::pair("s2", "port2", 64).unwrap();
     let (keeper, jobs) = Keeper::new(pipeline);
+    let ports = vec![Attached::new(1, port1), Attached::new(2, port2)];
+    let keeper = keeper.at_ports(open_ports(&ports), Vec::new());
     let gateway = Gateway {
         engine,
-        ports: vec![Attached::new(1, port1), Attached::new(2, port2)],
+        ports,
         keeper: keeper.holding(&file, entries, numbers),
         jobs,
         socket: ControlSocket::open(&socket).unwrap(),
@@ -159,6 +162,45 @@ fn a_changed_region_file_is_applied_and_a_wrong_one_changes_nothing() {
             assert!(began.elapsed() < PATIENCE, "SIGHUP was not heard");
         }
         assert!(gateway.reaches_s2(&to_b));
+    });
+}
+
+#[test]
+fn a_comment_in_the_first_line_changes_nothing() {
+    with_gateway(|gateway| {
+        let to_b = datagram(100, [10, 0, 0, 12]);
+        assert!(gateway.reaches_s2(&to_b));
+        let version = gateway.stats().version;
+        fs::write(&gateway.region, format!("# another line\n{}", lab_region())).unwrap();
+        let Answer::Applied(applied) = gateway.apply() else { panic!("not applied") };
+        assert_eq!((applied.inserted, applied.modified, applied.deleted, applied.others), (0, 0, 0, 0));
+        assert_eq!(gateway.stats().version, version, "without a change there is no new version, and no cache is stale");
+        assert!(gateway.reaches_s2(&to_b));
+    });
+}
+
+#[test]
+fn uplinks_that_do_not_fit_the_ports_are_told_at_each_application() {
+    with_gateway(|gateway| {
+        // Ports 1 and 2 are open and take 1500 bytes; the region has more ports, and uplinks take 1600 unless they say otherwise.
+        let Answer::Applied(applied) = gateway.apply() else { panic!("not applied") };
+        let told = |warnings: &[String], words: &[&str]| {
+            warnings.iter().any(|warning| words.iter().all(|word| warning.contains(word)))
+        };
+        assert!(
+            told(&applied.warnings, &["region.yaml:", "port 3, which is not open", "--port 3=INTERFACE"]),
+            "{applied}"
+        );
+        assert!(told(&applied.warnings, &["port 1 (port1) takes 1500", "mtu: 1500"]), "{applied}");
+        assert_eq!(gateway.stats().warnings, applied.warnings);
+        assert!(applied.to_string().contains("warning: "), "{applied}");
+        assert!(gateway.stats().render().contains("which is not open"));
+
+        let fits = lab_region().replace("{name: to-s1,   port: 1,", "{name: to-s1, mtu: 1500, port: 1,");
+        assert_ne!(fits, lab_region());
+        fs::write(&gateway.region, fits).unwrap();
+        let Answer::Applied(applied) = gateway.apply() else { panic!("not applied") };
+        assert!(!told(&applied.warnings, &["port 1 (port1)"]), "{applied}");
     });
 }
 

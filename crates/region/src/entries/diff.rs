@@ -4,7 +4,9 @@ use super::Entries;
 use std::cmp::Ordering;
 use tables::{CounterData, TableEntry, Update, UpdateKind, WriteBatch};
 
-/// The writes that make `new` of `old`, to be applied as one. Entries that do not differ are not touched.
+/// The writes that make `new` of `old`, to be applied as one. Entries that do the same are not touched: where an entry comes from is
+/// no part of what it does, so that a comment in the first line, which moves all others, changes nothing. The table's entry then has
+/// the provenance of the file by which it was last written; who shows where an entry comes from has to ask for that of `new`.
 pub fn diff(mut old: Entries, mut new: Entries) -> WriteBatch {
     old.entries.sort_by(identity);
     new.entries.sort_by(identity);
@@ -16,7 +18,7 @@ pub fn diff(mut old: Entries, mut new: Entries) -> WriteBatch {
         }
         match old_entries.next_if(|o| identity(o, &entry) == Ordering::Equal) {
             None => others.push(Update::Entry(UpdateKind::Insert, entry)),
-            Some(same) if same.action == entry.action && same.provenance == entry.provenance => {}
+            Some(same) if same.action == entry.action => {}
             Some(_) => others.push(Update::Entry(UpdateKind::Modify, entry)),
         }
     }
@@ -32,4 +34,36 @@ pub fn diff(mut old: Entries, mut new: Entries) -> WriteBatch {
 /// Order by what makes an entry the same entry.
 fn identity(a: &TableEntry, b: &TableEntry) -> Ordering {
     (a.table, &a.keys, a.priority).cmp(&(b.table, &b.keys, b.priority))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::{ActionCall, ActionId, KeyMatch, TableId};
+    use tables::ActionSpec;
+
+    fn entry(key: u32, action: u32, line: u32) -> TableEntry {
+        let call = ActionCall { action: ActionId(action), args: Vec::new() };
+        TableEntry::new(TableId(0), vec![KeyMatch::Exact(key.into())], ActionSpec::Call(call))
+            .with_provenance(format!("r.yaml:{line}: VPC v"))
+    }
+
+    fn of(entries: Vec<TableEntry>) -> Entries {
+        Entries { entries, ..Entries::default() }
+    }
+
+    #[test]
+    fn an_entry_that_has_moved_in_the_file_is_the_same() {
+        let old = of(vec![entry(1, 0, 10), entry(2, 0, 11), entry(3, 0, 12)]);
+        let moved = of(vec![entry(1, 0, 11), entry(2, 0, 12), entry(3, 0, 13)]);
+        assert_eq!(diff(old.clone(), moved.clone()).updates, []);
+        // What does something else is changed, and has the new line.
+        let changed = of(vec![entry(1, 0, 11), entry(2, 7, 12), entry(4, 0, 13)]);
+        let expected = [
+            Update::Entry(UpdateKind::Delete, entry(3, 0, 12)),
+            Update::Entry(UpdateKind::Modify, entry(2, 7, 12)),
+            Update::Entry(UpdateKind::Insert, entry(4, 0, 13)),
+        ];
+        assert_eq!(diff(old, changed).updates, expected);
+    }
 }

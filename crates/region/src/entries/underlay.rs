@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 use std::net::IpAddr;
 
 /// Largest IP packet of an uplink that says nothing of it, in bytes.
-const DEFAULT_MTU: u16 = 1600;
+pub const DEFAULT_MTU: u16 = 1600;
 /// ECMP buckets for each uplink at least: a share is within 1/8 of the ideal one.
 const BUCKETS_PER_UPLINK: usize = 8;
 

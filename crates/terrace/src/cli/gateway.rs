@@ -8,7 +8,7 @@ use super::ui::{Ui, style};
 use crate::gateway::control::{Answer, ControlSocket, Request, ask};
 use crate::gateway::keeper::Keeper;
 use crate::gateway::serve::{Gateway, Signals, serve};
-use crate::gateway::{default_socket, lab_socket};
+use crate::gateway::{default_socket, lab_socket, uplinks};
 use crate::lab;
 use clap::{Args, Subcommand};
 use interp::Config;
@@ -181,6 +181,12 @@ impl RunArgs {
             let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
             keeper = keeper.holding(&file, entries, inputs.numbers);
         }
+        let open = uplinks::open_ports(&ports);
+        let named = self.inputs.region.as_ref().map_or(String::new(), |file| file.display().to_string());
+        let warnings = inputs.region.as_ref().map_or(Vec::new(), |region| uplinks::warnings(region, &named, &open));
+        // On standard error whatever the output's form is: who reads only the result asks for statistics, which have them, too.
+        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        keeper = keeper.at_ports(open, warnings);
         let signals = signals()?;
         let program = inputs.pipeline.name.clone();
         let names: Vec<String> = ports.iter().map(|port| format!("{}={}", port.id.0, port.port.name())).collect();

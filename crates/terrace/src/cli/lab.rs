@@ -147,8 +147,9 @@ impl UpArgs {
         let mut gateway = None;
         if !self.no_gateway {
             let progress = ui.progress("starting the gateway");
-            let child = start_gateway(&self.name.name, &self.region, (self.io, &self.engine), &stop)?;
+            let (child, warnings) = start_gateway(&self.name.name, &self.region, (self.io, &self.engine), &stop)?;
             drop(progress);
+            warnings.iter().for_each(|warning| ui.note(format!("warning: {warning}")));
             State::set_gateway(&self.name.name, Process::of(child.id())).map_err(failed)?;
             gateway = Some(child.id());
         }
@@ -174,13 +175,13 @@ impl UpArgs {
     }
 }
 
-/// Starts a gateway that outlives this process, and waits until it answers.
+/// Starts a gateway that outlives this process, and waits until it answers. Gives what it warns of, too.
 fn start_gateway(
     lab: &str,
     region: &Path,
     (io, engine): (IoArgs, &EngineArgs),
     stop: &AtomicBool,
-) -> Result<Child, Failure> {
+) -> Result<(Child, Vec<String>), Failure> {
     let socket = lab_socket(lab);
     let log = socket.with_extension("log");
     let problem =
@@ -204,8 +205,8 @@ fn start_gateway(
         .map_err(|error| problem("start the gateway", error))?;
     let began = Instant::now();
     loop {
-        if let Ok(Answer::Stats(_)) = ask(&socket, &Request::Stats) {
-            return Ok(child);
+        if let Ok(Answer::Stats(stats)) = ask(&socket, &Request::Stats) {
+            return Ok((child, stats.warnings));
         }
         let ended = child.try_wait().ok().flatten();
         if let Some(status) = ended {

@@ -67,12 +67,16 @@ pub struct Applied {
     pub deleted: usize,
     /// Default actions and counters written.
     pub others: usize,
+    /// What of the region does not fit the gateway's ports, with place and mend.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl fmt::Display for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Applied { region, inserted, modified, deleted, .. } = self;
-        write!(f, "applied {}: {inserted} entries added, {modified} changed, {deleted} removed", region.display())
+        write!(f, "applied {}: {inserted} entries added, {modified} changed, {deleted} removed", region.display())?;
+        self.warnings.iter().try_for_each(|warning| write!(f, "\nwarning: {warning}"))
     }
 }
 

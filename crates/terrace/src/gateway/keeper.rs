@@ -2,6 +2,7 @@
 
 use super::control::Applied;
 use super::stats::Stats;
+use super::uplinks::{self, OpenPorts};
 use ir::Pipeline;
 use region::{Entries, Numbers};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,8 @@ pub struct Keeper {
     file: Option<PathBuf>,
     entries: Entries,
     numbers: Numbers,
+    ports: OpenPorts,
+    warnings: Vec<String>,
     jobs: Sender<Job>,
 }
 
@@ -40,12 +43,21 @@ impl Keeper {
     pub fn new(pipeline: Arc<Pipeline>) -> (Keeper, Receiver<Job>) {
         let (jobs, receiver) = channel();
         let (entries, numbers) = (Entries::default(), Numbers::default());
-        (Keeper { pipeline, file: None, entries, numbers, jobs }, receiver)
+        let keeper =
+            Keeper { pipeline, file: None, entries, numbers, ports: OpenPorts::default(), warnings: Vec::new(), jobs };
+        (keeper, receiver)
     }
 
     /// As [`Keeper::new`], with a region whose entries were installed already.
     pub fn holding(mut self, file: &Path, entries: Entries, numbers: Numbers) -> Keeper {
         (self.file, self.entries, self.numbers) = (Some(file.to_owned()), entries, numbers);
+        self
+    }
+
+    /// As before, with the ports that are open: a region whose uplinks do not fit them is applied with a warning. `warnings` are those about
+    /// the region that was installed already.
+    pub fn at_ports(mut self, ports: OpenPorts, warnings: Vec<String>) -> Keeper {
+        (self.ports, self.warnings) = (ports, warnings);
         self
     }
 
@@ -66,13 +78,22 @@ impl Keeper {
         let entries =
             region::entries(&region, &name, &self.pipeline, &mut numbers).map_err(|error| error.to_string())?;
         let batch = region::diff(self.entries.clone(), entries.clone());
-        let applied = count(&file, &batch);
+        let mut applied = count(&file, &batch);
+        // No write, no new version of the tables: caches stay as they are.
+        if !batch.updates.is_empty() {
+            self.write(batch)?;
+        }
+        self.warnings = uplinks::warnings(&region, &name, &self.ports);
+        applied.warnings.clone_from(&self.warnings);
+        (self.file, self.entries, self.numbers) = (Some(file), entries, numbers);
+        Ok(applied)
+    }
+
+    fn write(&self, batch: WriteBatch) -> Result<(), String> {
         let (reply, outcome) = sync_channel(1);
         let gone = "the gateway ends; nothing was applied";
         self.jobs.send(Job::Write { batch, reply }).map_err(|_| gone)?;
-        outcome.recv().map_err(|_| gone)??;
-        (self.file, self.entries, self.numbers) = (Some(file), entries, numbers);
-        Ok(applied)
+        outcome.recv().map_err(|_| gone)?
     }
 
     /// Names the VPCs of counters that are indexed by VPC.
@@ -94,6 +115,7 @@ impl Keeper {
         self.jobs.send(Job::Stats { reply }).map_err(|_| gone)?;
         let mut stats = outcome.recv().map_err(|_| gone)?;
         self.label(&mut stats);
+        stats.warnings.clone_from(&self.warnings);
         stats.region = self.file.as_ref().map(|file| file.display().to_string());
         Ok(stats)
     }

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod keeper;
 pub mod serve;
 pub mod stats;
+pub mod uplinks;
 
 use std::path::PathBuf;
 

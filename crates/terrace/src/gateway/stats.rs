@@ -36,7 +36,7 @@ pub struct PortStats {
     /// Lost at the port, by reason: `rx_` on the way in, `tx_` on the way out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lost: BTreeMap<String, Count>,
-    /// Why nothing can go through at present.
+    /// Why nothing can go through it at present, and the mend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
@@ -86,6 +86,9 @@ pub struct Stats {
     pub drops: BTreeMap<String, Count>,
     /// The ports.
     pub ports: Vec<PortStats>,
+    /// What of the region does not fit the ports, with place and mend.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Counters of the program.
     pub counters: Vec<CounterCell>,
 }
@@ -171,6 +174,9 @@ impl Stats {
             if let Some(trouble) = &port.trouble {
                 let _ = writeln!(text, "    {trouble}");
             }
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(text, "warning: {warning}");
         }
         if !self.notes.is_empty() {
             let _ = writeln!(text, "engine {}", self.engine);

@@ -3,12 +3,9 @@
 use super::error::LabError;
 use super::topology::{Gateway, Mac, Network, Remote, Return, Server, Topology, TopologyError, Uplink, Vm, VmAddress};
 use ipnet::IpNet;
-use region::{Region, Target};
+use region::{DEFAULT_MTU, Region, Target};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
-
-/// The MTU of uplinks that the file gives none, in bytes; as documented in the region file.
-const DEFAULT_MTU: u16 = 1600;
 
 impl Topology {
     /// The lab called `name` of a region: its servers, machines and remotes, and, behind each remote, hosts in the prefixes that VPCs
