@@ -12,6 +12,10 @@ use crate::problem::Report;
 use ipnet::IpNet;
 use std::collections::HashMap;
 
+/// How many routes of peers are looked at in all. The gateway's tables hold two million routes; without a bound, a VPC with many routes
+/// that many others route to makes more of a small file than memory holds.
+const MAX_PEER_ROUTES: usize = 1 << 22;
+
 /// Scope of a route, as counted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Scope {
@@ -91,8 +95,8 @@ type Checked = (Vec<Vec<Vec<FlatRoute>>>, Vec<Vec<usize>>);
 pub(super) fn check(report: &mut Report, file: &RegionFile, context: &Context) -> Checked {
     let raw: Vec<Vec<RawTable>> = (0..file.vpcs.len()).map(|v| vpc_tables(report, file, context, v)).collect();
     let mut flat = Vec::with_capacity(raw.len());
+    let mut resolver = Resolver { report, file, raw: &raw, looked_at: 0 };
     for (v, tables) in raw.iter().enumerate() {
-        let mut resolver = Resolver { report, file, raw: &raw };
         flat.push(tables.iter().map(|table| resolver.table(v, table)).collect());
     }
     let policies = file.vpcs.iter().map(|vpc| policy(report, vpc)).collect();
@@ -216,6 +220,8 @@ struct Resolver<'a, 'r> {
     report: &'r mut Report,
     file: &'a RegionFile,
     raw: &'a [Vec<RawTable>],
+    /// Routes of peers that were looked at, for all VPCs.
+    looked_at: usize,
 }
 
 /// A VPC on the way, and the prefix that its table handed on to the next one.
@@ -267,6 +273,15 @@ impl<'a> Resolver<'a, '_> {
         }
         let from = table.sorted.partition_point(|r| r.prefix <= prefix);
         for inner in table.sorted[from..].iter().take_while(|r| prefix.contains(&r.prefix)) {
+            if self.looked_at > MAX_PEER_ROUTES {
+                return;
+            }
+            self.looked_at += 1;
+            if self.looked_at > MAX_PEER_ROUTES {
+                let message =
+                    format!("peers have more than {MAX_PEER_ROUTES} routes for the routes to them, up to here");
+                return self.report.add(origin, message, "route fewer VPCs to a peer that has many routes of its own");
+            }
             // A prefix that a VPC on the way tells apart itself was never handed on.
             if !path.iter().any(|hop| splits(hop.table, inner.prefix, hop.prefix)) {
                 self.step(origin, peer, inner.step, inner.prefix, path, flat);

@@ -249,3 +249,22 @@ fn depth_and_length() {
         format!("region: r\ngateway: {{mac: 02:00:5e:00:00:01, vteps: [192.0.2.1]}}\nuplinks: []\nvpcs: [{odd}]\n");
     assert_eq!(quickly(&text).len(), region::MAX_PROBLEMS);
 }
+
+#[test]
+fn peerings_do_not_multiply() {
+    // Many VPCs route to one that has many routes: the product of both is more than any table holds.
+    let routes: String =
+        (0..4000).map(|n| format!("{{to: 11.{}.{}.0/24, internet: true}}, ", n >> 8, n & 255)).collect();
+    let hub = format!("vpcs:\n- {{name: hub, vni: 1, routes: [{routes}]}}\n");
+    let vpc = |n: usize| format!("- {{name: n{n}, vni: {}, routes: [{{to: 11.0.0.0/8, peer: hub}}]}}\n", n + 2);
+    let peering = |n: usize| format!("- between: [n{n}, hub]\n");
+    let head = "region: r\ngateway: {mac: 02:00:5e:00:00:01, vteps: [192.0.2.1]}\nuplinks: []\n";
+    let text = |count: usize| {
+        let (vpcs, peerings): (String, String) = ((0..count).map(vpc).collect(), (0..count).map(peering).collect());
+        format!("{head}{hub}{vpcs}peerings:\n{peerings}")
+    };
+    let found = quickly(&text(1100));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].message.contains("more than 4194304 routes"), "{found:#?}");
+    accepted(&text(100));
+}
