@@ -1,7 +1,7 @@
 //! The region file as it is written. Everything in it refers to other things by name.
 
 use crate::fields::{NameText, given, items, list};
-use crate::position::At;
+use crate::position::{At, Number};
 use crate::values::{Mac, Ports, Prefix, Protocol};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -62,16 +62,16 @@ pub struct Uplink {
     pub name: Name,
     /// Port number in the engine.
     #[schemars(range(max = 65_535))]
-    pub port: At<u32>,
+    pub port: Number<u32>,
     /// The gateway's MAC address on this port.
     pub mac: At<Mac>,
     /// MAC address of the neighbour: the switch or, in a lab, the server.
     pub peer_mac: At<Mac>,
     /// Largest IP packet that the port takes, in bytes: 50 (IPv6 underlay: 70) more than the tenants' packets. Default 1600.
     #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "At<u16>")]
+    #[schemars(with = "Number<u16>")]
     #[schemars(range(min = 1350))]
-    pub mtu: Option<At<u16>>,
+    pub mtu: Option<Number<u16>>,
 }
 
 /// A server that hosts virtual machines.
@@ -109,9 +109,9 @@ pub struct Remote {
     pub address: At<IpAddr>,
     /// The VNI that it expects, for routes that do not say another.
     #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "At<u32>")]
+    #[schemars(with = "Number<u32>")]
     #[schemars(range(min = 1, max = 16_777_215))]
-    pub vni: Option<At<u32>>,
+    pub vni: Option<Number<u32>>,
     /// MAC address that inner frames to it carry as destination.
     pub mac: At<Mac>,
     /// Uplinks that lead to it.
@@ -138,7 +138,7 @@ pub struct Vpc {
     pub name: Name,
     /// VXLAN network identifier, 1 to 16777215.
     #[schemars(range(min = 1, max = 16_777_215))]
-    pub vni: At<u32>,
+    pub vni: Number<u32>,
     /// Address ranges of its machines. They may equal another VPC's.
     #[serde(default, deserialize_with = "list")]
     #[schemars(with = "Option<Vec<At<Prefix>>>")]
@@ -180,9 +180,9 @@ pub struct Route {
     pub remote: Option<Name>,
     /// VNI for the remote, if not its own.
     #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "At<u32>")]
+    #[schemars(with = "Number<u32>")]
     #[schemars(range(min = 1, max = 16_777_215))]
-    pub vni: Option<At<u32>>,
+    pub vni: Option<Number<u32>>,
     /// To the internet.
     #[serde(default)]
     pub internet: bool,
@@ -232,7 +232,7 @@ pub enum AclDirection {
 pub struct AclRule {
     /// Greater wins; unique in the VPC for a direction.
     #[schemars(range(min = 1, max = 16_777_216))]
-    pub priority: At<u32>,
+    pub priority: Number<u32>,
     /// Permit or deny.
     pub action: Verdict,
     /// Which traffic.

@@ -50,6 +50,44 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     }
 }
 
+/// A number and where it is written. Besides the place that problems name, it has that of its own digits, which an alias or a merge
+/// takes from elsewhere, so that their form can be looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Number<T> {
+    /// The value.
+    pub value: T,
+    /// Where it is, as in [`At`].
+    pub at: Position,
+    /// Where its digits are.
+    pub(crate) digits: Position,
+}
+
+impl<T> std::ops::Deref for Number<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Number<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Spanned { value, referenced, defined } = Spanned::<T>::deserialize(deserializer)?;
+        Ok(Number { value, at: referenced.into(), digits: defined.into() })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Number<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
 impl Position {
     /// A place whose numbers may be larger than any file has.
     pub(crate) fn saturating(line: u64, column: u64) -> Position {

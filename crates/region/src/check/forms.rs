@@ -4,8 +4,8 @@
 //! `1:40` is 100 or a text. The reader has turned all of them into numbers when the model is there, so that they are looked up
 //! in the text.
 
-use crate::model::{RegionFile, Vpc};
-use crate::position::{At, Position};
+use crate::model::{RegionFile, Route, Vpc};
+use crate::position::{At, Number, Position};
 use crate::problem::Report;
 use crate::values::{decimal, quoted};
 
@@ -13,6 +13,8 @@ use crate::values::{decimal, quoted};
 pub(super) fn check(report: &mut Report, file: &RegionFile, text: &str) {
     let mut numbers = numbers(file);
     numbers.sort_unstable();
+    // An alias or a merge has the digits of another number, which are told of once.
+    numbers.dedup();
     let mut places = numbers.into_iter().peekable();
     let text = text.trim_start_matches('\u{feff}');
     for (line, content) in (1..).zip(text.split('\n')) {
@@ -29,10 +31,6 @@ pub(super) fn check(report: &mut Report, file: &RegionFile, text: &str) {
 
 /// The number that begins at `written`.
 fn form(report: &mut Report, written: &str, at: Position, value: u32) {
-    // The value of an alias or of a merge is written elsewhere, and is looked at there.
-    if written.starts_with(['*', '<']) {
-        return;
-    }
     let end = written.find([' ', '\t', '\r', ',', ']', '}']).unwrap_or(written.len());
     if decimal::<u32>(&written[..end]) != Some(value) {
         let message = format!("the number {} is not in plain decimal digits", quoted(&written[..end]));
@@ -40,13 +38,13 @@ fn form(report: &mut Report, written: &str, at: Position, value: u32) {
     }
 }
 
-/// Every number of the file whose type is a plain integer, with its place.
+/// Every number of the file whose type is a plain integer, with the place of its digits.
 fn numbers(file: &RegionFile) -> Vec<(Position, u32)> {
-    let of = |number: &At<u32>| (number.at, number.value);
+    let of = |number: &Number<u32>| (number.digits, number.value);
     let mut all = Vec::new();
     for uplink in &file.uplinks {
         all.push(of(&uplink.port));
-        all.extend(uplink.mtu.iter().map(|mtu| (mtu.at, u32::from(mtu.value))));
+        all.extend(uplink.mtu.iter().map(|mtu| (mtu.digits, u32::from(mtu.value))));
     }
     all.extend(file.remotes.iter().filter_map(|remote| remote.vni.as_ref()).map(of));
     for vpc in &file.vpcs {
@@ -57,6 +55,6 @@ fn numbers(file: &RegionFile) -> Vec<(Position, u32)> {
     all
 }
 
-fn routes(vpc: &Vpc) -> impl Iterator<Item = &At<crate::model::Route>> {
+fn routes(vpc: &Vpc) -> impl Iterator<Item = &At<Route>> {
     vpc.routes.iter().chain(vpc.route_tables.iter().flat_map(|table| &table.routes))
 }

@@ -2,7 +2,7 @@
 
 use super::{Index, MAX_VNI, names, usable};
 use crate::model::{Name, RegionFile};
-use crate::position::{At, Position};
+use crate::position::{At, Number, Position};
 use crate::problem::Report;
 use crate::values::Mac;
 use std::collections::{HashMap, HashSet};
@@ -127,7 +127,7 @@ fn leads_to(report: &mut Report, name: &Name, uplinks: &[Name], index: &Index) -
 }
 
 /// A VNI in range.
-pub(super) fn vni(report: &mut Report, vni: &At<u32>) {
+pub(super) fn vni(report: &mut Report, vni: &Number<u32>) {
     if vni.value == 0 || vni.value > MAX_VNI {
         report.add(vni.at, format!("VNI {} is out of range", vni.value), format!("use 1 to {MAX_VNI}"));
     }

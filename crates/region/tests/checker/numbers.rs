@@ -148,3 +148,21 @@ fn mac_addresses() {
         edit_accepted("02:00:00:00:20:01", good);
     }
 }
+
+#[test]
+fn numbers_that_a_merge_takes_from_a_mapping_of_its_own() {
+    for (mapping, odd) in [
+        ("{vni: 20}", None),
+        ("[{vni: 20}, {acl_default: deny}]", None),
+        ("\n      vni: 20", None),
+        ("\n      \"vni\": 20", None),
+        ("{vni: 0x14}", Some(27)),
+        ("\n      vni: 2_0", Some(28)),
+    ] {
+        let (text, _) = super::edited("    vni: 20\n", &format!("    <<: {mapping}\n"));
+        match odd {
+            None => super::accepted(&text),
+            Some(line) => super::refused(&text, line, "write 20"),
+        }
+    }
+}
