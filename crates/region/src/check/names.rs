@@ -37,7 +37,7 @@ pub(super) fn form(report: &mut Report, kind: &str, name: &Name) {
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(good) || starts_like_an_option_or_a_path {
         report.add(
             name.at,
-            format!("{} is not a name for a {kind}", quoted(name)),
+            format!("{} is not a name for {} {kind}", quoted(name), if kind == "uplink" { "an" } else { "a" }),
             format!("use 1 to {MAX_NAME} letters (a-z, A-Z), digits, `-`, `_` or `.`; the first is no `-` or `.`"),
         );
     }

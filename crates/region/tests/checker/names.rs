@@ -28,7 +28,7 @@ fn what_is_no_name() {
     ];
     for name in odd {
         edit_refused("region: shop", &format!("region: {name}"), "is not a name for a region");
-        edit_refused("name: left", &format!("name: {name}"), "is not a name for a uplink");
+        edit_refused("name: left", &format!("name: {name}"), "is not a name for an uplink");
         edit_refused("name: web\n", &format!("name: {name}\n"), "is not a name for a VPC");
         edit_refused("name: audited", &format!("name: {name}"), "is not a name for a route table");
         edit_refused("name: web-1", &format!("name: {name}"), "is not a name for a VM");
