@@ -6,7 +6,8 @@ use super::{Body, Checker, Place};
 use crate::ast::{self, Ident, Local};
 use crate::diag::Diagnostic;
 use crate::hir::{
-    LocalDecl, ObjectKind, ParserBody, State, StateRef, Transition, TransitionKind, TyKind, Types, ValueSet, ValueSetId,
+    Callee, Expr, ExprKind, KeysetItem, LocalDecl, ObjectKind, ParserBody, SelectCase, State, StateRef, Transition,
+    TransitionKind, TyKind, Types, ValueSet, ValueSetId, walk_expr, walk_stmts,
 };
 use crate::span::Span;
 use std::collections::HashMap;
@@ -159,15 +160,16 @@ impl Checker<'_> {
     }
 
     /// A parser from whose start neither `accept` nor `reject` can be reached ends by an error
-    /// alone, such as the end of the packet or of a stack, or is stopped by the engine's bound on
-    /// steps; a state that cannot be reached at all is likely a mistake.
+    /// alone, such as the end of the packet or of a stack, and goes round for ever if nothing in it
+    /// can be an error; a state that cannot be reached at all is likely a mistake.
     fn reaches_end(&mut self, decl: &ast::ParserDecl, states: &[State], start: Option<usize>) {
         let Some(start) = start else { return };
-        let (mut seen, mut todo, mut ends) = (vec![false; states.len()], vec![start], false);
+        let (mut seen, mut todo, mut ends, mut fails) = (vec![false; states.len()], vec![start], false, false);
         while let Some(at) = todo.pop() {
             if std::mem::replace(&mut seen[at], true) {
                 continue;
             }
+            fails = fails || self.may_fail(&states[at]);
             let targets: Vec<StateRef> = match &states[at].transition.kind {
                 TransitionKind::State(target) => vec![*target],
                 TransitionKind::Select { cases, .. } => cases.iter().map(|c| c.target).collect(),
@@ -180,17 +182,47 @@ impl Checker<'_> {
             }
         }
         if !ends {
-            let message =
-                format!("parser `{}` never reaches `accept` or `reject`: it ends by an error alone", decl.name);
-            self.report(
+            let mut message = format!("parser `{}` never reaches `accept` or `reject`", decl.name);
+            let help = "let one of its states end with `transition accept;`";
+            let diagnostic = if fails {
+                message.push_str(": it ends by an error alone");
                 Diagnostic::warning("endless-parser", decl.name.span, message)
-                    .help("let one of its states end with `transition accept;`"),
-            );
+            } else {
+                Diagnostic::error("endless-parser", decl.name.span, message)
+            };
+            self.report(diagnostic.help(help));
         }
         for (state, _) in states.iter().zip(seen).filter(|(_, seen)| !seen) {
             let message = format!("no transition leads to state `{}`", state.name);
             self.report(Diagnostic::warning("unreachable-state", state.span, message));
         }
+    }
+
+    /// Whether something in a state can be an error: reading the packet, the elements of a stack,
+    /// `verify`, another parser, a select that matches nothing.
+    fn may_fail(&self, state: &State) -> bool {
+        let of_packet = |callee: &Callee| match callee {
+            Callee::Method(_, id, at) => {
+                let decl = &self.prog.externs[id.index()];
+                &*decl.name == "packet_in" && &*decl.methods[*at].name != "length"
+            }
+            Callee::ExternFunction(id) => &*self.prog.extern_functions[id.index()].name == "verify",
+            Callee::Apply(_) => true,
+            _ => false,
+        };
+        let in_expr = |e: &Expr| match &e.kind {
+            ExprKind::StackNext(_) | ExprKind::StackLast(_) => true,
+            ExprKind::Call(call) => of_packet(&call.callee),
+            _ => false,
+        };
+        let (mut in_exprs, mut in_calls) = (false, false);
+        walk_stmts(&state.body, &mut |e| in_exprs |= in_expr(e), &mut |call| in_calls |= of_packet(&call.callee));
+        if let TransitionKind::Select { exprs, cases } = &state.transition.kind {
+            exprs.iter().for_each(|e| walk_expr(e, &mut |e| in_exprs |= in_expr(e)));
+            let all = |case: &SelectCase| case.keyset.iter().all(|item| matches!(item, KeysetItem::Any));
+            in_exprs |= !cases.iter().any(all);
+        }
+        in_exprs || in_calls
     }
 
     /// Whether a select can match on values of that type.

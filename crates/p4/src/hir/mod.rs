@@ -14,7 +14,7 @@ pub use expr::*;
 pub use stmt::*;
 pub use ty::*;
 pub use verify::verify;
-pub use walk::{for_children, walk_call, walk_expr, walk_expr_mut};
+pub use walk::{for_children, walk_call, walk_expr, walk_expr_mut, walk_stmts};
 
 use crate::ast::{Annotations, Direction, StructKind};
 use crate::span::Span;

@@ -1,6 +1,6 @@
-//! Walks over expressions.
+//! Walks over expressions and statements.
 
-use super::{Call, CallArg, Callee, Expr, ExprKind};
+use super::{Call, CallArg, Callee, Expr, ExprKind, ForRange, Stmt, StmtKind};
 
 /// Calls `f` for the expression and all in it.
 pub fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
@@ -70,6 +70,58 @@ impl Expr {
             found |= matches!(e.kind, ExprKind::Call(_) | ExprKind::ApplyHit(_) | ExprKind::ApplyMiss(_));
         });
         found
+    }
+}
+
+/// Calls `f` for each expression of the statements, and `c` for each call that is a statement.
+pub fn walk_stmts(stmts: &[Stmt], f: &mut dyn FnMut(&Expr), c: &mut dyn FnMut(&Call)) {
+    for stmt in stmts {
+        walk_stmt(stmt, f, c);
+    }
+}
+
+fn walk_stmt(stmt: &Stmt, f: &mut dyn FnMut(&Expr), c: &mut dyn FnMut(&Call)) {
+    match &stmt.kind {
+        StmtKind::Block(stmts) => walk_stmts(stmts, f, c),
+        StmtKind::Var(_, init) => init.iter().for_each(|e| walk_expr(e, f)),
+        StmtKind::Assign { left, right, .. } => {
+            walk_expr(left, f);
+            walk_expr(right, f);
+        }
+        StmtKind::Call(call) => {
+            c(call);
+            walk_call(call, f);
+        }
+        StmtKind::If(cond, then, els) => {
+            walk_expr(cond, f);
+            walk_stmt(then, f, c);
+            els.iter().for_each(|s| walk_stmt(s, f, c));
+        }
+        StmtKind::SwitchAction { cases, .. } => {
+            cases.iter().filter_map(|k| k.body.as_ref()).for_each(|s| walk_stmt(s, f, c));
+        }
+        StmtKind::SwitchValue { on, cases } => {
+            walk_expr(on, f);
+            cases.iter().filter_map(|k| k.body.as_ref()).for_each(|s| walk_stmt(s, f, c));
+        }
+        StmtKind::For { init, cond, update, body } => {
+            walk_stmts(init, f, c);
+            walk_expr(cond, f);
+            walk_stmts(update, f, c);
+            walk_stmt(body, f, c);
+        }
+        StmtKind::ForIn { over, body, .. } => {
+            match over {
+                ForRange::Range(a, b) => {
+                    walk_expr(a, f);
+                    walk_expr(b, f);
+                }
+                ForRange::Elements(e) => walk_expr(e, f),
+            }
+            walk_stmt(body, f, c);
+        }
+        StmtKind::Return(value) => value.iter().for_each(|e| walk_expr(e, f)),
+        StmtKind::Instance(_) | StmtKind::Break | StmtKind::Continue | StmtKind::Exit => {}
     }
 }
 

@@ -50,7 +50,7 @@ fn an_endless_parser() {
     check_states(
         "state start { transition next; }\nstate next { transition start; }\n",
         expect![[r#"
-            warning[endless-parser]: parser `P` never reaches `accept` or `reject`: it ends by an error alone
+            error[endless-parser]: parser `P` never reaches `accept` or `reject`
              --> main.p4:2:8
               |
             2 | parser P(inout S s, in bit<8> n) {
@@ -58,6 +58,31 @@ fn an_endless_parser() {
               |
               = help: let one of its states end with `transition accept;`
         "#]],
+    );
+    // What reads the packet or a stack ends by an error, and so does a select that matches nothing.
+    check_states(
+        "state start { transition next; }\nstate next { s.h = s.stack.last; transition start; }\n",
+        expect![[r#"
+        warning[endless-parser]: parser `P` never reaches `accept` or `reject`: it ends by an error alone
+         --> main.p4:2:8
+          |
+        2 | parser P(inout S s, in bit<8> n) {
+          |        ^
+          |
+          = help: let one of its states end with `transition accept;`
+    "#]],
+    );
+    check_states(
+        "state start { transition select(n) { 0: start; } }\n",
+        expect![[r#"
+        warning[endless-parser]: parser `P` never reaches `accept` or `reject`: it ends by an error alone
+         --> main.p4:2:8
+          |
+        2 | parser P(inout S s, in bit<8> n) {
+          |        ^
+          |
+          = help: let one of its states end with `transition accept;`
+    "#]],
     );
 }
 
