@@ -338,7 +338,7 @@ fn an_interface_that_is_removed_is_seen_and_the_runner_goes_on() {
             tells.store(cpu_time_of_this_thread(), Ordering::Relaxed);
             ControlFlow::Continue(())
         };
-        runner.run(&mut Wire, &flag, &mut on_tick).map(Clone::clone)
+        runner.run(&mut Wire, &flag, &mut on_tick).cloned()
     });
     let packet = frame(60, [0x88, 0xb5], 1);
     assert_eq!(end.send_all(&mut std::iter::repeat_n(&packet, 10)), 10);
