@@ -35,7 +35,7 @@ fn again(pipeline: &Pipeline) -> Result<(String, Pipeline), Fault> {
     let text = emit(pipeline, own(pipeline), &Sizes::new()).map_err(|e| Fault::Unsupported(e.to_string()))?.text;
     let compiled = compile(&text, true).map_err(|e| Fault::Bug(format!("the text is refused:\n{e}\n{text}")))?;
     let (old, new) = (ir::p4info::generate(pipeline), ir::p4info::generate(&compiled));
-    let differences = ir::p4info::compare(&new, &ir::p4info::to_txtpb(&old));
+    let differences = ir::p4info::differences(&new, &old);
     match differences.first() {
         Some(difference) => Err(Fault::Bug(format!("another control-plane API: {difference}\n{text}"))),
         None => Ok((text, compiled)),
@@ -158,6 +158,34 @@ fn made_programs_come_back_the_same() {
     }
     println!("{done} of {cases} programs, {packets} packets; refused: {refused:?}");
     assert!(done >= cases * 98 / 100, "few programs have a form: {refused:?}");
+}
+
+/// P4Info has a table behind an `exit`, which no packet applies, and a digest that is sent there.
+#[test]
+fn what_no_packet_reaches_stays_in_p4info() {
+    let text = "#include <core.p4>
+        #include <v1model.p4>
+        header h_t { bit<8> a; }
+        struct hdr_t { h_t h; }
+        struct meta_t { bit<8> m; }
+        struct note_t { bit<8> a; }
+        parser p(packet_in pkt, out hdr_t hdr, inout meta_t m, inout standard_metadata_t sm) {
+            state start { pkt.extract(hdr.h); transition accept; }
+        }
+        control c(inout hdr_t hdr, inout meta_t m) { apply {} }
+        control i(inout hdr_t hdr, inout meta_t m, inout standard_metadata_t sm) {
+            action set(bit<8> x) { m.m = x; digest<note_t>(1, { x }); }
+            table behind { key = { hdr.h.a: exact; } actions = { set; NoAction; } size = 7; }
+            apply { bool off = false; if (off) { behind.apply(); } }
+        }
+        control e(inout hdr_t hdr, inout meta_t m, inout standard_metadata_t sm) { apply {} }
+        control d(packet_out pkt, in hdr_t hdr) { apply { pkt.emit(hdr.h); } }
+        V1Switch(p(), c(), i(), e(), c(), d()) main;";
+    let pipeline = compile(text, true).unwrap_or_else(|error| panic!("{error}"));
+    let info = ir::p4info::generate(&pipeline);
+    assert_eq!((info.tables.len(), info.digests.len()), (1, 1));
+    let (emitted, _) = again(&pipeline).unwrap_or_else(|fault| panic!("{fault:?}"));
+    assert!(emitted.contains("if (no_packet_gets_here)") && emitted.contains("behind.apply();"), "{emitted}");
 }
 
 #[test]

@@ -119,13 +119,13 @@ impl<'a> Emitter<'a> {
                 self.action(&mut lines, action, &control.name);
             }
         }
-        for table in tables {
-            self.table(&mut lines, table, &control.name, &decls)?;
+        for table in &tables {
+            self.table(&mut lines, *table, &control.name, &decls)?;
         }
         lines.gap();
         let calls: Vec<Stmt> = called.iter().map(|a| line(format!("{}();", self.names.actions[a.index()]))).collect();
-        let unsent = self.unsent_digests(id);
-        if calls.is_empty() && code.is_empty() && unsent.is_empty() {
+        let unused = self.unused(id, &tables);
+        if calls.is_empty() && code.is_empty() && unused.is_empty() {
             lines.line("apply { }");
         } else {
             lines.open("apply");
@@ -135,7 +135,7 @@ impl<'a> Emitter<'a> {
                 );
             }
             lines.stmts(&calls);
-            lines.stmts(&unsent);
+            lines.stmts(&unused);
             lines.stmts(&code);
             lines.close();
         }
@@ -159,7 +159,23 @@ impl<'a> Emitter<'a> {
         matches!(self.p.controls[id].kind, ControlKind::Ingress | ControlKind::MainControl)
     }
 
-    /// v1model's digests are declared by being sent: those that the program sends where it never gets are not sent here, either.
+    /// Code that no packet runs, for what P4Info has only if code uses it: tables that the program applies where no packet
+    /// gets, and digests that it sends there. A compiler finds out too late for P4Info that the variable stays false.
+    fn unused(&self, id: ControlId, tables: &[TableId]) -> Vec<Stmt> {
+        let mut then = self.unsent_digests(id);
+        if !self.target.is_tofino() {
+            let applied = |t: &&TableId| self.names.mentions[id.index()].tables.contains(t);
+            let unapplied = tables.iter().filter(|t| !applied(t));
+            then.extend(unapplied.map(|t| line(format!("{}.apply();", self.names.tables[t.index()]))));
+        }
+        if then.is_empty() {
+            return Vec::new();
+        }
+        let never = line("bool no_packet_gets_here = false;");
+        vec![never, Stmt::If { cond: "no_packet_gets_here".into(), then, els: Vec::new() }]
+    }
+
+    /// v1model's digests are declared by being sent.
     fn unsent_digests(&self, id: ControlId) -> Vec<Stmt> {
         if self.target != super::Target::V1Model || !self.is_main(id) {
             return Vec::new();
@@ -169,7 +185,8 @@ impl<'a> Emitter<'a> {
         let statement = |(object, _): (ExternId, &ExternInst)| {
             let ty = self.digest_type(Some(object));
             let then = vec![line(format!("{ty} unsent;")), line(format!("digest<{ty}>(1, unsent);"))];
-            Stmt::If { cond: "false".into(), then, els: Vec::new() }
+            // A block for the variable.
+            Stmt::If { cond: "no_packet_gets_here".into(), then, els: Vec::new() }
         };
         digests.map(statement).collect()
     }

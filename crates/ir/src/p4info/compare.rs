@@ -71,7 +71,7 @@ impl Place {
 const ORDERED: [&str; 3] = ["members", "expressions", "kv_pairs"];
 
 /// Messages that are no lists, so that their names and ids do not tell them apart.
-const SINGLE: [&str; 3] = ["preamble", "type_name", "index_type_name"];
+const SINGLE: [&str; 4] = ["pkg_info", "preamble", "type_name", "index_type_name"];
 
 /// What stands for a message in a list: the name of an object, otherwise an id, a key or a name.
 fn key(message: &Message) -> Option<String> {

@@ -163,7 +163,7 @@ fn table(table: &Table) -> Message {
         table.match_fields.iter().for_each(|f| m.message("match_fields", match_field(f)));
         table.action_refs.iter().for_each(|a| m.message("action_refs", action_ref(a)));
         m.word("const_default_action_id", table.const_default_action_id);
-        m.message("initial_default_action", action_call(&table.initial_default_action));
+        m.some("initial_default_action", action_call(&table.initial_default_action));
         m.word("implementation_id", table.implementation_id);
         table.direct_resource_ids.iter().for_each(|id| m.word("direct_resource_ids", id));
         m.word("size", table.size);

@@ -1,16 +1,20 @@
 //! What a client is told of how its P4Info and the device config agree.
 
+use super::peer::Peer;
 use crate::{Refusal, p4info};
 use ir::Pipeline;
 use ir::p4info::Difference;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
+use tracing::warn;
 
 /// Metadata of an answer that has a warning, one value for each.
 pub const WARNING_KEY: &str = "terrace-warning";
 /// Bytes of all differences in a refusal: it travels in a header, and clients take 8 KiB of headers.
 const MAX_REFUSAL: usize = 3000;
-/// Warnings in an answer; the log has all.
+/// Warnings in an answer.
 const MAX_WARNINGS: usize = 10;
+/// Warnings in the log. A client decides how many there are, and does not fill the log.
+const MAX_LOGGED: usize = 100;
 /// Bytes of a warning in an answer.
 const MAX_WARNING: usize = 240;
 /// Bytes of a value that a difference shows.
@@ -68,10 +72,21 @@ fn clipped(text: &str, bytes: usize) -> String {
     format!("{}...", &text[..end])
 }
 
+/// Writes warnings to the log.
+pub fn log_warnings(who: &Peer, role: &str, warnings: &[String]) {
+    for difference in warnings.iter().take(MAX_LOGGED) {
+        warn!(%who, role, difference, "the P4Info differs from the device config's");
+    }
+    let more = warnings.len().saturating_sub(MAX_LOGGED);
+    if more > 0 {
+        warn!(%who, role, more, "the P4Info differs from the device config's in more places");
+    }
+}
+
 /// Adds warnings to an answer's metadata.
 pub fn add_warnings(metadata: &mut MetadataMap, warnings: &[String]) {
     let more = warnings.len().saturating_sub(MAX_WARNINGS);
-    let more = (more > 0).then(|| format!("and {more} more differences, which are in the node's log"));
+    let more = (more > 0).then(|| format!("and {more} more differences; the node's log has {MAX_LOGGED}"));
     for warning in warnings.iter().take(MAX_WARNINGS).chain(&more) {
         // Metadata is printable ASCII.
         let printable = |c: char| if matches!(c, ' '..='~') { c } else { '?' };

@@ -136,9 +136,7 @@ impl P4Runtime for Service {
                         let name = running.as_ref().map_or("", |running| running.pipeline.name.as_str());
                         let cookie = running.as_ref().and_then(|running| running.cookie);
                         info!(who = %peer, role, how, ms, running = name, cookie, "pipeline set");
-                        for difference in differences {
-                            warn!(who = %peer, role, difference, "the P4Info differs from the device config's");
-                        }
+                        agreement::log_warnings(&peer, &role, differences);
                     }
                     Err(refusal) => warn!(who = %peer, role, how, ms, why = refusal.message, "refused a pipeline"),
                 }

@@ -52,7 +52,7 @@ fn what_informs_people_may_differ() {
         let types = &mut m.type_info.as_mut().expect("there").new_types;
         types.get_mut("new_t").expect("there").annotations.push("@more".into());
     };
-    remark(annotate, "type_info.new_types[new_t].value.annotations");
+    remark(annotate, "type_info.new_types[new_t].value.annotations[0]");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn older_compilers_leave_fields_out() {
     remark(|m| m.actions[0].params[0].type_name = None, "actions[in.set].params[1].type_name");
     remark(|m| m.action_profiles[1].selector_size_semantics = None, "action_profiles[in.profile2].sum_of_weights");
     remark(|m| m.action_profiles[1].max_group_size = 0, "action_profiles[in.profile2].max_group_size");
-    remark(|m| drop(m.type_info.as_mut().expect("there").enums.clear()), "type_info.enums");
+    remark(|m| drop(m.type_info.as_mut().expect("there").enums.clear()), "type_info.enums[enum_t]");
     remark(|m| m.type_info = None, "type_info");
     // All at once, as p4c of 2019 wrote them.
     let old = |m: &mut P4Info| {
@@ -114,7 +114,7 @@ fn what_both_say_to_each_other_has_to_be_the_same() {
     conflict(|m| m.registers[0].type_spec = m.digests[0].type_spec.clone(), "registers[in.reg].type_spec.bitstring");
     conflict(
         |m| m.controller_packet_metadata[0].metadata[0].bitwidth = 16,
-        "controller_packet_metadata[packet_in].metadata[1].bitwidth",
+        "controller_packet_metadata[in.packet_in].metadata[1].bitwidth",
     );
     conflict(|m| m.digests.clear(), "digests[in.digest]");
     conflict(|m| m.value_sets[0].r#match.truncate(1), "value_sets[in.vs].match[2]");

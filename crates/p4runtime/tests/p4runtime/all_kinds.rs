@@ -125,6 +125,7 @@ fn types() -> TypeInfo {
             ("named_t".into(), NewType::Translated("example.org/name".into(), None)),
         ]
         .into(),
+        new_type_annotations: [("new_t".into(), annotations())].into(),
     }
 }
 
