@@ -3,6 +3,7 @@
 //! Which entries a packet needs is described in programs/gateway/TABLES.md; one file here for each group of tables.
 
 mod acl;
+mod acl_transit;
 mod api;
 mod diff;
 mod numbers;
@@ -48,6 +49,8 @@ pub fn entries(
     maker.underlay();
     maker.tenants();
     maker.acl();
+    maker.acl_transit();
+    maker.strict_sources();
     maker.machines();
     Ok(maker.entries)
 }
