@@ -41,9 +41,9 @@ fn ports_of_all_protocols_that_have_them() {
     check(
         &rules(&["protocol: icmp, ports: 8", "protocol: 47, source_ports: 8"]),
         expect![[r#"
-            r.yaml:11:52: ports are given, but the protocol has none
+            r.yaml:11:56: ports are given, but the protocol has none
                 mend: add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`
-            r.yaml:12:57: ports are given, but the protocol has none
+            r.yaml:12:61: ports are given, but the protocol has none
                 mend: add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`"#]],
     );
 }
@@ -68,15 +68,15 @@ fn icmp_types_and_codes() {
             "protocol: icmpv6, icmp_type: 8, from: 10.0.0.0/8",
         ]),
         expect![[r#"
-            r.yaml:11:55: an ICMP type is given, but the protocol is not ICMP
+            r.yaml:11:59: an ICMP type is given, but the protocol is not ICMP
                 mend: add `protocol: icmp` or `icmpv6`, or remove `icmp_type`
-            r.yaml:12:40: an ICMP type is given, but the protocol is not ICMP
+            r.yaml:12:44: an ICMP type is given, but the protocol is not ICMP
                 mend: add `protocol: icmp` or `icmpv6`, or remove `icmp_type`
-            r.yaml:13:56: an ICMP code is given without a type, whose code it would be
+            r.yaml:13:60: an ICMP code is given without a type, whose code it would be
                 mend: add `icmp_type`, or remove `icmp_code`
-            r.yaml:14:56: types of icmp are not those of these addresses: no packet can match
+            r.yaml:14:60: types of icmp are not those of these addresses: no packet can match
                 mend: write `protocol: icmpv6` and its type, or other addresses
-            r.yaml:15:58: types of icmpv6 are not those of these addresses: no packet can match
+            r.yaml:15:62: types of icmpv6 are not those of these addresses: no packet can match
                 mend: write `protocol: icmp` and its type, or other addresses"#]],
     );
     for wrong in ["icmp_type: 256", "icmp_type: -1", "icmp_type: echo", "icmp_type: 8, icmp_code: 256"] {
@@ -92,7 +92,7 @@ fn kinds_of_headers_that_are_dropped() {
     check(
         "vpcs:\n- {name: a, vni: 1, drop: [routing, shim6, routing]}\n",
         expect![[r#"
-            r.yaml:7:43: VPC `a` drops this twice
+            r.yaml:7:44: VPC `a` drops this twice
                 mend: name each kind once"#]],
     );
     let text = format!("{UNDERLAY}vpcs:\n- {{name: a, vni: 1, drop: [fragment]}}\n");
@@ -110,13 +110,13 @@ fn sources_of_vxlan() {
     check_file(
         &with("[203.0.113.0/24, 169.254.0.0/17, 'fd00::/8', 10.0.0.1/8]", "[203.0.113.0/24]"),
         expect![[r#"
-            r.yaml:2:84: no packet comes from 169.254.0.0/17: 169.254.0.0/16 is a link-local address
+            r.yaml:2:83: no packet comes from 169.254.0.0/17: 169.254.0.0/16 is a link-local address
                 mend: use unicast addresses of the underlay
-            r.yaml:2:100: nothing comes from fd00::/8: the gateway has no IPv6 tunnel address
+            r.yaml:2:99: nothing comes from fd00::/8: the gateway has no IPv6 tunnel address
                 mend: add an IPv6 address to `gateway.vteps`, or remove the source
-            r.yaml:2:112: 10.0.0.1/8 has bits set behind its prefix length
+            r.yaml:2:111: 10.0.0.1/8 has bits set behind its prefix length
                 mend: write 10.0.0.0/8
-            r.yaml:5:79: source 203.0.113.0/24 is given twice, first in line 2
+            r.yaml:5:77: source 203.0.113.0/24 is given twice, first in line 2
                 mend: keep one: a source is a remote's, or as good as a server's"#]],
     );
 }
@@ -137,7 +137,7 @@ fn lists_that_would_be_too_long_together() {
     check(
         &text,
         expect![[r#"
-            r.yaml:10:13: the route to 172.16.0.0/16 leads through VPCs whose lists together may make 641601 rules: b, c
+            r.yaml:10:12: the route to 172.16.0.0/16 leads through VPCs whose lists together may make 641601 rules: b, c
                 mend: peer directly, or shorten a list: 131072 are possible"#]],
     );
 }
