@@ -290,55 +290,16 @@ parser gateway_parser(packet_in packet,
         }
     }
 
-    state options_1 {
-        inner_checksum.add({ packet.lookahead<bit<32>>() });
-        transition options_checksum;
-    }
-
-    state options_2 {
-        inner_checksum.add({ packet.lookahead<bit<64>>() });
-        transition options_checksum;
-    }
-
-    state options_3 {
-        inner_checksum.add({ packet.lookahead<bit<96>>() });
-        transition options_checksum;
-    }
-
-    state options_4 {
-        inner_checksum.add({ packet.lookahead<bit<128>>() });
-        transition options_checksum;
-    }
-
-    state options_5 {
-        inner_checksum.add({ packet.lookahead<bit<160>>() });
-        transition options_checksum;
-    }
-
-    state options_6 {
-        inner_checksum.add({ packet.lookahead<bit<192>>() });
-        transition options_checksum;
-    }
-
-    state options_7 {
-        inner_checksum.add({ packet.lookahead<bit<224>>() });
-        transition options_checksum;
-    }
-
-    state options_8 {
-        inner_checksum.add({ packet.lookahead<bit<256>>() });
-        transition options_checksum;
-    }
-
-    state options_9 {
-        inner_checksum.add({ packet.lookahead<bit<288>>() });
-        transition options_checksum;
-    }
-
-    state options_10 {
-        inner_checksum.add({ packet.lookahead<bit<320>>() });
-        transition options_checksum;
-    }
+    state options_1  { inner_checksum.add({ packet.lookahead<bit<32>>() }); transition options_checksum; }
+    state options_2  { inner_checksum.add({ packet.lookahead<bit<64>>() }); transition options_checksum; }
+    state options_3  { inner_checksum.add({ packet.lookahead<bit<96>>() }); transition options_checksum; }
+    state options_4  { inner_checksum.add({ packet.lookahead<bit<128>>() }); transition options_checksum; }
+    state options_5  { inner_checksum.add({ packet.lookahead<bit<160>>() }); transition options_checksum; }
+    state options_6  { inner_checksum.add({ packet.lookahead<bit<192>>() }); transition options_checksum; }
+    state options_7  { inner_checksum.add({ packet.lookahead<bit<224>>() }); transition options_checksum; }
+    state options_8  { inner_checksum.add({ packet.lookahead<bit<256>>() }); transition options_checksum; }
+    state options_9  { inner_checksum.add({ packet.lookahead<bit<288>>() }); transition options_checksum; }
+    state options_10 { inner_checksum.add({ packet.lookahead<bit<320>>() }); transition options_checksum; }
 
     state options_checksum {
         verify(inner_checksum.get() == 0, error.InnerIpv4Checksum);
@@ -416,90 +377,23 @@ parser gateway_parser(packet_in packet,
         transition accept;
     }
 
-    state look_0 {
-        word = packet.lookahead<bit<32>>();
-        transition found;
-    }
-
-    state look_1 {
-        word = packet.lookahead<bit<64>>()[31:0];
-        transition found;
-    }
-
-    state look_2 {
-        word = packet.lookahead<bit<96>>()[31:0];
-        transition found;
-    }
-
-    state look_3 {
-        word = packet.lookahead<bit<128>>()[31:0];
-        transition found;
-    }
-
-    state look_4 {
-        word = packet.lookahead<bit<160>>()[31:0];
-        transition found;
-    }
-
-    state look_5 {
-        word = packet.lookahead<bit<192>>()[31:0];
-        transition found;
-    }
-
-    state look_6 {
-        word = packet.lookahead<bit<224>>()[31:0];
-        transition found;
-    }
-
-    state look_7 {
-        word = packet.lookahead<bit<256>>()[31:0];
-        transition found;
-    }
-
-    state look_8 {
-        word = packet.lookahead<bit<288>>()[31:0];
-        transition found;
-    }
-
-    state look_9 {
-        word = packet.lookahead<bit<320>>()[31:0];
-        transition found;
-    }
-
-    state look_10 {
-        word = packet.lookahead<bit<352>>()[31:0];
-        transition found;
-    }
-
-    state look_11 {
-        word = packet.lookahead<bit<384>>()[31:0];
-        transition found;
-    }
-
-    state look_12 {
-        word = packet.lookahead<bit<416>>()[31:0];
-        transition found;
-    }
-
-    state look_13 {
-        word = packet.lookahead<bit<448>>()[31:0];
-        transition found;
-    }
-
-    state look_14 {
-        word = packet.lookahead<bit<480>>()[31:0];
-        transition found;
-    }
-
-    state look_15 {
-        word = packet.lookahead<bit<512>>()[31:0];
-        transition found;
-    }
-
-    state look_16 {
-        word = packet.lookahead<bit<544>>()[31:0];
-        transition found;
-    }
+    state look_0  { word = packet.lookahead<bit<32>>(); transition found; }
+    state look_1  { word = packet.lookahead<bit<64>>()[31:0]; transition found; }
+    state look_2  { word = packet.lookahead<bit<96>>()[31:0]; transition found; }
+    state look_3  { word = packet.lookahead<bit<128>>()[31:0]; transition found; }
+    state look_4  { word = packet.lookahead<bit<160>>()[31:0]; transition found; }
+    state look_5  { word = packet.lookahead<bit<192>>()[31:0]; transition found; }
+    state look_6  { word = packet.lookahead<bit<224>>()[31:0]; transition found; }
+    state look_7  { word = packet.lookahead<bit<256>>()[31:0]; transition found; }
+    state look_8  { word = packet.lookahead<bit<288>>()[31:0]; transition found; }
+    state look_9  { word = packet.lookahead<bit<320>>()[31:0]; transition found; }
+    state look_10 { word = packet.lookahead<bit<352>>()[31:0]; transition found; }
+    state look_11 { word = packet.lookahead<bit<384>>()[31:0]; transition found; }
+    state look_12 { word = packet.lookahead<bit<416>>()[31:0]; transition found; }
+    state look_13 { word = packet.lookahead<bit<448>>()[31:0]; transition found; }
+    state look_14 { word = packet.lookahead<bit<480>>()[31:0]; transition found; }
+    state look_15 { word = packet.lookahead<bit<512>>()[31:0]; transition found; }
+    state look_16 { word = packet.lookahead<bit<544>>()[31:0]; transition found; }
 
     state found {
         transition select(kind) {

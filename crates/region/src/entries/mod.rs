@@ -12,7 +12,7 @@ mod underlay;
 
 pub use api::{Api, NotAGateway};
 pub use diff::diff;
-pub use numbers::Numbers;
+pub use numbers::{Numbers, Way};
 pub use underlay::DEFAULT_MTU;
 
 use crate::check::Region;
