@@ -1,6 +1,6 @@
 //! The P4-16 front-end: P4 source text to verified IR, with diagnostics
 //!
-//! In order: [`preprocess`] (directives and macros) over [`lex`] (tokens), [`parse`] (the tree of [`ast`]),
+//! In order: [`preprocess`] (cpp's work: directives and macros), [`lex`] (P4's tokens), [`parse`] (the tree of [`ast`]),
 //! then checking and lowering. Positions are [`span::Span`]s into the files as written; everything that is
 //! wrong becomes a [`diag::Diagnostic`]. No input makes this crate panic.
 

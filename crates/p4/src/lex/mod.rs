@@ -1,8 +1,7 @@
-//! Source text to tokens.
+//! Text to tokens.
 //!
-//! [`Scanner`] reads one file and knows nothing of directives beyond where lines begin; the preprocessor draws
-//! tokens from it. No scanning ever fails: what is no token comes out as [`Tok::Unknown`] or
-//! [`Tok::Unterminated`], and whoever uses the token reports it.
+//! The scanner reads what the preprocessor wrote, as p4c's does. No scanning ever fails: what is
+//! no token comes out as [`Tok::Unknown`], and whatever uses the token reports it.
 
 mod dump;
 mod number;
@@ -11,5 +10,5 @@ mod token;
 
 pub use dump::dump;
 pub use number::{NumberError, parse_integer};
-pub use scan::{Interner, Scanner};
+pub(crate) use scan::tokens_of;
 pub use token::*;

@@ -1,13 +1,15 @@
-//! The scanner: one file's characters to tokens.
+//! The scanner: the text that the preprocessor wrote to P4's tokens.
 
 use super::{Tok, Token};
-use crate::span::{FileId, Span};
+use crate::diag::Diagnostic;
+use crate::preprocess::Piece;
+use crate::span::{SourceMap, Span};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Makes equal spellings share memory, and knows the keywords.
 #[derive(Debug)]
-pub struct Interner {
+struct Interner {
     names: HashSet<Arc<str>>,
     keywords: HashMap<&'static str, Tok>,
 }
@@ -21,7 +23,7 @@ impl Default for Interner {
 
 impl Interner {
     /// The shared copy of `text`.
-    pub fn intern(&mut self, text: &str) -> Arc<str> {
+    fn intern(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.names.get(text) {
             return known.clone();
         }
@@ -92,69 +94,120 @@ const PUNCTUATION: &[Tok] = &[
     Tok::Hash,
 ];
 
-/// Reads the tokens of one file, one at a time.
-#[derive(Debug)]
-pub struct Scanner {
-    file: FileId,
-    text: Arc<str>,
+/// The tokens of a text, and what is wrong with it.
+pub(crate) struct Scanned {
+    pub tokens: Vec<Token>,
+    pub diagnostics: Vec<Diagnostic>,
+    /// Where there were more tokens than may be.
+    pub cut: Option<Span>,
+}
+
+/// All tokens of `text`, whose pieces tell where it was written; the last is [`Tok::Eof`] at
+/// `end`.
+///
+/// A line of it that begins with `#` is no part of the program: `# 12 "file"` says where the next
+/// line comes from, and what it says otherwise is not known.
+pub(crate) fn tokens_of(text: &str, pieces: &[Piece], map: &mut SourceMap, end: Span, most: usize) -> Scanned {
+    let mut scanner = Scanner {
+        text,
+        at: 0,
+        at_line_start: true,
+        sources: Sources { pieces, at: 0 },
+        interner: Interner::default(),
+        found: Scanned { tokens: Vec::new(), diagnostics: Vec::new(), cut: None },
+    };
+    while scanner.next_token(map) {
+        if scanner.found.tokens.len() > most {
+            scanner.found.cut = scanner.found.tokens.pop().map(|token| token.span);
+            break;
+        }
+    }
+    let empty = scanner.interner.intern("");
+    scanner.found.tokens.push(Token { kind: Tok::Eof, text: empty, span: end, spaced: true, line_start: true });
+    scanner.found
+}
+
+/// Where offsets of the text were written.
+struct Sources<'t> {
+    pieces: &'t [Piece],
+    /// The piece of the last token.
     at: usize,
-    /// Nothing but white space since the line began.
+}
+
+impl Sources<'_> {
+    /// The span of `start..end`; tokens come in order.
+    fn span(&mut self, start: usize, end: usize) -> Span {
+        while self.pieces.get(self.at + 1).is_some_and(|next| next.start as usize <= start) {
+            self.at += 1;
+        }
+        let Some(first) = self.pieces.get(self.at) else { return Span::default() };
+        let mut last = self.at;
+        while self.pieces.get(last + 1).is_some_and(|next| (next.start as usize) < end) {
+            last += 1;
+        }
+        let span = part(first, start, end);
+        if last == self.at { span } else { span.to(part(&self.pieces[last], start, end)) }
+    }
+}
+
+/// The span of what `start..end` has of a piece.
+fn part(piece: &Piece, start: usize, end: usize) -> Span {
+    if !piece.exact {
+        return piece.span;
+    }
+    let from = (start as u32).saturating_sub(piece.start).min(piece.len);
+    let to = (end as u32).saturating_sub(piece.start).min(piece.len);
+    Span::new(piece.span.file, piece.span.lo + from, piece.span.lo + to)
+}
+
+struct Scanner<'t> {
+    text: &'t str,
+    at: usize,
+    /// Nothing but blanks since the line began.
     at_line_start: bool,
-    /// The line began with `#`: strings end with it.
-    in_directive: bool,
-    /// Text is skipped by `#if`: strings end with their line, since what is skipped need not be P4.
-    pub lenient: bool,
+    sources: Sources<'t>,
+    interner: Interner,
+    found: Scanned,
 }
 
-/// What ended the white space in front of a token.
-enum Trivia {
-    None,
-    Some,
-    /// A `/*` without end, at this offset.
-    Unterminated(usize),
-}
-
-impl Scanner {
-    /// Reads `text`, which is the text of `file`.
-    pub fn new(file: FileId, text: Arc<str>) -> Self {
-        Scanner { file, text, at: 0, at_line_start: true, in_directive: false, lenient: false }
-    }
-
-    /// Goes back to `token`, the first of its line, so that it is read again.
-    pub fn unread(&mut self, token: &Token) {
-        self.at = token.span.lo as usize;
-        self.at_line_start = token.line_start;
-        self.in_directive = false;
-    }
-
-    /// The next token; [`Tok::Eof`] at the end, again and again.
-    pub fn next_token(&mut self, interner: &mut Interner) -> Token {
-        let trivia = self.skip_trivia();
-        let line_start = std::mem::replace(&mut self.at_line_start, false);
-        if line_start {
-            self.in_directive = false;
+impl Scanner<'_> {
+    /// Reads one token; false at the end.
+    fn next_token(&mut self, map: &mut SourceMap) -> bool {
+        let before = self.at;
+        // A comment at the beginning of a line makes `#` behind it no directive, but the token is
+        // still the first.
+        let mut line_start = self.skip_blanks();
+        if self.at_line_start && self.peek() == Some(b'#') {
+            self.skip_directive(map);
+            return true;
         }
-        let (kind, start) = match trivia {
-            Trivia::Unterminated(start) => (Tok::Unterminated, start),
-            _ => (self.scan_kind(), self.at),
-        };
-        let end = match kind {
-            Tok::Unterminated if matches!(trivia, Trivia::Unterminated(_)) => self.text.len(),
-            _ => self.at + self.token_len(kind),
-        };
-        self.at = end;
-        if line_start && kind == Tok::Hash {
-            self.in_directive = true;
+        while self.rest().starts_with("//") || self.rest().starts_with("/*") {
+            self.at_line_start = false;
+            if !self.skip_comment() {
+                return false;
+            }
+            line_start |= self.skip_blanks();
+            if self.at_line_start && self.peek() == Some(b'#') {
+                self.skip_directive(map);
+                return true;
+            }
         }
-        let spelled = &self.text[start..end];
-        let kind = if kind == Tok::Ident { interner.word(spelled) } else { kind };
-        Token {
-            kind,
-            text: interner.intern(spelled),
-            span: Span::new(self.file, start as u32, end as u32),
-            spaced: !matches!(trivia, Trivia::None),
-            line_start: line_start || kind == Tok::Eof,
+        let start = self.at;
+        let Some(kind) = self.scan_kind() else { return false };
+        self.at += self.token_len(kind);
+        let line_start = line_start || start == 0 || self.found.tokens.is_empty();
+        self.at_line_start = false;
+        let spelled = &self.text[start..self.at];
+        let kind = if kind == Tok::Ident { self.interner.word(spelled) } else { kind };
+        let span = self.sources.span(start, self.at);
+        if kind == Tok::Unterminated {
+            let diagnostic = Diagnostic::error("syntax", span, "this string is never closed");
+            self.found.diagnostics.push(diagnostic.help("add the closing `\"`"));
+            return true;
         }
+        let text = self.interner.intern(spelled);
+        self.found.tokens.push(Token { kind, text, span, spaced: start > before, line_start });
+        true
     }
 
     fn rest(&self) -> &str {
@@ -165,46 +218,65 @@ impl Scanner {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Skips white space, comments and line continuations. A newline within a comment does not begin a line, as in C.
-    fn skip_trivia(&mut self) -> Trivia {
-        let start = self.at;
+    /// Skips white space; whether a line began.
+    fn skip_blanks(&mut self) -> bool {
+        let mut began = false;
         while let Some(byte) = self.peek() {
             match byte {
                 b'\n' => {
+                    began = true;
                     self.at_line_start = true;
-                    self.in_directive = false;
-                    self.at += 1;
                 }
-                b' ' | b'\t' | b'\r' | 0x0b | 0x0c => self.at += 1,
-                b'\\' => match continuation_len(self.rest()) {
-                    Some(len) => self.at += len,
-                    None => break,
-                },
-                b'/' if self.rest().starts_with("//") => self.skip_line_comment(),
-                b'/' if self.rest().starts_with("/*") => match self.rest()[2..].find("*/") {
-                    Some(end) => self.at += end + 4,
-                    None => return Trivia::Unterminated(self.at),
-                },
+                b' ' | b'\t' | b'\r' | 0x0b | 0x0c => {}
                 _ => break,
             }
+            self.at += 1;
         }
-        if self.at == start { Trivia::None } else { Trivia::Some }
+        began
     }
 
-    /// Skips to the newline; one after a backslash does not end the comment.
-    fn skip_line_comment(&mut self) {
-        while let Some(byte) = self.peek() {
-            match byte {
-                b'\n' => return,
-                b'\\' => self.at += continuation_len(self.rest()).unwrap_or(1),
-                _ => self.at += 1,
-            }
+    /// Skips the comment here; false if it has no end.
+    fn skip_comment(&mut self) -> bool {
+        let start = self.at;
+        if self.rest().starts_with("//") {
+            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+            return true;
         }
+        if let Some(end) = self.rest()[2..].find("*/") {
+            self.at += end + 4;
+            return true;
+        }
+        let span = self.sources.span(start, self.text.len());
+        let diagnostic = Diagnostic::error("syntax", span, "this comment is never closed");
+        self.found.diagnostics.push(diagnostic.help("add the closing `*/`"));
+        self.at = self.text.len();
+        false
     }
 
-    fn scan_kind(&self) -> Tok {
-        let Some(byte) = self.peek() else { return Tok::Eof };
-        match byte {
+    /// Skips a line that begins with `#`.
+    fn skip_directive(&mut self, map: &mut SourceMap) {
+        let start = self.at;
+        let len = self.rest().find('\n').unwrap_or(self.rest().len());
+        self.at += len;
+        let line = self.text[start..self.at].trim_end();
+        let span = self.sources.span(start, start + line.len());
+        let words = line[1..].strip_prefix("line").unwrap_or(&line[1..]).trim_start();
+        let digits = words.bytes().take_while(u8::is_ascii_digit).count();
+        if let Ok(number) = words[..digits].parse::<u32>() {
+            let name = words[digits..].trim_start().strip_prefix('"').and_then(|name| name.split('"').next());
+            let text = map.file(span.file).map(|file| file.text.clone()).unwrap_or_default();
+            let tail = text.get(span.hi as usize..).unwrap_or("");
+            let next = tail.find('\n').map_or(text.len(), |newline| span.hi as usize + newline + 1);
+            map.renumber(span.file, next as u32, number, name.map(Arc::from));
+            return;
+        }
+        let word: String = words.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let message = format!("unknown directive `#{word}` is ignored");
+        self.found.diagnostics.push(Diagnostic::warning("unknown-directive", span, message));
+    }
+
+    fn scan_kind(&self) -> Option<Tok> {
+        Some(match self.peek()? {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => Tok::Ident,
             b'0'..=b'9' => Tok::Int,
             b'"' => match self.string_len() {
@@ -215,7 +287,7 @@ impl Scanner {
                 let rest = self.rest();
                 PUNCTUATION.iter().copied().find(|tok| rest.starts_with(tok.text())).unwrap_or(Tok::Unknown)
             }
-        }
+        })
     }
 
     fn token_len(&self, kind: Tok) -> usize {
@@ -229,30 +301,20 @@ impl Scanner {
         }
     }
 
-    /// Length of the string literal here in bytes, and whether it is closed. It ends at the first quote that has
-    /// not an odd number of backslashes in front; newlines are allowed in it, except in directives.
+    /// Length of the string literal here in bytes, and whether it is closed. It ends at the first
+    /// quote that has not an odd number of backslashes in front; newlines are allowed in it.
     fn string_len(&self) -> (usize, bool) {
         let bytes = self.rest().as_bytes();
         let mut at = 1;
         while let Some(byte) = bytes.get(at) {
             match byte {
                 b'"' => return (at + 1, true),
-                b'\n' if self.in_directive || self.lenient => return (at, false),
-                // A byte after a backslash may be the first of several of a character; the others are
-                // not quotes, so that stepping over one is right.
+                // A byte after a backslash may be the first of several of a character; the others
+                // are not quotes, so that stepping over one is right.
                 b'\\' => at += 2,
                 _ => at += 1,
             }
         }
         (bytes.len(), false)
-    }
-}
-
-/// Length of a backslash-newline at the start of `text`.
-fn continuation_len(text: &str) -> Option<usize> {
-    match text.as_bytes() {
-        [b'\\', b'\n', ..] => Some(2),
-        [b'\\', b'\r', b'\n', ..] => Some(3),
-        _ => None,
     }
 }

@@ -1,234 +1,386 @@
 //! Directives.
 
-use super::condition::Unbalanced;
-use super::expand::span_of;
-use super::loader::normal;
-use super::{OpenFile, Preprocessor};
+use super::names::Symbol;
+use super::token::{Kind, PpToken, flag};
+use super::{Arguments, InDirective, Preprocessor};
 use crate::diag::Diagnostic;
-use crate::lex::{Tok, Token, spell};
-use crate::span::Span;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::rc::Rc;
 
-impl Preprocessor<'_> {
-    /// A directive, of which `hash` has been read.
-    pub(super) fn directive(&mut self, hash: Token, open: &mut OpenFile) {
-        let active = open.conditions.active();
-        open.scanner.lenient = !active;
-        let line = self.directive_line(open);
-        let span = span_of(&line, hash.span);
-        let Some((name, rest)) = line.split_first() else { return };
-        let at = hash.span.to(name.span);
-        match &*name.text {
-            "if" => {
-                let holds = active && self.condition_holds(rest, at);
-                self.begin_condition(open, at, holds);
-            }
-            "ifdef" | "ifndef" => {
-                let defined = active && self.is_defined(rest, at);
-                self.begin_condition(open, at, defined == (&*name.text == "ifdef"));
-            }
-            "elif" => {
-                let holds = open.conditions.elif_matters() && self.condition_holds(rest, at);
-                let result = open.conditions.elif(holds);
-                self.balance(result, at, "#elif");
-            }
-            "else" => {
-                let result = open.conditions.otherwise();
-                self.balance(result, at, "#else");
-            }
-            "endif" => {
-                let result = open.conditions.end();
-                self.balance(result, at, "#endif");
-            }
-            _ if !active => {}
-            "define" => self.define(rest, at),
-            "undef" => self.undef(rest, at),
-            "include" => self.include(rest, at, open),
-            "error" => {
-                let message = self.message_text(rest);
-                self.report(Diagnostic::error("error-directive", span, message));
-            }
-            "warning" => {
-                let message = self.message_text(rest);
-                self.report(Diagnostic::warning("warning-directive", span, message));
-            }
-            "line" => self.line_directive(rest, at),
-            "pragma" => {
-                if rest.first().is_some_and(|t| &*t.text == "once") {
-                    self.once.insert(normal(&open.path));
-                }
-            }
-            _ if name.kind == Tok::Int => self.line_directive(&line, at),
-            unknown => {
-                let message = format!("unknown directive `#{unknown}` is ignored");
-                self.report(Diagnostic::warning("unknown-directive", at, message));
-            }
-        }
-        open.scanner.lenient = !open.conditions.active();
-        // The first token of the next line was read before it was known how to read it.
-        if let Some(peeked) = open.peeked.take() {
-            open.scanner.unread(&peeked);
-        }
+/// The directives that cpp knows. Every other `#` is text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Directive {
+    Define,
+    Include,
+    IncludeNext,
+    Import,
+    If,
+    Ifdef,
+    Ifndef,
+    Elif,
+    Elifdef,
+    Elifndef,
+    Else,
+    Endif,
+    Undef,
+    Line,
+    Error,
+    Warning,
+    Pragma,
+    Ident,
+    Assert,
+    Unassert,
+}
+
+impl Directive {
+    fn of(name: &str) -> Option<Directive> {
+        Some(match name {
+            "define" => Directive::Define,
+            "include" => Directive::Include,
+            "include_next" => Directive::IncludeNext,
+            "import" => Directive::Import,
+            "if" => Directive::If,
+            "ifdef" => Directive::Ifdef,
+            "ifndef" => Directive::Ifndef,
+            "elif" => Directive::Elif,
+            "elifdef" => Directive::Elifdef,
+            "elifndef" => Directive::Elifndef,
+            "else" => Directive::Else,
+            "endif" => Directive::Endif,
+            "undef" => Directive::Undef,
+            "line" => Directive::Line,
+            "error" => Directive::Error,
+            "warning" => Directive::Warning,
+            "pragma" => Directive::Pragma,
+            "ident" | "sccs" => Directive::Ident,
+            "assert" => Directive::Assert,
+            "unassert" => Directive::Unassert,
+            _ => return None,
+        })
     }
 
-    /// The tokens up to the end of the line.
-    fn directive_line(&mut self, open: &mut OpenFile) -> Vec<Token> {
-        let mut line = Vec::new();
-        while !open.peek(&mut self.interner).line_start && self.spend(1, Span::default()) {
-            line.push(open.next_token(&mut self.interner));
-        }
-        line
+    fn is_conditional(self) -> bool {
+        use Directive::*;
+        matches!(self, If | Ifdef | Ifndef | Elif | Elifdef | Elifndef | Else | Endif)
     }
 
-    fn begin_condition(&mut self, open: &mut OpenFile, at: Span, holds: bool) {
-        if !open.conditions.begin(at, holds) {
-            self.report(Diagnostic::error("limit", at, "conditionals nest too deep"));
-            self.stopped = true;
-        }
-    }
-
-    fn balance(&mut self, result: Result<(), Unbalanced>, at: Span, name: &str) {
-        let diagnostic = match result {
-            Ok(()) => return,
-            Err(Unbalanced::NotOpen) => {
-                Diagnostic::error("unbalanced-conditional", at, format!("`{name}` without `#if` in this file"))
-            }
-            Err(Unbalanced::AfterElse) => {
-                Diagnostic::error("unbalanced-conditional", at, format!("`{name}` after `#else`"))
-            }
-        };
-        self.report(diagnostic);
-    }
-
-    fn is_defined(&mut self, rest: &[Token], at: Span) -> bool {
-        match rest.first() {
-            Some(name) => self.names_macro(name.kind, &name.text),
-            None => {
-                self.report(Diagnostic::error("bad-directive", at.end(), "the macro's name is missing"));
-                false
-            }
-        }
-    }
-
-    fn undef(&mut self, rest: &[Token], at: Span) {
-        match rest.first() {
-            Some(name) => {
-                self.macros.remove(&name.text);
-            }
-            None => self.report(Diagnostic::error("bad-directive", at.end(), "the macro's name is missing")),
-        }
-    }
-
-    /// The rest of the line as written.
-    fn message_text(&self, rest: &[Token]) -> String {
-        let text = self.map.text(span_of(rest, Span::default())).trim();
-        if rest.is_empty() || text.is_empty() { "(no message)".to_owned() } else { text.to_owned() }
-    }
-
-    /// `#line 12` or `#line 12 "file"`: the next line is line 12.
-    fn line_directive(&mut self, rest: &[Token], at: Span) {
-        let rest = self.expand_all(rest.to_vec());
-        let number = rest.iter().find(|t| t.kind == Tok::Int).and_then(|t| t.text.parse::<u32>().ok());
-        let Some(number) = number else {
-            self.report(Diagnostic::error("bad-directive", at, "`#line` needs a line number"));
-            return;
-        };
-        let path: Option<Arc<str>> = rest.iter().find(|t| t.kind == Tok::Str).map(|t| t.text.trim_matches('"').into());
-        let text = self.map.file(at.file).map(|f| f.text.clone()).unwrap_or_default();
-        let tail = text.get(at.hi as usize..).unwrap_or("");
-        let next_line = tail.find('\n').map_or(text.len(), |newline| at.hi as usize + newline + 1);
-        self.map.renumber(at.file, next_line as u32, number, path);
-    }
-
-    fn include(&mut self, rest: &[Token], at: Span, open: &OpenFile) {
-        let expanded;
-        let names_file = |t: &Token| matches!(t.kind, Tok::Str | Tok::Lt);
-        let as_written = rest.first().is_some_and(names_file);
-        let rest = if as_written {
-            rest
-        } else {
-            expanded = self.expand_all(rest.to_vec());
-            &expanded
-        };
-        let span = span_of(rest, at);
-        let Some((name, quoted)) = self.include_name(rest, as_written) else {
-            let diagnostic = Diagnostic::error("bad-directive", span, "`#include` needs a file name");
-            self.report(diagnostic.help("write `#include <core.p4>` or `#include \"my.p4\"`"));
-            return;
-        };
-        if self.include_depth >= self.options.limits.include_depth {
-            let message = format!("`#include` nests deeper than {}", self.options.limits.include_depth);
-            self.report(
-                Diagnostic::error("limit", span, message).help("guard the file with `#ifndef` or `#pragma once`"),
-            );
-            self.stopped = true;
-            return;
-        }
-        let Some((path, text)) = self.find_include(&name, quoted, &open.path, span) else { return };
-        if self.once.contains(&normal(&path)) {
-            return;
-        }
-        if self.map.files().count() >= self.options.limits.files {
-            let message = format!("more than {} files are included", self.options.limits.files);
-            self.report(Diagnostic::error("limit", span, message));
-            self.stopped = true;
-            return;
-        }
-        let file = self.map.add(path.display().to_string(), text);
-        self.include_depth += 1;
-        self.run_file(file, &path);
-        self.include_depth -= 1;
-    }
-
-    /// The file's name, and whether it is in quotes.
-    fn include_name(&self, rest: &[Token], as_written: bool) -> Option<(String, bool)> {
-        let first = rest.first()?;
-        if first.kind == Tok::Str {
-            let name = first.text.trim_matches('"');
-            return (!name.is_empty()).then(|| (name.to_owned(), true));
-        }
-        if first.kind != Tok::Lt {
-            return None;
-        }
-        // Between angle brackets the text counts as it is written; the tokens are only how it was read.
-        let spelled = spell(rest);
-        let text = if as_written { self.map.text(span_of(rest, first.span)) } else { &spelled };
-        let name = text.strip_prefix('<')?.split('>').next()?.trim();
-        (text.contains('>') && !name.is_empty()).then(|| (name.to_owned(), false))
-    }
-
-    fn find_include(&mut self, name: &str, quoted: bool, from: &Path, span: Span) -> Option<(PathBuf, String)> {
-        let here = from.parent().map(Path::to_path_buf).unwrap_or_default();
-        let dirs: Vec<PathBuf> =
-            quoted.then_some(here).into_iter().chain(self.options.include_dirs.iter().cloned()).collect();
-        for dir in &dirs {
-            let path = dir.join(name);
-            match self.loader.load(&path, self.options.limits.file_bytes) {
-                Ok(text) => return Some((path, text)),
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-                Err(error) => {
-                    let message = format!("cannot read `{}`: {error}", path.display());
-                    self.report(Diagnostic::error("cannot-read", span, message));
-                    return None;
-                }
-            }
-        }
-        let mut help = String::from("no include directory was given; give one with -I");
-        if !dirs.is_empty() {
-            let shown: Vec<String> = dirs.iter().map(|dir| format!("`{}`", shown_dir(dir))).collect();
-            help = format!("searched in {}; give a directory with -I", shown.join(", "));
-        }
-        if let Some(foreign) = crate::architectures::explain_include(name) {
-            help = foreign;
-        }
-        let message = format!("there is no file `{name}`");
-        self.report(Diagnostic::error(super::INCLUDE_NOT_FOUND, span, message).help(help));
-        None
+    fn includes(self) -> bool {
+        matches!(self, Directive::Include | Directive::IncludeNext | Directive::Import)
     }
 }
 
-fn shown_dir(dir: &Path) -> String {
-    if dir.as_os_str().is_empty() { ".".to_owned() } else { dir.display().to_string() }
+impl Preprocessor<'_> {
+    /// Executes the directive that `hash` begins; false if it begins none and is text.
+    pub(super) fn handle_directive(&mut self, hash: &PpToken) -> bool {
+        let arguments = std::mem::replace(&mut self.state.arguments, Arguments::None);
+        if arguments != Arguments::None {
+            self.state.prevent_expansion = 0;
+        }
+        self.state.directive = InDirective::Other;
+        self.directive_span = hash.span;
+        let name = self.lex_token();
+        let mut is_text = false;
+        let mut directive = None;
+        if name.kind == Kind::Name {
+            directive = Directive::of(name.spelling());
+            is_text = directive.is_none();
+        } else if name.kind != Kind::End {
+            is_text = true;
+        }
+        if let Some(known) = directive {
+            self.directive_span = hash.span.to(name.span);
+            self.state.angled_headers = known.includes();
+            self.state.directive_wants_padding = known.includes();
+            self.warn_deprecated(known, name.spelling());
+            if !self.state.skipping || known.is_conditional() {
+                self.execute(known, &name);
+            }
+        }
+        if is_text {
+            self.put_back(name);
+        } else {
+            self.skip_rest_of_line();
+        }
+        self.state.directive = InDirective::No;
+        self.state.angled_headers = false;
+        if arguments != Arguments::None {
+            self.state.arguments = Arguments::Collected;
+            self.state.prevent_expansion = 1;
+        }
+        !is_text
+    }
+
+    fn warn_deprecated(&mut self, directive: Directive, name: &str) {
+        let deprecated = matches!(directive, Directive::Import | Directive::Assert | Directive::Unassert);
+        if deprecated && !self.state.skipping {
+            let message = format!("`#{name}` is deprecated");
+            self.report(Diagnostic::warning("deprecated", self.directive_span, message));
+        }
+    }
+
+    fn execute(&mut self, directive: Directive, name: &PpToken) {
+        match directive {
+            Directive::Define => self.define(),
+            Directive::Undef => self.undef(),
+            Directive::Include | Directive::IncludeNext | Directive::Import => self.include(directive),
+            Directive::If => self.begin_if(),
+            Directive::Ifdef => self.begin_ifdef("ifdef", true),
+            Directive::Ifndef => self.begin_ifdef("ifndef", false),
+            Directive::Elif | Directive::Elifdef | Directive::Elifndef => self.elif(directive, name.spelling()),
+            Directive::Else => self.otherwise(),
+            Directive::Endif => self.endif(),
+            Directive::Line => self.line_directive(),
+            Directive::Error => {
+                let message = self.message_text();
+                self.report(Diagnostic::error("error-directive", self.directive_span, message));
+            }
+            Directive::Warning => {
+                let message = self.message_text();
+                self.report(Diagnostic::warning("warning-directive", self.directive_span, message));
+            }
+            Directive::Pragma => self.pragma(),
+            Directive::Ident => self.ident(name),
+            Directive::Assert => self.assert(),
+            Directive::Unassert => self.unassert(),
+        }
+    }
+
+    /// Drops what a directive has not read.
+    pub(super) fn skip_rest_of_line(&mut self) {
+        while !self.contexts.is_empty() {
+            self.pop_context();
+        }
+        while !self.seen_end && !self.stopped {
+            self.lex_token();
+        }
+    }
+
+    /// Warns of tokens behind a directive that is complete; with `expand`, macros that are nothing
+    /// are no tokens.
+    pub(super) fn check_end(&mut self, name: &str, expand: bool) {
+        if self.seen_end {
+            return;
+        }
+        let token = if expand { self.get_token() } else { self.lex_token() };
+        if token.kind != Kind::End {
+            let message = format!("what follows `#{name}` does not belong to it and is ignored");
+            self.report(Diagnostic::warning("extra-tokens", token.span, message));
+        }
+    }
+
+    fn undef(&mut self) {
+        if let Some(name) = self.macro_name("undef", true) {
+            let node = self.names.node(name.value);
+            let builtin = matches!(node.definition, super::names::Definition::Builtin(_));
+            if self.names.is_defined(name.value) && (builtin || node.guarded) {
+                let message = format!("`{}`, which the preprocessor has itself, is undefined", name.spelling());
+                self.report(Diagnostic::warning("undefined-builtin", name.span, message));
+            }
+            self.names.undefine(name.value);
+        }
+        self.check_end("undef", false);
+    }
+
+    /// The rest of the line with single blanks.
+    fn message_text(&mut self) -> String {
+        self.state.prevent_expansion += 1;
+        let mut text = String::new();
+        loop {
+            let token = self.get_token();
+            if token.kind == Kind::End {
+                break;
+            }
+            if token.is_white() && !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(token.spelling());
+        }
+        self.state.prevent_expansion = self.state.prevent_expansion.saturating_sub(1);
+        if text.is_empty() { "(no message)".to_owned() } else { text }
+    }
+
+    /// `#line 12` or `#line 12 "file"`: the next line is line 12.
+    fn line_directive(&mut self) {
+        let token = self.get_token();
+        let digits = token.spelling();
+        let is_number = token.kind == Kind::Number && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_number {
+            let help = "write `#line 12` or `#line 12 \"file\"`";
+            let diagnostic = Diagnostic::error("bad-directive", self.directive_span, "`#line` needs a line number");
+            self.report(diagnostic.help(help));
+            return;
+        }
+        let mut number = 0u32;
+        let mut wrapped = false;
+        for digit in digits.bytes() {
+            let next = u64::from(number) * 10 + u64::from(digit - b'0');
+            wrapped |= next > u64::from(u32::MAX);
+            number = next as u32;
+        }
+        if wrapped {
+            let message = "the line number has more than 32 bits, of which the lower ones count";
+            self.report(Diagnostic::warning("bad-directive", token.span, message));
+        }
+        let token = self.get_token();
+        let mut name = None;
+        match token.kind {
+            Kind::Str => {
+                name = self.file_name_of(&token);
+                self.check_end("line", true);
+            }
+            Kind::End => {}
+            _ => {
+                let message = format!("`{}` is no file name", token.spelling());
+                let diagnostic = Diagnostic::error("bad-directive", token.span, message);
+                self.report(diagnostic.help("write it in quotes"));
+                return;
+            }
+        }
+        self.skip_rest_of_line();
+        if let Some(name) = &name {
+            self.buffer.name = name.as_str().into();
+        }
+        self.buffer.line = number;
+        let next_line = self.buffer.next_line.min(self.buffer.limit) as u32;
+        let file = self.buffer.file;
+        self.map.renumber(file, next_line, number, name.map(Into::into));
+        self.mark_file("");
+    }
+
+    /// The text of a string with its escapes carried out; they are reported.
+    fn file_name_of(&mut self, token: &PpToken) -> Option<String> {
+        let mut bytes = Vec::new();
+        let text = token.spelling();
+        let inner = text.get(1..text.len() - 1).unwrap_or("");
+        let mut rest = inner.as_bytes();
+        while !rest.is_empty() {
+            let (code, len) = self.character(rest, 8, token.span);
+            match code {
+                super::constant::Code::Byte(byte) => bytes.push(byte as u8),
+                super::constant::Code::Character(_) => bytes.extend_from_slice(&rest[..len]),
+                super::constant::Code::Universal(code) => {
+                    let character = char::from_u32(code).unwrap_or('\u{fffd}');
+                    bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
+            rest = &rest[len..];
+        }
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// `#ident "text"`, which assembler's preprocessor leaves out.
+    fn ident(&mut self, name: &PpToken) {
+        let token = self.get_token();
+        if token.kind != Kind::Str {
+            let message = format!("`#{}` needs a string", name.spelling());
+            self.report(Diagnostic::error("bad-directive", self.directive_span, message));
+        }
+        self.check_end(name.spelling(), false);
+    }
+
+    /// `predicate(answer)` of an assertion; the answer may be missing in `#unassert` and `#if`.
+    pub(super) fn assertion(&mut self, needs_answer: bool) -> Option<(Symbol, Option<Vec<PpToken>>)> {
+        self.state.prevent_expansion += 1;
+        let found = self.assertion_inner(needs_answer);
+        self.state.prevent_expansion = self.state.prevent_expansion.saturating_sub(1);
+        found
+    }
+
+    fn assertion_inner(&mut self, needs_answer: bool) -> Option<(Symbol, Option<Vec<PpToken>>)> {
+        let predicate = self.get_token();
+        if predicate.kind != Kind::Name {
+            let message = "an assertion needs a name";
+            self.report(Diagnostic::error("bad-directive", predicate.span, message));
+            return None;
+        }
+        let open = self.get_token();
+        if open.kind != Kind::OpenParen {
+            let in_condition = self.state.directive == InDirective::Condition;
+            if !needs_answer && (open.kind == Kind::End || in_condition) {
+                if open.kind != Kind::End {
+                    self.back_up(open);
+                }
+                return Some((predicate.value, None));
+            }
+            self.report(Diagnostic::error("bad-directive", open.span, "`(` is missing behind the assertion's name"));
+            return None;
+        }
+        let mut answer: Vec<PpToken> = Vec::new();
+        loop {
+            let mut token = self.get_token();
+            match token.kind {
+                Kind::CloseParen => break,
+                Kind::End => {
+                    let message = "the `)` of the assertion is missing";
+                    self.report(Diagnostic::error("bad-directive", token.span, message));
+                    return None;
+                }
+                _ => {
+                    if answer.is_empty() {
+                        token.set(flag::WHITE, false);
+                    }
+                    answer.push(token);
+                }
+            }
+        }
+        if answer.is_empty() {
+            let message = "the assertion's answer is empty";
+            self.report(Diagnostic::error("bad-directive", predicate.span, message));
+            return None;
+        }
+        Some((predicate.value, Some(answer)))
+    }
+
+    fn assert(&mut self) {
+        let Some((predicate, Some(answer))) = self.assertion(true) else { return };
+        if self.has_answer(predicate, Some(&answer)) {
+            let message = format!("`{}` is asserted twice", self.names.node(predicate).text);
+            self.report(Diagnostic::warning("bad-directive", self.directive_span, message));
+            return;
+        }
+        self.names.node_mut(predicate).answers.push(answer);
+        self.check_end("assert", false);
+    }
+
+    fn unassert(&mut self) {
+        let Some((predicate, answer)) = self.assertion(false) else { return };
+        match answer {
+            None => self.names.node_mut(predicate).answers.clear(),
+            Some(answer) => {
+                let answers = &mut self.names.node_mut(predicate).answers;
+                answers.retain(|known| !same_tokens(known, &answer));
+                self.check_end("unassert", false);
+            }
+        }
+    }
+
+    /// Whether the assertion was made; without an answer, whether any was.
+    pub(super) fn has_answer(&self, predicate: Symbol, answer: Option<&[PpToken]>) -> bool {
+        let answers = &self.names.node(predicate).answers;
+        match answer {
+            None => !answers.is_empty(),
+            Some(answer) => answers.iter().any(|known| same_tokens(known, answer)),
+        }
+    }
+
+    /// Runs `read` over a line that is in no file.
+    pub(super) fn with_internal(&mut self, text: &str, read: impl FnOnce(&mut Self)) {
+        let name: Rc<str> = self.buffer.name.clone();
+        let internal = super::buffer::Buffer::internal(text, name, self.buffer.line);
+        let outer = std::mem::replace(&mut self.buffer, internal);
+        let state = self.state.directive;
+        let contexts = std::mem::take(&mut self.contexts);
+        let put_back = std::mem::take(&mut self.put_back);
+        self.state.directive = InDirective::Other;
+        self.seen_end = false;
+        read(self);
+        self.skip_rest_of_line();
+        self.state.directive = state;
+        self.contexts = contexts;
+        self.put_back = put_back;
+        self.buffer = outer;
+    }
+}
+
+fn same_tokens(a: &[PpToken], b: &[PpToken]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_as(b))
 }

@@ -1,387 +1,359 @@
 //! Macro expansion.
 //!
-//! Prosser's algorithm, which the C standard's wording comes from: each token carries the names of the macros it came
-//! out of, its *hide set*, and is not expanded by them again. So recursion ends, whatever the definitions.
+//! Expansions are a stack of token lists, of which the top one is read first; when it is used up,
+//! the one below goes on. A macro is disabled as long as one of its lists is on the stack, and a
+//! name that was met in that time is never expanded again. So expansion ends, whatever the
+//! definitions. Around everything that came out of a macro is *padding*, from which the printer
+//! knows where white space was and where tokens would become one without a blank.
 
 use super::macros::Macro;
-use super::{OpenFile, Preprocessor, is_builtin};
+use super::names::{Definition, Symbol};
+use super::token::{Kind, PpToken, flag};
+use super::{Arguments, Preprocessor};
 use crate::diag::Diagnostic;
-use crate::lex::{Scanner, Tok, Token, spell};
-use crate::span::{FileId, Span};
-use std::collections::VecDeque;
+use crate::span::Span;
 use std::rc::Rc;
-use std::sync::Arc;
 
-/// The macros that a token came out of.
-type HideSet = Option<Rc<Hidden>>;
-
+/// Tokens of an expansion.
 #[derive(Debug)]
-struct Hidden {
-    name: Arc<str>,
-    rest: HideSet,
-    /// Number of names in the set.
-    len: usize,
+enum Tokens {
+    /// The body of a macro without parameters.
+    Body(Rc<Macro>),
+    List(Vec<PpToken>),
 }
 
-/// The set with one more name.
-fn hide(name: &Arc<str>, rest: HideSet) -> HideSet {
-    let len = 1 + rest.as_ref().map_or(0, |hidden| hidden.len);
-    Some(Rc::new(Hidden { name: name.clone(), rest, len }))
+/// A token list on the stack.
+#[derive(Debug)]
+pub(super) struct Context {
+    tokens: Tokens,
+    at: usize,
+    /// The macro that is disabled as long as the list is read.
+    owner: Option<Symbol>,
+    /// Where the outermost use of a macro is that led here, and its line; `None` for an argument.
+    origin: Option<(Span, u32)>,
 }
 
-/// Macros that lead to each other in a row. Real programs have a handful; the bound keeps sets short.
-const MAX_CHAIN: usize = 256;
-
-fn hides(mut set: &HideSet, name: &str) -> bool {
-    while let Some(hidden) = set {
-        if *hidden.name == *name {
-            return true;
+impl Context {
+    fn next(&mut self) -> Option<PpToken> {
+        let mut token = match &self.tokens {
+            Tokens::Body(definition) => definition.body.get(self.at)?.clone(),
+            Tokens::List(list) => list.get(self.at)?.clone(),
+        };
+        self.at += 1;
+        if let Some((span, line)) = self.origin {
+            token.line = line;
+            if matches!(self.tokens, Tokens::Body(_)) {
+                token.span = span;
+            }
         }
-        set = &hidden.rest;
+        Some(token)
     }
-    false
 }
 
-/// A token with its hide set.
-#[derive(Clone, Debug)]
-struct Marked {
-    token: Token,
-    hidden: HideSet,
-}
-
-/// Where tokens are drawn from: what expansion put back, and then the file, if there is one.
-pub(super) struct Source<'f> {
-    pending: VecDeque<Marked>,
-    file: Option<&'f mut OpenFile>,
-}
-
-impl<'f> Source<'f> {
-    /// `first`, and what follows it in the file.
-    pub fn of_file(first: Token, file: &'f mut OpenFile) -> Self {
-        Source { pending: VecDeque::from([Marked { token: first, hidden: None }]), file: Some(file) }
-    }
-
-    /// A closed run of tokens: a directive's line, an argument.
-    pub fn of_tokens(tokens: Vec<Token>) -> Self {
-        Source { pending: tokens.into_iter().map(|token| Marked { token, hidden: None }).collect(), file: None }
-    }
-
-    fn of_marked(tokens: Vec<Marked>) -> Self {
-        Source { pending: tokens.into(), file: None }
-    }
-
-    /// Whether all that expansion put back has been drawn.
-    pub fn is_drained(&self) -> bool {
-        self.pending.is_empty()
-    }
+/// An argument of a call.
+#[derive(Default, Debug)]
+pub(super) struct Argument {
+    pub tokens: Vec<PpToken>,
+    /// The tokens with macros expanded, when they have been.
+    pub expanded: Option<Vec<PpToken>>,
+    /// The argument as a string, when it has been made one.
+    pub string: Option<PpToken>,
+    /// There is no such argument, not even an empty one: the comma in front of it goes.
+    pub missing: bool,
 }
 
 impl Preprocessor<'_> {
-    /// All tokens of `tokens`, expanded.
-    pub(super) fn expand_all(&mut self, tokens: Vec<Token>) -> Vec<Token> {
-        let mut source = Source::of_tokens(tokens);
-        let mut out = Vec::new();
-        while let Some(token) = self.next_expanded(&mut source) {
-            out.push(token);
+    /// The next token after expansion; padding between. [`Kind::End`] is the end of what is being
+    /// read.
+    pub(super) fn get_token(&mut self) -> PpToken {
+        let about_to_expand = self.about_to_expand;
+        let token = self.get_token_inner();
+        self.about_to_expand = about_to_expand;
+        token
+    }
+
+    fn get_token_inner(&mut self) -> PpToken {
+        loop {
+            if self.stopped {
+                return self.end_token(flag::LINE_START);
+            }
+            let mut token = match self.contexts.last_mut() {
+                None => self.lex_token(),
+                Some(context) => match context.next() {
+                    Some(token) => {
+                        if !self.spend(1, token.span) {
+                            continue;
+                        }
+                        if token.has(flag::PASTE_LEFT) {
+                            let padding = PpToken::padding(&token);
+                            self.paste_all(token);
+                            if self.state.in_directive() {
+                                continue;
+                            }
+                            return padding;
+                        }
+                        token
+                    }
+                    None => {
+                        self.pop_context();
+                        if self.state.in_directive() {
+                            continue;
+                        }
+                        return PpToken::avoid_paste();
+                    }
+                },
+            };
+            if token.kind == Kind::Comment && self.state.in_directive() {
+                continue;
+            }
+            if token.kind != Kind::Name || token.has(flag::NO_EXPAND) || !self.names.is_defined(token.value) {
+                return token;
+            }
+            if self.names.node(token.value).disabled {
+                token.flags |= flag::NO_EXPAND;
+                return token;
+            }
+            if !self.about_to_expand && self.owner().is_none() {
+                self.invocation_line = token.line;
+                self.top_macro = Some(token.value);
+            }
+            if self.state.prevent_expansion > 0 || !self.enter_macro(&token) {
+                return token;
+            }
+            if !self.state.in_directive() {
+                return PpToken::padding(&token);
+            }
         }
-        out
     }
 
-    /// The next token that needs no more expansion. `None` when the pending tokens are used up.
-    pub(super) fn next_expanded(&mut self, source: &mut Source<'_>) -> Option<Token> {
-        self.next_marked(source).map(|marked| marked.token)
+    /// As [`Self::get_token`], without padding.
+    pub(super) fn get_solid_token(&mut self) -> PpToken {
+        loop {
+            let token = self.get_token();
+            if token.kind != Kind::Padding {
+                return token;
+            }
+        }
     }
 
-    fn next_marked(&mut self, source: &mut Source<'_>) -> Option<Marked> {
-        while !self.stopped {
-            let marked = source.pending.pop_front()?;
-            if marked.token.kind != Tok::Ident && !marked.token.kind.is_keyword() {
-                return Some(marked);
+    /// The macro of the list on top.
+    fn owner(&self) -> Option<Symbol> {
+        self.contexts.last().and_then(|context| context.owner)
+    }
+
+    /// Takes the top list off and enables its macro again, unless the one below continues it.
+    pub(super) fn pop_context(&mut self) {
+        let Some(done) = self.contexts.pop() else { return };
+        if let Some(owner) = done.owner
+            && self.owner() != Some(owner)
+        {
+            self.names.node_mut(owner).disabled = false;
+        }
+    }
+
+    fn push(&mut self, tokens: Tokens, owner: Option<Symbol>, origin: Option<(Span, u32)>) {
+        self.contexts.push(Context { tokens, at: 0, owner, origin });
+    }
+
+    /// Puts tokens in front of what is read next, as a part of the macro that is being expanded.
+    pub(super) fn push_continued(&mut self, list: Vec<PpToken>) {
+        let origin = self.contexts.last().and_then(|context| context.origin);
+        self.push(Tokens::List(list), self.owner(), origin);
+    }
+
+    /// Begins the expansion of the macro that `name` names; false if it stays as it is.
+    fn enter_macro(&mut self, name: &PpToken) -> bool {
+        self.state.angled_headers = false;
+        let definition = match &self.names.node(name.value).definition {
+            Definition::User(definition) => definition.clone(),
+            Definition::Builtin(builtin) => {
+                let builtin = *builtin;
+                return self.expand_builtin(builtin, name);
             }
-            if is_builtin(&marked.token.text) {
-                return Some(Marked { token: self.builtin(&marked.token), hidden: None });
+            Definition::None => return false,
+        };
+        self.about_to_expand = true;
+        let origin = Some((name.span, name.line));
+        if definition.function_like {
+            self.state.prevent_expansion += 1;
+            self.state.arguments = Arguments::Looked;
+            let arguments = self.call(name, &definition);
+            self.state.arguments = Arguments::None;
+            self.state.prevent_expansion = self.state.prevent_expansion.saturating_sub(1);
+            let Some(arguments) = arguments else { return false };
+            if !definition.params.is_empty() {
+                let list = self.replace_arguments(&definition, arguments, name);
+                self.push(Tokens::List(list), Some(name.value), origin);
             }
-            let Some(definition) = self.macros.get(&marked.token.text).cloned() else { return Some(marked) };
-            if hides(&marked.hidden, &marked.token.text) {
-                return Some(marked);
+        }
+        self.counts.expansions += 1;
+        self.names.node_mut(name.value).disabled = true;
+        if definition.params.is_empty() {
+            self.push(Tokens::Body(definition), Some(name.value), origin);
+        }
+        true
+    }
+
+    /// The arguments, if a parenthesis follows. White space before what follows instead is not
+    /// lost.
+    fn call(&mut self, name: &PpToken, definition: &Rc<Macro>) -> Option<Vec<Argument>> {
+        let mut padding: Option<PpToken> = None;
+        let token = loop {
+            let token = self.get_token();
+            if token.kind != Kind::Padding {
+                break token;
             }
-            if marked.hidden.as_ref().is_some_and(|hidden| hidden.len >= MAX_CHAIN) {
-                let message = format!("more than {MAX_CHAIN} macros lead to each other");
-                self.report(Diagnostic::error("limit", marked.token.span, message));
-                self.stopped = true;
-                return None;
+            let replaces = padding
+                .as_ref()
+                .is_none_or(|last| !last.has(flag::SOURCE) || (!last.is_white() && !token.has(flag::SOURCE)));
+            if replaces {
+                padding = Some(token);
             }
-            if definition.params.is_none() {
-                let hidden = hide(&marked.token.text, marked.hidden.clone());
-                self.substitute(&definition, &[], &marked.token, &hidden, source);
-            } else if self.opens_arguments(source) {
-                self.call(&definition, marked, source);
-            } else {
-                return Some(marked);
+        };
+        if token.kind == Kind::OpenParen {
+            self.state.arguments = Arguments::Collected;
+            return self.collect_arguments(name, definition);
+        }
+        if token.kind != Kind::End || token.has(flag::ARGUMENT) {
+            self.back_up(token);
+            if let Some(padding) = padding {
+                self.push_continued(vec![padding]);
             }
         }
         None
     }
 
-    /// `__FILE__` and `__LINE__` at `token`.
-    fn builtin(&mut self, token: &Token) -> Token {
-        let location = self.map.location(token.span);
-        let (kind, text) = match (&*token.text, location) {
-            ("__LINE__", Some(at)) => (Tok::Int, at.line.to_string()),
-            (_, Some(at)) => (Tok::Str, quote(&at.file)),
-            (_, None) => (Tok::Int, "0".to_owned()),
+    /// Makes `token`, which was read last, the next one again.
+    pub(super) fn back_up(&mut self, token: PpToken) {
+        match self.contexts.last_mut() {
+            None => self.put_back(token),
+            Some(context) => context.at = context.at.saturating_sub(1),
+        }
+    }
+
+    /// Reads the arguments of a call, whose parenthesis has been read.
+    fn collect_arguments(&mut self, name: &PpToken, definition: &Rc<Macro>) -> Option<Vec<Argument>> {
+        let params = definition.params.len();
+        let mut arguments: Vec<Argument> = Vec::new();
+        let mut count = 0;
+        let last = loop {
+            count += 1;
+            let open_ended = definition.variadic && count == params;
+            let (tokens, last) = self.collect_argument(open_ended);
+            let argument = Argument { tokens, ..Argument::default() };
+            // Of too many, the last counts; none does after all, because that is an error.
+            if count <= params.max(1) {
+                arguments.push(argument);
+            }
+            if matches!(last.kind, Kind::CloseParen | Kind::End) {
+                break last;
+            }
         };
-        Token { kind, text: self.interner.intern(&text), ..token.clone() }
-    }
-
-    /// Whether the next token is the parenthesis that makes the name before it a call.
-    fn opens_arguments(&mut self, source: &mut Source<'_>) -> bool {
-        match (source.pending.front(), &mut source.file) {
-            (Some(marked), _) => marked.token.kind == Tok::LParen,
-            (None, Some(file)) => file.peek(&mut self.interner).kind == Tok::LParen,
-            (None, None) => false,
-        }
-    }
-
-    /// Draws a raw token of the argument list. The end of the file, or a directive in the list, ends it.
-    fn draw(&mut self, source: &mut Source<'_>) -> Option<Marked> {
-        if let Some(marked) = source.pending.pop_front() {
-            return Some(marked);
-        }
-        let file = source.file.as_deref_mut()?;
-        let next = file.peek(&mut self.interner);
-        if next.kind == Tok::Eof || (next.kind == Tok::Hash && next.line_start) {
+        if last.kind == Kind::End {
+            if last.has(flag::ARGUMENT) {
+                self.back_up(last);
+            }
+            if !self.stopped {
+                let message = format!("the arguments of macro `{}` are never closed", name.spelling());
+                self.report(Diagnostic::error("macro-arguments", name.span, message).help("add `)`"));
+            }
             return None;
         }
-        Some(Marked { token: file.next_token(&mut self.interner), hidden: None })
-    }
-
-    /// Expands a call of a function-like macro, whose name is `name` and whose parenthesis is next.
-    fn call(&mut self, definition: &Macro, name: Marked, source: &mut Source<'_>) {
-        let Some((args, close)) = self.arguments(definition, &name.token, source) else { return };
-        let params = definition.params.as_ref().map_or(0, Vec::len);
-        let enough = args.len() == params || (definition.variadic && args.len() + 1 == params);
+        if count == 1 && params == 0 && arguments.first().is_some_and(|argument| argument.tokens.is_empty()) {
+            count = 0;
+        }
+        let enough = count == params || (definition.variadic && count + 1 == params);
         if !enough {
-            let message = format!("macro `{}` takes {params} arguments, not {}", name.token.text, args.len());
-            self.report(
-                Diagnostic::error("macro-arguments", name.token.span, message).label(definition.span, "defined here"),
-            );
-            return;
+            let message = format!("macro `{}` takes {params} arguments, not {count}", name.spelling());
+            let diagnostic = Diagnostic::error("macro-arguments", name.span, message);
+            self.report(diagnostic.label(definition.span, "defined here"));
+            return None;
         }
-        if self.macro_depth >= self.options.limits.macro_depth {
-            let limit = self.options.limits.macro_depth;
-            let message = format!("macro calls nest deeper than {limit}");
-            self.report(Diagnostic::error("limit", name.token.span, message));
-            self.stopped = true;
-            return;
+        if definition.variadic {
+            let none = count == 1 && arguments.first().is_some_and(|argument| argument.tokens.is_empty());
+            let missing = count < params || none;
+            arguments.resize_with(params, Argument::default);
+            if let Some(variable) = arguments.last_mut() {
+                variable.missing = missing;
+            }
         }
-        let hidden = intersection(&name.hidden, &close);
-        let hidden = hide(&name.token.text, hidden);
-        self.macro_depth += 1;
-        self.substitute(definition, &args, &name.token, &hidden, source);
-        self.macro_depth -= 1;
+        Some(arguments)
     }
 
-    /// The arguments of a call, and the hide set of the closing parenthesis.
-    fn arguments(
-        &mut self,
-        definition: &Macro,
-        name: &Token,
-        source: &mut Source<'_>,
-    ) -> Option<(Vec<Vec<Marked>>, HideSet)> {
-        self.draw(source)?;
-        let params = definition.params.as_ref().map_or(0, Vec::len);
-        let mut args: Vec<Vec<Marked>> = vec![Vec::new()];
+    /// The tokens of one argument, and what ended it.
+    fn collect_argument(&mut self, open_ended: bool) -> (Vec<PpToken>, PpToken) {
+        let mut tokens: Vec<PpToken> = Vec::new();
         let mut depth = 0usize;
-        loop {
-            let Some(mut marked) = self.draw(source) else {
-                let message = format!("the arguments of macro `{}` are never closed", name.text);
-                self.report(Diagnostic::error("macro-arguments", name.span, message).help("add `)`"));
-                return None;
-            };
-            if !self.spend(1, name.span) {
-                return None;
-            }
-            let open_ended = definition.variadic && args.len() == params;
-            match marked.token.kind {
-                Tok::RParen if depth == 0 => {
-                    if params == 0 && args.len() == 1 && args[0].is_empty() {
-                        args.clear();
-                    }
-                    return Some((args, marked.hidden));
-                }
-                Tok::Comma if depth == 0 && !open_ended => {
-                    args.push(Vec::new());
-                    continue;
-                }
-                Tok::LParen => depth += 1,
-                Tok::RParen => depth -= 1,
+        let last = loop {
+            let token = self.get_token();
+            match token.kind {
+                Kind::Padding if tokens.is_empty() => continue,
+                Kind::OpenParen => depth += 1,
+                Kind::CloseParen if depth == 0 => break token,
+                Kind::CloseParen => depth -= 1,
+                Kind::Comma if depth == 0 && !open_ended => break token,
+                Kind::End => break token,
+                Kind::Hash if token.has(flag::LINE_START) => break token,
                 _ => {}
             }
-            marked.token.spaced |= std::mem::take(&mut marked.token.line_start);
-            if let Some(arg) = args.last_mut() {
-                arg.push(marked);
-            }
-        }
-    }
-
-    /// Puts the body with its parameters replaced in front of what is pending.
-    fn substitute(
-        &mut self,
-        definition: &Macro,
-        args: &[Vec<Marked>],
-        name: &Token,
-        hidden: &HideSet,
-        source: &mut Source<'_>,
-    ) {
-        let mut out: Vec<Marked> = Vec::new();
-        let mut expanded: Vec<Option<Vec<Marked>>> = vec![None; args.len()];
-        let body = &definition.body;
-        let mut at = 0;
-        while at < body.len() && !self.stopped {
-            let token = &body[at];
-            let pasted = at > 0 && body[at - 1].kind == Tok::HashHash;
-            let before_paste = body.get(at + 1).is_some_and(|next| next.kind == Tok::HashHash);
-            let next_param = || body.get(at + 1).and_then(|next| definition.param_index(next));
-            let mut piece = if token.kind == Tok::Hash
-                && let Some(param) = next_param()
-            {
-                at += 1;
-                vec![self.stringify(args.get(param).map_or(&[], Vec::as_slice), token)]
-            } else if let Some(param) = definition.param_index(token) {
-                let raw = args.get(param).map_or(&[][..], Vec::as_slice);
-                if pasted || before_paste {
-                    if raw.is_empty() { vec![placemarker(name)] } else { raw.to_vec() }
-                } else {
-                    self.expanded_argument(param, raw, &mut expanded)
-                }
-            } else {
-                vec![Marked { token: self.at_use(token, name), hidden: None }]
-            };
-            if !self.spend(piece.len() + 1, name.span) {
-                return;
-            }
-            if let Some(first) = piece.first_mut() {
-                first.token.spaced = token.spaced;
-            }
-            if pasted {
-                self.paste(&mut out, piece, name);
-            } else {
-                out.append(&mut piece);
-            }
-            at += if body.get(at + 1).is_some_and(|next| next.kind == Tok::HashHash) { 2 } else { 1 };
-        }
-        self.put_back(out, name, hidden, source);
-    }
-
-    fn expanded_argument(&mut self, param: usize, raw: &[Marked], expanded: &mut [Option<Vec<Marked>>]) -> Vec<Marked> {
-        if let Some(Some(done)) = expanded.get(param) {
-            return done.clone();
-        }
-        let mut source = Source::of_marked(raw.to_vec());
-        let mut out = Vec::new();
-        while let Some(marked) = self.next_marked(&mut source) {
-            out.push(marked);
-        }
-        if let Some(slot) = expanded.get_mut(param) {
-            *slot = Some(out.clone());
-        }
-        out
-    }
-
-    fn put_back(&mut self, mut out: Vec<Marked>, name: &Token, hidden: &HideSet, source: &mut Source<'_>) {
-        out.retain(|marked| !marked.token.text.is_empty());
-        if let Some(first) = out.first_mut() {
-            first.token.spaced = name.spaced;
-            first.token.line_start = name.line_start;
-        }
-        for mut marked in out.into_iter().rev() {
-            marked.hidden = union(marked.hidden, hidden);
-            source.pending.push_front(marked);
-        }
-    }
-
-    /// A token of a macro's body, placed where the macro is used.
-    fn at_use(&self, token: &Token, name: &Token) -> Token {
-        Token { span: name.span, line_start: false, ..token.clone() }
-    }
-
-    /// `#param`: the argument's spelling as a string.
-    fn stringify(&mut self, arg: &[Marked], hash: &Token) -> Marked {
-        let tokens: Vec<Token> = arg.iter().map(|marked| marked.token.clone()).collect();
-        let text = self.interner.intern(&quote(&spell(&tokens)));
-        let span = tokens.first().map_or(hash.span, |first| first.span);
-        let token = Token { kind: Tok::Str, text, span, spaced: hash.spaced, line_start: false };
-        Marked { token, hidden: None }
-    }
-
-    /// Glues the first token of `piece` to the last of `out` and reads the result anew.
-    fn paste(&mut self, out: &mut Vec<Marked>, piece: Vec<Marked>, name: &Token) {
-        let mut piece = piece.into_iter();
-        let Some(right) = piece.next() else { return };
-        let Some(left) = out.pop() else {
-            out.push(right);
-            out.extend(piece);
-            return;
+            tokens.push(token);
         };
-        let text = format!("{}{}", left.token.text, right.token.text);
-        let mut scanner = Scanner::new(FileId(u32::MAX), text.clone().into());
-        let glued = scanner.next_token(&mut self.interner);
-        if glued.text.len() == text.len() && glued.kind != Tok::Unterminated {
-            let token = Token { span: name.span, spaced: left.token.spaced, line_start: false, ..glued };
-            out.push(Marked { token, hidden: None });
-        } else {
-            let message = format!("`{}` and `{}` do not make one token", left.token.text, right.token.text);
-            self.report(Diagnostic::error("bad-paste", name.span, message).help("remove `##` between them"));
-            out.push(left);
-            out.push(right);
+        while tokens.last().is_some_and(|token| token.kind == Kind::Padding) {
+            tokens.pop();
         }
-        out.extend(piece);
+        (tokens, last)
     }
-}
 
-/// Stands for an empty argument next to `##`, so that the paste does not reach past it.
-fn placemarker(name: &Token) -> Marked {
-    let token = Token { kind: Tok::Eof, text: "".into(), span: name.span, spaced: false, line_start: false };
-    Marked { token, hidden: None }
-}
-
-fn union(set: HideSet, more: &HideSet) -> HideSet {
-    if set.is_none() {
-        return more.clone();
-    }
-    let mut out = set;
-    let mut next = more;
-    while let Some(hidden) = next {
-        if !hides(&out, &hidden.name) {
-            out = hide(&hidden.name, out);
+    /// Expands an argument, once.
+    pub(super) fn expand_argument(&mut self, argument: &mut Argument) {
+        if argument.expanded.is_some() {
+            return;
         }
-        next = &hidden.rest;
-    }
-    out
-}
-
-fn intersection(a: &HideSet, b: &HideSet) -> HideSet {
-    let mut out = None;
-    let mut next = a;
-    while let Some(hidden) = next {
-        if hides(b, &hidden.name) {
-            out = hide(&hidden.name, out);
+        let mut expanded = Vec::new();
+        if !argument.tokens.is_empty() && self.enter_nested(argument.tokens[0].span) {
+            let mut list = argument.tokens.clone();
+            let end = PpToken::new(Kind::End, flag::ARGUMENT, self.last_span);
+            list.push(end);
+            let depth = self.contexts.len();
+            self.push(Tokens::List(list), self.owner(), None);
+            let ignored = std::mem::replace(&mut self.state.ignores_pragma, true);
+            loop {
+                let token = self.get_token();
+                if token.kind == Kind::End {
+                    break;
+                }
+                expanded.push(token);
+            }
+            while self.contexts.len() > depth {
+                self.pop_context();
+            }
+            self.state.ignores_pragma = ignored;
+            self.macro_depth -= 1;
         }
-        next = &hidden.rest;
+        argument.expanded = Some(expanded);
     }
-    out
-}
 
-/// The text as a string literal.
-fn quote(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-}
+    /// Counts one more level of calls within arguments; false if they are too deep.
+    fn enter_nested(&mut self, at: Span) -> bool {
+        let limit = self.options.limits.macro_depth;
+        if self.macro_depth >= limit {
+            let message = format!("macro calls nest deeper than {limit} in arguments");
+            self.stop_with(Diagnostic::error("limit", at, message).help("nest fewer calls"));
+            return false;
+        }
+        self.macro_depth += 1;
+        true
+    }
 
-/// The span of a run of tokens.
-pub(super) fn span_of(tokens: &[Token], otherwise: Span) -> Span {
-    match (tokens.first(), tokens.last()) {
-        (Some(first), Some(last)) => first.span.to(last.span),
-        _ => otherwise,
+    /// Reads on from the top list for `##`, without expanding.
+    pub(super) fn next_raw(&mut self) -> Option<PpToken> {
+        self.contexts.last_mut()?.next()
+    }
+
+    /// Undoes [`Self::next_raw`].
+    pub(super) fn back_up_raw(&mut self) {
+        if let Some(context) = self.contexts.last_mut() {
+            context.at = context.at.saturating_sub(1);
+        }
     }
 }

@@ -73,7 +73,11 @@ fn macros_of_hostile_shape() {
     assert!(exercise(&calls).has_errors());
     assert!(exercise(&"#if 1\n".repeat(5000)).has_errors());
     assert!(exercise(&format!("#if {}1\n#endif", "(".repeat(5000))).has_errors());
-    assert!(exercise(&format!("#if {}1\n#endif", "1 ? 1 : ".repeat(5000))).has_errors());
+    // Conditions nest as deep as they like: nothing recurses by them.
+    assert!(!exercise(&format!("#if {}1\n#endif", "1 ? 1 : ".repeat(5000))).has_errors());
+    let nested = format!("#if {}1{}\n#endif", "(".repeat(100_000), ")".repeat(100_000));
+    assert!(!exercise(&nested).has_errors());
+    assert!(!exercise(&format!("#if {}1\n#endif", "!".repeat(100_000))).has_errors());
 }
 
 const PROGRAM: &str = r#"

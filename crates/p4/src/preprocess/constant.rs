@@ -1,0 +1,206 @@
+//! Numbers and characters in `#if`.
+
+use super::Preprocessor;
+use super::number::Num;
+use super::token::{Kind, PpToken};
+use crate::diag::Diagnostic;
+use crate::span::Span;
+
+/// One character of a constant.
+pub(super) enum Code {
+    /// By its number, from an escape.
+    Byte(u32),
+    /// As it is written.
+    Character(u32),
+    /// `\u1234`
+    Universal(u32),
+}
+
+impl Preprocessor<'_> {
+    fn bad_constant(&mut self, span: Span, message: String) -> Num {
+        self.report(Diagnostic::error("bad-condition", span, message));
+        Num::ZERO
+    }
+
+    fn warn_constant(&mut self, span: Span, message: &str) {
+        self.report(Diagnostic::warning("bad-constant", span, message));
+    }
+
+    /// The value of a number; 0 if it has none, which is reported.
+    pub(super) fn number(&mut self, token: &PpToken) -> Num {
+        let text = token.spelling();
+        let bytes = text.as_bytes();
+        let (base, start): (u32, usize) = match bytes {
+            [b'0', b'x' | b'X', next, ..] if next.is_ascii_hexdigit() || *next == b'.' => (16, 2),
+            [b'0', b'b' | b'B', b'0' | b'1', ..] => (2, 2),
+            [b'0', ..] => (8, 1),
+            _ => (10, 0),
+        };
+        let is_digit = |byte: &u8| byte.is_ascii_digit() || (base == 16 && byte.is_ascii_hexdigit());
+        let len = bytes[start..].iter().take_while(|byte| is_digit(byte)).count();
+        let (digits, suffix) = bytes[start..].split_at(len);
+        let exponent = if base == 16 { [b'p', b'P'] } else { [b'e', b'E'] };
+        if suffix.first().is_some_and(|byte| *byte == b'.' || (base != 2 && exponent.contains(byte))) {
+            return self.bad_constant(token.span, format!("`{text}` is no integer"));
+        }
+        if let Some(digit) = digits.iter().find(|byte| !char::from(**byte).is_digit(base)) {
+            let message = format!("`{}` is not a digit of base {base}, which `{text}` has", char::from(*digit));
+            return self.bad_constant(token.span, message);
+        }
+        let Some(unsigned) = suffix_of(suffix) else {
+            let shown = String::from_utf8_lossy(suffix).into_owned();
+            return self.bad_constant(token.span, format!("`{shown}` cannot be at the end of a number in a condition"));
+        };
+        let mut num = Num { unsigned, ..Num::ZERO };
+        let mut overflow = false;
+        for digit in digits {
+            let digit = u64::from(char::from(*digit).to_digit(base).unwrap_or(0));
+            let wide = u128::from(num.bits) * u128::from(base) + u128::from(digit);
+            num.overflow = wide > u128::from(u64::MAX);
+            overflow |= num.overflow;
+            num.bits = wide as u64;
+        }
+        if overflow {
+            self.warn_constant(token.span, "the number has more than 64 bits, of which the lower ones count");
+        } else if !unsigned && num.bits >> 63 == 1 {
+            if base == 10 {
+                self.warn_constant(token.span, "the number is so large that it has no sign");
+            }
+            num.unsigned = true;
+        }
+        num
+    }
+
+    /// The value of `'c'`. Of several characters, each has 8 bits and the last four count.
+    pub(super) fn character_constant(&mut self, token: &PpToken) -> Num {
+        let wide = token.kind == Kind::WideChar;
+        let text = token.spelling();
+        let inner = text.get(if wide { 2 } else { 1 }..text.len() - 1).unwrap_or("");
+        let mut rest = inner.as_bytes();
+        let mut codes: Vec<u32> = Vec::new();
+        let mut bytes = 0usize;
+        let mut value = 0u32;
+        while !rest.is_empty() {
+            let (code, len) = self.character(rest, if wide { 32 } else { 8 }, token.span);
+            match code {
+                Code::Byte(code) => {
+                    codes.push(code);
+                    value = if wide { code } else { value << 8 | code };
+                    bytes += 1;
+                }
+                Code::Character(code) | Code::Universal(code) => {
+                    let character = char::from_u32(code).unwrap_or('\u{fffd}');
+                    codes.push(code);
+                    if wide {
+                        value = code;
+                        bytes += 1;
+                    } else {
+                        for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                            value = value << 8 | u32::from(byte);
+                            bytes += 1;
+                        }
+                    }
+                }
+            }
+            rest = &rest[len..];
+        }
+        if bytes == 0 {
+            return self.bad_constant(token.span, "the character constant is empty".to_owned());
+        }
+        match bytes {
+            1 => {}
+            _ if wide || bytes > 4 => self.warn_constant(token.span, "the constant has too many characters"),
+            _ => self.warn_constant(token.span, "the constant has several characters"),
+        }
+        let signed = if bytes == 1 && !wide { i64::from(value as u8 as i8) } else { i64::from(value as i32) };
+        Num { bits: signed as u64, ..Num::ZERO }
+    }
+
+    /// The character at the front of `text` and the number of its bytes. Numbers have `width`
+    /// bits.
+    pub(super) fn character(&mut self, text: &[u8], width: u32, span: Span) -> (Code, usize) {
+        if text[0] != b'\\' {
+            return match first_character(text) {
+                Some(character) => (Code::Character(u32::from(character)), character.len_utf8()),
+                None => (Code::Byte(u32::from(text[0])), 1),
+            };
+        }
+        let Some(&letter) = text.get(1) else { return (Code::Byte(u32::from(b'\\')), 1) };
+        let code = match letter {
+            b'a' => 7,
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => 10,
+            b'r' => 13,
+            b't' => 9,
+            b'v' => 11,
+            b'e' | b'E' => 27,
+            b'\\' | b'\'' | b'"' | b'?' | b'(' | b'{' | b'[' | b'%' => u32::from(letter),
+            b'x' => return self.numeric_escape(text, 2, 16, usize::MAX, width, span),
+            b'0'..=b'7' => return self.numeric_escape(text, 1, 8, 3, width, span),
+            b'u' | b'U' => return self.universal_escape(text, if letter == b'u' { 4 } else { 8 }, span),
+            _ => {
+                let message = format!("`\\{}` is no escape sequence that is known", char::from(letter));
+                self.warn_constant(span, &message);
+                let (code, len) = self.character(&text[1..], width, span);
+                return (code, len + 1);
+            }
+        };
+        (Code::Byte(code), 2)
+    }
+
+    fn numeric_escape(
+        &mut self,
+        text: &[u8],
+        start: usize,
+        base: u32,
+        most: usize,
+        width: u32,
+        span: Span,
+    ) -> (Code, usize) {
+        let digits = text[start..].iter().take(most).take_while(|byte| char::from(**byte).is_digit(base)).count();
+        let mut code = 0u64;
+        let mut overflow = false;
+        for digit in &text[start..start + digits] {
+            overflow |= code >> 60 != 0;
+            code = code << base.trailing_zeros() | u64::from(char::from(*digit).to_digit(base).unwrap_or(0));
+        }
+        if digits == 0 {
+            self.report(Diagnostic::error("bad-condition", span, "digits are missing behind `\\x`"));
+        }
+        let mask = u64::from(u32::MAX) >> (32 - width);
+        if overflow || code > mask {
+            self.warn_constant(span, "the escape sequence is a number that is too large");
+        }
+        (Code::Byte((code & mask) as u32), start + digits)
+    }
+
+    fn universal_escape(&mut self, text: &[u8], digits: usize, span: Span) -> (Code, usize) {
+        let found = text[2..].iter().take(digits).take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let code = text[2..2 + found]
+            .iter()
+            .fold(0u32, |code, digit| code << 4 | char::from(*digit).to_digit(16).unwrap_or(0));
+        if found < digits || char::from_u32(code).is_none() {
+            self.report(Diagnostic::error("bad-condition", span, "the escape sequence names no character"));
+        }
+        (Code::Universal(code), 2 + found)
+    }
+}
+
+/// The character at the front, if it is one.
+fn first_character(text: &[u8]) -> Option<char> {
+    let head = &text[..text.len().min(4)];
+    let valid = match std::str::from_utf8(head) {
+        Ok(valid) => valid,
+        Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).ok()?,
+    };
+    valid.chars().next()
+}
+
+/// Whether the suffix makes a number unsigned; `None` if it is none.
+fn suffix_of(suffix: &[u8]) -> Option<bool> {
+    let lower = suffix.to_ascii_lowercase();
+    let known = matches!(lower.as_slice(), b"" | b"u" | b"l" | b"ul" | b"lu" | b"ll" | b"ull" | b"llu");
+    let mixed = suffix.windows(2).any(|pair| matches!(pair, b"lL" | b"Ll"));
+    (known && !mixed).then(|| lower.contains(&b'u'))
+}

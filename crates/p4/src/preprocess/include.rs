@@ -1,0 +1,212 @@
+//! `#include` and its kin.
+
+use super::buffer::Buffer;
+use super::directive::Directive;
+use super::loader::normal;
+use super::token::Kind;
+use super::{InDirective, Preprocessor};
+use crate::diag::Diagnostic;
+use crate::span::Span;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Where a file was found, from which `#include_next` goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FoundIn {
+    /// Beside the file that includes it.
+    Here,
+    /// In the include directory of that number.
+    Directory(usize),
+}
+
+/// A file that was found.
+pub(super) struct Found {
+    path: PathBuf,
+    text: String,
+    found_in: FoundIn,
+}
+
+impl Preprocessor<'_> {
+    pub(super) fn include(&mut self, directive: Directive) {
+        self.state.directive = InDirective::Include;
+        let mut next = directive == Directive::IncludeNext;
+        if next && self.outer.is_empty() {
+            let message = "`#include_next` in the main file is an `#include`";
+            self.report(Diagnostic::warning("include-next", self.directive_span, message));
+            next = false;
+        }
+        let Some((name, quoted, span)) = self.included_name() else { return };
+        if name.is_empty() {
+            self.report(Diagnostic::error("bad-directive", span, "the file's name is empty"));
+            return;
+        }
+        let limits = &self.options.limits;
+        if self.outer.len() >= limits.include_depth {
+            let message = format!("`#include` nests deeper than {}", limits.include_depth);
+            let diagnostic = Diagnostic::error("limit", span, message);
+            self.stop_with(diagnostic.help("guard the file with `#ifndef` or `#pragma once`"));
+            return;
+        }
+        self.skip_rest_of_line();
+        let Some(found) = self.find_include(&name, quoted, next, span) else { return };
+        if directive == Directive::Import {
+            let seen = self.seen.contains(&normal(&found.path));
+            self.once.insert(normal(&found.path));
+            if seen {
+                return;
+            }
+        }
+        self.enter_file(found, span);
+    }
+
+    fn enter_file(&mut self, found: Found, span: Span) {
+        let key = normal(&found.path);
+        if self.once.contains(&key) && self.seen.contains(&key) {
+            return;
+        }
+        if self.map.files().count() >= self.options.limits.files {
+            let message = format!("more than {} files are included", self.options.limits.files);
+            return self.stop_with(Diagnostic::error("limit", span, message));
+        }
+        if !self.spend_bytes(found.text.len(), span) {
+            return;
+        }
+        self.seen.insert(key);
+        let name = found.path.display().to_string();
+        let buffer = |file| Buffer::new(file, found.path.clone(), found.found_in, &name, &found.text);
+        let file = self.map.add(name.clone(), found.text.as_str());
+        let buffer = buffer(file);
+        self.mark_entry();
+        let outer = std::mem::replace(&mut self.buffer, buffer);
+        self.outer.push(outer);
+        self.counts.includes += 1;
+        self.mark_file(" 1");
+    }
+
+    /// Goes back to the file that included this one.
+    pub(super) fn leave_file(&mut self) {
+        self.close_conditions();
+        if let Some(outer) = self.outer.pop() {
+            self.buffer = outer;
+            self.mark_file(" 2");
+        }
+    }
+
+    /// The file's name, whether it is in quotes, and where it is written.
+    fn included_name(&mut self) -> Option<(String, bool, Span)> {
+        let token = self.get_solid_token();
+        let name = match token.kind {
+            Kind::Str | Kind::Header => {
+                let text = token.spelling();
+                text.get(1..text.len() - 1).unwrap_or("").to_owned()
+            }
+            Kind::Less => self.glue_header(),
+            _ => {
+                let span = if token.kind == Kind::End { self.directive_span } else { token.span };
+                let diagnostic = Diagnostic::error("bad-directive", span, "`#include` needs a file name");
+                self.report(diagnostic.help("write `#include <core.p4>` or `#include \"my.p4\"`"));
+                return None;
+            }
+        };
+        let span = token.span.to(self.last_span);
+        self.check_included_end();
+        Some((name, token.kind == Kind::Str, span))
+    }
+
+    /// Warns of each token behind the file's name.
+    fn check_included_end(&mut self) {
+        while !self.seen_end && !self.stopped {
+            let token = self.lex_token();
+            if !matches!(token.kind, Kind::End | Kind::Comment) {
+                let message = "what follows the file's name does not belong to `#include` and is ignored";
+                self.report(Diagnostic::warning("extra-tokens", token.span, message));
+            }
+        }
+    }
+
+    /// The tokens up to `>` as the name of a file; `<` has been read.
+    pub(super) fn glue_header(&mut self) -> String {
+        let mut name = String::new();
+        loop {
+            let token = self.get_solid_token();
+            match token.kind {
+                Kind::Greater => return name,
+                Kind::End => {
+                    if !self.stopped {
+                        let diagnostic = Diagnostic::error("bad-directive", token.span, "the `>` is missing");
+                        self.report(diagnostic.help("add it behind the file's name"));
+                    }
+                    return name;
+                }
+                _ => {
+                    if token.is_white() {
+                        name.push(' ');
+                    }
+                    name.push_str(token.spelling());
+                    self.spend(1 + token.spelling().len() / 8, token.span);
+                }
+            }
+        }
+    }
+
+    /// The directories to search, in order.
+    fn search_path(&self, quoted: bool, next: bool) -> Vec<(PathBuf, FoundIn)> {
+        let dirs = self.options.include_dirs.iter().cloned().enumerate();
+        let dirs = dirs.map(|(at, dir)| (dir, FoundIn::Directory(at)));
+        if next {
+            let from = match self.buffer.found_in {
+                FoundIn::Here => 0,
+                FoundIn::Directory(at) => at + 1,
+            };
+            return dirs.skip(from).collect();
+        }
+        let here = self.buffer.path.parent().map(Path::to_path_buf).unwrap_or_default();
+        quoted.then_some((here, FoundIn::Here)).into_iter().chain(dirs).collect()
+    }
+
+    /// The file of that name, if there is one.
+    pub(super) fn find_file(&mut self, name: &str, quoted: bool, next: bool) -> Option<Found> {
+        let next = next && !self.outer.is_empty();
+        self.search(name, &self.search_path(quoted, next)).ok().flatten()
+    }
+
+    fn search(&self, name: &str, dirs: &[(PathBuf, FoundIn)]) -> Result<Option<Found>, (PathBuf, std::io::Error)> {
+        for (dir, found_in) in dirs {
+            let path = dir.join(name);
+            match self.loader.load(&path, self.options.limits.file_bytes) {
+                Ok(text) => return Ok(Some(Found { path, text, found_in: *found_in })),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => return Err((path, error)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn find_include(&mut self, name: &str, quoted: bool, next: bool, span: Span) -> Option<Found> {
+        let dirs = self.search_path(quoted, next);
+        match self.search(name, &dirs) {
+            Ok(Some(found)) => return Some(found),
+            Ok(None) => {}
+            Err((path, error)) => {
+                let message = format!("cannot read `{}`: {error}", path.display());
+                self.report(Diagnostic::error("cannot-read", span, message));
+                return None;
+            }
+        }
+        let mut help = String::from("no include directory was given; give one with -I");
+        if !dirs.is_empty() {
+            let shown: Vec<String> = dirs.iter().map(|(dir, _)| format!("`{}`", shown_dir(dir))).collect();
+            help = format!("searched in {}; give a directory with -I", shown.join(", "));
+        }
+        if let Some(foreign) = crate::architectures::explain_include(&name) {
+            help = foreign;
+        }
+        let message = format!("there is no file `{name}`");
+        self.report(Diagnostic::error(super::INCLUDE_NOT_FOUND, span, message).help(help));
+        None
+    }
+}
+
+fn shown_dir(dir: &Path) -> String {
+    if dir.as_os_str().is_empty() { ".".to_owned() } else { dir.display().to_string() }
+}

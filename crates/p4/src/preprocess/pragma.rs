@@ -1,0 +1,165 @@
+//! `#pragma` and `_Pragma`: those that the preprocessor itself carries out. The others mean
+//! nothing to P4.
+
+use super::Preprocessor;
+use super::loader::normal;
+use super::names::{Definition, Symbol};
+use super::token::{Kind, PpToken};
+use crate::diag::Diagnostic;
+
+/// Definitions that `#pragma push_macro` set aside.
+pub(super) type Pushed = Vec<(Symbol, Definition)>;
+
+impl Preprocessor<'_> {
+    pub(super) fn pragma(&mut self) {
+        self.state.prevent_expansion += 1;
+        self.pragma_inner();
+        self.state.prevent_expansion = self.state.prevent_expansion.saturating_sub(1);
+    }
+
+    fn pragma_inner(&mut self) {
+        let first = self.get_token();
+        match first.spelling() {
+            "once" => {
+                self.pragma_line_change(&first);
+                if self.outer.is_empty() {
+                    let message = "`#pragma once` in the main file";
+                    self.report(Diagnostic::warning("pragma-once", first.span, message));
+                }
+                self.check_end("pragma once", false);
+                self.once.insert(normal(&self.buffer.path));
+            }
+            "push_macro" => {
+                self.pragma_line_change(&first);
+                if let Some(name) = self.macro_in_string("push_macro") {
+                    let definition = self.names.node(name).definition.clone();
+                    self.pushed.push((name, definition));
+                }
+            }
+            "pop_macro" => {
+                self.pragma_line_change(&first);
+                if let Some(name) = self.macro_in_string("pop_macro") {
+                    self.pop_macro(name);
+                }
+            }
+            "GCC" => self.gcc_pragma(&first),
+            _ => {}
+        }
+    }
+
+    fn gcc_pragma(&mut self, space: &PpToken) {
+        let name = self.get_token();
+        match name.spelling() {
+            "poison" => {
+                self.pragma_line_change(space);
+                self.poison();
+            }
+            "system_header" => {
+                self.pragma_line_change(space);
+                if self.outer.is_empty() {
+                    let message = "`#pragma GCC system_header` in the main file is ignored";
+                    self.report(Diagnostic::warning("pragma", name.span, message));
+                }
+            }
+            "warning" | "error" => {
+                self.pragma_line_change(space);
+                let is_error = name.spelling() == "error";
+                self.pragma_message(&name, is_error);
+            }
+            _ => {}
+        }
+    }
+
+    fn poison(&mut self) {
+        loop {
+            self.state.poisoned_ok = true;
+            let token = self.lex_token();
+            self.state.poisoned_ok = false;
+            match token.kind {
+                Kind::End => return,
+                Kind::Name => {
+                    if self.names.node(token.value).poisoned {
+                        continue;
+                    }
+                    if self.names.is_defined(token.value) {
+                        let message = format!("`{}`, which is poisoned here, is a macro", token.spelling());
+                        self.report(Diagnostic::warning("poisoned", token.span, message));
+                    }
+                    self.names.undefine(token.value);
+                    self.names.node_mut(token.value).poisoned = true;
+                }
+                _ => {
+                    let message = "only names can be poisoned";
+                    self.report(Diagnostic::error("bad-directive", token.span, message));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// `#pragma GCC error "text"`
+    fn pragma_message(&mut self, name: &PpToken, is_error: bool) {
+        let mut text = String::new();
+        loop {
+            let token = self.get_token();
+            match token.kind {
+                Kind::End => break,
+                Kind::Str => text.push_str(token.spelling().trim_matches('"')),
+                _ => {
+                    let message = format!("`#pragma GCC {}` needs a string", name.spelling());
+                    self.report(Diagnostic::error("bad-directive", token.span, message));
+                    return;
+                }
+            }
+        }
+        self.report(match is_error {
+            true => Diagnostic::error("error-directive", name.span, text),
+            false => Diagnostic::warning("warning-directive", name.span, text),
+        });
+    }
+
+    /// The name in `("NAME")`.
+    fn macro_in_string(&mut self, pragma: &str) -> Option<Symbol> {
+        let open = self.get_token();
+        let string = self.get_token();
+        let close = self.get_token();
+        let kinds = [open.kind, string.kind, close.kind];
+        if kinds != [Kind::OpenParen, Kind::Str, Kind::CloseParen] {
+            let message = format!("`#pragma {pragma}` needs a name in quotes and parentheses");
+            self.report(Diagnostic::warning("bad-directive", self.directive_span, message));
+            return None;
+        }
+        self.check_end(&format!("pragma {pragma}"), false);
+        let name = string.spelling().trim_matches('"').trim().to_owned();
+        let is_name = name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric());
+        (is_name && !name.is_empty()).then(|| self.names.intern(&name))
+    }
+
+    fn pop_macro(&mut self, name: Symbol) {
+        let Some(at) = self.pushed.iter().rposition(|(pushed, _)| *pushed == name) else { return };
+        let (_, definition) = self.pushed.remove(at);
+        self.names.undefine(name);
+        self.names.node_mut(name).definition = definition;
+    }
+
+    /// `_Pragma("text")`, of which the word has been read; false if it is none.
+    pub(super) fn pragma_operator(&mut self, name: &PpToken) -> bool {
+        let open = self.get_solid_token();
+        let opened = open.kind == Kind::OpenParen;
+        let string = if opened { self.get_solid_token() } else { open };
+        let is_string = matches!(string.kind, Kind::Str | Kind::WideStr);
+        let closed = opened && is_string && self.get_solid_token().kind == Kind::CloseParen;
+        if !closed {
+            let message = "`_Pragma` takes a string in parentheses";
+            self.report(Diagnostic::error("bad-directive", name.span, message));
+            return false;
+        }
+        let text = string.spelling().trim_start_matches('L');
+        let inner = text.get(1..text.len() - 1).unwrap_or("");
+        let text = inner.replace("\\\"", "\"").replace("\\\\", "\\");
+        self.with_internal(&text, Preprocessor::pragma);
+        self.end_line();
+        self.push_continued(vec![PpToken::avoid_paste()]);
+        true
+    }
+}
