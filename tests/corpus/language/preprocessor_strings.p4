@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The preprocessor knows no strings over several lines: it works on each line, so that directives and macros work in them. What is
+// in a string on one line is left alone, as is the rest of a line with one quote.
+
+#include <core.p4>
+#include <v1model.p4>
+
+#define LIMIT 7
+#define USE_LIMIT
+#define ANNOTATED(x) x
+
+header data_h {
+    bit<8> a;
+    bit<8> b;
+    bit<8> c;
+    bit<8> d;
+}
+
+struct headers_t {
+    data_h data;
+}
+
+struct metadata_t { }
+
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.data);
+        transition accept;
+    }
+}
+
+control verify_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    action forward(bit<9> port) {
+        standard.egress_spec = port;
+    }
+    @restriction("
+#ifdef USE_LIMIT
+        a < LIMIT; // it is not the end
+#else
+        an unclosed "quote" and it's an apostrophe
+#endif
+    ")
+    @text("LIMIT /* no comment */ \" // none")
+    table ports {
+        key = { hdr.data.a : exact; }
+        actions = { forward; NoAction; }
+        const entries = { ANNOTATED(LIMIT) : forward(3); }
+    }
+    apply {
+        standard.egress_spec = 2;
+        ports.apply();
+    }
+}
+
+control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply { }
+}
+
+control compute_checksums(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.data);
+    }
+}
+
+V1Switch(parse(), verify_checksums(), ingress(), egress(), compute_checksums(), deparse()) main;
