@@ -43,7 +43,7 @@ endif
 
 # Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz. Sanitizers are nightly's: RUSTC_BOOTSTRAP lets the stable toolchain have them.
 FUZZ_SECONDS ?= 600
-FUZZ_TARGETS ?= p4_source ir_text region_file packets jit_packets p4runtime_write
+FUZZ_TARGETS ?= p4_source preprocessor ir_text region_file packets jit_packets p4runtime_write
 fuzz:
 	cargo run --locked -q -p testkit --example fuzz_seeds -- fuzz/seeds
 	TERRACE_FUZZ_SEEDS=$(CURDIR)/fuzz/seeds/p4runtime_write cargo test --locked -q -p p4runtime --test write_path seeds
