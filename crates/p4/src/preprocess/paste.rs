@@ -53,6 +53,11 @@ impl Preprocessor<'_> {
         let scanned = scan(text.as_bytes(), 0, self.state.angled_headers);
         if scanned.end + 1 != text.len() {
             self.counts.failed_pastes += 1;
+            // cpp has read the first of the two again, and says again what is wrong with it.
+            if scanned.kind == Kind::Name {
+                let name = self.names.intern(&text[..scanned.end]);
+                self.check_name(name, left.span);
+            }
             return None;
         }
         self.counts.pastes += 1;

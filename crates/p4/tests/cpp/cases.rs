@@ -141,6 +141,12 @@ fn strings_over_lines() {
     );
 }
 
+/// A name is read again where it is pasted, and what is wrong with it is said again.
+#[test]
+fn names_that_are_pasted() {
+    check("pasted", "#define W(x, y) x##/ x##y\nW(__VA_ARGS__,)\nW(__VA_, ARGS__)\n#pragma GCC poison ab\nW(a, b)\n");
+}
+
 /// `__LINE__` is the line of the outermost macro's name, or its own in an argument.
 #[test]
 fn line_numbers() {
