@@ -198,7 +198,7 @@ impl Preprocessor<'_> {
             let shown: Vec<String> = dirs.iter().map(|(dir, _)| format!("`{}`", shown_dir(dir))).collect();
             help = format!("searched in {}; give a directory with -I", shown.join(", "));
         }
-        if let Some(foreign) = crate::architectures::explain_include(&name) {
+        if let Some(foreign) = crate::architectures::explain_include(name) {
             help = foreign;
         }
         let message = format!("there is no file `{name}`");
