@@ -50,6 +50,7 @@ impl Pipeline {
             field_lists: Default::default(),
             named_types: Vec::new(),
             type_annotations: Default::default(),
+            mappings: Default::default(),
             controller_headers: Vec::new(),
         }
     }

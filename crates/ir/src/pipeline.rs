@@ -60,6 +60,8 @@ pub struct Pipeline {
     pub named_types: Vec<(String, NamedType)>,
     /// Annotations that P4Info shows of a `type`, by its name; no entry for a type without any.
     pub type_annotations: BTreeMap<String, Vec<String>>,
+    /// What strings stand for in types that the control plane sees as strings, by type: `@p4runtime_translation_mappings`.
+    pub mappings: BTreeMap<String, Vec<(String, num_bigint::BigUint)>>,
     /// Headers with `@controller_header`: P4Info's packet_in and packet_out.
     pub controller_headers: Vec<ControllerHeader>,
 }

@@ -94,6 +94,12 @@ impl Parser<'_> {
                 }
                 p.named_types.push((name, ty));
             }
+            "mapping" => {
+                let (name, strings) = self.mapping()?;
+                if p.mappings.insert(name, strings).is_some() {
+                    return Err(self.error_at(at, "a second mapping of that type", "put all its strings in one"));
+                }
+            }
             "controller_header" => p.controller_headers.push(self.controller_header()?),
             "extern" => _ = p.externs.push(self.extern_inst()?),
             "value_set" => _ = p.value_sets.push(self.value_set()?),
@@ -207,6 +213,16 @@ impl Parser<'_> {
             }
         };
         Ok((name, ty))
+    }
+
+    fn mapping(&mut self) -> Res<(String, Vec<(String, num_bigint::BigUint)>)> {
+        let name = self.string("the type's name, as a string")?;
+        let strings = self.list("{", "}", |p| {
+            let string = p.string("a string of the control plane")?;
+            p.sign("=")?;
+            Ok((string, p.big()?))
+        })?;
+        Ok((name, strings))
     }
 
     fn data_members(&mut self) -> Res<Vec<(String, DataType)>> {

@@ -48,6 +48,11 @@ impl Printer<'_> {
             self.line(" }");
         }
         p.named_types.iter().for_each(|(name, ty)| self.named_type(name, ty));
+        for (name, strings) in &p.mappings {
+            self.put(format_args!("mapping {} {{ ", quoted(name)));
+            self.list(strings, |p, (string, value)| p.put(format_args!("{} = {}", quoted(string), number(value))));
+            self.line(" }");
+        }
         p.controller_headers.iter().for_each(|h| self.controller_header(h));
         for e in p.externs.values() {
             self.put(format_args!("extern {}: ", dollar(&e.preamble.name)));

@@ -86,6 +86,15 @@ impl Verifier<'_> {
         self.unique("table", p.tables.values().map(|x| &x.preamble.name));
         self.unique("value_set", p.value_sets.values().map(|x| &x.preamble.name));
         self.unique("type", p.named_types.iter().map(|(name, _)| name));
+        for (name, strings) in &p.mappings {
+            let of_strings = |ty: &NamedType| matches!(ty, NamedType::NewType(_, Some((_, None))));
+            if !p.named_types.iter().any(|(other, ty)| other == name && of_strings(ty)) {
+                self.declaration("mapping", name, Problem::NoStrings);
+            }
+            self.unique("string of a mapping", strings.iter().map(|(string, _)| string));
+            let values: Vec<String> = strings.iter().map(|(_, value)| value.to_string()).collect();
+            self.unique("value of a mapping", values.iter());
+        }
         // Counters and registers may share a name: P4Info keeps them apart.
         let mut seen = HashSet::new();
         for object in p.externs.values() {

@@ -10,6 +10,8 @@ pub enum Problem {
     NoSuch(String),
     #[error("the name is taken by another {0}")]
     DuplicateName(&'static str),
+    #[error("it is no type that the control plane sees as strings")]
+    NoStrings,
     #[error("{0} is listed twice")]
     Twice(String),
     #[error("{what} has type {found:?}, not {expected:?}")]

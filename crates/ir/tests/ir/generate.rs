@@ -176,6 +176,9 @@ fn named_types(c: &mut Choices, p: &mut Pipeline) {
         if c.chance(100) {
             p.type_annotations.insert(format!("T{n}"), vec![c.text()]);
         }
+        if let (NamedType::NewType(_, Some((_, None))), true) = (&ty, c.chance(128)) {
+            p.mappings.insert(format!("T{n}"), vec![(c.text(), c.bits(20))]);
+        }
         p.named_types.push((format!("T{n}"), ty));
     }
     if c.chance(50) {

@@ -1,7 +1,8 @@
 //! Annotations, unstructured `@x(...)` and structured `@x[...]`.
 
 use super::{Expr, ExprKind, Ident, NamedExpr, Span};
-use crate::lex::Token;
+use crate::lex::{Tok, Token, parse_integer};
+use num_bigint::BigUint;
 use std::sync::Arc;
 
 /// An annotation, or an `@pragma name body` line, whose body is everything to the end of the line.
@@ -68,6 +69,43 @@ impl Annotation {
             AnnotationBody::None | AnnotationBody::List(_) => None,
         }
     }
+
+    /// The body as a list of strings with numbers: `({ {"a", 1}, {"b", 8w2}, })`, with or without a comma behind the last of a list.
+    pub fn mappings(&self) -> Option<Vec<(String, BigUint)>> {
+        let AnnotationBody::Unstructured(body) = &self.body else { return None };
+        let mut tokens = body.tokens.iter().peekable();
+        let mut next = |kind: Tok| tokens.next_if(|token| token.kind == kind);
+        let mut mappings = Vec::new();
+        next(Tok::LBrace)?;
+        while next(Tok::RBrace).is_none() {
+            next(Tok::LBrace)?;
+            let string = unquoted(&next(Tok::Str)?.text);
+            next(Tok::Comma)?;
+            let value = parse_integer(&next(Tok::Int)?.text).ok()?.value.to_biguint()?;
+            next(Tok::Comma);
+            next(Tok::RBrace)?;
+            mappings.push((string, value));
+            if next(Tok::Comma).is_none() {
+                next(Tok::RBrace)?;
+                break;
+            }
+        }
+        tokens.next().is_none().then_some(mappings)
+    }
+}
+
+/// What a string literal says: without its quotes and the backslashes that keep a character from being one.
+fn unquoted(text: &str) -> String {
+    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+    let mut out = String::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.extend(chars.next()),
+            _ => out.push(c),
+        }
+    }
+    out
 }
 
 /// The annotations in front of a declaration.

@@ -4,6 +4,7 @@ use super::place::Place;
 use super::types::Shape;
 use super::{Lower, names};
 use crate::ast::{self, Annotation, StructKind};
+use crate::diag::Diagnostic;
 use crate::hir::{self, Ty, TyKind};
 use crate::lex::{Tok, parse_integer};
 use ir::{DataType, NamedType, Param};
@@ -120,8 +121,40 @@ impl Lower<'_> {
             if !annotations.is_empty() {
                 lower.p.type_annotations.insert(name.clone(), annotations);
             }
+            if matches!(translation, Some((_, None))) {
+                lower.mapping(&name, &decl.annotations, of);
+            }
             NamedType::NewType(lower.data_type(of), translation)
         })
+    }
+
+    /// What strings stand for, of a type that the control plane sees as strings.
+    fn mapping(&mut self, name: &str, annotations: &ast::Annotations, of: Ty) {
+        let Some(annotation) = names::annotation(annotations, "p4runtime_translation_mappings") else { return };
+        let width = match self.types.kind(of) {
+            TyKind::Bit(width) => *width,
+            _ => 0,
+        };
+        let strings = annotation.mappings().unwrap_or_default();
+        for (at, (string, value)) in strings.iter().enumerate() {
+            let before = &strings[..at];
+            let wrong = if value.bits() > u64::from(width) {
+                format!("{value} does not fit in the {width} bits of `{name}`")
+            } else if before.iter().any(|(other, _)| other == string) {
+                format!("\"{string}\" is mapped twice")
+            } else if let Some((other, _)) = before.iter().find(|(_, other)| other == value) {
+                format!("{value} is mapped to by \"{other}\" and by \"{string}\"")
+            } else {
+                continue;
+            };
+            let diagnostic = Diagnostic::error("bad-annotation", annotation.span, wrong);
+            let help = "give each string one value of the type, and each value one string";
+            self.diagnostics.push(diagnostic.help(help));
+            return;
+        }
+        if !strings.is_empty() {
+            self.p.mappings.insert(name.to_string(), strings);
+        }
     }
 
     /// A control-plane parameter of a scalar type.

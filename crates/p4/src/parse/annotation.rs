@@ -63,6 +63,10 @@ impl Parser<'_> {
             "p4runtime_translation" => {
                 (is_translation(annotation), "@p4runtime_translation(\"uri\", bit<32>) or (\"uri\", string)".to_owned())
             }
+            "p4runtime_translation_mappings" => (
+                annotation.mappings().is_some(),
+                "@p4runtime_translation_mappings({ {\"name\", 1}, {\"other\", 2} })".to_owned(),
+            ),
             _ => return,
         };
         if !fits {

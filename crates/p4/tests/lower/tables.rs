@@ -230,3 +230,43 @@ fn control_plane_names() {
     "#]],
     );
 }
+
+/// A program with a table whose key has a type of strings, with this mapping.
+fn with_mapping(mapping: &str) -> String {
+    let top =
+        format!("@p4runtime_translation(\"\", string) @p4runtime_translation_mappings({mapping}) type bit<10> vrf_t;");
+    let table =
+        "vrf_t vrf = (vrf_t)10w1; table t { key = { vrf: exact; } actions = { NoAction; } } apply { t.apply(); }";
+    v1model(&top, table)
+}
+
+#[test]
+fn strings_of_a_type_are_in_the_pipeline() {
+    let mapping = "{\n  // The first one.\n  {\"\", 0}, {\"a \\\" b\", 10w0x3ff,},\n}";
+    check_declarations(
+        &with_mapping(mapping),
+        &["type", "mapping"],
+        expect![[r#"
+            type "vrf_t" new_type bit<10> translated "" string
+            mapping "vrf_t" { "" = 0, "a \" b" = 1023 }
+        "#]],
+    );
+    check_declarations(&with_mapping("{}"), &["mapping"], expect![[""]]);
+}
+
+#[test]
+fn mappings_that_contradict_themselves_are_refused() {
+    for (mapping, message) in [
+        ("{ {\"a\", 1024} }", "1024 does not fit in the 10 bits of `vrf_t`"),
+        ("{ {\"a\", 1}, {\"a\", 2} }", "\"a\" is mapped twice"),
+        ("{ {\"a\", 1}, {\"b\", 1} }", "1 is mapped to by \"a\" and by \"b\""),
+        ("{ {\"a\", x} }", "the body of `@p4runtime_translation_mappings` has the wrong form"),
+        ("{ {\"a\", 1} {\"b\", 2} }", "the body of `@p4runtime_translation_mappings` has the wrong form"),
+        ("\"a\", 1", "the body of `@p4runtime_translation_mappings` has the wrong form"),
+    ] {
+        let compiled = super::compiled(&with_mapping(mapping));
+        let errors: Vec<&str> =
+            compiled.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.message.as_str()).collect();
+        assert_eq!(errors, [message], "{mapping}");
+    }
+}
