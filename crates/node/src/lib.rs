@@ -42,7 +42,7 @@ pub mod tiers;
 pub use counts::{Counts, PortCounts};
 pub use cpu_port::{PuntSink, Punted};
 pub use device::{Node, Parts, StartError};
-pub use plane::{Parked, Plane, PlaneError, Seat};
+pub use plane::{LinkNews, Parked, Plane, PlaneError, Seat};
 pub use reconcile::writes;
 pub use running::Running;
 pub use store::{KeptConfig, KeptDigest, Store, StoreError};

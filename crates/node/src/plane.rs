@@ -129,6 +129,27 @@ pub struct Plane {
     /// Which worker has which port: its name. Not the controller's.
     places: Mutex<BTreeMap<PortId, (usize, String)>>,
     taps: Arc<Taps>,
+    news: Arc<LinkNews>,
+}
+
+/// Whether a link has gone down or come up since somebody waited for that.
+#[derive(Debug, Default)]
+pub struct LinkNews {
+    changed: Mutex<bool>,
+    news: Condvar,
+}
+
+impl LinkNews {
+    fn tell(&self) {
+        *lock(&self.changed) = true;
+        self.news.notify_all();
+    }
+
+    /// Waits until a link has gone down or come up, at most so long.
+    pub fn wait(&self, at_most: Duration) {
+        let waited = self.news.wait_timeout_while(lock(&self.changed), at_most, |changed| !*changed);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -168,14 +189,16 @@ impl Plane {
             let engine = Tapped::new(Running::default(), number, taps.clone());
             workers.push(Worker { core: seat.core, runner, engine });
         }
+        let news: Arc<LinkNews> = Arc::default();
         let supervise = |number: usize| -> Box<dyn Supervisor<Tapped> + Send> {
             let desk = desks[number].clone();
-            let (punts, lost) = (punts.clone(), punts_lost.clone());
-            Box::new(Clerk { desk, ledger: Ledger::default(), reasons: ReasonTable::default(), punts, lost })
+            let (punts, lost, news) = (punts.clone(), punts_lost.clone(), news.clone());
+            let (ledger, reasons) = (Ledger::default(), ReasonTable::default());
+            Box::new(Clerk { desk, ledger, reasons, punts, lost, news, link_changed: false })
         };
         let workers = Workers::start(workers, supervise)?;
         let (cpu_id, places) = (cpu_port.map(PortId), Mutex::new(places));
-        Ok(Plane { workers, desks, cores, cpu_port: controller, punts_lost, cpu_id, places, taps })
+        Ok(Plane { workers, desks, cores, cpu_port: controller, punts_lost, cpu_id, places, taps, news })
     }
 
     /// How many workers there are.
@@ -337,6 +360,28 @@ impl Plane {
         lock(&self.places).iter().map(|(id, (worker, name))| (*id, name.clone(), *worker)).collect()
     }
 
+    /// Which ports there are, and whether each is up, at most a tick ago. The controller's is always up.
+    pub fn links(&self) -> BTreeMap<u32, tables::Port> {
+        let up = |name: &str| tables::Port { name: name.to_owned(), is_up: true };
+        let mut links: BTreeMap<u32, tables::Port> =
+            lock(&self.places).iter().map(|(id, (_, name))| (id.0, up(name))).collect();
+        for desk in &self.desks {
+            for (number, port) in &lock(&desk.counts).ports {
+                // A port that is not attached any more is none.
+                if let (Some(link), Some(_)) = (links.get_mut(number), &port.trouble) {
+                    link.is_up = false;
+                }
+            }
+        }
+        links.extend(self.cpu_id.map(|id| (id.0, up("cpu"))));
+        links
+    }
+
+    /// By which it is waited for a link that changes.
+    pub fn link_news(&self) -> Arc<LinkNews> {
+        self.news.clone()
+    }
+
     /// The number by which programs know the controller.
     pub fn cpu_port(&self) -> Option<PortId> {
         self.cpu_id
@@ -405,6 +450,9 @@ struct Clerk {
     reasons: ReasonTable,
     punts: PuntSink,
     lost: Arc<AtomicU64>,
+    news: Arc<LinkNews>,
+    /// Since the last tick.
+    link_changed: bool,
 }
 
 impl Supervisor<Tapped> for Clerk {
@@ -420,10 +468,15 @@ impl Supervisor<Tapped> for Clerk {
         drop(orders);
         self.desk.beat.fetch_add(1, Ordering::Relaxed);
         *lock(&self.desk.counts) = self.ledger.counts(report, &self.reasons);
+        // Told when the counts say it.
+        if std::mem::take(&mut self.link_changed) {
+            self.news.tell();
+        }
         ControlFlow::Continue(())
     }
 
     fn on_port(&mut self, id: PortId, name: &str, trouble: Option<&Trouble>) {
+        self.link_changed = true;
         match trouble {
             Some(trouble) => tracing::warn!(port = id.0, name, why = %trouble, "a port has trouble"),
             None => tracing::info!(port = id.0, name, "a port works again"),

@@ -6,8 +6,8 @@ use ir::{ActionId, ExternId, ExternKind, Pipeline, TableId, ValueSetId};
 use std::collections::HashMap;
 use std::rc::Rc;
 use tables::{
-    ActionProfileGroup, ActionProfileMember, ActionSpec, CounterData, Entry, KeyLayout, PackedAction, PackedEntry,
-    State, StateError, Update, UpdateKind, WriteBatch, action_layout,
+    ActionProfileGroup, ActionProfileMember, ActionSpec, CounterData, Entry, KeyLayout, Naming, PackedAction,
+    PackedEntry, State, StateError, Update, UpdateKind, WriteBatch, action_layout,
 };
 
 /// Updates in one batch: what a store holds in memory at once.
@@ -140,9 +140,22 @@ impl<'a> Matching<'a> {
         Some(PackedEntry::new(*to, &key, action.packed()).with_attributes_of(entry))
     }
 
+    /// The strings that stand for values, of types that the new pipeline's control plane sees as strings, too.
+    fn names(&self, state: &State) -> Vec<Update> {
+        let mut updates = Vec::new();
+        for (name, space) in state.names().spaces() {
+            let Some(width) = p4runtime::string_width(self.new, name) else { continue };
+            let fits = space.iter().filter(|(value, _)| value.bits() <= u64::from(width));
+            updates.extend(fits.map(|(value, string)| {
+                Update::Name(Naming { space: name.clone(), string: string.clone(), value: Some(value.clone()) })
+            }));
+        }
+        updates
+    }
+
     /// The updates that bring over what fits of everything but entries and values of counters and registers.
     pub fn objects(&self, state: &State) -> Vec<Update> {
-        let mut updates = Vec::new();
+        let mut updates = self.names(state);
         for (old, new) in &self.externs {
             let Some(contents) = state.profile(*old) else { continue };
             let profile = *new;

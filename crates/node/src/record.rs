@@ -3,10 +3,11 @@
 use num_bigint::BigUint;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tables::{
     ActionProfileGroup, ActionProfileMember, ActionSpec, CloneSession, CounterData, EntryId, GroupMember, MeterConfig,
-    MulticastGroup, PackedAction, PackedEntry, Replica, TableEntry, Update, UpdateKind, WriteBatch,
+    MulticastGroup, Naming, PackedAction, PackedEntry, Port, Replica, TableEntry, Update, UpdateKind, WriteBatch,
 };
 use thiserror::Error;
 
@@ -144,6 +145,10 @@ enum Record<'a> {
     Multicast(Kind, u32, Vec<(u32, u16)>),
     Clone(Kind, Session),
     ExpireTime(u8, u64),
+    /// A group some of whose members watch ports. (New forms come last: those before keep their numbers.)
+    WatchingGroup(Kind, Id, u32, Vec<(u32, u32, Option<u32>)>),
+    Ports(Option<BTreeMap<u32, (String, bool)>>),
+    Name(String, String, Option<Number>),
 }
 
 impl From<UpdateKind> for Kind {
@@ -359,6 +364,10 @@ impl<'a> Record<'a> {
             Update::Member(kind, member) => {
                 Record::Member((*kind).into(), member.profile.0, member.id, call_of(&member.action))
             }
+            Update::Group(kind, group) if group.members.iter().any(|member| member.watch.is_some()) => {
+                let members = group.members.iter().map(|member| (member.member, member.weight, member.watch)).collect();
+                Record::WatchingGroup((*kind).into(), group.profile.0, group.id, members)
+            }
             Update::Group(kind, group) => {
                 let members = group.members.iter().map(|member| (member.member, member.weight)).collect();
                 Record::Group((*kind).into(), group.profile.0, group.id, members)
@@ -385,6 +394,13 @@ impl<'a> Record<'a> {
                 )
             }
             Update::ExpireTime(profile, time) => Record::ExpireTime(*profile, *time),
+            Update::Ports(ports) => {
+                let one = |(number, port): (&u32, &Port)| (*number, (port.name.clone(), port.is_up));
+                Record::Ports(ports.as_ref().map(|ports| ports.iter().map(one).collect()))
+            }
+            Update::Name(Naming { space, string, value }) => {
+                Record::Name(space.to_string(), string.to_string(), value.as_ref().map(number))
+            }
         }
     }
 
@@ -398,7 +414,7 @@ impl<'a> Record<'a> {
                 Update::Member(kind.into(), ActionProfileMember { profile: ir::ExternId(profile), id, action })
             }
             Record::Group(kind, profile, id, members) => {
-                let members = members.into_iter().map(|(member, weight)| GroupMember { member, weight }).collect();
+                let members = members.into_iter().map(|(member, weight)| GroupMember::new(member, weight)).collect();
                 Update::Group(kind.into(), ActionProfileGroup { profile: ir::ExternId(profile), id, members })
             }
             Record::ValueSet(set, members) => {
@@ -425,6 +441,18 @@ impl<'a> Record<'a> {
                 )
             }
             Record::ExpireTime(profile, time) => Update::ExpireTime(profile, time),
+            Record::WatchingGroup(kind, profile, id, members) => {
+                let member = |(member, weight, watch)| GroupMember { member, weight, watch };
+                let members = members.into_iter().map(member).collect();
+                Update::Group(kind.into(), ActionProfileGroup { profile: ir::ExternId(profile), id, members })
+            }
+            Record::Ports(ports) => {
+                let one = |(number, (name, is_up))| (number, Port { name, is_up });
+                Update::Ports(ports.map(|ports| ports.into_iter().map(one).collect()))
+            }
+            Record::Name(space, string, value) => {
+                Update::Name(Naming { space: space.into(), string: string.into(), value: value.map(big) })
+            }
         })
     }
 }

@@ -23,7 +23,15 @@ fn named(text: &str) -> BTreeSet<String> {
 fn exported() -> BTreeSet<String> {
     let seats = vec![Seat { core: None, ports: Vec::new() }];
     let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
-    let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, engine: Choice::Interp, store: None };
+    let parts = Parts {
+        device_id: 1,
+        seats,
+        idle: Idle::default(),
+        settings,
+        engine: Choice::Interp,
+        store: None,
+        translations: Default::default(),
+    };
     let node = Arc::new(Node::start(parts).expect("a node"));
     let text = Metrics::new(&node, Vec::new()).text();
     let mut names = BTreeSet::new();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Tests that there are: fewer would mean that some were not found.
-const TESTS: usize = 22;
+const TESTS: usize = 23;
 
 /// Ports 1 to this one.
 const PORTS: usize = 4;
@@ -76,6 +76,8 @@ fn run(what: &str, top: &str, by: &str) {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &lab.outer]).arg(interpreter()).arg("-B").arg(root().join(".venv/bin/ptf"));
     command.arg("--test-dir").arg(suite).arg("--log-file").arg(programs.path().join("ptf.log"));
+    // What a test takes down: the node's ends of wires.
+    command.env("NODE_NETNS", &lab.inner);
     for port in 1..=PORTS {
         command.args(["-i", &format!("{port}@wire{port}")]);
     }

@@ -1,12 +1,12 @@
 //! [`Device`]: what the P4Runtime service controls.
 
-use crate::{DigestConfig, Refusal};
+use crate::{DigestConfig, Refusal, Translations};
 use bytes::Bytes;
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{CounterData, Entry, State, WriteBatch, WriteError};
+use tables::{CounterData, Entry, Port, State, WriteBatch, WriteError};
 
 /// A forwarding pipeline config, as a controller gave it.
 #[derive(Clone, Debug)]
@@ -106,6 +106,16 @@ pub trait Device: Send + Sync + 'static {
 
     /// What has been written, as of now; later writes don't change it. `None`: nothing runs.
     fn state(&self) -> Option<State>;
+
+    /// The ports and whether each is up; `None`: nothing is known of them.
+    fn ports(&self) -> Option<BTreeMap<u32, Port>> {
+        None
+    }
+
+    /// How strings of the control plane are translated, as the device is configured.
+    fn translations(&self) -> Translations {
+        Translations::new()
+    }
 
     /// An element of an indexed counter; `None` beyond its end.
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData>;

@@ -16,4 +16,7 @@ pub mod values;
 
 pub use device::{Device, Event, EventSink, Forwarding, Keep};
 pub use refusal::{Code, Refusal};
-pub use translate::{DigestConfig, DigestWrite, FIRST_HIDDEN, Oneshots, Schema, Sink};
+pub use translate::{
+    DigestConfig, DigestWrite, FIRST_HIDDEN, Oneshots, Schema, ShownStrings, Sink, StringsOf, Translation,
+    Translations, string_width,
+};

@@ -63,6 +63,8 @@ fn code(error: &UpdateError) -> Code {
             Code::NotFound
         }
         UpdateError::Exists { .. } => Code::AlreadyExists,
+        // Another write came in between.
+        UpdateError::Named { .. } => Code::Aborted,
         UpdateError::InUse { .. } => Code::FailedPrecondition,
         UpdateError::Index { .. } => Code::OutOfRange,
         UpdateError::Weight { weight: 0, .. } => Code::InvalidArgument,

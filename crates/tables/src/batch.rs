@@ -7,7 +7,9 @@ use crate::layout::KeyLayout;
 use crate::packed::PackedEntry;
 use ir::{ActionCall, ExternId, KeyMatch, TableId, ValueSetId};
 use num_bigint::BigUint;
+use std::collections::BTreeMap;
 use std::ops::Add;
+use std::sync::Arc;
 
 /// What a counter holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -60,6 +62,15 @@ pub struct GroupMember {
     pub member: u32,
     /// Its share, from 1: it stands this many times in the list that the hash picks from.
     pub weight: u32,
+    /// The port that it depends on: while that is down, other members are chosen instead. None: it is always there.
+    pub watch: Option<u32>,
+}
+
+impl GroupMember {
+    /// A member that depends on no port.
+    pub fn new(member: u32, weight: u32) -> GroupMember {
+        GroupMember { member, weight, watch: None }
+    }
 }
 
 /// A group of an action selector.
@@ -104,6 +115,26 @@ pub struct CloneSession {
     pub packet_length: u32,
     /// Class of service of the copies.
     pub class_of_service: u32,
+}
+
+/// A port of a device.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub struct Port {
+    /// Its name: that of its interface or device.
+    pub name: String,
+    /// Whether something can go through it.
+    pub is_up: bool,
+}
+
+/// A string and what it stands for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Naming {
+    /// What shares one mapping: the URI of a translation, or the name of a type.
+    pub space: Arc<str>,
+    /// The string.
+    pub string: Arc<str>,
+    /// The value; none: the string is given up.
+    pub value: Option<BigUint>,
 }
 
 /// What is done with an object that has an identity.
@@ -165,6 +196,11 @@ pub enum Update {
     Clone(UpdateKind, CloneSession),
     /// PNA: the idle time of an expire time profile in nanoseconds; 0: entries with it never expire.
     ExpireTime(u8, u64),
+    /// The ports of the device, and whether each is up. No control plane writes it: the device does, whenever a link changes. A port
+    /// that is not among them is down. None: nothing is known of ports, and all count as up.
+    Ports(Option<BTreeMap<u32, Port>>),
+    /// A string stands for a value from now on, or for none any more ([`crate::Names`]).
+    Name(Naming),
 }
 
 /// Writes that take effect together or not at all. They are looked at in order: an entry may be inserted after
@@ -253,7 +289,7 @@ pub enum Change {
     DefaultAction(TableId),
     /// A member.
     Member(ExternId, u32),
-    /// A group.
+    /// A group: its members, or which of them can be chosen now.
     Group(ExternId, u32),
     /// A value set.
     ValueSet(ValueSetId),

@@ -198,6 +198,11 @@ pub enum UpdateError {
     /// Group or session number 0.
     #[error("{what} 0 is not possible, it stands for none; number them from 1")]
     ZeroId { what: &'static str },
+    /// A string that stands for another value, or a value that has another string.
+    #[error(
+        "`{string}` cannot stand for {value} of {space}: `{other}` does, or it stands for another value; write again"
+    )]
+    Named { space: String, string: String, value: BigUint, other: String },
     /// Too many copies.
     #[error("{what} {id}: {got} copies are more than possible ({most})")]
     TooManyReplicas { what: &'static str, id: u32, got: usize, most: usize },

@@ -24,6 +24,7 @@ mod index;
 mod kept;
 mod layout;
 mod lookup;
+mod names;
 mod packed;
 mod packer;
 mod profile;
@@ -34,13 +35,14 @@ mod validate;
 
 pub use batch::{
     ActionProfileGroup, ActionProfileMember, Change, CloneSession, CounterData, EntryId, GroupMember, MeterConfig,
-    MulticastGroup, Replica, Update, UpdateKind, WriteBatch,
+    MulticastGroup, Naming, Port, Replica, Update, UpdateKind, WriteBatch,
 };
 pub use bits::{big_from_words, fits, push_bytes, push_words, words_for, words_from_bytes};
 pub use entry::{Action, ActionSpec, PackedAction, PackedKey, TableEntry};
 pub use error::{EntryError, UpdateError, WriteError};
 pub use kept::Entry;
 pub use layout::{ArgField, KeyField, KeyLayout, Strength, action_layout, pack_args, unpack_args};
+pub use names::{Names, Space};
 pub use packed::PackedEntry;
 pub use packer::{EntryPacker, Number};
 pub use profile::{Group, Member, Profile};

@@ -1,14 +1,15 @@
 //! [`State`]: what the control plane has said, as of one version.
 
-use crate::batch::{CloneSession, MeterConfig, MulticastGroup, UpdateKind};
+use crate::batch::{CloneSession, MeterConfig, MulticastGroup, Port, UpdateKind};
 use crate::entry::{Action, PackedKey, TableEntry};
 use crate::error::EntryError;
 use crate::index::Index;
 use crate::kept::{Entry, Parts, Rare};
 use crate::layout::KeyLayout;
+use crate::names::Names;
 use crate::packed::PackedEntry;
 use crate::packer::EntryPacker;
-use crate::profile::Profile;
+use crate::profile::{Ports, Profile};
 use crate::{text, validate};
 use ir::{Entity, ExternId, ExternKind, MatchKind, Pipeline, TableId, ValueSetId};
 use std::collections::BTreeMap;
@@ -168,6 +169,8 @@ pub struct State {
     pub(crate) multicast: Arc<BTreeMap<u32, MulticastGroup>>,
     pub(crate) clones: Arc<BTreeMap<u32, CloneSession>>,
     pub(crate) expire_times: Arc<BTreeMap<u8, u64>>,
+    pub(crate) ports: Ports,
+    pub(crate) names: Names,
 }
 
 impl State {
@@ -197,6 +200,8 @@ impl State {
             multicast: Arc::default(),
             clones: Arc::default(),
             expire_times: Arc::default(),
+            ports: None,
+            names: Names::default(),
             pipeline,
         })
     }
@@ -337,6 +342,16 @@ impl State {
     /// PNA: idle time in nanoseconds of each configured expire time profile.
     pub fn expire_times(&self) -> &BTreeMap<u8, u64> {
         &self.expire_times
+    }
+
+    /// The ports of the device, and whether each is up ([`crate::Update::Ports`]); `None`: nothing is known of them.
+    pub fn ports(&self) -> Option<&BTreeMap<u32, Port>> {
+        self.ports.as_deref()
+    }
+
+    /// The strings that stand for values.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
     /// An entry in words, for messages.

@@ -44,7 +44,7 @@ impl Selector {
         Update::Member(kind, ActionProfileMember { profile: self.profile, id, action })
     }
     fn group(&self, kind: UpdateKind, id: u32, members: &[(u32, u32)]) -> Update {
-        let members = members.iter().map(|(member, weight)| GroupMember { member: *member, weight: *weight }).collect();
+        let members = members.iter().map(|(member, weight)| GroupMember::new(*member, *weight)).collect();
         Update::Group(kind, ActionProfileGroup { profile: self.profile, id, members })
     }
     fn entry(&self, kind: UpdateKind, key: u128, action: ActionSpec) -> Update {

@@ -94,7 +94,15 @@ fn node() -> anyhow::Result<Arc<Node>> {
     let port = Attached { id: PortId(1), port: Box::new(Mill::new(frame)) };
     let seats = vec![Seat { core: Some(0), ports: vec![port] }];
     let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
-    let parts = Parts { device_id: 1, seats, idle: Idle::BUSY, settings, engine: Choice::Jit, store: None };
+    let parts = Parts {
+        device_id: 1,
+        seats,
+        idle: Idle::BUSY,
+        settings,
+        engine: Choice::Jit,
+        store: None,
+        translations: Default::default(),
+    };
     let node = Arc::new(Node::start(parts)?);
     // The worker has its processor; what comes after is kept off it.
     leave_the_worker_alone();

@@ -76,9 +76,10 @@ fn entries(node: &Node, of: &EntriesOf, answers: &mut Answers<'_>) -> io::Result
         Err(error) => return answers.say(&Answer::Refused { message: error.to_string() }),
     };
     let counted = pipeline.tables[table].direct_counter.is_some();
+    let strings = p4runtime::ShownStrings::new(&state, &node.translations);
     let (mut some, mut matching) = (Vec::new(), 0);
     for entry in state.entries(table) {
-        let mut row = present::row(&pipeline, table, entry);
+        let mut row = present::row(&pipeline, &strings, table, entry);
         if of.containing.as_ref().is_some_and(|text| !present::line(&row).contains(text.as_str())) {
             continue;
         }

@@ -5,7 +5,8 @@ mod tiers;
 
 pub use model::{
     CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, Engine, IdleSetting, Leads, Means, MetricsSetting,
-    PortSetting, Service, SwitchEngine, SwitchSetting, Tier, TiersSetting, TokenSetting, XdpSetting,
+    PortSetting, Service, SwitchEngine, SwitchSetting, Tier, TiersSetting, TokenSetting, TranslationSetting,
+    XdpSetting,
 };
 
 use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan, XdpPlan};
@@ -14,6 +15,7 @@ use flowcache::admission::Budget;
 use flowcache::pace::Spare;
 use flowcache::{CacheConfig, Kind};
 use p4runtime::server::{Access, Credentials, Power, ServeOptions, Tls, TlsWhere, TokenHash};
+use p4runtime::{Translation, Translations};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -33,6 +35,8 @@ pub struct Config {
     pub serve: ServeOptions,
     /// What runs programs.
     pub engine: Choice,
+    /// How strings of controllers are translated.
+    pub translations: Translations,
 }
 
 /// Something wrong with a configuration, with its place.
@@ -111,8 +115,9 @@ pub fn check(text: &str) -> Result<Config, Vec<Mistake>> {
     checker.ports(&file);
     let serve = checker.serve(&file.p4runtime, &listen, &metrics);
     let engine = checker.engine(&file);
+    let translations = checker.translations(&file);
     match checker.mistakes.is_empty() {
-        true => Ok(Config { file, listen, metrics, serve, engine }),
+        true => Ok(Config { file, listen, metrics, serve, engine, translations }),
         false => Err(checker.mistakes),
     }
 }
@@ -191,6 +196,34 @@ impl Checker<'_> {
         if let Some(pair) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
             self.wrong("cores", format!("processor {} is named twice; each worker needs its own", pair[0]));
         }
+    }
+
+    fn translations(&mut self, file: &ConfigFile) -> Translations {
+        let mut translations = Translations::new();
+        let mut of_ports: Option<&str> = None;
+        for setting in &file.translations {
+            let TranslationSetting { of, values, ports, allocate } = setting;
+            let mut strings: BTreeMap<u64, &str> = BTreeMap::new();
+            for (string, value) in values {
+                if let Some(other) = strings.insert(*value, string) {
+                    let message =
+                        format!("`{other}` and `{string}` both stand for {value} of `{of}`; give each its own");
+                    self.wrong(string, message);
+                }
+            }
+            if let Some(other) = of_ports.filter(|_| *ports) {
+                self.wrong(of, format!("both `{other}` and `{of}` are the names of ports; one type's strings can be"));
+            }
+            of_ports = of_ports.or(ports.then_some(of));
+            let (values, ports, allocate) = (values.clone(), *ports, *allocate);
+            if translations.insert(of.clone(), Translation { values, ports, allocate }).is_some() {
+                self.wrong(
+                    of,
+                    format!("`{of}` is translated twice; put all that is said of it in one [[translation]]"),
+                );
+            }
+        }
+        translations
     }
 
     fn engine(&mut self, file: &ConfigFile) -> Choice {
@@ -345,6 +378,10 @@ mod tests {
         assert!(found[0].starts_with("(1, 1) unknown field `devise_id`"), "{found:?}");
         let found = mistakes("[p4runtime]\nlisten = [\"0.0.0.0:9559\"]\n");
         assert!(found[0].starts_with("(2, 1) on 0.0.0.0:9559, clients need TLS"), "{found:?}");
+        let twice = "[[translation]]\nof = \"port_t\"\nvalues = { a = 1, b = 1 }\n[[translation]]\nof = \"port_t\"\n";
+        let found = mistakes(twice);
+        assert_eq!(found[0], "(3, 14) `a` and `b` both stand for 1 of `port_t`; give each its own");
+        assert!(found[1].contains("`port_t` is translated twice"), "{found:?}");
         let found = mistakes("[p4runtime]\nlisten = [\"somewhere\"]\n");
         assert!(found[0].starts_with("(2, 12) `somewhere` is no address"), "{found:?}");
         let found = mistakes("[p4runtime]\n[[p4runtime.token]]\nsha256 = \"ab\"\npower = \"root\"\n");

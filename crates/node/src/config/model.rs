@@ -47,6 +47,9 @@ pub struct ConfigFile {
     /// How tools on this machine ask the node about itself.
     #[serde(default)]
     pub control: Control,
+    /// What strings of controllers stand for, of types that programs let them see as strings (docs/p4runtime.md, "Strings").
+    #[serde(default, rename = "translation")]
+    pub translations: Vec<TranslationSetting>,
     /// What the node tells Prometheus.
     #[serde(default)]
     pub metrics: MetricsSetting,
@@ -104,6 +107,23 @@ pub struct MetricsSetting {
     /// How indexed counters of the program are shown; 16 elements of each unless said otherwise.
     #[serde(default, rename = "counter")]
     pub counters: Vec<CounterSetting>,
+}
+
+/// What strings of controllers stand for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TranslationSetting {
+    /// The URI of the type's `@p4runtime_translation`, or its name if the URI is empty.
+    pub of: String,
+    /// Strings and the values that they stand for.
+    #[serde(default)]
+    pub values: BTreeMap<String, u64>,
+    /// The strings are the devices of the ports (`eth0`), and `cpu`; watch ports, and ports of copies, are written so, too.
+    #[serde(default)]
+    pub ports: bool,
+    /// Other strings get a value when they are first written. Without it, they are refused.
+    #[serde(default)]
+    pub allocate: bool,
 }
 
 /// How an indexed counter of the program is shown.

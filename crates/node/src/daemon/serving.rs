@@ -11,6 +11,7 @@ use crate::device::Node;
 use crate::log::Log;
 use crate::metrics::top::Followed;
 use crate::metrics::{Metrics, http};
+use crate::plane::LinkNews;
 use crate::takeover::Listening;
 use p4runtime::Device;
 use p4runtime::server::{Counters, Observing, ServeOptions, serve};
@@ -54,7 +55,12 @@ pub(super) async fn control(
         all.iter().filter_map(|listener| Some(listener.local_addr().ok()?.to_string())).collect()
     };
     let (addresses, metrics) = (bound(&listeners), bound(&scraped));
-    let clock = Clock { node: Arc::downgrade(&node), counters: node.service().counters.clone(), log: log.clone() };
+    let clock = Clock {
+        node: Arc::downgrade(&node),
+        links: node.link_news(),
+        counters: node.service().counters.clone(),
+        log: log.clone(),
+    };
     std::thread::Builder::new().name("ticks".into()).spawn(move || clock.run())?;
     let (stop, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -189,6 +195,7 @@ fn ports(config: &Config) -> String {
 /// The node's clock, until it is gone.
 struct Clock {
     node: Weak<Node>,
+    links: Arc<LinkNews>,
     counters: Arc<Counters>,
     log: Arc<Log>,
 }
@@ -200,7 +207,7 @@ impl Clock {
         let mut lost = Lost::default();
         let mut last = Instant::now();
         loop {
-            std::thread::sleep(TICK);
+            self.links.wait(TICK);
             let Some(node) = self.node.upgrade() else { return };
             let passed = last.elapsed();
             last += passed;

@@ -36,7 +36,8 @@ pub(super) fn parts(config: &Config) -> Parts {
         IdleSetting::Busy => Idle::BUSY,
     };
     let settings = interp::Config { cpu_port: Some(file.cpu_port), ..interp::Config::default() };
-    Parts { device_id: file.device_id, seats, idle, settings, engine: config.engine.clone(), store: None }
+    let translations = config.translations.clone();
+    Parts { device_id: file.device_id, seats, idle, settings, engine: config.engine.clone(), store: None, translations }
 }
 
 /// The port that a setting names, in the namespace that has it.

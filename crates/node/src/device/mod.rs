@@ -9,7 +9,7 @@ use crate::cpu_port::Punted;
 use crate::engine::{Choice, Controlled, NoRoom};
 use crate::observe::tallied::Tallied;
 use crate::observe::{Observation, Service};
-use crate::plane::{Plane, PlaneError, Seat};
+use crate::plane::{LinkNews, Plane, PlaneError, Seat};
 use crate::reconcile::Matching;
 use crate::store::{KeptDigest, Store, StoreError};
 use crate::{Counts, levels, reconcile};
@@ -17,8 +17,9 @@ use interp::DigestMessage;
 use io::{Attached, Idle, Port};
 use ir::{Const, ExternKind, Pipeline};
 use num_bigint::BigUint;
-use p4runtime::{Code, Event, EventSink, Forwarding, Refusal};
+use p4runtime::{Code, Event, EventSink, Forwarding, Refusal, Translations};
 use packet::PortId;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -47,6 +48,8 @@ pub struct Parts {
     pub engine: Choice,
     /// Where everything is kept; `None`: a restart begins with nothing.
     pub store: Option<Store>,
+    /// How strings of controllers are translated, as far as programs do not say it.
+    pub translations: Translations,
 }
 
 /// A node cannot start.
@@ -125,6 +128,7 @@ pub struct Node {
     events_lost: Arc<AtomicU64>,
     /// What processes before this one counted.
     before: Mutex<Counts>,
+    pub(crate) translations: Translations,
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -147,7 +151,7 @@ impl Node {
     /// # Errors
     /// See [`StartError`].
     pub fn start(parts: Parts) -> Result<Node, StartError> {
-        let Parts { device_id, seats, idle, settings, engine: choice, store } = parts;
+        let Parts { device_id, seats, idle, settings, engine: choice, store, translations } = parts;
         let sink: Arc<RwLock<Option<EventSink>>> = Arc::default();
         let events_lost = Arc::new(AtomicU64::new(0));
         let punts = {
@@ -170,6 +174,7 @@ impl Node {
             sink,
             events_lost,
             before,
+            translations,
         };
         if let Some(store) = store {
             node.restore(store)?;
@@ -189,6 +194,7 @@ impl Node {
             let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             let (program, updates) = (&config.pipeline.name, store.updates());
             tracing::info!(program, updates, cookie = config.cookie, ms, "the store was read");
+            self.tell_links(&mut *engine);
             self.plane.exchange(&*engine)?;
             inner.current = Some(Current { config, engine });
         }
@@ -347,11 +353,39 @@ impl Node {
         self.plane.have_ended()
     }
 
-    /// Time passes: digests and notifications go to whoever subscribed, and a log that has grown too long is written anew. To be called some
+    /// The ports, and whether each is up. `None` in a process of several tiers that does not have the switch: the ports that programs know are
+    /// another process's, and whether they are up is not known here.
+    pub(crate) fn links(&self) -> Option<BTreeMap<u32, tables::Port>> {
+        let elsewhere = matches!(&self.choice, Choice::Tiers(plan) if plan.above.is_none());
+        (!elsewhere).then(|| self.plane.links())
+    }
+
+    /// Tells an engine which ports are up, if it does not know: members of groups whose watch port is down are chosen no more, and those
+    /// whose port is up again are. No control plane has written that, and none reads it: it is not in the store.
+    pub(crate) fn tell_links(&self, engine: &mut dyn Controlled) {
+        let Some(links) = self.links() else { return };
+        if engine.with_state(|state| state.ports() == Some(&links)) {
+            return;
+        }
+        let batch: WriteBatch = std::iter::once(Update::Ports(Some(links))).collect();
+        if let Err(error) = engine.write(&batch) {
+            tracing::error!(%error, "an engine does not take the state of links; members of groups stay as they are");
+        }
+    }
+
+    /// Tells when a link has gone down or come up: the time to call [`Node::tick`].
+    pub fn link_news(&self) -> Arc<LinkNews> {
+        self.plane.link_news()
+    }
+
+    /// Time passes: links are looked at, digests and notifications go to whoever subscribed, and a log that has grown too long is written anew. To be called some
     /// hundred times a second.
     pub fn tick(&self) {
         let mut inner = lock(&self.inner);
         if inner.hold == Hold::Free {
+            if let Some(current) = &mut inner.current {
+                self.tell_links(&mut *current.engine);
+            }
             self.look(&mut inner);
         }
     }

@@ -6,10 +6,10 @@ use crate::store::{KeptConfig, KeptDigest, StoreError};
 use bytes::Bytes;
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
-use p4runtime::{Code, Device, DigestConfig, EventSink, Forwarding, Keep, Refusal};
+use p4runtime::{Code, Device, DigestConfig, EventSink, Forwarding, Keep, Refusal, Translations};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use tables::{CounterData, Entry, State, Update, WriteBatch, WriteError};
+use tables::{CounterData, Entry, Port, State, Update, WriteBatch, WriteError};
 
 /// The same batch with its entries in words, which take less time and room in tables and store. Those that cannot be packed stay as they are: to apply
 /// them says why.
@@ -90,6 +90,7 @@ impl Device for Node {
             let batches = reconcile::writes(&state).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
             store.replace(&kept(config), batches).map_err(|error| unavailable(&error))?;
         }
+        self.tell_links(&mut *engine);
         let outcome = self.plane.exchange(&*engine);
         let Inner { current, past, past_beside, .. } = &mut *inner;
         if let Some(mut former) = current.replace(Current { config: config.clone(), engine }) {
@@ -158,6 +159,14 @@ impl Device for Node {
 
     fn state(&self) -> Option<State> {
         self.with(|current| Some(current.engine.with_state(State::clone)))
+    }
+
+    fn ports(&self) -> Option<BTreeMap<u32, Port>> {
+        self.links()
+    }
+
+    fn translations(&self) -> Translations {
+        self.translations.clone()
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {

@@ -153,6 +153,9 @@ impl Taking {
                 node.plane.attach(worker, port).map_err(|error| give_up(&node, error))?;
             }
         }
+        if let Some(current) = &mut node.inner().current {
+            node.tell_links(&mut *current.engine);
+        }
         self.line.say(&FromTaker::Confirmed)?;
         Ok(node)
     }
@@ -240,7 +243,7 @@ impl Taking {
                 store.keep_digests(&digests).map_err(TakeoverError::here)?;
             }
         }
-        let taken = node.service().held.take_up(form, inner.saved.clone());
+        let taken = node.service().held.take_up(form, inner.saved.clone(), node);
         taken.map_err(|refusal| TakeoverError::Here(refusal.message))
     }
 

@@ -293,7 +293,15 @@ fn copies_belong_to_their_packet_and_registers_are_those_of_the_node() {
     let (inner, mut outer) = io::memory::pair("inner", "outer", 1 << 10).expect("a pair of ports");
     let seats = vec![Seat { core: None, ports: vec![io::Attached { id: packet::PortId(1), port: Box::new(inner) }] }];
     let settings = interp::Config { cpu_port: Some(CPU), ..interp::Config::default() };
-    let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, engine: Choice::Jit, store: None };
+    let parts = Parts {
+        device_id: 1,
+        seats,
+        idle: Idle::default(),
+        settings,
+        engine: Choice::Jit,
+        store: None,
+        translations: Default::default(),
+    };
     let node = Node::start(parts).expect("a node");
     node.commit(&crate::support::forwarding(&node, &config), Keep::Nothing).expect("a good config");
     let replica = |instance| tables::Replica { port: 1, instance };

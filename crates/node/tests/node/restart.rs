@@ -1,11 +1,11 @@
 //! A node that is started again has the tables that it had.
 
-use crate::support::{Wired, entry, mark, marks, named};
+use crate::support::{Wired, entry, mark, marks, named, program};
 use node::Store;
 use p4runtime::{Device, Keep};
 use std::collections::BTreeMap;
 use std::path::Path;
-use tables::{State, UpdateKind, WriteBatch};
+use tables::{ActionProfileGroup, ActionProfileMember, GroupMember, State, Update, UpdateKind, WriteBatch};
 
 fn open(path: &Path) -> Option<Store> {
     Some(Store::open(path).expect("a store"))
@@ -22,8 +22,15 @@ pub fn contents(state: &State) -> BTreeMap<String, Vec<String>> {
         (pipeline.tables[id].preamble.name.clone(), entries)
     };
     let mut all: BTreeMap<String, Vec<String>> = pipeline.tables.keys().map(table).collect();
-    let profiles = pipeline.externs.keys().filter_map(|id| Some(format!("{:?}", state.profile(id)?)));
-    all.insert("profiles".into(), profiles.collect());
+    // Which members can be chosen now is the links' affair.
+    let profile = |id| {
+        let profile = state.profile(id)?;
+        let groups: Vec<_> = profile.groups.iter().map(|(id, group)| (id, &group.members)).collect();
+        Some(format!("{:?} {groups:?}", profile.members))
+    };
+    all.insert("profiles".into(), pipeline.externs.keys().filter_map(profile).collect());
+    let named = state.names().spaces().map(|(space, names)| format!("{space} {:?}", names.iter().collect::<Vec<_>>()));
+    all.insert("names".into(), named.collect());
     let sets = pipeline.value_sets.keys().map(|id| format!("{:?}", state.value_set(id)));
     all.insert("value sets".into(), sets.collect());
     all.insert("meters".into(), state.meters().map(|meter| format!("{meter:?}")).collect());
@@ -60,6 +67,94 @@ fn the_tables_and_the_pipeline_are_there_again() {
     let running = wired.node.running().expect("runs");
     assert_eq!((running.cookie, running.device_config), (Some(7), marks(&["PROGRAM=2"]).into()));
     assert!(Store::open(&path).is_err(), "the store is in use");
+}
+
+/// What strings stand for is kept with what was written, and so is which port a member watches.
+#[test]
+fn strings_and_watch_ports_come_back() {
+    use p4runtime::proto::v1::{self, entity::Entity as E, field_match as f};
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("node.redb");
+    let config = program("everything.p4", &[]);
+    let pipeline = ir::text::parse(&config).expect("it was printed");
+    let schema = p4runtime::Schema::new(std::sync::Arc::new(pipeline));
+    let table =
+        |name: &str| schema.info().tables.iter().find(|t| t.preamble.name.ends_with(name)).expect("it is there");
+    let action =
+        |name: &str| schema.info().actions.iter().find(|a| a.preamble.name.ends_with(name)).expect("it is there");
+    let exact = |value: &[u8]| {
+        let field_match_type = Some(f::FieldMatchType::Exact(f::Exact { value: value.to_vec().into() }));
+        v1::FieldMatch { field_id: 1, field_match_type }
+    };
+    let named = |name: &str| v1::TableEntry {
+        table_id: table(".names").preamble.id,
+        r#match: vec![exact(name.as_bytes())],
+        action: Some(v1::TableAction {
+            r#type: Some(v1::table_action::Type::Action(v1::Action {
+                action_id: action(".drop").preamble.id,
+                params: Vec::new(),
+            })),
+        }),
+        ..v1::TableEntry::default()
+    };
+    let write = |node: &node::Node, r#type: v1::update::Type, entry: v1::TableEntry| {
+        let entity = Some(v1::Entity { entity: Some(E::TableEntry(entry)) });
+        let updates = [v1::Update { r#type: r#type.into(), entity }];
+        let mut oneshots = p4runtime::Oneshots::new(&schema, node.state().expect("runs"), &updates);
+        let updates = schema.update(&mut oneshots, &updates[0]).expect("it is good");
+        node.write(&[WriteBatch { updates }]).expect("runs").remove(0).expect("it is good");
+    };
+    let read = |node: &node::Node| {
+        let wanted = v1::TableEntry { table_id: table(".names").preamble.id, ..v1::TableEntry::default() };
+        let wanted = v1::Entity { entity: Some(E::TableEntry(wanted)) };
+        let mut found = Vec::new();
+        let state = node.state().expect("runs");
+        schema
+            .read(node, &state, &wanted, &mut |entity| {
+                let Some(E::TableEntry(entry)) = entity.entity else { panic!("no entry") };
+                found.push(entry);
+                std::ops::ControlFlow::Continue(())
+            })
+            .expect("it is good");
+        found.sort_by_key(|entry| format!("{:?}", entry.r#match));
+        found
+    };
+    let before = {
+        let wired = Wired::start(1, open(&path));
+        wired.commit(&config, Keep::Nothing);
+        for name in ["a", "b", "c"] {
+            write(&wired.node, v1::update::Type::Insert, named(name));
+        }
+        // Its string stays, and stands for the same value later.
+        write(&wired.node, v1::update::Type::Delete, named("b"));
+        let selector =
+            schema.pipeline().externs.iter().find(|(_, e)| e.preamble.name.ends_with(".ways")).expect("it is there").0;
+        let drop =
+            schema.pipeline().actions.iter().find(|(_, a)| a.preamble.name.ends_with(".drop")).expect("it is there").0;
+        let action = ir::ActionCall { action: drop, args: Vec::new() };
+        let mut batch = WriteBatch::new();
+        batch.push(Update::Member(UpdateKind::Insert, ActionProfileMember { profile: selector, id: 1, action }));
+        let members = vec![GroupMember { member: 1, weight: 2, watch: Some(1) }];
+        batch.push(Update::Group(UpdateKind::Insert, ActionProfileGroup { profile: selector, id: 1, members }));
+        wired.write(&batch);
+        contents(&wired.node.state().expect("runs"))
+    };
+    assert!(before["names"][0].contains("example.org/name"), "{before:?}");
+    let wired = Wired::start(1, open(&path));
+    let state = wired.node.state().expect("runs");
+    assert_eq!(contents(&state), before);
+    assert_eq!(read(&wired.node), [named("a"), named("c")]);
+    // Which port is up is known again, and is not what was kept.
+    assert_eq!(state.ports().expect("the node has told").keys().copied().collect::<Vec<_>>(), [1, crate::support::CPU]);
+    // A store's new log, and another process, are told the same.
+    let mut again = State::new(state.pipeline().clone()).expect("a good pipeline");
+    node::writes(&state).expect("a good pipeline").for_each(|batch| drop(again.apply(&batch).expect("it is good")));
+    assert_eq!(contents(&again), before);
+    // A new program with the same type keeps what was said of it.
+    wired.commit(&config, Keep::WhatFits);
+    assert_eq!(read(&wired.node), [named("a"), named("c")]);
+    wired.commit(&config, Keep::Nothing);
+    assert!(wired.node.state().expect("runs").names().spaces().next().is_none());
 }
 
 #[test]

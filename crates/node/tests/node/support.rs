@@ -82,7 +82,15 @@ impl Wired {
             let _ = number;
         }
         let settings = interp::Config { cpu_port: Some(CPU), ..interp::Config::default() };
-        let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, engine, store };
+        let parts = Parts {
+            device_id: 1,
+            seats,
+            idle: Idle::default(),
+            settings,
+            engine,
+            store,
+            translations: Default::default(),
+        };
         Wired { node: Node::start(parts).expect("a node"), ends }
     }
 

@@ -59,7 +59,15 @@ impl Place {
     pub fn parts(&self, ports: Vec<Attached>, store: Option<Store>) -> Parts {
         let settings = interp::Config { cpu_port: Some(CPU), ..interp::Config::default() };
         let seats = vec![Seat { core: None, ports }];
-        Parts { device_id: 1, seats, idle: Idle::default(), settings, engine: self.engine.borrow().clone(), store }
+        Parts {
+            device_id: 1,
+            seats,
+            idle: Idle::default(),
+            settings,
+            engine: self.engine.borrow().clone(),
+            store,
+            translations: Default::default(),
+        }
     }
 
     /// A node that forwards what comes in on port 1 back to it.

@@ -1,5 +1,7 @@
 """Packets in and out of a node while a controller writes its tables: `everything.p4`, port N of the node is port N of ptf."""
 
+import os
+import subprocess
 import time
 
 import ptf
@@ -368,6 +370,81 @@ class MembersAndGroups(Spreading):
         assert self.ways() == {2, 4}
         self.write((MODIFY, self.c.group("members", 1, [(2, 1)])))
         assert self.ways() == {2}
+
+
+class WatchPorts(Spreading):
+    """A member whose port is down gives its flows to the others at once, without a write, and has them again when it is up."""
+
+    def link(self, number, state):
+        subprocess.run(["ip", "-n", os.environ["NODE_NETNS"], "link", "set", f"node{number}", state], check=True)
+
+    def watching(self, *ports):
+        entry = self.set(*ports)
+        for one, number in zip(entry.action.action_profile_action_set.action_profile_actions, ports):
+            one.watch_port = bytes([number])
+        return entry
+
+    def flow(self, number):
+        return packet(ip=f"10.0.0.{number}")
+
+    def ports(self):
+        """The port of each of 32 flows; 0: none."""
+        self.dataplane.flush()
+        found = {}
+        for number in range(1, 33):
+            self.send(self.flow(number))
+            result = self.dataplane.poll(device_number=0, timeout=0.5)
+            found[number] = result.port if isinstance(result, self.dataplane.PollSuccess) else 0
+        return found
+
+    def lost(self, port):
+        """How many of the packets of one flow are lost until the next arrives on that port; one is sent each millisecond."""
+        self.dataplane.flush()
+        for lost in range(1000):
+            self.send(self.flow(self.number))
+            if isinstance(self.dataplane.poll(device_number=0, port_number=port, timeout=0.001), self.dataplane.PollSuccess):
+                return lost
+        raise AssertionError(f"nothing arrives on port {port}")
+
+    def runTest(self):
+        self.host("check", 5)
+        entry = self.watching(2, 3)
+        self.write((INSERT, entry))
+        before = self.ports()
+        assert set(before.values()) == {2, 3}, before
+        self.number = next(number for number, port in before.items() if port == 2)
+        try:
+            self.link(2, "down")
+            lost = self.lost(3)
+            print(f"lost after the link went down: {lost}")
+            # A tick of the worker and one of the node, 10 ms each, and time for a busy machine.
+            assert lost < 300, lost
+            assert set(self.ports().values()) == {3}
+            # A group that is written while a port is down does not take it up.
+            self.write((MODIFY, self.watching(2, 3, 4)))
+            assert set(self.ports().values()) == {3, 4}
+            # One that watches another port than it sends to does.
+            other = self.watching(2, 3)
+            other.action.action_profile_action_set.action_profile_actions[0].watch_port = b"\4"
+            self.write((MODIFY, other))
+            assert {port for number, port in self.ports().items() if port != 3} == {0}
+            self.write((MODIFY, entry))
+            # Nothing that a controller reads has changed.
+            (read,) = self.c.read(self.c.entry("spread"))
+            assert read.action == entry.action, read
+            self.link(3, "down")
+            time.sleep(0.5)
+            assert set(self.ports().values()) == {0}, "an empty group does what a miss does"
+            self.link(3, "up")
+            self.lost(3)
+        finally:
+            self.link(2, "up")
+            self.link(3, "up")
+        self.lost(2)
+        # Each flow is where it was, as soon as the ports send again.
+        deadline = time.monotonic() + 10
+        while (now := self.ports()) != before:
+            assert time.monotonic() < deadline, (before, now)
 
 
 class ActionProfile(Switch):

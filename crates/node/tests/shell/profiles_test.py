@@ -106,10 +106,17 @@ class Groups(Case):
         self.writes("FAILED_PRECONDITION FAILED_PRECONDITION", (DELETE, self.group()), (DELETE, self.c.member("ways", 1)))
         self.writes("OK OK OK", (DELETE, entry), (DELETE, self.group()), (DELETE, self.c.member("ways", 1)))
 
-    def test_watch_ports_are_not_supported(self):
-        group = self.group((1, 1))
+    def test_watch_ports_are_ports_of_the_device(self):
+        group = self.group((1, 1), (2, 1))
         group.members[0].watch_port = b"\1"
-        self.writes("UNIMPLEMENTED", (INSERT, group))
+        self.writes("INVALID_ARGUMENT", (INSERT, group))
+        # The only one that this node has is the controller's. It is read as it was written.
+        group.members[0].watch_port = b"\x01\xfe"
+        self.writes("OK", (INSERT, group))
+        self.assertEqual(self.one(self.c.group("ways", 1)).members, group.members)
+        group.members[0].watch_port = b""
+        self.writes("OK", (MODIFY, group))
+        self.assertEqual(self.one(self.c.group("ways", 1)).members[0].WhichOneof("watch_kind"), None)
 
 
 class ActionSets(Case):

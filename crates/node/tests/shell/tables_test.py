@@ -92,8 +92,38 @@ class Matches(Case):
         # A number that the type of the program has no room for, and an enum's value that there is not.
         self.writes("OUT_OF_RANGE", (INSERT, self.c.entry("ports", {"port": 512, "offset": 1, "mood": 1}, to_port)))
         self.writes("OUT_OF_RANGE", (INSERT, self.c.entry("ports", {"port": 3, "offset": 1, "mood": 2}, to_port)))
-        # Strings need a translation, and there is none.
-        self.writes("UNIMPLEMENTED", (INSERT, self.c.entry("names", {"name": "uplink"}, self.c.action("drop"))))
+
+
+class Names(Case):
+    """A key that the control plane sees as a string."""
+
+    def entry(self, name, **other):
+        return self.c.entry("names", {"name": name}, self.c.action("drop"), **other)
+
+    def test_strings_are_read_as_they_were_written(self):
+        names = "uplink", "Ethernet1/1", "über"
+        self.writes("OK OK OK", *((INSERT, self.entry(name)) for name in names))
+        self.writes("ALREADY_EXISTS", (INSERT, self.entry("uplink")))
+        found = self.c.read(self.c.entry("names"))
+        self.assertEqual({entry.match[0].exact.value.decode() for entry in found}, set(names))
+        self.assertEqual(self.one(self.entry("uplink")).match[0].exact.value, b"uplink")
+        self.assertEqual(self.c.read(self.entry("unknown")), [])
+
+    def test_by_the_shell(self):
+        entry = TableEntry("names")(action="drop")
+        entry.match["name"] = "uplink"
+        entry.insert()
+        self.assertEqual([one.match["name"].exact.value for one in TableEntry("names").read()], [b"uplink"])
+        entry.delete()
+        self.assertEqual(list(TableEntry("names").read()), [])
+
+    def test_what_is_not_there_and_what_is_no_string(self):
+        self.writes("NOT_FOUND NOT_FOUND", (DELETE, self.entry("uplink")), (MODIFY, self.entry("uplink")))
+        self.writes("INVALID_ARGUMENT INVALID_ARGUMENT", (INSERT, self.entry("")), (INSERT, self.entry(b"\xff")))
+        self.writes("INVALID_ARGUMENT", (INSERT, self.entry("x" * 513)))
+        # A request of which one update is refused names nothing.
+        self.writes("ABORTED NOT_FOUND", (INSERT, self.entry("a")), (DELETE, self.entry("b")), atomicity=p4.WriteRequest.ROLLBACK_ON_ERROR)
+        self.writes("NOT_FOUND", (DELETE, self.entry("a")))
 
 
 class Priorities(Case):

@@ -12,8 +12,10 @@ use super::program::{DigestConfigs, Program};
 use super::read;
 use super::role::Scope;
 use super::saved::Saved;
-use crate::proto::v1::{StreamMessageResponse, Uint128, stream_message_response};
+use crate::proto::v1::{PacketOut, StreamMessageResponse, Uint128, stream_message_response};
+use crate::translate::StringsOf;
 use crate::{Code, Device, Refusal};
+use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -126,7 +128,7 @@ impl Core {
         if let Some(program) = program.as_ref().filter(|p| Arc::ptr_eq(&p.forwarding.pipeline, &running.pipeline)) {
             return Ok(program.clone());
         }
-        let new = Arc::new(Program::new(running));
+        let new = Arc::new(Program::new(running, &*self.device));
         let mut digests = self.digests();
         // The first time they are those of the process before, which it has handed on, or the device has kept.
         let mut configs = digests.configs();
@@ -137,6 +139,20 @@ impl Core {
         digests.configure(&configs);
         *program = Some(new.clone());
         Ok(new)
+    }
+
+    /// A packet from a controller, as the device takes it.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` if nothing runs; what [`crate::Schema::packet_out`] refuses.
+    pub fn packet_out(&self, packet: &PacketOut) -> Result<Bytes, Refusal> {
+        let program = self.program()?;
+        let schema = &program.schema;
+        let state = if schema.has_strings() { self.device.state() } else { None };
+        let Some(state) = state else { return schema.packet_out(packet) };
+        let mut packet = packet.clone();
+        schema.number_packet(&StringsOf(&state), &mut packet)?;
+        schema.packet_out(&packet)
     }
 
     /// The config that waits for `COMMIT`, if one does: reads and writes are of it.

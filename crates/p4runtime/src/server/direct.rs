@@ -65,7 +65,7 @@ impl Direct {
                 }
                 Ok(())
             }
-            Some(In::Packet(packet)) => self.core.device.packet_out(self.core.program()?.schema.packet_out(&packet)?),
+            Some(In::Packet(packet)) => self.core.device.packet_out(self.core.packet_out(&packet)?),
             Some(In::DigestAck(ack)) => {
                 self.core.digests().acknowledge(&ack);
                 Ok(())

@@ -7,7 +7,8 @@ use super::outbox::Outbox;
 use super::program::Program;
 use super::role::Scope;
 use crate::proto::v1::stream_message_response::Update as Out;
-use crate::proto::v1::{DigestList, IdleTimeoutNotification, StreamMessageResponse, TableEntry};
+use crate::proto::v1::{DigestList, IdleTimeoutNotification, PacketIn, StreamMessageResponse, TableEntry};
+use crate::translate::{Schema, StringsOf};
 use crate::{Event, EventSink};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -76,14 +77,26 @@ impl Core {
         };
         let receivers = self.receivers();
         let mut idle = Vec::new();
+        let schema = &program.schema;
+        // Only programs with strings ask what is written now.
+        let state = if schema.has_strings() { self.device.state() } else { None };
+        let strings = state.as_ref().map(StringsOf);
         for event in events.drain(..) {
             match event {
-                Event::PacketIn(bytes) => match program.schema.packet_in(&bytes) {
-                    Ok(packet) => self.send(&receivers, Scope::packet_in, Out::Packet(packet)),
-                    Err(_) => self.count_lost(1),
-                },
-                Event::Digest { digest, values } => self.digest(&program, &receivers, digest, &values),
-                Event::Idle { table, entry, idle_ns } => idle.extend(program.schema.idle(table, &entry, idle_ns)),
+                Event::PacketIn(bytes) => {
+                    match schema.packet_in(&bytes).map(|packet| named(schema, &strings, packet)) {
+                        Ok(packet) => self.send(&receivers, Scope::packet_in, Out::Packet(packet)),
+                        Err(_) => self.count_lost(1),
+                    }
+                }
+                Event::Digest { digest, values } => self.digest(&program, &receivers, digest, &values, &strings),
+                Event::Idle { table, entry, idle_ns } => {
+                    let mut entry = schema.idle(table, &entry, idle_ns);
+                    if let (Some(strings), Some(entry)) = (&strings, &mut entry) {
+                        schema.name_entry(strings, entry);
+                    }
+                    idle.extend(entry);
+                }
             }
         }
         self.held.comes(digests);
@@ -92,11 +105,22 @@ impl Core {
         }
     }
 
-    fn digest(&self, program: &Program, to: &[Primary], digest: ir::ExternId, values: &[num_bigint::BigUint]) {
-        let (Some(number), Ok(data)) = (program.schema.digest_number(digest), program.schema.digest(digest, values))
+    fn digest(
+        &self,
+        program: &Program,
+        to: &[Primary],
+        digest: ir::ExternId,
+        values: &[num_bigint::BigUint],
+        strings: &Option<StringsOf<'_>>,
+    ) {
+        let (Some(number), Ok(mut data)) =
+            (program.schema.digest_number(digest), program.schema.digest(digest, values))
         else {
             return self.count_lost(1);
         };
+        if let Some(strings) = strings {
+            program.schema.name_digest(strings, digest, &mut data);
+        }
         let list = self.digests().message(number, data, Instant::now());
         if let Some(list) = list {
             self.send_list(to, list);
@@ -143,6 +167,14 @@ impl Core {
             self.count_lost(1);
         }
     }
+}
+
+/// A packet as its program's controllers see it.
+fn named(schema: &Schema, strings: &Option<StringsOf<'_>>, mut packet: PacketIn) -> PacketIn {
+    if let Some(strings) = strings {
+        schema.name_packet(strings, &mut packet);
+    }
+    packet
 }
 
 /// Nanoseconds since the epoch.

@@ -109,10 +109,10 @@ impl Held {
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if a message is none, or a write is not one of that config.
-    pub fn take_up(&self, form: HeldForm, saved: Option<Forwarding>) -> Result<(), Refusal> {
+    pub fn take_up(&self, form: HeldForm, saved: Option<Forwarding>, device: &dyn Device) -> Result<(), Refusal> {
         self.digests().take_up(form.lists, form.digests, Instant::now())?;
         if let (Some(waiting), Some(forwarding)) = (form.waiting, saved) {
-            *lock(&self.0.saved) = Some(Saved::again(forwarding, &waiting)?);
+            *lock(&self.0.saved) = Some(Saved::again(forwarding, &waiting, device)?);
         }
         self.0.news.notify_one();
         Ok(())
@@ -153,7 +153,7 @@ impl Held {
             Some(kept) => {
                 let is_it = |saved: &Saved| Arc::ptr_eq(&saved.program.forwarding.pipeline, &kept.pipeline);
                 if !saved.as_ref().is_some_and(is_it) {
-                    *saved = Some(Saved::new(kept)?);
+                    *saved = Some(Saved::new(kept, device)?);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::proto::v1;
 use crate::translate::{DigestConfig, Schema};
-use crate::{Code, Forwarding, Refusal};
+use crate::{Code, Device, Forwarding, Refusal};
 use std::collections::BTreeMap;
 use tables::UpdateKind;
 
@@ -18,9 +18,10 @@ pub struct Program {
 }
 
 impl Program {
-    /// For a config that runs.
-    pub fn new(forwarding: Forwarding) -> Program {
-        Program { schema: Schema::new(forwarding.pipeline.clone()), forwarding }
+    /// For a config of a device.
+    pub fn new(forwarding: Forwarding, device: &dyn Device) -> Program {
+        let schema = Schema::with_translations(forwarding.pipeline.clone(), &device.translations());
+        Program { schema, forwarding }
     }
 
     /// Whether the program has a digest of that number.

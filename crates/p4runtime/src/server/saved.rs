@@ -10,7 +10,7 @@ use bytes::Bytes;
 use ir::{ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::sync::Arc;
-use tables::{CounterData, Entry, State, UpdateError, WriteBatch, WriteError};
+use tables::{CounterData, Entry, State, Update, UpdateError, WriteBatch, WriteError};
 
 /// The most updates that are kept to be replayed.
 const UPDATES: usize = 16 << 20;
@@ -30,10 +30,12 @@ impl Saved {
     ///
     /// # Errors
     /// `INTERNAL` if its own entries are not valid.
-    pub fn new(forwarding: Forwarding) -> Result<Saved, Refusal> {
+    pub fn new(forwarding: Forwarding, device: &dyn Device) -> Result<Saved, Refusal> {
         let state = State::new(forwarding.pipeline.clone());
-        let state = state.map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
-        let program = Arc::new(Program::new(forwarding));
+        let mut state = state.map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
+        let ports = std::iter::once(Update::Ports(device.ports())).collect();
+        state.apply(&ports).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
+        let program = Arc::new(Program::new(forwarding, device));
         Ok(Saved { program, digests: DigestConfigs::new(), state, batches: Arc::default(), updates: 0 })
     }
 
@@ -47,8 +49,8 @@ impl Saved {
     ///
     /// # Errors
     /// As [`Saved::new`] and [`Saved::write`]; `INVALID_ARGUMENT` if it is not for this config.
-    pub fn again(forwarding: Forwarding, form: &WaitingForm) -> Result<Saved, Refusal> {
-        let mut saved = Saved::new(forwarding)?;
+    pub fn again(forwarding: Forwarding, form: &WaitingForm, device: &dyn Device) -> Result<Saved, Refusal> {
+        let mut saved = Saved::new(forwarding, device)?;
         for batch in form.batches.iter() {
             if let Some(refused) = saved.write(batch)? {
                 return Err(Refusal::invalid(format!("a write that waits for COMMIT is refused: {}", refused.error)));

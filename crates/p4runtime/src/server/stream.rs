@@ -177,7 +177,7 @@ impl Session {
             Some(scope) if !scope.packet_out() => return denied("the role's config has no packet_out"),
             Some(_) => {}
         }
-        let bytes = self.core.program()?.schema.packet_out(packet)?;
+        let bytes = self.core.packet_out(packet)?;
         let device = self.core.device.clone();
         let sent = tokio::task::spawn_blocking(move || device.packet_out(bytes)).await;
         sent.unwrap_or_else(|_| Err(Refusal::new(Code::Internal, "sending the packet failed")))

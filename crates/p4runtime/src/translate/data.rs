@@ -152,8 +152,7 @@ impl<'a> Walk<'a> {
             }
             (TypeSpec::NewType(name), given) => match (types.new_types.get(name), given) {
                 (Some(NewType::Original(spec)), _) => self.decode(spec, data, out)?,
-                (Some(NewType::Translated(_, Some(_))), Some(D::Bitstring(bytes))) => out.push(self.bits(bytes)?),
-                (Some(NewType::Translated(uri, None)), _) => return Err(self.no_strings(uri)),
+                (Some(NewType::Translated(..)), Some(D::Bitstring(bytes))) => out.push(self.bits(bytes)?),
                 _ => return Err(self.wrong("a bit string")),
             },
             (TypeSpec::HeaderUnion(_) | TypeSpec::HeaderUnionStack(..), _) => return Err(self.no_unions()),
@@ -161,10 +160,6 @@ impl<'a> Walk<'a> {
             (spec, _) => return Err(self.wrong(kind_name(spec))),
         }
         Ok(())
-    }
-
-    fn no_strings(&self, uri: &str) -> Refusal {
-        Refusal::unimplemented(format!("{}: no translation of {uri} to strings is configured", self.name))
     }
 
     fn no_varbits(&self) -> Refusal {
@@ -222,7 +217,6 @@ impl<'a> Walk<'a> {
             TypeSpec::Error => D::Error(self.name_of(types.error.as_deref().unwrap_or(&[]), given)?),
             TypeSpec::NewType(name) => match types.new_types.get(name) {
                 Some(NewType::Original(spec)) => return self.encode(spec, given),
-                Some(NewType::Translated(uri, None)) => return Err(self.no_strings(uri)),
                 Some(NewType::Translated(..)) | None => D::Bitstring(self.bytes(given)?),
             },
             TypeSpec::HeaderUnion(_) | TypeSpec::HeaderUnionStack(..) => return Err(self.no_unions()),

@@ -10,7 +10,7 @@ use crate::proto::v1::entity::Entity as E;
 use crate::proto::v1::update::Type;
 use ir::{ExternId, KeyMatch, TableId};
 use std::collections::BTreeMap;
-use tables::{ActionSpec, EntryId, TableEntry, Update, UpdateKind};
+use tables::{ActionSpec, EntryId, State, TableEntry, Update, UpdateKind};
 
 impl Schema {
     /// A write as an update.
@@ -51,6 +51,11 @@ impl Schema {
                 return Err(Refusal::unimplemented(format!("clone session {}: it has a multicast group", session.id)));
             }
             Update::Clone(kind, session) => (*kind, clone_message(session)),
+            Update::Ports(_) | Update::Name(_) => {
+                return Err(Refusal::unimplemented(
+                    "P4Runtime has no entity for links and names: they are the server's own",
+                ));
+            }
             Update::ExpireTime(profile, _) => {
                 return Err(Refusal::unimplemented(format!(
                     "expire time profile {profile}: P4Runtime has no entity for it"
@@ -63,7 +68,12 @@ impl Schema {
             UpdateKind::Modify => Type::Modify,
             UpdateKind::Delete => Type::Delete,
         };
-        Ok(v1::Update { r#type: kind.into(), entity: Some(self::entity(entity)) })
+        let mut entity = self::entity(entity);
+        if let (false, Ok(state)) = (self.strings.is_empty(), State::new(self.pipeline.clone())) {
+            // A sender without a state knows the program's strings alone; other values are `#5`.
+            self.name_entity(&state, &mut entity);
+        }
+        Ok(v1::Update { r#type: kind.into(), entity: Some(entity) })
     }
 
     /// Counters, meters and registers.

@@ -8,7 +8,7 @@
 //! two, the more specific one is given: a number that does not fit is `OUT_OF_RANGE` (section "Bytestrings"), also in a match.
 //!
 //! What is not stored, and therefore refused rather than forgotten: metadata of multicast groups and default entries, a group's `max_size`
-//! other than what the program says, watch ports, backup replicas, counters of a meter's colours.
+//! other than what the program says, backup replicas, counters of a meter's colours.
 
 // Deprecated fields are served to controllers that still send them.
 #![allow(deprecated)]
@@ -32,12 +32,14 @@ mod remark;
 mod replication;
 mod scalar;
 mod schema;
+mod strings;
 mod update;
 mod value_set;
 
 pub use digest::{DigestConfig, DigestWrite};
 pub use oneshot::{FIRST_HIDDEN, Oneshots};
 pub use schema::Schema;
+pub use strings::{ShownStrings, StringsOf, Translation, Translations, string_width};
 
 use crate::Refusal;
 use crate::proto::v1;

@@ -5,8 +5,11 @@
 
 use super::entry::NewEntry;
 use super::keys::pack;
+use super::profile::{Watched, port_bytes, watch_port};
 use super::schema::{ProfileSchema, Schema, TableSchema};
+use super::strings::Pending;
 use crate::proto::v1;
+use crate::proto::v1::action_profile_action::WatchKind;
 use crate::{Code, Refusal};
 use ir::p4info::SizeSemantics;
 use ir::{ExternId, KeyMatch, TableId};
@@ -27,6 +30,8 @@ pub struct Oneshots {
     model: State,
     /// Tables whose updates are followed.
     followed: BTreeSet<TableId>,
+    /// Strings that got values.
+    pub(super) pending: Pending,
 }
 
 impl Oneshots {
@@ -47,7 +52,7 @@ impl Oneshots {
                 followed.insert(table.id);
             }
         }
-        Oneshots { model: state, followed }
+        Oneshots { model: state, followed, pending: Pending::default() }
     }
 
     /// What there is, with the updates so far.
@@ -151,13 +156,13 @@ impl Schema {
         (remark.selection, remark.semantics) = action_set_modes(profile, set)?;
         entry.metadata = remark.pack();
         self.not_mixed(oneshots, profile, true)?;
-        check_weights(profile, set)?;
+        let watches = check_members(oneshots, profile, set)?;
         let mut calls = Vec::new();
-        for one in &set.action_profile_actions {
+        for (one, watch) in set.action_profile_actions.iter().zip(watches) {
             let Some(action) = &one.action else {
                 return Err(Refusal::invalid(format!("table {}: an action of the set is missing", table.name)));
             };
-            calls.push((self.call(table, action)?, u32::try_from(one.weight).unwrap_or(0)));
+            calls.push((self.call(table, action)?, (u32::try_from(one.weight).unwrap_or(0), watch)));
         }
         let old = match kind {
             UpdateKind::Modify => match oneshots.entry(table, &entry.keys, entry.priority) {
@@ -180,7 +185,7 @@ impl Schema {
             members: members
                 .clone()
                 .zip(&calls)
-                .map(|(member, (_, weight))| GroupMember { member, weight: *weight })
+                .map(|(member, (_, (weight, watch)))| GroupMember { member, weight: *weight, watch: *watch })
                 .collect(),
         };
         let known = old.as_ref().map_or(&[][..], |old| &old.members);
@@ -226,7 +231,8 @@ impl Schema {
                 Action::Member(_) | Action::Group(_) => return None,
             };
             let weight = i32::try_from(place.weight).unwrap_or(i32::MAX);
-            Some(v1::ActionProfileAction { action: Some(action), weight, watch_kind: None })
+            let watch_kind = port_bytes(place.watch).map(WatchKind::WatchPort);
+            Some(v1::ActionProfileAction { action: Some(action), weight, watch_kind })
         };
         Some(v1::ActionProfileActionSet {
             action_profile_actions: places.iter().filter_map(one).collect(),
@@ -264,20 +270,23 @@ fn numbers(kept: &Profile, old: Option<&Hidden>, count: usize) -> Hidden {
     Hidden { group, members }
 }
 
-fn check_weights(profile: &ProfileSchema, set: &v1::ActionProfileActionSet) -> Result<(), Refusal> {
+/// Checks weights and watch ports of a set; the ports.
+fn check_members(
+    oneshots: &Oneshots,
+    profile: &ProfileSchema,
+    set: &v1::ActionProfileActionSet,
+) -> Result<Vec<Option<u32>>, Refusal> {
+    let mut watches = Vec::with_capacity(set.action_profile_actions.len());
     let name = &profile.name;
     let mut total: i64 = 0;
     for one in &set.action_profile_actions {
         super::profile::check_weight(profile, one.weight)?;
         total += i64::from(one.weight);
-        let watched = match &one.watch_kind {
-            Some(v1::action_profile_action::WatchKind::WatchPort(port)) => !port.is_empty(),
-            Some(v1::action_profile_action::WatchKind::Watch(port)) => *port != 0,
-            None => false,
-        };
-        if watched {
-            return Err(super::profile::no_watch(name));
-        }
+        let given = one.watch_kind.as_ref().map(|kind| match kind {
+            WatchKind::WatchPort(port) => Watched::Bytes(port),
+            WatchKind::Watch(port) => Watched::Number(*port),
+        });
+        watches.push(watch_port(oneshots, profile, given)?);
     }
     let (size, what) = match profile.semantics {
         SizeSemantics::SumOfWeights => (total, "weights add up to"),
@@ -288,7 +297,7 @@ fn check_weights(profile: &ProfileSchema, set: &v1::ActionProfileActionSet) -> R
             "{name}: the set's {what} {size}, more than its max_group_size {}; leave some out",
             profile.max_group_size
         ))),
-        false => Ok(()),
+        false => Ok(watches),
     }
 }
 

@@ -41,6 +41,15 @@ impl PacketHeader {
         Some(PacketHeader { name, fields, len: bits.div_ceil(8) })
     }
 
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Name and type of a field that the controller sees.
+    pub fn field(&self, id: u32) -> Option<(&str, &Scalar)> {
+        self.fields.iter().find(|field| field.id == Some(id)).map(|field| (&*field.name, &field.scalar))
+    }
+
     fn encode(&self, given: &[v1::PacketMetadata]) -> Result<Vec<u8>, Refusal> {
         let mut values: Vec<Option<BigUint>> = vec![None; self.fields.len()];
         for one in given {

@@ -2,11 +2,12 @@
 
 use super::entry::numbered;
 use super::oneshot::{FIRST_HIDDEN, Oneshots};
+use super::replication::PORT_WIDTH;
 use super::schema::{ProfileSchema, Schema, find};
 use super::{Flow, Sink, entity};
 use crate::proto::v1;
 use crate::proto::v1::action_profile_group::member::WatchKind;
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, values};
 use ir::p4info::SizeSemantics;
 use ir::{ActionCall, ActionId};
 use std::ops::ControlFlow;
@@ -24,11 +25,45 @@ pub(super) fn check_weight(profile: &ProfileSchema, weight: i32) -> Result<(), R
     }
 }
 
-pub(super) fn no_watch(profile: &str) -> Refusal {
-    Refusal::unimplemented(format!(
-        "{profile}: watch ports are not supported: members are chosen whether their port is up or not; leave watch_port out, and change \
-         the group when a port goes down"
-    ))
+/// The port that a member depends on, if it depends on one: one of the device (section "Action Profile Group Programming").
+pub(super) fn watch_port(
+    oneshots: &Oneshots,
+    profile: &ProfileSchema,
+    given: Option<Watched<'_>>,
+) -> Result<Option<u32>, Refusal> {
+    let place = || format!("{}, watch_port", profile.name);
+    let port = match given {
+        None => return Ok(None),
+        // An empty one watches nothing.
+        Some(Watched::Bytes([])) | Some(Watched::Number(0)) => return Ok(None),
+        Some(Watched::Bytes(bytes)) => values::decode_u64(bytes, PORT_WIDTH)
+            .map_err(|error| Refusal::new(Code::OutOfRange, format!("{}: {error}", place())))?
+            as u32,
+        Some(Watched::Number(number)) => u32::try_from(number)
+            .map_err(|_| Refusal::invalid(format!("{}, watch: port {number} is negative", profile.name)))?,
+    };
+    match oneshots.model().ports() {
+        Some(ports) if !ports.contains_key(&port) => {
+            let known: Vec<String> = ports.keys().map(u32::to_string).collect();
+            Err(Refusal::invalid(format!(
+                "{}: the device has no port {port}; it has {}",
+                place(),
+                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            )))
+        }
+        _ => Ok(Some(port)),
+    }
+}
+
+/// A watch port, as controllers of today and of long ago give it.
+pub(super) enum Watched<'a> {
+    Bytes(&'a [u8]),
+    Number(i32),
+}
+
+/// A watch port as bytes; none: the member watches no port.
+pub(super) fn port_bytes(watch: Option<u32>) -> Option<bytes::Bytes> {
+    watch.map(|port| values::encode(&[u64::from(port)]))
 }
 
 impl Schema {
@@ -80,15 +115,12 @@ impl Schema {
         let mut members = Vec::new();
         for member in &given.members {
             check_weight(profile, member.weight)?;
-            let watched = match &member.watch_kind {
-                Some(WatchKind::WatchPort(port)) => !port.is_empty(),
-                Some(WatchKind::Watch(port)) => *port != 0,
-                None => false,
-            };
-            if watched {
-                return Err(no_watch(&profile.name));
-            }
-            members.push(GroupMember { member: member.member_id, weight: member.weight as u32 });
+            let given = member.watch_kind.as_ref().map(|kind| match kind {
+                WatchKind::WatchPort(port) => Watched::Bytes(port),
+                WatchKind::Watch(port) => Watched::Number(*port),
+            });
+            let watch = watch_port(oneshots, profile, given)?;
+            members.push(GroupMember { member: member.member_id, weight: member.weight as u32, watch });
         }
         let size = match profile.semantics {
             SizeSemantics::SumOfWeights => members.iter().map(|member| i64::from(member.weight)).sum(),
@@ -121,7 +153,7 @@ impl Schema {
         let member = |member: &GroupMember| v1::action_profile_group::Member {
             member_id: member.member,
             weight: i32::try_from(member.weight).unwrap_or(i32::MAX),
-            watch_kind: None,
+            watch_kind: port_bytes(member.watch).map(WatchKind::WatchPort),
         };
         v1::ActionProfileGroup {
             action_profile_id: profile.number,
@@ -163,7 +195,7 @@ impl Schema {
         for profile in self.wanted_profiles(wanted.action_profile_id, wanted.group_id, "group")? {
             let kept = state.profile(profile.id).into_iter().flat_map(|kept| kept.groups.range(..FIRST_HIDDEN));
             let mut found = false;
-            for (id, Group { members }) in kept.filter(|(id, _)| wanted.group_id == 0 || **id == wanted.group_id) {
+            for (id, Group { members, .. }) in kept.filter(|(id, _)| wanted.group_id == 0 || **id == wanted.group_id) {
                 found = true;
                 let message = Schema::group_message(profile, *id, members);
                 if sink(entity(v1::entity::Entity::ActionProfileGroup(message))).is_break() {

@@ -17,7 +17,15 @@ impl Schema {
     /// # Errors
     /// With the canonical code of the specification's section on the entity. Entities may have been given before.
     pub fn read(&self, device: &dyn Device, state: &State, wanted: &v1::Entity, sink: Sink<'_>) -> Result<(), Refusal> {
-        self.read_entity(device, state, wanted, sink).map(drop)
+        if self.strings.is_empty() {
+            return self.read_entity(device, state, wanted, sink).map(drop);
+        }
+        let Some(wanted) = self.numbered_pattern(state, wanted)? else { return Ok(()) };
+        let mut named = |mut entity: v1::Entity| {
+            self.name_entity(state, &mut entity);
+            sink(entity)
+        };
+        self.read_entity(device, state, &wanted, &mut named).map(drop)
     }
 
     fn read_entity(&self, device: &dyn Device, state: &State, wanted: &v1::Entity, sink: Sink<'_>) -> Flow {

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use tables::{CloneSession, MulticastGroup, Replica, State, Update, UpdateKind};
 
 /// Width in bits of a port's number.
-const PORT_WIDTH: u32 = 32;
+pub(super) const PORT_WIDTH: u32 = 32;
 
 pub(super) fn write(kind: UpdateKind, given: &v1::PacketReplicationEngineEntry) -> Result<Vec<Update>, Refusal> {
     match &given.r#type {

@@ -7,21 +7,21 @@ use num_bigint::BigUint;
 use num_traits::One;
 use tables::{big_from_words, push_words, words_for};
 
-/// How the control plane sees a type (`@p4runtime_translation`). There is no table of translations: numbers are the same on both sides.
+/// How the control plane sees a type (`@p4runtime_translation`). Numbers are the same on both sides; strings are numbers here already
+/// (`strings`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Seen {
     /// As the program does.
     Same,
     /// In another width, in bits.
     Width(u32),
-    /// As a string, of this URI.
-    Text(String),
 }
 
 /// The type of a key, parameter or metadata field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Scalar {
     pub ty: Type,
+    type_name: Option<Box<str>>,
     seen: Seen,
     /// How many values an enumeration or `error` has.
     count: Option<u64>,
@@ -44,7 +44,6 @@ impl Scalar {
         let named = name.and_then(|name| pipeline.named_types.iter().find(|(n, _)| n == name)).map(|(_, ty)| ty);
         let seen = match named {
             Some(NamedType::NewType(_, Some((_, Some(width))))) if *width != ty.width() => Seen::Width(*width),
-            Some(NamedType::NewType(_, Some((uri, None)))) => Seen::Text(uri.clone()),
             _ => Seen::Same,
         };
         let count = match ty {
@@ -52,35 +51,28 @@ impl Scalar {
             Type::Enum(id) => pipeline.enums.get(id).map(|e| e.members.len() as u64),
             _ => None,
         };
-        Scalar { ty, seen, count }
+        Scalar { ty, type_name: name.map(Box::from), seen, count }
     }
 
     pub fn width(&self) -> u32 {
         self.ty.width()
     }
 
+    /// The name that the type has in the program.
+    pub fn type_name(&self) -> Option<&str> {
+        self.type_name.as_deref()
+    }
+
     /// Width in bits on the control plane's side.
     pub fn seen_width(&self) -> u32 {
         match self.seen {
             Seen::Width(width) => width,
-            Seen::Same | Seen::Text(_) => self.width(),
-        }
-    }
-
-    fn known(&self, place: &dyn Fn() -> String) -> Result<(), Refusal> {
-        match &self.seen {
-            Seen::Text(uri) => Err(Refusal::unimplemented(format!(
-                "{}: its values are strings that {uri} translates, and no such translation is configured; give the type a width \
-                 in the program",
-                place()
-            ))),
-            _ => Ok(()),
+            Seen::Same => self.width(),
         }
     }
 
     /// A number.
     pub fn decode(&self, bytes: &[u8], place: &dyn Fn() -> String) -> Result<BigUint, Refusal> {
-        self.known(place)?;
         let words = match self.ty.is_signed() {
             true => values::decode_signed(bytes, self.width()),
             false => values::decode(bytes, self.width()),
@@ -97,7 +89,6 @@ impl Scalar {
 
     /// A mask, or what it is applied to: bits without a sign.
     pub fn decode_bits(&self, bytes: &[u8], place: &dyn Fn() -> String) -> Result<BigUint, Refusal> {
-        self.known(place)?;
         let words = values::decode(bytes, self.width()).map_err(|error| misfit(error, place))?;
         Ok(big_from_words(&words))
     }

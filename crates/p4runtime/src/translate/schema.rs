@@ -3,6 +3,7 @@
 use super::keys::{Field, Fields};
 use super::packet::PacketHeader;
 use super::scalar::Scalar;
+use super::strings::{Strings, Translations};
 use crate::proto::config;
 use crate::{Refusal, p4info};
 use ir::p4info::{MatchField, P4Info, SizeSemantics, TypeInfo, TypeSpec};
@@ -86,11 +87,17 @@ pub struct Schema {
     pub(super) sets: BTreeMap<u32, SetSchema>,
     pub(super) packet_in: Option<PacketHeader>,
     pub(super) packet_out: Option<PacketHeader>,
+    pub(super) strings: Strings,
 }
 
 impl Schema {
-    /// The schema of a pipeline.
+    /// The schema of a pipeline, on a device without translations of its own.
     pub fn new(pipeline: Arc<Pipeline>) -> Schema {
+        Schema::with_translations(pipeline, &Translations::new())
+    }
+
+    /// The schema of a pipeline, on a device with these translations.
+    pub fn with_translations(pipeline: Arc<Pipeline>, translations: &Translations) -> Schema {
         let info = ir::p4info::generate(&pipeline);
         let message = p4info::to_message(&info);
         let mut schema = Schema {
@@ -106,6 +113,7 @@ impl Schema {
             sets: BTreeMap::new(),
             packet_in: PacketHeader::find(&pipeline, &info, "packet_in"),
             packet_out: PacketHeader::find(&pipeline, &info, "packet_out"),
+            strings: Strings::new(&pipeline, translations),
             info,
             pipeline,
         };

@@ -2,6 +2,7 @@
 
 use super::oneshot::Oneshots;
 use super::schema::Schema;
+use super::strings::namings;
 use crate::Refusal;
 use crate::proto::v1;
 use crate::proto::v1::entity::Entity as E;
@@ -40,6 +41,24 @@ impl Schema {
         let Some(entity) = entity else {
             return Err(Refusal::invalid("the update has no entity; set one of its fields".to_owned()));
         };
+        if self.strings.is_empty() {
+            return self.update_of(oneshots, kind, entity);
+        }
+        let given = v1::Entity { entity: Some(entity.clone()) };
+        let mut pending = std::mem::take(&mut oneshots.pending);
+        let numbered = self.numbered_update(oneshots.model(), &mut pending, kind, &given);
+        oneshots.pending = pending;
+        let updates = numbered.and_then(|numbered| match &numbered.entity {
+            Some(entity) => self.update_of(oneshots, kind, entity),
+            None => Ok(Vec::new()),
+        });
+        let fresh = oneshots.pending.take(updates.is_ok());
+        // What they name comes first: a reader of the one finds the other.
+        updates.map(|updates| namings(fresh).chain(updates).collect())
+    }
+
+    /// The same, of an entity without strings.
+    fn update_of(&self, oneshots: &mut Oneshots, kind: UpdateKind, entity: &E) -> Result<Vec<Update>, Refusal> {
         let updates = match entity {
             E::TableEntry(entry) => self.table_entry(oneshots, kind, entry),
             E::ActionProfileMember(member) => self.member(oneshots, kind, member),

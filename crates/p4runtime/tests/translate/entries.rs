@@ -175,8 +175,6 @@ fn tables_that_are_refused() {
     }
     let fourth = bench.entry("routes", vec![], forward(&bench));
     refused(bench.insert(&fourth), Code::ResourceExhausted, "ingress.routes .. full (3 entries)");
-    let named = bench.entry("names", vec![exact(1, b"eth0")], bench.call("drop", &[]));
-    refused(bench.insert(&named), Code::Unimplemented, "m.name .. example.org/name");
     let is_const = v1::TableEntry { is_const: true, ..kinds(&bench, 1) };
     refused(bench.insert(&is_const), Code::InvalidArgument, "leave is_const out");
     refused(bench.delete(&is_const), Code::InvalidArgument, "leave is_const out");

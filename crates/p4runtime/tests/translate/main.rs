@@ -13,3 +13,4 @@ mod objects;
 mod packets;
 mod profiles;
 mod sets;
+mod strings;

@@ -123,9 +123,6 @@ fn groups() {
     refused(insert(sized(-1)), Code::InvalidArgument, "max_size -1");
     refused(insert(sized(4)), Code::Unimplemented, "give 6");
     refused(insert(group(&bench, "shared", 2, &[])), Code::InvalidArgument, "ingress.shared .. has no groups");
-    let mut watching = new(2, &[(1, 1)]);
-    watching.members[0].watch_kind = Some(v1::action_profile_group::member::WatchKind::WatchPort("\x01".into()));
-    refused(insert(watching), Code::Unimplemented, "ingress.ways: watch ports");
     refused(write_group(&bench, Type::Modify, new(2, &[])), Code::NotFound, "ingress.ways has no group 2");
     refused(write_group(&bench, Type::Delete, new(2, &[])), Code::NotFound, "ingress.ways has no group 2");
     refused(write_member(&bench, Type::Delete, member(&bench, "ways", 1, 1)), Code::FailedPrecondition, "member 1");
@@ -217,12 +214,6 @@ fn what_action_sets_refuse() {
     refused(action(None), Code::InvalidArgument, "ingress.spread .. missing");
     refused(action(Some(bench.call("to_port", &[b"\x01"]))), Code::InvalidArgument, "no action with id");
     refused(action(Some(bench.call("last", &[]))), Code::PermissionDenied, "@defaultonly");
-    let watch = v1::action_profile_action::WatchKind::WatchPort("\x01".into());
-    refused(
-        with(&|set| set.action_profile_actions[0].watch_kind = Some(watch.clone())),
-        Code::Unimplemented,
-        "ingress.ways: watch ports",
-    );
     refused(with(&|set| set.action_selection_mode = 2), Code::Unimplemented, "selection mode .. HASH");
     refused(with(&|set| set.size_semantics = 2), Code::Unimplemented, "SUM_OF_WEIGHTS");
     refused(with(&|set| set.size_semantics = 9), Code::Unimplemented, "SUM_OF_WEIGHTS");
@@ -264,6 +255,51 @@ fn both_ways_are_not_mixed() {
     ok(write_member(&with_members, Type::Insert, member(&with_members, "ways", 1, 1)));
     let refusal = with_members.insert(&one_shot(&with_members, b"\x01", &[]));
     refused(refusal, Code::InvalidArgument, "ingress.ways .. members and groups");
+}
+
+/// Sections "Action Profile Group Programming" and "One Shot Action Selector Programming": a watch port is empty, or one of the device.
+#[test]
+fn watch_ports() {
+    use v1::action_profile_action::WatchKind;
+    let bench = bench();
+    let with = |watch: WatchKind| {
+        let mut set = set(&bench, &[(1, 1), (2, 2)]);
+        set.action_profile_actions[0].watch_kind = Some(watch);
+        entry(&bench, "spread", b"\x01", T::ActionProfileActionSet(set))
+    };
+    // Nothing is known of the device's ports: any will do.
+    let ninth = with(WatchKind::WatchPort("\x09".into()));
+    ok(bench.insert(&ninth));
+    assert_eq!(bench.table_entries("spread"), [ninth.clone()]);
+    let port = |number| (number, tables::Port { name: format!("eth{number}"), is_up: number != 9 });
+    let ports = std::iter::once(tables::Update::Ports(Some([port(1), port(9)].into()))).collect();
+    bench.device.write(&[ports]).unwrap().remove(0).unwrap();
+    // What is read is what was written, also while the port is down.
+    assert_eq!(bench.table_entries("spread"), [ninth.clone()]);
+    refused(bench.modify(&with(WatchKind::WatchPort("\x07".into()))), Code::InvalidArgument, "no port 7; it has 1, 9");
+    refused(bench.modify(&with(WatchKind::Watch(-1))), Code::InvalidArgument, "port -1 is negative");
+    refused(bench.modify(&with(WatchKind::WatchPort("\x01\0\0\0\0".into()))), Code::OutOfRange, "watch_port");
+    ok(bench.modify(&with(WatchKind::Watch(1))));
+    assert_eq!(bench.table_entries("spread"), [with(WatchKind::WatchPort("\x01".into()))]);
+    for none in [WatchKind::WatchPort("".into()), WatchKind::Watch(0)] {
+        ok(bench.modify(&with(none)));
+        assert_eq!(bench.table_entries("spread"), [one_shot(&bench, b"\x01", &[(1, 1), (2, 2)])]);
+    }
+    ok(bench.delete(&ninth));
+    // Groups of their own numbers.
+    ok(write_member(&bench, Type::Insert, member(&bench, "ways", 1, 1)));
+    let mut group = group(&bench, "ways", 1, &[(1, 1)]);
+    let watch = |port: &'static str| Some(v1::action_profile_group::member::WatchKind::WatchPort(port.into()));
+    group.members[0].watch_kind = watch("\x09");
+    ok(write_group(&bench, Type::Insert, group.clone()));
+    let wanted = v1::ActionProfileGroup { action_profile_id: group.action_profile_id, ..Default::default() };
+    assert_eq!(ok(bench.read(E::ActionProfileGroup(wanted))), [E::ActionProfileGroup(group.clone())]);
+    group.members[0].watch_kind = watch("\x02");
+    refused(
+        write_group(&bench, Type::Modify, group),
+        Code::InvalidArgument,
+        "ingress.ways, watch_port: the device has no port 2",
+    );
 }
 
 /// Updates of one request see each other.

@@ -7,7 +7,7 @@ use crate::batch::*;
 use crate::entry::{Action, PackedAction, PackedKey};
 use crate::error::{EntryError, UpdateError, WriteError};
 use crate::kept::{Entry, Parts};
-use crate::profile::Profile;
+use crate::profile::{Ports, Profile};
 use crate::state::State;
 use crate::validate;
 use ir::{ExternId, ExternKind, Pipeline, TableId, ValueSetId};
@@ -34,6 +34,8 @@ enum Undo {
     Multicast(Arc<BTreeMap<u32, MulticastGroup>>),
     Clones(Arc<BTreeMap<u32, CloneSession>>),
     ExpireTimes(Arc<BTreeMap<u8, u64>>),
+    Ports(Ports),
+    Name(Naming),
 }
 
 /// A batch that is being applied.
@@ -73,7 +75,11 @@ impl State {
             }
         }
         let changes = transaction.changes;
-        self.version += 1;
+        // That links have changed on which nothing depends is no version of the tables.
+        let of_ports = |update: &Update| matches!(update, Update::Ports(_));
+        if !changes.is_empty() || !batch.updates.iter().all(of_ports) || batch.updates.is_empty() {
+            self.version += 1;
+        }
         Ok(changes)
     }
 
@@ -210,6 +216,11 @@ impl Transaction<'_> {
                 Arc::make_mut(&mut self.state.expire_times).insert(*profile, *time);
                 self.changes.push(Change::ExpireTime(*profile));
             }
+            Update::Ports(ports) => self.ports(ports.as_ref()),
+            Update::Name(naming) => {
+                let value = self.state.names.apply(naming)?;
+                self.undo.push(Undo::Name(Naming { value, ..naming.clone() }));
+            }
         }
         Ok(())
     }
@@ -243,6 +254,8 @@ impl Transaction<'_> {
                 Undo::Multicast(groups) => state.multicast = groups,
                 Undo::Clones(sessions) => state.clones = sessions,
                 Undo::ExpireTimes(times) => state.expire_times = times,
+                Undo::Ports(ports) => state.ports = ports,
+                Undo::Name(naming) => state.names.set(&naming),
             }
         }
     }

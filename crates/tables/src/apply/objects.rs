@@ -51,10 +51,30 @@ impl Transaction<'_> {
         }
         self.save_profile(group.profile);
         if let Some(profile) = self.state.profiles.get_mut(&group.profile) {
-            Arc::make_mut(profile).update_group(pipeline, kind, group)?;
+            Arc::make_mut(profile).update_group(pipeline, kind, group, &self.state.ports)?;
         }
         self.changes.push(Change::Group(group.profile, group.id));
         Ok(())
+    }
+
+    /// The device says which ports are up: groups with members that depend on one that has changed choose anew.
+    pub(super) fn ports(&mut self, ports: Option<&BTreeMap<u32, Port>>) {
+        let ports = match (ports, &self.state.ports) {
+            (Some(new), Some(known)) if *new == **known => return,
+            (new, _) => new.cloned().map(Arc::new),
+        };
+        let moved = self.state.profiles.iter().map(|(id, profile)| (*id, profile.moved_by(&ports)));
+        let moved: Vec<_> = moved.filter(|(_, groups)| !groups.is_empty()).collect();
+        for (id, groups) in moved {
+            self.save_profile(id);
+            let Some(profile) = self.state.profiles.get_mut(&id) else { continue };
+            let profile = Arc::make_mut(profile);
+            for group in groups {
+                profile.follow_ports(group, &ports);
+                self.changes.push(Change::Group(id, group));
+            }
+        }
+        self.undo.push(Undo::Ports(std::mem::replace(&mut self.state.ports, ports)));
     }
 
     pub(super) fn used(&self, profile: ExternId, group: bool, id: u32) -> Option<u64> {

@@ -4,7 +4,7 @@ use crate::pipeline::*;
 use ir::{ActionCall, ActionId, Arch, ConstEntry, ExternId, ExternInst, ExternKind, HashAlgorithm, Key, KeyMatch, Loc};
 use ir::{MatchKind, Pipeline, Table, TableId, Type, ValueSet, ValueSetId};
 use num_bigint::BigUint;
-use tables::{ActionProfileGroup, ActionProfileMember, ActionSpec, GroupMember, MulticastGroup};
+use tables::{ActionProfileGroup, ActionProfileMember, ActionSpec, GroupMember, MulticastGroup, Port};
 use tables::{State, TableEntry, Update, UpdateKind};
 
 /// SplitMix64.
@@ -181,8 +181,11 @@ pub fn update(random: &mut Random, state: &State) -> Update {
             let mut members: Vec<u32> = (0..random.below(4)).map(|_| random.below(6) as u32).collect();
             members.sort_unstable();
             members.dedup();
-            let weigh = |member| GroupMember { member, weight: 1 + random.below(3) as u32 };
-            let members = members.into_iter().map(weigh).collect();
+            let mut one = |member| {
+                let watch = random.one_in(3).then(|| random.below(4) as u32);
+                GroupMember { member, weight: 1 + random.below(3) as u32, watch }
+            };
+            let members = members.into_iter().map(&mut one).collect();
             let id = random.below(3) as u32;
             let kind = if random.one_in(2) { UpdateKind::Insert } else { kind };
             Update::Group(kind, ActionProfileGroup { profile: ExternId(1), id, members })
@@ -197,6 +200,10 @@ pub fn update(random: &mut Random, state: &State) -> Update {
             let members = (0..7).map(|_| member()).collect::<Vec<_>>();
             Update::ValueSet(set, members[..random.below(8) as usize].to_vec())
         }
+        6 if random.one_in(2) => Update::Ports(
+            (!random.one_in(4))
+                .then(|| (0..3).map(|port| (port, Port { name: String::new(), is_up: !random.one_in(3) })).collect()),
+        ),
         6 => Update::Multicast(kind, MulticastGroup { id: 1 + random.below(3) as u32, replicas: vec![] }),
         _ => {
             let existing: Vec<TableEntry> = state.entries(id).map(|e| e.to_table_entry(p, id)).collect();

@@ -48,7 +48,7 @@ impl Runner<'_> {
             }
             OwnCommand::GroupCreate { profile, group, members } => {
                 let id = resolve::object(pipeline, "action selector", profile, is_profile).map_err(text)?;
-                let members = members.iter().map(|member| GroupMember { member: *member, weight: 1 }).collect();
+                let members = members.iter().map(|member| GroupMember::new(*member, 1)).collect();
                 let group = ActionProfileGroup { profile: id, id: *group, members };
                 self.write(Update::Group(UpdateKind::Insert, group))
             }

@@ -59,7 +59,15 @@ impl Lab {
         }
         let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
         let seats = vec![Seat { core: None, ports }];
-        let parts = Parts { device_id: 1, seats, idle: Idle::default(), settings, engine, store: None };
+        let parts = Parts {
+            device_id: 1,
+            seats,
+            idle: Idle::default(),
+            settings,
+            engine,
+            store: None,
+            translations: Default::default(),
+        };
         let node = Arc::new(Node::start(parts).unwrap());
         let compiled = compile(Path::new(DEFAULT_PROGRAM), &Sources::default()).pipeline.unwrap();
         let device_config = ir::text::print(&compiled);

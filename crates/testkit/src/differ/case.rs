@@ -169,7 +169,11 @@ impl Moving<'_> {
             Update::Counter(id, index, data) => Update::Counter(self.object(*id)?, *index, *data),
             Update::DirectCounter(id, data) => Update::DirectCounter(self.id(id)?, *data),
             Update::Register(id, index, values) => Update::Register(self.object(*id)?, *index, values.clone()),
-            other @ (Update::Multicast(..) | Update::Clone(..) | Update::ExpireTime(..)) => other.clone(),
+            other @ (Update::Multicast(..)
+            | Update::Clone(..)
+            | Update::ExpireTime(..)
+            | Update::Ports(..)
+            | Update::Name(..)) => other.clone(),
         })
     }
 }

@@ -118,6 +118,9 @@ impl<'a> Writer<'a> {
             let table = self.a_table()?;
             return self.table_update(table);
         }
+        if self.rng.u8(..6) == 0 {
+            return Some(self.ports());
+        }
         if self.rng.u8(..4) == 0 {
             return Some(self.replication());
         }
@@ -142,6 +145,16 @@ impl<'a> Writer<'a> {
             2 | 3 => Update::Clone(kind, self.session(id)),
             _ => Update::ExpireTime(self.rng.u8(..3), self.idle_time()),
         }
+    }
+
+    /// Which ports are up: members that watch others are left out.
+    fn ports(&mut self) -> Update {
+        let known = self.rng.u8(..5) > 0;
+        Update::Ports(
+            known.then(|| {
+                (0..5).map(|port| (port, Port { name: String::new(), is_up: self.rng.u8(..3) > 0 })).collect()
+            }),
+        )
     }
 
     fn table_update(&mut self, table: TableId) -> Option<Update> {
@@ -353,7 +366,8 @@ impl<'a> Writer<'a> {
         let mut members: Vec<GroupMember> = Vec::new();
         for member in known {
             if self.rng.u8(..3) > 0 {
-                members.push(GroupMember { member, weight: self.rng.u32(1..4) });
+                let watch = (self.rng.u8(..3) == 0).then(|| self.rng.u32(..6));
+                members.push(GroupMember { member, weight: self.rng.u32(1..4), watch });
             }
         }
         ActionProfileGroup { profile, id, members }

@@ -318,8 +318,7 @@ fn selectors() {
             twin.write([member(UpdateKind::Modify, id, value)]);
             let weight = |twin: &mut Twin| 1 + twin.random.below(4) as u32;
             let count = twin.random.below(5) as u32;
-            let members =
-                (0..count).map(|n| GroupMember { member: 2 * n + id % 2, weight: weight(&mut twin) }).collect();
+            let members = (0..count).map(|n| GroupMember::new(2 * n + id % 2, weight(&mut twin))).collect();
             twin.write([group(UpdateKind::Modify, 1 + id % 2, members)]);
             (0..20).for_each(|_| drop(twin.random_packet().expect("sent")));
         }

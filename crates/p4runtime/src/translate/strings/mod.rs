@@ -1,0 +1,355 @@
+//! Strings of the control plane for values of the data plane: types with
+//! `@p4runtime_translation(URI, string)`, which P4Info calls `sdn_string` (P4Runtime
+//! specification, sections "User-defined types" and "PSA Metadata Translation").
+//!
+//! Everything else of this crate knows numbers only: strings are replaced by numbers in a message
+//! before it is looked at, and numbers by strings in a message that is about to leave. So there is
+//! one place for all entities ([`visit`]).
+//!
+//! A *space* is what shares one mapping: all types with the same URI, or, with an empty URI, one
+//! type. What a string stands for is said, in this order, by
+//!
+//! 1. the program (`@p4runtime_translation_mappings`) and the device's configuration
+//!    ([`Translations`]), which are fixed;
+//! 2. the names of the device's ports, for a space whose strings are those: it is configured so,
+//!    or the program sends packets to its values (`ports`; then a port's number is a name of it,
+//!    too, and whichever is written first);
+//! 3. the device itself: a string that is written for the first time gets a value that no other
+//!    string has ([`allot`]). It is kept with what was written ([`tables::Names`]), so that it is
+//!    the same after a restart;
+//! 4. the string: `#5` is the value 5, if no other string stands for it. So a value that came from
+//!    the data plane or from the program has a string that can be written.
+
+mod allot;
+mod ports;
+mod replace;
+mod visit;
+
+pub(super) use allot::Pending;
+pub use replace::StringsOf;
+pub(super) use replace::namings;
+
+use super::scalar::ones;
+use crate::Refusal;
+use ir::{DataType, ExternKind, NamedType, Pipeline};
+use num_bigint::BigUint;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use tables::State;
+
+/// The longest string, in bytes.
+pub(super) const MAX_STRING: usize = 512;
+
+/// What a device's configuration says of a translation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Translation {
+    /// What strings stand for.
+    pub values: BTreeMap<String, u64>,
+    /// The names of the device's ports stand for their numbers; and watch ports, and ports of
+    /// copies, are such strings.
+    pub ports: bool,
+    /// Other strings get values when they are first written.
+    pub allocate: bool,
+}
+
+/// The translations of a device's configuration, by URI or, for types with an empty one, by the
+/// type's name.
+pub type Translations = BTreeMap<String, Translation>;
+
+/// What shares one mapping.
+#[derive(Debug)]
+pub(super) struct StringSpace {
+    pub key: Arc<str>,
+    /// Bits of its narrowest type.
+    width: u32,
+    fixed: HashMap<String, BigUint>,
+    fixed_strings: HashMap<BigUint, String>,
+    ports: bool,
+    /// No configuration says that the strings are ports: the program sends packets to them.
+    guessed: bool,
+    allocates: bool,
+    /// Values that the program has in entries and default actions of its own.
+    reserved: BTreeSet<BigUint>,
+    /// Its values are also where they cannot all be looked up (registers, indices), so none is
+    /// ever given to another string.
+    keeps: bool,
+}
+
+/// The spaces of a program.
+#[derive(Debug, Default)]
+pub(super) struct Strings {
+    spaces: BTreeMap<Arc<str>, StringSpace>,
+    /// The space of each type.
+    of_type: HashMap<String, Arc<str>>,
+    /// The one whose strings are names of ports.
+    ports: Option<Arc<str>>,
+}
+
+/// URI (or name) and width of a type whose values are strings.
+fn string_type<'p>(pipeline: &'p Pipeline, name: &'p str, ty: &'p NamedType) -> Option<(&'p str, u32)> {
+    let NamedType::NewType(of, Some((uri, None))) = ty else { return None };
+    let key = if uri.is_empty() { name } else { uri };
+    let mut of = of;
+    // No longer than there are types.
+    for _ in 0..pipeline.named_types.len() {
+        let DataType::Named(inner) = of else { break };
+        match pipeline.named_types.iter().find(|(other, _)| other == inner) {
+            Some((_, NamedType::NewType(next, _))) => of = next,
+            _ => break,
+        }
+    }
+    match of {
+        DataType::Bit(width) => Some((key, *width)),
+        _ => None,
+    }
+}
+
+/// The bits that strings of a space stand for in a program; `None` if it has no such space.
+pub fn string_width(pipeline: &Pipeline, space: &str) -> Option<u32> {
+    let types = pipeline.named_types.iter().filter_map(|(name, ty)| string_type(pipeline, name, ty));
+    types.filter(|(key, _)| *key == space).map(|(_, width)| width).min()
+}
+
+impl Strings {
+    pub fn new(pipeline: &Pipeline, translations: &Translations) -> Strings {
+        let mut strings = Strings::default();
+        for (name, ty) in &pipeline.named_types {
+            let Some((key, width)) = string_type(pipeline, name, ty) else { continue };
+            let key: Arc<str> = key.into();
+            strings.of_type.insert(name.clone(), key.clone());
+            let space = strings.spaces.entry(key.clone()).or_insert_with(|| StringSpace::new(key, width));
+            space.width = space.width.min(width);
+            let given = pipeline.mappings.get(name).into_iter().flatten();
+            given.for_each(|(string, value)| space.fix(string, value.clone()));
+        }
+        for (key, space) in &mut strings.spaces {
+            let Some(translation) = translations.get(&**key) else { continue };
+            translation.values.iter().for_each(|(string, value)| space.fix(string, BigUint::from(*value)));
+            (space.ports, space.allocates) = (translation.ports, translation.allocate);
+            if translation.ports {
+                strings.ports = Some(key.clone());
+            }
+        }
+        strings.guess_ports(pipeline, translations);
+        strings.note_values_of_the_program(pipeline);
+        strings
+    }
+
+    /// Where nothing is configured: strings of a type to which the program sends packets are
+    /// ports.
+    fn guess_ports(&mut self, pipeline: &Pipeline, translations: &Translations) {
+        if self.spaces.is_empty() || self.ports.is_some() {
+            return;
+        }
+        for key in ports::spaces_of_ports(pipeline) {
+            if let (None, Some(space)) = (translations.get(&key), self.spaces.get_mut(&*key)) {
+                (space.ports, space.guessed) = (true, true);
+                self.ports.get_or_insert_with(|| space.key.clone());
+            }
+        }
+    }
+
+    /// Whether no message has strings.
+    pub fn is_empty(&self) -> bool {
+        self.spaces.is_empty()
+    }
+
+    /// The space of a type.
+    pub fn space_of(&self, type_name: Option<&str>) -> Option<&StringSpace> {
+        self.spaces.get(self.of_type.get(type_name?)?)
+    }
+
+    /// That of ports.
+    pub fn of_ports(&self) -> Option<&StringSpace> {
+        self.spaces.get(self.ports.as_ref()?)
+    }
+
+    fn space_mut(&mut self, type_name: Option<&str>) -> Option<&mut StringSpace> {
+        self.spaces.get_mut(self.of_type.get(type_name?)?)
+    }
+
+    fn note_values_of_the_program(&mut self, pipeline: &Pipeline) {
+        let mut note = |type_name: Option<&str>, value: &BigUint| {
+            if let Some(space) = self.space_mut(type_name) {
+                space.reserved.insert(value.clone());
+            }
+        };
+        let call = |call: &ir::ActionCall, note: &mut dyn FnMut(Option<&str>, &BigUint)| {
+            let params = pipeline.actions.get(call.action).map_or(&[][..], |action| &action.params);
+            params.iter().zip(&call.args).for_each(|(param, value)| note(param.type_name.as_deref(), value));
+        };
+        for table in pipeline.tables.values() {
+            call(&table.default_action, &mut note);
+            for entry in &table.entries {
+                call(&entry.action, &mut note);
+                for ((_, key), given) in table.match_keys().zip(&entry.keys) {
+                    if let ir::KeyMatch::Exact(value) | ir::KeyMatch::Optional(Some(value)) = given {
+                        note(key.type_name.as_deref(), value);
+                    }
+                }
+            }
+        }
+        for object in pipeline.externs.values() {
+            let (index, data) = match &object.kind {
+                ExternKind::Counter { index_type, .. } | ExternKind::Meter { index_type, .. } => (index_type, None),
+                ExternKind::Register { index_type, data_type, .. } => (index_type, Some(data_type)),
+                _ => continue,
+            };
+            let mut kept: BTreeSet<String> = index.iter().cloned().collect();
+            data.into_iter().for_each(|data| names_in(pipeline, data, &mut kept));
+            for name in kept {
+                if let Some(space) = self.space_mut(Some(&name)) {
+                    space.keeps = true;
+                }
+            }
+        }
+    }
+}
+
+/// The names of all types that a type is made of.
+fn names_in(pipeline: &Pipeline, data: &DataType, out: &mut BTreeSet<String>) {
+    let name = match data {
+        DataType::Named(name) | DataType::Stack(name, _) => name,
+        DataType::Tuple(members) => return members.iter().for_each(|member| names_in(pipeline, member, out)),
+        _ => return,
+    };
+    if !out.insert(name.clone()) {
+        return;
+    }
+    match pipeline.named_types.iter().find(|(other, _)| other == name) {
+        Some((_, NamedType::Struct(members) | NamedType::Header(members))) => {
+            members.iter().for_each(|(_, member)| names_in(pipeline, member, out));
+        }
+        Some((_, NamedType::NewType(of, _))) => names_in(pipeline, of, out),
+        _ => {}
+    }
+}
+
+/// Strings for values, for tools that show what is written.
+pub struct ShownStrings<'a> {
+    strings: Strings,
+    state: &'a State,
+}
+
+impl<'a> ShownStrings<'a> {
+    /// Those of a state, on a device with these translations.
+    pub fn new(state: &'a State, translations: &Translations) -> ShownStrings<'a> {
+        ShownStrings { strings: Strings::new(state.pipeline(), translations), state }
+    }
+
+    /// The string that controllers see for a value of a type; `None` if they see a number.
+    pub fn of(&self, type_name: Option<&str>, value: &BigUint) -> Option<Arc<str>> {
+        self.strings.space_of(type_name).map(|space| space.shown(self.state, value))
+    }
+}
+
+impl StringSpace {
+    fn new(key: Arc<str>, width: u32) -> StringSpace {
+        StringSpace {
+            key,
+            width,
+            fixed: HashMap::new(),
+            fixed_strings: HashMap::new(),
+            ports: false,
+            guessed: false,
+            allocates: true,
+            reserved: BTreeSet::new(),
+            keeps: false,
+        }
+    }
+
+    /// The first one that says what a string or a value is, wins: the program does so before the
+    /// configuration.
+    fn fix(&mut self, string: &str, value: BigUint) {
+        if !self.fixed.contains_key(string) && !self.fixed_strings.contains_key(&value) {
+            self.fixed.insert(string.to_owned(), value.clone());
+            self.fixed_strings.insert(value, string.to_owned());
+        }
+    }
+
+    /// The value that a string stands for, as far as it is known. `pending`: strings of the same
+    /// request.
+    fn value(&self, state: &State, pending: Option<&Pending>, string: &str) -> Option<BigUint> {
+        if let Some(value) = self.fixed.get(string) {
+            return Some(value.clone());
+        }
+        let port = self.port(state, string).filter(|port| !self.fixed_strings.contains_key(port));
+        if let (Some(port), false) = (&port, self.guessed) {
+            return Some(port.clone());
+        }
+        let named = match pending {
+            Some(pending) => pending.value(self, state, string),
+            None => state.names().space(&self.key).and_then(|space| space.value(string)).cloned(),
+        };
+        named.filter(|value| !self.fixed_strings.contains_key(value)).or_else(|| {
+            // Of a port that is called otherwise already, this is no name.
+            if let Some(port) = port.filter(|port| self.given(state, pending, port).is_none()) {
+                return Some(port);
+            }
+            let value = number_in(string)?;
+            let fits = value <= ones(self.width);
+            (fits && self.named(state, pending, &value).is_none()).then_some(value)
+        })
+    }
+
+    /// The port that a string is: by its name, or, where it is guessed that strings are ports, by
+    /// its number.
+    fn port(&self, state: &State, string: &str) -> Option<BigUint> {
+        let ports = state.ports().filter(|_| self.ports)?;
+        let named = ports.iter().find(|(_, port)| port.name == string).map(|(number, _)| *number);
+        let numbered = || {
+            let number: u32 = string.parse().ok().filter(|number: &u32| number.to_string() == string)?;
+            (self.guessed && ports.contains_key(&number)).then_some(number)
+        };
+        named.or_else(numbered).map(BigUint::from).filter(|number| *number <= ones(self.width))
+    }
+
+    /// The string that a value was given when that was written.
+    fn given(&self, state: &State, pending: Option<&Pending>, value: &BigUint) -> Option<Arc<str>> {
+        let given = match pending {
+            Some(pending) => pending.string(self, state, value),
+            None => state.names().space(&self.key).and_then(|space| space.string(value)).cloned(),
+        };
+        given.filter(|string| !self.fixed.contains_key(&**string))
+    }
+
+    /// The string that stands for a value, if one does.
+    fn named(&self, state: &State, pending: Option<&Pending>, value: &BigUint) -> Option<Arc<str>> {
+        if let Some(string) = self.fixed_strings.get(value) {
+            return Some(string.as_str().into());
+        }
+        let ports = state.ports().filter(|_| self.ports);
+        let port = ports.and_then(|ports| ports.get(&u32::try_from(value).ok()?));
+        let port = port.filter(|port| !self.fixed.contains_key(&port.name)).map(|port| port.name.as_str().into());
+        let given = self.given(state, pending, value);
+        if self.guessed { given.or(port) } else { port.or(given) }
+    }
+
+    /// The string by which a value is shown.
+    pub fn shown(&self, state: &State, value: &BigUint) -> Arc<str> {
+        self.named(state, None, value).unwrap_or_else(|| format!("#{value}").into())
+    }
+
+    /// Some of the strings that there are, for messages.
+    fn some_of(&self, state: &State) -> String {
+        let ports = state.ports().filter(|_| self.ports).into_iter().flat_map(|ports| ports.values());
+        let mut known: Vec<&str> = self.fixed.keys().map(String::as_str).collect();
+        known.extend(ports.map(|port| port.name.as_str()));
+        known.sort_unstable();
+        let more = if known.len() > 8 { ", ..." } else { "" };
+        known.truncate(8);
+        format!("{}{more}", known.join(", "))
+    }
+
+    fn refuse_length(&self, place: &str, string: &[u8]) -> Refusal {
+        Refusal::invalid(format!("{place}: a string of {} bytes; {MAX_STRING} at most", string.len()))
+    }
+}
+
+/// `#5`.
+fn number_in(string: &str) -> Option<BigUint> {
+    let digits = string.strip_prefix('#')?;
+    let canonical = !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit());
+    let canonical = canonical && (digits == "0" || !digits.starts_with('0'));
+    canonical.then(|| digits.parse().ok()).flatten()
+}
