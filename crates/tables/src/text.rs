@@ -8,7 +8,14 @@
 //! Matches: `value` (exact, or all bits of any kind), `value &&& mask`, `value/length`, `low..high`, `*` (anything). Keys and
 //! parameters may be named, in any order, or given by position; ternary, range, lpm and optional keys may be left out
 //! when keys are named. After the arrow: an action, `member 3` or `group 7`. Then `priority=N`, `timeout=N` (s, ms, us, ns).
+//!
+//! `default` instead of the keys is the table's default action, what a miss does; it has an action and no options:
+//!
+//! ```text
+//! ingress.routes: default -> to_nc(addr=192.0.2.1, port=3)
+//! ```
 
+use crate::batch::{Update, UpdateKind};
 use crate::entry::{ActionSpec, TableEntry};
 use ir::{ActionCall, Entity, Key, KeyMatch, MatchKind, Param, Pipeline, TableId, Type};
 use num_bigint::BigUint;
@@ -122,6 +129,26 @@ pub fn parse_entry(pipeline: &Pipeline, text: &str) -> Result<TableEntry, EntryT
         }
     }
     Ok(entry)
+}
+
+/// Reads a line: an entry to be inserted, or a default action to be set. Names as in [`parse_entry`].
+///
+/// # Errors
+/// The line is neither.
+pub fn parse_write(pipeline: &Pipeline, text: &str) -> Result<Update, EntryTextError> {
+    let parts = split_table(text.trim()).and_then(|(table, rest)| Some((table, rest.split_once("->")?)));
+    let Some((table, (_, action))) = parts.filter(|(_, (keys, _))| keys.trim() == "default") else {
+        return parse_entry(pipeline, text).map(|entry| Update::Entry(UpdateKind::Insert, entry));
+    };
+    let id = find_table(pipeline, table.trim())?;
+    let (action, options) = split_action(action.trim()).ok_or_else(|| form(text, "expected an action"))?;
+    if !options.trim().is_empty() {
+        return Err(form(options.trim(), "a default action has no priority and no timeout"));
+    }
+    match parse_action(pipeline, &pipeline.tables[id], action)? {
+        spec @ ActionSpec::Call(_) => Ok(Update::DefaultAction(id, Some(spec))),
+        _ => Err(form(action, "a default action is an action, not a member or group")),
+    }
 }
 
 /// `table: keys` at the first colon that is followed by a space, so that names may contain colons.

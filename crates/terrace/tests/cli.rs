@@ -206,6 +206,27 @@ fn entries_file_run_and_captures() {
     let (code, _, err) = run(&["run", "--program", &program, "--entries", &wrong, "--in", &input]);
     assert_eq!(code, 3);
     assert!(err.contains("wrong.txt:3: ") && err.contains("wrong.txt:4: "), "all wrong lines are named: {err}");
+    // A default action: packets that hit nothing.
+    let default = file(&folder, "default.txt", "t: hdr.h.b=1 -> to(port=2)\nI.t: default -> to(port=7)\n");
+    let args = ["run", "--json", "--program", &program, "--entries", &default, "--in", &input, "--out-dir", &out];
+    let (code, stats) = json(&args);
+    assert_eq!((code, &stats["forwarded"]["packets"]), (0, &3.into()));
+    assert_eq!(fs::read(out_dir.join("7.pcap")).unwrap().len(), 24 + 2 * (16 + 2), "2 of 3 packets miss");
+    let text =
+        "t: default -> to(port=7)\nt: default -> drop()\nt: default -> to(port=7) priority=1\nt: default -> group 1\n";
+    let wrong = file(&folder, "defaults.txt", &format!("{text}t: default -> fly()\nu: default -> drop()\n"));
+    let (code, _, err) = run(&["run", "--program", &program, "--entries", &wrong, "--in", &input]);
+    assert_eq!(code, 3);
+    for (line, says) in [
+        (2, "the default action of I.t was set already, at"),
+        (3, "`priority=1`: a default action has no priority and no timeout"),
+        (4, "`group 1`: a default action is an action, not a member or group"),
+        (5, "table I.t has no action `fly`"),
+        (6, "there is no table `u`"),
+    ] {
+        assert!(err.lines().any(|found| found.contains(&format!("defaults.txt:{line}: {says}"))), "{line}: {err}");
+    }
+    assert!(!err.contains("defaults.txt:1:"), "{err}");
     let (code, _, err) = run(&["run", "--program", &program, "--in", "no-such.pcap"]);
     assert!(code == 3 && err.contains("no-such.pcap"), "{err}");
 }

@@ -61,6 +61,28 @@ fn messages() {
     }
 }
 
+#[test]
+fn default_actions() {
+    let s = sample();
+    let parse = |text: &str| parse_write(s.state.pipeline(), text);
+    let Ok(Update::DefaultAction(table, Some(spec))) = parse(" routes: default -> forward(port=3, mac=0x2) ") else {
+        panic!("no default action");
+    };
+    assert_eq!((table, spec), (s.route(7, 0, 0, 0).table, s.call(s.forward, &[3, 2])));
+    assert!(matches!(parse("ingress.routes:default->drop"), Ok(Update::DefaultAction(..))));
+    let Ok(Update::Entry(UpdateKind::Insert, entry)) = parse("routes: 7, 10.0.0.0/8 -> drop()") else {
+        panic!("no entry")
+    };
+    assert_eq!(entry, parse_entry(s.state.pipeline(), "routes: 7, 10.0.0.0/8 -> drop()").unwrap());
+    let message = |text: &str| parse(text).unwrap_err().to_string();
+    assert!(message("routes: default").contains("expected `->` before the action"), "{}", message("routes: default"));
+    assert!(message("routes: default -> member 1").contains("not a member or group"));
+    assert!(message("routes: default -> drop() timeout=1s").contains("has no priority and no timeout"));
+    assert!(message("nowhere: default -> drop()").contains("there is no table `nowhere`"));
+    // A key is no keyword.
+    assert!(message("routes: 7, default -> drop()").contains("`default` is no value"));
+}
+
 proptest! {
     /// What is written reads back as the same entry.
     #[test]

@@ -5,11 +5,12 @@ use super::program_args::SourceArgs;
 use super::ui::Ui;
 use crate::program::DEFAULT_PROGRAM;
 use clap::Args;
-use ir::Pipeline;
+use ir::{Pipeline, TableId};
 use region::{Entries, Numbers, Region};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tables::WriteBatch;
+use tables::{State, Update, WriteBatch};
 
 /// The longest entries file that is read, in bytes.
 const MAX_ENTRIES_FILE: u64 = 1 << 30;
@@ -23,7 +24,7 @@ pub struct InputArgs {
     /// Entries from a region file (for the gateway program).
     #[arg(long, value_name = "FILE.yaml")]
     pub region: Option<PathBuf>,
-    /// Entries from a text file, one a line: `table: key=value -> action(parameter=value) priority=1`.
+    /// Entries from a text file, one a line: `table: key=value -> action(parameter=value) priority=1`; a default action: `table: default -> action()`.
     #[arg(long, value_name = "FILE", conflicts_with = "region")]
     pub entries: Option<PathBuf>,
     #[command(flatten)]
@@ -91,7 +92,36 @@ pub fn load_region(path: &Path, pipeline: &Pipeline, numbers: &mut Numbers, ui: 
     Ok(LoadedRegion { region, entries })
 }
 
-/// Reads entries, one a line; `#` starts a comment. All lines that are wrong are named.
+/// Default actions of an entries file.
+struct Defaults {
+    /// Nothing is written to it.
+    state: State,
+    /// Where each was set.
+    places: BTreeMap<TableId, String>,
+}
+
+impl Defaults {
+    fn new(pipeline: &Pipeline) -> Result<Defaults, Failure> {
+        let state = State::new(Arc::new(pipeline.clone())).map_err(|error| Failure::Refused(error.to_string()))?;
+        Ok(Defaults { state, places: BTreeMap::new() })
+    }
+
+    /// Whether a default action can be set, for the first time in the file.
+    fn check(&mut self, update: &Update, place: &str) -> Result<(), String> {
+        let Update::DefaultAction(table, _) = update else { return Ok(()) };
+        let batch = std::iter::once(update.clone()).collect();
+        self.state.check(&batch).map_err(|refused| refused.error.to_string())?;
+        match self.places.insert(*table, place.to_owned()) {
+            None => Ok(()),
+            Some(first) => {
+                let name = &self.state.pipeline().tables[*table].preamble.name;
+                Err(format!("the default action of {name} was set already, at {first}; keep one of them"))
+            }
+        }
+    }
+}
+
+/// Reads entries and default actions, one a line; `#` starts a comment. All lines that are wrong are named.
 fn read_entries(path: &Path, pipeline: &Pipeline) -> Result<WriteBatch, Failure> {
     let refuse =
         |error: std::io::Error| Failure::Refused(format!("cannot read {}: {error}; check the path", path.display()));
@@ -100,6 +130,7 @@ fn read_entries(path: &Path, pipeline: &Pipeline) -> Result<WriteBatch, Failure>
     }
     let text = std::fs::read_to_string(path).map_err(refuse)?;
     let mut batch = WriteBatch::new();
+    let mut defaults = Defaults::new(pipeline)?;
     let mut wrong = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -107,10 +138,12 @@ fn read_entries(path: &Path, pipeline: &Pipeline) -> Result<WriteBatch, Failure>
             continue;
         }
         let place = format!("{}:{}", path.display(), index + 1);
-        match tables::parse_entry(pipeline, line) {
-            Ok(entry) => {
-                batch.insert(entry.with_provenance(place));
-            }
+        match tables::parse_write(pipeline, line) {
+            Ok(Update::Entry(kind, entry)) => drop(batch.push(Update::Entry(kind, entry.with_provenance(place)))),
+            Ok(default) => match defaults.check(&default, &place) {
+                Ok(()) => drop(batch.push(default)),
+                Err(error) => wrong.push(format!("{place}: {error}")),
+            },
             Err(error) => wrong.push(format!("{place}: {error}")),
         }
     }
