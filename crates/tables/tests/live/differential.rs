@@ -180,7 +180,11 @@ fn one_seed(seed: u64, batches: usize) -> (usize, usize, usize, usize) {
             _ => vec![live.write(&batches[0])],
         };
         let taken = results.iter().filter(|result| result.is_ok()).count();
-        assert_eq!(live.state().version(), before + taken as u64);
+        // Links on which nothing depends are no news for packets.
+        let is_quiet = |(batch, _): &(&WriteBatch, _)| batch.updates.iter().all(|u| matches!(u, Update::Ports(_)));
+        let quiet = batches.iter().zip(&results).filter(|(_, result)| result.is_ok()).filter(is_quiet).count();
+        let versions = before + (taken - quiet) as u64..=before + taken as u64;
+        assert!(versions.contains(&live.state().version()), "seed {seed}: {versions:?}");
         if taken == 0 {
             assert_eq!(contents(live.state()), entries, "seed {seed}: refused batches changed something");
         }

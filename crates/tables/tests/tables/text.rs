@@ -69,7 +69,7 @@ fn default_actions() {
         panic!("no default action");
     };
     assert_eq!((table, spec), (s.route(7, 0, 0, 0).table, s.call(s.forward, &[3, 2])));
-    assert!(matches!(parse("ingress.routes:default->drop"), Ok(Update::DefaultAction(..))));
+    assert!(matches!(parse("ingress.routes: default->drop"), Ok(Update::DefaultAction(..))));
     let Ok(Update::Entry(UpdateKind::Insert, entry)) = parse("routes: 7, 10.0.0.0/8 -> drop()") else {
         panic!("no entry")
     };
