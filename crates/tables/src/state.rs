@@ -216,7 +216,7 @@ impl State {
         &self.pipeline
     }
 
-    /// 0 at first, one more for each batch applied.
+    /// 0 at first, one more for each batch applied, unless it only tells of links on which nothing depends.
     pub fn version(&self) -> u64 {
         self.version
     }
