@@ -209,7 +209,7 @@ fn matches(rule: &AclRule, egress: bool, inner: &Inner) -> bool {
         let in_range = |range: &Option<region::At<region::Ports>>, port| {
             range.as_ref().is_none_or(|r| (r.lo..=r.hi).contains(&port))
         };
-        let is = |number: &Option<region::At<u8>>, it| number.as_ref().is_none_or(|n| u16::from(n.value) == it);
+        let is = |number: &Option<region::Number<u8>>, it| number.as_ref().is_none_or(|n| u16::from(n.value) == it);
         let icmp = is(&rule.icmp_type, inner.ports.0) && is(&rule.icmp_code, inner.ports.1);
         icmp && in_range(&rule.source_ports, inner.ports.0) && in_range(&rule.ports, inner.ports.1)
     };
