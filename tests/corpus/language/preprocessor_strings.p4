@@ -42,7 +42,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
 #ifdef USE_LIMIT
         a < LIMIT; // it is not the end
 #else
-        an unclosed "quote" and it's an apostrophe
+        one " and it's one apostrophe
 #endif
     ")
     @text("LIMIT /* no comment */ \" // none")
