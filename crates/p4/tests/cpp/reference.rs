@@ -32,6 +32,8 @@ pub struct Output {
     pub findings: Vec<Severity>,
     pub messages: String,
     pub counts: Counts,
+    /// cpp ended there: a file is missing, for which alone we go on.
+    pub fatal: bool,
 }
 
 /// How much came out.
@@ -76,7 +78,7 @@ pub fn ours(inputs: &[String]) -> Output {
     let out = preprocess_text(&loader, Path::new("main"), &options);
     let messages = out.diagnostics.iter().map(|d| d.one_line(&out.source_map) + "\n").collect();
     let findings = out.diagnostics.iter().map(|diagnostic| diagnostic.severity).collect();
-    Output { text: out.text, findings, messages, counts: out.counts }
+    Output { text: out.text, findings, messages, counts: out.counts, fatal: false }
 }
 
 pub fn cpp(dir: &Path, inputs: &[String]) -> Output {
@@ -99,7 +101,8 @@ pub fn cpp(dir: &Path, inputs: &[String]) -> Output {
     let text = text.find("# 1 \"main\"\n").map_or("", |at| &text[at..]).to_owned();
     let messages = String::from_utf8_lossy(&out.stderr).into_owned();
     let findings = messages.lines().filter_map(severity).collect();
-    Output { text, findings, messages, counts: Counts::default() }
+    let fatal = messages.contains(": fatal error: ");
+    Output { text, findings, messages, counts: Counts::default(), fatal }
 }
 
 fn severity(line: &str) -> Option<Severity> {
