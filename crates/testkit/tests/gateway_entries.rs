@@ -68,7 +68,7 @@ peerings: [{between: [a, b]}]
     let list: Vec<(i32, String)> = of(&pipeline, &entries, "acl_in.v4")
         .into_iter()
         .filter(|e| e.keys[0] == KeyMatch::Exact(0xffffeu32.into()))
-        .map(|e| (e.priority.unwrap_or_default(), action(&pipeline, e)))
+        .map(|e| (e.priority, action(&pipeline, e)))
         .collect();
     // What leaves b by its egress rules; its ingress rules are about what is delivered there.
     assert_eq!(list, [(2, "permit()".to_owned()), (1, "deny_transit()".to_owned())]);
@@ -96,8 +96,10 @@ vms:
 - {name: w, vpc: a, server: s, mac: '02:00:00:00:00:0a', addresses: [10.1.0.6]}
 ";
     let entries = made(&pipeline, text);
-    let sources: Vec<String> =
-        of(&pipeline, &entries, "vpc_source_v4").iter().map(|e| e.provenance.clone().unwrap_or_default()).collect();
+    let sources: Vec<String> = of(&pipeline, &entries, "vpc_source_v4")
+        .iter()
+        .map(|e| e.provenance.as_deref().unwrap_or_default().to_owned())
+        .collect();
     let expected = ["7: VPC a: strict_sources, 192.0.2.11/32", "8: VPC b: strict_sources, 198.51.100.7/32"];
     assert_eq!(sources, expected.map(|line| format!("r.yaml:{line}")));
 }
