@@ -164,7 +164,7 @@ impl<'a> Emitter<'a> {
     fn unused(&self, id: ControlId, tables: &[TableId]) -> Vec<Stmt> {
         let mut then = self.unsent_digests(id);
         if !self.target.is_tofino() {
-            let applied = |t: &&TableId| self.names.mentions[id.index()].tables.contains(t);
+            let applied = |t: &TableId| self.names.mentions[id.index()].tables.contains(t);
             let unapplied = tables.iter().filter(|t| !applied(t));
             then.extend(unapplied.map(|t| line(format!("{}.apply();", self.names.tables[t.index()]))));
         }
