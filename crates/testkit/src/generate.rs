@@ -63,15 +63,15 @@ fn uplinks(rng: &mut Rng) -> String {
 }
 
 fn vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
-    let default = ["permit", "permit", "deny"][rng.usize(..3)];
+    let default = ["permit", "permit", "permit", "deny"][rng.usize(..4)];
     let _ = writeln!(
         out,
         "- name: v{v}\n  vni: {}\n  subnets: [10.{v}.0.0/24, 10.{v}.1.0/24, 'fd00:{v}::/64', 'fd00:{v}:0:1::/64']\n  \
          acl_default: {default}\n  strict_sources: {}\n  drop: [{}]",
         100 + v,
-        rng.u8(..4) == 0,
-        ["", "", "ipv4_options", "hop_by_hop, routing, mobility", "destination_options, authentication, shim6"]
-            [rng.usize(..5)]
+        rng.u8(..12) == 0,
+        ["", "", "", "ipv4_options", "hop_by_hop, routing, mobility", "destination_options, authentication, shim6"]
+            [rng.usize(..6)]
     );
     let pool = [
         "{to: 172.16.0.0/12, remote: hq}",
@@ -178,11 +178,11 @@ pub fn packet(rng: &mut Rng, region: &Region, port: u32) -> Vec<u8> {
 /// Where a frame comes from: mostly a server, sometimes a remote, now and then something else.
 fn sender(rng: &mut Rng, region: &Region) -> IpAddr {
     let file = &region.file;
-    match rng.u8(..32) {
-        0..26 => file.servers[rng.usize(..file.servers.len())].address.value,
-        26..29 => file.remotes[rng.usize(..file.remotes.len())].address.value,
-        29 => Ipv4Addr::new(203, 0, 113, rng.u8(..32)).into(),
-        30 => Ipv6Addr::new(0x2001, 0xdb8, 0xf, 0, 0, 0, 0, 1).into(),
+    match rng.u8(..64) {
+        0..56 => file.servers[rng.usize(..file.servers.len())].address.value,
+        56..61 => file.remotes[rng.usize(..file.remotes.len())].address.value,
+        61 => Ipv4Addr::new(203, 0, 113, rng.u8(..32)).into(),
+        62 => Ipv6Addr::new(0x2001, 0xdb8, 0xf, 0, 0, 0, 0, 1).into(),
         _ => Ipv4Addr::new(198, 18, 0, rng.u8(..)).into(),
     }
 }
