@@ -107,7 +107,7 @@ fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
 
 /// A more specific route of one tenant, under which half of one of its subnets lies.
 fn update(program: &Program, world: World, engine: &mut FlowCache) -> anyhow::Result<()> {
-    let table = program.table("route_v4", ["local_v4", "peer"])?;
+    let table = program.table("route_v4", ["local", "peer"])?;
     let tenant = world.tenants() / 2;
     let entries =
         engine.interp().state().entries(table.id).map(|entry| entry.to_table_entry(&program.pipeline, table.id));

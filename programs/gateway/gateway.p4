@@ -25,7 +25,6 @@
 #include "acl.p4"
 #include "vm_nc.p4"
 #include "remote.p4"
-#include "inner_link.p4"
 #include "flow_hash.p4"
 #include "underlay.p4"
 #include "inner_rewrite.p4"
@@ -47,7 +46,6 @@ control gateway(inout headers_t hdr,
     acl_step(drop_reason_t.acl_denied_in)    acl_in;
     vm_nc_step()                             vm_nc;
     remote_step()                            remote_end;
-    inner_link_step()                        inner_link;
     flow_hash_step()                         flow_hash;
     underlay_step()                          underlay;
     inner_rewrite_step()                     inner_rewrite;
@@ -57,7 +55,7 @@ control gateway(inout headers_t hdr,
     apply {
         // Is it a tenant's packet, and sound?
         malformed.apply(hdr, meta, istd);
-        classify.apply(hdr, meta, istd);
+        classify.apply(hdr, meta);
         vxlan_checks.apply(hdr, meta);
         inner_checks.apply(hdr, meta);
 
@@ -65,23 +63,19 @@ control gateway(inout headers_t hdr,
         tenancy.apply(hdr, meta);
         policy_routing.apply(hdr, meta);
         routing.apply(hdr, meta);
-        // What a remote sends to the VPC's own VMs doesn't leave the VPC.
-        if (!meta.from_remote || meta.scope != scope_t.local) {
-            acl_out.apply(hdr, meta, meta.vpc);
+        acl_out.apply(hdr, meta, meta.vpc);
+        if (meta.scope == scope_t.local || meta.scope == scope_t.peer) {
+            acl_in.apply(hdr, meta, meta.to_vpc);
         }
-        acl_in.apply(hdr, meta, meta.in_list);
 
-        // At which tunnel end point is that, and was the frame for us?
-        if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
-            remote_end.apply(hdr, meta);
-        } else if (meta.scope != scope_t.internet) {
-            vm_nc.apply(hdr, meta);
-        }
-        inner_link.apply(hdr, meta);
+        // At which tunnel end point is that?
         if (meta.scope == scope_t.internet) {
             to_cpu(meta, punt_reason_t.internet);
+        } else if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
+            remote_end.apply(hdr, meta);
+        } else {
+            vm_nc.apply(hdr, meta);
         }
-        hdr.inner_ethernet.destination = meta.far_mac;
 
         // How does it get there?
         flow_hash.apply(hdr, meta);

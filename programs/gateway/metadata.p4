@@ -12,13 +12,6 @@
 /// one VNI, which is what packets carry.
 typedef bit<20> vpc_t;
 
-/// A list of ACL rules. A VPC's own has the VPC's number; those of ways through other VPCs have numbers
-/// that are no VPC's.
-typedef bit<20> list_t;
-
-/// No list. Never a VPC's number.
-const list_t NO_LIST = 0xfffff;
-
 /// A routing table. A VPC has one that it uses by default, and any number that its policy routes
 /// refer to.
 typedef bit<24> instance_t;
@@ -45,51 +38,29 @@ enum bit<2> fragment_t {
     later = 2    // has no layer 4 header
 }
 
-/// Kinds of what lies between IP and layer 4, a bit for each: those that a packet has, or that a VPC refuses.
-typedef bit<8> extensions_t;
-
-const extensions_t EXTENSION_IPV4_OPTIONS   = 0x01;
-const extensions_t EXTENSION_HOP_BY_HOP     = 0x02;
-const extensions_t EXTENSION_DESTINATION    = 0x04;
-const extensions_t EXTENSION_ROUTING        = 0x08;
-const extensions_t EXTENSION_AUTHENTICATION = 0x10;
-const extensions_t EXTENSION_MOBILITY       = 0x20;
-const extensions_t EXTENSION_HIP            = 0x40;
-const extensions_t EXTENSION_SHIM6          = 0x80;
-
 struct metadata_t {
     // verdicts: why the packet was dropped or handed to the CPU. Engines find the reason that they
     // show in traces and metrics by these names (see pna.p4).
     drop_reason_t drop_reason;
     punt_reason_t punt_reason;
 
-    // parser: whether the frame has bytes behind the outer packet, and the inner flow.
-    bool          trailer;
-    bit<8>        protocol;        // IPv4 protocol or IPv6 next header, behind all extension headers
-    bit<16>       l4_source;       // port; ICMP type; else, and for later fragments, 0
-    bit<16>       l4_destination;  // port; ICMP code; else, and for later fragments, 0
+    // parser: the inner flow.
+    bit<8>        protocol;        // IPv4 protocol or IPv6 next header; behind a fragment header, too
+    bit<16>       l4_source;       // TCP/UDP port; ICMP type; else, and for later fragments, 0
+    bit<16>       l4_destination;  // TCP/UDP port; ICMP code; else, and for later fragments, 0
     fragment_t    fragment;
-    extensions_t  extensions;      // what lies between IP and layer 4
 
     // vxlan_checks: what the old outer header leaves to the new one.
     bit<6>        outer_dscp;
     ecn_t         outer_ecn;
 
-    // classify.
-    bool          from_remote;     // it comes from a remote tunnel end point, not from a server
-
     // tenant, policy_routing, routing.
     vpc_t         vpc;             // that the packet comes from
     instance_t    instance;        // where its destination is looked up
-    extensions_t  refused;         // by either VPC
     scope_t       scope;
-    list_t        in_list;         // that decides besides the VPC's own
+    vpc_t         to_vpc;          // that it goes to; only for scopes local and peer
     vni_t         to_vni;          // that it carries when it leaves
     remote_t      remote;          // only for scopes idc and cross_region
-    bit<8>        hops;            // that the way takes: 0 within a subnet, else 1
-
-    // vm_nc, remote.
-    mac_t         far_mac;         // that the tenant's frame is sent to
 
     // flow_hash, underlay.
     bit<32>       flow_hash;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which VPC does the packet come from? Its VNI says so. A VPC may ask that its packets come from servers that
-// have machines of it, and from remotes that it has routes to, alone: then a server that was taken over can't
-// speak for tenants that it has nothing of.
+// Which VPC does the packet come from? Its VNI says so.
 
 #ifndef GATEWAY_TENANT_P4
 #define GATEWAY_TENANT_P4
@@ -13,15 +11,10 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
     /// Packets and bytes that came in, by VPC.
     Counter<bit<64>, vpc_t>(1048576, PNA_CounterType_t.PACKETS_AND_BYTES) vpc_received;
 
-    bit<1> strict_sources = 0;
-
-    /// The VPC, the routing instance that it uses by default, whether its packets come from the sources
-    /// of `vpc_source_v4` and `_v6` alone, and which options and extension headers it refuses.
-    action set_vpc(vpc_t vpc, instance_t instance, bit<1> strict, extensions_t refused) {
+    /// The VPC, and the routing instance that it uses by default.
+    action set_vpc(vpc_t vpc, instance_t instance) {
         meta.vpc = vpc;
         meta.instance = instance;
-        meta.refused = refused;
-        strict_sources = strict;
     }
 
     action unknown_vni() {
@@ -35,42 +28,9 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
         size = 1048576;
     }
 
-    action allowed() { }
-
-    action source_denied() {
-        drop(meta, drop_reason_t.source_denied);
-    }
-
-    table vpc_source_v4 {
-        key = {
-            meta.vpc:              exact @name("vpc");
-            hdr.outer_ipv4.source: lpm   @name("source");
-        }
-        actions = { allowed; @defaultonly source_denied; }
-        const default_action = source_denied();
-        size = 65536;
-    }
-
-    table vpc_source_v6 {
-        key = {
-            meta.vpc:              exact @name("vpc");
-            hdr.outer_ipv6.source: lpm   @name("source");
-        }
-        actions = { allowed; @defaultonly source_denied; }
-        const default_action = source_denied();
-        size = 65536;
-    }
-
     apply {
         tenant.apply();
         vpc_received.count(meta.vpc);
-        if (strict_sources == 1) {
-            if (hdr.outer_ipv4.isValid()) {
-                vpc_source_v4.apply();
-            } else {
-                vpc_source_v6.apply();
-            }
-        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! A world as entries of a program, in batches that do not need much memory at once.
 
-use super::{GATEWAY, OWN_MAC, PORT, ROUTER_MAC, Route, SERVERS, World};
+use super::{GATEWAY, OWN_MAC, PORT, ROUTER_MAC, Route, World};
 use crate::program::{Kind, Program, Table, exact, lpm};
-use crate::ring::IN_PORT;
 use ir::KeyMatch;
 use num_bigint::BigUint;
 use tables::{TableEntry, Update, WriteBatch};
@@ -29,8 +28,6 @@ enum Tables {
 
 #[derive(Debug, Clone)]
 struct GatewayTables {
-    own_mac: Table<1>,
-    tunnel: Table<1>,
     own_address: Table<1>,
     tenant: Table<1>,
     policy_route: Table<1>,
@@ -41,7 +38,6 @@ struct GatewayTables {
     group: Table<1>,
     bucket: Table<1>,
     next_hop: Table<1>,
-    router: Table<1>,
     identity: Table<1>,
 }
 
@@ -58,12 +54,10 @@ impl Entries {
                 uplink: program.table("overlay.uplink", ["set_uplink"])?,
             },
             Kind::Gateway => Tables::Gateway(Box::new(GatewayTables {
-                own_mac: program.table("own_mac", ["own_port"])?,
-                tunnel: program.table("tunnel_v4", ["from_server"])?,
                 own_address: program.table("own_address_v4", ["tunnel_address"])?,
                 tenant: program.table("tenancy.tenant", ["set_vpc"])?,
                 policy_route: program.table("policy_route_v4", ["use_instance"])?,
-                route: program.table("route_v4", ["local_v4", "peer"])?,
+                route: program.table("route_v4", ["local", "peer"])?,
                 acl: [
                     program.table("acl_out.v4", ["permit", "deny"])?,
                     program.table("acl_in.v4", ["permit", "deny"])?,
@@ -73,7 +67,6 @@ impl Entries {
                 group: program.table("ecmp_group", ["pick_bucket"])?,
                 bucket: program.table("ecmp_bucket", ["via_next_hop"])?,
                 next_hop: program.table("underlay.next_hop", ["forward"])?,
-                router: program.table("inner_link.router", ["set_router"])?,
                 identity: program.table("gateway_identity", ["set_identity"])?,
             })),
         };
@@ -132,12 +125,6 @@ impl Entries {
                 chunks.push(Update::DefaultAction(uplink.id, Some(call)))
             }
             Tables::Gateway(tables) => {
-                chunks.insert(tables.own_mac.entry(vec![exact(IN_PORT), exact(OWN_MAC)], 0, &[]))?;
-                for server in 0..SERVERS {
-                    let keys = vec![exact(World::server(server)), exact(GATEWAY)];
-                    chunks.insert(tables.tunnel.entry(keys, 0, &[]))?;
-                }
-                chunks.push(Update::DefaultAction(tables.router.id, Some(tables.router.call(0, &[OWN_MAC]))))?;
                 chunks.insert(tables.own_address.entry(vec![exact(GATEWAY)], 0, &[]))?;
                 // All servers behind one group of four next hops, and these behind one port.
                 chunks.insert(tables.underlay_route.entry(vec![lpm(0xc612_0000, 16)], 0, &[1]))?;
@@ -157,7 +144,7 @@ impl Entries {
     fn tenant<E>(&self, tenant: usize, chunks: &mut Chunks<impl FnMut(&WriteBatch) -> Result<(), E>>) -> Result<(), E> {
         let (number, vni) = (tenant as u64, World::vni(tenant));
         if let Tables::Gateway(tables) = &self.tables {
-            chunks.insert(tables.tenant.entry(vec![exact(vni)], 0, &[number, number, 0, 0]))?;
+            chunks.insert(tables.tenant.entry(vec![exact(vni)], 0, &[number, number]))?;
             if tenant < FILTERED {
                 self.filtered(tenant, tables, chunks)?;
             }
@@ -168,12 +155,9 @@ impl Entries {
                 (Tables::Overlay { route, .. }, Some(peer)) => {
                     route.entry(vec![exact(vni), lpm(prefix, len)], 1, &[u64::from(World::vni(peer))])
                 }
-                (Tables::Gateway(tables), None) => {
-                    let mask = u64::from(u32::MAX << (32 - len));
-                    tables.route.entry(vec![exact(number), lpm(prefix, len)], 0, &[mask])
-                }
+                (Tables::Gateway(tables), None) => tables.route.entry(vec![exact(number), lpm(prefix, len)], 0, &[]),
                 (Tables::Gateway(tables), Some(peer)) => {
-                    let args = [peer as u64, u64::from(World::vni(peer)), 0];
+                    let args = [peer as u64, u64::from(World::vni(peer))];
                     tables.route.entry(vec![exact(number), lpm(prefix, len)], 1, &args)
                 }
             };

@@ -6,7 +6,6 @@ mod acl;
 mod forms;
 mod names;
 mod routes;
-mod sources;
 mod underlay;
 mod usable;
 mod vms;
@@ -74,9 +73,6 @@ fn check_into(mut report: Report, file: RegionFile) -> Result<Region, Problems> 
     let (tables, policies) =
         routes::check(&mut report, &file, &routes::Context { vpcs: &vpcs, remotes: &remotes, peers: &peers });
     acl::check(&mut report, &file);
-    acl::ways(&mut report, &file, &tables);
-    acl::extensions(&mut report, &file);
-    sources::check(&mut report, &file);
     let vm_places = vms::check(&mut report, &file, &vpcs, &servers, &subnets);
     report.finish()?;
     Ok(Region { file, server_uplinks, remote_uplinks, peers, tables, policies, vm_places })

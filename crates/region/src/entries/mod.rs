@@ -3,7 +3,6 @@
 //! Which entries a packet needs is described in programs/gateway/TABLES.md; one file here for each group of tables.
 
 mod acl;
-mod acl_transit;
 mod api;
 mod diff;
 mod numbers;
@@ -12,7 +11,7 @@ mod underlay;
 
 pub use api::{Api, NotAGateway};
 pub use diff::diff;
-pub use numbers::{Numbers, Way};
+pub use numbers::Numbers;
 pub use underlay::DEFAULT_MTU;
 
 use crate::check::Region;
@@ -49,8 +48,6 @@ pub fn entries(
     maker.underlay();
     maker.tenants();
     maker.acl();
-    maker.acl_transit();
-    maker.strict_sources();
     maker.machines();
     Ok(maker.entries)
 }

@@ -1,6 +1,6 @@
 //! Numbers of things that tables refer to by number.
 
-use crate::check::{FlatRoute, Region, Target};
+use crate::check::Region;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who has which number. The same numbers hold for all versions of a region file that a gateway is given.
@@ -16,32 +16,6 @@ pub struct Numbers {
     pub next_hops: BTreeMap<String, u32>,
     /// ECMP groups: sets of uplinks.
     pub groups: BTreeMap<Vec<String>, u32>,
-    /// Ways through other VPCs: their lists have numbers from [`NO_LIST`] downwards.
-    pub ways: BTreeMap<Way, u32>,
-}
-
-/// A way of packets through VPCs, by name: whose lists decide besides the one of the VPC that they come from.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Way {
-    /// Those that they pass through, in order.
-    pub via: Vec<String>,
-    /// The one that they are delivered in, if it is not an exit of the last one.
-    pub to: Option<String>,
-}
-
-/// The number that stands for no list (programs/gateway/metadata.p4).
-const NO_LIST: u32 = 0xf_ffff;
-
-impl Way {
-    /// Of a route; none if it leads through no other VPC.
-    pub(super) fn of(region: &Region, route: &FlatRoute) -> Option<Way> {
-        let name = |vpc: &usize| region.file.vpcs[*vpc].name.value.to_string();
-        let to = match route.target {
-            Target::Vpc(to) => Some(name(&to)),
-            _ => None,
-        };
-        (!route.via.is_empty()).then(|| Way { via: route.via.iter().map(name).collect(), to })
-    }
 }
 
 impl Numbers {
@@ -60,23 +34,7 @@ impl Numbers {
         assign(&mut self.next_hops, file.uplinks.iter().map(|u| text(&u.name)).collect());
         let sets = region.server_uplinks.iter().chain(&region.remote_uplinks).filter(|set| set.len() > 1);
         assign(&mut self.groups, sets.map(|set| uplink_names(region, set)).collect());
-        let routes = region.tables.iter().flatten().flatten();
-        assign(&mut self.ways, routes.filter_map(|route| Way::of(region, route)).collect());
         fresh
-    }
-
-    /// The list that decides about packets that take a route, besides the one of the VPC that they come from.
-    pub(super) fn list(&self, region: &Region, route: &FlatRoute) -> u32 {
-        match (Way::of(region, route), route.target) {
-            (Some(way), _) => self.list_of(&way),
-            (None, Target::Vpc(to)) => self.vpcs[&*region.file.vpcs[to].name.value],
-            (None, _) => NO_LIST,
-        }
-    }
-
-    /// The list of a way.
-    pub(super) fn list_of(&self, way: &Way) -> u32 {
-        NO_LIST - 1 - self.ways[way]
     }
 }
 

@@ -1,10 +1,9 @@
-//! Own addresses, identity, tunnels, next hops and underlay routes.
+//! Own addresses, identity, next hops and underlay routes.
 
 use super::Maker;
-use super::api::{exact, family, lpm, number};
+use super::api::{exact, family, number};
 use super::numbers::uplink_names;
-use crate::position::{At, Position};
-use crate::values::Prefix;
+use crate::position::Position;
 use ir::KeyMatch;
 use num_bigint::BigUint;
 use std::net::IpAddr;
@@ -14,11 +13,6 @@ pub const DEFAULT_MTU: u16 = 1600;
 /// ECMP buckets for each uplink at least: a share is within 1/8 of the ideal one.
 const BUCKETS_PER_UPLINK: usize = 8;
 
-/// Index of the action of a tunnel that ends at a server.
-const SERVER: usize = 0;
-/// Index of the action of one that ends at a remote.
-const REMOTE: usize = 1;
-
 impl Maker<'_> {
     pub(super) fn underlay(&mut self) {
         self.identity();
@@ -26,15 +20,11 @@ impl Maker<'_> {
         self.groups();
         let region = self.region;
         for (server, uplinks) in region.file.servers.iter().zip(&region.server_uplinks) {
-            let what = format!("server {}", server.name.value);
-            self.reach(server.address.value, uplinks, server.name.at, &what);
-            self.tunnel(server.address.value, SERVER, server.name.at, &what);
+            self.reach(server.address.value, uplinks, server.name.at, &format!("server {}", server.name.value));
         }
         for (remote, uplinks) in region.file.remotes.iter().zip(&region.remote_uplinks) {
             let what = format!("remote {}", remote.name.value);
             self.reach(remote.address.value, uplinks, remote.name.at, &what);
-            self.tunnel(remote.address.value, REMOTE, remote.name.at, &what);
-            self.sources(&remote.sources, REMOTE, &what);
             let ip = remote.address.value;
             let args = vec![number(ip), BigUint::from(remote.mac.as_u64())];
             let id = self.numbers.remotes[&*remote.name.value];
@@ -54,27 +44,6 @@ impl Maker<'_> {
         let [v4, v6] = [true, false].map(|v4| of_family(v4).unwrap_or_default());
         let identity = self.api.identity.call(0, vec![v4, v6, BigUint::from(gateway.mac.as_u64())]);
         self.entries.defaults.push((self.api.identity.id, identity));
-        let router = self.api.router.call(0, vec![BigUint::from(gateway.mac.as_u64())]);
-        self.entries.defaults.push((self.api.router.id, router));
-        self.sources(&gateway.sources, SERVER, "the gateway's sources");
-    }
-
-    /// A tunnel end point that packets come from, as that one: the gateway's address of its family is the other end.
-    fn tunnel(&mut self, ip: IpAddr, kind: usize, at: Position, what: &str) {
-        let vteps = self.region.file.gateway.vteps.iter().map(|vtep| vtep.value);
-        for vtep in vteps.filter(|vtep| vtep.is_ipv4() == ip.is_ipv4()) {
-            let keys = vec![exact(number(ip)), exact(number(vtep))];
-            let entry = self.api.tunnel[family(ip)].entry(keys, kind, vec![]);
-            self.add(entry, at, format_args!("{what}"));
-        }
-    }
-
-    fn sources(&mut self, sources: &[At<Prefix>], kind: usize, what: &str) {
-        for source in sources {
-            let prefix = source.network();
-            let entry = self.api.source[family(prefix.addr())].entry(vec![lpm(prefix)], kind, vec![]);
-            self.add(entry, source.at, format_args!("{what}: {prefix}"));
-        }
     }
 
     fn next_hops(&mut self) {
@@ -82,8 +51,6 @@ impl Maker<'_> {
             let mtu = uplink.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value);
             let macs = [uplink.mac.as_u64(), uplink.peer_mac.as_u64()].map(BigUint::from);
             let [own, peer] = macs;
-            let entry = self.api.own_mac.entry(vec![exact(uplink.port.value), exact(own.clone())], 0, vec![]);
-            self.add(entry, uplink.name.at, format_args!("uplink {}", uplink.name.value));
             let args = vec![BigUint::from(uplink.port.value), own, peer, BigUint::from(mtu)];
             let id = self.numbers.next_hops[&*uplink.name.value];
             let entry = self.api.next_hop.entry(vec![exact(id)], 0, args);

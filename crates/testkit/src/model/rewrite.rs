@@ -37,9 +37,8 @@ impl Model<'_> {
         out.extend(file.gateway.mac.0);
         out.extend(parsed.inner_type.to_be_bytes());
         let at = out.len();
-        // What is behind the outer packet does not leave.
-        out.extend(&packet[inner.at..udp + udp_length]);
-        inner_ip(&mut out[at..], inner.source.is_ipv4(), ecn, to.hops);
+        out.extend(&packet[inner.at..]);
+        inner_ip(&mut out[at..], inner.source.is_ipv4(), ecn);
         Ok(Outcome::Send { port: uplink.port.value, bytes: out })
     }
 
@@ -71,18 +70,17 @@ impl Model<'_> {
     }
 }
 
-/// So many hops fewer, the tunnel's congestion, a new checksum.
-fn inner_ip(packet: &mut [u8], v4: bool, ecn: u8, hops: u8) {
+/// One hop fewer, the tunnel's congestion, a new checksum.
+fn inner_ip(packet: &mut [u8], v4: bool, ecn: u8) {
     if v4 {
         packet[1] = packet[1] & !3 | ecn;
-        packet[8] -= hops;
+        packet[8] -= 1;
         packet[10..12].fill(0);
-        let header = usize::from(packet[0] & 15) * 4;
-        let sum = checksum(&packet[..header]).to_be_bytes();
+        let sum = checksum(&packet[..20]).to_be_bytes();
         packet[10..12].copy_from_slice(&sum);
     } else {
         packet[1] = packet[1] & !0x30 | ecn << 4;
-        packet[7] -= hops;
+        packet[7] -= 1;
     }
 }
 

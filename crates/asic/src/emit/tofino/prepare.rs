@@ -202,11 +202,7 @@ impl Preparer {
                 (_, Some((_, v))) if v == value => true,
                 (Some(at), Some((n, _))) => at > n,
                 (Some(_), None) => true,
-                // Read further up, for other ways as well: it is what it was if nothing writes it.
-                (None, None) => {
-                    matches!(body.definition(*value)?.inst, Inst::Load(v) if v == *var) && !is_stored(body, *var)
-                }
-                (None, Some(_)) => false,
+                (None, _) => false,
             };
             fresh.then_some(())?;
         }
@@ -214,8 +210,7 @@ impl Preparer {
         let order = cfg.reverse_postorder();
         let here = order.iter().position(|b| *b == block)?;
         let changes = |i: &InstData| matches!(&i.inst, Inst::Store(v, _) if over.contains(v) || *v == field);
-        let behind = order[here + 1..].iter().filter(|b| body.leads_to(block, **b));
-        let later = behind.into_iter().any(|b| body.blocks[*b].insts.iter().any(changes));
+        let later = order[here + 1..].iter().any(|b| body.blocks[*b].insts.iter().any(changes));
         (!later && !insts[store + 1..].iter().any(changes)).then_some((field, over, store))
     }
 
@@ -246,9 +241,4 @@ impl Preparer {
             found.into_iter().for_each(|(loc, what)| self.leave_out(loc, what));
         }
     }
-}
-
-/// Whether anything writes a variable.
-fn is_stored(body: &Body, var: VarId) -> bool {
-    body.insts().any(|i| matches!(i.inst, Inst::Store(to, _) if to == var))
 }
