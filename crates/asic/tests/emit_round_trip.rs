@@ -179,8 +179,9 @@ fn what_no_packet_reaches_stays_in_p4info() {
             apply { bool off = false; if (off) { behind.apply(); } }
         }
         control e(inout hdr_t hdr, inout meta_t m, inout standard_metadata_t sm) { apply {} }
+        control k(inout hdr_t hdr, inout meta_t m) { apply {} }
         control d(packet_out pkt, in hdr_t hdr) { apply { pkt.emit(hdr.h); } }
-        V1Switch(p(), c(), i(), e(), c(), d()) main;";
+        V1Switch(p(), c(), i(), e(), k(), d()) main;";
     let pipeline = compile(text, true).unwrap_or_else(|error| panic!("{error}"));
     let info = ir::p4info::generate(&pipeline);
     assert_eq!((info.tables.len(), info.digests.len()), (1, 1));

@@ -6,6 +6,9 @@ use crate::span::{FileId, SourceMap, Span};
 /// Where users read which architectures and externs are supported.
 pub(crate) const DOCS: &str = "docs/architectures.md";
 
+/// The code of the finding that a program is for an architecture, or for a form of one, that does not run here.
+pub(crate) const UNSUPPORTED: &str = "unsupported-architecture";
+
 /// An architecture that exists elsewhere.
 struct Foreign {
     name: &'static str,
@@ -63,7 +66,7 @@ pub(crate) fn foreign_include(sources: &SourceMap) -> Option<Diagnostic> {
     })?;
     let message = format!("the program is written for {}", foreign.name);
     let at = include_line(sources, file).unwrap_or(Span::new(FileId(0), 0, 0));
-    Some(Diagnostic::error("unsupported-architecture", at, message).help(package_help()))
+    Some(Diagnostic::error(UNSUPPORTED, at, message).help(package_help()))
 }
 
 /// The first line that includes a file of that name.

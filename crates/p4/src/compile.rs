@@ -102,11 +102,7 @@ pub fn compile_observed(
     let mut compiled =
         Compiled { pipeline: None, diagnostics: text.diagnostics, source_map: text.source_map, hir: None };
     observe(Stage::Tokens(&text.tokens, &compiled.source_map));
-    // What follows a missing or foreign architecture would be a flood of unknown names.
-    if let Some(foreign) = architectures::foreign_include(&compiled.source_map) {
-        compiled.diagnostics.push(foreign);
-        return compiled;
-    }
+    // What follows a missing file would be a flood of unknown names.
     if compiled.diagnostics.iter().any(|d| d.code == preprocess::INCLUDE_NOT_FOUND) {
         return compiled;
     }
@@ -114,7 +110,7 @@ pub fn compile_observed(
     compiled.diagnostics.extend(diagnostics);
     observe(Stage::Syntax(&syntax, &compiled.source_map));
     if compiled.has_errors() {
-        return compiled;
+        return name_foreign_architecture(compiled);
     }
     let (typed, diagnostics) = check(&syntax, &compiled.source_map);
     compiled.diagnostics.extend(diagnostics);
@@ -128,6 +124,19 @@ pub fn compile_observed(
         }
     }
     compiled.hir = Some(typed);
+    name_foreign_architecture(compiled)
+}
+
+/// Of a program for an architecture that does not run here, this is the one thing that is wrong; names and calls that the
+/// architecture's file lacks would only hide it.
+fn name_foreign_architecture(mut compiled: Compiled) -> Compiled {
+    let is_named = compiled.diagnostics.iter().any(|d| d.code == architectures::UNSUPPORTED);
+    if compiled.has_errors()
+        && !is_named
+        && let Some(foreign) = architectures::foreign_include(&compiled.source_map)
+    {
+        compiled.diagnostics = vec![foreign];
+    }
     compiled
 }
 

@@ -92,9 +92,12 @@ fn name(update: &Update) -> &'static str {
     }
 }
 
-/// What the state takes and P4Runtime refuses: entries without keys, and resetting a default action that is const.
-fn unsaid(schema: &Schema, update: &Update) -> bool {
+/// What the state takes and P4Runtime refuses: entries without keys, resetting a default action that is const, and members
+/// that watch ports which the device does not have.
+fn unsaid(schema: &Schema, state: &State, update: &Update) -> bool {
+    let is_missing = |port: u32| state.ports().is_some_and(|ports| !ports.contains_key(&port));
     match update {
+        Update::Group(_, group) => group.members.iter().filter_map(|member| member.watch).any(is_missing),
         Update::Entry(_, entry) => entry.keys.is_empty(),
         Update::DefaultAction(table, _) => schema.pipeline().tables[*table].const_default,
         _ => false,
@@ -111,7 +114,7 @@ fn through_messages(schema: &Schema, state: &mut State, batch: &WriteBatch, tall
         if next.apply(&WriteBatch { updates: vec![update.clone()] }).is_err() {
             continue;
         }
-        if unsaid(schema, &update) {
+        if unsaid(schema, &trial, &update) {
             continue;
         }
         let message = match schema.message(&update) {

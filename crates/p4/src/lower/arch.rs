@@ -52,7 +52,7 @@ impl Lower<'_> {
             "PNA_NIC" => Arch::Pna,
             other => {
                 let message = format!("not supported: the architecture of {}", architectures::describe_package(other));
-                let error = Diagnostic::error("unsupported-architecture", decl.construct.span, message);
+                let error = Diagnostic::error(architectures::UNSUPPORTED, decl.construct.span, message);
                 return self.report(error.help(architectures::package_help()));
             }
         };
@@ -110,7 +110,7 @@ impl Lower<'_> {
         let message = format!("not supported: `{}` with the blocks {}", decl.name, names.join(", "));
         let help = format!("Terrace knows it with {}: {}", forms.join(" or "), architectures::DOCS);
         let error =
-            Diagnostic::error("unsupported-architecture", package.span, message).label(decl.span, "declared here");
+            Diagnostic::error(architectures::UNSUPPORTED, package.span, message).label(decl.span, "declared here");
         self.report(error.help(help))
     }
 
@@ -252,6 +252,8 @@ impl Lower<'_> {
         let Some(flag) = self.p.intrinsics.remove(&format!("{prefix}.recirculated")) else {
             return Ok(PnaInput { place, recirculated: None });
         };
+        // The block writes it itself: to the architecture it is nothing.
+        self.p.vars[flag].kind = VarKind::Local;
         let name = self.unique(&format!("{prefix}.pass"));
         let pass = self.p.add_var(&name, PASS_NUMBER, VarKind::Intrinsic, Loc::default());
         self.p.intrinsics.insert(format!("{prefix}.pass"), pass);

@@ -146,10 +146,7 @@ impl Lower<'_> {
             }
             (place, Val::Invalid(_)) => self.invalidate(place),
             (Place::Header { id, .. }, Val::Ref(src)) => {
-                self.copy(place, src);
-                // Of an invalid header, the copy makes all of a union invalid (specification,
-                // "Operations on header unions").
-                self.invalidate_siblings(*id);
+                self.copy_to_header(*id, place, src);
             }
             (place, Val::Ref(src)) => self.copy(place, src),
             (Place::Stack { elems, next, .. }, Val::Stack(vals, _)) => {
@@ -178,6 +175,30 @@ impl Lower<'_> {
                 members.iter().zip(src.iter()).for_each(|(d, s)| self.copy(d, s));
             }
             _ => {}
+        }
+    }
+
+    /// Copies to a header. If it is a member of a union, an invalid source makes all of the union invalid (specification,
+    /// "Operations on header unions"); a valid one makes the other members invalid by itself.
+    fn copy_to_header(&mut self, id: HeaderId, place: &Place, src: &Place) {
+        let members = self.union_members(id).to_vec();
+        match header_id(src) {
+            Some(src_id) if members.contains(&src_id) => {
+                let [valid, invalid, join] = [(); 3].map(|()| self.b.create_block());
+                let is_valid = self.b.is_valid(src_id);
+                self.b.branch(is_valid, valid, invalid);
+                self.b.switch_to(valid);
+                self.copy(place, src);
+                self.b.jump(join);
+                self.b.switch_to(invalid);
+                members.into_iter().for_each(|member| self.b.set_invalid(member));
+                self.b.jump(join);
+                self.b.switch_to(join);
+            }
+            _ => {
+                self.invalidate_siblings(id);
+                self.copy(place, src);
+            }
         }
     }
 

@@ -56,7 +56,6 @@ fn recirculated_is_made_of_the_pass_number() {
           v1: bit<3> = const 0:bit<3>
           v2: bool = eq v0, v1
           v3: bool = logical_not v2
-          store $parser_istd.recirculated, v3
           jump block1
         block1:
           store $meta.again, v3

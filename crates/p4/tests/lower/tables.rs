@@ -247,7 +247,7 @@ fn strings_of_a_type_are_in_the_pipeline() {
         &with_mapping(mapping),
         &["type", "mapping"],
         expect![[r#"
-            type "vrf_t" new_type bit<10> translated "" string
+            type "vrf_t" new_type bit<10> translated "" string annotation "@p4runtime_translation_mappings({ { \"\" , 0 } , { \"a \\\" b\" , 10w0x3ff , } , })"
             mapping "vrf_t" { "" = 0, "a \" b" = 1023 }
         "#]],
     );

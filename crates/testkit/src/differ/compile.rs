@@ -41,9 +41,11 @@ pub fn tofino_errors(text: &str) -> Vec<String> {
         let path = gateway::root().join("programs/include").join(file);
         loader = loader.with(format!("include/{name}"), std::fs::read_to_string(path).unwrap_or_default());
     }
-    let options = p4::compile::Options { include_dirs: vec!["include".into()], ..Default::default() };
-    let compiled = p4::compile::compile(&loader, "made.p4".as_ref(), &options);
-    let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
-    let errors = errors.map(|d| d.render(&compiled.source_map, false));
-    errors.filter(|error| !error.contains("architecture `Switch`")).collect()
+    let options = p4::preprocess::Options { include_dirs: vec!["include".into()], ..Default::default() };
+    let parsed = p4::parse::parse_program(&loader, "made.p4".as_ref(), &options);
+    let mut found = parsed.diagnostics;
+    if !found.iter().any(|d| d.is_error()) {
+        found.extend(p4::check::check(&parsed.program, &parsed.source_map).1);
+    }
+    found.iter().filter(|d| d.is_error()).map(|d| d.render(&parsed.source_map, false)).collect()
 }
