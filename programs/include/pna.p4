@@ -594,6 +594,11 @@ extern void send_to_port(PortId_t dest_port);
 extern void mirror_packet(MirrorSlotId_t mirror_slot_id,
                           MirrorSessionId_t mirror_session_id);
 
+/// Of the deparsed packet, no more than its first `length` bytes leave; to the CPU, too. Copies for mirror
+/// sessions and recirculated packets are whole. Terrace's own: what an Ethernet frame has behind the packet
+/// that it carries is payload to a parser, and nothing else in PNA takes it away.
+extern void truncate(in bit<32> length);
+
 /// The deparsed packet goes through the main block again, with the pass number one higher. User
 /// metadata start anew.
 extern void recirculate();

@@ -59,6 +59,8 @@ pub mod destination {
     pub const GAVE_UP: u32 = 3;
     /// Added to the first three: the packet leaves as it lies there, with all of its bytes.
     pub const AS_IT_LIES: u32 = 4;
+    /// Added as well: of its bytes, only the first leave ([`super::Head::truncate`]).
+    pub const CUT: u32 = 8;
 }
 
 /// The high half of a head's destination: the port, if it is to one.
@@ -87,7 +89,7 @@ pub struct Head {
     pub emitted: u16,
     /// Whether the emitted headers stand one behind the other in front of the payload.
     pub in_place: u16,
-    /// Bytes that `truncate` leaves, plus 1; 0 if it was not called. Only if the program calls it.
+    /// Bytes that `truncate` leaves, plus 1. Only there if the destination says so.
     pub truncate: u64,
     /// When it came in, written by the engine as well, if somebody asks for it.
     pub clock: Clock,

@@ -56,8 +56,6 @@ pub struct Program {
     pub longest_header: usize,
     /// How packets are told that leave as they lie.
     pub plain: Plain,
-    /// Whether packets may be truncated.
-    pub truncates: bool,
     /// Whether anybody asks when a packet came in.
     pub clock: bool,
     /// Whether the program keeps reasons for drops.
@@ -119,8 +117,8 @@ impl Program {
         let places = Places::new(&pipeline, &plan.starts);
         let counters = counted_here(&pipeline);
         let truncates = calls(&pipeline, |func| func == ExternFn::Truncate);
-        let plain = Plain::new(&config, pipeline.arch, truncates);
-        let eights = !records && !truncates && crate::lanes::supported();
+        let plain = Plain::new(&config, pipeline.arch);
+        let eights = !records && crate::lanes::supported();
         let memory = memory_layout(&compiled, (&plan, &layout), &stages, places.cells, eights);
         let compiling = Compiling {
             pipeline: &compiled,
@@ -149,7 +147,7 @@ impl Program {
         let order = Order::new(&pipeline, plan.stages.len(), &call_sites, &compiling.told.take());
         let clock = !call_sites.is_empty() || compiling.notes_hits.contains(&true) || reads_time(&pipeline);
         let runtime = runtime(&pipeline, host, shared_host, &call_sites)?;
-        let Compiling { places, memory, truncates, .. } = compiling;
+        let Compiling { places, memory, .. } = compiling;
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
         let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
         Ok(Program {
@@ -168,7 +166,6 @@ impl Program {
             order,
             longest_header: plan.headers.most.iter().copied().max().unwrap_or(0) as usize,
             plain,
-            truncates,
             clock,
             drop_reason,
             cpu_reason,

@@ -18,10 +18,10 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Of a program for that architecture, which may truncate packets or never does.
-    pub fn new(config: &Config, arch: Arch, truncates: bool) -> Plain {
-        // Where ports or lengths are to be looked at, no verdict is plain.
-        let any_port = config.ports.is_none() && !truncates;
+    /// Of a program for that architecture.
+    pub fn new(config: &Config, arch: Arch) -> Plain {
+        // Where ports are to be looked at, no verdict is plain.
+        let any_port = config.ports.is_none();
         let kind = if any_port { destination::PORT | destination::AS_IT_LIES } else { u32::MAX };
         let cpu_port = match arch {
             Arch::Pna => pna::CPU_PORT,
@@ -64,7 +64,7 @@ pub unsafe fn answer(
 ) {
     let (kind, high) = (head.destination as u32, head.port());
     let as_it_lies = kind & destination::AS_IT_LIES != 0;
-    let port = match kind & !destination::AS_IT_LIES {
+    let port = match kind & !(destination::AS_IT_LIES | destination::CUT) {
         destination::GAVE_UP => {
             let reason = EngineReason::ALL.get(high as usize).copied().unwrap_or(EngineReason::EngineFault);
             return out.drop(input, reason.into());
@@ -88,7 +88,7 @@ pub unsafe fn answer(
         return out.drop(input, EngineReason::PacketTooLong.into());
     }
     let Some(port) = port else { return out.drop(input, EngineReason::NoDestination.into()) };
-    if program.truncates && head.truncate != 0 {
+    if kind & destination::CUT != 0 {
         packet.truncate((head.truncate - 1) as usize);
     }
     let cpu = match program.pipeline.arch {

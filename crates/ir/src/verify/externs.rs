@@ -42,7 +42,7 @@ fn signature(func: ExternFn) -> Signature {
         VerifyChecksum | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload => v1model(&["vVvs"]),
         Clone => v1model(&["svr"]),
         Resubmit | Recirculate => v1model(&["r"]),
-        Truncate => v1model(&["v"]),
+        Truncate => both(&["v"]),
         Assert | Assume => both(&["vs"]),
         LogMsg => both(&["s", "sV"]),
         DropPacket | PnaRecirculate | AllocateFlowId => pna(&[""]),

@@ -152,6 +152,13 @@ impl StageCode<'_, '_> {
             let lies = self.left(lies, destination::AS_IT_LIES.trailing_zeros());
             destination = self.b.ins().bor(destination, lies);
         }
+        if let Some(truncate) = self.cut_to() {
+            self.set_head(offset_of!(Head, truncate), 8, truncate);
+            let cut = self.b.ins().icmp_imm_u(IntCC::NotEqual, truncate, 0);
+            let cut = self.b.ins().uextend(I64, cut);
+            let cut = self.left(cut, destination::CUT.trailing_zeros());
+            destination = self.b.ins().bor(destination, cut);
+        }
         self.set_head(offset_of!(Head, destination), 8, destination);
         let [drop, cpu] = reason_vars(self.c.pipeline);
         for (var, at) in [(drop, offset_of!(Head, drop_reason)), (cpu, offset_of!(Head, cpu_reason))] {
@@ -160,10 +167,17 @@ impl StageCode<'_, '_> {
                 self.set_head(at, 4, reason);
             }
         }
-        if self.c.truncates {
-            let truncate = self.cell(Cell::Truncate);
-            self.set_head(offset_of!(Head, truncate), 8, truncate);
+    }
+
+    /// Bytes that `truncate` leaves of the packet, plus 1, or 0; `None` where it is certain that nothing is cut.
+    fn cut_to(&mut self) -> Option<cl::Value> {
+        if !self.c.truncates {
+            return None;
         }
+        let (plan, index) = (self.c.plan, self.c.plan.cells.of(Cell::Truncate));
+        let whole = plan.constant(self.c.pipeline, self.node, index) == Some(0);
+        let may_cut_here = plan.cells.writes[self.node].contains(index);
+        (may_cut_here || !whole).then(|| self.cell(Cell::Truncate))
     }
 
     /// Tells the engine that the packet begins with what the parser left; whether that is all of it.

@@ -5,7 +5,7 @@ use crate::plan::cells::{Cell, Cells};
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::{Headers, Place};
 use crate::plan::validity::Known;
-use ir::{Const, Entity, HeaderId, Inst, Pipeline, Type, Value};
+use ir::{BinaryOp, BlockData, Const, Entity, HeaderId, Inst, Pipeline, Term, Type, UnaryOp, Value};
 use std::collections::{BTreeMap, HashMap};
 
 /// Each cell's value, if it is certain.
@@ -32,9 +32,28 @@ enum Effect {
 /// What a node does, worked out once for all rounds.
 struct Summary {
     effects: Vec<Effect>,
+    /// What it asks of a cell at its end, if it does.
+    asks: Option<Asks>,
     /// Where it leads when the parser gives up.
     after: Option<Node>,
     next: Vec<Node>,
+}
+
+/// A branch by what a cell holds, which its node does not change.
+struct Asks {
+    cell: usize,
+    number: u64,
+    /// Where it leads if the cell holds the number, and if not.
+    ways: [Node; 2],
+}
+
+impl Asks {
+    /// The way that is not taken from a state in which that is certain.
+    fn closed(&self, state: &State) -> Option<Node> {
+        let [equal, other] = self.ways;
+        let closed = if state[self.cell]? == self.number { other } else { equal };
+        (equal != other).then_some(closed)
+    }
 }
 
 impl Constants {
@@ -68,7 +87,9 @@ impl Constants {
                     }
                 }
             }
-            work.extend(summaries[node].next.iter().filter(|next| meet(&mut before[**next], &state)));
+            let closed = summaries[node].asks.as_ref().and_then(|asks| asks.closed(&state));
+            let open = summaries[node].next.iter().filter(|next| Some(**next) != closed);
+            work.extend(open.filter(|next| meet(&mut before[**next], &state)));
         }
         Constants(before)
     }
@@ -131,7 +152,8 @@ fn summary(
     let Step::Block(id, block) = flow.nodes[node] else {
         // The first one sets all to 0, which they are.
         let written = if node == 0 { Vec::new() } else { cells.writes[node].iter().collect() };
-        return Summary { effects: vec![Effect::Clobber(written)], after: None, next: flow.ends(pipeline, node) };
+        let (effects, next) = (vec![Effect::Clobber(written)], flow.ends(pipeline, node));
+        return Summary { effects, asks: None, after: None, next };
     };
     let control = &pipeline.controls[ir::ControlId(id as u32)];
     let data = &control.body.blocks[block];
@@ -171,9 +193,36 @@ fn summary(
     let parser = control.kind.is_parser();
     Summary {
         effects,
+        asks: asks(flow, cells, node, data, &numbers),
         after: flow.after(id).filter(|_| parser && !flow.turned_back(node)),
         next: flow.ends(pipeline, node),
     }
+}
+
+/// What a block asks of a variable: whether it is true, or a number.
+fn asks(flow: &Flow, cells: &Cells, node: Node, block: &BlockData, numbers: &HashMap<Value, u64>) -> Option<Asks> {
+    let Term::Branch { cond, then, els } = &block.term.as_ref()?.term else { return None };
+    let mut ways = [flow.block(node, then.block)?, flow.block(node, els.block)?];
+    let made = |value: Value| block.insts.iter().find(|data| data.results.first() == Some(&value)).map(|d| &d.inst);
+    let mut asked = *cond;
+    while let Some(Inst::Unary(UnaryOp::LogicalNot, of)) = made(asked) {
+        (asked, ways) = (*of, [ways[1], ways[0]]);
+    }
+    let (var, number) = match made(asked)? {
+        Inst::Load(var) => (*var, 1),
+        Inst::Binary(op @ (BinaryOp::Eq | BinaryOp::Ne), a, b) => {
+            if *op == BinaryOp::Ne {
+                ways.reverse();
+            }
+            let (of, number) = numbers.get(b).map(|n| (a, *n)).or_else(|| numbers.get(a).map(|n| (b, *n)))?;
+            let Inst::Load(var) = made(*of)? else { return None };
+            (*var, number)
+        }
+        _ => return None,
+    };
+    let cell = *cells.index.get(&Cell::Var(var))?;
+    // What it holds at the end is what it held before.
+    (!cells.writes[node].contains(cell)).then_some(Asks { cell, number, ways })
 }
 
 fn effect(

@@ -240,6 +240,10 @@ impl Lower<'_> {
                 let session = self.scalar_arg(call, 1)?;
                 self.effect(ExternFn::MirrorPacket, vec![Arg::Value(slot), Arg::Value(session)])
             }
+            "truncate" => {
+                let length = self.scalar_arg(call, 0)?;
+                self.effect(ExternFn::Truncate, vec![Arg::Value(length)])
+            }
             "recirculate" => self.effect(ExternFn::PnaRecirculate, Vec::new()),
             "add_entry" => {
                 let added = self.add_entry(call, 0)?;
