@@ -11,9 +11,11 @@
 //! | which bits | `plan.rs` |
 //! | rearranging, a little with each change | `work.rs` |
 //! | what a bucket says | `head.rs` |
+//! | whether any entry has a key's exact field | `filter.rs` |
 //! | lookups in batches | `search.rs`, `lanes.rs`, `quads.rs` |
 
 mod blocks;
+mod filter;
 mod head;
 mod lanes;
 mod plan;
@@ -28,9 +30,16 @@ mod tree;
 mod work;
 
 use super::KeyPlace;
+use filter::Filter;
 use rule::Shape;
+use smallvec::SmallVec;
 pub(super) use tree::factor;
 use tree::{ROOT, Tree};
+
+/// Keys that are looked up together if not all are.
+const CHUNK: usize = 64;
+/// The first keys of a batch, by which it is decided whether the others are asked.
+const SAMPLE: usize = 8;
 
 /// A table of entries with priorities.
 ///
@@ -43,6 +52,7 @@ use tree::{ROOT, Tree};
 pub struct TernaryTable {
     tree: Tree,
     kernel: search::Kernel,
+    filter: Option<Filter>,
     /// Room for a rule in the making.
     rule: Vec<u64>,
 }
@@ -55,7 +65,8 @@ impl TernaryTable {
     pub fn new(keys: &[KeyPlace], words: usize, longest_value: usize) -> TernaryTable {
         let shape = Shape::new(keys, words);
         let kernel = search::kernel(shape.words);
-        TernaryTable { tree: Tree::new(shape, longest_value), kernel, rule: Vec::new() }
+        let filter = Filter::new(keys);
+        TernaryTable { tree: Tree::new(shape, longest_value), kernel, filter, rule: Vec::new() }
     }
 
     /// Adds an entry. `key` is its packed key, as [`crate::KeyLayout`] lays it out. `true`: there was an entry with this key and
@@ -71,6 +82,9 @@ impl TernaryTable {
         } else {
             let id = self.tree.records.add(&self.rule, value);
             self.tree.insert(ROOT, id);
+            if let Some(filter) = &mut self.filter {
+                filter.add(&self.rule);
+            }
         }
         self.tree.work();
         found.is_some()
@@ -85,6 +99,9 @@ impl TernaryTable {
         let found = self.tree.remove(ROOT, &self.rule);
         if let Some(id) = found {
             self.tree.records.remove(id);
+            if let Some(filter) = &mut self.filter {
+                filter.remove(&self.rule);
+            }
         }
         self.tree.work();
         found.is_some()
@@ -115,11 +132,46 @@ impl TernaryTable {
     ///
     /// # Panics
     /// `keys` is of another length.
-    #[allow(unsafe_code)]
     pub fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
+        let words = self.tree.shape.words;
+        assert_eq!(keys.len(), out.len() * words, "as many keys as results");
+        // If the first keys all have entries, so have most, and asking would only add to it.
+        match &self.filter {
+            Some(filter) if keys.chunks_exact(words).take(SAMPLE).any(|key| !filter.may_match(key)) => {
+                self.look_up_some(filter, keys, out);
+            }
+            _ => self.look_up_all(keys, out),
+        }
+    }
+
+    #[allow(unsafe_code)]
+    fn look_up_all(&self, keys: &[u64], out: &mut [*const u8]) {
         assert_eq!(keys.len(), out.len() * self.tree.shape.words, "as many keys as results");
         // SAFETY: the kernel was chosen for this machine and this number of words, and there are as many keys as results.
         unsafe { (self.kernel)(&self.tree, keys, out) }
+    }
+
+    /// Looks up those keys that may have an entry, so many together that each search is worth its beginning.
+    fn look_up_some(&self, filter: &Filter, keys: &[u64], out: &mut [*const u8]) {
+        let words = self.tree.shape.words;
+        let mut positions: SmallVec<[usize; CHUNK]> = SmallVec::new();
+        let mut kept: SmallVec<[u64; 8 * CHUNK]> = SmallVec::new();
+        out.fill(std::ptr::null());
+        let last = out.len() - 1;
+        for (position, key) in keys.chunks_exact(words).enumerate() {
+            if filter.may_match(key) {
+                positions.push(position);
+                kept.extend_from_slice(key);
+            }
+            if positions.len() == CHUNK || position == last {
+                let mut found = [std::ptr::null(); CHUNK];
+                self.look_up_all(&kept, &mut found[..positions.len()]);
+                for (position, found) in positions.drain(..).zip(found) {
+                    out[position] = found;
+                }
+                kept.clear();
+            }
+        }
     }
 
     /// Number of entries.
@@ -134,7 +186,7 @@ impl TernaryTable {
 
     /// Memory that it holds, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<TernaryTable>() + self.tree.memory_bytes()
+        size_of::<TernaryTable>() + self.tree.memory_bytes() + self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
 }
 
