@@ -24,11 +24,14 @@ impl Jit {
         self.program().map_or(0, |program| program.native.lanes().iter().flatten().count())
     }
 
-    /// From how many packets on they are taken eight at a time, where there is code for that: 8 if nobody says otherwise. With [`usize::MAX`] they are taken one by one.
+    /// From how many packets on they are taken eight at a time, where there is code for that, whether or not that is faster: for tests. With [`usize::MAX`] they are taken one by
+    /// one. If nobody asks for it, 8 packets or more go by the way that was the faster one lately.
     pub fn eights_from(&mut self, packets: usize) {
         if let Way::Native { worker, quiet, .. } = &mut self.way {
-            worker.eights_from = packets;
-            quiet.iter_mut().for_each(|quiet| quiet.eights_from = packets);
+            for worker in [Some(worker), quiet.as_mut()].into_iter().flatten() {
+                worker.eights_from = packets;
+                worker.pace = None;
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod lanes;
+mod pace;
 
 use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Head, Pending};
 use crate::counters::WorkerCounters;
@@ -14,6 +15,7 @@ use crate::tally::{self, TIMED, Tally, ticks};
 use crate::verdict;
 use ir::Entity;
 use lanes::{Eights, Left};
+use pace::Pace;
 use packet::{Output, Packet, PacketRef};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -59,6 +61,8 @@ pub struct Worker {
     eights: Option<Eights>,
     /// From how many packets on it does.
     pub eights_from: usize,
+    /// Which of both ways is the faster one; `None`: packets go eight at a time wherever they may.
+    pub pace: Option<Pace>,
 }
 
 // SAFETY: the pointers are to memory that the worker owns, to the program and the counters that it shares with others by `Arc`,
@@ -106,6 +110,7 @@ impl Worker {
             clock: Clock::default(),
             eights: Eights::new(&program),
             eights_from: LANES,
+            pace: Some(Pace::new()),
             areas: program.lists.as_ref().map(|lists| Areas::new(lists, CHUNK)),
             counters,
             tally,
@@ -147,7 +152,9 @@ impl Worker {
             let size = together(&program, rest, self.most);
             let (chunk, others) = rest.split_at_mut(size);
             rest = others;
-            match size >= self.eights_from && self.takes_eights(&program) {
+            let wanted = self.pace.as_ref().is_none_or(Pace::eights);
+            let began = (size >= Pace::LEAST).then(ticks);
+            match wanted && size >= self.eights_from && self.takes_eights(&program) {
                 true => {
                     any_eights = true;
                     self.begin_eights(&program, chunk);
@@ -159,6 +166,9 @@ impl Worker {
                     self.chunk(&program, chunk, lookups, false);
                     self.answer(&program, chunk, first, out);
                 }
+            }
+            if let (Some(pace), Some(began)) = (&mut self.pace, began) {
+                pace.took(size, ticks().wrapping_sub(began));
             }
             if let (Some(each), Some(areas)) = (&mut each, &mut self.areas) {
                 (0..size).for_each(|offset| each(first + offset, &areas.record(offset)));

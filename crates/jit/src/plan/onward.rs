@@ -12,6 +12,7 @@ use crate::order::remembers;
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
 use crate::plan::stages::{Start, in_order, inside, looked_up, region, starts};
+use crate::plan::together::likely_nodes;
 use crate::plan::validity::{Known, leave};
 use ir::{Entity, Pipeline, TableId};
 use std::collections::HashMap;
@@ -79,13 +80,15 @@ impl Onward {
     }
 }
 
-/// Says at which copies tables are looked up in place, of those that may be `small`: at the first on each way through a stage. What such a lookup finds is waited for, and so is the next one's key if it comes of
-/// that: in a row of them a core has not enough of other packets to do meanwhile.
+/// Says at which copies tables are looked up in place, of those that may be `small` and that most packets come to: at the first on each way through a stage. What such a
+/// lookup finds is waited for, and so is the next one's key if it comes of that: in a row of them a core has not enough of other packets to do meanwhile.
 pub fn look_up_in_place(pipeline: &Pipeline, flow: &mut Flow, small: &[bool]) {
     // Whether a stage has looked something up in place before it comes to a node.
     let mut behind = vec![false; flow.nodes.len()];
-    for node in in_order(flow, vec![0], |node| flow.successors(pipeline, node)) {
-        let table = looked_up(pipeline, flow, node).filter(|_| flow.looks_up(node));
+    let nodes = in_order(flow, vec![0], |node| flow.successors(pipeline, node));
+    let likely = likely_nodes(pipeline, flow, (vec![0], &nodes), |node| flow.successors(pipeline, node));
+    for node in nodes {
+        let table = looked_up(pipeline, flow, node).filter(|_| flow.looks_up(node) && likely.contains(&node));
         if table.is_some_and(|table| small[table.index()]) && !behind[node] {
             flow.look_up_in_place(node);
         }

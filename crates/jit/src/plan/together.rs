@@ -49,13 +49,33 @@ pub fn look_up_together(pipeline: &Pipeline, flow: &mut Flow, cells: &Cells) {
     }
 }
 
-/// Those of a stage's nodes that packets come to without a comparison that hardly holds. Each node comes behind those that lead to it.
+/// Those of a stage's nodes that most packets come to. Each node comes behind those that lead to it.
 fn likely(pipeline: &Pipeline, flow: &Flow, start: Start, nodes: &[Node]) -> BTreeSet<Node> {
-    let mut likely: BTreeSet<Node> = entries(pipeline, flow, start).into_iter().collect();
-    for node in nodes {
+    likely_nodes(pipeline, flow, (entries(pipeline, flow, start), nodes), |node| inside(pipeline, flow, start, node))
+}
+
+/// Those of some nodes that most packets come to, who begin at the first ones. Each node comes behind those that lead to it.
+///
+/// Of two ways one is seldom taken if no lookup lies on it, because a program ends a packet's walk early where something is wrong with it. Of two ways with
+/// lookups it is the one behind a comparison that seldom holds.
+pub(super) fn likely_nodes(
+    pipeline: &Pipeline,
+    flow: &Flow,
+    (first, nodes): (Vec<Node>, &[Node]),
+    ways: impl Fn(Node) -> Vec<Node>,
+) -> BTreeSet<Node> {
+    let mut leading = BTreeSet::new();
+    for node in nodes.iter().rev() {
+        if looked_up(pipeline, flow, *node).is_some() || ways(*node).iter().any(|next| leading.contains(next)) {
+            leading.insert(*node);
+        }
+    }
+    let mut likely: BTreeSet<Node> = first.into_iter().collect();
+    for node in nodes.iter().filter(|node| leading.contains(node)) {
         if likely.contains(node) {
-            let seldom = seldom(pipeline, flow, *node);
-            likely.extend(inside(pipeline, flow, start, *node).into_iter().filter(|next| Some(*next) != seldom));
+            let onward: Vec<Node> = ways(*node).into_iter().filter(|next| leading.contains(next)).collect();
+            let seldom = seldom(pipeline, flow, *node).filter(|_| onward.len() > 1);
+            likely.extend(onward.into_iter().filter(|next| Some(*next) != seldom));
         }
     }
     likely
