@@ -7,7 +7,7 @@ use asic::rewrite::Sizes;
 use ir::{Arch, ExternKind, Pipeline};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use testkit::differ::case::{Case, Source, Step};
+use testkit::differ::case::{Case, PacketIn, Source, Step};
 use testkit::differ::compile::compile;
 use testkit::differ::config::Config;
 use testkit::differ::number;
@@ -216,6 +216,81 @@ fn the_gateway_runs_on_v1model() {
     }
 }
 
+/// A packet of words that are nearly full or empty, so that sums run over and come out as either zero.
+fn full_and_empty(rng: &mut fastrand::Rng) -> PacketIn {
+    let word = |rng: &mut fastrand::Rng| match rng.u8(..8) {
+        0 | 1 => 0xffff,
+        2 | 3 => 0,
+        4 => 0xfffe,
+        5 => 1,
+        _ => rng.u16(..),
+    };
+    let words = if rng.u8(..8) == 0 { rng.usize(0..20) } else { rng.usize(20..40) };
+    let mut bytes: Vec<u8> = (0..words).flat_map(|_| word(rng).to_be_bytes()).collect();
+    // Of what the program skips, some bytes, and then a number of options.
+    let skipped = rng.usize(..4);
+    bytes.iter_mut().take(skipped).skip(1).for_each(|byte| *byte = 0xfe);
+    if let Some(count) = bytes.get_mut(skipped.max(1)) {
+        *count = rng.u8(..) & 0xf7;
+    }
+    PacketIn { port: 1, at: 0, bytes }
+}
+
+/// The program of checksums for v1model does the same with packets.
+fn checksums_are_the_same(pipeline: Pipeline) {
+    let text = emit(&pipeline, Target::V1Model, &Sizes::new()).unwrap_or_else(|error| panic!("{error}")).text;
+    let emitted = Arc::new(compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}")));
+    // The one checksum that has a counterpart.
+    assert_eq!(text.matches("HashAlgorithm.csum16").count(), 1, "{text}");
+    let mut rng = fastrand::Rng::with_seed(number("DIFFER_SEED", 1));
+    let steps = (0..100).map(|_| Step::Packets((0..100).map(|_| full_and_empty(&mut rng)).collect())).collect();
+    let (source, setup) = (Source::File("checksums.p4".to_owned()), interp::Config::default());
+    let case = Case { seed: 1, source, pipeline: Arc::new(pipeline), setup, steps };
+    let packets = run(&case, emitted).unwrap_or_else(|difference| panic!("{difference}\n{text}"));
+    assert_eq!(packets, 10_000);
+}
+
+fn checksums() -> Pipeline {
+    compile(include_str!("emit_round_trip/checksums.p4"), true).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn checksums_are_arithmetic_on_v1model() {
+    checksums_are_the_same(checksums());
+}
+
+/// As above, where packets enter the parser's first block again: a sum begins before it.
+#[test]
+fn a_checksum_in_a_loop_begins_once() {
+    let mut pipeline = checksums();
+    let parser = pipeline.controls.values_mut().find(|c| c.kind == ir::ControlKind::MainParser).expect("a parser");
+    let start = parser.body.states.iter().find(|state| state.name == "start").expect("a first state").block;
+    assert!(parser.body.leads_to(start, start));
+    parser.body.entry = Some(start);
+    checksums_are_the_same(pipeline);
+}
+
+/// Bytes that are cut off are the same ones in the text for PNA and in that for v1model.
+#[test]
+fn packets_are_cut_the_same() {
+    let path = testkit::gateway::root().join("tests/corpus/pna/truncate.p4");
+    let pipeline = Arc::new(testkit::gateway::compile(&path).expect("a program of the corpus"));
+    let text = emit(&pipeline, Target::V1Model, &Sizes::new()).unwrap_or_else(|error| panic!("{error}")).text;
+    let emitted = Arc::new(compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}")));
+    let mut rng = fastrand::Rng::with_seed(number("DIFFER_SEED", 1));
+    let mut packet = |n: u8| {
+        let mut bytes = vec![n % 10, rng.u8(..16)];
+        bytes.resize_with(rng.usize(2..14), || rng.u8(..));
+        PacketIn { port: 1, at: 0, bytes }
+    };
+    let steps = vec![Step::Packets((0..200).map(&mut packet).collect())];
+    let (source, setup) = (Source::File("truncate.p4".to_owned()), interp::Config::default());
+    let mut case = Case { seed: 1, source, pipeline, setup, steps };
+    round_trip(&case).unwrap_or_else(|fault| panic!("{fault:?}"));
+    case.setup.cpu_port = Some(510);
+    run(&case, emitted).unwrap_or_else(|difference| panic!("{difference}\n{text}"));
+}
+
 /// What v1model lacks is refused by name and place.
 #[test]
 fn what_v1model_lacks_is_named() {
@@ -223,4 +298,16 @@ fn what_v1model_lacks_is_named() {
     let pipeline = testkit::gateway::compile(&path).expect("a program of the corpus");
     let error = emit(&pipeline, Target::V1Model, &Sizes::new()).expect_err("a refusal").to_string();
     assert!(error.contains("add_on_miss.p4:") && error.contains("adds entries"), "{error}");
+}
+
+/// Fields of no fixed length have no place in words that the program names.
+#[test]
+fn a_varbit_in_a_sum_is_named() {
+    let text = include_str!("emit_round_trip/checksums.p4")
+        .replace("header result_h {", "header options_h { varbit<32> all; } header result_h {")
+        .replace("    result_h result;", "    result_h result; options_h options;")
+        .replace("        lone.add(", "        update.add(hdr.options.all); lone.add(");
+    let pipeline = compile(&text, true).unwrap_or_else(|error| panic!("{error}"));
+    let error = emit(&pipeline, Target::V1Model, &Sizes::new()).expect_err("a refusal").to_string();
+    assert!(error.contains("made.p4:160:9: a varbit field in a checksum"), "{error}");
 }

@@ -155,6 +155,7 @@ impl Writer<'_, '_> {
                 (self.with_known("mirror_packet", args, &params), "")
             }
             PnaRecirculate => ("recirculate()".into(), ""),
+            Truncate => (format!("truncate({})", self.arg(args, 0)), ""),
             AddEntry => (self.add_entry(args), ""),
             AllocateFlowId => ("allocate_flow_id()".into(), "FlowId_t"),
             SetEntryExpireTime => {

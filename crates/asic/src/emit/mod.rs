@@ -20,6 +20,7 @@ mod mentions;
 mod names;
 mod object;
 mod parser;
+mod plain_sums;
 mod storage;
 mod table;
 mod text;

@@ -1,9 +1,11 @@
 //! A PNA pipeline as one for v1model, where that can be said.
 //!
 //! Ports are of 9 bits there, and 510 stands for the CPU; a packet without a verdict is marked to be dropped at first, as PNA drops it.
-//! Checksums and hashes become `hash`. What v1model has no counterpart for is refused by name.
+//! Hashes become `hash`, and so do checksums of one list of fields; others become arithmetic
+//! (`plain_sums`). What v1model has no counterpart for is refused by name.
 
 use super::Unsupported;
+use super::plain_sums::plain_sums;
 use ir::*;
 use num_bigint::BigUint;
 use std::collections::BTreeMap;
@@ -19,6 +21,7 @@ const PNA_CPU: u32 = 0xffff_fffd;
 /// What has no counterpart, with its place.
 pub(super) fn to_v1model(p: &Pipeline) -> Result<Pipeline, Unsupported> {
     let mut converter = Converter { p: p.clone(), old: p };
+    plain_sums(&mut converter.p)?;
     converter.blocks()?;
     converter.intrinsics()?;
     converter.tables()?;
@@ -192,7 +195,7 @@ impl Converter<'_> {
                 done.push(InstData { inst: Inst::Store(spec, port), results: Vec::new(), loc });
             }
             ExternFn::CounterCount if args.len() == 1 => done.push(inst),
-            ExternFn::RegisterRead | ExternFn::RegisterWrite => done.push(inst),
+            ExternFn::RegisterRead | ExternFn::RegisterWrite | ExternFn::Truncate => done.push(inst),
             ExternFn::HashGet => {
                 let algorithm = match object.map(|o| &self.old.externs[o].kind) {
                     Some(ExternKind::Hash {

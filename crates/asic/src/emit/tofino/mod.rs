@@ -3,6 +3,7 @@
 pub(super) mod action;
 pub(super) mod ahead;
 mod carry;
+mod computing;
 pub(super) mod condition;
 mod copies;
 pub(super) mod forked;

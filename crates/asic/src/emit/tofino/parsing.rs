@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 impl Preparer {
     /// Whether a value is made of the packet's length.
-    fn asks_length(body: &Body, value: Value) -> bool {
+    pub(super) fn asks_length(body: &Body, value: Value) -> bool {
         // Each value once: values that share operands make exponentially many paths.
         let mut seen = HashSet::from([value]);
         let mut todo = vec![value];
@@ -119,7 +119,7 @@ impl Preparer {
     }
 
     /// A state that notes an error and accepts.
-    fn error_state(&self, body: &mut Body, error: VarId, number: u32, loc: Loc) -> Block {
+    pub(super) fn error_state(&self, body: &mut Body, error: VarId, number: u32, loc: Loc) -> Block {
         let value = body.values.push(Type::Bit(8));
         let set = [
             InstData { inst: Inst::Const(Const::new(Type::Bit(8), number)), results: vec![value], loc },

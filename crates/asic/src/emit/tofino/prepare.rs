@@ -59,6 +59,7 @@ pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
         let mut body = std::mem::take(&mut this.p.controls[id].body);
         match p.controls[id].kind {
             ControlKind::MainParser => {
+                this.without_computing(&mut body, error);
                 this.errors_as_numbers(&mut body);
                 this.sums_where_extracted(&mut body);
                 this.parser(&mut body, error);
@@ -202,7 +203,11 @@ impl Preparer {
                 (_, Some((_, v))) if v == value => true,
                 (Some(at), Some((n, _))) => at > n,
                 (Some(_), None) => true,
-                (None, _) => false,
+                // Read further up, for other ways as well: it is what it was if nothing writes it.
+                (None, None) => {
+                    matches!(body.definition(*value)?.inst, Inst::Load(v) if v == *var) && !is_stored(body, *var)
+                }
+                (None, Some(_)) => false,
             };
             fresh.then_some(())?;
         }
@@ -210,7 +215,8 @@ impl Preparer {
         let order = cfg.reverse_postorder();
         let here = order.iter().position(|b| *b == block)?;
         let changes = |i: &InstData| matches!(&i.inst, Inst::Store(v, _) if over.contains(v) || *v == field);
-        let later = order[here + 1..].iter().any(|b| body.blocks[*b].insts.iter().any(changes));
+        let behind = order[here + 1..].iter().filter(|b| body.leads_to(block, **b));
+        let later = behind.into_iter().any(|b| body.blocks[*b].insts.iter().any(changes));
         (!later && !insts[store + 1..].iter().any(changes)).then_some((field, over, store))
     }
 
@@ -241,4 +247,9 @@ impl Preparer {
             found.into_iter().for_each(|(loc, what)| self.leave_out(loc, what));
         }
     }
+}
+
+/// Whether anything writes a variable.
+fn is_stored(body: &Body, var: VarId) -> bool {
+    body.insts().any(|i| matches!(i.inst, Inst::Store(to, _) if to == var))
 }

@@ -213,6 +213,7 @@ fn in_egress(func: ExternFn) -> bool {
             | InternetChecksumAdd
             | InternetChecksumSubtract
             | InternetChecksumGet
+            | Truncate
     )
 }
 
