@@ -91,6 +91,17 @@ impl Source {
     }
 }
 
+/// What to say of a capture with frames that are longer than a packet.
+fn note_of_long_frames(source: &Source) -> Option<String> {
+    let (name, most) = (&source.name, packet::MAX_LEN >> 10);
+    let (frames, them, those) = match source.counters.drops.get(PortReason::RxOversize).packets {
+        0 => return None,
+        1 => ("1 frame".to_owned(), "is", "was not processed; it counts"),
+        more => (format!("{more} frames"), "are", "were not processed; they count"),
+    };
+    Some(format!("{frames} of {name} {them} too long for a packet ({most} KiB at most) and {those} as rx_oversize"))
+}
+
 /// A capture that cannot be used is an input that is refused.
 fn refused(error: io::capture::CaptureError) -> Failure {
     Failure::Refused(format!("{:#}", anyhow::Error::from(error)))
@@ -149,9 +160,10 @@ impl RunArgs {
         let progress = ui.progress("running");
         let counters = run_all(&mut *worker, &mut sources, &mut sinks)?;
         drop(progress);
+        let notes = sources.iter().filter_map(note_of_long_frames).collect();
         let ports = ports(sources, sinks.finish()?);
         let report = io::RunReport { engine: counters, ports, ..io::RunReport::default() };
-        let mut stats = Stats::of(&report, worker.reasons());
+        let mut stats = Stats { notes, ..Stats::of(&report, worker.reasons()) };
         stats.program.clone_from(&inputs.pipeline.name);
         stats.region = self.inputs.region.as_ref().map(|path| path.display().to_string());
         stats.tell_of(&*engine, worker.reasons());
