@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_found_and_what_is_ignored_is_not() {
-        let flow = Flow { vni: 1, destination: 2, source: 3, port: 4, identification: 5 };
+        let flow = Flow { sender: 6, vni: 1, destination: 2, source: 3, port: 4, identification: 5 };
         let answer = Answer { flow, packet: vec![], sent: (2, vec![1, 2, 3, 4]) };
         assert!(same("a", &answer, &[1, 2, 3, 4], &[]).is_ok());
         assert!(same("a", &answer, &[1, 2, 9, 4], &[(2, 3)]).is_ok());

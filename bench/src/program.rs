@@ -26,6 +26,9 @@ impl Kind {
     }
 }
 
+/// Tables made for so many entries have room for more.
+const LARGE: u64 = 1 << 20;
+
 /// A program that is ready to be loaded into engines.
 #[derive(Debug, Clone)]
 pub struct Program {
@@ -36,8 +39,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads `<name>.ir` from a folder. Tables have no bound on their size here: 16 million VMs are more than the gateway is made for, and
-    /// how fast a lookup is among so many is the question.
+    /// Reads `<name>.ir` from a folder. Tables made for a million entries or more have room for 32
+    /// times as many here: 16 million VMs are more than the gateway is made for, and how fast a
+    /// lookup is among so many is the question. All others have the size that the program declares,
+    /// because native code decides by sizes which tables it looks up together and which in place,
+    /// and what is measured has to be what a node runs.
     ///
     /// # Errors
     /// The file is missing, or no verified pipeline.
@@ -48,7 +54,7 @@ impl Program {
         let mut pipeline = ir::text::parse(&text)
             .map_err(|errors| anyhow!("{}: {}", path.display(), errors.first().map_or("", |error| &error.message)))?;
         for table in pipeline.tables.values_mut() {
-            table.size = None;
+            table.size = table.size.map(|size| if size < LARGE { size } else { size << 5 });
         }
         if let Err(faults) = ir::verify::verify(&pipeline) {
             bail!("{}: {} faults, the first: {:?}", path.display(), faults.len(), faults.first());

@@ -3,7 +3,7 @@
 //! A round is: fill all batches (the time of that is not counted), then process all of them (counted). So packets come from the
 //! second-level cache, as a network card's would come from the last level; and no packet is seen twice.
 
-use crate::world::{Flow, Flows, GATEWAY, OWN_MAC, ROUTER_MAC, SENDER};
+use crate::world::{Flow, Flows, GATEWAY, OWN_MAC, ROUTER_MAC};
 use packet::{Batch, Packet, PortId};
 
 /// Bytes of packets in a ring, at most.
@@ -21,6 +21,9 @@ pub const IN_PORT: u32 = 1;
 
 /// Where a packet has what is different in each, in bytes.
 mod offset {
+    pub const OUTER: usize = 14;
+    pub const OUTER_CHECKSUM: usize = 24;
+    pub const SENDER: usize = 26;
     pub const VNI: usize = 46;
     pub const IDENTIFICATION: usize = 68;
     pub const CHECKSUM: usize = 74;
@@ -33,7 +36,8 @@ mod offset {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     bytes: Vec<u8>,
-    /// The sum of the inner header's other words.
+    /// The sums of the outer and the inner IPv4 header's other words.
+    outer_sum: u32,
     sum: u32,
 }
 
@@ -46,9 +50,8 @@ impl Template {
         mac(&mut bytes, OWN_MAC);
         mac(&mut bytes, ROUTER_MAC);
         bytes.extend_from_slice(&[0x08, 0x00]);
-        ipv4(&mut bytes, 20 + 8 + 8 + 14 + inner, 17, SENDER, GATEWAY);
-        let sum = checksum(words(&bytes[14..34]));
-        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        ipv4(&mut bytes, 20 + 8 + 8 + 14 + inner, 17, 0, GATEWAY);
+        let outer_sum = words(&bytes[offset::OUTER..offset::OUTER + 20]);
         for word in [0xd903, 4789, (8 + 8 + 14 + inner) as u16, 0] {
             bytes.extend_from_slice(&word.to_be_bytes());
         }
@@ -62,7 +65,7 @@ impl Template {
             bytes.extend_from_slice(&word.to_be_bytes());
         }
         bytes.resize(HEADERS + inner, 0x5a);
-        Template { bytes, sum }
+        Template { bytes, outer_sum, sum }
     }
 
     /// The length of a packet in bytes.
@@ -74,12 +77,15 @@ impl Template {
     #[inline]
     pub fn write(&self, flow: Flow, to: &mut [u8]) {
         to.copy_from_slice(&self.bytes);
+        to[offset::SENDER..offset::SENDER + 4].copy_from_slice(&flow.sender.to_be_bytes());
         to[offset::VNI..offset::VNI + 3].copy_from_slice(&flow.vni.to_be_bytes()[1..]);
         to[offset::IDENTIFICATION..offset::IDENTIFICATION + 2].copy_from_slice(&flow.identification.to_be_bytes());
         to[offset::SOURCE..offset::SOURCE + 4].copy_from_slice(&flow.source.to_be_bytes());
         to[offset::DESTINATION..offset::DESTINATION + 4].copy_from_slice(&flow.destination.to_be_bytes());
         to[offset::PORT..offset::PORT + 2].copy_from_slice(&flow.port.to_be_bytes());
         let halves = |word: u32| (word >> 16) + (word & 0xffff);
+        let sum = checksum(self.outer_sum + halves(flow.sender));
+        to[offset::OUTER_CHECKSUM..offset::OUTER_CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
         let sum = self.sum + halves(flow.source) + halves(flow.destination) + u32::from(flow.identification);
         to[offset::CHECKSUM..offset::CHECKSUM + 2].copy_from_slice(&checksum(sum).to_be_bytes());
     }

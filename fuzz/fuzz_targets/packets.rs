@@ -19,7 +19,7 @@ fn start() -> (interp::Interp, &'static region::Region) {
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     GATEWAY.with_borrow_mut(|(engine, region)| {
         let outputs = engine.process(data, 1, 0);
-        let expected = Model::new(region).process(data);
+        let expected = Model::new(region).process(data, 1);
         let (found, reason) = gateway::outcome(engine, &outputs).expect("a verdict of the gateway's own");
         match (&expected, reason) {
             (Outcome::Drop(expected), Some(found)) => assert_eq!(*expected, found),

@@ -21,7 +21,6 @@ control gateway_deparser(packet_out packet,
         packet.emit(hdr.inner_ethernet);
         packet.emit(hdr.inner_ipv4);
         packet.emit(hdr.inner_ipv6);
-        packet.emit(hdr.inner_ipv6_fragment);
     }
 }
 

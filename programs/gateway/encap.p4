@@ -80,6 +80,10 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
                            hdr.outer_ipv4.protocol, hdr.outer_ipv4.source,
                            hdr.outer_ipv4.destination });
             hdr.outer_ipv4.checksum = checksum.get();
+            // 14 bytes Ethernet and 20 IPv4 before UDP.
+            if (meta.trailer) {
+                truncate(34 + (bit<32>) hdr.outer_udp.length);
+            }
         } else {
             if (own_v6 == 0) {
                 drop(meta, drop_reason_t.not_configured);
@@ -93,6 +97,9 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             hdr.outer_ipv6.next_header = PROTOCOL_UDP;
             hdr.outer_ipv6.hop_limit = 64;
             hdr.outer_ipv6.source = own_v6;
+            if (meta.trailer) {
+                truncate(54 + (bit<32>) hdr.outer_udp.length);
+            }
         }
 
         hdr.outer_udp.source = 2w3 ++ meta.flow_hash[13:0];   // 49152..65535

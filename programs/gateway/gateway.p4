@@ -25,6 +25,7 @@
 #include "acl.p4"
 #include "vm_nc.p4"
 #include "remote.p4"
+#include "inner_link.p4"
 #include "flow_hash.p4"
 #include "underlay.p4"
 #include "inner_rewrite.p4"
@@ -46,6 +47,7 @@ control gateway(inout headers_t hdr,
     acl_step(drop_reason_t.acl_denied_in)    acl_in;
     vm_nc_step()                             vm_nc;
     remote_step()                            remote_end;
+    inner_link_step()                        inner_link;
     flow_hash_step()                         flow_hash;
     underlay_step()                          underlay;
     inner_rewrite_step()                     inner_rewrite;
@@ -53,34 +55,41 @@ control gateway(inout headers_t hdr,
 
     // A step that drops the packet or hands it to the CPU ends the walk (see verdicts.p4).
     apply {
-        // Is it a tenant's packet, and sound?
+        // Is it sound, and a tenant's packet?
         malformed.apply(hdr, meta, istd);
-        classify.apply(hdr, meta);
-        vxlan_checks.apply(hdr, meta);
-        inner_checks.apply(hdr, meta);
+        if (hdr.vxlan.isValid()) {
+            vxlan_checks.apply(hdr, meta);
+            inner_checks.apply(hdr, meta);
+        }
+        classify.apply(hdr, meta, istd);
 
         // Whose is it, where does it want to go, and may it?
         tenancy.apply(hdr, meta);
         policy_routing.apply(hdr, meta);
+        flow_hash.apply(hdr, meta);   // here, because on a chip it then waits for no table
         routing.apply(hdr, meta);
-        acl_out.apply(hdr, meta, meta.vpc);
-        if (meta.scope == scope_t.local || meta.scope == scope_t.peer) {
-            acl_in.apply(hdr, meta, meta.to_vpc);
+        // What a remote sends to the VPC's own VMs doesn't leave the VPC.
+        if (meta.sender != sender_t.remote || meta.scope != scope_t.local) {
+            acl_out.apply(hdr, meta, meta.vpc);
         }
+        acl_in.apply(hdr, meta, meta.in_list);
 
         // At which tunnel end point is that?
-        if (meta.scope == scope_t.internet) {
-            to_cpu(meta, punt_reason_t.internet);
-        } else if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
+        if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
             remote_end.apply(hdr, meta);
-        } else {
+        } else if (meta.scope != scope_t.internet) {
             vm_nc.apply(hdr, meta);
         }
 
-        // How does it get there?
-        flow_hash.apply(hdr, meta);
-        underlay.apply(hdr, meta);
+        // Was the frame for us, and what becomes of it?
+        inner_link.apply(hdr, meta);
+        if (meta.scope == scope_t.internet) {
+            to_cpu(meta, punt_reason_t.internet);
+        }
         inner_rewrite.apply(hdr, meta);
+
+        // How does it get there?
+        underlay.apply(hdr, meta);
         encap.apply(hdr, meta);
     }
 }

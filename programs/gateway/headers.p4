@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is on the wire: the headers that the gateway reads or writes, in the order in which they
-// follow each other in a packet, and the numbers that appear in them. Layer 4 of the inner packet
-// is read (see parser.p4) but never changed, so it has no header here.
+// follow each other in a packet, and the numbers that appear in them. What follows the inner packet's IP
+// header is read (see parser.p4) but never changed, so it has no header here.
 
 #ifndef GATEWAY_HEADERS_P4
 #define GATEWAY_HEADERS_P4
@@ -20,11 +20,22 @@ const bit<16> ETHERTYPE_IPV6 = 0x86dd;
 const bit<16> ETHERTYPE_LACP = 0x8809;
 const bit<16> ETHERTYPE_LLDP = 0x88cc;
 
-const bit<8> PROTOCOL_ICMP      = 1;
-const bit<8> PROTOCOL_TCP       = 6;
-const bit<8> PROTOCOL_UDP       = 17;
-const bit<8> PROTOCOL_IPV6_FRAG = 44;
-const bit<8> PROTOCOL_ICMPV6    = 58;
+// IPv4 protocols and IPv6 next headers.
+const bit<8> PROTOCOL_HOP_BY_HOP     = 0;
+const bit<8> PROTOCOL_ICMP           = 1;
+const bit<8> PROTOCOL_TCP            = 6;
+const bit<8> PROTOCOL_UDP            = 17;
+const bit<8> PROTOCOL_DCCP           = 33;
+const bit<8> PROTOCOL_ROUTING        = 43;
+const bit<8> PROTOCOL_IPV6_FRAG      = 44;
+const bit<8> PROTOCOL_AUTHENTICATION = 51;
+const bit<8> PROTOCOL_ICMPV6         = 58;
+const bit<8> PROTOCOL_DESTINATION    = 60;
+const bit<8> PROTOCOL_SCTP           = 132;
+const bit<8> PROTOCOL_MOBILITY       = 135;
+const bit<8> PROTOCOL_UDPLITE        = 136;
+const bit<8> PROTOCOL_HIP            = 139;
+const bit<8> PROTOCOL_SHIM6          = 140;
 
 /// RFC 7348, section 5.
 const bit<16> UDP_PORT_VXLAN = 4789;
@@ -47,7 +58,7 @@ header ethernet_h {
     bit<16> ether_type;
 }
 
-/// RFC 791, without options.
+/// RFC 791. Options, if there are any, follow it.
 header ipv4_h {
     bit<4>  version;
     bit<4>  ihl;
@@ -79,16 +90,6 @@ header ipv6_h {
     ipv6_t  destination;
 }
 
-/// RFC 8200, section 4.5.
-header ipv6_fragment_h {
-    bit<8>  next_header;
-    bit<8>  reserved;
-    bit<13> fragment_offset;
-    bit<2>  reserved_2;
-    bit<1>  more_fragments;
-    bit<32> identification;
-}
-
 /// RFC 768. `length` covers this header and all that follows it.
 header udp_h {
     bit<16> source;
@@ -107,15 +108,14 @@ header vxlan_h {
 
 /// Of each pair of IP headers, at most one is valid.
 struct headers_t {
-    ethernet_h      outer_ethernet;
-    ipv4_h          outer_ipv4;
-    ipv6_h          outer_ipv6;
-    udp_h           outer_udp;
-    vxlan_h         vxlan;
-    ethernet_h      inner_ethernet;
-    ipv4_h          inner_ipv4;
-    ipv6_h          inner_ipv6;
-    ipv6_fragment_h inner_ipv6_fragment;
+    ethernet_h outer_ethernet;
+    ipv4_h     outer_ipv4;
+    ipv6_h     outer_ipv6;
+    udp_h      outer_udp;
+    vxlan_h    vxlan;
+    ethernet_h inner_ethernet;
+    ipv4_h     inner_ipv4;
+    ipv6_h     inner_ipv6;
 }
 
 #endif

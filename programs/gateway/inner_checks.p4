@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// May the inner packet be routed at all? Its addresses must be ones that routers forward, and it
-// must have a hop left: the gateway routes between a tenant's networks, so it counts as one hop
-// like any router (RFC 1812, section 5.3.1; RFC 8200, section 3). That also ends loops between
-// regions. No ICMP "time exceeded" is sent.
+// May the inner packet be forwarded at all? Its addresses must be ones that routers forward, and its frame must
+// come from one host.
+//
+// The addresses are those of `crates/region/src/addresses.rs`, which gives the source of each range: what is
+// dropped here can't be given to a VM there, and a test holds the two lists to each other.
 
 #ifndef GATEWAY_INNER_CHECKS_P4
 #define GATEWAY_INNER_CHECKS_P4
@@ -11,36 +12,37 @@
 #include "metadata.p4"
 
 control inner_checks_step(in headers_t hdr, inout metadata_t meta) {
-    bit<8> hops_left;
-    bool   routable;
+    bool usable;
 
     apply {
+        // IEEE 802.3, section 3.2.3: a group is never a source.
+        if (hdr.inner_ethernet.source[40:40] == 1) {
+            drop(meta, drop_reason_t.inner_source_mac);
+        }
         if (hdr.inner_ipv4.isValid()) {
-            hops_left = hdr.inner_ipv4.ttl;
-            // RFC 1812, section 5.3.7 and RFC 6890: not 0.0.0.0/8, 127.0.0.0/8 or 224.0.0.0/3
-            // (multicast, reserved, broadcast), neither as source nor as destination.
-            routable = hdr.inner_ipv4.source[31:24] != 0
-                    && hdr.inner_ipv4.source[31:24] != 127
-                    && hdr.inner_ipv4.source[31:29] != 7
-                    && hdr.inner_ipv4.destination[31:24] != 0
-                    && hdr.inner_ipv4.destination[31:24] != 127
-                    && hdr.inner_ipv4.destination[31:29] != 7;
+            // Not 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 or 224.0.0.0/3 (224/4 and 240/4), neither as source
+            // nor as destination.
+            usable = hdr.inner_ipv4.source[31:24] != 0
+                  && hdr.inner_ipv4.source[31:24] != 127
+                  && hdr.inner_ipv4.source[31:16] != 0xa9fe
+                  && hdr.inner_ipv4.source[31:29] != 7
+                  && hdr.inner_ipv4.destination[31:24] != 0
+                  && hdr.inner_ipv4.destination[31:24] != 127
+                  && hdr.inner_ipv4.destination[31:16] != 0xa9fe
+                  && hdr.inner_ipv4.destination[31:29] != 7;
         } else {
-            hops_left = hdr.inner_ipv6.hop_limit;
-            // RFC 4291: not ::/127 (unspecified, loopback), fe80::/10 (link-local) or ff00::/8
-            // (multicast), neither as source nor as destination.
-            routable = hdr.inner_ipv6.source[127:1] != 0
-                    && hdr.inner_ipv6.source[127:118] != 0x3fa
-                    && hdr.inner_ipv6.source[127:120] != 0xff
-                    && hdr.inner_ipv6.destination[127:1] != 0
-                    && hdr.inner_ipv6.destination[127:118] != 0x3fa
-                    && hdr.inner_ipv6.destination[127:120] != 0xff;
+            // Not ::/96, ::ffff:0:0/96, fe80::/10 or ff00::/8.
+            usable = hdr.inner_ipv6.source[127:32] != 0
+                  && hdr.inner_ipv6.source[127:32] != 0xffff
+                  && hdr.inner_ipv6.source[127:118] != 0x3fa
+                  && hdr.inner_ipv6.source[127:120] != 0xff
+                  && hdr.inner_ipv6.destination[127:32] != 0
+                  && hdr.inner_ipv6.destination[127:32] != 0xffff
+                  && hdr.inner_ipv6.destination[127:118] != 0x3fa
+                  && hdr.inner_ipv6.destination[127:120] != 0xff;
         }
-        if (!routable) {
+        if (!usable) {
             drop(meta, drop_reason_t.inner_address);
-        }
-        if (hops_left <= 1) {
-            drop(meta, drop_reason_t.inner_ttl_expired);
         }
     }
 }

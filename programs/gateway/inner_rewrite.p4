@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What changes in the tenant's packet: one hop fewer, the congestion that the tunnel to us
-// experienced (RFC 6040), the checksum. The inner DSCP is the tenant's and stays.
+// What changes in the tenant's packet: the MAC that it goes to, one hop fewer if it was routed, the
+// congestion that the tunnel to us experienced (RFC 6040), the checksum. The inner DSCP is the tenant's
+// and stays.
 
 #ifndef GATEWAY_INNER_REWRITE_P4
 #define GATEWAY_INNER_REWRITE_P4
@@ -10,9 +11,12 @@
 
 control inner_rewrite_step(inout headers_t hdr, inout metadata_t meta) {
     InternetChecksum() checksum;
+    InternetChecksum() update;
     ecn_t ecn;
 
     apply {
+        hdr.inner_ethernet.destination = meta.far_mac;
+
         if (hdr.inner_ipv4.isValid()) {
             ecn = hdr.inner_ipv4.ecn;
         } else {
@@ -30,20 +34,32 @@ control inner_rewrite_step(inout headers_t hdr, inout metadata_t meta) {
         }
 
         if (hdr.inner_ipv4.isValid()) {
-            hdr.inner_ipv4.ecn = ecn;
-            hdr.inner_ipv4.ttl = hdr.inner_ipv4.ttl - 1;
-            // The parser verified the old checksum, so that a new one hides no damage.
-            checksum.add({ hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.dscp,
-                           hdr.inner_ipv4.ecn, hdr.inner_ipv4.total_length,
-                           hdr.inner_ipv4.identification, hdr.inner_ipv4.reserved,
-                           hdr.inner_ipv4.dont_fragment, hdr.inner_ipv4.more_fragments,
-                           hdr.inner_ipv4.fragment_offset, hdr.inner_ipv4.ttl,
-                           hdr.inner_ipv4.protocol, hdr.inner_ipv4.source,
-                           hdr.inner_ipv4.destination });
-            hdr.inner_ipv4.checksum = checksum.get();
+            if (hdr.inner_ipv4.ihl != 5) {
+                // Options are in the sum, too, and not at hand: it is brought up to date (RFC 1624).
+                update.subtract({ hdr.inner_ipv4.checksum, hdr.inner_ipv4.version, hdr.inner_ipv4.ihl,
+                                  hdr.inner_ipv4.dscp, hdr.inner_ipv4.ecn, hdr.inner_ipv4.ttl,
+                                  hdr.inner_ipv4.protocol });
+                hdr.inner_ipv4.ecn = ecn;
+                hdr.inner_ipv4.ttl = hdr.inner_ipv4.ttl - meta.hops;
+                update.add({ hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.dscp,
+                             hdr.inner_ipv4.ecn, hdr.inner_ipv4.ttl, hdr.inner_ipv4.protocol });
+                hdr.inner_ipv4.checksum = update.get();
+            } else {
+                hdr.inner_ipv4.ecn = ecn;
+                hdr.inner_ipv4.ttl = hdr.inner_ipv4.ttl - meta.hops;
+                // The parser verified the old checksum, so that a new one hides no damage.
+                checksum.add({ hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.dscp,
+                               hdr.inner_ipv4.ecn, hdr.inner_ipv4.total_length,
+                               hdr.inner_ipv4.identification, hdr.inner_ipv4.reserved,
+                               hdr.inner_ipv4.dont_fragment, hdr.inner_ipv4.more_fragments,
+                               hdr.inner_ipv4.fragment_offset, hdr.inner_ipv4.ttl,
+                               hdr.inner_ipv4.protocol, hdr.inner_ipv4.source,
+                               hdr.inner_ipv4.destination });
+                hdr.inner_ipv4.checksum = checksum.get();
+            }
         } else {
             hdr.inner_ipv6.ecn = ecn;
-            hdr.inner_ipv6.hop_limit = hdr.inner_ipv6.hop_limit - 1;
+            hdr.inner_ipv6.hop_limit = hdr.inner_ipv6.hop_limit - meta.hops;
         }
     }
 }

@@ -33,14 +33,16 @@ control malformed_step(in headers_t hdr,
                 reason = drop_reason_t.underlay_ipv6_header;
             } else if (istd.parser_error == error.InnerIpv4Header) {
                 reason = drop_reason_t.inner_ipv4_header;
-            } else if (istd.parser_error == error.InnerIpv4Options) {
-                reason = drop_reason_t.inner_ipv4_options;
             } else if (istd.parser_error == error.InnerIpv4Checksum) {
                 reason = drop_reason_t.inner_ipv4_checksum;
             } else if (istd.parser_error == error.InnerIpv6Header) {
                 reason = drop_reason_t.inner_ipv6_header;
             } else if (istd.parser_error == error.InnerIpv6Extension) {
                 reason = drop_reason_t.inner_ipv6_extension;
+            } else if (istd.parser_error == error.InnerHeadersTooLong) {
+                reason = drop_reason_t.inner_headers_too_long;
+            } else if (istd.parser_error == error.InnerSourceRoute) {
+                reason = drop_reason_t.inner_source_route;
             } else if (istd.parser_error == error.InnerLength) {
                 reason = drop_reason_t.inner_length;
             }

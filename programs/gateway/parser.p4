@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which headers are there, and are they what they claim to be? Ethernet, IP, UDP, VXLAN, then
-// the tenant's Ethernet and IP, and a look at the first bytes of layer 4. Packets that aren't
+// the tenant's Ethernet and IP, and a look at the first bytes of layer 4, wherever they are. Packets that aren't
 // VXLAN are accepted where they turn out not to be, and it's up to `classify` what they are.
 
 #ifndef GATEWAY_PARSER_P4
@@ -16,10 +16,11 @@ error {
     OuterIpv4Checksum,
     OuterIpv6Header,
     InnerIpv4Header,
-    InnerIpv4Options,
     InnerIpv4Checksum,
     InnerIpv6Header,
     InnerIpv6Extension,
+    InnerHeadersTooLong,
+    InnerSourceRoute,
     InnerLength
 }
 
@@ -29,6 +30,13 @@ parser gateway_parser(packet_in packet,
                       in pna_main_parser_input_metadata_t istd) {
     InternetChecksum() outer_checksum;
     InternetChecksum() inner_checksum;
+    bit<16>      at = 0;
+    bit<16>      left = 0;
+    bit<16>      words = 0;
+    bit<32>      word = 0;
+    bit<8>       kind = 0;
+    fragment_t   part = fragment_t.whole;
+    extensions_t seen = 0;
 
     state start {
         meta.drop_reason = drop_reason_t.none;
@@ -37,6 +45,9 @@ parser gateway_parser(packet_in packet,
         meta.l4_source = 0;
         meta.l4_destination = 0;
         meta.fragment = fragment_t.whole;
+        meta.extensions = 0;
+        meta.trailer = false;
+        meta.sender = sender_t.unknown;
         packet.extract(hdr.outer_ethernet);
         transition select(hdr.outer_ethernet.ether_type) {
             ETHERTYPE_IPV4: outer_ipv4;
@@ -52,7 +63,20 @@ parser gateway_parser(packet_in packet,
         verify(hdr.outer_ipv4.version == 4, error.OuterIpv4Header);
         verify(hdr.outer_ipv4.ihl >= 5, error.OuterIpv4Header);
         verify(hdr.outer_ipv4.total_length >= 20, error.OuterIpv4Header);
+        transition select((bit<32>) hdr.outer_ipv4.total_length + 14 == packet.length()) {
+            true:    outer_ipv4_whole;
+            default: outer_ipv4_trailer;
+        }
+    }
+
+    // Bytes behind the packet: padding, or a check sequence that a network card left. They don't leave.
+    state outer_ipv4_trailer {
         verify((bit<32>) hdr.outer_ipv4.total_length + 14 <= packet.length(), error.OuterTruncated);
+        meta.trailer = true;
+        transition outer_ipv4_whole;
+    }
+
+    state outer_ipv4_whole {
         transition select(hdr.outer_ipv4.ihl) {
             5:       outer_ipv4_checksum;
             default: accept;
@@ -78,7 +102,19 @@ parser gateway_parser(packet_in packet,
     state outer_ipv6 {
         packet.extract(hdr.outer_ipv6);
         verify(hdr.outer_ipv6.version == 6, error.OuterIpv6Header);
+        transition select((bit<32>) hdr.outer_ipv6.payload_length + 54 == packet.length()) {
+            true:    outer_ipv6_whole;
+            default: outer_ipv6_trailer;
+        }
+    }
+
+    state outer_ipv6_trailer {
         verify((bit<32>) hdr.outer_ipv6.payload_length + 54 <= packet.length(), error.OuterTruncated);
+        meta.trailer = true;
+        transition outer_ipv6_whole;
+    }
+
+    state outer_ipv6_whole {
         transition select(hdr.outer_ipv6.next_header) {
             PROTOCOL_UDP: outer_udp;
             default:      accept;
@@ -109,7 +145,6 @@ parser gateway_parser(packet_in packet,
         packet.extract(hdr.inner_ipv4);
         verify(hdr.inner_ipv4.version == 4, error.InnerIpv4Header);
         verify(hdr.inner_ipv4.ihl >= 5, error.InnerIpv4Header);
-        verify(hdr.inner_ipv4.ihl == 5, error.InnerIpv4Options);
         verify(hdr.inner_ipv4.total_length >= 20, error.InnerLength);
         inner_checksum.add({ hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.dscp,
                              hdr.inner_ipv4.ecn, hdr.inner_ipv4.total_length,
@@ -118,18 +153,44 @@ parser gateway_parser(packet_in packet,
                              hdr.inner_ipv4.fragment_offset, hdr.inner_ipv4.ttl,
                              hdr.inner_ipv4.protocol, hdr.inner_ipv4.checksum,
                              hdr.inner_ipv4.source, hdr.inner_ipv4.destination });
+        transition select(hdr.inner_ipv4.ihl) {
+            5:       inner_ipv4_checksum;
+            default: inner_ipv4_options;
+        }
+    }
+
+    state inner_ipv4_checksum {
         verify(inner_checksum.get() == 0, error.InnerIpv4Checksum);
-        meta.protocol = hdr.inner_ipv4.protocol;
         transition select(hdr.inner_ipv4.more_fragments, hdr.inner_ipv4.fragment_offset) {
             (0, 0):  inner_ipv4_layer_4;
             (1, 0):  inner_ipv4_first_fragment;
-            default: inner_later_fragment;
+            default: inner_ipv4_later_fragment;
         }
     }
 
     state inner_ipv4_first_fragment {
+        transition select(hdr.inner_ipv4.protocol) {
+            PROTOCOL_TCP:  inner_ipv4_first_has_layer_4;
+            PROTOCOL_UDP:  inner_ipv4_first_has_layer_4;
+            PROTOCOL_ICMP: inner_ipv4_first_has_layer_4;
+            default:       inner_ipv4_first_walk;
+        }
+    }
+
+    state inner_ipv4_first_has_layer_4 {
         meta.fragment = fragment_t.first;
-        transition inner_ipv4_layer_4;
+        transition inner_ipv4_has_layer_4;
+    }
+
+    state inner_ipv4_first_walk {
+        part = fragment_t.first;
+        transition inner_ipv4_walk;
+    }
+
+    state inner_ipv4_later_fragment {
+        meta.protocol = hdr.inner_ipv4.protocol;
+        meta.fragment = fragment_t.later;
+        transition accept;
     }
 
     state inner_ipv4_layer_4 {
@@ -137,13 +198,14 @@ parser gateway_parser(packet_in packet,
             PROTOCOL_TCP:  inner_ipv4_has_layer_4;
             PROTOCOL_UDP:  inner_ipv4_has_layer_4;
             PROTOCOL_ICMP: inner_ipv4_has_layer_4;
-            default:       accept;
+            default:       inner_ipv4_walk;
         }
     }
 
     // Four bytes of layer 4 are inside the datagram, not in padding behind it.
     state inner_ipv4_has_layer_4 {
         verify(hdr.inner_ipv4.total_length >= 24, error.InnerLength);
+        meta.protocol = hdr.inner_ipv4.protocol;
         transition select(hdr.inner_ipv4.protocol) {
             PROTOCOL_TCP: ports;
             PROTOCOL_UDP: ports;
@@ -151,68 +213,39 @@ parser gateway_parser(packet_in packet,
         }
     }
 
-    // Extension headers other than Fragment would hide the ports from the ACL.
+    state inner_ipv4_walk {
+        kind = hdr.inner_ipv4.protocol;
+        left = hdr.inner_ipv4.total_length - 20;
+        transition walk_ipv4;
+    }
+
     state inner_ipv6 {
         packet.extract(hdr.inner_ipv6);
         verify(hdr.inner_ipv6.version == 6, error.InnerIpv6Header);
-        meta.protocol = hdr.inner_ipv6.next_header;
         transition select(hdr.inner_ipv6.next_header) {
-            PROTOCOL_IPV6_FRAG: inner_ipv6_fragment;
-            default:            inner_ipv6_layer_4;
+            PROTOCOL_TCP:    inner_ipv6_ports;
+            PROTOCOL_UDP:    inner_ipv6_ports;
+            PROTOCOL_ICMPV6: inner_ipv6_icmp;
+            default:         inner_ipv6_walk;
         }
-    }
-
-    state inner_ipv6_fragment {
-        packet.extract(hdr.inner_ipv6_fragment);
-        meta.protocol = hdr.inner_ipv6_fragment.next_header;
-        verify(hdr.inner_ipv6.payload_length >= 8, error.InnerLength);
-        transition select(hdr.inner_ipv6_fragment.fragment_offset) {
-            0:       inner_ipv6_first_fragment;
-            default: inner_later_fragment;
-        }
-    }
-
-    state inner_ipv6_first_fragment {
-        meta.fragment = fragment_t.first;
-        verify(hdr.inner_ipv6.payload_length >= 12, error.InnerLength);
-        transition inner_ipv6_layer_4;
-    }
-
-    state inner_ipv6_layer_4 {
-        transition select(meta.protocol) {
-            PROTOCOL_TCP:       inner_ipv6_ports;
-            PROTOCOL_UDP:       inner_ipv6_ports;
-            PROTOCOL_ICMPV6:    inner_ipv6_icmp;
-            0:                  inner_ipv6_extension;   // hop-by-hop options
-            43:                 inner_ipv6_extension;   // routing
-            PROTOCOL_IPV6_FRAG: inner_ipv6_extension;   // a fragment of a fragment
-            51:                 inner_ipv6_extension;   // authentication
-            60:                 inner_ipv6_extension;   // destination options
-            135:                inner_ipv6_extension;   // mobility
-            139:                inner_ipv6_extension;   // host identity
-            140:                inner_ipv6_extension;   // shim6
-            default:            accept;
-        }
-    }
-
-    state inner_ipv6_extension {
-        verify(false, error.InnerIpv6Extension);
-        transition accept;
     }
 
     state inner_ipv6_ports {
         verify(hdr.inner_ipv6.payload_length >= 4, error.InnerLength);
+        meta.protocol = hdr.inner_ipv6.next_header;
         transition ports;
     }
 
     state inner_ipv6_icmp {
         verify(hdr.inner_ipv6.payload_length >= 4, error.InnerLength);
+        meta.protocol = hdr.inner_ipv6.next_header;
         transition icmp;
     }
 
-    state inner_later_fragment {
-        meta.fragment = fragment_t.later;
-        transition accept;
+    state inner_ipv6_walk {
+        kind = hdr.inner_ipv6.next_header;
+        left = hdr.inner_ipv6.payload_length;
+        transition walk_ipv6;
     }
 
     state ports {
@@ -223,10 +256,259 @@ parser gateway_parser(packet_in packet,
     }
 
     state icmp {
-        bit<16> type_and_code = packet.lookahead<bit<16>>();
-        meta.l4_source = (bit<16>) type_and_code[15:8];
-        meta.l4_destination = (bit<16>) type_and_code[7:0];
+        bit<32> first_word = packet.lookahead<bit<32>>();
+        meta.l4_source = (bit<16>) first_word[31:24];
+        meta.l4_destination = (bit<16>) first_word[23:16];
         transition accept;
+    }
+
+    // ---- what few packets have ----------------------------------------------------------------
+    // Options of IPv4, extension headers of IPv6 (RFC 8200, section 4; RFC 7045) and authentication headers of
+    // both lie between IP and layer 4. They stay where they are: the parser looks over them, as far as 64
+    // bytes, and headers behind that are an error, as nothing could be said of their ports.
+    //
+    // `at` says how far, in words of 4 bytes, `left` how many bytes of the datagram are left there, and
+    // `kind` what is there.
+
+    state inner_ipv4_options {
+        kind = hdr.inner_ipv4.protocol;
+        seen = EXTENSION_IPV4_OPTIONS;
+        at = (bit<16>) hdr.inner_ipv4.ihl - 5;
+        verify(hdr.inner_ipv4.total_length >= 4 * (bit<16>) hdr.inner_ipv4.ihl, error.InnerLength);
+        left = hdr.inner_ipv4.total_length - 4 * (bit<16>) hdr.inner_ipv4.ihl;
+        transition select(hdr.inner_ipv4.ihl) {
+            6:       options_1;
+            7:       options_2;
+            8:       options_3;
+            9:       options_4;
+            10:      options_5;
+            11:      options_6;
+            12:      options_7;
+            13:      options_8;
+            14:      options_9;
+            default: options_10;
+        }
+    }
+
+    state options_1  { inner_checksum.add({ packet.lookahead<bit<32>>() }); transition options_checksum; }
+    state options_2  { inner_checksum.add({ packet.lookahead<bit<64>>() }); transition options_checksum; }
+    state options_3  { inner_checksum.add({ packet.lookahead<bit<96>>() }); transition options_checksum; }
+    state options_4  { inner_checksum.add({ packet.lookahead<bit<128>>() }); transition options_checksum; }
+    state options_5  { inner_checksum.add({ packet.lookahead<bit<160>>() }); transition options_checksum; }
+    state options_6  { inner_checksum.add({ packet.lookahead<bit<192>>() }); transition options_checksum; }
+    state options_7  { inner_checksum.add({ packet.lookahead<bit<224>>() }); transition options_checksum; }
+    state options_8  { inner_checksum.add({ packet.lookahead<bit<256>>() }); transition options_checksum; }
+    state options_9  { inner_checksum.add({ packet.lookahead<bit<288>>() }); transition options_checksum; }
+    state options_10 { inner_checksum.add({ packet.lookahead<bit<320>>() }); transition options_checksum; }
+
+    state options_checksum {
+        verify(inner_checksum.get() == 0, error.InnerIpv4Checksum);
+        transition select(hdr.inner_ipv4.more_fragments, hdr.inner_ipv4.fragment_offset) {
+            (0, 0):  walk_ipv4;
+            (1, 0):  options_first_fragment;
+            default: walk_later;
+        }
+    }
+
+    state options_first_fragment {
+        part = fragment_t.first;
+        transition walk_ipv4;
+    }
+
+    state walk_ipv4 {
+        transition select(kind) {
+            PROTOCOL_TCP:            look;
+            PROTOCOL_UDP:            look;
+            PROTOCOL_ICMP:           look;
+            PROTOCOL_SCTP:           look;
+            PROTOCOL_UDPLITE:        look;
+            PROTOCOL_DCCP:           look;
+            PROTOCOL_AUTHENTICATION: look;
+            default:                 walked;
+        }
+    }
+
+    state walk_ipv6 {
+        transition select(kind) {
+            PROTOCOL_TCP:            look;
+            PROTOCOL_UDP:            look;
+            PROTOCOL_ICMPV6:         look;
+            PROTOCOL_SCTP:           look;
+            PROTOCOL_UDPLITE:        look;
+            PROTOCOL_DCCP:           look;
+            PROTOCOL_HOP_BY_HOP:     look;
+            PROTOCOL_ROUTING:        look;
+            PROTOCOL_IPV6_FRAG:      look;
+            PROTOCOL_AUTHENTICATION: look;
+            PROTOCOL_DESTINATION:    look;
+            PROTOCOL_MOBILITY:       look;
+            PROTOCOL_HIP:            look;
+            PROTOCOL_SHIM6:          look;
+            default:                 walked;
+        }
+    }
+
+    state look {
+        verify(left >= 4, error.InnerLength);
+        transition select(at) {
+            0:       look_0;
+            1:       look_1;
+            2:       look_2;
+            3:       look_3;
+            4:       look_4;
+            5:       look_5;
+            6:       look_6;
+            7:       look_7;
+            8:       look_8;
+            9:       look_9;
+            10:      look_10;
+            11:      look_11;
+            12:      look_12;
+            13:      look_13;
+            14:      look_14;
+            15:      look_15;
+            16:      look_16;
+            default: too_far;
+        }
+    }
+
+    state too_far {
+        verify(false, error.InnerHeadersTooLong);
+        transition accept;
+    }
+
+    state look_0  { word = packet.lookahead<bit<32>>(); transition found; }
+    state look_1  { word = packet.lookahead<bit<64>>()[31:0]; transition found; }
+    state look_2  { word = packet.lookahead<bit<96>>()[31:0]; transition found; }
+    state look_3  { word = packet.lookahead<bit<128>>()[31:0]; transition found; }
+    state look_4  { word = packet.lookahead<bit<160>>()[31:0]; transition found; }
+    state look_5  { word = packet.lookahead<bit<192>>()[31:0]; transition found; }
+    state look_6  { word = packet.lookahead<bit<224>>()[31:0]; transition found; }
+    state look_7  { word = packet.lookahead<bit<256>>()[31:0]; transition found; }
+    state look_8  { word = packet.lookahead<bit<288>>()[31:0]; transition found; }
+    state look_9  { word = packet.lookahead<bit<320>>()[31:0]; transition found; }
+    state look_10 { word = packet.lookahead<bit<352>>()[31:0]; transition found; }
+    state look_11 { word = packet.lookahead<bit<384>>()[31:0]; transition found; }
+    state look_12 { word = packet.lookahead<bit<416>>()[31:0]; transition found; }
+    state look_13 { word = packet.lookahead<bit<448>>()[31:0]; transition found; }
+    state look_14 { word = packet.lookahead<bit<480>>()[31:0]; transition found; }
+    state look_15 { word = packet.lookahead<bit<512>>()[31:0]; transition found; }
+    state look_16 { word = packet.lookahead<bit<544>>()[31:0]; transition found; }
+
+    state found {
+        transition select(kind) {
+            PROTOCOL_HOP_BY_HOP:     hop_by_hop;
+            PROTOCOL_ROUTING:        routing;
+            PROTOCOL_IPV6_FRAG:      fragment;
+            PROTOCOL_AUTHENTICATION: authentication;
+            PROTOCOL_DESTINATION:    destination;
+            PROTOCOL_MOBILITY:       mobility;
+            PROTOCOL_HIP:            host_identity;
+            PROTOCOL_SHIM6:          shim6;
+            PROTOCOL_ICMP:           found_icmp;
+            PROTOCOL_ICMPV6:         found_icmp;
+            default:                 found_ports;
+        }
+    }
+
+    state found_ports {
+        meta.l4_source = word[31:16];
+        meta.l4_destination = word[15:0];
+        transition walked;
+    }
+
+    state found_icmp {
+        meta.l4_source = (bit<16>) word[31:24];
+        meta.l4_destination = (bit<16>) word[23:16];
+        transition walked;
+    }
+
+    state walk_later {
+        part = fragment_t.later;
+        transition walked;
+    }
+
+    state walked {
+        meta.protocol = kind;
+        meta.fragment = part;
+        meta.extensions = seen;
+        transition accept;
+    }
+
+    // RFC 8200, section 4.1: directly behind the IPv6 header, or nowhere.
+    state hop_by_hop {
+        verify(at == 0, error.InnerIpv6Extension);
+        seen = seen | EXTENSION_HOP_BY_HOP;
+        transition eights;
+    }
+
+    // RFC 5095: type 0, by which a sender has packets go to and fro, is not forwarded.
+    state routing {
+        verify(word[15:8] != 0, error.InnerSourceRoute);
+        seen = seen | EXTENSION_ROUTING;
+        transition eights;
+    }
+
+    state destination {
+        seen = seen | EXTENSION_DESTINATION;
+        transition eights;
+    }
+
+    state mobility {
+        seen = seen | EXTENSION_MOBILITY;
+        transition eights;
+    }
+
+    state host_identity {
+        seen = seen | EXTENSION_HIP;
+        transition eights;
+    }
+
+    state shim6 {
+        seen = seen | EXTENSION_SHIM6;
+        transition eights;
+    }
+
+    // The length is in units of 8 bytes, the first of them not counted.
+    state eights {
+        words = 2 * (bit<16>) word[23:16] + 2;
+        transition next;
+    }
+
+    // RFC 4302, section 2.2: in units of 4 bytes, the first two not counted.
+    state authentication {
+        seen = seen | EXTENSION_AUTHENTICATION;
+        words = (bit<16>) word[23:16] + 2;
+        transition next;
+    }
+
+    state next {
+        verify(left >= 4 * words, error.InnerLength);
+        at = at + words;
+        left = left - 4 * words;
+        kind = word[31:24];
+        transition select(hdr.inner_ipv4.isValid()) {
+            true:    walk_ipv4;
+            default: walk_ipv6;
+        }
+    }
+
+    // A fragment of a fragment is none that a sender makes. What a later one holds is the middle of something.
+    state fragment {
+        verify(part == fragment_t.whole, error.InnerIpv6Extension);
+        verify(left >= 8, error.InnerLength);
+        at = at + 2;
+        left = left - 8;
+        kind = word[31:24];
+        transition select(word[15:3]) {
+            0:       fragment_first;
+            default: walk_later;
+        }
+    }
+
+    state fragment_first {
+        part = fragment_t.first;
+        transition walk_ipv6;
     }
 }
 

@@ -2,7 +2,8 @@
 //
 // Why a packet leaves the walk early. Names and numbers are part of the control-plane API: they
 // show in counters, traces and metrics. A number stands for one reason, of either kind, and is
-// never used again for another.
+// never used again for another: 20 was that of inner IPv4 options, which pass, 49 and 50 those of ECMP groups
+// and their buckets, which are next hops.
 
 #ifndef GATEWAY_REASONS_P4
 #define GATEWAY_REASONS_P4
@@ -21,6 +22,8 @@ enum bit<8> drop_reason_t {
     underlay_ipv4_options  = 8,    // UDP behind IPv4 options
     underlay_udp_length    = 9,    // UDP and IP lengths disagree
     vxlan_flag_i_clear     = 10,   // RFC 7348, section 5
+    underlay_other_mac     = 11,   // the frame isn't to the MAC of the port (RFC 1812, section 5.3.4)
+    unknown_source         = 12,   // VXLAN from an address that is no server's and no remote's
     parser_limit           = 15,   // any other error of the parser
 
     // The inner packet.
@@ -28,14 +31,17 @@ enum bit<8> drop_reason_t {
     inner_not_ip           = 17,   // ARP, for instance: the vSwitch answers that
     inner_vlan_tag         = 18,   // RFC 7348, section 6.1
     inner_ipv4_header      = 19,   // version isn't 4, or IHL below 5
-    inner_ipv4_options     = 20,
     inner_ipv4_checksum    = 21,
     inner_ipv6_header      = 22,   // version isn't 6
-    inner_ipv6_extension   = 23,   // an extension header other than Fragment
+    inner_ipv6_extension   = 23,   // hop-by-hop options that aren't first, or a fragment of a fragment
     inner_length           = 24,   // lengths that can't hold what the headers promise
     inner_address          = 25,   // an address that must not be routed
     inner_ttl_expired      = 26,   // RFC 1812, section 5.3.1; RFC 8200, section 3
     ecn_ce_on_not_ect      = 27,   // RFC 6040, section 4.2
+    inner_source_mac       = 28,   // the frame comes from a group address
+    inner_other_mac        = 29,   // it isn't to the VPC's router, nor to the VM itself in one subnet
+    inner_headers_too_long = 30,   // more than 64 bytes of options and extension headers before layer 4
+    inner_source_route     = 31,   // a routing header of type 0 (RFC 5095)
 
     // The tenant's configuration.
     unknown_vni            = 32,
@@ -45,11 +51,12 @@ enum bit<8> drop_reason_t {
     unknown_remote         = 36,
     acl_denied_out         = 37,   // by the VPC that the packet comes from
     acl_denied_in          = 38,   // by the VPC that it goes to
+    acl_denied_transit     = 39,   // by a VPC between those two, or whose exit it leaves by
+    source_denied          = 40,   // the VPC takes none from this server or remote
+    extension_denied       = 41,   // a VPC takes no options or extension headers of this kind
 
     // The way out.
     no_underlay_route      = 48,
-    unknown_ecmp_group     = 49,
-    empty_ecmp_bucket      = 50,
     unknown_next_hop       = 51,
     exceeds_mtu            = 52,
     not_configured         = 53    // the gateway hasn't been told its own addresses

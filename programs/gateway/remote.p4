@@ -15,14 +15,14 @@ control remote_step(inout headers_t hdr, inout metadata_t meta) {
         hdr.outer_ipv6.setInvalid();
         hdr.outer_ipv4.setValid();
         hdr.outer_ipv4.destination = address;
-        hdr.inner_ethernet.destination = mac;
+        meta.far_mac = mac;
     }
 
     action at_v6(ipv6_t address, mac_t mac) {
         hdr.outer_ipv4.setInvalid();
         hdr.outer_ipv6.setValid();
         hdr.outer_ipv6.destination = address;
-        hdr.inner_ethernet.destination = mac;
+        meta.far_mac = mac;
     }
 
     action unknown_remote() {

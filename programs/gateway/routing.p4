@@ -6,7 +6,9 @@
 // A chain of peerings (A to B to C to D) is one route here: whoever installs entries follows the
 // chain, refuses loops and chains of more than four, and writes the last VPC into the route.
 // So the data plane needs one lookup and can't loop, at the price of one entry for each prefix and
-// instance that can reach it.
+// instance that can reach it. The lists of the VPCs on the way are one list, too, which the route names.
+//
+// The route says, too, whether the packet stays within a subnet, which is one link, or takes a hop.
 
 #ifndef GATEWAY_ROUTING_P4
 #define GATEWAY_ROUTING_P4
@@ -17,36 +19,51 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
     /// Packets and bytes by the scope of the route that they took; the index is scope_t.
     Counter<bit<64>, bit<8>>(8, PNA_CounterType_t.PACKETS_AND_BYTES) route_scope;
 
-    /// A VM of the same VPC: the VNI stays.
-    action local() {
+    bit<32> subnet_mask;
+    bit<2>  subnet_word;
+    bit<32> source;        // of both addresses, that word as far as the mask goes
+    bit<32> destination;
+
+    /// A VM of the same VPC: the VNI stays. `mask` is that of the subnet. Over IPv6 it is the part of it in
+    /// that 32-bit word in which the subnet's prefix ends, number `word` from the left: all words in
+    /// front of it belong to the prefix as a whole, and none behind it.
+    action local(bit<32> mask, bit<2> word) {
         meta.scope = scope_t.local;
-        meta.to_vpc = meta.vpc;
+        meta.in_list = meta.vpc;
         meta.to_vni = hdr.vxlan.vni;
+        subnet_mask = mask;
+        subnet_word = word;
     }
 
-    /// A VM of the VPC at the end of the chain of peerings.
-    action peer(vpc_t vpc, vni_t vni) {
+    /// A VM of the VPC at the end of the chain of peerings. `acl`: that VPC's, or, if there are others on the
+    /// way, what they and that one permit. `refused`: which options and extension headers they refuse.
+    action peer(list_t acl, vni_t vni, extensions_t refused) {
         meta.scope = scope_t.peer;
-        meta.to_vpc = vpc;
+        meta.in_list = acl;
         meta.to_vni = vni;
+        meta.refused = meta.refused | refused;
     }
 
-    /// The tenant's own data centre, behind a remote tunnel end point that expects `vni`.
-    action idc(remote_t remote, vni_t vni) {
+    /// The tenant's own data centre, behind a remote tunnel end point that expects `vni`. `transit`: the list
+    /// of what the VPCs on the way permit, NO_TRANSIT if there are none.
+    action idc(remote_t remote, vni_t vni, transit_t transit) {
         meta.scope = scope_t.idc;
+        meta.in_list = TRANSIT ++ transit;
         meta.remote = remote;
         meta.to_vni = vni;
     }
 
     /// A VPC in another region, behind the gateway there, which expects `vni`.
-    action cross_region(remote_t remote, vni_t vni) {
+    action cross_region(remote_t remote, vni_t vni, transit_t transit) {
         meta.scope = scope_t.cross_region;
+        meta.in_list = TRANSIT ++ transit;
         meta.remote = remote;
         meta.to_vni = vni;
     }
 
-    action internet() {
+    action internet(transit_t transit) {
         meta.scope = scope_t.internet;
+        meta.in_list = TRANSIT ++ transit;
     }
 
     action blackhole() {
@@ -78,10 +95,38 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
     }
 
     apply {
+        meta.hops = 1;
         if (hdr.inner_ipv4.isValid()) {
             route_v4.apply();
+            source = hdr.inner_ipv4.source & subnet_mask;
+            destination = hdr.inner_ipv4.destination & subnet_mask;
+            if (meta.scope == scope_t.local && subnet_word == 0 && source == destination) {
+                meta.hops = 0;
+            }
         } else {
             route_v6.apply();
+            if (subnet_word == 0) {
+                source = hdr.inner_ipv6.source[127:96] & subnet_mask;
+                destination = hdr.inner_ipv6.destination[127:96] & subnet_mask;
+            } else if (subnet_word == 1) {
+                source = hdr.inner_ipv6.source[95:64] & subnet_mask;
+                destination = hdr.inner_ipv6.destination[95:64] & subnet_mask;
+            } else if (subnet_word == 2) {
+                source = hdr.inner_ipv6.source[63:32] & subnet_mask;
+                destination = hdr.inner_ipv6.destination[63:32] & subnet_mask;
+            } else {
+                source = hdr.inner_ipv6.source[31:0] & subnet_mask;
+                destination = hdr.inner_ipv6.destination[31:0] & subnet_mask;
+            }
+            if (meta.scope == scope_t.local && source == destination
+                && (subnet_word == 0
+                    || hdr.inner_ipv6.source[127:96] == hdr.inner_ipv6.destination[127:96])
+                && (subnet_word <= 1
+                    || hdr.inner_ipv6.source[95:64] == hdr.inner_ipv6.destination[95:64])
+                && (subnet_word <= 2
+                    || hdr.inner_ipv6.source[63:32] == hdr.inner_ipv6.destination[63:32])) {
+                meta.hops = 0;
+            }
         }
         route_scope.count((bit<8>) meta.scope);
         if (meta.scope == scope_t.blackhole) {

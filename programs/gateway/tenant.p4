@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which VPC does the packet come from? Its VNI says so.
+// Which VPC does the packet come from? Its VNI says so. A VPC may ask that its packets come from servers that
+// have machines of it, and from remotes that it has routes to, alone: then a server that was taken over can't
+// speak for tenants that it has nothing of.
 
 #ifndef GATEWAY_TENANT_P4
 #define GATEWAY_TENANT_P4
@@ -11,10 +13,24 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
     /// Packets and bytes that came in, by VPC.
     Counter<bit<64>, vpc_t>(1048576, PNA_CounterType_t.PACKETS_AND_BYTES) vpc_received;
 
-    /// The VPC, and the routing instance that it uses by default.
-    action set_vpc(vpc_t vpc, instance_t instance) {
+    bool strict_sources;
+
+    /// The VPC, the routing instance that it uses by default, and which options and extension headers it refuses.
+    action set_vpc(vpc_t vpc, instance_t instance, extensions_t refused) {
         meta.vpc = vpc;
         meta.instance = instance;
+        meta.refused = refused;
+        strict_sources = false;
+        vpc_received.count(vpc);
+    }
+
+    /// The same for a VPC whose packets come from the sources of `vpc_source_v4` and `_v6` alone.
+    action set_strict_vpc(vpc_t vpc, instance_t instance, extensions_t refused) {
+        meta.vpc = vpc;
+        meta.instance = instance;
+        meta.refused = refused;
+        strict_sources = true;
+        vpc_received.count(vpc);
     }
 
     action unknown_vni() {
@@ -23,14 +39,46 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
 
     table tenant {
         key = { hdr.vxlan.vni: exact @name("vni"); }
-        actions = { set_vpc; @defaultonly unknown_vni; }
+        actions = { set_vpc; set_strict_vpc; @defaultonly unknown_vni; }
         const default_action = unknown_vni();
         size = 1048576;
     }
 
+    action allowed() { }
+
+    action source_denied() {
+        drop(meta, drop_reason_t.source_denied);
+    }
+
+    table vpc_source_v4 {
+        key = {
+            meta.vpc:              exact @name("vpc");
+            hdr.outer_ipv4.source: lpm   @name("source");
+        }
+        actions = { allowed; @defaultonly source_denied; }
+        const default_action = source_denied();
+        size = 65536;
+    }
+
+    table vpc_source_v6 {
+        key = {
+            meta.vpc:              exact @name("vpc");
+            hdr.outer_ipv6.source: lpm   @name("source");
+        }
+        actions = { allowed; @defaultonly source_denied; }
+        const default_action = source_denied();
+        size = 65536;
+    }
+
     apply {
         tenant.apply();
-        vpc_received.count(meta.vpc);
+        if (strict_sources) {
+            if (hdr.outer_ipv4.isValid()) {
+                vpc_source_v4.apply();
+            } else {
+                vpc_source_v6.apply();
+            }
+        }
     }
 }
 

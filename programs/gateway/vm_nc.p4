@@ -13,14 +13,14 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
         hdr.outer_ipv6.setInvalid();
         hdr.outer_ipv4.setValid();
         hdr.outer_ipv4.destination = server;
-        hdr.inner_ethernet.destination = vm_mac;
+        meta.far_mac = vm_mac;
     }
 
     action on_server_v6(ipv6_t server, mac_t vm_mac) {
         hdr.outer_ipv4.setInvalid();
         hdr.outer_ipv6.setValid();
         hdr.outer_ipv6.destination = server;
-        hdr.inner_ethernet.destination = vm_mac;
+        meta.far_mac = vm_mac;
     }
 
     action unknown_vm() {

@@ -6,8 +6,7 @@
 //
 // Deliberately absent: the outer TTL, as a packet that has reached its destination isn't dropped
 // for a low one (RFC 1122, section 3.2.1.7); the outer UDP checksum, which a receiver of VXLAN may
-// leave unchecked (RFC 7348, section 5; RFC 6935 for IPv6) and which the NIC checks; the source of
-// the tunnel, which the underlay has to vouch for.
+// leave unchecked (RFC 7348, section 5; RFC 6935 for IPv6) and which the NIC checks.
 
 #ifndef GATEWAY_VXLAN_CHECKS_P4
 #define GATEWAY_VXLAN_CHECKS_P4

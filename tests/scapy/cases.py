@@ -5,7 +5,7 @@ A case is (name, port on which it comes in, bytes, fate). A fate is ("forward", 
 
 from itertools import product
 
-from scapy.all import ARP, SCTP, TCP, Dot1Q, GRE
+from scapy.all import ARP, SCTP, TCP, Dot1Q, GRE, IPOption_NOP, IPOption_RR, PadN
 from scapy.layers.inet6 import IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting
 
 from lab import (
@@ -19,8 +19,8 @@ FAMILIES = (4, 6)
 
 
 def forward(name, sender, receiver, frame, trailer=b""):
-    """A packet that must arrive."""
-    fate = ("forward", receiver.host.port, bytes(expected(frame, receiver)) + trailer)
+    """A packet that must arrive, without what is behind it."""
+    fate = ("forward", receiver.host.port, bytes(expected(frame, receiver)))
     return name, sender.host.port, bytes(frame) + trailer, fate
 
 
@@ -79,10 +79,11 @@ def sizes():
 
 
 def padding():
-    """Bytes behind the inner packet, and behind the outer one, are carried along."""
+    """Bytes behind the inner packet are carried along, bytes behind the outer one are not."""
     for a, b in ((RED_A, RED_B), (RED_C, RED_A)):
         frame = tunnelled(a, b, 4, UDP(sport=5, dport=6) / Raw(b"data"))
-        yield forward(f"Ethernet padding from {a.name}", a, b, frame, trailer=b"\0" * 9)
+        for length in (1, 4, 9, 500):
+            yield forward(f"{length} bytes behind the packet from {a.name}", a, b, frame, trailer=b"\xbb" * length)
         short = inner_ip(a, b, 4, len=28 + 4, proto=17) / UDP(sport=5, dport=6, len=12, chksum=0) / Raw(b"!ata" + b"\x11" * 7)
         yield forward(f"padding inside, from {a.name}", a, b, outer(a, inner_frame(a, short)))
 
@@ -105,11 +106,15 @@ def congestion_and_service():
 
 
 def hops():
-    """The gateway is a router of the tenant's network; the tunnel's own TTL does not matter."""
-    for family, ttl in product(FAMILIES, (0, 1, 2, 3, 64, 128, 255)):
-        frame = tunnelled(RED_A, RED_B, family, UDP(sport=1, dport=2), ttl=ttl)
-        name = f"TTL {ttl}, IPv{family}"
-        yield drop(name, RED_A, frame, "inner_ttl_expired") if ttl <= 1 else forward(name, RED_A, RED_B, frame)
+    """Between subnets the gateway is a router, a subnet is one link; the tunnel's own TTL does not matter."""
+    for family, ttl, to in product(FAMILIES, (0, 1, 2, 3, 64, 128, 255), (RED_B, RED_C, GREEN_A)):
+        frame = tunnelled(RED_A, to, family, UDP(sport=1, dport=2), ttl=ttl)
+        name = f"TTL {ttl} to {to.name}, IPv{family}"
+        least = 1 if to is RED_B or (to is RED_C and family == 6) else 2
+        yield drop(name, RED_A, frame, "inner_ttl_expired") if ttl < least else forward(name, RED_A, to, frame)
+    for ttl in (0, 1, 2):
+        frame, name = tunnelled(RED_A, "8.8.8.8", 4, UDP(sport=1, dport=2), ttl=ttl), f"TTL {ttl} to the Internet"
+        yield drop(name, RED_A, frame, "inner_ttl_expired") if ttl < 2 else cpu(name, RED_A, frame, "internet")
     for ttl in (0, 1, 255):
         frame = tunnelled(RED_A, RED_B, 4, UDP(sport=1, dport=2), outer={"ip": {"ttl": ttl}})
         yield forward(f"outer TTL {ttl}", RED_A, RED_B, frame)
@@ -277,7 +282,6 @@ def wrong_inside():
         yield drop(f"inner IPv6 with version {version}", RED_A, v6(version=version), "inner_ipv6_header")
     for words in range(5):
         yield drop(f"inner IHL {words}", RED_A, v4(ihl=words), "inner_ipv4_header")
-    yield drop("inner IPv4 options", RED_A, inside(IP(src="10.0.0.11", dst="10.0.0.12", options=b"\x94\x04\0\0") / udp), "inner_ipv4_options")
     right = IP(bytes(v4()[VXLAN].payload.payload)).chksum
     for wrong in (right ^ 1, right ^ 0x100, right ^ 0xFFFF):
         yield drop(f"inner IPv4 checksum {wrong:#06x}", RED_A, v4(chksum=wrong), "inner_ipv4_checksum")
@@ -289,14 +293,93 @@ def wrong_inside():
     for length in (33, 34, 1500, 0xFFFF):
         yield drop(f"inner total length {length}", RED_A, v4(len=length), "inner_truncated")
         yield drop(f"inner payload length {length - 20}", RED_A, v6(plen=length - 20), "inner_truncated")
-    for header in (IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrRouting()):
-        yield drop(header.name, RED_A, inside(inner_ip(RED_A, RED_B, 6) / header / udp), "inner_ipv6_extension")
-    for address in ("0.0.0.1", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255"):
+    for header, reason in (
+        (IPv6ExtHdrRouting(), "inner_source_route"),
+        (IPv6ExtHdrDestOpt() / IPv6ExtHdrHopByHop(), "inner_ipv6_extension"),
+        (IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 68)]), "inner_headers_too_long"),
+    ):
+        yield drop(reason, RED_A, inside(inner_ip(RED_A, RED_B, 6) / header / udp), reason)
+    for address in ("0.0.0.1", "127.0.0.1", "169.254.0.0", "169.254.169.254", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255"):
         yield drop(f"to {address}", RED_A, v4(dst=address), "inner_address")
         yield drop(f"from {address}", RED_A, v4(src=address), "inner_address")
-    for address in ("::", "::1", "fe80::1", "febf::1", "ff02::1", "ff0e::1"):
+    for address in ("::", "::1", "::10.0.0.11", "::ffff:10.0.0.11", "fe80::1", "febf::1", "ff02::1", "ff0e::1"):
         yield drop(f"to {address}", RED_A, v6(dst=address), "inner_address")
         yield drop(f"from {address}", RED_A, v6(src=address), "inner_address")
+
+
+def links():
+    """Whom frames are to and from, outside and inside."""
+    udp = UDP(sport=1, dport=2)
+    groups = ("ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:05", "33:33:00:00:00:01")
+    for a, b, family in ((RED_A, RED_B, 4), (RED_A, RED_B, 6), (RED_C, RED_A, 4)):
+        for to in (*groups, "02:00:00:99:99:99", b.host.gateway_mac):
+            frame = tunnelled(a, b, family, udp)
+            frame[Ether].dst = to
+            yield drop(f"outer frame to {to}", a, frame, "underlay_other_mac")
+        for to in (*groups, "02:00:00:99:99:99", a.mac):
+            frame = tunnelled(a, b, family, udp)
+            frame[VXLAN].payload.dst = to
+            yield drop(f"inner frame to {to}", a, frame, "inner_other_mac")
+        for source in groups:
+            frame = tunnelled(a, b, family, udp)
+            frame[VXLAN].payload.src = source
+            yield drop(f"inner frame from {source}", a, frame, "inner_source_mac")
+    # To the other machine itself: in one subnet alone.
+    for to, family in product((RED_B, RED_C, GREEN_A, DATA_CENTRE), FAMILIES):
+        if to.address(family) is None:
+            continue
+        frame = tunnelled(RED_A, to, family, udp)
+        frame[VXLAN].payload.dst = to.mac
+        name = f"to {to.name} itself, IPv{family}"
+        alike = to is RED_B or (to is RED_C and family == 6)
+        yield forward(name, RED_A, to, frame) if alike else drop(name, RED_A, frame, "inner_other_mac")
+    frame = tunnelled(RED_A, "198.18.0.1", 4, udp)
+    frame[VXLAN].payload.dst = "ff:ff:ff:ff:ff:ff"
+    yield drop("to the Internet, to all", RED_A, frame, "inner_other_mac")
+
+
+def sources():
+    """VXLAN is taken from servers and remotes alone."""
+    for source in ("192.0.2.10", "192.0.2.13", "10.0.0.11", "192.0.2.1", "198.51.100.11"):
+        frame = tunnelled(RED_A, RED_B, 4, UDP(), outer={"ip": {"src": source}})
+        yield drop(f"from {source}", RED_A, frame, "unknown_source")
+    frame = tunnelled(RED_C, RED_A, 4, UDP(), outer={"ip": {"src": "2001:db8:0:1::14"}})
+    yield drop("from 2001:db8:0:1::14", RED_C, frame, "unknown_source")
+
+
+def between():
+    """Options and extension headers: they pass, and ports are found behind them."""
+    def pad(length):
+        return [PadN(optdata=b"\0" * length)]
+
+    def auth(protocol):
+        return Raw(bytes([protocol, 4, 0, 0]) + bytes(20))
+
+    kinds = {
+        "hop-by-hop options": IPv6ExtHdrHopByHop(options=pad(4)),
+        "destination options": IPv6ExtHdrDestOpt(options=pad(12)),
+        "both": IPv6ExtHdrHopByHop(options=pad(4)) / IPv6ExtHdrDestOpt(options=pad(20)),
+        "segment routing": IPv6ExtHdrRouting(type=4, addresses=["2001:db8::7"]),
+        "64 bytes": IPv6ExtHdrHopByHop(options=pad(28)) / IPv6ExtHdrDestOpt(options=pad(28)),
+    }
+    for (name, headers), segment in product(kinds.items(), (UDP(sport=5, dport=6), TCP(sport=5, dport=6), echo(6))):
+        frame = tunnelled(RED_A, RED_C, 6, headers / segment / Raw(b"data"))
+        yield forward(f"{name}, {segment.name}", RED_A, RED_C, frame)
+    yield forward("authentication, IPv6", RED_A, RED_B, tunnelled(RED_A, RED_B, 6, auth(6) / TCP(sport=5, dport=6), nh=51))
+    yield forward("authentication, IPv4", RED_A, RED_B, tunnelled(RED_A, RED_B, 4, auth(6) / TCP(sport=5, dport=6), proto=51))
+    yield forward("ESP", RED_A, RED_B, tunnelled(RED_A, RED_B, 6, Raw(bytes(40)), nh=50))
+    yield forward("no next header", RED_A, RED_B, tunnelled(RED_A, RED_B, 6, Raw(b""), nh=59))
+    nothing = IPv6ExtHdrFragment(nh=59, m=0, offset=0, id=3)
+    yield forward("no next header in a fragment", RED_A, RED_B, tunnelled(RED_A, RED_B, 6, nothing))
+    for a, b in ((RED_A, RED_B), (RED_A, RED_C), (RED_C, RED_A)):
+        for options in ([IPOption_NOP()] * 4, [IPOption_NOP()] * 40, [IPOption_RR(routers=["0.0.0.0"] * 3)]):
+            for segment in (UDP(sport=5, dport=6), echo(4)):
+                frame = tunnelled(a, b, 4, segment / Raw(b"data"), options=options)
+                yield forward(f"{len(options)} options, {a.name} to {b.name}", a, b, frame)
+    # The region's rule is about IPv4.
+    hidden = TCP(sport=9, dport=DENIED_PORT)
+    yield drop("options, denied port", RED_A, tunnelled(RED_A, RED_B, 4, hidden, options=[IPOption_NOP()] * 4), "acl_denied_in")
+    yield drop("authentication, denied port", RED_A, tunnelled(RED_A, RED_B, 4, auth(6) / hidden, proto=51), "acl_denied_in")
 
 
 def cut_frames():
@@ -330,5 +413,5 @@ def cut_inside():
 
 FAMILIES_OF_CASES = [
     matrix, sizes, padding, congestion_and_service, hops, fragments, flags_and_reserved, tenants, rules, not_tunnelled,
-    wrong_underlay, wrong_inside, cut_frames, cut_inside,
+    wrong_underlay, wrong_inside, links, sources, between, cut_frames, cut_inside,
 ]

@@ -58,22 +58,41 @@ def congestion(outer_ecn, inner_ecn):
     return table[inner_ecn][outer_ecn]
 
 
+def layer_4(packet):
+    """Protocol behind all extension headers, the bytes from there on, and whether that is no fragment."""
+    data = bytes(packet)
+    if packet.version == 4:
+        protocol, rest = data[9], data[4 * (data[0] & 15):]
+        whole, extensions = struct.unpack("!H", data[6:8])[0] & 0x3FFF == 0, (51,)
+    else:
+        protocol, rest, whole, extensions = data[6], data[40:], True, (0, 43, 44, 51, 60, 135, 139, 140)
+    while protocol in extensions and len(rest) >= 8:
+        if protocol == 44:
+            whole, length, later = False, 8, struct.unpack("!H", rest[2:4])[0] >> 3 != 0
+        else:
+            length, later = 4 * rest[1] + 8 if protocol == 51 else 8 * rest[1] + 8, False
+        protocol, rest = rest[0], rest[length:]
+        if later:
+            break
+    return protocol, rest, whole
+
+
 def flow_hash(packet):
     """CRC-32 of addresses, protocol and ports of the tenant's packet, as programs/gateway/README.md says."""
     ports = b"\0\0\0\0"
-    if packet.version == 4:
-        protocol, rest = packet.proto, bytes(packet.payload)
-        whole = packet.frag == 0 and not packet.flags.MF
-    else:
-        protocol, rest, whole = packet.nh, bytes(packet.payload), True
-        if protocol == 44:
-            protocol, whole = packet.payload.nh, False
-    if whole and protocol in (6, 17):
+    protocol, rest, whole = layer_4(packet)
+    if whole and protocol in (6, 17, 33, 132, 136):
         ports = rest[:4]
-    elif whole and protocol in (1, 58):
+    elif whole and protocol == (1 if packet.version == 4 else 58):
         ports = struct.pack("!HH", rest[0], rest[1])
     addresses = ip_address(packet.src).packed + ip_address(packet.dst).packed
     return zlib.crc32(addresses + bytes([protocol]) + ports)
+
+
+def same_subnet(source, destination):
+    """The region's subnets are a /24 of IPv4 or a /64 of IPv6 each."""
+    bits = 8 if ip_address(source).version == 4 else 64
+    return int(ip_address(source)) >> bits == int(ip_address(destination)) >> bits
 
 
 def expected(sent, receiver):
@@ -87,11 +106,12 @@ def expected(sent, receiver):
     hashed = flow_hash(tenant)
     # From bytes, so that what was left open when it was sent has its value.
     tenant = type(tenant)(bytes(tenant))
+    hop = 0 if sent[VXLAN].vni == receiver.vni and same_subnet(tenant.src, tenant.dst) else 1
     if tenant.version == 4:
-        tenant.tos, tenant.ttl = inner_tos & 0xFC | ecn, tenant.ttl - 1
+        tenant.tos, tenant.ttl = inner_tos & 0xFC | ecn, tenant.ttl - hop
         del tenant.chksum
     else:
-        tenant.tc, tenant.hlim = inner_tos & 0xFC | ecn, tenant.hlim - 1
+        tenant.tc, tenant.hlim = inner_tos & 0xFC | ecn, tenant.hlim - hop
     host = receiver.host
     tos = tos & 0xFC | ecn
     if host.family == 4:

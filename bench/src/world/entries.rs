@@ -1,7 +1,8 @@
 //! A world as entries of a program, in batches that do not need much memory at once.
 
-use super::{GATEWAY, OWN_MAC, PORT, ROUTER_MAC, Route, World};
+use super::{GATEWAY, OWN_MAC, PORT, ROUTER_MAC, Route, SERVERS, World};
 use crate::program::{Kind, Program, Table, exact, lpm};
+use crate::ring::IN_PORT;
 use ir::KeyMatch;
 use num_bigint::BigUint;
 use tables::{TableEntry, Update, WriteBatch};
@@ -28,6 +29,8 @@ enum Tables {
 
 #[derive(Debug, Clone)]
 struct GatewayTables {
+    own_mac: Table<1>,
+    tunnel: Table<1>,
     own_address: Table<1>,
     tenant: Table<1>,
     policy_route: Table<1>,
@@ -35,9 +38,8 @@ struct GatewayTables {
     acl: [Table<2>; 2],
     vm: Table<1>,
     underlay_route: Table<1>,
-    group: Table<1>,
-    bucket: Table<1>,
     next_hop: Table<1>,
+    router: Table<1>,
     identity: Table<1>,
 }
 
@@ -54,6 +56,8 @@ impl Entries {
                 uplink: program.table("overlay.uplink", ["set_uplink"])?,
             },
             Kind::Gateway => Tables::Gateway(Box::new(GatewayTables {
+                own_mac: program.table("own_mac", ["own_port"])?,
+                tunnel: program.table("tunnel_v4", ["from_server"])?,
                 own_address: program.table("own_address_v4", ["tunnel_address"])?,
                 tenant: program.table("tenancy.tenant", ["set_vpc"])?,
                 policy_route: program.table("policy_route_v4", ["use_instance"])?,
@@ -64,9 +68,8 @@ impl Entries {
                 ],
                 vm: program.table("vm_nc_v4", ["on_server_v4"])?,
                 underlay_route: program.table("underlay_route_v4", ["via_group"])?,
-                group: program.table("ecmp_group", ["pick_bucket"])?,
-                bucket: program.table("ecmp_bucket", ["via_next_hop"])?,
                 next_hop: program.table("underlay.next_hop", ["forward"])?,
+                router: program.table("inner_link.router", ["set_router"])?,
                 identity: program.table("gateway_identity", ["set_identity"])?,
             })),
         };
@@ -125,13 +128,16 @@ impl Entries {
                 chunks.push(Update::DefaultAction(uplink.id, Some(call)))
             }
             Tables::Gateway(tables) => {
+                chunks.insert(tables.own_mac.entry(vec![exact(IN_PORT), exact(OWN_MAC)], 0, &[]))?;
+                for server in 0..SERVERS {
+                    let keys = vec![exact(World::server(server)), exact(GATEWAY)];
+                    chunks.insert(tables.tunnel.entry(keys, 0, &[]))?;
+                }
+                chunks.push(Update::DefaultAction(tables.router.id, Some(tables.router.call(0, &[OWN_MAC]))))?;
                 chunks.insert(tables.own_address.entry(vec![exact(GATEWAY)], 0, &[]))?;
                 // All servers behind one group of four next hops, and these behind one port.
-                chunks.insert(tables.underlay_route.entry(vec![lpm(0xc612_0000, 16)], 0, &[1]))?;
-                chunks.insert(tables.group.entry(vec![exact(1u32)], 0, &[3]))?;
+                chunks.insert(tables.underlay_route.entry(vec![lpm(0xc612_0000, 16)], 0, &[1, 3]))?;
                 for hop in 0..4u32 {
-                    let keys = vec![exact(1u32), exact(hop)];
-                    chunks.insert(tables.bucket.entry(keys, 0, &[u64::from(hop) + 1]))?;
                     let forward = [u64::from(PORT), OWN_MAC, ROUTER_MAC, 9000];
                     chunks.insert(tables.next_hop.entry(vec![exact(hop + 1)], 0, &forward))?;
                 }
@@ -144,7 +150,7 @@ impl Entries {
     fn tenant<E>(&self, tenant: usize, chunks: &mut Chunks<impl FnMut(&WriteBatch) -> Result<(), E>>) -> Result<(), E> {
         let (number, vni) = (tenant as u64, World::vni(tenant));
         if let Tables::Gateway(tables) = &self.tables {
-            chunks.insert(tables.tenant.entry(vec![exact(vni)], 0, &[number, number]))?;
+            chunks.insert(tables.tenant.entry(vec![exact(vni)], 0, &[number, number, 0]))?;
             if tenant < FILTERED {
                 self.filtered(tenant, tables, chunks)?;
             }
@@ -155,9 +161,12 @@ impl Entries {
                 (Tables::Overlay { route, .. }, Some(peer)) => {
                     route.entry(vec![exact(vni), lpm(prefix, len)], 1, &[u64::from(World::vni(peer))])
                 }
-                (Tables::Gateway(tables), None) => tables.route.entry(vec![exact(number), lpm(prefix, len)], 0, &[]),
+                (Tables::Gateway(tables), None) => {
+                    let mask = u64::from(u32::MAX << (32 - len));
+                    tables.route.entry(vec![exact(number), lpm(prefix, len)], 0, &[mask, 0])
+                }
                 (Tables::Gateway(tables), Some(peer)) => {
-                    let args = [peer as u64, u64::from(World::vni(peer))];
+                    let args = [peer as u64, u64::from(World::vni(peer)), 0];
                     tables.route.entry(vec![exact(number), lpm(prefix, len)], 1, &args)
                 }
             };

@@ -24,6 +24,8 @@ impl Choice {
 /// What is different in each packet; numbers in host order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
+    /// The server that it comes from.
+    pub sender: u32,
     /// Outer VNI.
     pub vni: u32,
     /// Inner destination address.
@@ -91,6 +93,7 @@ fn flow(world: &World, number: usize) -> Flow {
     let vm = world.vm(number);
     let spread = (number as u32).wrapping_mul(0x85eb_ca6b);
     Flow {
+        sender: World::server(spread.wrapping_mul(0x9e37_79b1) >> 20),
         vni: vm.vni,
         destination: vm.address,
         source: 0x0a00_0000 | (spread >> 20) << 8 | 0xfe,

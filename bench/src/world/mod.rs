@@ -36,8 +36,8 @@ const ROUTES: usize = 4096;
 /// Our tunnel address.
 pub const GATEWAY: u32 = 0xc000_0201;
 
-/// The server that packets come from.
-pub const SENDER: u32 = 0xc612_ffff;
+/// Servers: addresses from 198.18.0.0 on.
+pub const SERVERS: u32 = 1 << 12;
 
 /// Our MAC, outside and as VMs see it.
 pub const OWN_MAC: u64 = 0x0200_0000_0001;
@@ -108,6 +108,11 @@ impl World {
         (tenant as u32).wrapping_mul(0x9e_3779).wrapping_add(5001) & 0xff_ffff
     }
 
+    /// A server's address, by its number below [`SERVERS`].
+    pub fn server(number: u32) -> u32 {
+        0xc612_0000 | number
+    }
+
     /// The VM with this number, below [`World::vms`].
     pub fn vm(&self, number: usize) -> Vm {
         let (tenant, address, owner) = match self.layout {
@@ -122,7 +127,7 @@ impl World {
                 (0, 0x0a00_0000 | (route << self.host_bits()) as u32 | host as u32, 0)
             }
         };
-        let server = 0xc612_0000 | (number as u32).wrapping_mul(0x9e37_79b1) >> 20;
+        let server = World::server((number as u32).wrapping_mul(0x9e37_79b1) >> 20);
         let mac = 0x5254_0000_0000 | number as u64;
         Vm { tenant, vni: World::vni(tenant), to_vni: World::vni(owner), address, server, mac }
     }

@@ -285,14 +285,19 @@ fn whole_gateway(pipeline: &Pipeline, servers: u64) -> Sizes {
         ("acl_out.v6", 256),
         ("acl_in.v4", 768),
         ("acl_in.v6", 256),
+        ("own_mac", 64),
+        ("tunnel_v4", servers * 3 / 4),
+        ("tunnel_v6", servers / 4),
+        ("source_v4", 64),
+        ("source_v6", 64),
+        ("vpc_source_v4", 512),
+        ("vpc_source_v6", 512),
         ("own_address_v4", 64),
         ("own_address_v6", 64),
         ("remote", 2048),
         ("underlay_route_v4", 1024),
         ("underlay_route_v6", 512),
-        ("ecmp_group", 256),
-        ("ecmp_bucket", 4096),
-        ("next_hop", 1024),
+        ("next_hop", 4096),
     ];
     let mut sizes: Sizes = entries.map(|(name, n)| (named(pipeline, name), n)).into();
     let objects = pipeline.externs.values().filter(|inst| inst.kind.is_indexed());

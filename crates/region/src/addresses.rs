@@ -1,8 +1,9 @@
-//! Addresses that no tenant can use: a region file that needs one, for a machine, a subnet or a
-//! route, is refused.
+//! Addresses that no tenant can use: the gateway drops packets that have one of them as inner
+//! source or destination (drop reason `inner_address`), and a region file that needs one, for a
+//! machine, a subnet or a route, is refused.
 //!
-//! `programs/gateway/inner_checks.p4` drops packets from or to most of them as `inner_address`. It
-//! does not yet drop 169.254.0.0/16, ::ffff:0:0/96, and of ::/96 all but :: and ::1.
+//! The data plane's half of the list is in `programs/gateway/inner_checks.p4`; a test holds the two
+//! to each other at both ends of each range (`crates/testkit/tests/gateway_addresses.rs`).
 //!
 //! Deliberately absent: ranges that routers do forward though they are special (RFC 6890: 100.64.0.0/10, documentation, benchmarking; RFC 6666:
 //! 100::/64, which a tenant may well send to a black hole of its own; RFC 3879: fec0::/10, which is ordinary unicast).

@@ -52,6 +52,10 @@ pub struct Gateway {
     /// Addresses at which the gateway terminates VXLAN: one IPv4, one IPv6, or both.
     #[serde(deserialize_with = "items")]
     pub vteps: Vec<At<IpAddr>>,
+    /// Where VXLAN may come from besides the servers and remotes of the file, as if from servers. 0.0.0.0/0 and ::/0: from anywhere.
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<At<Prefix>>>")]
+    pub sources: Vec<At<Prefix>>,
 }
 
 /// A port of the gateway and the neighbour behind it.
@@ -117,6 +121,10 @@ pub struct Remote {
     /// Uplinks that lead to it.
     #[serde(deserialize_with = "items")]
     pub uplinks: Vec<Name>,
+    /// Where its packets come from besides its address: devices that share the address and send from ones of their own.
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<At<Prefix>>>")]
+    pub sources: Vec<At<Prefix>>,
 }
 
 /// What happens to traffic that no ACL rule matches.
@@ -162,6 +170,49 @@ pub struct Vpc {
     /// What happens to traffic that no rule matches.
     #[serde(default)]
     pub acl_default: Verdict,
+    /// Whether its packets are taken from servers that have machines of it, and remotes that it has routes to, alone. Otherwise from all of them.
+    #[serde(default)]
+    pub strict_sources: bool,
+    /// Options and extension headers with which its machines' packets are dropped, those that they send and those that they are sent. Otherwise they pass.
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Option<Vec<At<Extension>>>")]
+    pub drop: Vec<At<Extension>>,
+}
+
+/// A kind of options or extension headers between IP and layer 4.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Extension {
+    /// Options of IPv4, whatever they are.
+    Ipv4Options,
+    /// IPv6 hop-by-hop options (RFC 8200 section 4.3).
+    HopByHop,
+    /// IPv6 destination options (RFC 8200 section 4.6).
+    DestinationOptions,
+    /// IPv6 routing header (RFC 8200 section 4.4). That of type 0 is always dropped (RFC 5095).
+    Routing,
+    /// Authentication header of either (RFC 4302).
+    Authentication,
+    /// IPv6 mobility header (RFC 6275).
+    Mobility,
+    /// Host identity protocol (RFC 7401).
+    HostIdentity,
+    /// Shim6 (RFC 5533).
+    Shim6,
+}
+
+impl Extension {
+    /// The kind's bit in the gateway's tables (programs/gateway/metadata.p4).
+    pub fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl Vpc {
+    /// The bits of what it drops.
+    pub fn dropped_extensions(&self) -> u8 {
+        self.drop.iter().fold(0, |bits, kind| bits | kind.bit())
+    }
 }
 
 /// A route: a prefix and exactly one of `peer`, `remote`, `internet`, `blackhole`.
@@ -217,9 +268,9 @@ pub struct PolicyRoute {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AclDirection {
-    /// Sent by a machine of the VPC.
+    /// Sent by a machine of the VPC, or leaving the VPC by one of its routes.
     Egress,
-    /// Delivered to a machine of the VPC.
+    /// Delivered to a machine of the VPC, wherever it comes from.
     Ingress,
     /// Both.
     #[default]
@@ -250,14 +301,22 @@ pub struct AclRule {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "At<Prefix>")]
     pub to: Option<At<Prefix>>,
-    /// Source ports; default any. Only with tcp or udp.
+    /// Source ports; default any. Only with tcp, udp, sctp, udplite or dccp.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "At<Ports>")]
     pub source_ports: Option<At<Ports>>,
-    /// Destination ports; default any. Only with tcp or udp.
+    /// Destination ports; default any. Only with tcp, udp, sctp, udplite or dccp.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "At<Ports>")]
     pub ports: Option<At<Ports>>,
+    /// ICMP type; default any. Only with icmp, whose types are IPv4's, or icmpv6.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Number<u8>")]
+    pub icmp_type: Option<Number<u8>>,
+    /// ICMP code; default any. Only with `icmp_type`.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Number<u8>")]
+    pub icmp_code: Option<Number<u8>>,
 }
 
 /// Two VPCs that exchange traffic: each gets routes to the other's subnets.

@@ -145,6 +145,26 @@ pub enum Protocol {
     Number(u8),
 }
 
+/// ICMP's number.
+const ICMP: u8 = 1;
+/// ICMPv6's number.
+const ICMPV6: u8 = 58;
+
+impl Protocol {
+    /// Whether it has ports.
+    pub fn has_ports(self) -> bool {
+        matches!(self, Protocol::Number(6 | 17 | 33 | 132 | 136))
+    }
+    /// If it has ICMP types, whether those are IPv6's.
+    pub fn icmp_types(self) -> Option<bool> {
+        match self {
+            Protocol::Icmp | Protocol::Number(ICMP) => Some(false),
+            Protocol::Number(ICMPV6) => Some(true),
+            Protocol::Any | Protocol::Number(_) => None,
+        }
+    }
+}
+
 impl FromStr for Protocol {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -153,11 +173,14 @@ impl FromStr for Protocol {
             "icmp" => Protocol::Icmp,
             "tcp" => Protocol::Number(6),
             "udp" => Protocol::Number(17),
+            "dccp" => Protocol::Number(33),
+            "icmpv6" => Protocol::Number(ICMPV6),
             "sctp" => Protocol::Number(132),
+            "udplite" => Protocol::Number(136),
             _ => {
-                Protocol::Number(decimal(text).ok_or_else(|| {
-                    format!("{} is not a protocol: tcp, udp, icmp, sctp, any, or 0-255", quoted(text))
-                })?)
+                let names = "tcp, udp, icmp, icmpv6, sctp, udplite, dccp, any, or 0-255";
+                let number = decimal(text).ok_or_else(|| format!("{} is not a protocol: {names}", quoted(text)))?;
+                Protocol::Number(number)
             }
         })
     }
@@ -197,6 +220,6 @@ from_text! {
     Prefix: "an IPv4 or IPv6 prefix, or an address", "10.0.0.0/24", { "type": "string" };
     Ports: "a port, a range of ports, or any", "8000-8999",
         { "type": ["string", "integer"], "minimum": 0, "maximum": 65535 };
-    Protocol: "tcp, udp, icmp, sctp, any, or a protocol number", "tcp",
+    Protocol: "tcp, udp, icmp, icmpv6, sctp, udplite, dccp, any, or a protocol number", "tcp",
         { "type": ["string", "integer"], "minimum": 0, "maximum": 255 };
 }

@@ -202,7 +202,7 @@ fn acl_rules() {
             r.yaml:9:16: priority 0 is out of range
                 mend: use 1 to 16777216; greater wins
             r.yaml:10:40: ports are given, but the protocol has none
-                mend: add `protocol: tcp` or `udp`, or remove the ports
+                mend: add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`
             r.yaml:11:16: priority 5 is used twice, first in line 10
                 mend: give each rule of a VPC and direction a priority of its own
             r.yaml:12:57: `from` and `to` are of different IP versions: no packet can match
@@ -228,7 +228,7 @@ fn values_of_the_wrong_form() {
         "vpcs:\n- {name: a, vni: 1, colour: red}\n",
         expect![[r#"
             r.yaml:6:21: there is no key `colour` here
-                mend: the keys here are name, vni, subnets, routes, route_tables, policy, acl, acl_default"#]],
+                mend: the keys here are name, vni, subnets, routes, route_tables, policy, acl, acl_default, strict_sources, drop"#]],
     );
     check(
         "vpcs: [",

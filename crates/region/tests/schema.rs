@@ -21,11 +21,12 @@ fn the_published_schema_is_current() {
 fn everything() -> Value {
     json!({
         "region": "r",
-        "gateway": {"mac": "02:00:00:00:00:01", "vteps": ["192.0.2.1", "2001:db8::1"]},
+        "gateway": {"mac": "02:00:00:00:00:01", "vteps": ["192.0.2.1", "2001:db8::1"], "sources": ["203.0.113.0/24"]},
         "uplinks": [{"name": "u", "port": 1, "mac": "02:00:00:00:01:01", "peer_mac": "02:00:00:00:01:02", "mtu": 1600}],
         "servers": [{"name": "s", "address": "192.0.2.11", "uplinks": ["u"]}],
         "remotes": [{
             "name": "x", "kind": "idc", "address": "192.0.2.12", "vni": 5, "mac": "02:00:00:00:05:01", "uplinks": ["u"],
+            "sources": ["198.51.100.0/24"],
         }],
         "vpcs": [
             {
@@ -36,11 +37,14 @@ fn everything() -> Value {
                 ],
                 "route_tables": [{"name": "t", "routes": [{"to": "10.4.0.0/24", "blackhole": true}]}],
                 "policy": [{"from": "10.0.0.0/28", "table": "t"}],
-                "acl": [{
-                    "priority": 7, "action": "deny", "direction": "egress", "protocol": "tcp",
-                    "from": "10.0.0.0/24", "to": "10.1.0.0/24", "source_ports": "1-2", "ports": 80,
-                }],
-                "acl_default": "permit",
+                "acl": [
+                    {
+                        "priority": 7, "action": "deny", "direction": "egress", "protocol": "tcp",
+                        "from": "10.0.0.0/24", "to": "10.1.0.0/24", "source_ports": "1-2", "ports": 80,
+                    },
+                    {"priority": 8, "action": "deny", "protocol": "icmp", "icmp_type": 8, "icmp_code": 0},
+                ],
+                "acl_default": "permit", "strict_sources": true, "drop": ["ipv4_options", "routing"],
             },
             {"name": "b", "vni": 2},
         ],

@@ -254,8 +254,18 @@ fn frames_above_the_limit_in_a_capture_are_counted() {
     assert_eq!((packets(&of(4)["received"]), packets(&of(4)["lost"]["rx_oversize"])), (4, 2), "{stats}");
     assert_eq!((packets(&of(5)["received"]), packets(&of(5)["lost"]["rx_oversize"])), (0, 1), "{stats}");
     assert_eq!((packets(&of(2)["sent"]), &of(2)["name"]), (2, &"2.pcap".into()), "{stats}");
+    let [first_name, second_name] = [&first, &second].map(|path| path.display().to_string());
+    let notes = [
+        format!(
+            "2 frames of {first_name} are too long for a packet (16 KiB at most) and were not processed; they count as rx_oversize"
+        ),
+        format!(
+            "1 frame of {second_name} is too long for a packet (16 KiB at most) and was not processed; it counts as rx_oversize"
+        ),
+    ];
+    assert_eq!(stats["notes"], serde_json::json!(notes), "{stats}");
     let (code, out, _) = run(&[&["run"][..], &args].concat());
-    assert!(code == 0 && out.contains("rx_oversize"), "{out}");
+    assert!(code == 0 && out.contains("rx_oversize") && notes.iter().all(|note| out.contains(note)), "{out}");
     // Half a packet, or half of the file, is refused.
     let bytes = std::fs::read(&second).unwrap();
     std::fs::write(&second, &bytes[..bytes.len() - 1]).unwrap();

@@ -18,7 +18,7 @@ fn main() -> anyhow::Result<()> {
         std::fs::write(folder.join(format!("region_file/{i}.yaml")), generate::region(&mut rng))?;
     }
     for i in 0..300 {
-        std::fs::write(folder.join(format!("packets/{i}")), generate::packet(&mut rng, &region))?;
+        std::fs::write(folder.join(format!("packets/{i}")), generate::packet(&mut rng, &region, 1))?;
     }
     for i in 0..100 {
         let batch: Vec<u8> = (0..1 + i % 40).flat_map(|_| framed(&mut rng, &region)).collect();
@@ -52,7 +52,7 @@ const DIRECTIVES: &[(&str, &[u8])] = &[
 
 /// A packet as the target `jit_packets` reads it: length and port before it.
 fn framed(rng: &mut Rng, region: &region::Region) -> Vec<u8> {
-    let packet = generate::packet(rng, region);
+    let packet = generate::packet(rng, region, 1);
     let length = packet.len().min(0x3fff);
     let head = length as u16 | rng.u16(..4) << 14;
     [&head.to_be_bytes()[..], &packet[..length]].concat()

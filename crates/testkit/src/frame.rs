@@ -35,6 +35,8 @@ pub struct Ip {
     pub ecn: u8,
     /// More fragments, and the offset in units of 8 bytes.
     pub fragment: Option<(bool, u16)>,
+    /// IPv4's options, a multiple of 4 bytes up to 40.
+    pub options: Vec<u8>,
     /// What follows.
     pub payload: Vec<u8>,
 }
@@ -42,7 +44,7 @@ pub struct Ip {
 impl Ip {
     /// A packet with TTL 64 and no further particulars.
     pub fn new(source: IpAddr, destination: IpAddr, protocol: u8, payload: Vec<u8>) -> Ip {
-        Ip { source, destination, protocol, ttl: 64, dscp: 0, ecn: 0, fragment: None, payload }
+        Ip { source, destination, protocol, ttl: 64, dscp: 0, ecn: 0, fragment: None, options: Vec::new(), payload }
     }
 
     /// EtherType of the packet.
@@ -64,13 +66,15 @@ impl Ip {
 
     fn v4(&self, source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
         let (more, offset) = self.fragment.unwrap_or_default();
-        let mut out = vec![0x45, self.dscp << 2 | self.ecn];
-        out.extend((20 + self.payload.len() as u16).to_be_bytes());
+        let header = 20 + self.options.len();
+        let mut out = vec![0x40 | (header / 4) as u8, self.dscp << 2 | self.ecn];
+        out.extend(((header + self.payload.len()) as u16).to_be_bytes());
         out.extend([0x12, 0x34]);
         out.extend((u16::from(more) << 13 | offset).to_be_bytes());
         out.extend([self.ttl, self.protocol, 0, 0]);
         out.extend(source);
         out.extend(destination);
+        out.extend(&self.options);
         let sum = checksum(&out).to_be_bytes();
         out[10..12].copy_from_slice(&sum);
         out.extend(&self.payload);
@@ -113,6 +117,10 @@ pub struct Tunnelled {
     pub vni: u32,
     /// VXLAN flags; 8 is right.
     pub flags: u8,
+    /// Outer Ethernet destination.
+    pub mac: [u8; 6],
+    /// Inner Ethernet destination and source.
+    pub inner_macs: [[u8; 6]; 2],
     /// Inner Ethernet type; that of the packet if `None`.
     pub inner_type: Option<u16>,
     /// The tenant's packet.
@@ -123,19 +131,21 @@ pub struct Tunnelled {
 pub const VM_MAC: [u8; 6] = [2, 0, 0, 0x77, 0, 1];
 /// The MAC address that outer frames come from.
 pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0x66, 0, 1];
-/// The MAC address that all frames are for.
+/// The MAC address that frames are for if nothing else is said.
 pub const GATEWAY_MAC: [u8; 6] = [2, 0, 0x5e, 0, 0, 1];
 
 impl Tunnelled {
     /// A frame without peculiarities.
     pub fn new(outer: (IpAddr, IpAddr), vni: u32, inner: Ip) -> Tunnelled {
-        Tunnelled { outer, outer_tos: (0, 0), vni, flags: 8, inner_type: None, inner }
+        let inner_macs = [GATEWAY_MAC, VM_MAC];
+        Tunnelled { outer, outer_tos: (0, 0), vni, flags: 8, mac: GATEWAY_MAC, inner_macs, inner_type: None, inner }
     }
 
     /// The frame's bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let mut frame = Vec::new();
-        ethernet(&mut frame, GATEWAY_MAC, VM_MAC, self.inner_type.unwrap_or(self.inner.ether_type()));
+        let [to, from] = self.inner_macs;
+        ethernet(&mut frame, to, from, self.inner_type.unwrap_or(self.inner.ether_type()));
         frame.extend(self.inner.bytes());
         let mut udp = [50000u16.to_be_bytes(), 4789u16.to_be_bytes()].concat();
         udp.extend((16 + frame.len() as u16).to_be_bytes());
@@ -146,7 +156,7 @@ impl Tunnelled {
         let mut outer = Ip::new(self.outer.0, self.outer.1, 17, udp);
         (outer.dscp, outer.ecn) = self.outer_tos;
         let mut out = Vec::new();
-        ethernet(&mut out, GATEWAY_MAC, SERVER_MAC, outer.ether_type());
+        ethernet(&mut out, self.mac, SERVER_MAC, outer.ether_type());
         out.extend(outer.bytes());
         out
     }

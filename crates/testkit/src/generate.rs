@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A region with a few of everything: both families in underlay and overlay, several uplinks, peerings, policy routes, ACLs.
-/// VPC `v` has subnets 10.v.0.0/16 and fd00:v::/64; its machines have the first addresses of them.
+/// A region with a few of everything: both families in underlay and overlay, several uplinks,
+/// peerings, policy routes, ACLs. VPC `v` has subnets 10.v.0.0/24, 10.v.1.0/24, and two of IPv6
+/// that begin with fd00:v, as [`SUBNETS`] has it; its machines have addresses from 1 on, from 3 on
+/// in the second ones.
 pub fn region(rng: &mut Rng) -> String {
-    let mut out = String::from(
-        "region: made\ngateway: {mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']}\nuplinks:\n",
+    let sources = ["", ", sources: [203.0.113.0/28, '2001:db8:f::/48']", ", sources: [203.0.113.0/24]"][rng.usize(..3)];
+    let mut out = format!(
+        "region: made\ngateway: {{mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']{sources}}}\nuplinks:\n",
     );
     for u in 0..4 {
         let mtu = ["", ", mtu: 1500", ", mtu: 9000"][rng.usize(..3)];
@@ -27,7 +30,7 @@ pub fn region(rng: &mut Rng) -> String {
     }
     let _ = writeln!(
         out,
-        "remotes:\n- {{name: hq, kind: idc, address: 198.51.100.1, vni: 7001, mac: '02:00:00:00:70:01', uplinks: [{}]}}\n\
+        "remotes:\n- {{name: hq, kind: idc, address: 198.51.100.1, vni: 7001, mac: '02:00:00:00:70:01', sources: [203.0.113.8/29], uplinks: [{}]}}\n\
          - {{name: far, kind: region, address: '2001:db8:9::1', mac: '02:00:00:00:90:01', uplinks: [{}]}}",
         uplinks(rng),
         uplinks(rng)
@@ -44,7 +47,7 @@ pub fn region(rng: &mut Rng) -> String {
     out.push_str("vms:\n");
     for v in 0..vpcs {
         for m in 1..rng.usize(2..6) {
-            let addresses = format!("10.{v}.0.{m}, 'fd00:{v}::{m}'");
+            let addresses = format!("{}, '{}'", address(v, m as u8, false), address(v, m as u8, true));
             let server = rng.usize(..4);
             let _ = writeln!(
                 out,
@@ -55,6 +58,17 @@ pub fn region(rng: &mut Rng) -> String {
     out
 }
 
+/// Lengths of the VPCs' subnets of IPv6, and by what the second one of a VPC differs from the
+/// first: in the subnet's last bits.
+const SUBNETS: [(u8, u128); 5] = [(64, 1 << 64), (40, 1 << 88), (100, 1 << 28), (48, 1 << 80), (96, 1 << 32)];
+
+/// One of a VPC's two subnets of IPv6, by its length and its first address.
+fn subnet_v6(vpc: usize, second: bool) -> (u8, Ipv6Addr) {
+    let (length, difference) = SUBNETS[vpc % SUBNETS.len()];
+    let first = u128::from(Ipv6Addr::new(0xfd00, vpc as u16, 0, 0, 0, 0, 0, 0));
+    (length, Ipv6Addr::from(first + u128::from(second) * difference))
+}
+
 fn uplinks(rng: &mut Rng) -> String {
     let first = rng.usize(..4);
     let names: Vec<String> = (0..rng.usize(1..4)).map(|i| format!("u{}", (first + i) % 4)).collect();
@@ -62,11 +76,19 @@ fn uplinks(rng: &mut Rng) -> String {
 }
 
 fn vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
-    let default = ["permit", "permit", "deny"][rng.usize(..3)];
+    let default = ["permit", "permit", "permit", "deny"][rng.usize(..4)];
+    let [first, second] = [false, true].map(|second| {
+        let (length, first) = subnet_v6(v, second);
+        format!("'{first}/{length}'")
+    });
     let _ = writeln!(
         out,
-        "- name: v{v}\n  vni: {}\n  subnets: [10.{v}.0.0/16, 'fd00:{v}::/64']\n  acl_default: {default}",
-        100 + v
+        "- name: v{v}\n  vni: {}\n  subnets: [10.{v}.0.0/24, 10.{v}.1.0/24, {first}, {second}]\n  \
+         acl_default: {default}\n  strict_sources: {}\n  drop: [{}]",
+        100 + v,
+        rng.u8(..12) == 0,
+        ["", "", "", "ipv4_options", "hop_by_hop, routing, mobility", "destination_options, authentication, shim6"]
+            [rng.usize(..6)]
     );
     let pool = [
         "{to: 172.16.0.0/12, remote: hq}",
@@ -85,6 +107,10 @@ fn vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
         // Towards the higher numbers only, so that there is no loop.
         if v + 1 < vpcs && rng.bool() {
             let _ = writeln!(out, "{indent}- {{to: 172.30.0.0/16, peer: v{}}}", v + 1);
+        }
+        // By way of the next one to the one behind.
+        if v + 2 < vpcs && rng.bool() {
+            let _ = writeln!(out, "{indent}- {{to: 10.{}.0.0/16, peer: v{}}}", v + 2, v + 1);
         }
         let _ = writeln!(out, "{indent}- {{to: 172.31.0.0/16, blackhole: true}}");
     };
@@ -107,13 +133,21 @@ fn vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
 fn rule(rng: &mut Rng, priority: u32) -> String {
     let mut out = format!("{{priority: {priority}, action: {}", ["permit", "deny"][rng.usize(..2)]);
     let _ = write!(out, ", direction: {}", ["egress", "ingress", "both"][rng.usize(..3)]);
-    let protocol = ["any", "icmp", "tcp", "udp", "47"][rng.usize(..5)];
+    let protocol = ["any", "icmp", "tcp", "udp", "47", "icmpv6", "sctp", "udplite", "dccp", "1"][rng.usize(..10)];
     let _ = write!(out, ", protocol: {protocol}");
-    if matches!(protocol, "tcp" | "udp") && rng.bool() {
+    let icmp = matches!(protocol, "icmp" | "icmpv6" | "1") && rng.bool();
+    if icmp {
+        let _ = write!(out, ", icmp_type: {}", [8, 128, 0][rng.usize(..3)]);
+        if rng.bool() {
+            let _ = write!(out, ", icmp_code: {}", [8, 128, 0][rng.usize(..3)]);
+        }
+    }
+    if matches!(protocol, "tcp" | "udp" | "sctp" | "udplite" | "dccp") && rng.bool() {
         let _ = write!(out, ", ports: {}", ["80", "53-443", "1024-65535"][rng.usize(..3)]);
     }
     if rng.bool() {
-        let (from, to) = if rng.bool() { ("10.0.0.0/8", "10.1.0.0/30") } else { ("'fd00::/16'", "'fd00:1::/126'") };
+        let v4 = if icmp { protocol != "icmpv6" } else { rng.bool() };
+        let (from, to) = if v4 { ("10.0.0.0/8", "10.1.0.0/30") } else { ("'fd00::/16'", "'fd00:1::/126'") };
         let _ = write!(out, ", from: {from}");
         if rng.bool() {
             let _ = write!(out, ", to: {to}");
@@ -122,8 +156,8 @@ fn rule(rng: &mut Rng, priority: u32) -> String {
     out + "}"
 }
 
-/// A frame to the gateway: mostly sound, mostly between machines of the region, sometimes broken.
-pub fn packet(rng: &mut Rng, region: &Region) -> Vec<u8> {
+/// A frame that comes in on a port of the gateway: mostly sound, mostly between machines of the region, sometimes broken.
+pub fn packet(rng: &mut Rng, region: &Region, port: u32) -> Vec<u8> {
     let file = &region.file;
     let vpc = rng.usize(..file.vpcs.len());
     let v6 = rng.bool();
@@ -131,22 +165,21 @@ pub fn packet(rng: &mut Rng, region: &Region) -> Vec<u8> {
     let source = machine(rng, vpc, v6);
     let destination = destination(rng, vpc, file.vpcs.len(), v6);
     let (protocol, payload) = payload(rng);
+    let (protocol, payload) = if rng.u8(..8) == 0 { extended(rng, v6, protocol, payload) } else { (protocol, payload) };
     let mut inner = Ip::new(source, destination, protocol, payload);
+    if rng.u8(..16) == 0 {
+        inner.options = vec![1; 4 * rng.usize(1..=10)];
+    }
     inner.ecn = rng.u8(..4);
     inner.dscp = rng.u8(..64);
     inner.ttl = if rng.u8(..) < 16 { rng.u8(..3) } else { rng.u8(2..) };
     if rng.u8(..) < 40 {
         inner.fragment = Some((rng.bool(), if rng.bool() { 0 } else { rng.u16(1..0x1fff) }));
     }
-    let outer: (IpAddr, IpAddr) = if rng.bool() {
-        (Ipv4Addr::new(192, 0, 2, 10).into(), Ipv4Addr::new(192, 0, 2, 1).into())
-    } else {
-        (
-            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10).into(),
-            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
-        )
-    };
-    let mut frame = Tunnelled::new(outer, vni, inner);
+    let from = sender(rng, region);
+    let vtep = file.gateway.vteps.iter().find(|vtep| vtep.is_ipv4() == from.is_ipv4()).expect("one of each family");
+    let mut frame = Tunnelled::new((from, vtep.value), vni, inner);
+    macs(rng, region, port, &mut frame);
     frame.outer_tos = (rng.u8(..64), if rng.u8(..) < 128 { 0 } else { rng.u8(..4) });
     if rng.u8(..) < 8 {
         frame.flags = rng.u8(..);
@@ -159,13 +192,47 @@ pub fn packet(rng: &mut Rng, region: &Region) -> Vec<u8> {
     bytes
 }
 
-fn machine(rng: &mut Rng, vpc: usize, v6: bool) -> IpAddr {
-    let host = rng.u8(1..6);
-    if v6 {
-        Ipv6Addr::new(0xfd00, vpc as u16, 0, 0, 0, 0, 0, host.into()).into()
-    } else {
-        Ipv4Addr::new(10, vpc as u8, 0, host).into()
+/// Where a frame comes from: mostly a server, sometimes a remote, now and then something else.
+fn sender(rng: &mut Rng, region: &Region) -> IpAddr {
+    let file = &region.file;
+    match rng.u8(..64) {
+        0..56 => file.servers[rng.usize(..file.servers.len())].address.value,
+        56..61 => file.remotes[rng.usize(..file.remotes.len())].address.value,
+        61 => Ipv4Addr::new(203, 0, 113, rng.u8(..32)).into(),
+        62 => Ipv6Addr::new(0x2001, 0xdb8, 0xf, 0, 0, 0, 0, 1).into(),
+        _ => Ipv4Addr::new(198, 18, 0, rng.u8(..)).into(),
     }
+}
+
+/// To the port and to the VPCs' router, or within a VPC to the machine itself; now and then to others.
+fn macs(rng: &mut Rng, region: &Region, port: u32, frame: &mut Tunnelled) {
+    let uplink = region.file.uplinks.iter().find(|uplink| uplink.port.value == port);
+    frame.mac = uplink.map_or(frame.mac, |uplink| uplink.mac.value.0);
+    let to = region.file.vms.iter().find(|vm| vm.addresses.iter().any(|a| a.value == frame.inner.destination));
+    if let Some(vm) = to
+        && rng.u8(..4) == 0
+    {
+        frame.inner_macs[0] = vm.mac.value.0;
+    }
+    if rng.u8(..32) == 0 {
+        let group = [[0xff; 6], [1, 0, 0x5e, 0, 0, 5], [2, 0, 0, 0x99, 0, 1]][rng.usize(..3)];
+        let [to, from] = &mut frame.inner_macs;
+        *[&mut frame.mac, to, from][rng.usize(..3)] = group;
+    }
+}
+
+/// A machine's address.
+fn address(vpc: usize, host: u8, v6: bool) -> IpAddr {
+    let second = host > 2;
+    if v6 {
+        Ipv6Addr::from(u128::from(subnet_v6(vpc, second).1) + u128::from(host)).into()
+    } else {
+        Ipv4Addr::new(10, vpc as u8, second.into(), host).into()
+    }
+}
+
+fn machine(rng: &mut Rng, vpc: usize, v6: bool) -> IpAddr {
+    address(vpc, rng.u8(1..6), v6)
 }
 
 fn destination(rng: &mut Rng, vpc: usize, vpcs: usize, v6: bool) -> IpAddr {
@@ -176,11 +243,13 @@ fn destination(rng: &mut Rng, vpc: usize, vpcs: usize, v6: bool) -> IpAddr {
             machine(rng, other, v6)
         }
         _ if v6 => {
-            Ipv6Addr::new([0xfd01, 0x2001, 0xff02, 0xfe80, 0][rng.usize(..5)], 0, 0, 0, 0, 0, 0, rng.u16(..3)).into()
+            let first = [0xfd01, 0x2001, 0xff02, 0xfe80, 0][rng.usize(..5)];
+            let sixth = [0, 0, 0xffff][rng.usize(..3)];
+            Ipv6Addr::new(first, 0, 0, 0, 0, sixth, 0, rng.u16(..3)).into()
         }
         _ => {
-            let [a, b] =
-                [[172, 16], [172, 20], [172, 30], [172, 31], [8, 8], [224, 0], [127, 0], [0, 0]][rng.usize(..8)];
+            let [a, b] = [[172, 16], [172, 20], [172, 30], [172, 31], [8, 8], [224, 0], [127, 0], [0, 0], [169, 254]]
+                [rng.usize(..9)];
             Ipv4Addr::new(a, b, rng.u8(..3), 1).into()
         }
     }
@@ -189,12 +258,35 @@ fn destination(rng: &mut Rng, vpc: usize, vpcs: usize, v6: bool) -> IpAddr {
 fn payload(rng: &mut Rng) -> (u8, Vec<u8>) {
     let ports = [80, 53, 443, 2000, 0, 65535, 22];
     let length = [4, 8, 20, 100, 1300, 1420, 1470][rng.usize(..7)];
-    match rng.u8(..6) {
+    match rng.u8(..16) {
         0 => (1, vec![8; length]),
         1 => (58, vec![128; length]),
         2 => (47, vec![0; rng.usize(..40)]),
-        n => ([6, 17][usize::from(n % 2)], segment(ports[rng.usize(..7)], ports[rng.usize(..7)], length)),
+        n => (
+            [6, 17, 6, 17, 132, 136, 33][usize::from(n % 7)],
+            segment(ports[rng.usize(..7)], ports[rng.usize(..7)], length),
+        ),
     }
+}
+
+/// Some headers in front of layer 4, in any order and now and then more than the gateway looks over.
+fn extended(rng: &mut Rng, v6: bool, protocol: u8, payload: Vec<u8>) -> (u8, Vec<u8>) {
+    let kinds: &[u8] = if v6 { &[0, 43, 44, 51, 60, 60, 135, 139, 140] } else { &[51] };
+    let (mut next, mut all) = (protocol, payload);
+    for _ in 0..rng.usize(1..4) {
+        let kind = kinds[rng.usize(..kinds.len())];
+        let length = match kind {
+            44 => 0,
+            51 => rng.u8(1..6),
+            _ => rng.u8(..4) * u8::from(rng.bool()),
+        };
+        let bytes = if kind == 51 { 4 * usize::from(length) + 8 } else { 8 * usize::from(length) + 8 };
+        let mut header = vec![0; bytes];
+        header[..4].copy_from_slice(&[next, length, rng.u8(..8).saturating_sub(4), rng.u8(..4).saturating_sub(2)]);
+        all.splice(..0, header);
+        next = kind;
+    }
+    (next, all)
 }
 
 /// Now and then breaks a frame: cuts it, pads it, or changes some of its first bytes.

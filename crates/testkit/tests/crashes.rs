@@ -65,7 +65,7 @@ fn packets() {
     for (path, bytes) in inputs("packets") {
         let outputs = engine.process(&bytes, 1, 0);
         let (found, reason) = gateway::outcome(&engine, &outputs).expect("a verdict of the gateway's own");
-        match (model.process(&bytes), reason) {
+        match (model.process(&bytes, 1), reason) {
             (testkit::model::Outcome::Drop(expected), Some(found)) => assert_eq!(expected, found, "{}", path.display()),
             (expected, None) => assert_eq!(expected, found, "{}", path.display()),
             (expected, Some(found)) => panic!("{}: {expected:?}, dropped as {found}", path.display()),

@@ -15,8 +15,8 @@ fn compare(pipeline: &std::sync::Arc<ir::Pipeline>, rng: &mut Rng, packets: usiz
     let model = Model::new(&region);
     let mut engine = gateway::serve(pipeline.clone(), &region).expect("entries are taken");
     for _ in 0..packets {
-        let packet = generate::packet(rng, &region);
-        let expected = model.process(&packet);
+        let packet = generate::packet(rng, &region, 1);
+        let expected = model.process(&packet, 1);
         let outputs = engine.process(&packet, 1, 0);
         let found = gateway::outcome(&engine, &outputs);
         let agree = match (&expected, &found) {
@@ -63,7 +63,9 @@ fn truncated_packets_are_never_forwarded() {
     let mut engine = gateway::serve(pipeline, &region).expect("entries are taken");
     let ip = |s: &str| s.parse().expect("an address");
     let inner = testkit::frame::Ip::new(ip("10.0.0.11"), ip("10.0.0.12"), 17, testkit::frame::segment(1000, 53, 40));
-    let whole = testkit::frame::Tunnelled::new((ip("192.0.2.11"), ip("192.0.2.1")), 100, inner).bytes();
+    let mut whole = testkit::frame::Tunnelled::new((ip("192.0.2.11"), ip("192.0.2.1")), 100, inner);
+    whole.mac = region.file.uplinks[0].mac.value.0;
+    let whole = whole.bytes();
     assert_eq!(engine.process(&whole, 1, 0).sent().count(), 1, "the whole packet passes");
     for length in 0..whole.len() {
         let outputs = engine.process(&whole[..length], 1, 0);

@@ -63,7 +63,7 @@ fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut g
     while left > 0 {
         let count = rng.usize(1..=left.min(packet::MAX_BATCH));
         left -= count;
-        let mut packets: Vec<Vec<u8>> = (0..count).map(|_| generate::packet(rng, &region)).collect();
+        let mut packets: Vec<Vec<u8>> = (0..count).map(|_| generate::packet(rng, &region, 1)).collect();
         for packet in &mut packets {
             if rng.u8(..) >= 16 {
                 continue;

@@ -6,7 +6,7 @@ use ir::{Arch, ControlKind, Entity, ExternFn, Inst, MatchKind, Pipeline, TableId
 use std::collections::BTreeSet;
 
 /// Stages of the chip that tests run on.
-pub const STAGES: u32 = 64;
+pub const STAGES: u32 = 96;
 
 /// The tables of a control in an order in which packets can meet them. `Err`: some packet meets a table twice.
 pub fn tables(control: &ir::Control) -> Result<Vec<TableId>, String> {

@@ -50,6 +50,8 @@ fn numbers(file: &RegionFile) -> Vec<(Position, u32)> {
     for vpc in &file.vpcs {
         all.push(of(&vpc.vni));
         all.extend(vpc.acl.iter().map(|rule| of(&rule.priority)));
+        let icmp = vpc.acl.iter().flat_map(|rule| rule.icmp_type.iter().chain(&rule.icmp_code));
+        all.extend(icmp.map(|number| (number.digits, u32::from(number.value))));
         all.extend(routes(vpc).filter_map(|route| route.vni.as_ref()).map(of));
     }
     all

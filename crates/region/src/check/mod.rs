@@ -6,6 +6,7 @@ mod acl;
 mod forms;
 mod names;
 mod routes;
+mod sources;
 mod underlay;
 mod usable;
 mod vms;
@@ -23,6 +24,16 @@ use std::collections::HashMap;
 pub const MAX_PEERINGS: usize = 4;
 /// Greatest VNI: 24 bits (RFC 7348 section 5).
 pub const MAX_VNI: u32 = 0xff_ffff;
+/// Greatest number of VPCs: those below the numbers of lists of ways through other VPCs
+/// (programs/gateway/metadata.p4).
+pub(crate) const MAX_VPCS: usize = 0xf_0000;
+/// Greatest number of ways through other VPCs that routes lead by: 16 bits, with one number less,
+/// which stands for none.
+pub(crate) const MAX_WAYS: usize = 0xffff;
+
+/// Greatest number of uplinks: a group of all of them fits the run of next hops that it has
+/// (`entries/underlay.rs`).
+pub(crate) const MAX_UPLINKS: usize = 1024;
 
 /// A region file that is right, with its references resolved.
 #[derive(Clone, Debug)]
@@ -73,6 +84,9 @@ fn check_into(mut report: Report, file: RegionFile) -> Result<Region, Problems> 
     let (tables, policies) =
         routes::check(&mut report, &file, &routes::Context { vpcs: &vpcs, remotes: &remotes, peers: &peers });
     acl::check(&mut report, &file);
+    acl::ways(&mut report, &file, &tables);
+    acl::extensions(&mut report, &file);
+    sources::check(&mut report, &file);
     let vm_places = vms::check(&mut report, &file, &vpcs, &servers, &subnets);
     report.finish()?;
     Ok(Region { file, server_uplinks, remote_uplinks, peers, tables, policies, vm_places })

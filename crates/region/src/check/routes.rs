@@ -57,6 +57,9 @@ pub struct FlatRoute {
     pub scope: Scope,
     /// Where it ends.
     pub target: Target,
+    /// The VPCs that packets pass through, in order: those between the table's own VPC and the one that they end in, which is among them if
+    /// they leave by its exit.
+    pub via: Vec<usize>,
     /// Where in the file it comes from: the route of the table's own VPC.
     pub origin: Position,
 }
@@ -238,7 +241,9 @@ impl<'a> Resolver<'a, '_> {
         let mut flat = Vec::with_capacity(table.sorted.len());
         for raw in &table.sorted {
             match raw.step {
-                Step::End(scope, target) => flat.push(FlatRoute { prefix: raw.prefix, scope, target, origin: raw.at }),
+                Step::End(scope, target) => {
+                    flat.push(FlatRoute { prefix: raw.prefix, scope, target, via: Vec::new(), origin: raw.at });
+                }
                 Step::Peer(peer) => {
                     let mut path = vec![Hop { vpc, table, prefix: raw.prefix }];
                     self.through(raw.at, peer, raw.prefix, &mut path, &mut flat);
@@ -269,7 +274,10 @@ impl<'a> Resolver<'a, '_> {
         let table = &self.raw[peer][0];
         match table.longest.covering(&prefix) {
             Some((_, index)) => self.step(origin, peer, table.sorted[*index].step, prefix, path, flat),
-            None => flat.push(FlatRoute { prefix, scope: Scope::Blackhole, target: Target::NoRoute, origin }),
+            None => {
+                let (scope, target, via) = (Scope::Blackhole, Target::NoRoute, Vec::new());
+                flat.push(FlatRoute { prefix, scope, target, via, origin });
+            }
         }
         let from = table.sorted.partition_point(|r| r.prefix <= prefix);
         for inner in table.sorted[from..].iter().take_while(|r| prefix.contains(&r.prefix)) {
@@ -301,8 +309,13 @@ impl<'a> Resolver<'a, '_> {
     ) {
         match step {
             Step::End(scope, target) => {
-                let scope = if scope == Scope::Local { Scope::Peer } else { scope };
-                flat.push(FlatRoute { prefix, scope, target, origin });
+                let between = path[1..].iter().map(|hop| hop.vpc);
+                let (scope, via) = match scope {
+                    Scope::Local => (Scope::Peer, between.collect()),
+                    Scope::Blackhole => (scope, Vec::new()),
+                    _ => (scope, between.chain([vpc]).collect()),
+                };
+                flat.push(FlatRoute { prefix, scope, target, via, origin });
             }
             Step::Peer(next) => {
                 path.push(Hop { vpc, table: &self.raw[vpc][0], prefix });

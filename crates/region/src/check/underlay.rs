@@ -1,6 +1,6 @@
 //! The gateway, its uplinks, the servers and the remotes.
 
-use super::{Index, MAX_VNI, names, usable};
+use super::{Index, MAX_UPLINKS, MAX_VNI, names, usable};
 use crate::model::{Name, RegionFile};
 use crate::position::{At, Number, Position};
 use crate::problem::Report;
@@ -18,6 +18,10 @@ const MIN_MTU: u16 = 1280 + 70;
 pub(super) fn check(report: &mut Report, file: &RegionFile, uplinks: &Index) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
     gateway(report, file);
     ports(report, file);
+    if let Some(uplink) = file.uplinks.get(MAX_UPLINKS) {
+        let text = format!("there are more than {MAX_UPLINKS} uplinks, up to here");
+        report.add(uplink.name.at, text, "leave uplinks out, or split the region");
+    }
     let mut owners: HashMap<IpAddr, (&str, Position)> = HashMap::new();
     for vtep in &file.gateway.vteps {
         claim(report, &mut owners, vtep, "the gateway");

@@ -41,18 +41,24 @@ pub(super) type Pair<const N: usize> = [TableApi<N>; 2];
 /// The gateway's tables.
 #[derive(Clone, Debug)]
 pub struct Api {
+    pub(super) own_mac: TableApi<1>,
+    /// Servers' packets, remotes' packets.
+    pub(super) tunnel: Pair<2>,
+    /// Likewise.
+    pub(super) source: Pair<2>,
     pub(super) own_address: Pair<1>,
-    pub(super) tenant: TableApi<1>,
+    /// VPCs that take packets from all sources, strict ones.
+    pub(super) tenant: TableApi<2>,
+    pub(super) vpc_source: Pair<1>,
     pub(super) policy_route: Pair<1>,
     pub(super) route: Pair<7>,
-    pub(super) acl_out: Pair<2>,
-    pub(super) acl_in: Pair<2>,
+    pub(super) acl_out: Pair<3>,
+    pub(super) acl_in: Pair<3>,
     pub(super) vm_nc: Pair<2>,
     pub(super) remote: TableApi<2>,
     pub(super) underlay_route: Pair<2>,
-    pub(super) ecmp_group: TableApi<1>,
-    pub(super) ecmp_bucket: TableApi<1>,
     pub(super) next_hop: TableApi<1>,
+    pub(super) router: TableApi<1>,
     pub(super) identity: TableApi<1>,
     /// Counters indexed by VPC.
     pub(super) vpc_counters: Vec<ExternId>,
@@ -66,27 +72,32 @@ impl Api {
     pub fn new(pipeline: &Pipeline) -> Result<Api, NotAGateway> {
         let find = Finder(pipeline);
         let routes = &[
-            ("local", 0),
-            ("peer", 2),
-            ("idc", 2),
-            ("cross_region", 2),
-            ("internet", 0),
+            ("local", 2),
+            ("peer", 3),
+            ("idc", 3),
+            ("cross_region", 3),
+            ("internet", 1),
             ("blackhole", 0),
             ("no_route", 0),
         ];
+        let tunnels = &[("from_server", 0), ("from_remote", 0)];
+        let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0)];
         Ok(Api {
+            own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,
+            tunnel: find.pair("classify.tunnel_v", 2, tunnels)?,
+            source: find.pair("classify.source_v", 1, tunnels)?,
             own_address: find.pair("classify.own_address_v", 1, &[("tunnel_address", 0)])?,
-            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 2)])?,
+            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3)])?,
+            vpc_source: find.pair("tenancy.vpc_source_v", 2, &[("allowed", 0)])?,
             policy_route: find.pair("policy_routing.policy_route_v", 2, &[("use_instance", 1)])?,
             route: find.pair("routing.route_v", 2, routes)?,
-            acl_out: find.pair("acl_out.v", 7, &[("permit", 0), ("deny", 0)])?,
-            acl_in: find.pair("acl_in.v", 7, &[("permit", 0), ("deny", 0)])?,
+            acl_out: find.pair("acl_out.v", 7, verdicts)?,
+            acl_in: find.pair("acl_in.v", 7, verdicts)?,
             vm_nc: find.pair("vm_nc.vm_nc_v", 2, &[("on_server_v4", 2), ("on_server_v6", 2)])?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
-            underlay_route: find.pair("underlay.underlay_route_v", 1, &[("via_next_hop", 1), ("via_group", 1)])?,
-            ecmp_group: find.table("underlay.ecmp_group", 1, &[("pick_bucket", 1)])?,
-            ecmp_bucket: find.table("underlay.ecmp_bucket", 2, &[("via_next_hop", 1)])?,
+            underlay_route: find.pair("underlay.underlay_route_v", 1, &[("via_next_hop", 1), ("via_group", 2)])?,
             next_hop: find.table("underlay.next_hop", 1, &[("forward", 4)])?,
+            router: find.table("inner_link.router", 0, &[("set_router", 1)])?,
             identity: find.table("encap.gateway_identity", 0, &[("set_identity", 3)])?,
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
         })

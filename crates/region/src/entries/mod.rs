@@ -3,6 +3,7 @@
 //! Which entries a packet needs is described in programs/gateway/TABLES.md; one file here for each group of tables.
 
 mod acl;
+mod acl_transit;
 mod api;
 mod diff;
 mod numbers;
@@ -11,7 +12,7 @@ mod underlay;
 
 pub use api::{Api, NotAGateway};
 pub use diff::diff;
-pub use numbers::Numbers;
+pub use numbers::{Numbers, Way};
 pub use underlay::DEFAULT_MTU;
 
 use crate::check::Region;
@@ -48,6 +49,8 @@ pub fn entries(
     maker.underlay();
     maker.tenants();
     maker.acl();
+    maker.acl_transit();
+    maker.strict_sources();
     maker.machines();
     Ok(maker.entries)
 }

@@ -1,6 +1,6 @@
 //! Numbers of things that tables refer to by number.
 
-use crate::check::Region;
+use crate::check::{FlatRoute, MAX_VPCS, MAX_WAYS, Region, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who has which number. The same numbers hold for all versions of a region file that a gateway is given.
@@ -16,6 +16,36 @@ pub struct Numbers {
     pub next_hops: BTreeMap<String, u32>,
     /// ECMP groups: sets of uplinks.
     pub groups: BTreeMap<Vec<String>, u32>,
+    /// Ways through other VPCs: their lists have numbers from that of no list downwards.
+    pub ways: BTreeMap<Way, u32>,
+}
+
+/// A way of packets through VPCs, by name: whose lists decide besides the one of the VPC that they come from.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Way {
+    /// Those that they pass through, in order.
+    pub via: Vec<String>,
+    /// The one that they are delivered in, if it is not an exit of the last one.
+    pub to: Option<String>,
+}
+
+/// What the numbers of ways' lists begin with, and no VPC's number does
+/// (programs/gateway/metadata.p4).
+const TRANSIT: u32 = MAX_VPCS as u32;
+/// What stands behind it for no list. Routes that leave the region's VPCs name a list by this part
+/// of its number.
+const NO_TRANSIT: u32 = MAX_WAYS as u32;
+
+impl Way {
+    /// Of a route; none if it leads through no other VPC.
+    pub(super) fn of(region: &Region, route: &FlatRoute) -> Option<Way> {
+        let name = |vpc: &usize| region.file.vpcs[*vpc].name.value.to_string();
+        let to = match route.target {
+            Target::Vpc(to) => Some(name(&to)),
+            _ => None,
+        };
+        (!route.via.is_empty()).then(|| Way { via: route.via.iter().map(name).collect(), to })
+    }
 }
 
 impl Numbers {
@@ -34,7 +64,33 @@ impl Numbers {
         assign(&mut self.next_hops, file.uplinks.iter().map(|u| text(&u.name)).collect());
         let sets = region.server_uplinks.iter().chain(&region.remote_uplinks).filter(|set| set.len() > 1);
         assign(&mut self.groups, sets.map(|set| uplink_names(region, set)).collect());
+        let routes = region.tables.iter().flatten().flatten();
+        assign(&mut self.ways, routes.filter_map(|route| Way::of(region, route)).collect());
         fresh
+    }
+
+    /// The list that decides about packets that take a route to the VPC of index `to`, besides the
+    /// one of the VPC that they come from.
+    pub(super) fn list(&self, region: &Region, route: &FlatRoute, to: usize) -> u32 {
+        match Way::of(region, route) {
+            Some(way) => self.list_of(&way),
+            None => self.vpcs[&*region.file.vpcs[to].name.value],
+        }
+    }
+
+    /// The same for a route that leaves the region's VPCs, as the part of the list's number behind
+    /// [`TRANSIT`].
+    pub(super) fn transit(&self, region: &Region, route: &FlatRoute) -> u32 {
+        Way::of(region, route).map_or(NO_TRANSIT, |way| self.transit_of(&way))
+    }
+
+    /// The list of a way.
+    pub(super) fn list_of(&self, way: &Way) -> u32 {
+        TRANSIT | self.transit_of(way)
+    }
+
+    fn transit_of(&self, way: &Way) -> u32 {
+        NO_TRANSIT - 1 - self.ways[way]
     }
 }
 

@@ -4,7 +4,29 @@ use super::Maker;
 use super::api::{exact, family, lpm, number};
 use crate::check::{FlatRoute, Scope, Target};
 use crate::model::Vpc;
+use ipnet::IpNet;
 use num_bigint::BigUint;
+use std::collections::BTreeSet;
+
+/// Arguments of an action.
+fn numbers<const N: usize>(args: [u32; N]) -> Vec<BigUint> {
+    args.map(BigUint::from).into()
+}
+
+/// A subnet's mask as `local` has it: that of the 32-bit word of the address in which the prefix
+/// ends, and the number of this word. A prefix that ends between two words ends in the second one,
+/// at its beginning; one of all bits, at the end of the last one.
+fn subnet_mask(subnet: IpNet) -> [u32; 2] {
+    match subnet {
+        IpNet::V4(subnet) => [subnet.netmask().into(), 0],
+        IpNet::V6(subnet) => {
+            let word = (subnet.prefix_len() / 32).min(3);
+            let behind = 96 - 32 * u32::from(word);
+            let mask = u128::from(subnet.netmask()) >> behind & u128::from(u32::MAX);
+            [mask as u32, word.into()]
+        }
+    }
+}
 
 impl Maker<'_> {
     pub(super) fn tenants(&mut self) {
@@ -12,8 +34,9 @@ impl Maker<'_> {
         for (v, vpc) in region.file.vpcs.iter().enumerate() {
             let name = &*vpc.name.value;
             let main = self.instance(name, "");
-            let id = BigUint::from(self.numbers.vpcs[name]);
-            let entry = self.api.tenant.entry(vec![exact(vpc.vni.value)], 0, vec![id, BigUint::from(main)]);
+            let args = numbers([self.numbers.vpcs[name], main, vpc.dropped_extensions().into()]);
+            let action = usize::from(vpc.strict_sources);
+            let entry = self.api.tenant.entry(vec![exact(vpc.vni.value)], action, args);
             self.add(entry, vpc.name.at, format_args!("VPC {name}"));
             self.policy(v, vpc);
             let tables = std::iter::once("").chain(vpc.route_tables.iter().map(|t| &*t.name.value));
@@ -45,25 +68,50 @@ impl Maker<'_> {
 
     fn route(&mut self, instance: u32, route: &FlatRoute, vpc: &str, table: &str) {
         let region = self.region;
+        let transit = self.numbers.transit(region, route);
         let (action, args) = match (route.scope, route.target) {
-            (Scope::Local, _) => (0, vec![]),
+            (Scope::Local, _) => (0, numbers(subnet_mask(route.prefix))),
             (_, Target::Vpc(to)) => {
+                let list = self.numbers.list(region, route, to);
                 let to = &region.file.vpcs[to];
-                (1, vec![self.numbers.vpcs[&*to.name.value], to.vni.value])
+                (1, numbers([list, to.vni.value, to.dropped_extensions().into()]))
             }
             (scope, Target::Remote(remote, vni)) => {
                 let id = self.numbers.remotes[&*region.file.remotes[remote].name.value];
-                (if scope == Scope::Idc { 2 } else { 3 }, vec![id, vni])
+                (if scope == Scope::Idc { 2 } else { 3 }, numbers([id, vni, transit]))
             }
-            (_, Target::Internet) => (4, vec![]),
+            (_, Target::Internet) => (4, numbers([transit])),
             (_, Target::Blackhole) => (5, vec![]),
             (_, Target::NoRoute) => (6, vec![]),
         };
-        let args = args.into_iter().map(BigUint::from).collect();
         let api = &self.api.route[family(route.prefix.addr())];
         let entry = api.entry(vec![exact(instance), lpm(route.prefix)], action, args);
         let table = if table.is_empty() { String::new() } else { format!(" in route table {table}") };
         self.add(entry, route.origin, format_args!("VPC {vpc}: route to {}{table}", route.prefix));
+    }
+
+    /// Where packets of VPCs may come from that ask for it: servers of their machines, remotes of their routes.
+    pub(super) fn strict_sources(&mut self) {
+        let region = self.region;
+        let mut allowed: BTreeSet<(usize, IpNet)> = BTreeSet::new();
+        let is_strict = |vpc: &usize| region.file.vpcs[*vpc].strict_sources;
+        for (vpc, server) in region.vm_places.iter().filter(|(vpc, _)| is_strict(vpc)) {
+            allowed.insert((*vpc, region.file.servers[*server].address.value.into()));
+        }
+        for vpc in (0..region.file.vpcs.len()).filter(is_strict) {
+            for route in region.tables[vpc].iter().flatten() {
+                let Target::Remote(remote, _) = route.target else { continue };
+                let remote = &region.file.remotes[remote];
+                allowed.insert((vpc, remote.address.value.into()));
+                allowed.extend(remote.sources.iter().map(|source| (vpc, source.network())));
+            }
+        }
+        for (vpc, source) in allowed {
+            let name = &region.file.vpcs[vpc].name;
+            let id = self.numbers.vpcs[&*name.value];
+            let entry = self.api.vpc_source[family(source.addr())].entry(vec![exact(id), lpm(source)], 0, vec![]);
+            self.add(entry, name.at, format_args!("VPC {}: strict_sources, {source}", name.value));
+        }
     }
 
     pub(super) fn machines(&mut self) {

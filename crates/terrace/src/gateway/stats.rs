@@ -64,7 +64,8 @@ pub struct Stats {
     /// What runs it: `jit`, `interp` or `asic`.
     #[serde(default)]
     pub engine: String,
-    /// What to know of how it runs: on a chip, where each table is.
+    /// What to know, in sentences: of how it runs (on a chip, where each table is), and of what was
+    /// not processed at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The region file, if there is one.
@@ -121,7 +122,8 @@ impl Stats {
         self.add_beside(&engine.beside_workers(), reasons);
         self.version = engine.tables_version();
         self.counters = super::engine::counters(engine, reasons);
-        (self.engine, self.notes) = (engine.name().to_owned(), engine.notes());
+        self.engine = engine.name().to_owned();
+        self.notes.extend(engine.notes());
     }
 
     /// Adds what the kernel did by itself. What it received and sent is in the ports' counts already.
@@ -179,7 +181,7 @@ impl Stats {
             let _ = writeln!(text, "warning: {warning}");
         }
         if !self.notes.is_empty() {
-            let _ = writeln!(text, "engine {}", self.engine);
+            let _ = writeln!(text, "notes (engine {})", self.engine);
         }
         for note in &self.notes {
             let _ = writeln!(text, "  {note}");

@@ -88,7 +88,10 @@ pub fn gateway(seed: u64, packets: usize) -> anyhow::Result<Case> {
         let size = batch_size(&mut rng).min(left);
         left -= size;
         at += 1000;
-        let mut one = || PacketIn { port: rng.u32(..4), at, bytes: crate::generate::packet(&mut rng, &region) };
+        let mut one = || {
+            let port = rng.u32(..4);
+            PacketIn { port, at, bytes: crate::generate::packet(&mut rng, &region, port) }
+        };
         steps.push(Step::Packets((0..size).map(|_| one()).collect()));
     }
     let source = Source::File("programs/gateway/gateway.p4".to_owned());

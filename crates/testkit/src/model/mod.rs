@@ -48,18 +48,19 @@ impl<'a> Model<'a> {
         Model { region, vms }
     }
 
-    /// What it does with a packet.
-    pub fn process(&self, packet: &[u8]) -> Outcome {
-        match self.walk(packet) {
+    /// What it does with a packet that comes in on a port.
+    pub fn process(&self, packet: &[u8], port: u32) -> Outcome {
+        match self.walk(packet, port) {
             Ok(outcome) | Err(outcome) => outcome,
         }
     }
 
-    fn walk(&self, packet: &[u8]) -> Result<Outcome, Outcome> {
+    fn walk(&self, packet: &[u8], port: u32) -> Result<Outcome, Outcome> {
         let parsed = parse(packet).map_err(Outcome::Drop)?;
-        self.classify(packet, &parsed)?;
-        let inner = parsed.inner.as_ref().ok_or(Outcome::Drop("inner_not_ip"))?;
-        let decision = self.decide(&parsed, inner)?;
+        let inner = decide::tunnelled(packet, &parsed)?;
+        let from = self.classify(&parsed, port)?;
+        let inner = inner.ok_or(Outcome::Cpu)?;
+        let decision = self.decide(&parsed, inner, from)?;
         self.rewrite(packet, &parsed, inner, &decision)
     }
 }

@@ -15,8 +15,12 @@ pub enum Fragment {
 /// The outer headers, and the inner ones if it is VXLAN.
 #[derive(Clone, Debug)]
 pub struct Parsed {
+    /// Outer Ethernet destination.
+    pub mac: [u8; 6],
     /// Outer EtherType.
     pub ether_type: u16,
+    /// Outer IP source, if it is IP.
+    pub source: Option<IpAddr>,
     /// Outer IP destination, if it is IP.
     pub destination: Option<IpAddr>,
     /// Outer IPv4 protocol or IPv6 next header.
@@ -33,6 +37,8 @@ pub struct Parsed {
     pub tos: (u8, u8),
     /// VNI, if it is VXLAN.
     pub vni: Option<u32>,
+    /// Inner Ethernet destination and source.
+    pub inner_macs: [[u8; 6]; 2],
     /// Inner EtherType.
     pub inner_type: u16,
     /// The inner packet, if it is IP.
@@ -48,12 +54,14 @@ pub struct Inner {
     pub source: IpAddr,
     /// Destination.
     pub destination: IpAddr,
-    /// Protocol, behind a fragment header if there is one.
+    /// Protocol, behind all extension headers.
     pub protocol: u8,
     /// Ports, ICMP type and code, or zeros.
     pub ports: (u16, u16),
     /// Which part.
     pub fragment: Fragment,
+    /// Kinds of options and extension headers in front of layer 4, a bit for each ([`region::Extension::bit`]).
+    pub extensions: u8,
     /// TTL or hop limit.
     pub ttl: u8,
     /// ECN.
@@ -62,6 +70,10 @@ pub struct Inner {
 
 fn be16(packet: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([packet[at], packet[at + 1]])
+}
+
+fn mac_at(packet: &[u8], at: usize) -> [u8; 6] {
+    packet[at..at + 6].try_into().expect("six bytes")
 }
 
 fn v4_at(packet: &[u8], at: usize) -> IpAddr {
@@ -82,7 +94,9 @@ pub fn parse(packet: &[u8]) -> Result<Parsed, &'static str> {
     let need = |n: usize, reason| if packet.len() < n { Err(reason) } else { Ok(()) };
     need(14, "underlay_truncated")?;
     let mut parsed = Parsed {
+        mac: mac_at(packet, 0),
         ether_type: be16(packet, 12),
+        source: None,
         destination: None,
         protocol: 0,
         options: false,
@@ -91,6 +105,7 @@ pub fn parse(packet: &[u8]) -> Result<Parsed, &'static str> {
         outer_ip: 0,
         tos: (0, 0),
         vni: None,
+        inner_macs: [[0; 6]; 2],
         inner_type: 0,
         inner: None,
     };
@@ -107,6 +122,7 @@ pub fn parse(packet: &[u8]) -> Result<Parsed, &'static str> {
             need(udp + 16, "underlay_truncated")?;
             parsed.vni = Some(u32::from_be_bytes([0, packet[udp + 12], packet[udp + 13], packet[udp + 14]]));
             need(udp + 30, "inner_truncated")?;
+            parsed.inner_macs = [16, 22].map(|at| mac_at(packet, udp + at));
             parsed.inner_type = be16(packet, udp + 28);
             parsed.inner = match parsed.inner_type {
                 0x0800 => Some(inner_v4(packet, udp + 30)?),
@@ -137,6 +153,7 @@ fn outer_v4(packet: &[u8], parsed: &mut Parsed) -> Result<(), &'static str> {
     parsed.fragment = be16(packet, 20) & 0x3fff != 0;
     parsed.protocol = packet[23];
     parsed.tos = (packet[15] >> 2, packet[15] & 3);
+    parsed.source = Some(v4_at(packet, 26));
     parsed.destination = Some(v4_at(packet, 30));
     parsed.outer_ip = 20;
     Ok(())
@@ -155,6 +172,7 @@ fn outer_v6(packet: &[u8], parsed: &mut Parsed) -> Result<(), &'static str> {
     let class = (packet[14] & 15) << 4 | packet[15] >> 4;
     parsed.protocol = packet[20];
     parsed.tos = (class >> 2, class & 3);
+    parsed.source = Some(v6_at(packet, 22));
     parsed.destination = Some(v6_at(packet, 38));
     parsed.outer_ip = 40;
     Ok(())
@@ -168,14 +186,14 @@ fn inner_v4(packet: &[u8], at: usize) -> Result<Inner, &'static str> {
     if packet[at] >> 4 != 4 || ihl < 5 {
         return Err("inner_ipv4_header");
     }
-    if ihl > 5 {
-        return Err("inner_ipv4_options");
-    }
-    let length = be16(packet, at + 2);
-    if length < 20 {
+    let (length, header) = (usize::from(be16(packet, at + 2)), usize::from(ihl) * 4);
+    if length < header {
         return Err("inner_length");
     }
-    if checksum(&packet[at..at + 20]) != 0 {
+    if packet.len() < at + header {
+        return Err("inner_truncated");
+    }
+    if checksum(&packet[at..at + header]) != 0 {
         return Err("inner_ipv4_checksum");
     }
     let fragment = match be16(packet, at + 6) & 0x3fff {
@@ -183,16 +201,19 @@ fn inner_v4(packet: &[u8], at: usize) -> Result<Inner, &'static str> {
         0x2000 => Fragment::First,
         _ => Fragment::Later,
     };
-    let protocol = packet[at + 9];
-    let mut ports = (0, 0);
-    if fragment != Fragment::Later && matches!(protocol, 1 | 6 | 17) {
-        if length < 24 {
-            return Err("inner_length");
-        }
-        ports = layer_4(packet, at + 20, protocol == 1)?;
-    }
+    let mut behind = Behind {
+        protocol: packet[at + 9],
+        ports: (0, 0),
+        fragment,
+        extensions: u8::from(ihl > 5),
+        at: header - 20,
+        left: length - header,
+    };
+    behind.walk(packet, at + 20, false)?;
     let (source, destination) = (v4_at(packet, at + 12), v4_at(packet, at + 16));
-    Ok(Inner { at, source, destination, protocol, ports, fragment, ttl: packet[at + 8], ecn: packet[at + 1] & 3 })
+    let Behind { protocol, ports, fragment, extensions, .. } = behind;
+    let (ttl, ecn) = (packet[at + 8], packet[at + 1] & 3);
+    Ok(Inner { at, source, destination, protocol, ports, fragment, extensions, ttl, ecn })
 }
 
 fn inner_v6(packet: &[u8], at: usize) -> Result<Inner, &'static str> {
@@ -202,45 +223,90 @@ fn inner_v6(packet: &[u8], at: usize) -> Result<Inner, &'static str> {
     if packet[at] >> 4 != 6 {
         return Err("inner_ipv6_header");
     }
-    let length = be16(packet, at + 4);
-    let mut protocol = packet[at + 6];
-    let (mut layer, mut fragment, mut before) = (at + 40, Fragment::Whole, 0);
-    if protocol == 44 {
-        if packet.len() < at + 48 {
+    let (protocol, left) = (packet[at + 6], usize::from(be16(packet, at + 4)));
+    let mut behind = Behind { protocol, ports: (0, 0), fragment: Fragment::Whole, extensions: 0, at: 0, left };
+    behind.walk(packet, at + 40, true)?;
+    let (source, destination) = (v6_at(packet, at + 8), v6_at(packet, at + 24));
+    let Behind { protocol, ports, fragment, extensions, .. } = behind;
+    let (ttl, ecn) = (packet[at + 7], packet[at + 1] >> 4 & 3);
+    Ok(Inner { at, source, destination, protocol, ports, fragment, extensions, ttl, ecn })
+}
+
+/// What lies behind the fixed part of an IP header.
+struct Behind {
+    /// What comes next, or what came last.
+    protocol: u8,
+    ports: (u16, u16),
+    fragment: Fragment,
+    /// Kinds of headers so far.
+    extensions: u8,
+    /// Bytes from the fixed part on.
+    at: usize,
+    /// Bytes of the datagram from there on.
+    left: usize,
+}
+
+impl Behind {
+    /// From header to header until layer 4, or something that is not known. `from`: where the fixed part ends.
+    fn walk(&mut self, packet: &[u8], from: usize, v6: bool) -> Result<(), &'static str> {
+        while self.fragment != Fragment::Later {
+            let icmp = self.protocol == if v6 { 58 } else { 1 };
+            let layer_4 = icmp || matches!(self.protocol, 6 | 17 | 33 | 132 | 136);
+            let extension = self.protocol == 51 || v6 && matches!(self.protocol, 0 | 43 | 44 | 60 | 135 | 139 | 140);
+            if !layer_4 && !extension {
+                break;
+            }
+            if self.left < 4 {
+                return Err("inner_length");
+            }
+            if self.at > 64 {
+                return Err("inner_headers_too_long");
+            }
+            if layer_4 {
+                self.ports = self::layer_4(packet, from + self.at, icmp)?;
+                break;
+            }
+            self.extension(packet, from + self.at)?;
+        }
+        Ok(())
+    }
+
+    /// One header.
+    fn extension(&mut self, packet: &[u8], here: usize) -> Result<(), &'static str> {
+        if packet.len() < here + 4 {
             return Err("inner_truncated");
         }
-        protocol = packet[at + 40];
-        if length < 8 {
+        let length = usize::from(packet[here + 1]);
+        let (kind, bytes) = match self.protocol {
+            0 if self.at != 0 => return Err("inner_ipv6_extension"),
+            44 if self.fragment != Fragment::Whole => return Err("inner_ipv6_extension"),
+            43 if packet[here + 2] == 0 => return Err("inner_source_route"),
+            0 => (0x02, 8 * length + 8),
+            60 => (0x04, 8 * length + 8),
+            43 => (0x08, 8 * length + 8),
+            51 => (0x10, 4 * length + 8),
+            135 => (0x20, 8 * length + 8),
+            139 => (0x40, 8 * length + 8),
+            140 => (0x80, 8 * length + 8),
+            _ => (0, 8),
+        };
+        if self.left < bytes {
             return Err("inner_length");
         }
-        let later = be16(packet, at + 42) >> 3 != 0;
-        fragment = if later { Fragment::Later } else { Fragment::First };
-        if !later && length < 12 {
-            return Err("inner_length");
+        if self.protocol == 44 {
+            let later = be16(packet, here + 2) >> 3 != 0;
+            self.fragment = if later { Fragment::Later } else { Fragment::First };
         }
-        (layer, before) = (at + 48, 8);
+        self.extensions |= kind;
+        self.protocol = packet[here];
+        self.at += bytes;
+        self.left -= bytes;
+        Ok(())
     }
-    let mut ports = (0, 0);
-    if fragment != Fragment::Later {
-        match protocol {
-            0 | 43 | 44 | 51 | 60 | 135 | 139 | 140 => return Err("inner_ipv6_extension"),
-            6 | 17 | 58 => {
-                if length < before.max(4) {
-                    return Err("inner_length");
-                }
-                ports = layer_4(packet, layer, protocol == 58)?;
-            }
-            _ => {}
-        }
-    }
-    let ecn = packet[at + 1] >> 4 & 3;
-    let (source, destination) = (v6_at(packet, at + 8), v6_at(packet, at + 24));
-    Ok(Inner { at, source, destination, protocol, ports, fragment, ttl: packet[at + 7], ecn })
 }
 
 fn layer_4(packet: &[u8], at: usize, icmp: bool) -> Result<(u16, u16), &'static str> {
-    let need = if icmp { 2 } else { 4 };
-    if packet.len() < at + need {
+    if packet.len() < at + 4 {
         return Err("inner_truncated");
     }
     Ok(if icmp { (packet[at].into(), packet[at + 1].into()) } else { (be16(packet, at), be16(packet, at + 2)) })

@@ -15,6 +15,7 @@ impl Model<'_> {
         to: &Decision,
     ) -> Result<Outcome, Outcome> {
         let file = &self.region.file;
+        let ecn = decapsulated_ecn(parsed.tos.1, inner.ecn).ok_or(Outcome::Drop("ecn_ce_on_not_ect"))?;
         let hash = flow_hash(inner);
         let uplink = &file.uplinks[pick(&to.uplinks, hash)];
         let mtu = uplink.mtu.as_ref().map_or(1600, |m| usize::from(m.value));
@@ -23,7 +24,6 @@ impl Model<'_> {
         if udp_length + if to.tunnel.is_ipv4() { 20 } else { 40 } > mtu {
             return Err(Outcome::Drop("exceeds_mtu"));
         }
-        let ecn = decapsulated_ecn(parsed.tos.1, inner.ecn).ok_or(Outcome::Drop("ecn_ce_on_not_ect"))?;
 
         let mut out = [uplink.peer_mac.0, uplink.mac.0].concat();
         self.outer_ip(&mut out, to.tunnel, parsed.tos.0, ecn, udp_length as u16, hash);
@@ -37,8 +37,9 @@ impl Model<'_> {
         out.extend(file.gateway.mac.0);
         out.extend(parsed.inner_type.to_be_bytes());
         let at = out.len();
-        out.extend(&packet[inner.at..]);
-        inner_ip(&mut out[at..], inner.source.is_ipv4(), ecn);
+        // What is behind the outer packet does not leave.
+        out.extend(&packet[inner.at..udp + udp_length]);
+        inner_ip(&mut out[at..], inner.source.is_ipv4(), ecn, to.hops);
         Ok(Outcome::Send { port: uplink.port.value, bytes: out })
     }
 
@@ -70,17 +71,18 @@ impl Model<'_> {
     }
 }
 
-/// One hop fewer, the tunnel's congestion, a new checksum.
-fn inner_ip(packet: &mut [u8], v4: bool, ecn: u8) {
+/// So many hops fewer, the tunnel's congestion, a new checksum.
+fn inner_ip(packet: &mut [u8], v4: bool, ecn: u8, hops: u8) {
     if v4 {
         packet[1] = packet[1] & !3 | ecn;
-        packet[8] -= 1;
+        packet[8] -= hops;
         packet[10..12].fill(0);
-        let sum = checksum(&packet[..20]).to_be_bytes();
+        let header = usize::from(packet[0] & 15) * 4;
+        let sum = checksum(&packet[..header]).to_be_bytes();
         packet[10..12].copy_from_slice(&sum);
     } else {
         packet[1] = packet[1] & !0x30 | ecn << 4;
-        packet[7] -= 1;
+        packet[7] -= hops;
     }
 }
 

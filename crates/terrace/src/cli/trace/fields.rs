@@ -1,7 +1,8 @@
 //! A packet from fields on the command line: what the server of a VM sends when the VM sends that.
 //!
-//! The inner packet is the VM's; around it are VXLAN (RFC 7348), UDP, IP and Ethernet of the underlay. What is not given is taken from
-//! the region file: the server that hosts the VM with this VNI and address, and the gateway's own addresses.
+//! The inner packet is the VM's; around it are VXLAN (RFC 7348), UDP, IP and Ethernet of the
+//! underlay. What is not given is taken from the region file: the server that hosts the VM with
+//! this VNI and address, the uplink that leads to the server, and the gateway's own addresses.
 
 use crate::cli::failure::Failure;
 use clap::Args;
@@ -97,7 +98,7 @@ impl FieldArgs {
         if self.payload > 9000 {
             return Err(Failure::Usage("--payload is more than 9000; no jumbo frame holds that".to_owned()));
         }
-        let known = region.map(|region| known(region, vni, source)).unwrap_or_default();
+        let known = region.map(|region| known(region, vni, source, self.outer_src)).unwrap_or_default();
         let vm_mac = self.inner_src_mac.or(known.vm_mac).unwrap_or(Mac([2, 0, 0, 0, 0, 1]));
         let router = region.map(|region| region.file.gateway.mac.value);
         let router = self.inner_dst_mac.or(router).unwrap_or(Mac([2, 0, 0, 0, 0, 2]));
@@ -160,19 +161,29 @@ fn ip(
     }
 }
 
-/// The VM with this VNI and address, its server and the uplink that leads there.
-fn known(region: &Region, vni: u32, source: IpAddr) -> Known {
+/// The VM with this VNI and address, its server, and the uplink that leads there, or to the tunnel
+/// end point that is said to send.
+fn known(region: &Region, vni: u32, source: IpAddr, outer_source: Option<IpAddr>) -> Known {
     let file = &region.file;
+    let uplink = |uplinks: &Vec<usize>| {
+        let uplink = &file.uplinks[*uplinks.first()?];
+        Some((uplink.port.value, uplink.mac.value, uplink.peer_mac.value))
+    };
+    let servers = file.servers.iter().map(|server| server.address.value).zip(&region.server_uplinks);
+    let remotes = file.remotes.iter().map(|remote| remote.address.value).zip(&region.remote_uplinks);
+    let sender = servers.chain(remotes).find(|(address, _)| Some(*address) == outer_source);
+    let said = sender.and_then(|(_, uplinks)| uplink(uplinks));
     let is_sender = |(index, vm): &(usize, &region::Vm)| {
         let (vpc, _) = region.vm_places[*index];
         file.vpcs[vpc].vni.value == vni && vm.addresses.iter().any(|address| address.value == source)
     };
-    let Some((index, vm)) = file.vms.iter().enumerate().find(is_sender) else { return Known::default() };
+    let Some((index, vm)) = file.vms.iter().enumerate().find(is_sender) else {
+        return Known { uplink: said, ..Known::default() };
+    };
     let (_, server) = region.vm_places[index];
-    let uplink = region.server_uplinks[server].first().map(|uplink| &file.uplinks[*uplink]);
     Known {
         vm_mac: Some(vm.mac.value),
         server: Some(file.servers[server].address.value),
-        uplink: uplink.map(|uplink| (uplink.port.value, uplink.mac.value, uplink.peer_mac.value)),
+        uplink: said.or_else(|| uplink(&region.server_uplinks[server])),
     }
 }

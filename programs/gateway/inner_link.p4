@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Was the tenant's frame for us to forward, and has it a hop left?
+//
+// A VM sends to the VPC's router, which we are; what it sends within its subnet may be to the other VM itself,
+// as on one link. Frames to all, to groups and to others are not routed (RFC 1812, section 5.3.4).
+//
+// Between subnets the gateway is a router: it counts as one hop, and a packet that has none left is dropped
+// (RFC 1812, section 5.3.1; RFC 8200, section 3); that also ends loops between regions. A subnet is one link:
+// there the TTL stays as it is. No ICMP "time exceeded" is sent.
+
+#ifndef GATEWAY_INNER_LINK_P4
+#define GATEWAY_INNER_LINK_P4
+
+#include "metadata.p4"
+
+control inner_link_step(in headers_t hdr, inout metadata_t meta) {
+    mac_t own = 0;
+
+    /// The MAC of the router inside each VPC.
+    action set_router(mac_t mac) {
+        own = mac;
+    }
+
+    action no_router() {
+        drop(meta, drop_reason_t.not_configured);
+    }
+
+    /// No key: the control plane sets the default action.
+    table router {
+        actions = { set_router; no_router; }
+        default_action = no_router();
+    }
+
+    apply {
+        router.apply();
+        if (hdr.inner_ethernet.destination != own) {
+            if (meta.hops != 0 || hdr.inner_ethernet.destination != meta.far_mac) {
+                drop(meta, drop_reason_t.inner_other_mac);
+            }
+        }
+        if (hdr.inner_ipv4.isValid()) {
+            if (hdr.inner_ipv4.ttl <= meta.hops) {
+                drop(meta, drop_reason_t.inner_ttl_expired);
+            }
+        } else if (hdr.inner_ipv6.hop_limit <= meta.hops) {
+            drop(meta, drop_reason_t.inner_ttl_expired);
+        }
+        if (meta.extensions != 0) {
+            if ((meta.extensions & meta.refused) != 0) {
+                drop(meta, drop_reason_t.extension_denied);
+            }
+        }
+    }
+}
+
+#endif
