@@ -26,7 +26,7 @@ impl Kind {
     }
 }
 
-/// Tables made for so many entries have room for more.
+/// Tables made for this many entries get room for more.
 const LARGE: u64 = 1 << 20;
 
 /// A program that is ready to be loaded into engines.

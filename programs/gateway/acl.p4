@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does a list let the packet pass? The gateway asks twice: the list of the VPC that it comes from (acl_out),
-// about what VMs send and what leaves the VPC; then the one that the route names (acl_in), about what is
-// delivered to VMs and what passes through other VPCs. Lists are stateless, so answers need a rule
-// of their own. The rule with the highest priority decides. A list's default is its rule of the
-// lowest priority, with everything but the list left open; without any rule, all passes.
+// Does a list let the packet pass? The gateway asks twice: the list of the VPC that it comes from
+// (acl_out), about what VMs send and what leaves the VPC; then the one that the route names
+// (acl_in), about what is delivered to VMs and what passes through other VPCs. Lists are stateless,
+// so answers need a rule of their own. The rule with the highest priority decides. A list's default
+// is its rule of the lowest priority, with everything but the list left open; without any rule, all
+// passes.
 //
 // Rules match the flow as the parser found it: ICMP type and code stand in for the ports, and
 // protocols without ports have 0 in both. A later fragment has no ports; it shows 0, and the key

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose packet is it: a tenant's, in VXLAN to one of our tunnel addresses from an end point that we know, or
-// one for the gateway itself (control and protocol traffic), which goes to the CPU? All else isn't ours.
+// Whose packet is it: a tenant's, in VXLAN to one of our tunnel addresses from an end point that we
+// know, or one for the gateway itself (control and protocol traffic), which goes to the CPU? All
+// else isn't ours.
 //
-// A frame that isn't to the MAC of the port that it came in on isn't for us, whatever its IP destination says
-// (RFC 1812, section 5.3.4): a switch that floods would else have us send tenants' packets twice. Protocols
-// that speak to groups of neighbours (ARP, LLDP, OSPF, ...) are excepted.
+// A frame that isn't to the MAC of the port that it came in on isn't for us, whatever its IP
+// destination says (RFC 1812, section 5.3.4): a switch that floods would else have us send tenants'
+// packets twice. Protocols that speak to groups of neighbours (ARP, LLDP, OSPF, ...) are excepted.
 //
-// VXLAN has nothing of its own that says who sends, so the source address is all that stands between a
-// tenant's network and whoever reaches our address: it has to be a server's or a remote's.
+// VXLAN does not authenticate its sender, so only the source address keeps any host that reaches
+// our address out of a tenant's network: it has to be a server's or a remote's.
 
 #ifndef GATEWAY_CLASSIFY_P4
 #define GATEWAY_CLASSIFY_P4
@@ -22,8 +23,8 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
         drop(meta, drop_reason_t.underlay_other_mac);
     }
 
-    /// The port that the frame came in on has this MAC. Ports with greater numbers than 65535 are the
-    /// engine's own.
+    /// The port that the frame came in on has this MAC. Ports with greater numbers than 65535 are
+    /// the engine's own.
     table own_mac {
         key = {
             (bit<16>) (PortIdUint_t) istd.input_port: exact @name("port");
@@ -46,8 +47,8 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
         meta.sender = sender_t.remote;
     }
 
-    /// One entry for each server and remote, with the address of ours that it sends to. So most packets need
-    /// no look at our own addresses.
+    /// One entry for each server and remote, with the address of ours that it sends to. So most
+    /// packets need no look at our own addresses.
     table tunnel_v4 {
         key = {
             hdr.outer_ipv4.source:      exact @name("source");
@@ -152,7 +153,8 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
             }
 
             // Here the packet is to one of our tunnel addresses. UDP whose port the parser couldn't
-            // reach might be VXLAN, which may neither be fragmented nor have options; the CPU is spared.
+            // reach might be VXLAN, which may neither be fragmented nor have options; the CPU is
+            // spared.
             if (!hdr.vxlan.isValid()) {
                 if (hdr.outer_ipv4.isValid() && hdr.outer_ipv4.protocol == PROTOCOL_UDP
                     && !hdr.outer_udp.isValid()) {

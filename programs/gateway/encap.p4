@@ -27,8 +27,8 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
     ipv4_t own_v4 = 0;
     ipv6_t own_v6 = 0;
 
-    /// The gateway's own addresses: the outer source over IPv4 and over IPv6, 0 if it has none of that
-    /// family, and the inner source MAC.
+    /// The gateway's own addresses: the outer source over IPv4 and over IPv6, 0 if it has none of
+    /// that family, and the inner source MAC.
     action set_identity(ipv4_t source_v4, ipv6_t source_v6, mac_t mac) {
         own_v4 = source_v4;
         own_v6 = source_v6;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is on the wire: the headers that the gateway reads or writes, in the order in which they
-// follow each other in a packet, and the numbers that appear in them. What follows the inner packet's IP
-// header is read (see parser.p4) but never changed, so it has no header here.
+// follow each other in a packet, and the numbers that appear in them. What follows the inner
+// packet's IP header is read (see parser.p4) but never changed, so it has no header here.
 
 #ifndef GATEWAY_HEADERS_P4
 #define GATEWAY_HEADERS_P4

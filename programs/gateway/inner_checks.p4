@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// May the inner packet be forwarded at all? Its addresses must be ones that routers forward, and its frame must
-// come from one host.
+// May the inner packet be forwarded at all? Its addresses must be ones that routers forward, and
+// its frame must come from one host.
 //
-// The addresses are those of `crates/region/src/addresses.rs`, which gives the source of each range: what is
-// dropped here can't be given to a VM there, and a test holds the two lists to each other.
+// The addresses are those of `crates/region/src/addresses.rs`, which gives the source of each
+// range: what is dropped here can't be given to a VM there, and a test holds the two lists to each
+// other.
 
 #ifndef GATEWAY_INNER_CHECKS_P4
 #define GATEWAY_INNER_CHECKS_P4
@@ -20,8 +21,8 @@ control inner_checks_step(in headers_t hdr, inout metadata_t meta) {
             drop(meta, drop_reason_t.inner_source_mac);
         }
         if (hdr.inner_ipv4.isValid()) {
-            // Not 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 or 224.0.0.0/3 (224/4 and 240/4), neither as source
-            // nor as destination.
+            // Not 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 or 224.0.0.0/3 (224/4 and 240/4), neither
+            // as source nor as destination.
             usable = hdr.inner_ipv4.source[31:24] != 0
                   && hdr.inner_ipv4.source[31:24] != 127
                   && hdr.inner_ipv4.source[31:16] != 0xa9fe

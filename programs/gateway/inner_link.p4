@@ -2,12 +2,13 @@
 //
 // Was the tenant's frame for us to forward, and has it a hop left?
 //
-// A VM sends to the VPC's router, which we are; what it sends within its subnet may be to the other VM itself,
-// as on one link. Frames to all, to groups and to others are not routed (RFC 1812, section 5.3.4).
+// A VM sends to the VPC's router, which we are; what it sends within its subnet may be to the other
+// VM itself, as on one link. Frames to all, to groups and to others are not routed (RFC 1812,
+// section 5.3.4).
 //
-// Between subnets the gateway is a router: it counts as one hop, and a packet that has none left is dropped
-// (RFC 1812, section 5.3.1; RFC 8200, section 3); that also ends loops between regions. A subnet is one link:
-// there the TTL stays as it is. No ICMP "time exceeded" is sent.
+// Between subnets the gateway is a router: it counts as one hop, and a packet that has none left is
+// dropped (RFC 1812, section 5.3.1; RFC 8200, section 3); that also ends loops between regions. A
+// subnet is one link: there the TTL stays as it is. No ICMP "time exceeded" is sent.
 
 #ifndef GATEWAY_INNER_LINK_P4
 #define GATEWAY_INNER_LINK_P4

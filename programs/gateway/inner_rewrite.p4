@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What changes in the tenant's packet: the MAC that it goes to, one hop fewer if it was routed, the
-// congestion that the tunnel to us experienced (RFC 6040), the checksum. The inner DSCP is the tenant's
-// and stays.
+// congestion that the tunnel to us experienced (RFC 6040), the checksum. The inner DSCP is the
+// tenant's and stays.
 
 #ifndef GATEWAY_INNER_REWRITE_P4
 #define GATEWAY_INNER_REWRITE_P4
@@ -35,7 +35,8 @@ control inner_rewrite_step(inout headers_t hdr, inout metadata_t meta) {
 
         if (hdr.inner_ipv4.isValid()) {
             if (hdr.inner_ipv4.ihl != 5) {
-                // Options are in the sum, too, and not at hand: it is brought up to date (RFC 1624).
+                // Options are in the sum, too, and not at hand: it is brought up to date (RFC
+                // 1624).
                 update.subtract({ hdr.inner_ipv4.checksum, hdr.inner_ipv4.version, hdr.inner_ipv4.ihl,
                                   hdr.inner_ipv4.dscp, hdr.inner_ipv4.ecn, hdr.inner_ipv4.ttl,
                                   hdr.inner_ipv4.protocol });

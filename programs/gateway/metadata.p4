@@ -12,8 +12,8 @@
 /// one VNI, which is what packets carry.
 typedef bit<20> vpc_t;
 
-/// A list of ACL rules. A VPC's own has the VPC's number; those of ways through other VPCs have numbers
-/// that are no VPC's, because their first four bits are TRANSIT.
+/// A list of ACL rules. A VPC's own has the VPC's number; those of ways through other VPCs have
+/// numbers that are no VPC's, because their first four bits are TRANSIT.
 typedef bit<20> list_t;
 typedef bit<16> transit_t;
 
@@ -54,7 +54,8 @@ enum bit<2> fragment_t {
     later = 2    // has no layer 4 header
 }
 
-/// Kinds of what lies between IP and layer 4, a bit for each: those that a packet has, or that a VPC refuses.
+/// Kinds of what lies between IP and layer 4, a bit for each: those that a packet has, or that a
+/// VPC refuses.
 typedef bit<8> extensions_t;
 
 const extensions_t EXTENSION_IPV4_OPTIONS   = 0x01;

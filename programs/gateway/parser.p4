@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which headers are there, and are they what they claim to be? Ethernet, IP, UDP, VXLAN, then
-// the tenant's Ethernet and IP, and a look at the first bytes of layer 4, wherever they are. Packets that aren't
-// VXLAN are accepted where they turn out not to be, and it's up to `classify` what they are.
+// Which headers are there, and are they what they claim to be? Ethernet, IP, UDP, VXLAN, then the
+// tenant's Ethernet and IP, and a look at the first bytes of layer 4, wherever they are. Packets
+// that aren't VXLAN are accepted where they turn out not to be, and it's up to `classify` what they
+// are.
 
 #ifndef GATEWAY_PARSER_P4
 #define GATEWAY_PARSER_P4
@@ -69,7 +70,8 @@ parser gateway_parser(packet_in packet,
         }
     }
 
-    // Bytes behind the packet: padding, or a check sequence that a network card left. They don't leave.
+    // Bytes behind the packet: padding, or a check sequence that a network card left. They don't
+    // leave.
     state outer_ipv4_trailer {
         verify((bit<32>) hdr.outer_ipv4.total_length + 14 <= packet.length(), error.OuterTruncated);
         meta.trailer = true;
@@ -263,12 +265,13 @@ parser gateway_parser(packet_in packet,
     }
 
     // ---- what few packets have ----------------------------------------------------------------
-    // Options of IPv4, extension headers of IPv6 (RFC 8200, section 4; RFC 7045) and authentication headers of
-    // both lie between IP and layer 4. They stay where they are: the parser looks over them, as far as 64
-    // bytes, and headers behind that are an error, as nothing could be said of their ports.
+    // Options of IPv4, extension headers of IPv6 (RFC 8200, section 4; RFC 7045) and authentication
+    // headers of both lie between IP and layer 4. They stay where they are: the parser looks over
+    // them, as far as 64 bytes, and headers behind that are an error, as nothing could be said of
+    // their ports.
     //
-    // `at` says how far, in words of 4 bytes, `left` how many bytes of the datagram are left there, and
-    // `kind` what is there.
+    // `at` says how far, in words of 4 bytes, `left` how many bytes of the datagram are left there,
+    // and `kind` what is there.
 
     state inner_ipv4_options {
         kind = hdr.inner_ipv4.protocol;
@@ -493,7 +496,8 @@ parser gateway_parser(packet_in packet,
         }
     }
 
-    // A fragment of a fragment is none that a sender makes. What a later one holds is the middle of something.
+    // A fragment of a fragment is none that a sender makes. What a later one holds is the middle of
+    // something.
     state fragment {
         verify(part == fragment_t.whole, error.InnerIpv6Extension);
         verify(left >= 8, error.InnerLength);

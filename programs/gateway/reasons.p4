@@ -2,8 +2,8 @@
 //
 // Why a packet leaves the walk early. Names and numbers are part of the control-plane API: they
 // show in counters, traces and metrics. A number stands for one reason, of either kind, and is
-// never used again for another: 20 was that of inner IPv4 options, which pass, 49 and 50 those of ECMP groups
-// and their buckets, which are next hops.
+// never used again for another: 20 was that of inner IPv4 options, which pass, 49 and 50 those of
+// ECMP groups and their buckets, which are next hops.
 
 #ifndef GATEWAY_REASONS_P4
 #define GATEWAY_REASONS_P4

@@ -4,9 +4,10 @@
 // prefix wins, and its action is the route's scope.
 //
 // A chain of peerings (A to B to C to D) is one route here: whoever installs entries follows the
-// chain, refuses loops and chains of more than four, and writes the last VPC into the route.
-// So the data plane needs one lookup and can't loop, at the price of one entry for each prefix and
-// instance that can reach it. The lists of the VPCs on the way are one list, too, which the route names.
+// chain, refuses loops and chains of more than four, and writes the last VPC into the route. So the
+// data plane needs one lookup and can't loop, at the price of one entry for each prefix and
+// instance that can reach it. The lists of the VPCs on the way are one list, too, which the route
+// names.
 //
 // The route says, too, whether the packet stays within a subnet, which is one link, or takes a hop.
 
@@ -24,9 +25,9 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
     bit<32> source;        // of both addresses, that word as far as the mask goes
     bit<32> destination;
 
-    /// A VM of the same VPC: the VNI stays. `mask` is that of the subnet. Over IPv6 it is the part of it in
-    /// that 32-bit word in which the subnet's prefix ends, number `word` from the left: all words in
-    /// front of it belong to the prefix as a whole, and none behind it.
+    /// A VM of the same VPC: the VNI stays. `mask` is that of the subnet. Over IPv6 it is the part
+    /// of it in that 32-bit word in which the subnet's prefix ends, number `word` from the left:
+    /// all words in front of it belong to the prefix as a whole, and none behind it.
     action local(bit<32> mask, bit<2> word) {
         meta.scope = scope_t.local;
         meta.in_list = meta.vpc;
@@ -35,8 +36,9 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
         subnet_word = word;
     }
 
-    /// A VM of the VPC at the end of the chain of peerings. `acl`: that VPC's, or, if there are others on the
-    /// way, what they and that one permit. `refused`: which options and extension headers they refuse.
+    /// A VM of the VPC at the end of the chain of peerings. `acl`: that VPC's, or, if there are
+    /// others on the way, what they and that one permit. `refused`: which options and extension
+    /// headers they refuse.
     action peer(list_t acl, vni_t vni, extensions_t refused) {
         meta.scope = scope_t.peer;
         meta.in_list = acl;
@@ -44,8 +46,8 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
         meta.refused = meta.refused | refused;
     }
 
-    /// The tenant's own data centre, behind a remote tunnel end point that expects `vni`. `transit`: the list
-    /// of what the VPCs on the way permit, NO_TRANSIT if there are none.
+    /// The tenant's own data centre, behind a remote tunnel end point that expects `vni`.
+    /// `transit`: the list of what the VPCs on the way permit, NO_TRANSIT if there are none.
     action idc(remote_t remote, vni_t vni, transit_t transit) {
         meta.scope = scope_t.idc;
         meta.in_list = TRANSIT ++ transit;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which VPC does the packet come from? Its VNI says so. A VPC may ask that its packets come from servers that
-// have machines of it, and from remotes that it has routes to, alone: then a server that was taken over can't
-// speak for tenants that it has nothing of.
+// Which VPC does the packet come from? Its VNI says so. A VPC may ask that its packets come from
+// servers that have machines of it, and from remotes that it has routes to, alone: then a server
+// that was taken over can't speak for tenants that it has nothing of.
 
 #ifndef GATEWAY_TENANT_P4
 #define GATEWAY_TENANT_P4
@@ -15,7 +15,8 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
 
     bool strict_sources;
 
-    /// The VPC, the routing instance that it uses by default, and which options and extension headers it refuses.
+    /// The VPC, the routing instance that it uses by default, and which options and extension
+    /// headers it refuses.
     action set_vpc(vpc_t vpc, instance_t instance, extensions_t refused) {
         meta.vpc = vpc;
         meta.instance = instance;

@@ -4,10 +4,11 @@
 // neighbour? The underlay is routed as any IP router does it; its entries come from BGP or from
 // the region's servers, apart from all tenants' entries.
 //
-// ECMP takes no table of its own: a group is a run of 2^n next hops, and the routes to it say where it begins and
-// how long it is. Then picking one takes a mask and no division, which every tier can do, and no further lookup;
-// weights are numbers of places in the run; a next hop that goes away moves the flows of its own places and no
-// others; and a group changes in the same write batch as all else.
+// ECMP takes no table of its own: a group is a run of 2^n next hops, and the routes to it say where
+// it begins and how long it is. Then picking one takes a mask and no division, which every tier can
+// do, and no further lookup; weights are numbers of places in the run; a next hop that goes away
+// moves the flows of its own places and no others; and a group changes in the same write batch as
+// all else.
 
 #ifndef GATEWAY_UNDERLAY_P4
 #define GATEWAY_UNDERLAY_P4
@@ -23,7 +24,8 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
         meta.next_hop = next_hop;
     }
 
-    /// One of the next hops from `first` on. `mask` is their number less one; the number is a power of two.
+    /// One of the next hops from `first` on. `mask` is their number less one; the number is a power
+    /// of two.
     action via_group(next_hop_t first, bit<16> mask) {
         // The lower half of the hash goes into the UDP source port, which the routers behind us
         // hash in turn: so this takes the upper half.

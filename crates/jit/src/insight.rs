@@ -25,7 +25,7 @@ impl Jit {
     }
 
     /// From how many packets on they are taken eight at a time, where there is code for that, whether or not that is faster: for tests. With [`usize::MAX`] they are taken one by
-    /// one. If nobody asks for it, 8 packets or more go by the way that was the faster one lately.
+    /// one. Without this call, 8 packets or more go by the way that was the faster one lately.
     pub fn eights_from(&mut self, packets: usize) {
         if let Way::Native { worker, quiet, .. } = &mut self.way {
             for worker in [Some(worker), quiet.as_mut()].into_iter().flatten() {

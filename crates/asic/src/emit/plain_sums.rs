@@ -10,7 +10,7 @@ use num_bigint::BigUint;
 
 /// Between two calls, 16 bits of them are used.
 const SUM: Type = Type::Bit(32);
-/// So many words can be added to a sum of 16 bits before its 32 bits run over.
+/// The number of words that can be added to a sum of 16 bits before its 32 bits run over.
 const MOST_WORDS: usize = 0xffff;
 
 /// Writes out the sums that are not of one list of fields.

@@ -54,7 +54,7 @@ fn likely(pipeline: &Pipeline, flow: &Flow, start: Start, nodes: &[Node]) -> BTr
     likely_nodes(pipeline, flow, (entries(pipeline, flow, start), nodes), |node| inside(pipeline, flow, start, node))
 }
 
-/// Those of some nodes that most packets come to, who begin at the first ones. Each node comes behind those that lead to it.
+/// Those of some nodes that most packets come to, if packets begin at the first ones. Each node comes behind those that lead to it.
 ///
 /// Of two ways one is seldom taken if no lookup lies on it, because a program ends a packet's walk early where something is wrong with it. Of two ways with
 /// lookups it is the one behind a comparison that seldom holds.

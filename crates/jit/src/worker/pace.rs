@@ -35,7 +35,7 @@ impl Pace {
         }
     }
 
-    /// Says how many ticks a chunk of so many packets took by the way that [`Pace::eights`] said.
+    /// Notes how many ticks a chunk of `packets` took by the way that [`Pace::eights`] gave.
     pub fn took(&mut self, packets: usize, ticks: u64) {
         if self.chunks < 2 * TRIED {
             let way = &mut self.fewest[usize::from(self.eights())];
@@ -56,7 +56,7 @@ impl Pace {
 mod tests {
     use super::{KEPT, Pace, TRIED};
 
-    /// Takes chunks whose packets take so many ticks by each way; how many of them went eight at a time.
+    /// Takes chunks whose packets take `ticks` by each way; the number of chunks that went eight at a time.
     fn go(pace: &mut Pace, chunks: u32, ticks: [u64; 2]) -> u32 {
         (0..chunks).fold(0, |eights, _| {
             let way = pace.eights();

@@ -23,7 +23,7 @@ const SERVER: usize = 0;
 /// Index of the action of one that ends at a remote.
 const REMOTE: usize = 1;
 
-/// How many next hops the group of so many uplinks has: a power of two.
+/// The number of next hops of a group of `uplinks`: a power of two.
 fn shares(uplinks: usize) -> usize {
     (uplinks * SHARES_PER_UPLINK).next_power_of_two()
 }

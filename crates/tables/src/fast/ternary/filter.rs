@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// So many entries of one value that its count is full.
+    /// More entries of one value than its count can hold.
     #[test]
     fn a_full_count_stays() {
         let keys = [place(0, MatchKind::Exact, 8, 0)];

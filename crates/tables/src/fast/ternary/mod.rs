@@ -151,7 +151,7 @@ impl TernaryTable {
         unsafe { (self.kernel)(&self.tree, keys, out) }
     }
 
-    /// Looks up those keys that may have an entry, so many together that each search is worth its beginning.
+    /// Looks up those keys that may have an entry, [`CHUNK`] together, because each search has a cost of its own.
     fn look_up_some(&self, filter: &Filter, keys: &[u64], out: &mut [*const u8]) {
         let words = self.tree.shape.words;
         let mut positions: SmallVec<[usize; CHUNK]> = SmallVec::new();
