@@ -171,17 +171,11 @@ parser gateway_parser(packet_in packet,
     }
 
     state inner_ipv4_first_fragment {
-        transition select(hdr.inner_ipv4.protocol) {
-            PROTOCOL_TCP:  inner_ipv4_first_has_layer_4;
-            PROTOCOL_UDP:  inner_ipv4_first_has_layer_4;
-            PROTOCOL_ICMP: inner_ipv4_first_has_layer_4;
-            default:       inner_ipv4_first_walk;
-        }
-    }
-
-    state inner_ipv4_first_has_layer_4 {
         meta.fragment = fragment_t.first;
-        transition inner_ipv4_has_layer_4;
+        transition select(hdr.inner_ipv4.protocol) {
+            PROTOCOL_AUTHENTICATION: inner_ipv4_first_walk;
+            default:                 inner_ipv4_layer_4;
+        }
     }
 
     state inner_ipv4_first_walk {
@@ -195,13 +189,29 @@ parser gateway_parser(packet_in packet,
         transition accept;
     }
 
+    // Protocols that most packets have are asked for first, each time.
     state inner_ipv4_layer_4 {
         transition select(hdr.inner_ipv4.protocol) {
             PROTOCOL_TCP:  inner_ipv4_has_layer_4;
             PROTOCOL_UDP:  inner_ipv4_has_layer_4;
             PROTOCOL_ICMP: inner_ipv4_has_layer_4;
-            default:       inner_ipv4_walk;
+            default:       inner_ipv4_rarer;
         }
+    }
+
+    state inner_ipv4_rarer {
+        transition select(hdr.inner_ipv4.protocol) {
+            PROTOCOL_SCTP:           inner_ipv4_has_layer_4;
+            PROTOCOL_UDPLITE:        inner_ipv4_has_layer_4;
+            PROTOCOL_DCCP:           inner_ipv4_has_layer_4;
+            PROTOCOL_AUTHENTICATION: inner_ipv4_walk;
+            default:                 inner_ipv4_other;
+        }
+    }
+
+    state inner_ipv4_other {
+        meta.protocol = hdr.inner_ipv4.protocol;
+        transition accept;
     }
 
     // Four bytes of layer 4 are inside the datagram, not in padding behind it.
@@ -209,9 +219,10 @@ parser gateway_parser(packet_in packet,
         verify(hdr.inner_ipv4.total_length >= 24, error.InnerLength);
         meta.protocol = hdr.inner_ipv4.protocol;
         transition select(hdr.inner_ipv4.protocol) {
-            PROTOCOL_TCP: ports;
-            PROTOCOL_UDP: ports;
-            default:      icmp;
+            PROTOCOL_TCP:  ports;
+            PROTOCOL_UDP:  ports;
+            PROTOCOL_ICMP: icmp;
+            default:       ports;
         }
     }
 
@@ -228,8 +239,30 @@ parser gateway_parser(packet_in packet,
             PROTOCOL_TCP:    inner_ipv6_ports;
             PROTOCOL_UDP:    inner_ipv6_ports;
             PROTOCOL_ICMPV6: inner_ipv6_icmp;
-            default:         inner_ipv6_walk;
+            default:         inner_ipv6_rarer;
         }
+    }
+
+    state inner_ipv6_rarer {
+        transition select(hdr.inner_ipv6.next_header) {
+            PROTOCOL_SCTP:           inner_ipv6_ports;
+            PROTOCOL_UDPLITE:        inner_ipv6_ports;
+            PROTOCOL_DCCP:           inner_ipv6_ports;
+            PROTOCOL_HOP_BY_HOP:     inner_ipv6_walk;
+            PROTOCOL_ROUTING:        inner_ipv6_walk;
+            PROTOCOL_IPV6_FRAG:      inner_ipv6_walk;
+            PROTOCOL_AUTHENTICATION: inner_ipv6_walk;
+            PROTOCOL_DESTINATION:    inner_ipv6_walk;
+            PROTOCOL_MOBILITY:       inner_ipv6_walk;
+            PROTOCOL_HIP:            inner_ipv6_walk;
+            PROTOCOL_SHIM6:          inner_ipv6_walk;
+            default:                 inner_ipv6_other;
+        }
+    }
+
+    state inner_ipv6_other {
+        meta.protocol = hdr.inner_ipv6.next_header;
+        transition accept;
     }
 
     state inner_ipv6_ports {
