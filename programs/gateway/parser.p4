@@ -172,15 +172,8 @@ parser gateway_parser(packet_in packet,
 
     state inner_ipv4_first_fragment {
         meta.fragment = fragment_t.first;
-        transition select(hdr.inner_ipv4.protocol) {
-            PROTOCOL_AUTHENTICATION: inner_ipv4_first_walk;
-            default:                 inner_ipv4_layer_4;
-        }
-    }
-
-    state inner_ipv4_first_walk {
         part = fragment_t.first;
-        transition inner_ipv4_walk;
+        transition inner_ipv4_layer_4;
     }
 
     state inner_ipv4_later_fragment {

@@ -49,8 +49,7 @@ fn what_is_emitted_is_planned() {
         assert!(names.iter().any(|table| table.ends_with(name)), "{name}: {names:?}");
     }
     let (code, report) = emitted("none");
-    let verdict = report["verdict"].as_str().unwrap();
-    assert!(code == 1 && ["SRAM is full", "TCAM is full"].iter().any(|full| verdict.contains(full)), "{verdict}");
+    assert!(code == 1 && report["verdict"].as_str().unwrap().contains("SRAM is full"), "{}", report["verdict"]);
     let (code, _, err) = run(&["plan", "--target", "dpu8", "--as-emitted"]);
     assert!(code == 2 && err.contains("there is no P4 for dpu8"), "{code}: {err}");
     let (code, _, err) = run(&["plan", "--egress"]);

@@ -133,7 +133,7 @@ fn the_parser_has_its_states() {
     assert_eq!((start.name.as_str(), start.extracts, start.selects), ("start", 112, 16));
     let next: Vec<&str> = start.next.iter().map(|n| program.parser[*n].name.as_str()).collect();
     assert_eq!(next, ["outer_ipv4", "outer_ipv6"]);
-    assert_eq!(program.parser.len(), 78);
+    assert_eq!(program.parser.len(), 77);
 }
 
 #[test]

@@ -155,8 +155,7 @@ fn rewrites_are_the_interpreter() {
     assert_eq!(found.faults, 0, "a rewrite does not do what was done to the packet that it was made from");
     assert!(tally.packets >= 16 * 1_200 && tally.forwarded > tally.packets / 20, "{tally}");
     assert!(found.forwarded > found.packets / 40, "{found:?}");
-    // Packets of a region are of many kinds: options, extension headers, trailers, fragments.
-    assert!(found.by_way > found.kept / 8, "{found:?}");
+    assert!(found.by_way > found.kept / 6, "{found:?}");
     assert!(found.native >= 1_000 && found.native_by_way > found.native / 20, "{found:?}");
     assert!(found.by_workers > 100, "{found:?}");
     assert!(found.by_code > found.together / 10, "{found:?}");

@@ -30,6 +30,13 @@ pub(super) fn index<'a>(report: &mut Report, kind: &str, names: impl Iterator<It
     index
 }
 
+/// Complains about the first of a kind for which the gateway's tables have no number.
+pub(super) fn at_most<'a>(report: &mut Report, kinds: &str, most: usize, mut names: impl Iterator<Item = &'a Name>) {
+    if let Some(name) = names.nth(most) {
+        report.add(name.at, format!("there are more than {most} {kinds}, up to here"), "split the region");
+    }
+}
+
 /// Names are ASCII, so that two that look the same are the same, and that they show as they are in logs and on terminals.
 pub(super) fn form(report: &mut Report, kind: &str, name: &Name) {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -55,4 +62,25 @@ pub(super) fn resolve(report: &mut Report, kind: &str, name: &Name, index: &Inde
     };
     report.add(name.at, format!("there is no {kind} {}", quoted(name)), mend);
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::at_most;
+    use crate::problem::Report;
+
+    #[test]
+    fn the_first_one_too_many_is_named() {
+        let text = "region: r\ngateway: {mac: '02:00:00:00:00:01', vteps: [192.0.2.1]}\nuplinks: []\n\
+                    vpcs:\n- {name: a, vni: 1}\n- {name: b, vni: 2}\n";
+        let vpcs = crate::parse("r.yaml", text).expect("right").file.vpcs;
+        let found = |most| {
+            let mut report = Report::new("r.yaml");
+            at_most(&mut report, "VPCs", most, vpcs.iter().map(|vpc| &vpc.name));
+            report.finish().map_err(|problems| problems.to_string())
+        };
+        assert_eq!(found(2), Ok(()));
+        let expected = "r.yaml:6:10: there are more than 1 VPCs, up to here\n    mend: split the region";
+        assert_eq!(found(1), Err(expected.to_owned()));
+    }
 }

@@ -18,10 +18,7 @@ const MIN_MTU: u16 = 1280 + 70;
 pub(super) fn check(report: &mut Report, file: &RegionFile, uplinks: &Index) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
     gateway(report, file);
     ports(report, file);
-    if let Some(uplink) = file.uplinks.get(MAX_UPLINKS) {
-        let text = format!("there are more than {MAX_UPLINKS} uplinks, up to here");
-        report.add(uplink.name.at, text, "leave uplinks out, or split the region");
-    }
+    names::at_most(report, "uplinks", MAX_UPLINKS, file.uplinks.iter().map(|uplink| &uplink.name));
     let mut owners: HashMap<IpAddr, (&str, Position)> = HashMap::new();
     for vtep in &file.gateway.vteps {
         claim(report, &mut owners, vtep, "the gateway");

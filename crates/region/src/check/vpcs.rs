@@ -13,7 +13,7 @@ pub(super) type Subnets = PrefixMap<Position>;
 
 /// Checks VNIs and subnets; gives each VPC's subnets.
 pub(super) fn check(report: &mut Report, file: &RegionFile) -> Vec<Subnets> {
-    at_most(report, &file.vpcs, MAX_VPCS);
+    names::at_most(report, "VPCs", MAX_VPCS, file.vpcs.iter().map(|vpc| &vpc.name));
     let mut lines: HashMap<u32, u32> = HashMap::new();
     file.vpcs
         .iter()
@@ -26,12 +26,6 @@ pub(super) fn check(report: &mut Report, file: &RegionFile) -> Vec<Subnets> {
             subnets(report, vpc)
         })
         .collect()
-}
-
-fn at_most(report: &mut Report, vpcs: &[Vpc], most: usize) {
-    if let Some(vpc) = vpcs.get(most) {
-        report.add(vpc.name.at, format!("there are more than {most} VPCs, up to here"), "split the region");
-    }
 }
 
 fn subnets(report: &mut Report, vpc: &Vpc) -> Subnets {
@@ -114,25 +108,4 @@ fn disjoint(report: &mut Report, file: &RegionFile, a: usize, b: usize, at: Posi
             report.add(at, message, "renumber one of the VPCs, or remove the peering");
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::at_most;
-    use crate::problem::Report;
-
-    #[test]
-    fn the_first_vpc_too_many_is_named() {
-        let text = "region: r\ngateway: {mac: '02:00:00:00:00:01', vteps: [192.0.2.1]}\nuplinks: []\n\
-                    vpcs:\n- {name: a, vni: 1}\n- {name: b, vni: 2}\n";
-        let vpcs = crate::parse("r.yaml", text).expect("right").file.vpcs;
-        let found = |most| {
-            let mut report = Report::new("r.yaml");
-            at_most(&mut report, &vpcs, most);
-            report.finish().map_err(|problems| problems.to_string())
-        };
-        assert_eq!(found(2), Ok(()));
-        let expected = "r.yaml:6:10: there are more than 1 VPCs, up to here\n    mend: split the region";
-        assert_eq!(found(1), Err(expected.to_owned()));
-    }
 }

@@ -16,28 +16,25 @@ impl Preparer {
     pub(super) fn without_computing(&mut self, body: &mut Body, error: VarId) {
         self.lengths_as_announced(body);
         let computed = computed_locals(&self.p, body);
-        let blocks: Vec<Block> = body.blocks.iter().map(|(block, _)| block).collect();
-        let computing = blocks.into_iter().find_map(|block| store_of_computed(body, block, &computed));
-        let Some(first) = computing else { return };
+        let stores = |block| Some((block, Self::store_of_computed(body, block, &computed)?));
+        let computing: Vec<(Block, Loc)> = body.blocks.keys().filter_map(stores).collect();
+        let Some((_, first)) = computing.first().copied() else { return };
         self.leave_out(
             first,
             format!("a parser state that computes: the chip's parser only moves and compares. Packets that come to it end with the error {ERROR}"),
         );
         let number = self.p.errors.iter().position(|e| e == ERROR).and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
         let failed = self.error_state(body, error, number, first);
-        let blocks: Vec<Block> = body.blocks.iter().map(|(block, _)| block).collect();
-        for block in blocks {
-            if let Some(loc) = store_of_computed(body, block, &computed) {
-                let term = Some(TermData { term: Term::Jump(BlockCall::to(failed)), loc });
-                body.blocks[block] = BlockData { params: Vec::new(), insts: Vec::new(), term };
-            }
+        for (block, loc) in computing {
+            let term = Some(TermData { term: Term::Jump(BlockCall::to(failed)), loc });
+            body.blocks[block] = BlockData { params: Vec::new(), insts: Vec::new(), term };
         }
-        remove_unreachable(body);
+        body.empty_unreachable();
     }
 
     /// Branches on whether the packet has the length that a header announces.
     fn lengths_as_announced(&mut self, body: &mut Body) {
-        let blocks: Vec<Block> = body.blocks.iter().map(|(block, _)| block).collect();
+        let blocks: Vec<Block> = body.blocks.keys().collect();
         for block in blocks {
             let Some(TermData { term, loc }) = body.blocks[block].term.clone() else { continue };
             let (asked, [yes, no]) = match term {
@@ -61,7 +58,17 @@ impl Preparer {
             self.leave_out(loc, "a choice by the packet's length, which the chip's parser does not know");
             body.blocks[block].term = Some(TermData { term: Term::Jump(equal), loc });
         }
-        remove_unreachable(body);
+        body.empty_unreachable();
+    }
+
+    /// Where a block gives such a variable a value that is no constant.
+    fn store_of_computed(body: &Body, block: Block, computed: &BTreeSet<VarId>) -> Option<Loc> {
+        body.blocks[block].insts.iter().find_map(|data| match data.inst {
+            Inst::Store(var, value) if computed.contains(&var) => {
+                Self::constant(body, value).is_none().then_some(data.loc)
+            }
+            _ => None,
+        })
     }
 }
 
@@ -76,27 +83,4 @@ fn computed_locals(p: &Pipeline, body: &Body) -> BTreeSet<VarId> {
         p.vars[*var].kind == VarKind::Local && body.definition(*value).is_some_and(binary)
     });
     computed.map(|(var, _)| var).collect()
-}
-
-/// Where a block gives such a variable a value that is no constant.
-fn store_of_computed(body: &Body, block: Block, computed: &BTreeSet<VarId>) -> Option<Loc> {
-    body.blocks[block].insts.iter().find_map(|data| match data.inst {
-        Inst::Store(var, value) if computed.contains(&var) => {
-            let constant = body.definition(value).is_some_and(|d| matches!(d.inst, Inst::Const(_)));
-            (!constant).then_some(data.loc)
-        }
-        _ => None,
-    })
-}
-
-/// Empties blocks that no packet comes to, and forgets their states.
-fn remove_unreachable(body: &mut Body) {
-    let reached: BTreeSet<Block> = reverse_postorder(body).into_iter().collect();
-    body.states.retain(|state| reached.contains(&state.block));
-    let blocks: Vec<Block> = body.blocks.iter().map(|(block, _)| block).collect();
-    for block in blocks {
-        if !reached.contains(&block) {
-            body.blocks[block] = BlockData { params: Vec::new(), insts: Vec::new(), term: None };
-        }
-    }
 }

@@ -27,9 +27,10 @@ pub struct Filter {
 impl Filter {
     /// For the first of a table's fields that is exact and lies in one word; `None`: there is none.
     pub fn new(keys: &[KeyPlace]) -> Option<Filter> {
-        let in_a_word = |key: &&KeyPlace| key.kind == MatchKind::Exact && key.bit % 64 + key.width <= 64;
+        let in_a_word =
+            |key: &&KeyPlace| key.kind == MatchKind::Exact && key.width > 0 && key.bit % 64 + key.width <= 64;
         let field = keys.iter().find(in_a_word)?;
-        let mask = u64::MAX >> (64 - field.width.clamp(1, 64));
+        let mask = u64::MAX >> (64 - field.width);
         let (word, shift) = ((field.bit / 64) as usize, field.bit % 64);
         Some(Filter { word, shift, mask, bits: vec![0; BITS / 64], counts: vec![0; BITS] })
     }
@@ -102,10 +103,15 @@ mod tests {
         assert!((0..100_000).all(|list| !filter.may_match(&key(list, 8))), "none is left");
     }
 
-    /// A field that lies in two words, and one that is not exact, are none.
+    /// A field that lies in two words, one without bits, and one that is not exact, are none.
     #[test]
     fn other_fields_have_none() {
-        for keys in [vec![place(0, MatchKind::Exact, 32, 48)], vec![place(0, MatchKind::Lpm, 32, 0)], vec![]] {
+        for keys in [
+            vec![place(0, MatchKind::Exact, 32, 48)],
+            vec![place(0, MatchKind::Exact, 0, 64)],
+            vec![place(0, MatchKind::Lpm, 32, 0)],
+            vec![],
+        ] {
             assert!(Filter::new(&keys).is_none(), "{keys:?}");
         }
     }
