@@ -1,6 +1,35 @@
 //! What the engine is told besides the program.
 
+use ir::TableId;
 use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use tables::Entry;
+
+/// Says where an entry comes from that does not say it itself: of explanations alone, packets do not
+/// ask. What keeps the tables knows it, and would have to write entries again when a line moves.
+#[derive(Clone, Default)]
+pub struct Sources(Option<Arc<FindSource>>);
+
+type FindSource = dyn Fn(TableId, &Entry) -> Option<String> + Send + Sync;
+
+impl Sources {
+    /// Those that `find` knows.
+    pub fn new(find: impl Fn(TableId, &Entry) -> Option<String> + Send + Sync + 'static) -> Sources {
+        Sources(Some(Arc::new(find)))
+    }
+
+    /// Where an entry comes from.
+    pub(crate) fn find(&self, table: TableId, entry: &Entry) -> Option<String> {
+        self.0.as_ref()?(table, entry)
+    }
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources").field("known", &self.0.is_some()).finish()
+    }
+}
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -23,6 +52,8 @@ pub struct Config {
     pub max_parser_states: u64,
     /// Copies that one packet may be made into.
     pub max_copies: u32,
+    /// Where entries come from, for explanations.
+    pub sources: Sources,
 }
 
 impl Default for Config {
@@ -37,6 +68,7 @@ impl Default for Config {
             max_steps: 1 << 20,
             max_parser_states: 1 << 16,
             max_copies: 1024,
+            sources: Sources::default(),
         }
     }
 }

@@ -66,7 +66,7 @@ mod wire;
 mod words;
 
 pub use algorithm::hash;
-pub use config::Config;
+pub use config::{Config, Sources};
 pub use credit::{ByteForm, Credit};
 pub use decode::LoadError;
 pub use engine::emit;

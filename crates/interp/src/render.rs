@@ -114,7 +114,10 @@ impl<const T: bool> Machine<'_, T> {
             Hit {
                 entry: format!("({})", keys.join(", ")),
                 priority: (entry.priority() != 0).then_some(entry.priority()),
-                provenance: entry.provenance().map(|from| from.to_string()),
+                provenance: entry
+                    .provenance()
+                    .map(|from| from.to_string())
+                    .or_else(|| self.config.sources.find(id, &entry)),
                 through: match through {
                     Target::Arm(_) => None,
                     Target::Member(member) => Some(format!("member {member}")),

@@ -16,6 +16,7 @@
 //! | who may ask, and how | `admin/`: the control socket; `metrics/`: Prometheus |
 //! | why a packet went where it did | `explain/` |
 //! | what outlives a restart | `store.rs`, `record.rs` |
+//! | tables as a region file says | `region/` |
 //! | a state as writes, for the same pipeline or another | `reconcile.rs`; what nobody writes: `levels.rs` |
 
 pub mod admin;
@@ -33,6 +34,7 @@ pub mod observe;
 mod plane;
 mod reconcile;
 pub mod record;
+pub mod region;
 mod running;
 pub mod status;
 mod store;

@@ -4,11 +4,13 @@ use crate::counts::{Counts, Ledger};
 use crate::cpu_port::{CpuPort, PuntSink, Punted};
 use crate::engine::Controlled;
 use crate::explain::{Tapped, Taps};
+use crate::region::{OpenPort, OpenPorts};
 use crate::running::Running;
 use bytes::Bytes;
 use io::memory::MemoryPort;
 use io::{
-    Attached, Call, Detached, Idle, RunError, RunReport, Runner, Supervisor, Trouble, Worker, WorkerError, Workers,
+    Attached, Call, Detached, Idle, Port, RunError, RunReport, Runner, Supervisor, Trouble, Worker, WorkerError,
+    Workers,
 };
 use packet::{CpuReason, Engine, Packet, PacketTooLong, PortId, ReasonTable};
 use std::collections::BTreeMap;
@@ -117,6 +119,19 @@ pub struct Parked {
     pub port: Detached,
 }
 
+/// Which worker has a port, and what is known of the port.
+struct Seated {
+    worker: usize,
+    name: String,
+    mtu_bytes: usize,
+}
+
+impl Seated {
+    fn new(worker: usize, port: &dyn Port) -> Seated {
+        Seated { worker, name: port.name().to_owned(), mtu_bytes: port.mtu() }
+    }
+}
+
 /// The workers of a node.
 pub struct Plane {
     workers: Workers<Tapped>,
@@ -127,7 +142,7 @@ pub struct Plane {
     /// The number of the controller's port.
     cpu_id: Option<PortId>,
     /// Which worker has which port: its name. Not the controller's.
-    places: Mutex<BTreeMap<PortId, (usize, String)>>,
+    places: Mutex<BTreeMap<PortId, Seated>>,
     taps: Arc<Taps>,
     news: Arc<LinkNews>,
 }
@@ -174,7 +189,7 @@ impl Plane {
         let mut workers = Vec::new();
         for (number, seat) in seats.into_iter().enumerate() {
             let mut ports = seat.ports;
-            places.extend(ports.iter().map(|port| (port.id, (number, port.port.name().to_owned()))));
+            places.extend(ports.iter().map(|port| (port.id, Seated::new(number, &*port.port))));
             if let Some(id) = cpu_port {
                 let mut port = CpuPort::new(punts.clone(), punts_lost.clone());
                 if number == 0 {
@@ -293,16 +308,17 @@ impl Plane {
     /// There is a port of its number, or the worker does not follow: the port is closed then.
     pub fn attach(&self, worker: usize, port: impl Into<Detached>) -> Result<(), PlaneError> {
         let port = port.into();
-        let (id, name) = (port.attached.id, port.attached.port.name().to_owned());
+        let (id, seated) = (port.attached.id, Seated::new(worker, &*port.attached.port));
         let mut places = lock(&self.places);
-        if let Some((_, first)) = places.get(&id) {
-            return Err(PlaneError::Ports(RunError::DuplicatePort { id, first: first.clone(), second: name }));
+        if let Some(Seated { name: first, .. }) = places.get(&id) {
+            let (first, second) = (first.clone(), seated.name);
+            return Err(PlaneError::Ports(RunError::DuplicatePort { id, first, second }));
         }
         let refused = self.order(worker, |orders| orders.arrivals.push(port), |orders| orders.refused.pop())?;
         match refused {
             Some((_, error)) => Err(PlaneError::Ports(error)),
             None => {
-                places.insert(id, (worker, name));
+                places.insert(id, seated);
                 Ok(())
             }
         }
@@ -315,7 +331,7 @@ impl Plane {
     /// The worker does not follow.
     pub fn detach(&self, id: PortId) -> Result<Option<Detached>, PlaneError> {
         let mut places = lock(&self.places);
-        let Some((worker, _)) = places.get(&id) else { return Ok(None) };
+        let Some(Seated { worker, .. }) = places.get(&id) else { return Ok(None) };
         let port =
             self.order(*worker, |orders| orders.departures = Departures::One(id), |orders| orders.departed.pop())?;
         places.remove(&id);
@@ -357,14 +373,20 @@ impl Plane {
 
     /// The ports: number, name, and worker. Not the controller's.
     pub fn ports(&self) -> Vec<(PortId, String, usize)> {
-        lock(&self.places).iter().map(|(id, (worker, name))| (*id, name.clone(), *worker)).collect()
+        lock(&self.places).iter().map(|(id, seated)| (*id, seated.name.clone(), seated.worker)).collect()
+    }
+
+    /// The same ports with what they send at most. Not the controller's.
+    pub fn open_ports(&self) -> OpenPorts {
+        let open = |seated: &Seated| OpenPort { name: seated.name.clone(), mtu_bytes: seated.mtu_bytes };
+        lock(&self.places).iter().map(|(id, seated)| (id.0, open(seated))).collect()
     }
 
     /// Which ports there are, and whether each is up, at most a tick ago. The controller's is always up.
     pub fn links(&self) -> BTreeMap<u32, tables::Port> {
         let up = |name: &str| tables::Port { name: name.to_owned(), is_up: true };
         let mut links: BTreeMap<u32, tables::Port> =
-            lock(&self.places).iter().map(|(id, (_, name))| (id.0, up(name))).collect();
+            lock(&self.places).iter().map(|(id, seated)| (id.0, up(&seated.name))).collect();
         for desk in &self.desks {
             for (number, port) in &lock(&desk.counts).ports {
                 // A port that is not attached any more is none.

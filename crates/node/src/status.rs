@@ -134,6 +134,21 @@ pub struct Action {
     pub misses: Count,
 }
 
+/// An element of an indexed counter of the program that has counted something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterCell {
+    /// The counter.
+    pub counter: String,
+    /// Its index.
+    pub index: u64,
+    /// What the index stands for, where that is known: a VPC's name, a reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What it counted.
+    #[serde(flatten)]
+    pub count: Count,
+}
+
 /// A name with what it stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {

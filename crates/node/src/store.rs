@@ -245,6 +245,22 @@ impl Store {
         self.put_meta(&[("digests", if digests.is_empty() { &[] } else { &bytes })])
     }
 
+    /// The numbers of a region's VPCs and the like, encoded; empty if there are none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn numbers(&self) -> Result<Vec<u8>, StoreError> {
+        Ok(self.meta("numbers")?.unwrap_or_default())
+    }
+
+    /// Keeps them.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn keep_numbers(&mut self, numbers: &[u8]) -> Result<(), StoreError> {
+        self.put_meta(&[("numbers", numbers)])
+    }
+
     /// Another config runs, with what `batches` write; all of it is kept, or nothing has changed. A config that was saved is gone, and
     /// digests are.
     ///

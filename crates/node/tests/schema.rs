@@ -22,12 +22,12 @@ fn the_example_of_the_page_has_all_keys_and_only_those() {
     let page = std::fs::read_to_string(docs("node.md")).expect("the page is there");
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let mistakes = node::config::check(example).err().unwrap_or_default();
-    // Its certificates and its sizing file are not here, and its token is none.
-    let expected = ["certificate", "key", "client_authority", "hexadecimal", "`sizes`"];
+    // Its certificates, its program and its sizing file are not here, and its token is none.
+    let expected = ["certificate", "key", "client_authority", "hexadecimal", "`sizes`", "`program`"];
     for mistake in &mistakes {
         assert!(expected.iter().any(|word| mistake.message.contains(word)), "{}", mistake.message);
     }
-    assert_eq!(mistakes.len(), 5, "{mistakes:?}");
+    assert_eq!(mistakes.len(), 6, "{mistakes:?}");
     let schema = node::config::schema();
     let mut keys: Vec<String> = Vec::new();
     let parts = schema["$defs"].as_object().expect("parts").values().chain([&schema]);

@@ -17,7 +17,10 @@ mod values;
 
 pub use addresses::{UNUSABLE, Unusable, unusable, unusable_part, unusable_whole};
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, Region, Scope, Target, check};
-pub use entries::{Api, DEFAULT_MTU, Entries, NotAGateway, Numbers, Way, diff, entries};
+pub use entries::{
+    Api, Changes, DEFAULT_MTU, Entries, EntryKey, NotAGateway, Numbers, Part, Source, Way, changes, defaults, diff,
+    entries, source_of, visit,
+};
 pub use fields::NameText;
 pub use load::{LoadError, MAX_FILE_BYTES, load, parse, schema};
 pub use model::*;

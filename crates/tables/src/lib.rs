@@ -48,4 +48,4 @@ pub use packer::{EntryPacker, Number};
 pub use profile::{Group, Member, Profile};
 pub use shown::Meaning;
 pub use state::{State, StateError};
-pub use text::{EntryTextError, find_name, find_table, format_entry, names, parse_entry, parse_write};
+pub use text::{EntryTextError, find_name, find_table, format_entry, format_identity, names, parse_entry, parse_write};

@@ -17,6 +17,8 @@
 
 use crate::batch::{Update, UpdateKind};
 use crate::entry::{ActionSpec, TableEntry};
+use crate::layout::KeyLayout;
+use crate::packed::PackedEntry;
 use ir::{ActionCall, Entity, Key, KeyMatch, MatchKind, Param, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use num_traits::{Num, One};
@@ -374,6 +376,14 @@ fn format_key_list(declared: &[Key], keys: &[KeyMatch]) -> String {
     let declared = declared.iter().filter(|k| k.kind != MatchKind::Selector);
     let one = |(key, given): (&Key, &KeyMatch)| format!("{}={}", key.name, format_match(key.ty, given));
     declared.zip(keys).map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Table, keys and priority of an entry: what is enough to delete it.
+pub fn format_identity(pipeline: &Pipeline, entry: &PackedEntry) -> String {
+    let Some(table) = pipeline.tables.get(entry.table) else { return format!("table number {}", entry.table.0) };
+    let keys = KeyLayout::new(&table.keys).unpack(entry.key());
+    let priority = if entry.priority == 0 { String::new() } else { format!(" priority={}", entry.priority) };
+    format!("{}: {}{priority}", table.preamble.name, format_key_list(&table.keys, &keys))
 }
 
 /// The identity of an entry, for messages.

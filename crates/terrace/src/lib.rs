@@ -5,8 +5,8 @@
 
 pub mod cache_eval;
 pub mod cli;
-pub mod gateway;
 pub mod lab;
 pub mod plan;
 pub mod program;
+pub mod run_stats;
 pub mod stf;

@@ -73,9 +73,9 @@ fn help_of_every_command() {
         &["region", "schema"],
         &["gateway"],
         &["gateway", "run"],
-        &["gateway", "apply"],
-        &["gateway", "stats"],
-        &["gateway", "stop"],
+        &["region", "apply"],
+        &["region", "diff"],
+        &["region", "status"],
         &["lab"],
         &["lab", "up"],
         &["lab", "down"],
@@ -363,12 +363,12 @@ fn region_files() {
 
 #[test]
 fn a_gateway_that_does_not_run_is_4() {
-    let (code, _, err) = run(&["gateway", "stats", "--control", "/no/such/socket"]);
+    let (code, _, err) = run(&["region", "status", "--node", "/no/such/socket"]);
     assert_eq!(code, 4);
-    assert!(err.contains("no gateway listens on /no/such/socket") && err.contains("terrace gateway run"), "{err}");
-    let (code, document) = json(&["gateway", "stop", "--json", "--control", "/no/such/socket"]);
+    assert!(err.contains("no node listens on /no/such/socket") && err.contains("terrace gateway run"), "{err}");
+    let (code, document) = json(&["region", "apply", "--json", "--node", "/no/such/socket"]);
     assert_eq!((code, &document["error"]["kind"]), (4, &"environment".into()));
-    let (code, _, err) = run(&["gateway", "run", "--port", "x"]);
+    let (code, _, err) = run(&["gateway", "run", "--region", "examples/lab.yaml", "--port", "x"]);
     assert!(code == 2 && err.contains("NUMBER=INTERFACE"), "{err}");
     let (code, _, err) = run(&["lab", "status", "--name", "nosuchlab"]);
     assert!(code == 4 && err.contains("there is no lab called `nosuchlab`"), "{err}");

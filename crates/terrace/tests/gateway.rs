@@ -1,73 +1,97 @@
-//! The gateway process without interfaces: its two threads, its socket, and what a change of the region file does to packets.
+//! A node that serves a region file: packets over wired ports, applications of changed files by its control socket, restarts.
 
-use interp::Config;
 use io::memory::{self, MemoryPort};
 use io::{Attached, Port};
+use node::admin::answer::Responder;
+use node::admin::client::AskError;
+use node::admin::{Answer, ControlSocket, Request, ask};
 use node::engine::Choice;
-use packet::Packet;
-use region::{Entries, Numbers};
+use node::region::{Applied, RegionError};
+use node::{Node, Parts, Seat, Store};
+use p4runtime::{Code, Device, Keep};
+use packet::{Packet, PortId};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use terrace::gateway::control::{Answer, ControlSocket, Request, ask};
-use terrace::gateway::keeper::Keeper;
-use terrace::gateway::serve::{Gateway, Signals, serve};
-use terrace::gateway::stats::Stats;
-use terrace::gateway::uplinks::open_ports;
 use terrace::program::{DEFAULT_PROGRAM, Sources, compile};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A gateway of the lab's region with a wire at port 1 (server s1) and one at port 2 (server s2).
-struct Running<'a> {
-    s1: &'a mut MemoryPort,
-    s2: &'a mut MemoryPort,
-    socket: PathBuf,
+/// A node that serves the lab's region, with a wire at port 1 (server s1) and one at port 2 (server s2).
+struct Gateway {
+    s1: MemoryPort,
+    s2: MemoryPort,
+    node: Arc<Node>,
     region: PathBuf,
-    signals: Signals,
+    socket: PathBuf,
+    _control: ControlSocket,
+    folder: tempfile::TempDir,
 }
 
 fn lab_region() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab.yaml")).unwrap()
 }
 
-/// Runs `test` beside a gateway, stops it, and gives what it counted.
-fn with_gateway(test: impl FnOnce(&mut Running<'_>)) -> Stats {
-    let folder = tempfile::tempdir().unwrap();
-    let (socket, file) = (folder.path().join("control.sock"), folder.path().join("region.yaml"));
-    fs::write(&file, lab_region()).unwrap();
-    let pipeline = Arc::new(compile(Path::new(DEFAULT_PROGRAM), &Sources::default()).pipeline.unwrap());
-    let mut numbers = Numbers::default();
-    let region = region::load(&file).unwrap();
-    let entries = region::entries(&region, &file.display().to_string(), &pipeline, &mut numbers).unwrap();
-    let mut engine = Choice::Interp.load(&pipeline, &Config::default()).unwrap();
-    engine.write(&region::diff(Entries::default(), entries.clone())).unwrap();
-    let (mut s1, port1) = memory::pair("s1", "port1", 64).unwrap();
-    let (mut s2, port2) = memory::pair("s2", "port2", 64).unwrap();
-    let (keeper, jobs) = Keeper::new(pipeline);
-    let ports = vec![Attached::new(1, port1), Attached::new(2, port2)];
-    let keeper = keeper.at_ports(open_ports(&ports), Vec::new());
-    let gateway = Gateway {
-        engine,
-        ports,
-        keeper: keeper.holding(&file, entries, numbers),
-        jobs,
-        socket: ControlSocket::open(&socket).unwrap(),
-        program: "gateway".to_owned(),
+/// A node without a program.
+fn start(store: Option<Store>, ports: Vec<Attached>) -> Arc<Node> {
+    let parts = Parts {
+        device_id: 1,
+        seats: vec![Seat { core: None, ports }],
+        idle: io::Idle::default(),
+        settings: interp::Config { cpu_port: Some(510), ..interp::Config::default() },
+        engine: Choice::Interp,
+        store,
+        translations: Default::default(),
     };
-    let signals = Signals::default();
-    std::thread::scope(|scope| {
-        let server = scope.spawn(|| serve(gateway, &signals, || {}).unwrap());
-        let mut running = Running { s1: &mut s1, s2: &mut s2, socket, region: file, signals: signals.clone() };
-        // A test that fails must not leave the server running for ever.
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&mut running)));
-        signals.stop.store(true, Ordering::Relaxed);
-        let stats = server.join().unwrap();
-        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        stats
-    })
+    Arc::new(Node::start(parts).unwrap())
+}
+
+impl Gateway {
+    fn start() -> Gateway {
+        Gateway::with_store(|_| None)
+    }
+
+    fn with_store(store: impl Fn(&Path) -> Option<Store>) -> Gateway {
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, region) = (folder.path().join("control.sock"), folder.path().join("region.yaml"));
+        fs::write(&region, lab_region()).unwrap();
+        let (s1, port1) = memory::pair("s1", "port1", 64).unwrap();
+        let (s2, port2) = memory::pair("s2", "port2", 64).unwrap();
+        let attached = |number, port: MemoryPort| Attached { id: PortId(number), port: Box::new(port) };
+        let node = start(store(folder.path()), vec![attached(1, port1), attached(2, port2)]);
+        node.serve_region(&region, None).unwrap();
+        let control = ControlSocket::open(&socket, Arc::new(Responder(Arc::downgrade(&node))), false).unwrap();
+        Gateway { s1, s2, node, region, socket, _control: control, folder }
+    }
+
+    fn apply(&self) -> Result<Applied, String> {
+        match ask(&self.socket, &Request::RegionApply { file: None }) {
+            Ok(Answer::RegionApplied(applied)) => Ok(applied),
+            Err(AskError::Refused(message)) => Err(message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn version(&self) -> u64 {
+        self.node.version().program.unwrap().tables_version
+    }
+
+    fn received(&self) -> u64 {
+        self.node.observe().sum().received.packets
+    }
+
+    /// Sends a packet on s1's wire and says whether it came out on s2's.
+    fn reaches_s2(&mut self, packet: &Packet) -> bool {
+        let before = self.received();
+        assert_eq!(self.s1.send_all(&mut std::iter::once(packet)), 1);
+        let began = Instant::now();
+        while self.received() == before {
+            assert!(began.elapsed() < PATIENCE, "the gateway received nothing");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.s2.take().is_some()
+    }
 }
 
 /// A UDP datagram of a VM of s1 in VXLAN with this VNI, from 10.0.0.11.
@@ -91,128 +115,171 @@ fn datagram(vni: u32, to: [u8; 4]) -> Packet {
     Packet::from_bytes(&bytes).unwrap()
 }
 
-impl Running<'_> {
-    fn apply(&self) -> Answer {
-        ask(&self.socket, &Request::Apply { region: None }).unwrap()
-    }
+/// A machine more, in the last list of the lab's region.
+const NEW_VM: &str = "  - {name: red-z, vpc: red, server: s2, mac: 02:00:00:10:00:77, addresses: [10.0.0.77]}\n";
 
-    fn stats(&self) -> Stats {
-        match ask(&self.socket, &Request::Stats).unwrap() {
-            Answer::Stats(stats) => *stats,
-            answer => panic!("{answer:?}"),
-        }
+#[test]
+fn the_program_that_a_node_brings_along_is_what_the_compiler_makes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/gateway/gateway.ir");
+    let compiled = compile(Path::new(DEFAULT_PROGRAM), &Sources::default()).pipeline.unwrap();
+    let made = ir::text::print(&compiled);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &made).unwrap();
     }
-
-    /// Sends a packet on s1's wire and says whether it came out on s2's.
-    fn reaches_s2(&mut self, packet: &Packet) -> bool {
-        let before = self.stats().received.packets;
-        assert_eq!(self.s1.send_all(&mut std::iter::once(packet)), 1);
-        let began = Instant::now();
-        while self.stats().received.packets == before {
-            assert!(began.elapsed() < PATIENCE, "the gateway received nothing");
-        }
-        self.s2.take().is_some()
-    }
+    let kept = fs::read_to_string(&path).unwrap();
+    assert!(made == kept, "programs/gateway/gateway.ir is not gateway.p4's: run this test with BLESS=1");
 }
 
 #[test]
 fn packets_flow_and_are_counted_by_reason() {
-    let stats = with_gateway(|gateway| {
-        assert!(gateway.reaches_s2(&datagram(100, [10, 0, 0, 12])), "red-a to red-b");
-        assert!(!gateway.reaches_s2(&datagram(100, [10, 66, 0, 1])), "a black hole");
-        assert!(!gateway.reaches_s2(&datagram(77, [10, 0, 0, 12])), "an unknown VNI");
-    });
-    assert_eq!((stats.received.packets, stats.forwarded.packets), (3, 1));
-    let drops: Vec<(&str, u64)> = stats.drops.iter().map(|(name, count)| (name.as_str(), count.packets)).collect();
-    assert_eq!(drops, [("blackhole_route", 1), ("unknown_vni", 1)]);
+    let mut gateway = Gateway::start();
+    assert!(gateway.reaches_s2(&datagram(100, [10, 0, 0, 12])), "red-a to red-b");
+    assert!(!gateway.reaches_s2(&datagram(100, [10, 66, 0, 1])), "a black hole");
+    assert!(!gateway.reaches_s2(&datagram(77, [10, 0, 0, 12])), "an unknown VNI");
+    let mut drops: Vec<(String, u64)> =
+        gateway.node.drops().into_iter().map(|dropped| (dropped.reason, dropped.count.packets)).collect();
+    drops.sort();
+    assert_eq!(drops, [("blackhole_route".to_owned(), 1), ("unknown_vni".to_owned(), 1)]);
+    let counters = gateway.node.counters();
+    let received = counters.iter().find(|cell| cell.counter.ends_with("vpc_received")).unwrap();
+    assert_eq!((received.label.as_deref(), received.count.packets), (Some("red"), 2), "{counters:?}");
 }
 
 #[test]
 fn a_changed_region_file_is_applied_and_a_wrong_one_changes_nothing() {
-    with_gateway(|gateway| {
-        let (to_b, to_new) = (datagram(100, [10, 0, 0, 12]), datagram(100, [10, 0, 0, 77]));
-        assert!(gateway.reaches_s2(&to_b) && !gateway.reaches_s2(&to_new));
-        let version = gateway.stats().version;
+    let mut gateway = Gateway::start();
+    let (to_b, to_new) = (datagram(100, [10, 0, 0, 12]), datagram(100, [10, 0, 0, 77]));
+    assert!(gateway.reaches_s2(&to_b) && !gateway.reaches_s2(&to_new));
+    let version = gateway.version();
 
-        // Wrong in one line: nothing of it is applied, the new machine neither.
-        let new = "  - {name: red-z, vpc: red, server: s2, mac: 02:00:00:10:00:77, addresses: [10.0.0.77]}\n";
-        let wrong = "  - {name: red-y, vpc: rad, server: s2, mac: 02:00:00:10:00:78, addresses: [10.0.0.78]}\n";
-        fs::write(&gateway.region, format!("{}{new}{wrong}", lab_region())).unwrap();
-        let Answer::Refused { message } = gateway.apply() else { panic!("a wrong file was applied") };
-        assert!(message.contains("region.yaml:") && message.contains("rad"), "{message}");
-        assert!(gateway.reaches_s2(&to_b) && !gateway.reaches_s2(&to_new));
-        assert_eq!(gateway.stats().version, version);
+    // Wrong in one line: nothing of it is applied, the new machine neither.
+    let wrong = "  - {name: red-y, vpc: rad, server: s2, mac: 02:00:00:10:00:78, addresses: [10.0.0.78]}\n";
+    fs::write(&gateway.region, format!("{}{NEW_VM}{wrong}", lab_region())).unwrap();
+    let message = gateway.apply().unwrap_err();
+    assert!(message.contains("region.yaml:") && message.contains("rad"), "{message}");
+    assert!(gateway.reaches_s2(&to_b) && !gateway.reaches_s2(&to_new));
+    assert_eq!(gateway.version(), version);
+    let Ok(Answer::Region(status)) = ask(&gateway.socket, &Request::Region) else { panic!("no status") };
+    assert!(status.refused.is_some_and(|refused| refused.contains("rad")) && status.vpcs == 3);
 
-        fs::write(&gateway.region, format!("{}{new}", lab_region())).unwrap();
-        let Answer::Applied(applied) = gateway.apply() else { panic!("not applied") };
-        assert_eq!(
-            (applied.inserted, applied.modified, applied.deleted),
-            (1, 0, 0),
-            "what did not change is not touched"
-        );
-        assert!(gateway.reaches_s2(&to_b) && gateway.reaches_s2(&to_new));
+    fs::write(&gateway.region, format!("{}{NEW_VM}", lab_region())).unwrap();
+    let Ok(Answer::RegionDiffers(difference)) = ask(&gateway.socket, &Request::RegionDiff { file: None }) else {
+        panic!("no difference")
+    };
+    assert_eq!((difference.lines.len(), difference.summary.inserted), (1, 1), "{difference:?}");
+    assert!(difference.lines[0].starts_with("+ gateway.vm_nc.vm_nc_v4: "), "{difference:?}");
+    assert_eq!(gateway.version(), version, "a difference writes nothing");
+    let applied = gateway.apply().unwrap();
+    assert_eq!((applied.inserted, applied.modified, applied.deleted), (1, 0, 0), "what did not change is not touched");
+    assert!(gateway.reaches_s2(&to_b) && gateway.reaches_s2(&to_new));
 
-        // The same again changes nothing; without the machine it is gone again.
-        let Answer::Applied(applied) = gateway.apply() else { panic!("not applied") };
-        assert_eq!((applied.inserted, applied.modified, applied.deleted), (0, 0, 0));
-        fs::write(&gateway.region, lab_region()).unwrap();
-        gateway.signals.reload.store(true, Ordering::Relaxed);
-        let began = Instant::now();
-        while gateway.reaches_s2(&to_new) {
-            assert!(began.elapsed() < PATIENCE, "SIGHUP was not heard");
-        }
-        assert!(gateway.reaches_s2(&to_b));
-    });
+    // The same again changes nothing; without the machine it is gone again.
+    let applied = gateway.apply().unwrap();
+    assert_eq!((applied.inserted, applied.modified, applied.deleted), (0, 0, 0));
+    fs::write(&gateway.region, lab_region()).unwrap();
+    assert_eq!(gateway.apply().unwrap().deleted, 1);
+    assert!(gateway.reaches_s2(&to_b) && !gateway.reaches_s2(&to_new));
 }
 
 #[test]
-fn a_comment_in_the_first_line_changes_nothing() {
-    with_gateway(|gateway| {
-        let to_b = datagram(100, [10, 0, 0, 12]);
-        assert!(gateway.reaches_s2(&to_b));
-        let version = gateway.stats().version;
-        fs::write(&gateway.region, format!("# another line\n{}", lab_region())).unwrap();
-        let Answer::Applied(applied) = gateway.apply() else { panic!("not applied") };
-        assert_eq!((applied.inserted, applied.modified, applied.deleted, applied.others), (0, 0, 0, 0));
-        assert_eq!(gateway.stats().version, version, "without a change there is no new version, and no cache is stale");
-        assert!(gateway.reaches_s2(&to_b));
-    });
+fn a_comment_in_the_first_line_changes_nothing_but_what_is_said_of_lines() {
+    let mut gateway = Gateway::start();
+    let to_b = datagram(100, [10, 0, 0, 12]);
+    assert!(gateway.reaches_s2(&to_b));
+    let version = gateway.version();
+    let machine = |gateway: &Gateway| {
+        let told = gateway.node.explain(to_b.bytes(), 1).unwrap();
+        let text = serde_json::to_string(&told).unwrap();
+        let at = text.find("VM red-b").unwrap_or_else(|| panic!("{text}"));
+        text[..at].rsplit(':').nth(1).unwrap().parse::<u32>().unwrap()
+    };
+    let line = machine(&gateway);
+    fs::write(&gateway.region, format!("# another line\n{}", lab_region())).unwrap();
+    let applied = gateway.apply().unwrap();
+    assert_eq!((applied.inserted, applied.modified, applied.deleted, applied.others), (0, 0, 0, 0));
+    assert_eq!(gateway.version(), version, "without a change there is no new version, and no cache is stale");
+    assert_eq!(machine(&gateway), line + 1, "the line of the file as it is now");
+    assert!(gateway.reaches_s2(&to_b));
 }
 
 #[test]
 fn uplinks_that_do_not_fit_the_ports_are_told_at_each_application() {
-    with_gateway(|gateway| {
-        // Ports 1 and 2 are open and take 1500 bytes; the region has more ports, and uplinks take 1600 unless they say otherwise.
-        let Answer::Applied(applied) = gateway.apply() else { panic!("not applied") };
-        let told = |warnings: &[String], words: &[&str]| {
-            warnings.iter().any(|warning| words.iter().all(|word| warning.contains(word)))
-        };
-        assert!(
-            told(&applied.warnings, &["region.yaml:", "port 3, which is not open", "--port 3=INTERFACE"]),
-            "{applied}"
-        );
-        assert!(told(&applied.warnings, &["port 1 (port1) takes 1500", "mtu: 1500"]), "{applied}");
-        assert_eq!(gateway.stats().warnings, applied.warnings);
-        assert!(applied.to_string().contains("warning: "), "{applied}");
-        assert!(gateway.stats().render().contains("which is not open"));
+    let gateway = Gateway::start();
+    // Ports 1 and 2 are open and take 1500 bytes; the region has more ports, and uplinks take 1600 unless they say otherwise.
+    let applied = gateway.apply().unwrap();
+    let told = |warnings: &[String], words: &[&str]| {
+        warnings.iter().any(|warning| words.iter().all(|word| warning.contains(word)))
+    };
+    assert!(told(&applied.warnings, &["region.yaml:", "port 3, which is not open", "--port 3=INTERFACE"]), "{applied}");
+    assert!(told(&applied.warnings, &["port 1 (port1) takes 1500", "mtu: 1500"]), "{applied}");
+    assert_eq!(gateway.node.region_status().unwrap().warnings, applied.warnings);
+    assert!(applied.to_string().contains("warning: "), "{applied}");
 
-        let fits = lab_region().replace("{name: to-s1,   port: 1,", "{name: to-s1, mtu: 1500, port: 1,");
-        assert_ne!(fits, lab_region());
-        fs::write(&gateway.region, fits).unwrap();
-        let Answer::Applied(applied) = gateway.apply() else { panic!("not applied") };
-        assert!(!told(&applied.warnings, &["port 1 (port1)"]), "{applied}");
-    });
+    let fits = lab_region().replace("{name: to-s1,   port: 1,", "{name: to-s1, mtu: 1500, port: 1,");
+    assert_ne!(fits, lab_region());
+    fs::write(&gateway.region, fits).unwrap();
+    let applied = gateway.apply().unwrap();
+    assert!(!told(&applied.warnings, &["port 1 (port1)"]), "{applied}");
 }
 
 #[test]
-fn it_stops_when_asked() {
-    let stats = with_gateway(|gateway| {
-        assert_eq!(ask(&gateway.socket, &Request::Stop).unwrap(), Answer::Stopping);
-        let began = Instant::now();
-        while gateway.socket.exists() {
-            assert!(began.elapsed() < PATIENCE, "it did not stop");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    });
-    assert_eq!(stats.received.packets, 0);
+fn controllers_read_the_tables_of_a_region_and_do_not_write_them() {
+    let gateway = Gateway::start();
+    let running = gateway.node.running().expect("the gateway runs");
+    for refusal in [
+        gateway.node.commit(&running, Keep::Nothing).unwrap_err(),
+        gateway.node.write(&[]).unwrap_err(),
+        gateway.node.save(&running).unwrap_err(),
+    ] {
+        assert_eq!(refusal.code, Code::FailedPrecondition);
+        assert!(refusal.message.contains("terrace region apply"), "{}", refusal.message);
+    }
+    let info = ir::p4info::generate(&running.pipeline);
+    assert_eq!(p4runtime::p4info::encode(&info), running.p4info, "controllers get the program's P4Info");
+}
+
+#[test]
+fn a_node_without_a_region_says_so() {
+    let node = start(None, Vec::new());
+    assert!(matches!(node.apply_region(None), Err(RegionError::None)));
+    assert!(matches!(node.region_status(), Err(RegionError::None)));
+    let error = node.apply_region(None).unwrap_err().to_string();
+    assert!(error.contains("terrace gateway run --region"), "{error}");
+}
+
+#[test]
+fn a_wrong_file_at_the_start_leaves_a_node_without_a_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("region.yaml");
+    fs::write(&file, "region: [").unwrap();
+    let node = start(None, Vec::new());
+    assert!(matches!(node.serve_region(&file, None), Err(RegionError::File(_))));
+    assert!(node.running().is_none());
+    let other =
+        compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/overlay/overlay.p4"), &Sources::default());
+    let other = ir::text::print(&other.pipeline.unwrap()).into_bytes();
+    fs::write(&file, lab_region()).unwrap();
+    let error = node.serve_region(&file, Some(other)).unwrap_err();
+    assert!(matches!(error, RegionError::Program(_)), "{error}");
+}
+
+#[test]
+fn after_a_restart_vpcs_have_their_numbers_and_nothing_is_written_again() {
+    let open = |folder: &Path| Some(Store::open(&folder.join("store")).unwrap());
+    let gateway = Gateway::with_store(open);
+    // `aaa` would have the first number, had the others not theirs already.
+    let more = lab_region().replacen("vpcs:\n", "vpcs:\n  - {name: aaa, vni: 4242}\n", 1);
+    assert_ne!(more, lab_region());
+    fs::write(&gateway.region, &more).unwrap();
+    assert_eq!(gateway.apply().unwrap().modified, 0);
+    let Gateway { node, region, folder, _control, .. } = gateway;
+    drop(_control);
+    drop(node);
+
+    let node = start(open(folder.path()), Vec::new());
+    let applied = node.serve_region(&region, None).unwrap();
+    let Applied { inserted, modified, deleted, others, .. } = applied;
+    assert_eq!((inserted, modified, deleted, others), (0, 0, 0, 0), "the store had all of it");
+    fs::write(&region, format!("{more}{NEW_VM}")).unwrap();
+    assert_eq!(node.apply_region(None).unwrap().inserted, 1);
 }

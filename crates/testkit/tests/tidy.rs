@@ -14,7 +14,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("jit", &["ir", "packet", "tables", "interp"]),
     ("io", &["packet"]),
     ("p4runtime", &["ir", "tables"]),
-    ("node", &["ir", "packet", "tables", "interp", "jit", "io", "p4runtime", "asic", "offload", "flowcache"]),
+    ("node", &["ir", "packet", "tables", "interp", "jit", "io", "p4runtime", "region", "asic", "offload", "flowcache"]),
     ("asic", &["ir", "packet", "tables", "interp"]),
     ("flowcache", &["ir", "packet", "tables", "interp", "jit"]),
     ("offload", &["ir", "tables", "asic"]),

@@ -5,6 +5,7 @@ use super::protocol::{Answer, EntriesOf, Request};
 use super::server::{Answers, Respond};
 use crate::Node;
 use crate::explain::{CannotExplain, TraceAnswer, TraceOf, WhatIf, machine};
+use crate::region::RegionError;
 use crate::status::Count;
 use std::io;
 use std::sync::Weak;
@@ -32,6 +33,10 @@ impl Respond for Responder {
             Request::Drops => Answer::Drops { drops: node.drops() },
             Request::Workers => Answer::Workers { workers: node.workers() },
             Request::Sessions => Answer::Sessions(node.sessions()),
+            Request::Counters => return counters(&node, answers),
+            Request::RegionApply { file } => region(node.apply_region(file.as_deref()).map(Answer::RegionApplied)),
+            Request::RegionDiff { file } => region(node.diff_region(file.as_deref()).map(Answer::RegionDiffers)),
+            Request::Region => region(node.region_status().map(Answer::Region)),
             Request::Clear => {
                 node.clear();
                 Answer::Cleared
@@ -53,6 +58,19 @@ impl Respond for Responder {
         };
         answers.say(&answer)
     }
+}
+
+fn region(outcome: Result<Answer, RegionError>) -> Answer {
+    outcome.unwrap_or_else(|error| Answer::Refused { message: error.to_string() })
+}
+
+/// Counters, in bounded memory for each line.
+fn counters(node: &Node, answers: &mut Answers<'_>) -> io::Result<()> {
+    let counters = node.counters();
+    for cells in counters.chunks(SOME) {
+        answers.say(&Answer::Counters { counters: cells.to_vec() })?;
+    }
+    answers.say(&Answer::End { matching: counters.len() as u64 })
 }
 
 /// Packets that pass, until enough have, the time is over, or nobody listens.

@@ -17,7 +17,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(120);
 pub enum AskError {
     /// Nobody listens.
     #[error(
-        "no node listens on {}: {source}; start `terraced` with `socket` under [control] in its configuration, or name its socket with --node",
+        "no node listens on {}: {source}; start `terraced` with `socket` under [control] in its configuration, or `terrace gateway run`, or name its socket with --node",
         socket.display()
     )]
     NotRunning {

@@ -2,8 +2,10 @@
 
 use crate::config::Leads;
 use crate::explain::{FollowedPart, TraceAnswer, TraceOf, WhatIf};
-use crate::status::{Dropped, EntryRow, Port, Sessions, Stage, Table, Version, Worker};
+use crate::region::{Applied, Difference, RegionStatus};
+use crate::status::{CounterCell, Dropped, EntryRow, Port, Sessions, Stage, Table, Version, Worker};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// The version of this protocol: a client and a node of different versions say so instead of misunderstanding each other.
 pub const VERSION: u32 = 1;
@@ -45,6 +47,20 @@ pub enum Request {
         #[serde(default)]
         offload: bool,
     },
+    /// The counters of the program that have counted something: as many [`Answer::Counters`] as it takes, then [`Answer::End`].
+    Counters,
+    /// The region file is read again, or another one from now on, and what changed is written.
+    RegionApply {
+        /// The file, absolute, as the node's working directory is not the client's; without it, the one in force.
+        file: Option<PathBuf>,
+    },
+    /// What [`Request::RegionApply`] would change.
+    RegionDiff {
+        /// As there.
+        file: Option<PathBuf>,
+    },
+    /// The region that is in force.
+    Region,
     /// What this process did with packets that another one has given this mark.
     Followed {
         /// The mark.
@@ -105,6 +121,17 @@ pub enum Answer {
     Sessions(Sessions),
     /// To [`Request::Clear`].
     Cleared,
+    /// Some of the counters that were asked for.
+    Counters {
+        /// At most some hundreds.
+        counters: Vec<CounterCell>,
+    },
+    /// To [`Request::RegionApply`].
+    RegionApplied(Applied),
+    /// To [`Request::RegionDiff`].
+    RegionDiffers(Difference),
+    /// To [`Request::Region`].
+    Region(RegionStatus),
     /// To [`Request::Trace`]: one after the other.
     Trace(TraceAnswer),
     /// To [`Request::Explain`].

@@ -4,9 +4,9 @@ mod model;
 mod tiers;
 
 pub use model::{
-    CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, Engine, IdleSetting, Leads, Means, MetricsSetting,
-    PortSetting, Service, SwitchEngine, SwitchSetting, Tier, TiersSetting, TokenSetting, TranslationSetting,
-    XdpSetting,
+    Attach, CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, Engine, IdleSetting, Leads, Means,
+    MetricsSetting, PortSetting, Service, SwitchEngine, SwitchSetting, Tier, TiersSetting, TokenSetting,
+    TranslationSetting, XdpSetting,
 };
 
 use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan, XdpPlan};
@@ -21,6 +21,15 @@ use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+impl From<Attach> for io::xdp::Mode {
+    fn from(attach: Attach) -> io::xdp::Mode {
+        match attach {
+            Attach::Native => io::xdp::Mode::Native,
+            Attach::Generic => io::xdp::Mode::Generic,
+        }
+    }
+}
 
 /// A configuration that was checked.
 #[derive(Clone, Debug)]
@@ -37,6 +46,8 @@ pub struct Config {
     pub engine: Choice,
     /// How strings of controllers are translated.
     pub translations: Translations,
+    /// The program of a region's gateway, if it is not the one that the node brings along.
+    pub program: Option<Vec<u8>>,
 }
 
 /// Something wrong with a configuration, with its place.
@@ -116,8 +127,9 @@ pub fn check(text: &str) -> Result<Config, Vec<Mistake>> {
     let serve = checker.serve(&file.p4runtime, &listen, &metrics);
     let engine = checker.engine(&file);
     let translations = checker.translations(&file);
+    let program = checker.program(&file);
     match checker.mistakes.is_empty() {
-        true => Ok(Config { file, listen, metrics, serve, engine, translations }),
+        true => Ok(Config { file, listen, metrics, serve, engine, translations, program }),
         false => Err(checker.mistakes),
     }
 }
@@ -153,6 +165,15 @@ impl Checker<'_> {
             }
         }
         addresses
+    }
+
+    fn program(&mut self, file: &ConfigFile) -> Option<Vec<u8>> {
+        if file.region.is_none() && file.program.is_some() {
+            let message =
+                "`program` is that of a region's gateway: give `region`, too; other programs are set by controllers";
+            self.wrong("program", message.to_owned());
+        }
+        self.file("program", file.program.as_ref()).map(String::into_bytes)
     }
 
     fn counters(&mut self, counters: &[CounterSetting]) {
@@ -249,7 +270,7 @@ impl Checker<'_> {
         match file.engine {
             Engine::FlowCache => Choice::FlowCache(cache),
             Engine::Asic => chip.unwrap_or_default(),
-            Engine::Xdp => Choice::Xdp(XdpPlan::new(flows).with(cache)),
+            Engine::Xdp => Choice::Xdp(XdpPlan::new(flows).with(cache).attached(file.xdp.attach.into())),
             Engine::Interp => Choice::Interp,
             Engine::Jit => Choice::Jit,
             Engine::Tiers => {

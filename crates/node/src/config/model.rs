@@ -20,6 +20,10 @@ pub struct ConfigFile {
     pub store: Option<PathBuf>,
     /// The Unix socket on which the node waits to be taken over by a new process of this configuration (`terraced --takeover`). Without it, it cannot be.
     pub takeover: Option<PathBuf>,
+    /// A region file: the node runs the gateway with its entries, and controllers can only read (docs/region.md). Without it, controllers write the tables.
+    pub region: Option<PathBuf>,
+    /// With `region`: another gateway program than the one that the node brings along, as `terrace compile` writes it.
+    pub program: Option<PathBuf>,
     /// What runs programs.
     #[serde(default)]
     pub engine: Engine,
@@ -338,11 +342,25 @@ pub struct XdpSetting {
     #[serde(default = "xdp_flows")]
     #[schemars(range(min = 1, max = 4_194_304))]
     pub flows: u32,
+    /// Where it is attached: `native`, in the driver if that can do it, or `generic`, behind the driver.
+    #[serde(default)]
+    pub attach: Attach,
+}
+
+/// Where the flow cache in the kernel is attached to an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attach {
+    /// In the driver; behind it if the driver cannot.
+    #[default]
+    Native,
+    /// Behind the driver, before the kernel's own network stack.
+    Generic,
 }
 
 impl Default for XdpSetting {
     fn default() -> XdpSetting {
-        XdpSetting { flows: xdp_flows() }
+        XdpSetting { flows: xdp_flows(), attach: Attach::default() }
     }
 }
 

@@ -11,6 +11,7 @@ mod start;
 mod succession;
 
 use crate::config::{self, Config};
+use crate::device::Node;
 use crate::log::{Log, LogSettings};
 use clap::Parser;
 use processors::Processors;
@@ -86,11 +87,31 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(config: Config, path: Option<PathBuf>, takes_over: bool, log: Arc<Log>) -> anyhow::Result<()> {
+/// Has the tables as the region file says, if the configuration names one. A node that has tables
+/// from its store, or from the process before, goes on with them if the file is wrong.
+fn serve_region(node: &Node, config: &Config) -> anyhow::Result<()> {
+    let Some(file) = &config.file.region else { return Ok(()) };
+    let file = std::path::absolute(file)?;
+    match node.serve_region(&file, config.program.clone()) {
+        Ok(applied) => reload::log_applied(&applied),
+        Err(error) if p4runtime::Device::running(node).is_some() => {
+            tracing::error!("the region is refused, tables are as before: {error}");
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Runs a node until a signal says to end, as `terraced` does. `path` is where the configuration was read, if it was.
+///
+/// # Errors
+/// It cannot start, or go on.
+pub fn run(config: Config, path: Option<PathBuf>, takes_over: bool, log: Arc<Log>) -> anyhow::Result<()> {
     let (node, taken) = match takes_over {
         true => succession::take_over(&config).map(|(node, listening)| (node, Some(listening)))?,
         false => (Arc::new(start::start(&config)?), None),
     };
+    serve_region(&node, &config)?;
     let processors = Processors::apart_from(&config.file.cores);
     // Threads that wait for work keep memory that their last work needed.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();

@@ -6,6 +6,7 @@ use crate::config::{self, BadConfig, Config, ConfigFile, PortSetting};
 use crate::device::Node;
 use crate::engine::Choice;
 use crate::log::Log;
+use crate::region::Applied;
 use p4runtime::server::Credentials;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -13,8 +14,15 @@ use std::sync::Arc;
 use tracing::{error, info, warn};
 
 /// Keys that take effect when the configuration is read again; `SECTION.KEY`, or a whole section. All others need a restart.
-const AT_ONCE: [&str; 6] =
-    ["log", "port", "p4runtime.certificate", "p4runtime.key", "p4runtime.client_authority", "p4runtime.token"];
+const AT_ONCE: [&str; 7] = [
+    "log",
+    "port",
+    "region",
+    "p4runtime.certificate",
+    "p4runtime.key",
+    "p4runtime.client_authority",
+    "p4runtime.token",
+];
 
 /// Reads the configuration again.
 pub(super) struct Reload {
@@ -36,13 +44,24 @@ impl Reload {
     pub fn again(&mut self) {
         notify::reloading();
         match &self.path {
+            None if self.file.region.is_some() => {}
             None => warn!("there is no configuration to be read again: this node was started without --config"),
             Some(path) => match config::load(path) {
                 Ok(config) => self.change(config),
                 Err(bad) => refuse(&bad),
             },
         }
+        self.apply_region();
         notify::ready(&self.status);
+    }
+
+    /// The region file is read again, too, or another one that the configuration names now.
+    fn apply_region(&self) {
+        let Some(file) = &self.file.region else { return };
+        match self.node.apply_region(Some(file)) {
+            Ok(applied) => log_applied(&applied),
+            Err(error) => error!("the region is refused, tables are as before: {error}"),
+        }
     }
 
     fn change(&mut self, config: Config) {
@@ -56,6 +75,10 @@ impl Reload {
         }
         self.file.ports = ports(&self.node, &self.engine, &self.file.ports, config.file.ports);
         self.file.log = config.file.log;
+        // A node that serves a region goes on with it: what takes it away is a restart.
+        if config.file.region.is_some() && self.file.region.is_some() {
+            self.file.region = config.file.region;
+        }
         let service = &mut self.file.p4runtime;
         service.certificate = config.file.p4runtime.certificate;
         service.key = config.file.p4runtime.key;
@@ -63,6 +86,14 @@ impl Reload {
         service.tokens = config.file.p4runtime.tokens;
         info!(changed = now.join(","), "the configuration was read again");
     }
+}
+
+/// What an application of the region file came to.
+pub(super) fn log_applied(applied: &Applied) {
+    let Applied { inserted, modified, deleted, others, ms, .. } = applied;
+    let region = applied.region.display();
+    info!(%region, inserted, modified, deleted, others, ms, "the region is in force");
+    applied.warnings.iter().for_each(|warning| warn!("{warning}"));
 }
 
 /// What a mistake in the configuration leads to, line by line.

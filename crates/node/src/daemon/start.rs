@@ -5,7 +5,7 @@ use crate::device::{Node, Parts};
 use crate::engine::Choice;
 use crate::plane::Seat;
 use crate::store::Store;
-use io::dpdk::DpdkOptions;
+use io::dpdk::{DpdkOptions, HugePages};
 use io::{Attached, Idle, Namespace, Port, PortKind, open_port};
 use packet::PortId;
 
@@ -48,10 +48,15 @@ pub(super) fn open(setting: &PortSetting, engine: &Choice) -> anyhow::Result<Box
         Means::AfXdp => PortKind::AfXdp,
         Means::Raw => PortKind::Raw,
     };
+    // Huge pages are for devices; the kernel behind an interface of another namespace is slower.
+    let mut options = DpdkOptions::default();
+    if setting.netns.is_some() {
+        options.eal.huge_pages = HugePages::Avoid;
+    }
     let open = || match (engine, kind) {
         // Named means are those that were asked for.
         (Choice::Xdp(plan), PortKind::Auto) => plan.open(&setting.device, setting.number),
-        _ => open_port(&setting.device, kind, &DpdkOptions::default()),
+        _ => open_port(&setting.device, kind, &options),
     };
     let opened = match &setting.netns {
         Some(name) => Namespace::open(name)?.run(open)?,

@@ -3,7 +3,7 @@
 mod requests;
 
 use requests::unavailable;
-pub(crate) use requests::{forwarding, kept};
+pub(crate) use requests::{forwarding, kept, parse};
 
 use crate::cpu_port::Punted;
 use crate::engine::{Choice, Controlled, NoRoom};
@@ -11,6 +11,7 @@ use crate::observe::tallied::Tallied;
 use crate::observe::{Observation, Service};
 use crate::plane::{LinkNews, Plane, PlaneError, Seat};
 use crate::reconcile::Matching;
+use crate::region::RegionKeeper;
 use crate::store::{KeptDigest, Store, StoreError};
 use crate::{Counts, levels, reconcile};
 use interp::DigestMessage;
@@ -91,6 +92,8 @@ pub(crate) struct Inner {
     pub past: Tallied,
     /// What was done beside workers, by programs before the one that runs.
     pub past_beside: Counts,
+    /// The numbers that a region's VPCs and the like have, encoded; empty: there is no region.
+    pub numbers: Vec<u8>,
     /// Why nothing can be written any more: the store and the tables differ.
     stuck: Option<String>,
     /// Whether another process is taking over.
@@ -129,6 +132,8 @@ pub struct Node {
     /// What processes before this one counted.
     before: Mutex<Counts>,
     pub(crate) translations: Translations,
+    /// What keeps the tables, if it is a region file.
+    pub(crate) region: Arc<RegionKeeper>,
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -151,7 +156,10 @@ impl Node {
     /// # Errors
     /// See [`StartError`].
     pub fn start(parts: Parts) -> Result<Node, StartError> {
-        let Parts { device_id, seats, idle, settings, engine: choice, store, translations } = parts;
+        let Parts { device_id, seats, idle, mut settings, engine: choice, store, translations } = parts;
+        let region: Arc<RegionKeeper> = Arc::default();
+        let sources = region.clone();
+        settings.sources = interp::Sources::new(move |table, entry| sources.source(table, entry));
         let sink: Arc<RwLock<Option<EventSink>>> = Arc::default();
         let events_lost = Arc::new(AtomicU64::new(0));
         let punts = {
@@ -175,6 +183,7 @@ impl Node {
             events_lost,
             before,
             translations,
+            region,
         };
         if let Some(store) = store {
             node.restore(store)?;
@@ -199,6 +208,7 @@ impl Node {
             inner.current = Some(Current { config, engine });
         }
         inner.digests = store.digests()?;
+        inner.numbers = store.numbers()?;
         inner.store = Some(store);
         Ok(())
     }

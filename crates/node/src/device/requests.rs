@@ -25,7 +25,7 @@ fn packed(state: &State, batch: &WriteBatch) -> WriteBatch {
 }
 
 /// The pipeline of a device config, verified; whether an engine can run it is not looked at.
-fn parse(device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
+pub(crate) fn parse(device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
     let form = "write it with `terrace compile PROGRAM.p4`";
     let text = std::str::from_utf8(device_config)
         .map_err(|_| Refusal::invalid(format!("the device config is not a pipeline in text form; {form}")))?;
@@ -59,27 +59,9 @@ pub(super) fn unavailable(error: &StoreError) -> Refusal {
     Refusal::new(Code::Unavailable, error.to_string())
 }
 
-impl Device for Node {
-    fn id(&self) -> u64 {
-        self.device_id
-    }
-
-    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
-        let pipeline = parse(device_config)?;
-        self.load(&pipeline)?;
-        Ok(pipeline)
-    }
-
-    fn save(&self, config: &Forwarding) -> Result<(), Refusal> {
-        let mut inner = self.to_change()?;
-        if let Some(store) = &mut inner.store {
-            store.save(&kept(config)).map_err(|error| unavailable(&error))?;
-        }
-        inner.saved = Some(config.clone());
-        Ok(())
-    }
-
-    fn commit(&self, config: &Forwarding, keep: Keep) -> Result<(), Refusal> {
+impl Node {
+    /// As [`Device::commit`], for what keeps the node's tables.
+    pub(crate) fn commit_own(&self, config: &Forwarding, keep: Keep) -> Result<(), Refusal> {
         let mut engine = self.load(&config.pipeline)?;
         let mut inner = self.to_change()?;
         if let (Keep::WhatFits, Some(current)) = (keep, &inner.current) {
@@ -109,15 +91,8 @@ impl Device for Node {
         outcome.map_err(|error| Refusal::new(Code::DeadlineExceeded, error.to_string()))
     }
 
-    fn saved(&self) -> Option<Forwarding> {
-        lock(&self.inner).saved.clone()
-    }
-
-    fn running(&self) -> Option<Forwarding> {
-        self.with(|current| Some(current.config.clone()))
-    }
-
-    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal> {
+    /// As [`Device::write`], for what keeps the node's tables; entries are packed.
+    pub(crate) fn write_own(&self, batches: Vec<WriteBatch>) -> Result<Vec<Result<(), WriteError>>, Refusal> {
         let mut inner = self.to_change()?;
         let Inner { current, store, stuck, .. } = &mut *inner;
         let current = current.as_mut().ok_or_else(nothing_runs)?;
@@ -127,7 +102,6 @@ impl Device for Node {
             );
             return Err(Refusal::new(Code::Unavailable, message));
         }
-        let batches: Vec<WriteBatch> = current.engine.with_state(|s| batches.iter().map(|b| packed(s, b)).collect());
         let outcomes = current.engine.write_many(&batches);
         if let Some(store) = store {
             let applied = batches.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(batch, _)| batch);
@@ -138,6 +112,72 @@ impl Device for Node {
             }
         }
         Ok(outcomes)
+    }
+
+    /// The numbers of a region's VPCs and the like, as they were kept last.
+    pub(crate) fn kept_numbers(&self) -> region::Numbers {
+        // Those of another version count as none: entries are compared by what they say.
+        postcard::from_bytes(&lock(&self.inner).numbers).unwrap_or_default()
+    }
+
+    /// Keeps them over a restart and a take-over.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE`: the store cannot be written, or another process does this now.
+    pub(crate) fn keep_numbers(&self, numbers: &region::Numbers) -> Result<(), Refusal> {
+        // Plain data always has a form.
+        let bytes = postcard::to_stdvec(numbers).unwrap_or_default();
+        let mut inner = self.to_change()?;
+        if inner.numbers == bytes {
+            return Ok(());
+        }
+        if let Some(store) = &mut inner.store {
+            store.keep_numbers(&bytes).map_err(|error| unavailable(&error))?;
+        }
+        inner.numbers = bytes;
+        Ok(())
+    }
+}
+
+impl Device for Node {
+    fn id(&self) -> u64 {
+        self.device_id
+    }
+
+    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
+        let pipeline = parse(device_config)?;
+        self.load(&pipeline)?;
+        Ok(pipeline)
+    }
+
+    fn save(&self, config: &Forwarding) -> Result<(), Refusal> {
+        self.region.allow_others()?;
+        let mut inner = self.to_change()?;
+        if let Some(store) = &mut inner.store {
+            store.save(&kept(config)).map_err(|error| unavailable(&error))?;
+        }
+        inner.saved = Some(config.clone());
+        Ok(())
+    }
+
+    fn commit(&self, config: &Forwarding, keep: Keep) -> Result<(), Refusal> {
+        self.region.allow_others()?;
+        self.commit_own(config, keep)
+    }
+
+    fn saved(&self) -> Option<Forwarding> {
+        lock(&self.inner).saved.clone()
+    }
+
+    fn running(&self) -> Option<Forwarding> {
+        self.with(|current| Some(current.config.clone()))
+    }
+
+    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal> {
+        self.region.allow_others()?;
+        let packed = |state: &State| batches.iter().map(|batch| packed(state, batch)).collect();
+        let batches = self.with(|current| Some(current.engine.with_state(packed))).ok_or_else(nothing_runs)?;
+        self.write_own(batches)
     }
 
     fn keep_digests(&self, digests: &BTreeMap<u32, DigestConfig>) -> Result<(), Refusal> {

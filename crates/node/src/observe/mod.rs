@@ -2,6 +2,8 @@
 //!
 //! [`Observation`] is everything at one moment; [`crate::status`] is what becomes of it for people and programs, [`crate::metrics`] for Prometheus.
 
+mod counters;
+pub use counters::counter_cells;
 pub mod requests;
 pub mod tallied;
 

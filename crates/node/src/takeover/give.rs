@@ -2,7 +2,7 @@
 
 use super::line::Line;
 use super::message::{Belongings, CountsForm, FromGiver, FromTaker, Hello, Last, Welcome};
-use super::{PROTOCOLS, TakeoverError, WITH_LEVELS, changes};
+use super::{PROTOCOLS, TakeoverError, WITH_LEVELS, WITH_NUMBERS, changes};
 use crate::device::{Hold, Node, kept};
 use crate::plane::Parked;
 use crate::reconcile::Matching;
@@ -188,6 +188,10 @@ impl Giving<'_> {
         if self.protocol >= WITH_LEVELS {
             self.give_levels()?;
             self.give_held()?;
+        }
+        if self.protocol >= WITH_NUMBERS {
+            let numbers = self.node.inner().numbers.clone();
+            self.line.say(&FromGiver::Numbers(numbers))?;
         }
         self.give_ports()?;
         self.expect(FromTaker::Prepared, STEP)?;

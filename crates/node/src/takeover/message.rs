@@ -67,6 +67,8 @@ pub enum FromGiver {
     Waiting(Vec<u8>),
     /// Protocol 2. What the server of the giver held, beside the batches that wait.
     Held(Belongings),
+    /// Protocol 3. The numbers of a region's VPCs and the like, encoded.
+    Numbers(Vec<u8>),
 }
 
 /// A digest's configuration: the longest that a message waits (ns), most messages of a list, how long an acknowledgement is waited for (ns).

@@ -33,9 +33,11 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// The versions of the protocol that this process speaks, best first.
-const PROTOCOLS: &[u32] = &[2, 1];
+const PROTOCOLS: &[u32] = &[3, 2, 1];
 /// Since this one, levels of meters, idle times, digests and what waits for `COMMIT` go over.
 const WITH_LEVELS: u32 = 2;
+/// Since this one, the numbers of a region's VPCs and the like go over.
+const WITH_NUMBERS: u32 = 3;
 
 /// No take-over; the process that ran goes on as before.
 #[derive(Debug, Error)]

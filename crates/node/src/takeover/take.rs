@@ -108,6 +108,16 @@ fn give_up(node: &Node, error: crate::PlaneError) -> TakeoverError {
     TakeoverError::here(error)
 }
 
+/// The numbers of a region's VPCs and the like; the store of this process has them, too, from now on.
+fn take_numbers(node: &Node, numbers: Vec<u8>) -> Result<(), TakeoverError> {
+    let mut inner = node.inner();
+    if let Some(store) = &mut inner.store {
+        store.keep_numbers(&numbers).map_err(TakeoverError::here)?;
+    }
+    inner.numbers = numbers;
+    Ok(())
+}
+
 struct Taking {
     line: Line,
     /// Those that were handed over, with their workers.
@@ -268,6 +278,7 @@ impl Taking {
                     self.waiting.push(record::decode(&bytes).map_err(TakeoverError::here)?);
                 }
                 (FromGiver::Held(held), _) => self.held = Some(held),
+                (FromGiver::Numbers(numbers), _) => take_numbers(node, numbers)?,
                 (FromGiver::Port { number, worker, name, description }, descriptors) => {
                     let wanted = expected.iter().any(|(other, device)| *other == number && is_device(&name, device));
                     let Some(description) = description.filter(|_| wanted) else { continue };

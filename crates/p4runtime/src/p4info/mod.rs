@@ -10,6 +10,7 @@ mod types;
 
 use crate::proto::config;
 use ir::p4info::{Agreement, P4Info};
+use prost::Message;
 
 /// A client's P4Info has something in it that P4Info of a pipeline never has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -46,6 +47,11 @@ pub enum Unreadable {
 /// hold become the largest that it can.
 pub fn to_message(info: &P4Info) -> config::P4Info {
     encode::p4info(info)
+}
+
+/// The message for this P4Info, encoded.
+pub fn encode(info: &P4Info) -> Vec<u8> {
+    to_message(info).encode_to_vec()
 }
 
 /// The P4Info that a message holds. A 1-bit field of a header that was `bool` comes back as `bit<1>`: the message says no more.

@@ -54,6 +54,13 @@ pub struct Region {
     pub vm_places: Vec<(usize, usize)>,
 }
 
+impl Region {
+    /// VPCs' names to their indices.
+    pub fn vpc_indices(&self) -> HashMap<&str, usize> {
+        (0..).zip(&self.file.vpcs).map(|(index, vpc)| (&*vpc.name.value, index)).collect()
+    }
+}
+
 /// Names of one kind to indices.
 pub(crate) type Index = HashMap<Box<str>, usize>;
 

@@ -20,10 +20,11 @@ const DEFAULT_PRIORITY: i32 = 1;
 
 impl Maker<'_> {
     pub(super) fn acl(&mut self) {
-        for vpc in &self.region.file.vpcs {
+        let (region, part, api) = (self.region, self.part, self.api);
+        for (_, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {
             let name = &*vpc.name.value;
             let id = self.numbers.vpcs[name];
-            for (egress, tables) in [(true, &self.api.acl_out), (false, &self.api.acl_in)] {
+            for (egress, tables) in [(true, &api.acl_out), (false, &api.acl_in)] {
                 for (v6, table) in tables.iter().enumerate() {
                     for row in rows(vpc, egress, v6) {
                         let action = usize::from(row.verdict == Verdict::Deny);

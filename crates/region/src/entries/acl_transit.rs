@@ -5,18 +5,24 @@
 //! two lists have in common, in the order of the first list, then of the second: of all pairs that match a packet, the first is
 //! that of the rules that decide in the one list and in the other.
 
-use super::Maker;
 use super::acl::{Match, Row, rows};
 use super::numbers::Way;
+use super::{Maker, Part};
 use crate::model::{Verdict, Vpc};
+use std::collections::HashMap;
 
 impl Maker<'_> {
     pub(super) fn acl_transit(&mut self) {
-        let ways: Vec<(Way, u32)> =
-            self.numbers.ways.keys().map(|way| (way.clone(), self.numbers.list_of(way))).collect();
-        for (way, list) in ways {
+        let numbers = self.numbers;
+        let index = match self.part {
+            Part::Vpcs(_) => self.region.vpc_indices(),
+            _ => HashMap::new(),
+        };
+        let in_part = |name: &String| index.get(name.as_str()).is_none_or(|vpc| self.part.has_vpc(*vpc));
+        let ways: Vec<&Way> = numbers.ways.keys().filter(|way| way.via.iter().all(in_part)).collect();
+        for way in ways {
             for v6 in [0, 1] {
-                self.way(&way, list, v6);
+                self.way(way, numbers.list_of(way), v6);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The gateway program's tables and actions by name.
 
+use super::sources::TenantKey;
 use ir::{ActionCall, ActionId, ExternId, KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::net::IpAddr;
@@ -102,6 +103,56 @@ impl Api {
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
         })
     }
+}
+
+impl Api {
+    /// The elements that count for these VPCs.
+    pub(super) fn counters_of(&self, vpcs: &[u32]) -> Vec<(ExternId, u64)> {
+        self.vpc_counters.iter().flat_map(|counter| vpcs.iter().map(|vpc| (*counter, u64::from(*vpc)))).collect()
+    }
+
+    /// All tables that a region's entries are in.
+    pub(super) fn tables(&self) -> impl Iterator<Item = TableId> {
+        let Api { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
+        let Api { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
+        let single = [own_mac.id, tenant.id, remote.id, next_hop.id];
+        single
+            .into_iter()
+            .chain(ids(tunnel))
+            .chain(ids(source))
+            .chain(ids(own_address))
+            .chain(ids(vpc_source))
+            .chain(ids(policy_route))
+            .chain(ids(route))
+            .chain(ids(acl_out))
+            .chain(ids(acl_in))
+            .chain(ids(vm_nc))
+            .chain(ids(underlay_route))
+    }
+}
+
+impl Api {
+    /// How entries of a table say which VPC they belong to; none if they belong to the underlay.
+    pub(super) fn tenant_key(&self, table: TableId) -> Option<TenantKey> {
+        let is_in = |tables: &[TableId]| tables.contains(&table);
+        if table == self.tenant.id || is_in(&ids(&self.vm_nc)) {
+            Some(TenantKey::Vni)
+        } else if is_in(&ids(&self.route)) {
+            Some(TenantKey::RouteTable)
+        } else if [ids(&self.acl_out), ids(&self.acl_in), ids(&self.policy_route), ids(&self.vpc_source)]
+            .concat()
+            .contains(&table)
+        {
+            Some(TenantKey::List)
+        } else {
+            None
+        }
+    }
+}
+
+/// The tables of both families.
+fn ids<const N: usize>(pair: &Pair<N>) -> [TableId; 2] {
+    [pair[0].id, pair[1].id]
 }
 
 /// The control that holds all of it.

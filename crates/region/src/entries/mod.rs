@@ -5,18 +5,25 @@
 mod acl;
 mod acl_transit;
 mod api;
+mod changes;
 mod diff;
 mod numbers;
+mod sources;
 mod tenants;
 mod underlay;
 
 pub use api::{Api, NotAGateway};
+pub use changes::{Changes, changes};
 pub use diff::diff;
 pub use numbers::{Numbers, Way};
+pub use sources::{EntryKey, source_of};
 pub use underlay::DEFAULT_MTU;
 
 use crate::check::Region;
+use crate::position::Position;
 use ir::Pipeline;
+use std::collections::BTreeSet;
+use std::fmt;
 use tables::{ActionSpec, TableEntry};
 
 /// All that a gateway has to be told to serve a region.
@@ -30,8 +37,9 @@ pub struct Entries {
     pub reused: Vec<(ir::ExternId, u64)>,
 }
 
-/// Makes the entries of a region. `numbers` keeps what has a number in the tables (VPCs, route tables, remotes, next hops) at
-/// that number from one version of the file to the next, so that counters keep their meaning.
+/// Makes the entries of a region, each with its line of `file` as provenance. `numbers` keeps what
+/// has a number in the tables (VPCs, route tables, remotes, next hops) at that number from one
+/// version of the file to the next, so that counters keep their meaning.
 ///
 /// # Errors
 /// If the program lacks a table, action or parameter of the gateway.
@@ -42,32 +50,90 @@ pub fn entries(
     numbers: &mut Numbers,
 ) -> Result<Entries, NotAGateway> {
     let api = Api::new(pipeline)?;
-    let fresh = numbers.assign(region);
-    let mut maker = Maker { region, file, api: &api, numbers, entries: Entries::default() };
-    maker.entries.entries.reserve(region.file.vms.len());
-    maker.entries.reused = api.vpc_counters.iter().flat_map(|c| fresh.iter().map(|n| (*c, u64::from(*n)))).collect();
-    maker.underlay();
-    maker.tenants();
-    maker.acl();
-    maker.acl_transit();
-    maker.strict_sources();
-    maker.machines();
-    Ok(maker.entries)
+    let reused = api.counters_of(&numbers.assign(region));
+    let mut all = Entries { entries: Vec::new(), defaults: defaults(region, &api), reused };
+    all.entries.reserve(region.file.vms.len());
+    visit(region, &api, numbers, &Part::Whole, &mut |entry, source| {
+        all.entries.push(entry.with_provenance(source.text(file)));
+    });
+    Ok(all)
+}
+
+/// A part of a region whose entries are made together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The gateway's addresses, uplinks, servers, remotes.
+    Underlay,
+    /// VPCs by index, with their machines, and the lists of paths that pass through one of them.
+    Vpcs(BTreeSet<usize>),
+}
+
+impl Part {
+    fn has_underlay(&self) -> bool {
+        matches!(self, Part::Whole | Part::Underlay)
+    }
+
+    fn has_vpc(&self, vpc: usize) -> bool {
+        match self {
+            Part::Whole => true,
+            Part::Underlay => false,
+            Part::Vpcs(vpcs) => vpcs.contains(&vpc),
+        }
+    }
+}
+
+/// Where in the region file an entry comes from, and from what.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The place in the file.
+    pub at: Position,
+    what: fmt::Arguments<'a>,
+}
+
+impl Source<'_> {
+    /// `FILE:LINE: WHAT`, as traces show it.
+    pub fn text(&self, file: &str) -> String {
+        format!("{file}:{}: {}", self.at.line, self.what)
+    }
+}
+
+/// Takes each entry that is made.
+pub type Visitor<'a> = dyn FnMut(TableEntry, Source<'_>) + 'a;
+
+/// Makes the entries of a part one after the other. `numbers` must have been assigned for `region`.
+pub fn visit(region: &Region, api: &Api, numbers: &Numbers, part: &Part, visitor: &mut Visitor<'_>) {
+    let mut maker = Maker { region, api, numbers, part, visitor };
+    if part.has_underlay() {
+        maker.underlay();
+    }
+    if *part != Part::Underlay {
+        maker.tenants();
+        maker.acl();
+        maker.acl_transit();
+        maker.strict_sources();
+        maker.machines();
+    }
+}
+
+/// The default actions that a region asks for.
+pub fn defaults(region: &Region, api: &Api) -> Vec<(ir::TableId, ActionSpec)> {
+    underlay::defaults(region, api)
 }
 
 /// Makes entries.
 struct Maker<'a> {
     region: &'a Region,
-    file: &'a str,
     api: &'a Api,
     numbers: &'a Numbers,
-    entries: Entries,
+    part: &'a Part,
+    visitor: &'a mut Visitor<'a>,
 }
 
 impl Maker<'_> {
     /// Adds an entry; `what` and the position tell where it comes from.
-    fn add(&mut self, entry: TableEntry, at: crate::position::Position, what: std::fmt::Arguments<'_>) {
-        let provenance = format!("{}:{}: {what}", self.file, at.line);
-        self.entries.entries.push(entry.with_provenance(provenance));
+    fn add(&mut self, entry: TableEntry, at: Position, what: fmt::Arguments<'_>) {
+        (self.visitor)(entry, Source { at, what });
     }
 }

@@ -1,10 +1,11 @@
 //! Numbers of things that tables refer to by number.
 
 use crate::check::{FlatRoute, MAX_VPCS, MAX_WAYS, Region, Target};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who has which number. The same numbers hold for all versions of a region file that a gateway is given.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Numbers {
     /// VPCs, by name.
     pub vpcs: BTreeMap<String, u32>,
@@ -21,7 +22,7 @@ pub struct Numbers {
 }
 
 /// A way of packets through VPCs, by name: whose lists decide besides the one of the VPC that they come from.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Way {
     /// Those that they pass through, in order.
     pub via: Vec<String>,
@@ -50,7 +51,7 @@ impl Way {
 
 impl Numbers {
     /// Gives a number to whatever has none, and frees those of what is gone. Returns the numbers of the new VPCs.
-    pub(super) fn assign(&mut self, region: &Region) -> Vec<u32> {
+    pub fn assign(&mut self, region: &Region) -> Vec<u32> {
         let file = &region.file;
         let text = |name: &crate::model::Name| name.value.to_string();
         let fresh = assign(&mut self.vpcs, file.vpcs.iter().map(|v| text(&v.name)).collect());

@@ -30,8 +30,8 @@ fn subnet_mask(subnet: IpNet) -> [u32; 2] {
 
 impl Maker<'_> {
     pub(super) fn tenants(&mut self) {
-        let region = self.region;
-        for (v, vpc) in region.file.vpcs.iter().enumerate() {
+        let (region, part) = (self.region, self.part);
+        for (v, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {
             let name = &*vpc.name.value;
             let main = self.instance(name, "");
             let args = numbers([self.numbers.vpcs[name], main, vpc.dropped_extensions().into()]);
@@ -94,7 +94,8 @@ impl Maker<'_> {
     pub(super) fn strict_sources(&mut self) {
         let region = self.region;
         let mut allowed: BTreeSet<(usize, IpNet)> = BTreeSet::new();
-        let is_strict = |vpc: &usize| region.file.vpcs[*vpc].strict_sources;
+        let part = self.part;
+        let is_strict = |vpc: &usize| region.file.vpcs[*vpc].strict_sources && part.has_vpc(*vpc);
         for (vpc, server) in region.vm_places.iter().filter(|(vpc, _)| is_strict(vpc)) {
             allowed.insert((*vpc, region.file.servers[*server].address.value.into()));
         }
@@ -116,7 +117,9 @@ impl Maker<'_> {
 
     pub(super) fn machines(&mut self) {
         let region = self.region;
-        for (vm, (vpc, server)) in region.file.vms.iter().zip(&region.vm_places) {
+        let part = self.part;
+        let machines = region.file.vms.iter().zip(&region.vm_places);
+        for (vm, (vpc, server)) in machines.filter(|(_, (vpc, _))| part.has_vpc(*vpc)) {
             let server = region.file.servers[*server].address.value;
             let vni = region.file.vpcs[*vpc].vni.value;
             for address in &vm.addresses {

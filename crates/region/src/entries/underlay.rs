@@ -1,15 +1,16 @@
 //! Own addresses, identity, tunnels, next hops and underlay routes.
 
 use super::Maker;
-use super::api::{exact, family, lpm, number};
+use super::api::{Api, exact, family, lpm, number};
 use super::numbers::uplink_names;
-use crate::check::MAX_UPLINKS;
+use crate::check::{MAX_UPLINKS, Region};
 use crate::model::Uplink;
 use crate::position::{At, Position};
 use crate::values::Prefix;
 use ir::KeyMatch;
 use num_bigint::BigUint;
 use std::net::IpAddr;
+use tables::ActionSpec;
 
 /// Largest IP packet of an uplink that says nothing of it, in bytes.
 pub const DEFAULT_MTU: u16 = 1600;
@@ -31,6 +32,16 @@ fn shares(uplinks: usize) -> usize {
 /// The first of a group's next hops.
 fn first_of(group: u32) -> u32 {
     (group + 1) * RUN
+}
+
+/// The default actions: the gateway's addresses and MAC.
+pub(super) fn defaults(region: &Region, api: &Api) -> Vec<(ir::TableId, ActionSpec)> {
+    let gateway = &region.file.gateway;
+    let of_family = |v4: bool| gateway.vteps.iter().map(|v| v.value).find(|ip| ip.is_ipv4() == v4).map(number);
+    let [v4, v6] = [true, false].map(|v4| of_family(v4).unwrap_or_default());
+    let mac = BigUint::from(gateway.mac.as_u64());
+    let (identity, router) = (&api.identity, &api.router);
+    vec![(identity.id, identity.call(0, vec![v4, v6, mac.clone()])), (router.id, router.call(0, vec![mac]))]
 }
 
 impl Maker<'_> {
@@ -57,19 +68,13 @@ impl Maker<'_> {
         }
     }
 
-    /// Where tunnels end, and what packets from here carry as source.
+    /// Where tunnels end.
     fn identity(&mut self) {
         let gateway = &self.region.file.gateway;
         for vtep in &gateway.vteps {
             let entry = self.api.own_address[family(vtep.value)].entry(vec![exact(number(vtep.value))], 0, vec![]);
             self.add(entry, vtep.at, format_args!("gateway address {}", vtep.value));
         }
-        let of_family = |v4: bool| gateway.vteps.iter().map(|v| v.value).find(|ip| ip.is_ipv4() == v4).map(number);
-        let [v4, v6] = [true, false].map(|v4| of_family(v4).unwrap_or_default());
-        let identity = self.api.identity.call(0, vec![v4, v6, BigUint::from(gateway.mac.as_u64())]);
-        self.entries.defaults.push((self.api.identity.id, identity));
-        let router = self.api.router.call(0, vec![BigUint::from(gateway.mac.as_u64())]);
-        self.entries.defaults.push((self.api.router.id, router));
         self.sources(&gateway.sources, SERVER, "the gateway's sources");
     }
 

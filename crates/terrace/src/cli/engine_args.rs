@@ -2,19 +2,17 @@
 
 use super::failure::Failure;
 use super::plan::target;
-use crate::gateway::engine::room;
 use asic::target::Target;
 use clap::{Args, ValueEnum};
 use interp::Config;
-use io::dpdk::DpdkOptions;
-use io::xdp::Mode;
-use io::{OpenedPort, PortError, PortKind, open_port};
-use ir::Pipeline;
-use node::engine::{CachePlan, Choice, Compress, Controlled, SwitchPlan, XdpPlan};
+use ir::{Pipeline, TableId};
+use node::config::{CacheKind, ConfigFile, Engine};
+use node::engine::{CachePlan, Choice, Compress, Controlled, Room, SwitchPlan, XdpPlan};
 use node::tiers::TiersPlan;
 use offload::cut::Held;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::WriteBatch;
+use tables::{Update, UpdateKind, WriteBatch};
 
 /// Which engine runs the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -49,9 +47,6 @@ pub struct EngineArgs {
     /// With `--engine asic`: pipes that stand one behind the other; unless given, the fewest of 1, 2 and 4 with which the program fits.
     #[arg(long, value_name = "PIPES", value_parser = ["1", "2", "4"])]
     fold: Option<String>,
-    /// The flow cache in the kernel, loaded when a port or the engine asks for it.
-    #[arg(skip)]
-    xdp: XdpPlan,
     /// With `--engine asic`: how tables are made smaller, as `terrace plan --compress` takes it.
     #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
     compress: String,
@@ -85,7 +80,7 @@ impl EngineArgs {
             EngineKind::Interp => Choice::Interp,
             EngineKind::FlowCache => Choice::FlowCache(CachePlan::default()),
             EngineKind::Rewrites => Choice::FlowCache(CachePlan { rewrites: true, ..CachePlan::default() }),
-            EngineKind::Xdp => Choice::Xdp(self.xdp.clone()),
+            EngineKind::Xdp => Choice::Xdp(XdpPlan::default()),
             EngineKind::Asic => self.chip(pipeline, entries)?,
             EngineKind::Tiers => {
                 let hot = self.hot.iter().map(|(table, entries)| (table.clone(), Held::Hot(*entries)));
@@ -113,31 +108,36 @@ impl EngineArgs {
         })))
     }
 
-    /// Opens an interface of this thread's network namespace as the port of that number: with the flow cache in the kernel, if that is the engine; in the
-    /// lab behind the driver, as the wires' other ends take no packets from programs there.
-    ///
-    /// # Errors
-    /// See [`open_port`].
-    pub fn open_port(
-        &self,
-        (interface, number): (&str, u32),
-        (kind, in_lab): (PortKind, bool),
-        options: &DpdkOptions,
-    ) -> Result<OpenedPort, PortError> {
-        let mode = if in_lab { Mode::Generic } else { Mode::Native };
-        match (self.engine, kind) {
-            (EngineKind::Xdp, PortKind::Auto) => self.xdp.open_as(interface, number, mode),
-            _ => open_port(interface, kind, options),
+    /// As a node's configuration has it.
+    pub fn configure(&self, file: &mut ConfigFile) {
+        (file.engine, file.cache.kind) = match self.engine {
+            EngineKind::Jit => (Engine::Jit, file.cache.kind),
+            EngineKind::Interp => (Engine::Interp, file.cache.kind),
+            EngineKind::FlowCache => (Engine::FlowCache, file.cache.kind),
+            EngineKind::Rewrites => (Engine::FlowCache, CacheKind::Rewrites),
+            EngineKind::Xdp => (Engine::Xdp, file.cache.kind),
+            EngineKind::Asic => (Engine::Asic, file.cache.kind),
+            EngineKind::Tiers => (Engine::Tiers, file.cache.kind),
+        };
+        file.switch.target = self.absolute_target();
+        file.switch.fold = self.fold.as_ref().and_then(|pipes| pipes.parse().ok());
+        file.switch.compress.clone_from(&self.compress);
+        file.tiers.hot = self.hot.iter().cloned().collect();
+        file.tiers.absent.clone_from(&self.absent);
+    }
+
+    /// The chip, such that it is found from any directory.
+    fn absolute_target(&self) -> String {
+        match Target::shipped(&self.target) {
+            Some(_) => self.target.clone(),
+            None => std::path::absolute(&self.target)
+                .map_or_else(|_| self.target.clone(), |path| path.display().to_string()),
         }
     }
 
     /// The same for another `terrace`, in whatever directory that works.
     pub fn arguments(&self) -> Vec<String> {
-        let target = match Target::shipped(&self.target) {
-            Some(_) => self.target.clone(),
-            None => std::path::absolute(&self.target)
-                .map_or_else(|_| self.target.clone(), |path| path.display().to_string()),
-        };
+        let target = self.absolute_target();
         let kind = self.engine.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         let mut all = vec!["--engine".to_owned(), kind, "--target".to_owned(), target];
         all.extend(["--compress".to_owned(), self.compress.clone()]);
@@ -146,4 +146,26 @@ impl EngineArgs {
         all.extend(self.absent.iter().flat_map(|table| ["--absent".to_owned(), table.clone()]));
         all
     }
+}
+
+/// Entries that a chip has room for in each table at least, unless the program gives it a smaller size. It also has as many elements of each counter,
+/// meter and register: a program declares them for all numbers that there can be, which no chip holds.
+const LEAST_ROOM: u64 = 512;
+
+/// Room for twice the entries that are to be written at first, and for some where there are few; never more than the program declares.
+fn room(pipeline: &Pipeline, entries: &WriteBatch) -> Room {
+    let mut count: BTreeMap<TableId, u64> = BTreeMap::new();
+    for update in &entries.updates {
+        match update {
+            Update::Entry(UpdateKind::Insert, entry) => *count.entry(entry.table).or_default() += 1,
+            Update::Packed(UpdateKind::Insert, entry) => *count.entry(entry.table).or_default() += 1,
+            _ => {}
+        }
+    }
+    let room = |(id, table): (TableId, &ir::Table)| {
+        let own = table.entries.len() as u64;
+        let wanted = (2 * count.get(&id).copied().unwrap_or(0)).max(LEAST_ROOM).max(own);
+        (table.preamble.name.clone(), table.size.map_or(wanted, |size| wanted.min(size.max(1))))
+    };
+    Room { sizing: None, tables: pipeline.tables.iter().map(room).collect(), others: LEAST_ROOM }
 }

@@ -45,40 +45,23 @@ pub struct Inputs {
     pub pipeline: Arc<Pipeline>,
     /// The region, if there is one.
     pub region: Option<Region>,
-    /// Its entries, if they were asked for.
-    pub entries: Option<Entries>,
     /// The writes that install all entries.
     pub batch: WriteBatch,
-    /// Numbers given to the region's things, for later versions of the file.
-    pub numbers: Numbers,
 }
 
 impl InputArgs {
     /// Compiles the program and reads the entries.
     pub fn load(&self, ui: Ui) -> Result<Inputs, Failure> {
-        self.load_with(ui, false)
-    }
-
-    /// As [`InputArgs::load`], and keeps a region's entries for comparison with those of a later version of the file.
-    pub fn load_and_keep(&self, ui: Ui) -> Result<Inputs, Failure> {
-        self.load_with(ui, true)
-    }
-
-    fn load_with(&self, ui: Ui, keep: bool) -> Result<Inputs, Failure> {
         let pipeline = self.sources.pipeline(&self.program, ui)?;
-        let mut numbers = Numbers::default();
-        let mut inputs =
-            Inputs { pipeline, region: None, entries: None, batch: WriteBatch::new(), numbers: Numbers::default() };
+        let mut inputs = Inputs { pipeline, region: None, batch: WriteBatch::new() };
         if let Some(path) = &self.region {
-            let loaded = load_region(path, &inputs.pipeline, &mut numbers, ui)?;
-            inputs.entries = keep.then(|| loaded.entries.clone());
+            let loaded = load_region(path, &inputs.pipeline, &mut Numbers::default(), ui)?;
             inputs.batch = region::diff(Entries::default(), loaded.entries);
             inputs.region = Some(loaded.region);
         }
         if let Some(path) = &self.entries {
             inputs.batch = read_entries(path, &inputs.pipeline)?;
         }
-        inputs.numbers = numbers;
         Ok(inputs)
     }
 }

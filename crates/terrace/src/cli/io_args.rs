@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use io::PortKind;
+use node::config::Means;
 use std::fmt;
 
 /// `--io`.
@@ -32,6 +33,17 @@ impl From<IoArgs> for PortKind {
             IoArg::AfPacket => PortKind::AfPacket,
             IoArg::AfXdp => PortKind::AfXdp,
             IoArg::Raw => PortKind::Raw,
+        }
+    }
+}
+
+impl From<IoArgs> for Means {
+    fn from(args: IoArgs) -> Means {
+        match args.io {
+            IoArg::Auto => Means::Auto,
+            IoArg::AfPacket => Means::AfPacket,
+            IoArg::AfXdp => Means::AfXdp,
+            IoArg::Raw => Means::Raw,
         }
     }
 }

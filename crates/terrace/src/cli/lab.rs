@@ -4,10 +4,9 @@ use super::engine_args::EngineArgs;
 use super::failure::Failure;
 use super::io_args::IoArgs;
 use super::ui::{Ui, style};
-use crate::gateway::control::{Answer, Request, ask};
-use crate::gateway::lab_socket;
 use crate::lab::{self, EndpointKind, LabError, Ping, Process, State, Topology};
 use clap::{Args, Subcommand};
+use node::admin::{Answer, Request, ask};
 use serde::Serialize;
 use std::fs::File;
 use std::net::IpAddr;
@@ -104,7 +103,7 @@ impl LabArgs {
 fn down(name: &str, ui: Ui) -> Result<(), Failure> {
     let removed = lab::down(name).map_err(failed)?;
     // The log of its gateway; that it may not exist is no problem.
-    let _ = std::fs::remove_file(lab_socket(name).with_extension("log"));
+    let _ = std::fs::remove_file(lab::control_socket(name).with_extension("log"));
     let document = serde_json::json!({ "namespaces": removed.namespaces, "processes": removed.processes });
     let counts = format!("{} namespaces removed, {} processes ended", removed.namespaces.len(), removed.processes);
     ui.result(&document, || format!("lab {name}: {counts}"))
@@ -182,7 +181,7 @@ fn start_gateway(
     (io, engine): (IoArgs, &EngineArgs),
     stop: &AtomicBool,
 ) -> Result<(Child, Vec<String>), Failure> {
-    let socket = lab_socket(lab);
+    let socket = lab::control_socket(lab);
     let log = socket.with_extension("log");
     let problem =
         |what: &str, error: std::io::Error| Failure::Environment(format!("cannot {what}: {error}; check permissions"));
@@ -193,7 +192,7 @@ fn start_gateway(
     let errors = output.try_clone().map_err(|error| problem("write the gateway's log", error))?;
     let program = std::env::current_exe().map_err(|error| problem("find terrace itself", error))?;
     let mut child = Command::new(program)
-        .args(["gateway", "run", "--json", "--io", &io.to_string(), "--lab", lab, "--region"])
+        .args(["gateway", "run", "--io", &io.to_string(), "--lab", lab, "--region"])
         .arg(region)
         .args(engine.arguments())
         .stdin(Stdio::null())
@@ -205,8 +204,8 @@ fn start_gateway(
         .map_err(|error| problem("start the gateway", error))?;
     let began = Instant::now();
     loop {
-        if let Ok(Answer::Stats(stats)) = ask(&socket, &Request::Stats) {
-            return Ok((child, stats.warnings));
+        if let Ok(Answer::Region(status)) = ask(&socket, &Request::Region) {
+            return Ok((child, status.warnings));
         }
         let ended = child.try_wait().ok().flatten();
         if let Some(status) = ended {

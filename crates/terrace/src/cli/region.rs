@@ -3,15 +3,18 @@
 use super::failure::Failure;
 use super::inputs::load_region;
 use super::program_args::SourceArgs;
+use super::show::{NodeArgs, failed, unexpected};
 use super::ui::{Ui, print, style};
 use crate::program::DEFAULT_PROGRAM;
 use clap::{Args, Subcommand};
+use node::admin::{Answer, Request, ask};
+use node::region::{Applied, Difference, RegionStatus};
 use region::{LoadError, Numbers};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Check a region file, see the entries that it makes, or print its JSON Schema.
+/// Check region files, see the entries that they make, and have a node serve one.
 #[derive(Debug, Args)]
 pub struct RegionArgs {
     #[command(subcommand)]
@@ -26,6 +29,24 @@ enum RegionCommand {
     Entries(EntriesArgs),
     /// Print the JSON Schema of region files, for editors.
     Schema,
+    /// Have a node read its region file again, or another one from now on.
+    ///
+    /// The node compares the file with its tables, and writes the difference as one batch: a packet meets the old region or the new one. A
+    /// file with something wrong changes nothing (exit code 3).
+    Apply(FileArgs),
+    /// Show what an application of the region file, or of another one, would change.
+    Diff(FileArgs),
+    /// Show which region a node serves, and what of it does not fit the node's ports.
+    Status(NodeArgs),
+}
+
+#[derive(Debug, Args)]
+struct FileArgs {
+    /// The region file; the one in force unless given.
+    #[arg(value_name = "FILE.yaml")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    node: NodeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -74,6 +95,9 @@ impl RegionArgs {
         match self.command {
             RegionCommand::Check(args) => args.run(ui),
             RegionCommand::Entries(args) => args.run(ui),
+            RegionCommand::Apply(args) => args.apply(ui),
+            RegionCommand::Diff(args) => args.diff(ui),
+            RegionCommand::Status(node) => status(&node, ui),
             RegionCommand::Schema => {
                 let schema = serde_json::to_string_pretty(&region::schema());
                 print(&schema.map_err(|error| Failure::Bug(error.to_string()))?)
@@ -135,6 +159,70 @@ impl Checked {
         }
         text + &format!("{}: {bad}refused{bad:#} ({} problems)", self.file, self.problems.len() + self.more)
     }
+}
+
+impl FileArgs {
+    /// The file as the node finds it, in whatever directory that works.
+    fn absolute(&self) -> Result<Option<PathBuf>, Failure> {
+        let absolute = |path: &PathBuf| {
+            let failed = |error| Failure::Refused(format!("cannot find {}: {error}; check the path", path.display()));
+            std::fs::canonicalize(path).map_err(failed)
+        };
+        self.file.as_ref().map(absolute).transpose()
+    }
+
+    fn apply(self, ui: Ui) -> Result<(), Failure> {
+        let request = Request::RegionApply { file: self.absolute()? };
+        let progress = ui.progress("applying");
+        let answer = ask(&self.node.socket(), &request).map_err(failed)?;
+        drop(progress);
+        match answer {
+            Answer::RegionApplied(applied) => ui.result(&applied, || applied.to_string()),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    fn diff(self, ui: Ui) -> Result<(), Failure> {
+        let request = Request::RegionDiff { file: self.absolute()? };
+        let progress = ui.progress("comparing");
+        let answer = ask(&self.node.socket(), &request).map_err(failed)?;
+        drop(progress);
+        match answer {
+            Answer::RegionDiffers(difference) => ui.result(&difference, || difference_text(&difference)),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+}
+
+fn difference_text(difference: &Difference) -> String {
+    let mut text: String = difference.lines.iter().map(|line| format!("{line}\n")).collect();
+    if difference.more > 0 {
+        text += &format!("and {} more\n", difference.more);
+    }
+    let Applied { inserted, modified, deleted, .. } = difference.summary;
+    text += &format!("{inserted} entries to add, {modified} to change, {deleted} to remove");
+    difference.summary.warnings.iter().for_each(|warning| text += &format!("\nwarning: {warning}"));
+    text
+}
+
+fn status(node: &NodeArgs, ui: Ui) -> Result<(), Failure> {
+    match ask(&node.socket(), &Request::Region).map_err(failed)? {
+        Answer::Region(status) => ui.result(&status, || status_text(&status)),
+        answer => Err(unexpected(&answer)),
+    }
+}
+
+fn status_text(status: &RegionStatus) -> String {
+    let RegionStatus { region, vpcs, vms, servers, entries, applications, .. } = status;
+    let file = status.file.display();
+    let mut text = format!("region {region} of {file}: {vpcs} VPCs, {vms} VMs, {servers} servers, {entries} entries\n");
+    text += &format!("applied {applications} times since the node began");
+    status.warnings.iter().for_each(|warning| text += &format!("\nwarning: {warning}"));
+    if let Some(refused) = &status.refused {
+        let bad = style::BAD;
+        text += &format!("\n{bad}refused{bad:#} last, what is in force is older: {refused}");
+    }
+    text
 }
 
 impl EntriesArgs {

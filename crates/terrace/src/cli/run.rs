@@ -4,7 +4,7 @@ use super::engine_args::EngineArgs;
 use super::failure::Failure;
 use super::inputs::InputArgs;
 use super::ui::Ui;
-use crate::gateway::stats::Stats;
+use crate::run_stats::Stats;
 use clap::Args;
 use interp::Config;
 use io::capture::{CaptureReader, CaptureWriter, Record};

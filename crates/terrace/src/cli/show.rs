@@ -7,8 +7,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use node::admin::client::AskError;
 use node::admin::protocol::{Answer, EntriesOf, Request};
 use node::admin::{Asking, ask};
-use node::status::{Count, EntryRow, Named, Quantiles};
-use std::path::PathBuf;
+use node::status::{Count, CounterCell, EntryRow, Named, Quantiles};
+use std::path::{Path, PathBuf};
 
 /// Where a node listens if its configuration says what the package's does.
 pub const USUAL_SOCKET: &str = "/run/terrace/control.sock";
@@ -18,7 +18,17 @@ pub const USUAL_SOCKET: &str = "/run/terrace/control.sock";
 pub struct NodeArgs {
     /// The node's control socket: `socket` under [control] in its configuration.
     #[arg(long = "node", value_name = "SOCKET", env = "TERRACE_NODE", default_value = USUAL_SOCKET, global = true)]
-    pub socket: PathBuf,
+    socket: PathBuf,
+    /// The gateway of this lab.
+    #[arg(long = "of-lab", value_name = "NAME", conflicts_with = "socket", global = true)]
+    of_lab: Option<String>,
+}
+
+impl NodeArgs {
+    /// The control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.of_lab.as_deref().map_or_else(|| self.socket.clone(), crate::lab::control_socket)
+    }
 }
 
 /// Show what a running node does: tables, ports, stages, drops, workers, controllers.
@@ -61,6 +71,8 @@ enum What {
     Stages,
     /// What was dropped, and what went to the controller, by reason.
     Drops,
+    /// The program's indexed counters, with what their indices stand for.
+    Counters,
     /// Workers: load, batches, how long packets were with them.
     Workers,
     /// Controllers: connections, roles, requests.
@@ -93,7 +105,7 @@ pub struct ClearArgs {
 
 impl ClearArgs {
     pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
-        match ask(&self.node.socket, &Request::Clear).map_err(failed)? {
+        match ask(&self.node.socket(), &Request::Clear).map_err(failed)? {
             Answer::Cleared => ui.result(&serde_json::json!({ "cleared": true }), || "counts begin at 0".to_owned()),
             answer => Err(unexpected(&answer)),
         }
@@ -122,6 +134,7 @@ impl ShowArgs {
         let format = if ui.json { Format::Json } else { self.format };
         let request = match &self.what {
             What::Table(args) => return self.entries(args, format),
+            What::Counters => return self.counters(format),
             What::Tables | What::Actions => Request::Tables,
             What::Ports => Request::Ports,
             What::Stages => Request::Stages,
@@ -130,7 +143,7 @@ impl ShowArgs {
             What::Sessions | What::Requests => Request::Sessions,
             What::Version => Request::Version,
         };
-        let answer = ask(&self.node.socket, &request).map_err(failed)?;
+        let answer = ask(&self.node.socket(), &request).map_err(failed)?;
         if format == Format::Json {
             return json(&answer);
         }
@@ -144,10 +157,22 @@ impl ShowArgs {
         sheets.get(wanted).unwrap_or_default().iter().try_for_each(|sheet| sheet.print(format))
     }
 
+    fn counters(&self, format: Format) -> Result<(), Failure> {
+        let counters = counters(&self.node.socket())?;
+        if format == Format::Json {
+            return json(&serde_json::json!({ "counters": counters }));
+        }
+        let row = |cell: &CounterCell| {
+            let [packets, bytes] = packets(&cell.count);
+            vec![cell.counter.clone(), cell.index.to_string(), maybe(cell.label.as_ref()), packets, bytes]
+        };
+        Sheet::new(&["counter", "index", "of", "packets", "bytes"], &[0, 2], counters.iter().map(row)).print(format)
+    }
+
     fn entries(&self, args: &TableArgs, format: Format) -> Result<(), Failure> {
         let TableArgs { name, containing, limit } = args;
         let of = EntriesOf { table: name.clone(), containing: containing.clone(), limit: *limit };
-        let mut asking = Asking::begin(&self.node.socket, &Request::Entries(of)).map_err(failed)?;
+        let mut asking = Asking::begin(&self.node.socket(), &Request::Entries(of)).map_err(failed)?;
         let mut rows: Vec<EntryRow> = Vec::new();
         let matching = loop {
             match asking.answer().map_err(failed)? {
@@ -167,6 +192,19 @@ impl ShowArgs {
             print(&format!("{shown} of {matching} entries; --limit shows more, --containing finds some"))?;
         }
         Ok(())
+    }
+}
+
+/// The program's indexed counters that have counted something.
+pub fn counters(socket: &Path) -> Result<Vec<CounterCell>, Failure> {
+    let mut asking = Asking::begin(socket, &Request::Counters).map_err(failed)?;
+    let mut all = Vec::new();
+    loop {
+        match asking.answer().map_err(failed)? {
+            Answer::Counters { counters } => all.extend(counters),
+            Answer::End { .. } => return Ok(all),
+            answer => return Err(unexpected(&answer)),
+        }
     }
 }
 

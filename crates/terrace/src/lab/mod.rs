@@ -25,13 +25,13 @@
 //! - A **remote** (an IDC, another region) is a namespace with the tunnel end point, and one namespace per VNI that it expects, with the
 //!   hosts behind it. The tunnels' underlay stays in the first: a VXLAN device that moves keeps its sockets.
 //! - The **gateway** is a process with the `portN` interfaces as its ports, by DPDK or by raw sockets; nothing of the kernel's network stack is
-//!   involved. [`open_ports`] opens them. Segmentation and checksum offload is off where packets enter the underlay, so that what the gateway
+//!   involved; it runs in a namespace of its own. Segmentation and checksum offload is off where packets enter the underlay, so that what the gateway
 //!   sees could have been on a wire.
 //!
 //! What exists is all in namespaces whose names start with the lab's; deleting them deletes everything. [`up`] returns a guard
 //! that does so, also when it fails half-way; [`down`] does it later, or after a crash.
 //!
-//! Order of use: [`permitted`], [`Topology::from_region`], [`up`], [`open_ports`], [`ping_all`], [`Lab::down`].
+//! Order of use: [`permitted`], [`Topology::from_region`], [`up`], the gateway, [`ping_all`], [`Lab::down`].
 
 mod command;
 mod down;
@@ -40,7 +40,6 @@ mod error;
 mod from_region;
 mod permission;
 mod ping;
-mod ports;
 mod signals;
 mod state;
 mod status;
@@ -58,9 +57,8 @@ pub use endpoints::{Endpoint, EndpointKind};
 pub use error::LabError;
 pub use permission::permitted;
 pub use ping::{Ping, PingOutcome, ping, ping_all};
-pub use ports::{OpenOne, open_ports};
 pub use signals::stop_on_signals;
-pub use state::{Process, State, running};
+pub use state::{Process, State, control_socket, running};
 pub use status::{NamespaceStatus, Status, status};
 pub use steps::{Step, steps};
 pub use topology::{

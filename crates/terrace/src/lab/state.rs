@@ -61,6 +61,11 @@ fn directory() -> PathBuf {
     std::env::temp_dir().join("terrace")
 }
 
+/// The control socket of a lab's gateway.
+pub fn control_socket(name: &str) -> PathBuf {
+    directory().join(format!("lab-{name}.sock"))
+}
+
 fn path(name: &str) -> PathBuf {
     directory().join(format!("lab-{name}.json"))
 }

@@ -189,6 +189,20 @@ fn tenant_packet(bytes: &[u8]) -> Option<(usize, u32, IpAddr)> {
     (bytes.get(udp + 2..udp + 4)? == 4789u16.to_be_bytes()).then_some((udp + 16, vni, to))
 }
 
+/// Opens each of the gateway's interfaces as a port, with the number that the region file gives it.
+fn open_ports(topology: &Topology) -> Vec<io::Attached> {
+    // Huge pages are for those who need the speed; the kernel behind these interfaces is slower.
+    let eal = io::dpdk::EalOptions { huge_pages: io::dpdk::HugePages::Avoid, ..Default::default() };
+    let options = io::dpdk::DpdkOptions { eal, ..Default::default() };
+    let namespace = io::Namespace::open(&topology.gateway_namespace()).unwrap();
+    let open = |number: u32| {
+        let opened = io::open_port(&format!("port{number}"), io::PortKind::Auto, &options).unwrap();
+        assert_eq!(opened.note, None);
+        io::Attached { id: packet::PortId(number), port: opened.port }
+    };
+    namespace.run(|| topology.gateway.uplinks.iter().map(|uplink| open(uplink.port)).collect()).unwrap()
+}
+
 /// A lab with its gateway running on a thread.
 struct Running {
     lab: Lab,
@@ -199,10 +213,7 @@ struct Running {
 impl Running {
     fn start(topology: &Topology) -> Running {
         let lab = build(topology);
-        let open = |(interface, _): (&str, u32), options: &io::dpdk::DpdkOptions| {
-            io::open_port(interface, io::PortKind::Auto, options)
-        };
-        let mut runner = io::Runner::new(open_ports(topology, &open, &mut |note| panic!("{note}")).unwrap()).unwrap();
+        let mut runner = io::Runner::new(open_ports(topology)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let mut engine = StandIn { count: 0, region: region(), topology: topology.clone() };

@@ -26,7 +26,7 @@ impl Drop for Gateway {
 }
 
 fn runs(turn: &Turn) -> bool {
-    terrace(&["gateway", "stats", "--of-lab", &turn.lab]).status.success()
+    terrace(&["region", "status", "--of-lab", &turn.lab]).status.success()
 }
 
 fn until(what: &str, there: impl Fn() -> bool) {
@@ -75,7 +75,7 @@ fn the_emulated_switch_forwards_the_labs_traffic_and_so_does_a_flow_cache() {
     assert!(!notes.iter().any(|note| note.contains("packets were dropped")), "{notes:#?}");
 
     // Another engine in its place, for the same machines.
-    assert!(terrace(&["gateway", "stop", "--of-lab", &turn.lab]).status.success());
+    turn.stop_gateway();
     until("the switch ends", || !runs(&turn));
     let mut command = Command::new(TERRACE);
     command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--engine", "flowcache"]);
@@ -93,7 +93,7 @@ fn the_emulated_switch_forwards_the_labs_traffic_and_so_does_a_flow_cache() {
     assert!(first > 0 && all - first < first / 4, "{first} packets took the slow path at first, {all} in all: {again}");
 
     // The two together, with the large tables hot: what is asked for again and again comes to the switch.
-    assert!(terrace(&["gateway", "stop", "--of-lab", &turn.lab]).status.success());
+    turn.stop_gateway();
     until("the cache ends", || !runs(&turn));
     let mut command = Command::new(TERRACE);
     command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--engine", "tiers"]);
@@ -132,7 +132,7 @@ fn the_kernel_forwards_what_it_has_been_shown() {
     }
 
     // Rewrites without the kernel, for the same machines.
-    assert!(terrace(&["gateway", "stop", "--of-lab", &turn.lab]).status.success());
+    turn.stop_gateway();
     until("the kernel's ends", || !runs(&turn));
     let mut command = Command::new(TERRACE);
     command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--engine", "rewrites"]);
@@ -152,7 +152,7 @@ fn the_kernel_forwards_what_it_has_been_shown() {
     assert!(of(&again, " packets were rewritten") > 40, "{again}");
 
     // Native code.
-    assert!(terrace(&["gateway", "stop", "--of-lab", &turn.lab]).status.success());
+    turn.stop_gateway();
     until("rewrites end", || !runs(&turn));
     let mut command = Command::new(TERRACE);
     command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file]);

@@ -116,9 +116,36 @@ impl Turn {
     /// What the gateway counted, after it has had time to.
     pub fn stats(&self) -> Value {
         std::thread::sleep(Duration::from_millis(300));
-        let (code, stats) = json(&["gateway", "stats", "--of-lab", &self.lab]);
-        assert_eq!(code, Some(0), "{stats}");
-        stats
+        let [version, ports, drops] = ["version", "ports", "drops"].map(|what| self.show(what));
+        let sum = |what: &str| {
+            ports["ports"].as_array().unwrap().iter().map(|port| port[what]["packets"].as_u64().unwrap()).sum::<u64>()
+        };
+        let by = |cpu: bool| {
+            let all = drops["drops"].as_array().unwrap().iter();
+            // What no controller takes here is not lost a second time.
+            let wanted = all.filter(|one| (one["by"] == "cpu") == cpu && one["reason"] != "cpu_queue_full");
+            wanted
+                .map(|one| (one["reason"].as_str().unwrap().to_owned(), one.clone()))
+                .collect::<serde_json::Map<_, _>>()
+        };
+        let program = &version["program"];
+        serde_json::json!({
+            "engine": program["engine"], "notes": program["notes"], "version": program["tables_version"],
+            "received": { "packets": sum("received") }, "forwarded": { "packets": sum("sent") },
+            "drops": by(false), "to_cpu": by(true),
+        })
+    }
+
+    fn show(&self, what: &str) -> Value {
+        let (code, shown) = json(&["show", what, "--of-lab", &self.lab]);
+        assert_eq!(code, Some(0), "{shown}");
+        shown
+    }
+
+    /// Ends the gateway; the lab stays.
+    pub fn stop_gateway(&self) {
+        let pid = self.show("version")["pid"].to_string();
+        assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
     }
 
     /// Drop reasons and their packets.

@@ -12,6 +12,8 @@ pub struct XdpPlan {
     pub flows: u32,
     /// What the slow path takes, and how long flows without packets stay; of the rest of it nothing counts.
     pub cache: CachePlan,
+    /// Where it is attached to interfaces: in the driver, or behind it.
+    pub mode: Mode,
     kernel: Arc<OnceLock<Result<Kernel, String>>>,
 }
 
@@ -27,7 +29,7 @@ impl XdpPlan {
 
     /// With room for so many flows.
     pub fn new(flows: u32) -> XdpPlan {
-        XdpPlan { flows, cache: CachePlan::default(), kernel: Arc::default() }
+        XdpPlan { flows, cache: CachePlan::default(), mode: Mode::Native, kernel: Arc::default() }
     }
 
     /// With what the slow path takes.
@@ -52,25 +54,22 @@ impl XdpPlan {
         self.kernel.get_or_init(load).as_ref().map_err(String::as_str)
     }
 
+    /// Attached in the driver if it can be, or behind it.
+    pub fn attached(self, mode: Mode) -> XdpPlan {
+        XdpPlan { mode, ..self }
+    }
+
     /// Opens an interface of the calling thread's network namespace as the port of that number, with the kernel's flow cache attached. If that cannot be, the port is
     /// an ordinary one, and a note says why.
     ///
     /// # Errors
     /// It is no port at all.
     pub fn open(&self, interface: &str, number: u32) -> Result<OpenedPort, PortError> {
-        self.open_as(interface, number, Mode::Native)
-    }
-
-    /// As [`XdpPlan::open`], in the driver if it can, or behind it.
-    ///
-    /// # Errors
-    /// See there.
-    pub fn open_as(&self, interface: &str, number: u32, mode: Mode) -> Result<OpenedPort, PortError> {
         if !is_interface(interface) {
             return open_port(interface, PortKind::Auto, &DpdkOptions::default());
         }
         let why = match self.kernel() {
-            Ok(kernel) => match XdpPort::open_as(kernel, interface, number, mode) {
+            Ok(kernel) => match XdpPort::open_as(kernel, interface, number, self.mode) {
                 Ok(port) => {
                     let note = (!port.notes().is_empty()).then(|| port.notes().join("; "));
                     return Ok(OpenedPort { port: Box::new(port), note });

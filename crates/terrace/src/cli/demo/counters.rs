@@ -3,8 +3,9 @@
 use super::report::{Counters, Named};
 use super::work_dir::WorkDir;
 use crate::cli::failure::Failure;
-use crate::gateway::stats::{Count, Stats};
 use crate::program::{self, DEFAULT_PROGRAM, Sources};
+use crate::run_stats::Stats;
+use node::status::Count;
 use region::Numbers;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -4,10 +4,12 @@ use super::work_dir::WorkDir;
 use crate::cli::engine_args::EngineArgs;
 use crate::cli::failure::Failure;
 use crate::cli::io_args::IoArgs;
-use crate::gateway::control::{Answer, Applied, Request, ask};
-use crate::gateway::lab_socket;
-use crate::gateway::stats::Stats;
-use crate::lab::{Process, State};
+use crate::cli::show::counters;
+use crate::lab::{Process, State, control_socket};
+use crate::run_stats::Stats;
+use node::admin::client::AskError;
+use node::admin::{Answer, Request, ask};
+use node::region::Applied;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -45,7 +47,7 @@ impl GatewayProcess {
         let log = work.file("gateway.log");
         let stderr = File::create(&log).map_err(Failure::system)?;
         let mut command = Command::new(program);
-        command.args(["gateway", "run", "--quiet", "--io", &io.to_string(), "--lab", lab, "--region"]);
+        command.args(["gateway", "run", "--io", &io.to_string(), "--lab", lab, "--region"]);
         command.arg(work.region()).args(engine.arguments());
         // In a process group of its own, or Ctrl-C would end it before what it serves has been removed.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
@@ -53,7 +55,7 @@ impl GatewayProcess {
             Failure::Environment(format!("cannot start {}: {error}; it was there a moment ago", program.display()))
         })?;
         let process = Process::of(child.id());
-        let mut gateway = GatewayProcess { child, socket: lab_socket(lab), log };
+        let mut gateway = GatewayProcess { child, socket: control_socket(lab), log };
         // Should this process die, `lab down` still finds the gateway.
         State::set_gateway(lab, process).map_err(Failure::system)?;
         gateway.wait_until_ready(stop)?;
@@ -62,7 +64,7 @@ impl GatewayProcess {
 
     fn wait_until_ready(&mut self, stop: &AtomicBool) -> Result<(), Failure> {
         let deadline = Instant::now() + START;
-        while ask(&self.socket, &Request::Stats).is_err() {
+        while ask(&self.socket, &Request::Region).is_err() {
             if stop.load(Ordering::Relaxed) {
                 return Err(super::stopped());
             }
@@ -80,25 +82,35 @@ impl GatewayProcess {
     /// What it counted, up to now.
     pub fn stats(&self) -> Result<Stats, Failure> {
         std::thread::sleep(SETTLE);
-        match ask(&self.socket, &Request::Stats).map_err(Failure::system)? {
-            Answer::Stats(stats) => Ok(*stats),
-            other => Err(Failure::Bug(format!("asked for its counts, the gateway says {other:?}"))),
+        let Answer::Drops { drops } = ask(&self.socket, &Request::Drops).map_err(Failure::system)? else {
+            return Err(Failure::Bug("asked for its drops, the gateway says something else".to_owned()));
+        };
+        let mut stats = Stats { counters: counters(&self.socket)?, ..Stats::default() };
+        // What went to the CPU is named there; that no controller takes it here is no second loss.
+        let untaken = packet::PortReason::CpuQueueFull.name();
+        for dropped in drops.into_iter().filter(|dropped| dropped.reason != untaken) {
+            let counts = if dropped.by == "cpu" { &mut stats.to_cpu } else { &mut stats.drops };
+            *counts.entry(dropped.reason).or_default() += dropped.count;
         }
+        Ok(stats)
     }
 
     /// Has it read its region file again: what changed, or why it is refused.
     pub fn apply(&self) -> Result<Result<Applied, String>, Failure> {
-        match ask(&self.socket, &Request::Apply { region: None }).map_err(Failure::system)? {
-            Answer::Applied(applied) => Ok(Ok(applied)),
-            Answer::Refused { message } => Ok(Err(message)),
-            other => Err(Failure::Bug(format!("asked to apply a region, the gateway says {other:?}"))),
+        match ask(&self.socket, &Request::RegionApply { file: None }) {
+            Ok(Answer::RegionApplied(applied)) => Ok(Ok(applied)),
+            Err(AskError::Refused(message)) => Ok(Err(message)),
+            Ok(other) => Err(Failure::Bug(format!("asked to apply a region, the gateway says {other:?}"))),
+            Err(error) => Err(Failure::system(error)),
         }
     }
 }
 
 impl Drop for GatewayProcess {
     fn drop(&mut self) {
-        let _ = ask(&self.socket, &Request::Stop);
+        if let Some(process) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+        }
         let deadline = Instant::now() + END;
         while matches!(self.child.try_wait(), Ok(None)) {
             if Instant::now() > deadline {

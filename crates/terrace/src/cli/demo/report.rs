@@ -1,7 +1,7 @@
 //! What the demo found, as data: printed step by step for people, as one document with `--json`.
 
 use super::scenario::Probe;
-use crate::gateway::stats::Count;
+use node::status::Count;
 use serde::Serialize;
 
 /// The outcome of one attempt.

@@ -1,9 +1,8 @@
-//! Whether the uplinks of a region fit the ports that the gateway has.
+//! Whether the uplinks of a region fit the ports that the node has.
 //!
 //! A region that does not fit is run all the same: the ports that are there forward, as a lab with a part of a region's ports does. But what
-//! is lost by it is said at start, at each application, and by `gateway stats`.
+//! is lost by it is said at start, at each application, and by `terrace region status`.
 
-use io::Attached;
 use region::{Region, Uplink};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,12 +21,6 @@ pub struct OpenPort {
 /// The ports that are open, by number.
 pub type OpenPorts = BTreeMap<u32, OpenPort>;
 
-/// What a region has to know of ports that are attached.
-pub fn open_ports(ports: &[Attached]) -> OpenPorts {
-    let open = |attached: &Attached| OpenPort { name: attached.port.name().to_owned(), mtu_bytes: attached.port.mtu() };
-    ports.iter().map(|attached| (attached.id.0, open(attached))).collect()
-}
-
 /// What is lost with these ports, one text for each uplink that a server or a remote needs. `file` is the region file's name.
 pub fn warnings(region: &Region, file: &str, ports: &OpenPorts) -> Vec<String> {
     let used: BTreeSet<usize> = region.server_uplinks.iter().chain(&region.remote_uplinks).flatten().copied().collect();
@@ -45,8 +38,8 @@ fn warning(uplink: &Uplink, file: &str, ports: &OpenPorts) -> Option<String> {
     let (name, number) = (&uplink.name.value, uplink.port.value);
     let Some(port) = ports.get(&number) else {
         return Some(format!(
-            "{file}:{}: the uplink `{name}` is at port {number}, which is not open: packets to it are dropped as `unknown_port`; start the gateway with \
-             `--port {number}=INTERFACE`, or correct `port`",
+            "{file}:{}: the uplink `{name}` is at port {number}, which is not open: packets to it are dropped as `unknown_port`; give the node \
+             a port of this number (`[[port]]`, or `--port {number}=INTERFACE`), or correct `port`",
             uplink.port.at
         ));
     };

@@ -1,26 +1,13 @@
-//! What a gateway, or a run over capture files, did: for people, and as JSON.
+//! What a run over capture files did: for people, and as JSON.
 
 use io::RunReport;
 use node::engine::Controlled;
-use packet::{Counter, EngineCounters, PortCounters, ReasonTable};
+use node::observe::counter_cells;
+use node::status::{Count, CounterCell};
+use packet::{EngineCounters, PortCounters, ReasonTable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-
-/// Packets and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Count {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl From<Counter> for Count {
-    fn from(counter: Counter) -> Count {
-        Count { packets: counter.packets, bytes: counter.bytes }
-    }
-}
 
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,21 +26,6 @@ pub struct PortStats {
     /// Why nothing can go through it at present, and the mend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-}
-
-/// A cell of a counter of the program that is not zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CounterCell {
-    /// The counter.
-    pub counter: String,
-    /// Its index.
-    pub index: u64,
-    /// What the index means, where that is known: a VPC's name, a reason, a scope.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// What it counted.
-    #[serde(flatten)]
-    pub count: Count,
 }
 
 /// All of it. Each packet is in one place: those of `received` and `copies` together are those of `forwarded`, `to_cpu` and `drops`.
@@ -87,9 +59,6 @@ pub struct Stats {
     pub drops: BTreeMap<String, Count>,
     /// The ports.
     pub ports: Vec<PortStats>,
-    /// What of the region does not fit the ports, with place and mend.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
     /// Counters of the program.
     pub counters: Vec<CounterCell>,
 }
@@ -121,7 +90,7 @@ impl Stats {
     pub fn tell_of(&mut self, engine: &dyn Controlled, reasons: &ReasonTable) {
         self.add_beside(&engine.beside_workers(), reasons);
         self.version = engine.tables_version();
-        self.counters = super::engine::counters(engine, reasons);
+        self.counters = counter_cells(engine, reasons, &|_| None);
         self.engine = engine.name().to_owned();
         self.notes.extend(engine.notes());
     }
@@ -176,9 +145,6 @@ impl Stats {
             if let Some(trouble) = &port.trouble {
                 let _ = writeln!(text, "    {trouble}");
             }
-        }
-        for warning in &self.warnings {
-            let _ = writeln!(text, "warning: {warning}");
         }
         if !self.notes.is_empty() {
             let _ = writeln!(text, "notes (engine {})", self.engine);
