@@ -13,10 +13,11 @@ use io::{
     Workers,
 };
 use packet::{CpuReason, Engine, Packet, PacketTooLong, PortId, ReasonTable};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -156,19 +157,16 @@ pub struct LinkNews {
 
 impl LinkNews {
     fn tell(&self) {
-        *lock(&self.changed) = true;
+        *self.changed.lock() = true;
         self.news.notify_all();
     }
 
     /// Waits until a link has gone down or come up, at most so long.
     pub fn wait(&self, at_most: Duration) {
-        let waited = self.news.wait_timeout_while(lock(&self.changed), at_most, |changed| !*changed);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        let mut changed = self.changed.lock();
+        self.news.wait_while_for(&mut changed, |changed| !*changed, at_most);
+        *changed = false;
     }
-}
-
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Plane {
@@ -239,7 +237,7 @@ impl Plane {
     pub fn exchange(&self, engine: &dyn Controlled) -> Result<(), PlaneError> {
         let mut aims = Vec::new();
         for desk in &self.desks {
-            let mut orders = lock(&desk.orders);
+            let mut orders = desk.orders.lock();
             let skipped = u64::from(orders.next.is_some());
             orders.done += skipped;
             orders.next = Some(Running::Program(engine.pipeline().clone(), engine.worker()));
@@ -249,11 +247,11 @@ impl Plane {
         }
         let deadline = Instant::now() + PATIENCE;
         for (worker, (desk, aim)) in self.desks.iter().zip(aims).enumerate() {
-            let followed = self.wait(worker, desk, lock(&desk.orders), deadline, |orders| orders.done >= aim);
+            let followed = self.wait(worker, desk, desk.orders.lock(), deadline, |orders| orders.done >= aim);
             match followed.map(|mut orders| orders.former.take()) {
                 Ok(former) => drop(former),
                 // Who has ended runs no program any more.
-                Err(PlaneError::Ended { .. }) => drop(lock(&desk.orders).former.take()),
+                Err(PlaneError::Ended { .. }) => drop(desk.orders.lock().former.take()),
                 Err(stuck) => return Err(stuck),
             }
         }
@@ -277,8 +275,7 @@ impl Plane {
             if left.is_zero() {
                 return Err(PlaneError::Stuck { worker });
             }
-            let wait = desk.followed.wait_timeout(orders, left.min(TICK));
-            (orders, _) = wait.unwrap_or_else(PoisonError::into_inner);
+            desk.followed.wait_for(&mut orders, left.min(TICK));
         }
         Ok(orders)
     }
@@ -292,7 +289,7 @@ impl Plane {
     ) -> Result<T, PlaneError> {
         let workers = self.desks.len();
         let desk = self.desks.get(worker).ok_or(PlaneError::NoWorker { worker, workers })?;
-        let mut orders = lock(&desk.orders);
+        let mut orders = desk.orders.lock();
         give(&mut orders);
         orders.moves[0] += 1;
         let aim = orders.moves[0];
@@ -309,7 +306,7 @@ impl Plane {
     pub fn attach(&self, worker: usize, port: impl Into<Detached>) -> Result<(), PlaneError> {
         let port = port.into();
         let (id, seated) = (port.attached.id, Seated::new(worker, &*port.attached.port));
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         if let Some(Seated { name: first, .. }) = places.get(&id) {
             let (first, second) = (first.clone(), seated.name);
             return Err(PlaneError::Ports(RunError::DuplicatePort { id, first, second }));
@@ -330,7 +327,7 @@ impl Plane {
     /// # Errors
     /// The worker does not follow.
     pub fn detach(&self, id: PortId) -> Result<Option<Detached>, PlaneError> {
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         let Some(Seated { worker, .. }) = places.get(&id) else { return Ok(None) };
         let port =
             self.order(*worker, |orders| orders.departures = Departures::One(id), |orders| orders.departed.pop())?;
@@ -373,22 +370,22 @@ impl Plane {
 
     /// The ports: number, name, and worker. Not the controller's.
     pub fn ports(&self) -> Vec<(PortId, String, usize)> {
-        lock(&self.places).iter().map(|(id, seated)| (*id, seated.name.clone(), seated.worker)).collect()
+        self.places.lock().iter().map(|(id, seated)| (*id, seated.name.clone(), seated.worker)).collect()
     }
 
     /// The same ports with what they send at most. Not the controller's.
     pub fn open_ports(&self) -> OpenPorts {
         let open = |seated: &Seated| OpenPort { name: seated.name.clone(), mtu_bytes: seated.mtu_bytes };
-        lock(&self.places).iter().map(|(id, seated)| (id.0, open(seated))).collect()
+        self.places.lock().iter().map(|(id, seated)| (id.0, open(seated))).collect()
     }
 
     /// Which ports there are, and whether each is up, at most a tick ago. The controller's is always up.
     pub fn links(&self) -> BTreeMap<u32, tables::Port> {
         let up = |name: &str| tables::Port { name: name.to_owned(), is_up: true };
         let mut links: BTreeMap<u32, tables::Port> =
-            lock(&self.places).iter().map(|(id, seated)| (id.0, up(&seated.name))).collect();
+            self.places.lock().iter().map(|(id, seated)| (id.0, up(&seated.name))).collect();
         for desk in &self.desks {
-            for (number, port) in &lock(&desk.counts).ports {
+            for (number, port) in &desk.counts.lock().ports {
                 // A port that is not attached any more is none.
                 if let (Some(link), Some(_)) = (links.get_mut(number), &port.trouble) {
                     link.is_up = false;
@@ -415,14 +412,14 @@ impl Plane {
     /// If it is longer than packets can be.
     pub fn packet_out(&self, bytes: &[u8]) -> Result<bool, PacketTooLong> {
         match &self.cpu_port {
-            Some(port) => lock(port).send_bytes(bytes),
+            Some(port) => port.lock().send_bytes(bytes),
             None => Ok(false),
         }
     }
 
     /// What each worker has done, at most a tick ago.
     pub fn counts(&self) -> Vec<Counts> {
-        self.desks.iter().map(|desk| lock(&desk.counts).clone()).collect()
+        self.desks.iter().map(|desk| desk.counts.lock().clone()).collect()
     }
 
     /// How many ticks each worker has had: one that hangs has no more.
@@ -479,7 +476,7 @@ struct Clerk {
 
 impl Supervisor<Tapped> for Clerk {
     fn on_tick(&mut self, engine: &mut Tapped, report: &RunReport) -> ControlFlow<()> {
-        let mut orders = lock(&self.desk.orders);
+        let mut orders = self.desk.orders.lock();
         if let Some(next) = orders.next.take() {
             self.ledger.turn(report, &self.reasons);
             orders.former = Some(engine.exchange(next));
@@ -489,7 +486,7 @@ impl Supervisor<Tapped> for Clerk {
         }
         drop(orders);
         self.desk.beat.fetch_add(1, Ordering::Relaxed);
-        *lock(&self.desk.counts) = self.ledger.counts(report, &self.reasons);
+        *self.desk.counts.lock() = self.ledger.counts(report, &self.reasons);
         // Told when the counts say it.
         if std::mem::take(&mut self.link_changed) {
             self.news.tell();
@@ -506,7 +503,7 @@ impl Supervisor<Tapped> for Clerk {
     }
 
     fn on_ports(&mut self, runner: &mut Runner) {
-        let mut orders = lock(&self.desk.orders);
+        let mut orders = self.desk.orders.lock();
         if orders.moves[0] == orders.moves[1] {
             return;
         }
@@ -524,7 +521,7 @@ impl Supervisor<Tapped> for Clerk {
         orders.moves[1] = orders.moves[0];
         self.desk.followed.notify_all();
         drop(orders);
-        *lock(&self.desk.counts) = self.ledger.counts(runner.report(), &self.reasons);
+        *self.desk.counts.lock() = self.ledger.counts(runner.report(), &self.reasons);
     }
 
     fn on_cpu(&mut self, packet: &Packet, reason: CpuReason) -> bool {

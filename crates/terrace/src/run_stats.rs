@@ -3,8 +3,8 @@
 use io::RunReport;
 use node::engine::Controlled;
 use node::observe::counter_cells;
-use node::status::{Count, CounterCell};
-use packet::{EngineCounters, PortCounters, ReasonTable};
+use node::status::CounterCell;
+use packet::{Counter, EngineCounters, PortCounters, ReasonTable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,12 +17,12 @@ pub struct PortStats {
     /// Its interface or file.
     pub name: String,
     /// Received, and given to the engine.
-    pub received: Count,
+    pub received: Counter,
     /// Sent.
-    pub sent: Count,
+    pub sent: Counter,
     /// Lost at the port, by reason: `rx_` on the way in, `tx_` on the way out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub lost: BTreeMap<String, Count>,
+    pub lost: BTreeMap<String, Counter>,
     /// Why nothing can go through it at present, and the mend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
@@ -47,16 +47,16 @@ pub struct Stats {
     /// Seconds since the start.
     pub seconds: f64,
     /// Everything that came to the ports, also what was lost before the engine was given it, and what the kernel did by itself.
-    pub received: Count,
+    pub received: Counter,
     /// What ports sent, in the kernel, too.
-    pub forwarded: Count,
+    pub forwarded: Counter,
     /// Packets that the program made: further copies of one that it was given.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub copies: u64,
     /// For the control plane, by reason.
-    pub to_cpu: BTreeMap<String, Count>,
+    pub to_cpu: BTreeMap<String, Counter>,
     /// Dropped, by reason: by the program, the engine, or a port.
-    pub drops: BTreeMap<String, Count>,
+    pub drops: BTreeMap<String, Counter>,
     /// The ports.
     pub ports: Vec<PortStats>,
     /// Counters of the program.
@@ -67,16 +67,16 @@ impl Stats {
     /// From what a runner reports. Counters of the program are for the caller to add.
     pub fn of(report: &RunReport, reasons: &ReasonTable) -> Stats {
         let mut stats = Stats { seconds: report.run_time.as_secs_f64(), ..Stats::default() };
-        stats.received = report.arrived().into();
-        stats.forwarded = report.sent().into();
+        stats.received = report.arrived();
+        stats.forwarded = report.sent();
         stats.copies = report.engine.copies;
         for (reason, counter) in &report.engine.to_cpu {
-            stats.to_cpu.insert(reasons.cpu_name(*reason).into_owned(), (*counter).into());
+            stats.to_cpu.insert(reasons.cpu_name(*reason).into_owned(), *counter);
         }
         // What went to the CPU is named there; that nobody takes it here is no second loss.
         let taken_by_nobody = packet::DropReason::from(packet::PortReason::CpuQueueFull);
         for (reason, counter) in report.drops().iter().filter(|(reason, _)| *reason != taken_by_nobody) {
-            stats.drops.insert(reasons.drop_name(reason).into_owned(), counter.into());
+            stats.drops.insert(reasons.drop_name(reason).into_owned(), counter);
         }
         let one = |(id, (name, counters)): (&packet::PortId, &(String, PortCounters))| {
             let trouble = report.troubles.get(id).cloned();
@@ -165,8 +165,8 @@ impl Stats {
 }
 
 fn port(number: u32, name: &str, counters: &PortCounters, reasons: &ReasonTable) -> PortStats {
-    let (received, sent) = (counters.received.into(), counters.sent.into());
-    let lost = counters.drops.iter().map(|(reason, counter)| (reasons.drop_name(reason).into_owned(), counter.into()));
+    let (received, sent) = (counters.received, counters.sent);
+    let lost = counters.drops.iter().map(|(reason, counter)| (reasons.drop_name(reason).into_owned(), counter));
     PortStats { port: number, name: name.to_owned(), received, sent, lost: lost.collect(), trouble: None }
 }
 

@@ -1,6 +1,6 @@
 //! What controllers' requests do to a node: [`Device`] for [`Node`].
 
-use super::{Current, Inner, Node, lock};
+use super::{Current, Inner, Node};
 use crate::reconcile;
 use crate::store::{KeptConfig, KeptDigest, StoreError};
 use bytes::Bytes;
@@ -8,8 +8,8 @@ use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::{Code, Device, DigestConfig, EventSink, Forwarding, Keep, Refusal, Translations};
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
-use tables::{CounterData, Entry, Port, State, Update, WriteBatch, WriteError};
+use std::sync::Arc;
+use tables::{Counter, Entry, Port, State, Update, WriteBatch, WriteError};
 
 /// The same batch with its entries in words, which take less time and room in tables and store. Those that cannot be packed stay as they are: to apply
 /// them says why.
@@ -117,7 +117,7 @@ impl Node {
     /// The numbers of a region's VPCs and the like, as they were kept last.
     pub(crate) fn kept_numbers(&self) -> region::Numbers {
         // Those of another version count as none: entries are compared by what they say.
-        postcard::from_bytes(&lock(&self.inner).numbers).unwrap_or_default()
+        postcard::from_bytes(&self.inner.lock().numbers).unwrap_or_default()
     }
 
     /// Keeps them over a restart and a take-over.
@@ -166,7 +166,7 @@ impl Device for Node {
     }
 
     fn saved(&self) -> Option<Forwarding> {
-        lock(&self.inner).saved.clone()
+        self.inner.lock().saved.clone()
     }
 
     fn running(&self) -> Option<Forwarding> {
@@ -194,7 +194,7 @@ impl Device for Node {
         let one = |(number, max_timeout_ns, max_list_size, ack_timeout_ns)| {
             (number, DigestConfig { max_timeout_ns, max_list_size, ack_timeout_ns })
         };
-        lock(&self.inner).digests.iter().copied().map(one).collect()
+        self.inner.lock().digests.iter().copied().map(one).collect()
     }
 
     fn state(&self) -> Option<State> {
@@ -209,11 +209,11 @@ impl Device for Node {
         self.translations.clone()
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.with(|current| current.engine.counter(counter, index))
     }
 
-    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         self.with(|current| current.engine.entry_counter(table, entry))
     }
 
@@ -248,6 +248,6 @@ impl Device for Node {
     }
 
     fn subscribe(&self, sink: EventSink) {
-        *self.sink.write().unwrap_or_else(PoisonError::into_inner) = Some(sink);
+        *self.sink.write() = Some(sink);
     }
 }

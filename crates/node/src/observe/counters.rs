@@ -39,7 +39,7 @@ pub fn counter_cells(
             _ => None,
         };
         for (index, value) in engine.counted(id, size.min(MAX_ELEMENTS)) {
-            cells.push(CounterCell { counter: counter.clone(), index, label: label(index), count: value.into() });
+            cells.push(CounterCell { counter: counter.clone(), index, label: label(index), count: value });
         }
     }
     cells

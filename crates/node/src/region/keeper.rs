@@ -6,10 +6,11 @@ use super::{Applied, Difference, RegionStatus};
 use crate::Node;
 use ir::{Pipeline, TableId};
 use p4runtime::{Code, Device, Keep, Refusal};
+use parking_lot::{Mutex, RwLock};
 use region::{Api, Changes, EntryKey, Numbers, Region};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Instant;
 use tables::{Entry, State, Update, UpdateKind};
 use thiserror::Error;
@@ -65,13 +66,9 @@ pub(crate) struct RegionKeeper {
     status: Mutex<RegionStatus>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl RegionKeeper {
     fn installed(&self) -> Option<Arc<Installed>> {
-        self.installed.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.installed.read().clone()
     }
 
     /// Whether others may change tables and program: P4Runtime's controllers, that is.
@@ -79,7 +76,7 @@ impl RegionKeeper {
     /// # Errors
     /// `FAILED_PRECONDITION`: a region file decides what is in them.
     pub(crate) fn allow_others(&self) -> Result<(), Refusal> {
-        match &*lock(&self.file) {
+        match &*self.file.lock() {
             None => Ok(()),
             Some(file) => Err(Refusal::new(
                 Code::FailedPrecondition,
@@ -96,13 +93,13 @@ impl RegionKeeper {
         let installed = self.installed()?;
         let Installed { file, region, api, numbers, layouts, known } = &*installed;
         let key = (table, entry.key().to_vec(), entry.priority());
-        if let Some(known) = lock(known).get(&key) {
+        if let Some(known) = known.lock().get(&key) {
             return known.clone();
         }
         let name = file.display().to_string();
         let wanted = EntryKey { table, key: entry.key(), priority: entry.priority() };
         let found = region::source_of(layouts, (region, &name), api, numbers, wanted);
-        let mut known = lock(known);
+        let mut known = known.lock();
         if known.len() >= MAX_KNOWN {
             known.clear();
         }
@@ -147,7 +144,7 @@ impl Node {
     /// The file is wrong, or the program is refused. The node then runs what it ran before.
     pub fn serve_region(&self, file: &Path, program: Option<Vec<u8>>) -> Result<Applied, RegionError> {
         let config = forwarding(program.unwrap_or_else(|| super::gateway().as_bytes().to_vec()))?;
-        *lock(&self.region.file) = Some(file.to_owned());
+        *self.region.file.lock() = Some(file.to_owned());
         if self.running().is_none_or(|running| running.device_config != config.device_config) {
             // What is wrong with the file is said before the program changes.
             region::load(file)?;
@@ -162,10 +159,10 @@ impl Node {
     /// The file is wrong, or its entries are refused. Tables are as before.
     pub fn apply_region(&self, file: Option<&Path>) -> Result<Applied, RegionError> {
         let began = Instant::now();
-        let mut in_force = lock(&self.region.file);
+        let mut in_force = self.region.file.lock();
         let file = file.map(Path::to_owned).or_else(|| in_force.clone()).ok_or(RegionError::None)?;
         let outcome = self.candidate(&file).and_then(|candidate| self.install(candidate, began));
-        let mut status = lock(&self.region.status);
+        let mut status = self.region.status.lock();
         match &outcome {
             Ok(_) => {
                 *in_force = Some(file);
@@ -182,7 +179,7 @@ impl Node {
     /// As there.
     pub fn diff_region(&self, file: Option<&Path>) -> Result<Difference, RegionError> {
         let began = Instant::now();
-        let in_force = lock(&self.region.file);
+        let in_force = self.region.file.lock();
         let file = file.map(Path::to_owned).or_else(|| in_force.clone()).ok_or(RegionError::None)?;
         let candidate = self.candidate(&file)?;
         let updates = &candidate.changes.batch.updates;
@@ -197,7 +194,7 @@ impl Node {
     /// # Errors
     /// There is none.
     pub fn region_status(&self) -> Result<RegionStatus, RegionError> {
-        let status = lock(&self.region.status).clone();
+        let status = self.region.status.lock().clone();
         let installed = self.region.installed();
         let Some(installed) = installed else {
             // It serves one that was refused so far.
@@ -245,8 +242,8 @@ impl Node {
         let layouts = State::new(pipeline).map_err(|error| Refusal::invalid(error.to_string()))?;
         let Candidate { file, region, api, numbers, warnings, .. } = candidate;
         let installed = Installed { file, region, api, numbers, layouts, known: Mutex::default() };
-        *self.region.installed.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(installed));
-        let mut status = lock(&self.region.status);
+        *self.region.installed.write() = Some(Arc::new(installed));
+        let mut status = self.region.status.lock();
         status.warnings = warnings;
         status.applications += 1;
         Ok(applied)

@@ -4,7 +4,7 @@ use super::{Api, Numbers, Part, defaults, visit};
 use crate::check::Region;
 use ir::TableId;
 use std::collections::{BTreeMap, HashSet};
-use tables::{CounterData, Entry, EntryError, PackedEntry, State, Update, UpdateKind, WriteBatch};
+use tables::{Counter, Entry, EntryError, PackedEntry, State, Update, UpdateKind, WriteBatch};
 
 /// The difference between a device's tables and a region: one batch, and what is in it.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ pub fn changes(
         }
     }
     for (counter, index) in api.counters_of(fresh) {
-        changes.batch.updates.push(Update::Counter(counter, index, CounterData::default()));
+        changes.batch.updates.push(Update::Counter(counter, index, Counter::default()));
         changes.others += 1;
     }
     Ok(changes)

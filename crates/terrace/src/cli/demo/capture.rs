@@ -10,7 +10,8 @@ use crate::cli::failure::Failure;
 use crate::lab::Topology;
 use crate::run_stats::Stats;
 use io::capture::{CaptureReader, CaptureWriter, Record};
-use node::status::{Count, CounterCell};
+use node::status::CounterCell;
+use packet::Counter;
 use packet::Packet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -236,7 +237,7 @@ fn why_not(stats: &Stats) -> String {
 
 /// Adds the counts of another run.
 fn add(all: &mut Stats, run: &Stats) {
-    let plus = |sum: &mut Count, count: &Count| {
+    let plus = |sum: &mut Counter, count: &Counter| {
         sum.packets += count.packets;
         sum.bytes += count.bytes;
     };

@@ -5,7 +5,7 @@ use super::work_dir::WorkDir;
 use crate::cli::failure::Failure;
 use crate::program::{self, DEFAULT_PROGRAM, Sources};
 use crate::run_stats::Stats;
-use node::status::Count;
+use packet::Counter;
 use region::Numbers;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn collect(stats: &Stats, work: &WorkDir) -> Result<Counters, Failure> {
     let scope = |index: u64| {
         usize::try_from(index).ok().and_then(|at| SCOPES.get(at)).map_or(index.to_string(), |s| s.to_string())
     };
-    let named = |counts: &BTreeMap<String, Count>| {
+    let named = |counts: &BTreeMap<String, Counter>| {
         counts.iter().map(|(name, count)| Named { name: name.clone(), count: *count }).collect()
     };
     Ok(Counters {

@@ -14,7 +14,7 @@ use crate::cli::failure::Failure;
 use crate::cli::io_args::IoArgs;
 use crate::lab::{self, Lab, LabError, Ping, PingOutcome, Topology, exec};
 use crate::run_stats::Stats;
-use node::status::Count;
+use packet::Counter;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -238,13 +238,13 @@ pub const FAST: &[&[Plan]] = &[
 
 /// What was counted between two looks at the counters.
 fn more<'a>(
-    before: &'a BTreeMap<String, Count>,
-    after: &'a BTreeMap<String, Count>,
-) -> impl Iterator<Item = (&'a String, Count)> {
+    before: &'a BTreeMap<String, Counter>,
+    after: &'a BTreeMap<String, Counter>,
+) -> impl Iterator<Item = (&'a String, Counter)> {
     after.iter().filter_map(|(reason, after)| {
         let before = before.get(reason).copied().unwrap_or_default();
         let (packets, bytes) = (after.packets - before.packets, after.bytes - before.bytes);
-        (packets > 0).then_some((reason, Count { packets, bytes }))
+        (packets > 0).then_some((reason, Counter { packets, bytes }))
     })
 }
 
@@ -275,7 +275,7 @@ mod tests {
         let with = |entries: &[(&str, u64)]| Stats {
             drops: entries
                 .iter()
-                .map(|(name, packets)| (name.to_string(), Count { packets: *packets, bytes: 0 }))
+                .map(|(name, packets)| (name.to_string(), Counter { packets: *packets, bytes: 0 }))
                 .collect(),
             ..Stats::default()
         };

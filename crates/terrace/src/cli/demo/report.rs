@@ -1,7 +1,7 @@
 //! What the demo found, as data: printed step by step for people, as one document with `--json`.
 
 use super::scenario::Probe;
-use node::status::Count;
+use packet::Counter;
 use serde::Serialize;
 
 /// The outcome of one attempt.
@@ -74,7 +74,7 @@ pub struct Named {
     pub name: String,
     /// How much.
     #[serde(flatten)]
-    pub count: Count,
+    pub count: Counter,
 }
 
 /// The gateway's counters.
