@@ -5,6 +5,7 @@
 
 mod addresses;
 mod check;
+mod edit;
 mod entries;
 mod fields;
 mod load;
@@ -12,17 +13,19 @@ mod model;
 mod position;
 mod prefix_map;
 mod problem;
+mod shift;
 mod syntax;
 mod values;
 
 pub use addresses::{UNUSABLE, Unusable, unusable, unusable_part, unusable_whole};
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, Region, Scope, Target, check};
+pub use edit::{Document, Edit};
 pub use entries::{
     Api, Changes, DEFAULT_MTU, Entries, EntryKey, NotAGateway, Numbers, Part, Source, Way, changes, defaults, diff,
     entries, source_of, visit,
 };
 pub use fields::NameText;
-pub use load::{LoadError, MAX_FILE_BYTES, load, parse, schema};
+pub use load::{LoadError, MAX_FILE_BYTES, load, parse, read, schema};
 pub use model::*;
 pub use position::*;
 pub use problem::{MAX_PROBLEMS, Problem, Problems};

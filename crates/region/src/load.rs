@@ -47,6 +47,15 @@ pub enum LoadError {
 /// # Errors
 /// If it can't be read, or anything in it is wrong.
 pub fn load(path: &Path) -> Result<Region, LoadError> {
+    let text = read(path)?;
+    Ok(parse(&path.display().to_string(), &text)?)
+}
+
+/// Reads a region file's text, which is not looked at.
+///
+/// # Errors
+/// If it can't be read, is too large, or is not UTF-8.
+pub fn read(path: &Path) -> Result<String, LoadError> {
     let read = |source| LoadError::Read { path: path.to_owned(), source };
     // A pipe or a device has no size to look at, so that the reading itself is bounded.
     let mut bytes = Vec::new();
@@ -55,8 +64,7 @@ pub fn load(path: &Path) -> Result<Region, LoadError> {
         return Err(LoadError::TooLarge { path: path.to_owned() });
     }
     let name = path.display().to_string();
-    let text = String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))?;
-    Ok(parse(&name, &text)?)
+    Ok(String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))?)
 }
 
 /// Where a file stops being UTF-8, and which encoding it has instead if that can be seen.
@@ -92,7 +100,7 @@ pub fn parse(name: &str, text: &str) -> Result<Region, Problems> {
 
 /// As many nodes as the file has bytes for. What aliases add is bounded by a constant and the size of the file, so that a small
 /// file stays small. YAML 1.1's `yes` and `off` are no truth values, and tags that mean nothing here are refused.
-fn options(text_bytes: usize) -> serde_saphyr::Options {
+pub(crate) fn options(text_bytes: usize) -> serde_saphyr::Options {
     let copies = MAX_ALIAS_EVENTS.saturating_add(text_bytes);
     let mut budget = serde_saphyr::Budget::default();
     budget.max_reader_input_bytes = None;

@@ -209,6 +209,22 @@ impl Extension {
 }
 
 impl Vpc {
+    /// A VPC of that name and VNI with nothing else.
+    pub(crate) fn bare(of: &Vpc) -> Vpc {
+        Vpc {
+            name: of.name.clone(),
+            vni: of.vni,
+            subnets: Vec::new(),
+            routes: Vec::new(),
+            route_tables: Vec::new(),
+            policy: Vec::new(),
+            acl: Vec::new(),
+            acl_default: Verdict::default(),
+            strict_sources: false,
+            drop: Vec::new(),
+        }
+    }
+
     /// The bits of what it drops.
     pub fn dropped_extensions(&self) -> u8 {
         self.drop.iter().fold(0, |bits, kind| bits | kind.bit())

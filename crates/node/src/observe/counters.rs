@@ -13,10 +13,11 @@ const MAX_ELEMENTS: u64 = 1 << 21;
 impl Node {
     /// The elements of indexed counters that have counted something since the program began.
     pub fn counters(&self) -> Vec<CounterCell> {
+        let vpcs = self.region.vpcs();
         let inner = self.inner();
         let Some(Current { engine, .. }) = &inner.current else { return Vec::new() };
         let worker = engine.worker();
-        counter_cells(&**engine, worker.reasons(), &|vpc| self.region.vpc(vpc))
+        counter_cells(&**engine, worker.reasons(), &|vpc| vpcs.get(&vpc).cloned())
     }
 }
 

@@ -1,16 +1,15 @@
 //! [`RegionKeeper`]: the region in force, and how another version of it gets there.
 
 use super::program::forwarding;
-use super::uplinks::{self, OpenPorts};
+use super::uplinks;
 use super::{Applied, Difference, RegionStatus};
 use crate::Node;
 use ir::{Pipeline, TableId};
 use p4runtime::{Code, Device, Keep, Refusal};
 use parking_lot::{Mutex, RwLock};
-use region::{Api, Changes, EntryKey, Numbers, Region};
-use std::collections::HashMap;
+use region::{Api, Changes, Document, Edit, Entries, EntryKey, Numbers, Part, Region};
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 use tables::{Entry, State, Update, UpdateKind};
 use thiserror::Error;
@@ -48,7 +47,7 @@ impl From<Refusal> for RegionError {
 /// A region whose entries are in the tables.
 struct Installed {
     file: PathBuf,
-    region: Region,
+    document: Document,
     api: Api,
     numbers: Numbers,
     /// The program's, without entries: it knows how keys are laid out.
@@ -57,20 +56,43 @@ struct Installed {
     known: Mutex<HashMap<(TableId, Vec<u64>, i32), Option<String>>>,
 }
 
+impl Installed {
+    /// The entries of some VPCs.
+    fn entries(&self, vpcs: &BTreeSet<usize>) -> Entries {
+        let mut made = Entries::default();
+        let part = Part::Vpcs(vpcs.clone());
+        region::visit(&self.document.region, &self.api, &self.numbers, &part, &mut |entry, _| made.entries.push(entry));
+        made
+    }
+
+    /// Goes over to another version that differs in some VPCs. What leads back, and what has to be written.
+    fn change(&mut self, edit: Edit) -> (Edit, Numbers, Changes) {
+        let vpcs = edit.vpcs.clone();
+        let before = self.entries(&vpcs);
+        let (back, numbers) = (self.document.apply(edit), self.numbers.clone());
+        self.numbers.assign(&self.document.region);
+        self.known.get_mut().clear();
+        (back, numbers, region::diff(before, self.entries(&vpcs)).into())
+    }
+
+    /// Goes back again.
+    fn change_back(&mut self, back: Edit, numbers: Numbers) {
+        self.document.apply(back);
+        self.numbers = numbers;
+        self.known.get_mut().clear();
+    }
+}
+
 /// The region that a node keeps its tables to.
 #[derive(Default)]
 pub(crate) struct RegionKeeper {
     /// The file that is read when no other is named. Locked while a file is applied: one after the other.
     file: Mutex<Option<PathBuf>>,
-    installed: RwLock<Option<Arc<Installed>>>,
+    installed: RwLock<Option<Installed>>,
     status: Mutex<RegionStatus>,
 }
 
 impl RegionKeeper {
-    fn installed(&self) -> Option<Arc<Installed>> {
-        self.installed.read().clone()
-    }
-
     /// Whether others may change tables and program: P4Runtime's controllers, that is.
     ///
     /// # Errors
@@ -90,15 +112,15 @@ impl RegionKeeper {
 
     /// Where an entry of the tables comes from.
     pub(crate) fn source(&self, table: TableId, entry: &Entry) -> Option<String> {
-        let installed = self.installed()?;
-        let Installed { file, region, api, numbers, layouts, known } = &*installed;
+        let installed = self.installed.read();
+        let Installed { file, document, api, numbers, layouts, known } = installed.as_ref()?;
         let key = (table, entry.key().to_vec(), entry.priority());
         if let Some(known) = known.lock().get(&key) {
             return known.clone();
         }
         let name = file.display().to_string();
         let wanted = EntryKey { table, key: entry.key(), priority: entry.priority() };
-        let found = region::source_of(layouts, (region, &name), api, numbers, wanted);
+        let found = region::source_of(layouts, (&document.region, &name), api, numbers, wanted);
         let mut known = known.lock();
         if known.len() >= MAX_KNOWN {
             known.clear();
@@ -107,31 +129,20 @@ impl RegionKeeper {
         found
     }
 
-    /// The VPC of that number, for counters that are indexed by VPC.
-    pub(crate) fn vpc(&self, number: u64) -> Option<String> {
-        let installed = self.installed()?;
-        let named = installed.numbers.vpcs.iter().find(|(_, of)| u64::from(**of) == number);
-        named.map(|(name, _)| name.clone())
+    /// The VPCs by number, for counters that are indexed by VPC.
+    pub(crate) fn vpcs(&self) -> HashMap<u64, String> {
+        let installed = self.installed.read();
+        let named = installed.iter().flat_map(|installed| &installed.numbers.vpcs);
+        named.map(|(name, number)| (u64::from(*number), name.clone())).collect()
     }
 }
 
-/// A version of the region, not yet in force.
-struct Candidate {
-    file: PathBuf,
-    region: Region,
-    api: Api,
-    numbers: Numbers,
-    changes: Changes,
-    warnings: Vec<String>,
-}
-
-impl Candidate {
-    fn summary(&self, began: Instant) -> Applied {
-        let Changes { inserted, modified, deleted, others, .. } = self.changes;
-        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let (region, warnings) = (self.file.clone(), self.warnings.clone());
-        Applied { region, inserted, modified, deleted, others, ms, warnings }
-    }
+/// Another version of the region, not yet in force.
+enum Candidate {
+    /// One that differs from the version in force in some VPCs.
+    Edit(Edit),
+    /// One that was read as a whole; with the numbers of its VPCs, and what has to be written.
+    Whole(Box<(Document, Api, Numbers, Changes)>),
 }
 
 impl Node {
@@ -161,7 +172,7 @@ impl Node {
         let began = Instant::now();
         let mut in_force = self.region.file.lock();
         let file = file.map(Path::to_owned).or_else(|| in_force.clone()).ok_or(RegionError::None)?;
-        let outcome = self.candidate(&file).and_then(|candidate| self.install(candidate, began));
+        let outcome = self.candidate(&file).and_then(|candidate| self.install(&file, candidate, began));
         let mut status = self.region.status.lock();
         match &outcome {
             Ok(_) => {
@@ -181,12 +192,22 @@ impl Node {
         let began = Instant::now();
         let in_force = self.region.file.lock();
         let file = file.map(Path::to_owned).or_else(|| in_force.clone()).ok_or(RegionError::None)?;
-        let candidate = self.candidate(&file)?;
-        let updates = &candidate.changes.batch.updates;
+        let (changes, warnings) = match self.candidate(&file)? {
+            Candidate::Edit(edit) => {
+                let mut installed = self.region.installed.write();
+                let installed = installed.as_mut().ok_or(RegionError::None)?;
+                let (back, numbers, changes) = installed.change(edit);
+                let warnings = self.uplink_warnings(&installed.document.region, &file);
+                installed.change_back(back, numbers);
+                (changes, warnings)
+            }
+            Candidate::Whole(whole) => (whole.3, self.uplink_warnings(&whole.0.region, &file)),
+        };
+        let updates = &changes.batch.updates;
         let pipeline = self.running().map(|running| running.pipeline).ok_or(RegionError::None)?;
         let lines = updates.iter().take(MAX_LINES).filter_map(|update| line(&pipeline, update)).collect();
         let more = updates.len().saturating_sub(MAX_LINES);
-        Ok(Difference { summary: candidate.summary(began), lines, more })
+        Ok(Difference { summary: summary(&file, &changes, warnings, began), lines, more })
     }
 
     /// The region that is in force.
@@ -195,14 +216,14 @@ impl Node {
     /// There is none.
     pub fn region_status(&self) -> Result<RegionStatus, RegionError> {
         let status = self.region.status.lock().clone();
-        let installed = self.region.installed();
-        let Some(installed) = installed else {
+        let installed = self.region.installed.read();
+        let Some(installed) = installed.as_ref() else {
             // It serves one that was refused so far.
             return if status.refused.is_some() { Ok(status) } else { Err(RegionError::None) };
         };
         let state = self.state().ok_or(RegionError::None)?;
         let entries = state.pipeline().tables.keys().map(|table| state.entry_count(table)).sum();
-        let region = &installed.region.file;
+        let region = &installed.document.region.file;
         Ok(RegionStatus {
             file: installed.file.clone(),
             region: region.region.value.to_string(),
@@ -214,49 +235,100 @@ impl Node {
         })
     }
 
-    /// Reads a file and compares it with the tables.
+    /// Reads a file and finds what it changes.
     fn candidate(&self, file: &Path) -> Result<Candidate, RegionError> {
         let state = self.state().ok_or(RegionError::None)?;
-        let region = region::load(file)?;
+        let text = region::read(file)?;
+        let kept = {
+            let installed = self.region.installed.read();
+            let same_file = installed.as_ref().filter(|installed| installed.file == file);
+            if let Some(edit) = same_file.and_then(|installed| installed.document.edit(&text)) {
+                return Ok(Candidate::Edit(edit));
+            }
+            installed.as_ref().map(|installed| installed.numbers.clone())
+        };
+        let document = Document::parse(&file.display().to_string(), text).map_err(region::LoadError::from)?;
         let api = Api::new(state.pipeline())?;
-        let mut numbers = self.region.installed().map_or_else(|| self.kept_numbers(), |there| there.numbers.clone());
-        let fresh = numbers.assign(&region);
-        let changes = region::changes(&state, &region, &api, &numbers, &fresh)
+        let mut numbers = kept.unwrap_or_else(|| self.kept_numbers());
+        let fresh = numbers.assign(&document.region);
+        let changes = region::changes(&state, &document.region, &api, &numbers, &fresh)
             .map_err(|error| Refusal::invalid(error.to_string()))?;
-        let warnings = uplinks::warnings(&region, &file.display().to_string(), &self.open_ports());
-        Ok(Candidate { file: file.to_owned(), region, api, numbers, changes, warnings })
+        Ok(Candidate::Whole(Box::new((document, api, numbers, changes))))
     }
 
-    /// Writes the changes; the version is in force then.
-    fn install(&self, mut candidate: Candidate, began: Instant) -> Result<Applied, RegionError> {
-        let batch = std::mem::take(&mut candidate.changes.batch);
-        // Numbers first: should the process end in between, the next one finds what entries differ.
-        self.keep_numbers(&candidate.numbers)?;
-        // No write, no new version of the tables: caches stay as they are.
-        if !batch.updates.is_empty() {
-            let refused = |error: tables::WriteError| Refusal::invalid(error.error.to_string());
-            self.write_own(vec![batch])?.into_iter().try_for_each(|outcome| outcome.map_err(refused))?;
-        }
-        let applied = candidate.summary(began);
-        let pipeline = self.running().map(|running| running.pipeline).ok_or(RegionError::None)?;
-        let layouts = State::new(pipeline).map_err(|error| Refusal::invalid(error.to_string()))?;
-        let Candidate { file, region, api, numbers, warnings, .. } = candidate;
-        let installed = Installed { file, region, api, numbers, layouts, known: Mutex::default() };
-        *self.region.installed.write() = Some(Arc::new(installed));
+    /// Writes what changes; the version is in force then.
+    fn install(&self, file: &Path, candidate: Candidate, began: Instant) -> Result<Applied, RegionError> {
+        // The lock is not held while tables are written: a thread that has the tables may ask for a VPC's name.
+        let changes = match candidate {
+            Candidate::Edit(edit) => {
+                let changed = self.region.installed.write().as_mut().map(|installed| {
+                    let (back, numbers, changes) = installed.change(edit);
+                    (back, numbers, changes, installed.numbers.clone())
+                });
+                let (back, before, mut changes, numbers) = changed.ok_or(RegionError::None)?;
+                if let Err(error) = self.write_changes(&mut changes, &numbers) {
+                    if let Some(installed) = self.region.installed.write().as_mut() {
+                        installed.change_back(back, before);
+                    }
+                    return Err(error);
+                }
+                changes
+            }
+            Candidate::Whole(whole) => {
+                let (document, api, numbers, mut changes) = *whole;
+                self.write_changes(&mut changes, &numbers)?;
+                let pipeline = self.running().map(|running| running.pipeline).ok_or(RegionError::None)?;
+                let layouts = State::new(pipeline).map_err(|error| Refusal::invalid(error.to_string()))?;
+                let known = Mutex::default();
+                let installed = Installed { file: file.to_owned(), document, api, numbers, layouts, known };
+                *self.region.installed.write() = Some(installed);
+                changes
+            }
+        };
+        let installed = self.region.installed.read();
+        let region = installed.as_ref().map(|installed| &installed.document.region).ok_or(RegionError::None)?;
+        let warnings = self.uplink_warnings(region, file);
         let mut status = self.region.status.lock();
-        status.warnings = warnings;
+        status.warnings.clone_from(&warnings);
         status.applications += 1;
-        Ok(applied)
+        Ok(summary(file, &changes, warnings, began))
     }
 
-    fn open_ports(&self) -> OpenPorts {
-        self.plane.open_ports()
+    /// Writes changes to the tables, and keeps the numbers that they were made with.
+    fn write_changes(&self, changes: &mut Changes, numbers: &Numbers) -> Result<(), RegionError> {
+        let batch = std::mem::take(&mut changes.batch);
+        // Numbers first: should the process end in between, the next one finds what entries differ.
+        self.keep_numbers(numbers)?;
+        // No write, no new version of the tables: caches stay as they are.
+        if batch.updates.is_empty() {
+            return Ok(());
+        }
+        let refused = |error: tables::WriteError| Refusal::invalid(error.error.to_string());
+        Ok(self.write_own(vec![batch])?.into_iter().try_for_each(|outcome| outcome.map_err(refused))?)
     }
+
+    fn uplink_warnings(&self, region: &Region, file: &Path) -> Vec<String> {
+        uplinks::warnings(region, &file.display().to_string(), &self.plane.open_ports())
+    }
+}
+
+fn summary(file: &Path, changes: &Changes, warnings: Vec<String>, began: Instant) -> Applied {
+    let Changes { inserted, modified, deleted, others, .. } = *changes;
+    let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Applied { region: file.to_owned(), inserted, modified, deleted, others, ms, warnings }
 }
 
 /// A change as a person reads it.
 fn line(pipeline: &Pipeline, update: &Update) -> Option<String> {
     match update {
+        Update::Entry(UpdateKind::Delete, entry) => {
+            let text = tables::format_entry(pipeline, entry);
+            Some(format!("- {}", text.split_once(" -> ").map_or(text.as_str(), |(keys, _)| keys)))
+        }
+        Update::Entry(kind, entry) => {
+            let sign = if *kind == UpdateKind::Insert { '+' } else { '~' };
+            Some(format!("{sign} {}", tables::format_entry(pipeline, entry)))
+        }
         Update::Packed(kind, entry) => {
             let (sign, entry) = match kind {
                 UpdateKind::Insert => ('+', entry.to_table_entry(pipeline)?),

@@ -11,7 +11,15 @@ use crate::values::{decimal, quoted};
 
 /// Complains about each number of `file` that is not written in plain decimal digits.
 pub(super) fn check(report: &mut Report, file: &RegionFile, text: &str) {
-    let mut numbers = numbers(file);
+    look(report, numbers(file), text);
+}
+
+/// The same for the numbers of VPCs alone.
+pub(crate) fn check_vpcs(report: &mut Report, vpcs: &[Vpc], text: &str) {
+    look(report, numbers_of(vpcs), text);
+}
+
+fn look(report: &mut Report, mut numbers: Vec<(Position, u32)>, text: &str) {
     numbers.sort_unstable();
     // An alias or a merge has the digits of another number, which are told of once.
     numbers.dedup();
@@ -47,7 +55,14 @@ fn numbers(file: &RegionFile) -> Vec<(Position, u32)> {
         all.extend(uplink.mtu.iter().map(|mtu| (mtu.digits, u32::from(mtu.value))));
     }
     all.extend(file.remotes.iter().filter_map(|remote| remote.vni.as_ref()).map(of));
-    for vpc in &file.vpcs {
+    all.extend(numbers_of(&file.vpcs));
+    all
+}
+
+fn numbers_of(vpcs: &[Vpc]) -> Vec<(Position, u32)> {
+    let of = |number: &Number<u32>| (number.digits, number.value);
+    let mut all = Vec::new();
+    for vpc in vpcs {
         all.push(of(&vpc.vni));
         all.extend(vpc.acl.iter().map(|rule| of(&rule.priority)));
         let icmp = vpc.acl.iter().flat_map(|rule| rule.icmp_type.iter().chain(&rule.icmp_code));

@@ -3,7 +3,7 @@
 //! All problems are reported, not just the first, and names are resolved to indices on the way.
 
 mod acl;
-mod forms;
+pub(crate) mod forms;
 mod names;
 mod routes;
 mod sources;
@@ -30,6 +30,8 @@ pub(crate) const MAX_VPCS: usize = 0xf_0000;
 /// Greatest number of ways through other VPCs that routes lead by: 16 bits, with one number less,
 /// which stands for none.
 pub(crate) const MAX_WAYS: usize = 0xffff;
+/// See [`routes::MAX_PEER_ROUTES`].
+pub(crate) const MAX_PEER_ROUTES: usize = routes::MAX_PEER_ROUTES;
 
 /// Greatest number of uplinks: a group of all of them fits the run of next hops that it has
 /// (`entries/underlay.rs`).
@@ -52,6 +54,8 @@ pub struct Region {
     pub policies: Vec<Vec<usize>>,
     /// For each machine, the indices of its VPC and server.
     pub vm_places: Vec<(usize, usize)>,
+    /// For each VPC, how many routes of peers its routes made the check look at.
+    pub(crate) peer_routes: Vec<usize>,
 }
 
 impl Region {
@@ -88,7 +92,7 @@ fn check_into(mut report: Report, file: RegionFile) -> Result<Region, Problems> 
     let (server_uplinks, remote_uplinks) = underlay::check(&mut report, &file, &uplinks);
     let subnets = vpcs::check(&mut report, &file);
     let peers = vpcs::peerings(&mut report, &file, &vpcs);
-    let (tables, policies) =
+    let routes::Checked { tables, policies, peer_routes } =
         routes::check(&mut report, &file, &routes::Context { vpcs: &vpcs, remotes: &remotes, peers: &peers });
     acl::check(&mut report, &file);
     acl::ways(&mut report, &file, &tables);
@@ -96,5 +100,5 @@ fn check_into(mut report: Report, file: RegionFile) -> Result<Region, Problems> 
     sources::check(&mut report, &file);
     let vm_places = vms::check(&mut report, &file, &vpcs, &servers, &subnets);
     report.finish()?;
-    Ok(Region { file, server_uplinks, remote_uplinks, peers, tables, policies, vm_places })
+    Ok(Region { file, server_uplinks, remote_uplinks, peers, tables, policies, vm_places, peer_routes })
 }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// How many routes of peers are looked at in all. The gateway's tables hold two million routes; without a bound, a VPC with many routes
 /// that many others route to makes more of a small file than memory holds.
-const MAX_PEER_ROUTES: usize = 1 << 22;
+pub(super) const MAX_PEER_ROUTES: usize = 1 << 22;
 
 /// Scope of a route, as counted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -92,18 +92,27 @@ struct RawTable {
     longest: PrefixMap<usize>,
 }
 
-/// Flattened tables by VPC and table, and the table of each policy route by VPC.
-type Checked = (Vec<Vec<Vec<FlatRoute>>>, Vec<Vec<usize>>);
+/// Route tables with their peerings resolved.
+pub(super) struct Checked {
+    /// By VPC and table.
+    pub(super) tables: Vec<Vec<Vec<FlatRoute>>>,
+    /// The table of each policy route, by VPC.
+    pub(super) policies: Vec<Vec<usize>>,
+    /// How many routes of peers were looked at, by VPC.
+    pub(super) peer_routes: Vec<usize>,
+}
 
 pub(super) fn check(report: &mut Report, file: &RegionFile, context: &Context) -> Checked {
     let raw: Vec<Vec<RawTable>> = (0..file.vpcs.len()).map(|v| vpc_tables(report, file, context, v)).collect();
-    let mut flat = Vec::with_capacity(raw.len());
+    let (mut flat, mut peer_routes) = (Vec::with_capacity(raw.len()), Vec::with_capacity(raw.len()));
     let mut resolver = Resolver { report, file, raw: &raw, looked_at: 0 };
     for (v, tables) in raw.iter().enumerate() {
+        let before = resolver.looked_at;
         flat.push(tables.iter().map(|table| resolver.table(v, table)).collect());
+        peer_routes.push(resolver.looked_at - before);
     }
     let policies = file.vpcs.iter().map(|vpc| policy(report, vpc)).collect();
-    (flat, policies)
+    Checked { tables: flat, policies, peer_routes }
 }
 
 /// A VPC's tables: own subnets and peers' subnets are in each of them.

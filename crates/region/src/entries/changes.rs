@@ -21,14 +21,31 @@ pub struct Changes {
     pub others: usize,
 }
 
+impl From<WriteBatch> for Changes {
+    fn from(batch: WriteBatch) -> Changes {
+        let mut changes = Changes::default();
+        for update in &batch.updates {
+            let count = match update {
+                Update::Entry(kind, _) | Update::Packed(kind, _) => changes.count(*kind),
+                _ => &mut changes.others,
+            };
+            *count += 1;
+        }
+        Changes { batch, ..changes }
+    }
+}
+
 impl Changes {
-    fn push(&mut self, kind: UpdateKind, entry: PackedEntry) {
-        let count = match kind {
+    fn count(&mut self, kind: UpdateKind) -> &mut usize {
+        match kind {
             UpdateKind::Insert => &mut self.inserted,
             UpdateKind::Modify => &mut self.modified,
             UpdateKind::Delete => &mut self.deleted,
-        };
-        *count += 1;
+        }
+    }
+
+    fn push(&mut self, kind: UpdateKind, entry: PackedEntry) {
+        *self.count(kind) += 1;
         self.batch.updates.push(Update::Packed(kind, entry));
     }
 }

@@ -1,0 +1,183 @@
+//! From one text of a region file to the next without reading all of it again.
+//!
+//! Most changes concern one VPC or a few machines of a file of millions of lines. Two texts are compared byte by byte; if
+//! they differ within the items of `vpcs` or `vms` alone, these items are read, and checked together with all that they
+//! can be in conflict with: the other VPCs that routes lead to, the other machines of the VPC, names and VNIs of all. In
+//! every other case, and if anything is wrong, there is no [`Edit`], and the file is read as a whole: so what is said of
+//! mistakes does not depend on the version before, and neither does what is accepted (`tests/edits.rs`).
+
+mod items;
+mod part;
+
+use crate::check::{FlatRoute, MAX_PEER_ROUTES, Region};
+use crate::model::{Vm, Vpc};
+use crate::problem::Problems;
+use crate::shift::Shift;
+use items::{Hunk, Section, Sections};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// A region file that was read and checked: its text, and what it says.
+#[derive(Debug)]
+pub struct Document {
+    text: String,
+    sections: Sections,
+    /// What it says.
+    pub region: Region,
+}
+
+/// The way from a [`Document`] to another one, which differs in some VPCs or machines.
+#[derive(Debug)]
+pub struct Edit {
+    /// VPCs by index whose entries may differ, before and after the edit.
+    pub vpcs: BTreeSet<usize>,
+    /// Bytes of the text that are replaced, and what stands there afterwards.
+    bytes: Range<usize>,
+    text: String,
+    /// How many lines what stands behind them moves.
+    lines: i64,
+    items: Items,
+}
+
+/// Items that take the place of others.
+#[derive(Debug)]
+enum Items {
+    /// Machines, each with the indices of its VPC and server.
+    Vms(Range<usize>, Vec<(Vm, (usize, usize))>),
+    /// As many VPCs as before, with the same names, from this index on; and the routes of all that their routes reach.
+    Vpcs(usize, Vec<Vpc>, Vec<Routes>),
+}
+
+/// The route tables of a VPC, resolved: see [`Region`].
+#[derive(Debug)]
+struct Routes {
+    vpc: usize,
+    tables: Vec<Vec<FlatRoute>>,
+    policies: Vec<usize>,
+    peer_routes: usize,
+}
+
+impl Document {
+    /// Reads and checks a text; `name` is the file's name in problems.
+    ///
+    /// # Errors
+    /// As [`crate::parse`].
+    pub fn parse(name: &str, text: String) -> Result<Document, Problems> {
+        let region = crate::parse(name, &text)?;
+        let sections = Sections::of(&text);
+        Ok(Document { text, sections, region })
+    }
+
+    /// What leads to another text, if that can be told without reading all of it; the whole of it is read otherwise. An
+    /// edit is good: what [`Document::apply`] makes is what [`Document::parse`] makes of the text.
+    pub fn edit(&self, text: &str) -> Option<Edit> {
+        let Hunk { section, bytes, new, line, lines } = self.sections.hunk(&self.text, text)?;
+        let old_text = &self.text[bytes.clone()];
+        let end = u64::from(line) + items::line_count(old_text);
+        let is_within = |at: crate::Position| (u64::from(line)..end).contains(&u64::from(at.line));
+        let (vpcs, items) = match section {
+            Section::Vms => {
+                let first = self.region.file.vms.partition_point(|vm| vm.name.at.line < line);
+                let count = self.region.file.vms[first..].iter().take_while(|vm| is_within(vm.name.at)).count();
+                (items::count(old_text, self.sections.indent(section)?) == count).then_some(())?;
+                part::vms(&self.region, first..first + count, new, line)?
+            }
+            Section::Vpcs => {
+                let first = self.region.file.vpcs.partition_point(|vpc| vpc.name.at.line < line);
+                let count = self.region.file.vpcs[first..].iter().take_while(|vpc| is_within(vpc.name.at)).count();
+                (items::count(old_text, self.sections.indent(section)?) == count).then_some(())?;
+                part::vpcs(&self.region, first..first + count, new, (line, lines))?
+            }
+        };
+        Some(Edit { vpcs, bytes, text: new.to_owned(), lines, items })
+    }
+
+    /// Has the edit in force, and gives the one that leads back.
+    pub fn apply(&mut self, edit: Edit) -> Edit {
+        let Edit { vpcs, bytes, text, lines, items } = edit;
+        let old_text = self.text[bytes.clone()].to_owned();
+        self.text.replace_range(bytes.clone(), &text);
+        self.sections.shift(bytes.end, text.len() as i64 - old_text.len() as i64);
+        let bytes = bytes.start..bytes.start + text.len();
+        let items = match items {
+            Items::Vms(range, new) => self.replace_vms(range, new, lines),
+            Items::Vpcs(first, new, routes) => self.replace_vpcs(first, new, routes, lines),
+        };
+        Edit { vpcs, bytes, text: old_text, lines: -lines, items }
+    }
+
+    fn replace_vms(&mut self, range: Range<usize>, new: Vec<(Vm, (usize, usize))>, lines: i64) -> Items {
+        let end = range.start + new.len();
+        let (vms, places): (Vec<Vm>, Vec<_>) = new.into_iter().unzip();
+        let region = &mut self.region;
+        let old_vms: Vec<Vm> = region.file.vms.splice(range.clone(), vms).collect();
+        let old_places: Vec<(usize, usize)> = region.vm_places.splice(range.clone(), places).collect();
+        if lines != 0 {
+            region.file.vms[end..].iter_mut().for_each(|vm| vm.shift(lines));
+            self.shift_other(Section::Vms, lines);
+        }
+        Items::Vms(range.start..end, old_vms.into_iter().zip(old_places).collect())
+    }
+
+    fn replace_vpcs(&mut self, first: usize, new: Vec<Vpc>, routes: Vec<Routes>, lines: i64) -> Items {
+        let end = first + new.len();
+        let region = &mut self.region;
+        let old: Vec<Vpc> = region.file.vpcs.splice(first..end, new).collect();
+        if lines != 0 {
+            let replaced: BTreeSet<usize> = routes.iter().map(|routes| routes.vpc).collect();
+            region.file.vpcs[end..].iter_mut().for_each(|vpc| vpc.shift(lines));
+            let others = (end..).zip(&mut region.tables[end..]).filter(|(vpc, _)| !replaced.contains(vpc));
+            others.for_each(|(_, tables)| tables.shift(lines));
+            self.shift_other(Section::Vpcs, lines);
+        }
+        let region = &mut self.region;
+        let replace = |mut routes: Routes| {
+            let Routes { vpc, tables, policies, peer_routes } = &mut routes;
+            std::mem::swap(&mut region.tables[*vpc], tables);
+            std::mem::swap(&mut region.policies[*vpc], policies);
+            std::mem::swap(&mut region.peer_routes[*vpc], peer_routes);
+            routes
+        };
+        Items::Vpcs(first, old, routes.into_iter().map(replace).collect())
+    }
+
+    /// Moves the lines of what stands behind the items of a section.
+    fn shift_other(&mut self, edited: Section, lines: i64) {
+        let region = &mut self.region;
+        let file = &mut region.file;
+        let behind = |key: &str| self.sections.is_behind(key, edited);
+        if behind("region") {
+            file.region.shift(lines);
+        }
+        if behind("gateway") {
+            file.gateway.shift(lines);
+        }
+        if behind("uplinks") {
+            file.uplinks.shift(lines);
+        }
+        if behind("servers") {
+            file.servers.shift(lines);
+        }
+        if behind("remotes") {
+            file.remotes.shift(lines);
+        }
+        if behind("peerings") {
+            file.peerings.shift(lines);
+        }
+        if behind("vpcs") {
+            file.vpcs.shift(lines);
+            region.tables.iter_mut().for_each(|tables| tables.shift(lines));
+        }
+        if behind("vms") {
+            file.vms.shift(lines);
+        }
+    }
+}
+
+/// Whether routes of so many peers are too many to look at.
+fn are_too_many(region: &Region, routes: &[Routes]) -> bool {
+    let others: usize = region.peer_routes.iter().sum();
+    let before: usize = routes.iter().map(|routes| region.peer_routes[routes.vpc]).sum();
+    let after: usize = routes.iter().map(|routes| routes.peer_routes).sum();
+    others - before + after > MAX_PEER_ROUTES
+}

@@ -1,0 +1,171 @@
+//! An edit of a region file leads to what the file is when it is read as a whole, and the entries that differ are those
+//! of the VPCs that it names. Texts are changed at random, by lines and words; `EDITS_SEED` repeats a run.
+
+use fastrand::Rng;
+use region::{Api, Document, Entries, Numbers, Part, diff};
+use std::path::Path;
+use std::sync::Arc;
+use tables::Update;
+
+const BASE: &str = "\
+# A region for edits.
+region: r
+gateway: {mac: '02:00:00:00:00:01', vteps: [192.0.2.1]}
+uplinks: [{name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01:02'}]
+servers:
+  - {name: s, address: 192.0.2.11, uplinks: [u]}
+  - {name: t, address: 192.0.2.12, uplinks: [u]}
+remotes: [{name: hq, kind: idc, address: 198.51.100.7, vni: 7000, mac: '02:00:00:00:50:01', uplinks: [u]}]
+vpcs:
+  # Peers of each other.
+  - name: a
+    vni: 1
+    subnets: [10.1.0.0/24, 10.1.1.0/24]
+    routes:
+      - {to: 172.16.0.0/16, peer: b}
+      - {to: 20.0.0.0/8, blackhole: true}
+    acl:
+      - {priority: 7, action: permit, direction: egress, protocol: udp, from: 10.1.0.0/24, ports: 53}
+      - {priority: 9, action: deny, direction: ingress, protocol: tcp}
+
+  - name: b
+    vni: 2
+    subnets: [10.2.0.0/24]
+    strict_sources: true
+    acl_default: deny
+    routes: [{to: 172.16.0.0/16, remote: hq}]
+  - {name: c, vni: 3, subnets: [10.1.0.0/24]}
+  - vni: 4
+    name: d
+    subnets:
+      - 10.4.0.0/24
+    route_tables:
+      - {name: other, routes: [{to: 30.0.0.0/8, internet: true}]}
+    policy: [{from: 10.4.0.0/28, table: other}]
+peerings:
+  - between: [a, b]
+vms:
+- {name: a1, vpc: a, server: s, mac: '02:00:00:00:00:11', addresses: [10.1.0.11]}
+- {name: a2, vpc: a, server: t, mac: '02:00:00:00:00:12', addresses: [10.1.0.12, 10.1.1.12]}
+# On both servers.
+- name: b1
+  vpc: b
+  server: s
+  mac: '02:00:00:00:00:13'
+  addresses: [10.2.0.13]
+- {name: c1, vpc: c, server: t, mac: '02:00:00:00:00:11', addresses: [10.1.0.11]}
+
+- {name: d1, vpc: d, server: t, mac: '02:00:00:00:00:15', addresses: [10.4.0.15]}
+";
+
+/// A text with a line or a word changed.
+fn changed(text: &str, rng: &mut Rng) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    // Most changes are where most of a region is.
+    let first = lines.iter().position(|line| line == "vpcs:").filter(|_| rng.u8(..) > 10).unwrap_or(0);
+    for _ in 0..[1, 1, 1, 1, 2, 3][rng.usize(..6)] {
+        let at = rng.usize(first..lines.len());
+        match rng.u8(..12) {
+            0 => drop(lines.remove(at)),
+            1 => lines.insert(at, lines[at].clone()),
+            2 => lines.insert(at, "# a comment".to_owned()),
+            3 => lines.insert(at, String::new()),
+            4 => {
+                let other = rng.usize(first..lines.len());
+                lines[at] = lines[other].clone();
+            }
+            5 => lines[at] += ["  # said here", " ", "}", ", x: 1", "\t"][rng.usize(..5)],
+            6 => {
+                let n = rng.u8(20..);
+                let vpc = ["a", "b", "c", "d", "e"][rng.usize(..5)];
+                let net = [1, 2, 1, 4, 5][rng.usize(..5)];
+                let vm = format!(
+                    "- {{name: n{n}, vpc: {vpc}, server: s, mac: '02:00:00:00:01:{n:02x}', addresses: [10.{net}.0.{n}]}}"
+                );
+                lines.insert(at, vm);
+            }
+            _ => lines[at] = with_other_word(&lines[at], text, rng),
+        }
+        if lines.len() <= first {
+            break;
+        }
+    }
+    lines.join("\n") + if rng.u8(..) < 250 { "\n" } else { "" }
+}
+
+/// A line with one of its words, or a digit, another one.
+fn with_other_word(line: &str, text: &str, rng: &mut Rng) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_');
+    let words = |text: &str| -> Vec<String> {
+        text.split(|c| !is_part(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let (own, all) = (words(line), words(text));
+    let Some(word) = (!own.is_empty()).then(|| own[rng.usize(..own.len())].clone()) else { return line.to_owned() };
+    let other = match (rng.bool(), word.chars().next_back().filter(char::is_ascii_digit)) {
+        (true, Some(_)) => format!("{}{}", &word[..word.len() - 1], rng.u8(..10)),
+        _ => all[rng.usize(..all.len())].clone(),
+    };
+    line.replacen(&word, &other, 1)
+}
+
+fn part(document: &Document, api: &Api, numbers: &Numbers, part: &Part) -> Entries {
+    let mut made = Entries::default();
+    region::visit(&document.region, api, numbers, part, &mut |entry, _| made.entries.push(entry));
+    made
+}
+
+fn sorted(updates: Vec<Update>) -> Vec<String> {
+    let mut texts: Vec<String> = updates.iter().map(|update| format!("{update:?}")).collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn an_edit_leads_to_what_the_file_is_as_a_whole() {
+    let seed = std::env::var("EDITS_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("a number"));
+    println!("EDITS_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/gateway/gateway.ir");
+    let program = std::fs::read_to_string(program).expect("the program is there");
+    let pipeline = Arc::new(ir::text::parse(&program).expect("a pipeline"));
+    let api = Api::new(&pipeline).expect("a gateway");
+    let (mut edits, mut of_vpcs, mut whole, mut changed_entries) = (0, 0, 0, 0);
+    for _ in 0..40 {
+        let mut document = Document::parse("r.yaml", BASE.to_owned()).expect("the base is right");
+        let mut numbers = Numbers::default();
+        numbers.assign(&document.region);
+        let mut text = BASE.to_owned();
+        for _ in 0..100 {
+            let new = changed(&text, &mut rng);
+            let read = Document::parse("r.yaml", new.clone());
+            let Some(edit) = document.edit(&new) else {
+                if let Ok(read) = read {
+                    whole += 1;
+                    (document, text) = (read, new);
+                    numbers.assign(&document.region);
+                }
+                continue;
+            };
+            let read =
+                read.unwrap_or_else(|error| panic!("an edit to a wrong file: {error}\n--- was\n{text}\n--- is\n{new}"));
+            let vpcs = Part::Vpcs(edit.vpcs.clone());
+            let before = [&Part::Whole, &vpcs].map(|of| part(&document, &api, &numbers, of));
+            let was = format!("{document:?}");
+            edits += 1;
+            of_vpcs += usize::from(format!("{edit:?}").contains("items: Vpcs"));
+            let back = document.apply(edit);
+            assert_eq!(format!("{document:?}"), format!("{read:?}"), "--- was\n{text}\n--- is\n{new}");
+            let back = document.apply(back);
+            assert_eq!(format!("{document:?}"), was, "and back\n--- was\n{text}\n--- is\n{new}");
+            document.apply(back);
+            numbers.assign(&document.region);
+            let after = [&Part::Whole, &vpcs].map(|of| part(&document, &api, &numbers, of));
+            let [whole, of_part] = [0, 1].map(|i| sorted(diff(before[i].clone(), after[i].clone()).updates));
+            assert_eq!(whole, of_part, "entries of other VPCs\n--- was\n{text}\n--- is\n{new}");
+            changed_entries += whole.len();
+            text = new;
+        }
+    }
+    println!("{edits} edits, {of_vpcs} of them of VPCs, {changed_entries} entries; {whole} read as a whole");
+    assert!(edits > 300 && of_vpcs > 60 && changed_entries > 150, "too few to say anything");
+}
