@@ -17,19 +17,7 @@ impl<const T: bool> Machine<'_, T> {
     }
 
     /// As [`Machine::apply`], where it is known what the lookup finds.
-    #[inline]
     pub(crate) fn apply_found(&mut self, frame: &mut Frame, site: &ApplySite, slot: Option<u32>, loc: Loc) -> Pc {
-        self.apply_as::<true>(frame, site, slot, loc)
-    }
-
-    /// As [`Machine::apply_found`]. `COUNT`: for a packet that has come. Else nobody but the frame notices.
-    pub(crate) fn apply_as<const COUNT: bool>(
-        &mut self,
-        frame: &mut Frame,
-        site: &ApplySite,
-        slot: Option<u32>,
-        loc: Loc,
-    ) -> Pc {
         let target = match slot {
             Some(slot) => self.memory.tables[site.table].slots[slot as usize].target,
             None => self.memory.tables[site.table].default,
@@ -40,10 +28,10 @@ impl<const T: bool> Machine<'_, T> {
         };
         frame.hits[site.table] = slot.map_or(0, |slot| slot + 1);
         match slot {
-            Some(slot) if COUNT => self.hit(frame, site.table, slot),
-            _ => frame.colours[site.table] = Colour::Green as u8,
+            Some(slot) => self.hit(frame, site.table, slot),
+            None => frame.colours[site.table] = Colour::Green as u8,
         }
-        if COUNT && let Some(applied) = self.memory.tables[site.table].applied.get_mut(arm as usize) {
+        if let Some(applied) = self.memory.tables[site.table].applied.get_mut(arm as usize) {
             let counter = &mut applied[usize::from(slot.is_some())];
             counter.packets = counter.packets.wrapping_add(1);
             counter.bytes = counter.bytes.wrapping_add(u64::from(frame.ingress_length));

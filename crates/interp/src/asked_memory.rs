@@ -56,20 +56,6 @@ impl Memory {
         }
     }
 
-    /// As [`Memory::lookup`], for many packets, whose slots `packets` gives.
-    pub fn lookup_many<'s>(
-        &mut self,
-        table: usize,
-        packets: impl Iterator<Item = &'s [u64]>,
-        keys: &[Reg],
-        mut found: impl FnMut(Option<u32>),
-    ) {
-        match self.present.is_some() {
-            true => packets.for_each(|slots| found(self.lookup(table, slots, keys))),
-            false => self.tables[table].lookup_many(packets, keys, found),
-        }
-    }
-
     /// Packs a packet's key and looks it up: the number of the entry of the table that is hit.
     #[inline]
     pub fn lookup(&mut self, table: usize, slots: &[u64], keys: &[Reg]) -> Option<u32> {

@@ -163,7 +163,7 @@ pub(crate) fn begin(frame: &mut Frame) {
 
 /// Carries out an instruction that only computes on slots; false for all others.
 #[inline(always)]
-pub(crate) fn compute(s: &mut [u64], op: &Op) -> bool {
+fn compute(s: &mut [u64], op: &Op) -> bool {
     macro_rules! at {
         ($slot:expr) => {
             s[*$slot as usize]
@@ -204,7 +204,7 @@ pub(crate) fn compute(s: &mut [u64], op: &Op) -> bool {
     true
 }
 
-pub(crate) fn switch(slots: &[u64], switch: &Switch) -> Pc {
+fn switch(slots: &[u64], switch: &Switch) -> Pc {
     let from = switch.value.slot as usize;
     if switch.wide.is_empty() {
         let value = slots[from];
@@ -227,7 +227,7 @@ fn number(frame: &Frame, reg: Reg) -> u128 {
     words::load128(frame.words(reg))
 }
 
-pub(crate) fn wide(frame: &mut Frame, op: &WideOp) {
+fn wide(frame: &mut Frame, op: &WideOp) {
     match *op {
         WideOp::Binary { op, d, a, b } => wide_binary(frame, op, d, a, b),
         WideOp::Unary { op, d, a } => {

@@ -8,14 +8,10 @@ use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
-use tables::fast::soon;
 use tables::{Action, Change, CloneSession, CounterData, Entry, MulticastGroup, State, words_for};
 
 /// The most digest messages and notifications that wait for the control plane.
 pub const MAX_WAITING: usize = 1 << 16;
-
-/// Tables of up to so many entries stay in the nearer caches.
-const NEAR: usize = 512;
 
 /// Of keys that only the control plane adds.
 type FastHash = foldhash::fast::RandomState;
@@ -134,16 +130,6 @@ impl Memory {
     /// The entry of a number, if there is one.
     pub fn entry(&self, table: usize, number: u32) -> Option<&Entry> {
         self.tables.get(table)?.slots.get(number as usize)?.entry.as_ref()
-    }
-
-    /// Asks for what a hit of an entry will read; of small tables it is near anyway.
-    #[inline]
-    pub fn soon(&self, table: usize, number: u32) {
-        let table = &self.tables[table];
-        if table.slots.len() > NEAR {
-            soon(&table.slots, number as usize);
-            table.args_soon(number);
-        }
     }
 
     pub(crate) fn set_default(&mut self, id: TableId) {
