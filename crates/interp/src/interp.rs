@@ -3,9 +3,10 @@
 use crate::config::Config;
 use crate::decode::{LoadError, decode};
 use crate::frame::{Frame, FramePool};
-use crate::levels::{EntryLevel, MeterLevel};
+use crate::lookup::{EntryLevel, EntrySlot};
 use crate::machine::Machine;
 use crate::memory::{DigestMessage, IdleEntry, MAX_WAITING, Memory};
+use crate::meter::MeterLevel;
 use crate::output::Outputs;
 use crate::pass::{Pass, Stage};
 use crate::program::{CallArg, Program};
@@ -324,12 +325,12 @@ impl Interp {
         self.memory.hold_idle = hold;
     }
 
-    fn slot_of(&self, table: TableId, entry: &Entry) -> Option<&crate::lookup::Slot> {
+    fn slot_of(&self, table: TableId, entry: &Entry) -> Option<&EntrySlot> {
         let table = self.memory.tables.get(table.index())?;
         table.slots.get(table.find(entry)? as usize)
     }
 
-    fn entry_slot(&self, id: &EntryId) -> Option<&crate::lookup::Slot> {
+    fn entry_slot(&self, id: &EntryId) -> Option<&EntrySlot> {
         let declared = self.pipeline.tables.get(id.table)?;
         let mut entries = self.memory.state.entries(id.table);
         let entry = entries.find(|e| {

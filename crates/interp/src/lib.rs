@@ -4,13 +4,35 @@
 //! [`Interp::trace`] says why, step by step. All other engines must agree with it.
 //!
 //! It shares no lookup code with `tables`, so that one can check the other: of that crate it uses what an entry is, the
-//! validation of writes, and the control plane's [`tables::State`].
+//! validation of writes, and the control plane's [`tables::State`]. Nothing here serves the speed of another engine or a cache.
 //!
-//! [`Explainer`] answers the same question for tables that another engine runs on: it takes a snapshot of the control plane's state and
-//! looks entries up there, so it costs nothing to make. It is not the oracle, which has lookups of its own, but is compared with it.
+//! # What is where
 //!
-//! Another engine need not write the externs again: [`host`] lends them. One that runs the main control in another way, as a cache of what was
-//! decided before, takes it over with a [`walk::Detour`].
+//! Files point one way: no file imports one that imports it.
+//!
+//! | what | where |
+//! |---|---|
+//! | the engine as its users see it; behind the trait of all engines; its settings, its answers | `interp.rs`; `engine.rs`; `config.rs`, `output.rs` |
+//! | **the program**: instructions, and all else that is decoded at load | `op.rs`, `program.rs`, `well_known.rs` |
+//! | from the IR to that: where values lie, a body, its calls | `decode/` (`layout.rs`, `body.rs`, `inst.rs`, `call.rs`, `uses.rs`) |
+//! | **the architectures**: order of the blocks, copies, verdicts | `pass.rs`, `pna.rs`, `v1model.rs`, `reasons.rs` |
+//! | **a packet**: its bytes, variables and requests; fields at any bit | `frame.rs`, `wire.rs` |
+//! | **the instructions**: the loop and arithmetic; headers, parser, deparser; tables; externs | `machine.rs`, `words.rs`; `parse.rs`; `apply.rs`; `call.rs` |
+//! | **tables**: what a match key means; the lookup; an entry with its counters | `lookup/` (`matching.rs`, `mod.rs`, `slot.rs`) |
+//! | what outlives a packet: counters, registers, meters, digests, idle times | `memory.rs`, `array.rs`, `meter.rs`, `levels.rs` |
+//! | hashes and checksums | `algorithm.rs`, `crc.rs` |
+//! | steps, told in words | `trace.rs`, `render.rs`, `explain_call.rs` |
+//!
+//! Others build on it:
+//!
+//! | for | what | where |
+//! |---|---|---|
+//! | traces of a node | [`Explainer`]: the same questions on a snapshot of tables that another engine runs on | `explainer.rs`, `snapshot_memory.rs`, `registers.rs`, `lookup/snapshot.rs` |
+//! | other engines | [`host`]: the externs, so that no engine writes them again | `host/` |
+//! | caches | [`walk::Detour`]: takes a block over, and sees and decides each step | `walk.rs` |
+//! | caches | [`Credit`]: what packets that were handled elsewhere would have counted | `credit.rs` |
+//!
+//! The explainer is not the oracle: it looks entries up in the state, so it costs nothing to make, and is compared with the engine.
 //!
 //! # Choices where specifications leave one
 //!
@@ -30,7 +52,6 @@
 mod algorithm;
 mod apply;
 mod array;
-mod asked_memory;
 mod call;
 mod config;
 mod crc;
@@ -54,7 +75,9 @@ mod pass;
 mod pna;
 mod program;
 mod reasons;
+mod registers;
 mod render;
+mod snapshot_memory;
 mod trace;
 mod v1model;
 pub mod walk;
@@ -67,10 +90,11 @@ pub use config::Config;
 pub use credit::{ByteForm, Credit};
 pub use decode::LoadError;
 pub use engine::emit;
-pub use explainer::{Explainer, Registers};
+pub use explainer::Explainer;
 pub use interp::Interp;
-pub use levels::{EntryLevel, MeterLevel};
+pub use lookup::EntryLevel;
 pub use memory::{DigestMessage, IdleEntry};
-pub use meter::{Colour, Meter};
+pub use meter::{Colour, Meter, MeterLevel};
 pub use output::{OutPacket, Outputs};
+pub use registers::Registers;
 pub use trace::{Event, Hit, NamedValue, Step, Trace};

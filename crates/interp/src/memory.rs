@@ -1,9 +1,9 @@
 //! What lives longer than a packet: tables, counters, meters, registers, digests, groups and sessions.
 
 use crate::array::Array;
-use crate::explainer::Registers;
 use crate::lookup::Table;
 use crate::meter::{Colour, Meter};
+use crate::registers::Registers;
 use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
@@ -12,9 +12,6 @@ use tables::{Action, Change, CloneSession, CounterData, Entry, MulticastGroup, S
 
 /// The most digest messages and notifications that wait for the control plane.
 pub const MAX_WAITING: usize = 1 << 16;
-
-/// Of keys that only the control plane adds.
-type FastHash = foldhash::fast::RandomState;
 
 /// An action profile or selector as packets use it.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +28,7 @@ pub enum Object {
     /// Packets and bytes by index.
     Counter(Array),
     /// Configured meters by index.
-    Meter(u64, HashMap<u64, Meter, FastHash>),
+    Meter(u64, HashMap<u64, Meter>),
     /// Register elements with the types of their leaves.
     Register(Array, Vec<Type>),
     /// Profile or selector.
@@ -331,7 +328,6 @@ impl Memory {
     }
 
     /// What a hit does: it restarts the idle time; v1model: it counts and meters, the colour then is given.
-    #[inline]
     pub fn hit(&mut self, pipeline: &Pipeline, table: usize, slot: u32, length: u32) -> Option<Colour> {
         let now = self.now;
         let entries = &mut self.tables[table];
@@ -426,7 +422,7 @@ impl Memory {
 pub(crate) fn new_object(kind: &ExternKind, array: fn(u64, Box<[u64]>) -> Array) -> Object {
     match kind {
         ExternKind::Counter { size, .. } => Object::Counter(array(*size, Box::new([0, 0]))),
-        ExternKind::Meter { size, .. } => Object::Meter(*size, HashMap::default()),
+        ExternKind::Meter { size, .. } => Object::Meter(*size, HashMap::new()),
         ExternKind::Register { size, elem, initial, .. } => {
             let mut words = Vec::new();
             for (index, ty) in elem.iter().enumerate() {
