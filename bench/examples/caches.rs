@@ -1,7 +1,9 @@
-//! The caches of segments with gateway.p4: what hits when 5 % of the VMs draw 95 % of the traffic, how many segments and masks a flow to each VM needs, and how many of them
-//! are stale when one tenant's route changes. Not how fast: segments are a model of a SmartNIC's cache.
+//! The caches of segments with gateway.p4: what hits when 5 % of the VMs draw 95 % of the traffic,
+//! how many segments and masks a flow to each VM needs, and how many of them are stale when one
+//! tenant's route changes. Not how fast: segments are a model of a SmartNIC's cache.
 //!
-//! `cargo run --release -p bench --example caches [VMS]`, after `make bench ONLY=compile QUICK=1` has compiled the programs.
+//! `cargo run --release -p bench --example caches [VMS]`, after `make bench ONLY=compile QUICK=1`
+//! has compiled the programs.
 
 use anyhow::Context;
 use bench::program::{Kind as Which, Program, lpm};

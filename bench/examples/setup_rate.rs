@@ -1,8 +1,10 @@
-//! How many new flows a second the cache of rewrites sets up on one core, and what established flows keep meanwhile, with gateway.p4.
+//! How many new flows a second the cache of rewrites sets up on one core, and what established
+//! flows keep meanwhile, with gateway.p4.
 //!
-//! `cargo run --release -p bench --example setup_rate [VMS [ROUNDS]]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. Seconds are those
-//! of the processor that the engine has used: packets are made before. Without a core of its own (`chrt -f 10 taskset -c 1`) the figures are those of a machine with other
-//! work.
+//! `cargo run --release -p bench --example setup_rate [VMS [ROUNDS]]`, after `make bench
+//! ONLY=compile QUICK=1` has compiled the programs. Seconds are those of the processor that the
+//! engine has used: packets are made before. Without a core of its own (`chrt -f 10 taskset -c 1`)
+//! the figures are those of a machine with other work.
 //!
 //! First a flow to each VM, all of them new, in random order, then the same packets again. Then half of the VMs have established flows, and two streams of packets come,
 //! each evenly, into a queue of 1,024 packets, from which the engine takes up to 256 at a time: established flows' and new ones'. The clock of this is the engine's

@@ -158,7 +158,8 @@ impl Caches {
         if let (Some(least), Some((had, table, place))) = (least, led)
             && least <= self.positions().saturating_sub(had)
         {
-            // Packets that come here would miss for ever, though there is room if the segments before are put elsewhere: without this one the next packet misses earlier.
+            // Packets that come here would miss for ever, though there is room if the segments
+            // before are put elsewhere: without this one the next packet misses earlier.
             self.evict(table, place);
         }
         self.stats.partition_ns += start.elapsed().as_nanos() as u64;
@@ -266,7 +267,8 @@ impl Caches {
 }
 
 impl Detour for Caches {
-    /// Runs the control of a packet: segments as long as there are some that match, then the slow path.
+    /// Runs the control of a packet: segments as long as there are some that match, then the slow
+    /// path.
     fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
         self.stats.packets += 1;
         let tenant = self.tenant_of(walker.slots());

@@ -283,8 +283,8 @@ impl Fresh {
         self.free[count].push(nodes);
     }
 
-    /// Checks the invalidation index: each of these segments, given with its first node and its place, is
-    /// once in each of its lists, and no other segment is there.
+    /// Checks the invalidation index: each of these segments, given with its first node and its
+    /// place, is once in each of its lists, and no other segment is there.
     ///
     /// # Errors
     /// What is wrong: a bug.

@@ -67,8 +67,8 @@ pub enum Play {
     },
 }
 
-/// Which bits of a packet's state a segment matches, by slot. Slots from [`Slots::end`] on stand for
-/// the validity of headers.
+/// Which bits of a packet's state a segment matches, by slot. Slots from [`Slots::end`] on stand
+/// for the validity of headers.
 pub type StateMask = Box<[(Slot, u64)]>;
 
 /// What a packet has under a mask: a word for each of its slots.

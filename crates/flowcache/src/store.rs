@@ -1,5 +1,5 @@
-//! [`Store`]: a bounded table of segments, found by tag and masked state. Of segments that no packet
-//! hit since the hand of a clock passed, the next one is evicted (CLOCK).
+//! [`Store`]: a bounded table of segments, found by tag and masked state. Of segments that no
+//! packet hit since the hand of a clock passed, the next one is evicted (CLOCK).
 
 use crate::effects::Slots;
 use crate::segment::{End, Segment, StateMask, masked_state};
@@ -102,8 +102,8 @@ impl Store {
         self.kept.iter().enumerate().filter_map(|(at, kept)| Some((at as u32, kept.as_ref()?)))
     }
 
-    /// The segment that begins at `tag` and matches the packet: of several one that stands for the most
-    /// tables.
+    /// The segment that begins at `tag` and matches the packet: of several one that stands for the
+    /// most tables.
     pub fn find(&self, slots: &Slots, state: State<'_>, tag: Pc) -> Option<u32> {
         let groups = self.groups.get(&tag)?;
         groups.iter().find_map(|group| group.by_values.get(&masked_state(slots, &group.mask, state)).copied())
@@ -218,8 +218,8 @@ impl Store {
         *self = Store::new(self.capacity, self.max_masks);
     }
 
-    /// For each segment its tag, and the tag that it leads to, if it does not lead to the end: what an
-    /// estimate of the covered rules needs.
+    /// For each segment its tag, and the tag that it leads to, if it does not lead to the end: what
+    /// an estimate of the covered rules needs.
     pub fn links(&self) -> impl Iterator<Item = (Pc, Option<Pc>)> + '_ {
         self.iter().map(|(_, kept)| {
             let next = match kept.segment.end {

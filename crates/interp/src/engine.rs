@@ -26,8 +26,8 @@ impl Engine for Interp {
 }
 
 impl Interp {
-    /// Runs packets one after the other, their main control by a detour if there is one. The first packet that leaves takes the
-    /// place of the one that came.
+    /// Runs packets one after the other, their main control by a detour if there is one. The first
+    /// packet that leaves takes the place of the one that came.
     pub fn process_batch(&mut self, detour: Option<&mut (dyn Detour + 'static)>, batch: &mut Batch, out: &mut Output) {
         let all = 0..batch.len();
         self.process_range(detour, batch, all, out);

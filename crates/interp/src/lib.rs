@@ -3,8 +3,9 @@
 //! This crate answers one question: *what does this program do with this packet, and why?* [`Interp::process`] says what,
 //! [`Interp::trace`] says why, step by step. All other engines must agree with it.
 //!
-//! It shares no lookup code with `tables`, so that one can check the other: of that crate it uses what an entry is, the
-//! validation of writes, and the control plane's [`tables::State`]. Nothing here serves the speed of another engine or a cache.
+//! It shares no lookup code with `tables`, so that one can check the other: of that crate it uses
+//! what an entry is, the validation of writes, and the control plane's [`tables::State`]. Nothing
+//! here serves the speed of a cache.
 //!
 //! # What is where
 //!
@@ -12,27 +13,35 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the engine as its users see it; behind the trait of all engines; its settings, its answers | `interp.rs`; `engine.rs`; `config.rs`, `output.rs` |
-//! | **the program**: instructions, and all else that is decoded at load | `op.rs`, `program.rs`, `well_known.rs` |
-//! | from the IR to that: where values lie, a body, its calls | `decode/` (`layout.rs`, `body.rs`, `inst.rs`, `call.rs`, `uses.rs`) |
-//! | **the architectures**: order of the blocks, copies, verdicts | `pass.rs`, `pna.rs`, `v1model.rs`, `reasons.rs` |
-//! | **a packet**: its bytes, variables and requests; fields at any bit | `frame.rs`, `wire.rs` |
-//! | **the instructions**: the loop and arithmetic; headers, parser, deparser; tables; externs | `machine.rs`, `words.rs`; `parse.rs`; `apply.rs`; `call.rs` |
-//! | **tables**: what a match key means; the lookup; an entry with its counters | `lookup/` (`matching.rs`, `mod.rs`, `slot.rs`) |
-//! | what outlives a packet: counters, registers, meters, digests, idle times | `memory.rs`, `array.rs`, `meter.rs`, `levels.rs` |
+//! | the engine as its users see it | `interp.rs`, `config.rs`, `output.rs` |
+//! | the same behind the trait of all engines | `engine.rs` |
+//! | **the program**: what is decoded at load | `op.rs`, `program.rs`, `well_known.rs` |
+//! | from the IR to the program | `decode/` |
+//! | **the architectures**: blocks, copies, verdicts | `pass.rs`, `pna.rs`, `v1model.rs` |
+//! | reasons that a program names | `reasons.rs` |
+//! | **a packet**: its bytes, variables, requests; fields at any bit | `frame.rs`, `wire.rs` |
+//! | **the instructions**: the loop, and arithmetic | `machine.rs`, `words.rs` |
+//! | headers, parser and deparser | `parse.rs` |
+//! | table applications; calls of externs | `apply.rs`; `call.rs` |
+//! | **tables**: what a match key means | `lookup/matching.rs` |
+//! | the lookup; an entry with its counter, meter, idle time | `lookup/mod.rs`, `lookup/slot.rs` |
+//! | **what outlives a packet** | `memory.rs`, `array.rs`, `meter.rs`, `levels.rs` |
 //! | hashes and checksums | `algorithm.rs`, `crc.rs` |
-//! | steps, told in words | `trace.rs`, `render.rs`, `explain_call.rs` |
+//! | steps, shown in words | `trace.rs`, `render.rs`, `explain_call.rs` |
 //!
 //! Others build on it:
 //!
 //! | for | what | where |
 //! |---|---|---|
-//! | traces of a node | [`Explainer`]: the same questions on a snapshot of tables that another engine runs on | `explainer.rs`, `snapshot_memory.rs`, `registers.rs`, `lookup/snapshot.rs` |
+//! | traces of a node | [`Explainer`]: runs packets on a snapshot of tables | `explainer.rs` |
+//! | | its memory; its registers | `snapshot_memory.rs`; `registers.rs` |
+//! | | its lookups | `lookup/snapshot.rs` |
 //! | other engines | [`host`]: the externs, so that no engine writes them again | `host/` |
-//! | caches | [`walk::Detour`]: takes a block over, and sees and decides each step | `walk.rs` |
-//! | caches | [`Credit`]: what packets that were handled elsewhere would have counted | `credit.rs` |
+//! | caches | [`walk::Detour`]: takes a block over, sees and decides each step | `walk.rs` |
+//! | caches | [`Credit`]: what packets would have counted that did not come here | `credit.rs` |
 //!
-//! The explainer is not the oracle: it looks entries up in the state, so it costs nothing to make, and is compared with the engine.
+//! The explainer is not the oracle: it looks entries up in the state, so it costs nothing to make,
+//! and is compared with the engine.
 //!
 //! # Choices where specifications leave one
 //!

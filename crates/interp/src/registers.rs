@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 type Read = dyn Fn(ExternId, u64) -> Option<Vec<BigUint>> + Send + Sync;
 
-/// Where an explainer reads registers: object and index give the leaves of the element, as [`crate::Interp::register`] does; `None` is what
-/// the program has there at first.
+/// Where an explainer reads registers: object and index give the leaves of the element, as
+/// [`crate::Interp::register`] does; `None` is what the program has there at first.
 #[derive(Clone)]
 pub struct Registers(Arc<Read>);
 
 impl Registers {
-    /// Reads by that function. It is called while a packet is explained, once for each element that the program looks at.
+    /// Reads by that function. It is called while a packet is explained, once for each element that
+    /// the program looks at.
     pub fn new(read: impl Fn(ExternId, u64) -> Option<Vec<BigUint>> + Send + Sync + 'static) -> Registers {
         Registers(Arc::new(read))
     }

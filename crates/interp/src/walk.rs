@@ -1,23 +1,26 @@
-//! The one hook into a run: [`Detour`] takes a block of the architecture over, [`Walker`] is what it has
-//! to run it with.
+//! The one hook into a run: [`Detour`] takes a block of the architecture over, [`Walker`] is what
+//! it has to run it with.
 //!
-//! This module answers one question: *how does a cache see what the program does with a packet, and do it
-//! again, without a second meaning of any instruction?*
+//! This module answers one question: *how does a cache see what the program does with a packet, and
+//! do it again, without a second meaning of any instruction?*
 //!
-//! [`crate::Interp::process_by`] runs a packet as [`crate::Interp::process`] does, but asks a detour
-//! whether it takes a block over ([`Detour::takes`]; the main control unless it says otherwise), and calls
-//! [`Detour::run`] in its place. Parser, deparser, architecture and copies stay the interpreter's.
+//! [`crate::Interp::process_by`] runs a packet as [`crate::Interp::process`] does, but asks a
+//! detour whether it takes a block over ([`Detour::takes`]; the main control unless it says
+//! otherwise), and calls [`Detour::run`] in its place. Parser, deparser, architecture and copies
+//! stay the interpreter's.
 //!
 //! A detour decides which instruction is carried out next. The walker carries it out, with the
 //! interpreter's own code:
 //!
-//! - [`Walker::step`] carries out one instruction of [`Walker::code`], and says where the program goes on.
-//! - A table application can be divided: [`Walker::lookup`] says which entry is found, and changes nothing;
-//!   [`Walker::apply`] does what follows on a hit of that entry, or on a miss.
-//! - [`Walker::slots`] and [`Walker::valid`] are all that instructions read and write of a packet, before
-//!   and after each step: so a detour sees which values decided, and where they came from.
+//! - [`Walker::step`] carries out one instruction of [`Walker::code`], and says where the program
+//!   goes on.
+//! - A table application can be divided: [`Walker::lookup`] says which entry is found, and changes
+//!   nothing; [`Walker::apply`] does what follows on a hit of that entry, or on a miss.
+//! - [`Walker::slots`] and [`Walker::valid`] are all that instructions read and write of a packet,
+//!   before and after each step: so a detour sees which values decided, and where they came from.
 //!
-//! A detour that steps from instruction 0 until [`Step::End`] has done exactly what the interpreter does:
+//! A detour that steps from instruction 0 until [`Step::End`] has done exactly what the interpreter
+//! does:
 //!
 //! ```
 //! # use interp::walk::{Detour, Outcome, Step, Walker};
@@ -36,11 +39,11 @@
 //! }
 //! ```
 //!
-//! A cache records the steps of one packet, finds out which bits decided, and for a packet that has the
-//! same bits leaves out the decisions and the lookups. Effects (counters, meters, registers, digests) are
-//! steps like any other, so they happen for each packet. The program may make a bounded number of backward
-//! jumps and table applications ([`crate::Config::max_steps`]): [`Walker::take_fuel`] takes those that a
-//! cache leaves out.
+//! A cache records the steps of one packet, finds out which bits decided, and for a packet that has
+//! the same bits leaves out the decisions and the lookups. Effects (counters, meters, registers,
+//! digests) are steps like any other, so they happen for each packet. The program may make a
+//! bounded number of backward jumps and table applications ([`crate::Config::max_steps`]):
+//! [`Walker::take_fuel`] takes those that a cache leaves out.
 
 use crate::frame::Frame;
 use crate::machine::{self, Machine};
@@ -150,7 +153,8 @@ impl<'w> Walker<'w> {
         self.machine.fuel
     }
 
-    /// Takes fuel for backward jumps that are left out. False, and nothing is taken, if there is less.
+    /// Takes fuel for backward jumps that are left out. False, and nothing is taken, if there is
+    /// less.
     pub fn take_fuel(&mut self, steps: u64) -> bool {
         let enough = self.machine.fuel >= steps;
         self.machine.fuel -= if enough { steps } else { 0 };
@@ -171,8 +175,9 @@ impl<'w> Walker<'w> {
         self.machine.memory.lookup(site.table, &self.frame.slots, &site.keys)
     }
 
-    /// Applies a table that finds the entry of that number, or none: counts, meters and ages it, and moves
-    /// the action's data to their places. Where it goes on, or that there was no fuel for it.
+    /// Applies a table that finds the entry of that number, or none: counts, meters and ages it,
+    /// and moves the action's data to their places. Where it goes on, or that there was no fuel for
+    /// it.
     ///
     /// A number of an entry that is gone is a bug of the caller: it may do what another entry says.
     pub fn apply(&mut self, site: &ApplySite, found: Option<u32>, pc: Pc) -> Step {

@@ -72,8 +72,8 @@ impl<R> WellKnown<R> {
     }
 }
 
-/// A variable that an architecture reads or writes, if the program has it: `standard_metadata.egress_spec`,
-/// `pre_istd.input_port`, `parser_istd.pass`, `istd.timestamp`.
+/// A variable that an architecture reads or writes, if the program has it:
+/// `standard_metadata.egress_spec`, `pre_istd.input_port`, `parser_istd.pass`, `istd.timestamp`.
 pub fn intrinsic(pipeline: &Pipeline, name: &str) -> Option<VarId> {
     pipeline.intrinsics.get(name).copied().filter(|var| pipeline.vars.get(*var).is_some())
 }

@@ -22,7 +22,8 @@ pub(super) struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// A value's slots. A use that no definition dominates is the verifier's to find; here it reads 0.
+    /// A value's slots. A use that no definition dominates is the verifier's to find; here it reads
+    /// 0.
     pub fn value(&mut self, value: Value) -> Result<Reg, Fault> {
         let ty = *self.body.values.get(value).ok_or_else(|| format!("{value} does not exist"))?;
         let layout = &mut *self.layout;

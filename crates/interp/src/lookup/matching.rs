@@ -1,4 +1,5 @@
-//! What a match key means: the one place where the engine compares a packet's values with an entry's.
+//! What a match key means: the one place where the engine compares a packet's values with an
+//! entry's.
 
 use ir::MatchKind;
 use std::cmp::Reverse;
@@ -24,8 +25,8 @@ fn field_matches(field: &KeyField, entry: &[u64], value: &[u64]) -> bool {
     }
 }
 
-/// A word of the mask of a prefix, least significant word first. Bits above the field's width are set,
-/// too: they are 0 in values.
+/// A word of the mask of a prefix, least significant word first. Bits above the field's width are
+/// set, too: they are 0 in values.
 pub fn prefix_mask(field: &KeyField, prefix_len: u32, word: usize) -> u64 {
     let host_bits = field.width.saturating_sub(prefix_len).saturating_sub(64 * word as u32);
     if host_bits >= 64 { 0 } else { u64::MAX << host_bits }
@@ -40,8 +41,8 @@ fn is_ordered(field: &KeyField, low: &[u64], high: &[u64]) -> bool {
     differing.is_none_or(|at| word(low, at) < word(high, at))
 }
 
-/// Orders entries that match: the least one wins. Greatest priority, then longest prefixes, then first
-/// inserted.
+/// Orders entries that match: the least one wins. Greatest priority, then longest prefixes, then
+/// first inserted.
 pub fn precedence(layout: &KeyLayout, entry: &Entry) -> impl Ord + use<> {
     let lpm = layout.fields.iter().filter(|field| field.kind == MatchKind::Lpm);
     let prefix_bits = lpm.map(|field| field.second(entry.key())[0]).sum::<u64>();

@@ -130,9 +130,9 @@ impl Table {
         self.freed.clear();
     }
 
-    /// Looks a packet's key up: the number of the entry that is hit. `slots` are the packet's; `id` is this
-    /// table, of which an explainer looks for entries in `state`, where they are hit for the first time at
-    /// `now`.
+    /// Looks a packet's key up: the number of the entry that is hit. `slots` are the packet's; `id`
+    /// is this table, of which an explainer looks for entries in `state`, where they are hit for
+    /// the first time at `now`.
     pub fn lookup(&mut self, (state, id): (&State, TableId), slots: &[u64], keys: &[Reg], now: u64) -> Option<u32> {
         if self.layout.fields.is_empty() {
             return None;
@@ -153,7 +153,8 @@ impl Table {
         Some(group.numbers[found])
     }
 
-    /// The key that was looked up last, in the form of an entry of a table whose keys are all exact.
+    /// The key that was looked up last, in the form of an entry of a table whose keys are all
+    /// exact.
     pub fn missed_key(&self) -> PackedKey {
         PackedKey::from_slice(&self.key)
     }

@@ -71,8 +71,8 @@ impl EntrySlot {
         self.queued = None;
     }
 
-    /// The entry is replaced by one with the same key. Its counter goes on unless it is given; its meter does if the
-    /// configuration is the same.
+    /// The entry is replaced by one with the same key. Its counter goes on unless it is given; its
+    /// meter does if the configuration is the same.
     pub fn replace(&mut self, old: &Entry, new: &Entry, counter: Option<CounterData>, now: u64) {
         self.entry = Some(new.clone());
         self.counter = counter.unwrap_or(self.counter);

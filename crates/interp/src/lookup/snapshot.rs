@@ -1,8 +1,8 @@
-//! An explainer's lookups: entries are found in the control plane's state when a packet asks. A table
-//! holds no entries but those that were hit, so it costs nothing to begin with.
+//! An explainer's lookups: entries are found in the control plane's state when a packet asks. A
+//! table holds no entries but those that were hit, so it costs nothing to begin with.
 //!
-//! Exact keys are one probe of the state's index, one lpm key is a probe for each prefix length in use,
-//! all else is a scan.
+//! Exact keys are one probe of the state's index, one lpm key is a probe for each prefix length in
+//! use, all else is a scan.
 
 use super::matching::{entry_matches, precedence, prefix_mask};
 use ir::{MatchKind, TableId};
