@@ -1,8 +1,10 @@
-//! How many new flows a second the exact cache sets up on one core, and what established flows keep meanwhile, with gateway.p4.
+//! How many new flows a second the cache of rewrites sets up on one core, and what established
+//! flows keep meanwhile, with gateway.p4.
 //!
-//! `cargo run --release -p bench --example setup_rate [VMS [ROUNDS [segments|rewrites]]]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. Seconds are those
-//! of the processor that the engine has used: packets are made before. Without a core of its own (`chrt -f 10 taskset -c 1`) the figures are those of a machine with other
-//! work.
+//! `cargo run --release -p bench --example setup_rate [VMS [ROUNDS]]`, after `make bench
+//! ONLY=compile QUICK=1` has compiled the programs. Seconds are those of the processor that the
+//! engine has used: packets are made before. Without a core of its own (`chrt -f 10 taskset -c 1`)
+//! the figures are those of a machine with other work.
 //!
 //! First a flow to each VM, all of them new, in random order, then the same packets again. Then half of the VMs have established flows, and two streams of packets come,
 //! each evenly, into a queue of 1,024 packets, from which the engine takes up to 256 at a time: established flows' and new ones'. The clock of this is the engine's
@@ -15,7 +17,6 @@ use bench::world::{Entries, Flow, Flows, Layout, World};
 use flowcache::admission::Budget;
 use flowcache::pace::Spare;
 use flowcache::rewrite::RewriteCache;
-use flowcache::{CacheConfig, FlowCache, Kind};
 use interp::Config;
 use jit::Jit;
 use packet::{Batch, Engine, Output, PacketRef, PortId, Verdict};
@@ -38,50 +39,8 @@ const QUEUE: usize = 1_024;
 /// How long two streams run, in nanoseconds of the engine's time.
 const STREAMS: u64 = 500_000_000;
 
-/// A cache, and the engine that makes its flows.
-trait Cache: Engine {
-    /// New flows so far.
-    fn set_up(&self) -> u64;
-    /// Packets of new flows that were refused.
-    fn refused(&self) -> u64 {
-        0
-    }
-    fn forget(&mut self);
-    /// What is in it.
-    fn contents(&self) -> String;
-}
-
-impl Cache for FlowCache {
-    fn set_up(&self) -> u64 {
-        self.stats().misses
-    }
-    fn refused(&self) -> u64 {
-        self.stats().shed
-    }
-    fn forget(&mut self) {
-        self.clear();
-    }
-    fn contents(&self) -> String {
-        let entries: usize = self.tables().map(|table| table.entries).sum();
-        format!("{} bytes an entry; {:?}", self.memory() / entries.max(1), self.stats())
-    }
-}
-
-impl Cache for RewriteCache<Jit> {
-    fn set_up(&self) -> u64 {
-        self.stats().kept
-    }
-    fn refused(&self) -> u64 {
-        self.stats().shed
-    }
-    fn forget(&mut self) {
-        self.clear();
-    }
-    fn contents(&self) -> String {
-        let flows = self.flows();
-        format!("{} bytes an entry; {:?}", flows.memory() / flows.len().max(1), self.stats())
-    }
-}
+/// Rewrites, made of what native code noted.
+type Cache = RewriteCache<Jit>;
 
 fn put(batch: &mut Batch, template: &Template, flow: Flow, now: u64) {
     let Ok(packet) = batch.push() else { return };
@@ -104,7 +63,7 @@ struct Sender<'w> {
 
 impl Sender<'_> {
     /// One packet of each of these flows, all of which must be forwarded: the processor time.
-    fn send(&mut self, engine: &mut dyn Cache, mut numbers: impl Iterator<Item = usize>, now: u64) -> Duration {
+    fn send(&mut self, engine: &mut Cache, mut numbers: impl Iterator<Item = usize>, now: u64) -> Duration {
         let mut used = Duration::ZERO;
         loop {
             let count = self.fill(&mut numbers, now);
@@ -141,12 +100,6 @@ fn strewn(count: usize, seed: u64) -> Vec<usize> {
     numbers
 }
 
-fn engine(program: &Program, world: World, cache: CacheConfig) -> anyhow::Result<FlowCache> {
-    let mut engine = FlowCache::new(program.pipeline.clone(), Config::default(), cache)?;
-    Entries::new(world, program)?.all(|batch| engine.write(batch))?;
-    Ok(engine)
-}
-
 fn main() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);
     let vms = words.next().map_or(Ok(100_000), |vms| vms.parse())?;
@@ -154,25 +107,16 @@ fn main() -> anyhow::Result<()> {
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
     let world = World { layout: Layout::ManyTenants, vms };
     let flows = Flows::each(&world);
-    match words.next().as_deref() {
-        Some("rewrites") => rewrites(&program, world, &flows, rounds),
-        Some("segments") | None => segments(&program, world, &flows, rounds),
-        Some(other) => anyhow::bail!("`{other}` is no cache: `segments` or `rewrites`"),
-    }
-}
-
-/// Rewrites, made of what native code noted.
-fn rewrites(program: &Program, world: World, flows: &[Flow], rounds: u64) -> anyhow::Result<()> {
-    let load = |room: usize| -> anyhow::Result<RewriteCache<Jit>> {
+    let load = |room: usize| -> anyhow::Result<Cache> {
         let mut cache = RewriteCache::native(program.pipeline.clone(), Config::default(), room)?;
-        Entries::new(world, program)?.all(|batch| cache.write(batch).map(drop))?;
+        Entries::new(world, &program)?.all(|batch| cache.write(batch).map(drop))?;
         Ok(cache)
     };
-    set_up(&mut load(world.vms)?, flows, rounds);
+    set_up(&mut load(world.vms)?, &flows, rounds);
     for paced in [false, true] {
         let mut engine = load(2 * world.vms)?;
         println!("{}", taking(paced));
-        let mut streams = Streams::new(flows);
+        let mut streams = Streams::new(&flows);
         let alone = streams.warm_up(&mut engine);
         println!("  established flows alone: {alone:.0} packets a second");
         if paced {
@@ -189,39 +133,18 @@ fn taking(paced: bool) -> &'static str {
     if paced { "the slow path takes what is left, 5 % at least" } else { "the slow path takes all" }
 }
 
-fn segments(program: &Program, world: World, flows: &[Flow], rounds: u64) -> anyhow::Result<()> {
-    let vms = world.vms;
-    let cache = CacheConfig { kind: Kind::Exact, entries: vms + vms / 8, ..CacheConfig::default() };
-    set_up(&mut engine(program, world, cache)?, flows, rounds);
-    let slow_path = Some(Budget::per_second(1_000_000));
-    for paced in [false, true] {
-        let slow_path = if paced { slow_path } else { None };
-        let mut engine = engine(program, world, CacheConfig { slow_path, entries: 2 * vms, ..cache })?;
-        println!("{}", taking(paced));
-        // Until then nobody is refused: they set out with everything in the cache.
-        let mut streams = Streams::new(flows);
-        let alone = streams.warm_up(&mut engine);
-        println!("  established flows alone: {alone:.0} packets a second");
-        if paced {
-            engine.keep_pace(Spare::default());
-        }
-        streams.all(&mut engine, alone);
-    }
-    Ok(())
-}
-
-fn set_up(engine: &mut dyn Cache, flows: &[Flow], rounds: u64) {
+fn set_up(engine: &mut Cache, flows: &[Flow], rounds: u64) {
     let ready = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
     let mut sender = Sender { template: Template::new(64), flows, ready, out: Output::new() };
     let order = strewn(flows.len(), 1);
     println!("{} VMs, a flow to each", flows.len());
     for round in 0..rounds {
-        engine.forget();
-        let misses = engine.set_up();
+        engine.clear();
+        let misses = engine.stats().kept;
         let new = sender.send(engine, order.iter().copied(), 2 * round + 1);
-        let made = engine.set_up() - misses;
+        let made = engine.stats().kept - misses;
         let again = sender.send(engine, order.iter().copied(), 2 * round + 2);
-        let hits = engine.set_up() - misses == made;
+        let hits = engine.stats().kept - misses == made;
         println!(
             "  {made} new flows: {:.0} set up a second; the same again: {:.0} packets a second{}",
             made as f64 / new.as_secs_f64(),
@@ -229,7 +152,8 @@ fn set_up(engine: &mut dyn Cache, flows: &[Flow], rounds: u64) {
             if hits { "" } else { ", not all of which hit" }
         );
     }
-    println!("  {}", engine.contents());
+    let rewrites = engine.flows();
+    println!("  {} bytes a flow; {:?}", rewrites.memory() / rewrites.len().max(1), engine.stats());
 }
 
 /// What became of two streams.
@@ -293,7 +217,7 @@ impl Streams<'_> {
     }
 
     /// Has the engine process the batch: the time, and how many packets it forwarded.
-    fn process(&mut self, engine: &mut dyn Cache) -> (u64, Vec<bool>) {
+    fn process(&mut self, engine: &mut Cache) -> (u64, Vec<bool>) {
         self.out.clear();
         let start = thread_time();
         engine.process(&mut self.batch, &mut self.out);
@@ -308,7 +232,7 @@ impl Streams<'_> {
     }
 
     /// The cache is filled, and established flows are set up; what these do a second if nothing else comes.
-    fn warm_up(&mut self, engine: &mut dyn Cache) -> f64 {
+    fn warm_up(&mut self, engine: &mut Cache) -> f64 {
         // Until the cache is full, and all memory that it will have is real.
         for _ in 0..(3 * self.flows.len()).div_ceil(TAKEN) {
             self.batch.clear();
@@ -340,7 +264,7 @@ impl Streams<'_> {
     }
 
     /// Established flows at shares of what is done if nothing else comes, with and without new ones.
-    fn all(&mut self, engine: &mut dyn Cache, alone: f64) {
+    fn all(&mut self, engine: &mut Cache, alone: f64) {
         for (percent, new) in
             [10, 25, 50, 75, 95].into_iter().flat_map(|percent| [1e5, 5e5, 5.5e5].map(|new| (percent, new)))
         {
@@ -357,8 +281,8 @@ impl Streams<'_> {
         }
     }
 
-    fn run(&mut self, engine: &mut dyn Cache, established: f64, new: f64) -> Outcome {
-        let (start, before) = (self.now, (engine.set_up(), engine.refused()));
+    fn run(&mut self, engine: &mut Cache, established: f64, new: f64) -> Outcome {
+        let (start, before) = (self.now, (engine.stats().kept, engine.stats().shed));
         let mut streams = [Stream::new(established, start), Stream::new(new, start)];
         let (mut queue, mut kept) = (VecDeque::new(), 0);
         while self.now < start + STREAMS {
@@ -392,8 +316,8 @@ impl Streams<'_> {
         let came = streams[0].came.saturating_sub(queue.iter().filter(|kind| **kind).count() as u64);
         Outcome {
             kept: kept as f64 / came as f64,
-            set_up: (engine.set_up() - before.0) as f64 / seconds,
-            refused: (engine.refused() - before.1) as f64 / seconds,
+            set_up: (engine.stats().kept - before.0) as f64 / seconds,
+            refused: (engine.stats().shed - before.1) as f64 / seconds,
         }
     }
 }

@@ -2,21 +2,16 @@
 
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
-use crate::again::Again;
 use crate::config::{CacheConfig, Kind};
-use crate::courses::Courses;
 use crate::effects::Live;
 use crate::fresh::{Fresh, Lists};
-use crate::herd::Herded;
-use crate::recipe::Recipes;
 use crate::record::{Known, Record};
 use crate::samples::Samples;
-use crate::segment::{Ground, Segment};
+use crate::segment::{End, Ground, Play, Segment};
 use crate::stats::Stats;
 use crate::store::{Kept, Put, Store};
-use crate::trail::Trail;
 use crate::witness::Witness;
-use interp::walk::{Code, Detour, Herd, Outcome, Pc, Program, Slot, Step, Walker};
+use interp::walk::{Code, Detour, Op, Outcome, Pc, Program, Slot, Step, Walker};
 use ir::{Entity, Pipeline, VarKind};
 use packet::EngineReason;
 use std::sync::Arc;
@@ -40,23 +35,11 @@ pub struct Caches {
     /// What packets share, where the cut goes by that.
     pub(crate) samples: Option<Samples>,
     pub(crate) admission: Option<Admission>,
-    /// What changes made stale.
-    pub(crate) again: Again,
     /// Nanoseconds on the slow path since somebody set it to 0.
     pub(crate) slow_ns: u64,
     /// The slot that says whose packet it is.
     pub(crate) tenant: Option<Slot>,
     pub(crate) record: Record,
-    pub(crate) recipes: Recipes,
-    pub(crate) courses: Courses,
-    pub(crate) trail: Trail,
-    /// What tables found for a packet whose way is foreseen.
-    pub(crate) found: Vec<Option<u32>>,
-    /// By instruction: table applications at which segments of known ways begin.
-    pub(crate) cuts: Vec<bool>,
-    pub(crate) herded: Herded,
-    /// Each packet on the slow path is analysed though its way is known, and what comes out is compared.
-    pub(crate) compare: bool,
     lists: Lists,
     pub(crate) hasher: foldhash::fast::RandomState,
 }
@@ -101,17 +84,9 @@ impl Caches {
             adaptive: Adaptive::new(tables * config.entries),
             samples: config.kind.measures().then(|| Samples::new(tables, config.kind.passes())),
             admission: config.slow_path.map(Admission::new),
-            again: Again::default(),
             slow_ns: 0,
             tenant: None,
             record: Record::default(),
-            recipes: Recipes::default(),
-            courses: Courses::default(),
-            found: Vec::new(),
-            trail: Trail::default(),
-            cuts: vec![false; code.ops.len()],
-            herded: Herded::default(),
-            compare: false,
             lists: Lists::default(),
             hasher: foldhash::fast::RandomState::default(),
             config,
@@ -146,18 +121,29 @@ impl Caches {
         let now = walker.now();
         self.stores[at].touch(place, now);
         let Some(Kept { segment, .. }) = self.stores[at].get(place) else { return Replayed::NoFuel };
-        let way = &*segment.way;
-        if walker.fuel() <= way.fuel {
+        if walker.fuel() <= segment.fuel {
             return Replayed::NoFuel;
         }
-        walker.take_fuel(way.backs);
-        match walker.replay(way.script(walker.code()), |asked| segment.found(asked as usize)) {
-            interp::walk::Replayed::Done => {}
-            interp::walk::Replayed::End(outcome) => return Replayed::End(outcome),
-            interp::walk::Replayed::Left(pc) => return Replayed::Left(pc),
+        walker.take_fuel(segment.backs);
+        for play in &segment.plays {
+            let (step, expected) = match *play {
+                Play::Step(pc) => (walker.step(pc), None),
+                Play::Check { pc, to } => (walker.step(pc), Some(to)),
+                Play::Apply { pc, asked, to } => {
+                    let code = walker.code();
+                    let Op::Apply { index } = code.ops[pc as usize] else { continue };
+                    let found = segment.asked[asked as usize].found;
+                    (walker.apply(&code.applies[index as usize], found, pc), Some(to))
+                }
+            };
+            match step {
+                Step::End(outcome) => return Replayed::End(outcome),
+                Step::Next(pc) if expected.is_some_and(|to| to != pc) => return Replayed::Left(pc),
+                Step::Next(_) => {}
+            }
         }
-        match way.end {
-            crate::segment::End::At(pc) => Replayed::At(pc),
+        match segment.end {
+            End::At(pc) => Replayed::At(pc),
             end => Replayed::End(end.outcome().unwrap_or(Outcome::Return)),
         }
     }
@@ -165,9 +151,6 @@ impl Caches {
     /// The slow path, from `tag` on; what it did is kept at the positions from `from` on. `led`: how many segments the packet has had, and where the last one is.
     fn slow(&mut self, walker: &mut Walker<'_>, tag: Pc, from: usize, led: Option<(usize, usize, u32)>) -> Outcome {
         self.stats.misses += 1;
-        if self.config.kind == Kind::Exact {
-            return self.slow_by_recipe(walker, tag);
-        }
         let mut record = std::mem::take(&mut self.record);
         let outcome = record.run(&self.known, walker, tag);
         let start = Instant::now();
@@ -175,7 +158,8 @@ impl Caches {
         if let (Some(least), Some((had, table, place))) = (least, led)
             && least <= self.positions().saturating_sub(had)
         {
-            // Whoever comes here would come here for ever, though there is room if the segments before are put elsewhere: the next one stops earlier.
+            // Packets that come here would miss for ever, though there is room if the segments
+            // before are put elsewhere: without this one the next packet misses earlier.
             self.evict(table, place);
         }
         self.stats.partition_ns += start.elapsed().as_nanos() as u64;
@@ -200,23 +184,20 @@ impl Caches {
         &self.known
     }
 
-    /// Keeps a segment, and says where. `known` are the lists that it will stand in, if somebody has found them out.
-    pub(crate) fn put(&mut self, segment: Segment, at: usize, now: u64, known: Option<&Lists>) -> Option<u32> {
+    /// Keeps a segment, and says where.
+    pub(crate) fn put(&mut self, segment: Segment, at: usize, now: u64) -> Option<u32> {
         let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
         let gone = |kept: &Kept| {
             stats.evicted += 1;
-            fresh.remove(witnesses, &kept.segment, kept.nodes, lists);
+            fresh.lists_of_segment(witnesses, &kept.segment, lists);
+            fresh.unlink(kept.nodes, lists);
         };
         match stores[at].put(segment, now, gone) {
             Put::New(place) => {
                 stats.inserted += 1;
                 if let Some(kept) = stores[at].get(place) {
-                    let here = (at as u32, place);
-                    let nodes = match known {
-                        Some(known) => fresh.link(here, known),
-                        None => fresh.insert(witnesses, &kept.segment, here, lists),
-                    };
-                    stores[at].set_nodes(place, nodes);
+                    fresh.lists_of_segment(witnesses, &kept.segment, lists);
+                    stores[at].set_nodes(place, fresh.link((at as u32, place), lists));
                 }
                 Some(place)
             }
@@ -231,22 +212,20 @@ impl Caches {
         }
     }
 
-    /// Takes out what is stale. It is walked again later.
+    /// Takes out what is stale.
     pub(crate) fn forget(&mut self, at: u32, place: u32) {
-        if let Some(kept) = self.take_out(at as usize, place) {
-            self.stats.stale += 1;
-            self.stats.given_up += u64::from(!self.again.later(at, kept.segment, kept.used));
-        }
+        self.stats.stale += u64::from(self.take_out(at as usize, place).is_some());
     }
 
-    /// Takes out what is in the way.
+    /// Takes out a segment that keeps better ones from being used.
     fn evict(&mut self, at: usize, place: u32) {
         self.stats.evicted += u64::from(self.take_out(at, place).is_some());
     }
 
     fn take_out(&mut self, at: usize, place: u32) -> Option<Kept> {
         let kept = self.stores[at].remove(place)?;
-        self.fresh.remove(&self.witnesses, &kept.segment, kept.nodes, &mut self.lists);
+        self.fresh.lists_of_segment(&self.witnesses, &kept.segment, &mut self.lists);
+        self.fresh.unlink(kept.nodes, &self.lists);
         Some(kept)
     }
 
@@ -254,7 +233,6 @@ impl Caches {
     pub(crate) fn clear(&mut self) {
         self.stores.iter_mut().for_each(Store::clear);
         self.samples.iter_mut().for_each(Samples::clear);
-        self.again.clear();
         self.fresh.clear();
     }
 
@@ -263,7 +241,10 @@ impl Caches {
         let Some(before) = self.config.idle_ns.and_then(|idle| now.checked_sub(idle)) else { return };
         let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
         for store in stores {
-            let gone = |kept: &Kept| fresh.remove(witnesses, &kept.segment, kept.nodes, lists);
+            let gone = |kept: &Kept| {
+                fresh.lists_of_segment(witnesses, &kept.segment, lists);
+                fresh.unlink(kept.nodes, lists);
+            };
             stats.expired += store.expire(before, gone) as u64;
         }
     }
@@ -271,26 +252,30 @@ impl Caches {
 
 impl Caches {
     /// Whose packet it is, as it says when it comes: what is replayed may change it.
-    pub(crate) fn tenant_of(&self, slots: &[u64]) -> u64 {
+    fn tenant_of(&self, slots: &[u64]) -> u64 {
         self.tenant.map_or(0, |slot| slots[slot as usize])
     }
 
     /// Whether a tenant's packet may take the slow path; else it is dropped.
-    pub(crate) fn admit(&mut self, tenant: u64, now: u64) -> Result<(), Outcome> {
+    fn admit(&mut self, tenant: u64, now: u64) -> Result<(), Outcome> {
         if self.admission.as_mut().is_some_and(|admission| !admission.admit(tenant, now)) {
             self.stats.shed += 1;
             return Err(Outcome::Abort(EngineReason::SlowPathShare));
         }
         Ok(())
     }
+}
 
-    /// Runs the control of a packet for whose start that was found in the cache: position, and place.
-    pub(crate) fn onward(&mut self, walker: &mut Walker<'_>, mut found: Option<(usize, u32)>) -> Outcome {
+impl Detour for Caches {
+    /// Runs the control of a packet: segments as long as there are some that match, then the slow
+    /// path.
+    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
+        self.stats.packets += 1;
         let tenant = self.tenant_of(walker.slots());
         let (mut tag, mut from, mut had, mut led) = (0, 0, 0, None);
         self.samples.iter_mut().for_each(|samples| samples.begin());
         loop {
-            let Some((at, place)) = found else {
+            let Some((at, place)) = self.find(walker, tag, from) else {
                 if let Err(refused) = self.admit(tenant, walker.now()) {
                     return refused;
                 }
@@ -327,25 +312,12 @@ impl Caches {
             if self.is_chain() {
                 from = at + 1;
             }
-            found = self.find(walker, tag, from);
         }
     }
 }
 
-impl Detour for Caches {
-    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
-        self.stats.packets += 1;
-        let found = self.find(walker, 0, 0);
-        self.onward(walker, found)
-    }
-
-    fn run_many(&mut self, herd: &mut Herd<'_, '_>) {
-        self.together(herd);
-    }
-}
-
 /// Runs the control from there without the cache.
-pub(crate) fn plain(walker: &mut Walker<'_>, mut pc: Pc) -> Outcome {
+fn plain(walker: &mut Walker<'_>, mut pc: Pc) -> Outcome {
     loop {
         match walker.step(pc) {
             Step::Next(next) => pc = next,

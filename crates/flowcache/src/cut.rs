@@ -3,7 +3,6 @@
 use crate::cache::Caches;
 use crate::config::Kind;
 use crate::partition::{Fields, as_few, by_fields, partition};
-use crate::recipe::wholes;
 use crate::record::Record;
 use crate::samples::Samples;
 use crate::segment::{Refused, Segment, Traversal, Uncacheable};
@@ -31,17 +30,16 @@ struct Made {
 type Piece = (Segment, usize, usize);
 
 /// The units of a traversal that can be kept, each as a segment of its own, and why the next one can't.
-pub(crate) struct Units {
+struct Units {
     segments: Vec<Segment>,
     refused: Option<Uncacheable>,
 }
 
 impl Units {
-    /// Of the first so many units.
-    pub(crate) fn new(traversal: &Traversal<'_>, walker: &Walker<'_>, count: usize) -> Units {
+    fn new(traversal: &Traversal<'_>, walker: &Walker<'_>) -> Units {
         let mut units = Units { segments: Vec::new(), refused: None };
-        for unit in 0..count {
-            match traversal.segment(Some(walker), unit, unit) {
+        for unit in 0..traversal.units() {
+            match traversal.segment(walker, unit, unit) {
                 Ok(segment) => units.segments.push(segment),
                 Err(Refused::No(reason)) => {
                     units.refused = Some(reason);
@@ -55,8 +53,9 @@ impl Units {
 
     /// At which fields of headers each looks.
     fn fields(&self, fields: &[Option<u32>]) -> Vec<Fields> {
-        let of =
-            |segment: &Segment| -> Fields { segment.asks().filter_map(|(slot, ..)| fields[slot as usize]).collect() };
+        let of = |segment: &Segment| -> Fields {
+            segment.mask.iter().filter_map(|(slot, _)| fields[*slot as usize]).collect()
+        };
         self.segments.iter().map(of).collect()
     }
 
@@ -80,7 +79,7 @@ impl Units {
             for (first, last) in parts {
                 let segment = match first == last {
                     true => Ok(self.segments[first].clone()),
-                    false => traversal.segment(Some(walker), first, last),
+                    false => traversal.segment(walker, first, last),
                 };
                 match segment {
                     Ok(segment) => pieces.push((segment, first, last)),
@@ -97,11 +96,35 @@ impl Units {
     }
 }
 
+/// As few segments as there can be of a traversal; and what can't be kept.
+fn as_long(traversal: &Traversal<'_>, walker: &Walker<'_>) -> (Vec<Piece>, Vec<Uncacheable>) {
+    let units = traversal.units();
+    let (mut segments, mut refused) = (Vec::new(), Vec::new());
+    let (mut first, mut last) = (0, units - 1);
+    while first < units {
+        match traversal.segment(walker, first, last) {
+            Ok(segment) => {
+                segments.push((segment, first, last));
+                (first, last) = (last + 1, units - 1);
+            }
+            Err(Refused::CutAt(unit)) if unit > first => last = unit - 1,
+            // What comes before the table that is at fault can be kept.
+            Err(_) if last > first => last -= 1,
+            Err(Refused::No(reason)) => {
+                refused.push(reason);
+                break;
+            }
+            Err(Refused::CutAt(_)) => break,
+        }
+    }
+    (segments, refused)
+}
+
 impl Caches {
     /// The pieces that a traversal is cut into when none of it is kept yet: first and last unit of each. A cache that keeps whole traversals would cut by the fields, as often as
     /// it likes.
     pub(crate) fn pieces(&self, traversal: &Traversal<'_>, walker: &Walker<'_>) -> Vec<(usize, usize)> {
-        let units = Units::new(traversal, walker, traversal.units());
+        let units = Units::new(traversal, walker);
         let made = if self.is_chain() {
             let ids = self.ids(traversal, &units);
             let costs = self.samples.as_ref().and_then(|samples| samples.known(&ids));
@@ -114,11 +137,11 @@ impl Caches {
     }
 
     fn id(&self, segment: &Segment) -> u64 {
-        self.hasher.hash_one((segment.way.tag, segment.way.asks.bits(), segment.values()))
+        self.hasher.hash_one((segment.tag, &segment.mask, &segment.values))
     }
 
     /// What tells units from others.
-    pub(crate) fn ids(&self, traversal: &Traversal<'_>, units: &Units) -> Vec<Unit> {
+    fn ids(&self, traversal: &Traversal<'_>, units: &Units) -> Vec<Unit> {
         let one =
             |(unit, segment): (usize, &Segment)| Unit { tag: traversal.tag(unit), id: (self.id(segment) >> 32) as u32 };
         units.segments.iter().enumerate().map(one).collect()
@@ -143,9 +166,8 @@ impl Caches {
         let traversal = Traversal::new(self.ground(walker), record, outcome);
         let made = match self.config.kind {
             Kind::Exact | Kind::Megaflow => {
-                let wholes = wholes(&traversal, |first, last| traversal.segment(Some(walker), first, last));
-                let segments = wholes.segments.into_iter().map(|(first, segment)| (segment, first, first));
-                Made { segments: segments.collect(), refused: wholes.refused, ..Made::default() }
+                let (segments, refused) = as_long(&traversal, walker);
+                Made { segments, refused, ..Made::default() }
             }
             Kind::SubTraversal { .. } | Kind::Adaptive { .. } => {
                 self.make_pieces(&traversal, walker, from, samples.as_mut())
@@ -163,7 +185,7 @@ impl Caches {
         at: usize,
         samples: Option<&mut Samples>,
     ) -> Made {
-        let units = Units::new(traversal, walker, traversal.units());
+        let units = Units::new(traversal, walker);
         let ids = self.ids(traversal, &units);
         let before = samples.as_ref().and_then(|samples| samples.so_far());
         let costs = samples.zip(before.as_ref()).and_then(|(samples, before)| {
@@ -211,10 +233,10 @@ impl Caches {
     /// The adaptive cache has the choice to keep all of it as one.
     fn with_whole(&self, mut made: Made, traversal: &Traversal<'_>, walker: &Walker<'_>) -> Made {
         made.way = traversal.way();
-        let ends = made.segments.last().is_some_and(|(last, ..)| last.way.end.outcome().is_some());
+        let ends = made.segments.last().is_some_and(|(last, ..)| last.end.outcome().is_some());
         if matches!(self.config.kind, Kind::Adaptive { .. }) && made.segments.len() > 1 && ends {
             let last = traversal.units() - 1;
-            made.whole = traversal.segment(Some(walker), 0, last).ok().map(|segment| (segment, 0, last));
+            made.whole = traversal.segment(walker, 0, last).ok().map(|segment| (segment, 0, last));
         }
         made
     }
@@ -255,7 +277,7 @@ impl Caches {
             let end = if from + behind > end { end + tables } else { end };
             let at = if self.is_chain() { self.position_for(&segment, from, end - behind, all - behind) } else { 0 };
             let table = at % tables;
-            let place = self.put(segment, table, now, None);
+            let place = self.put(segment, table, now);
             if let (Some(samples), Some(place)) = (&mut self.samples, place) {
                 samples.keep(table, place, &units[first..=last]);
             }
@@ -270,7 +292,7 @@ impl Caches {
         if let Some(at) = (first..=last).find(|at| store(at).place_of(segment).is_some()) {
             return at;
         }
-        let whole = segment.way.end.outcome().is_some() && segment.way.tag == 0;
+        let whole = segment.end.outcome().is_some() && segment.tag == 0;
         let emptiest = |last: usize| (first..=last).min_by_key(|at| store(at).len()).unwrap_or(last);
         if whole {
             emptiest(last)

@@ -16,7 +16,7 @@ use ir::{ControlKind, Entity, Pipeline, TableId};
 use packet::{Batch, Engine, Output, ReasonTable};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tables::{Change, Entry, WriteBatch, WriteError};
 
 /// A pipeline whose main control is cached. See the crate.
@@ -25,14 +25,7 @@ pub struct FlowCache {
     caches: Caches,
     /// What became of packets with a mark, of the last batch.
     told: Vec<(u16, String)>,
-    /// The time of the last tick.
-    ticked: u64,
 }
-
-/// Between two ticks, stale segments are walked again for one part of so many of the time,
-const AGAIN: u32 = 20;
-/// but never for longer than that: packets wait meanwhile.
-const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// What a table of a cache holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,7 +51,7 @@ impl FlowCache {
         for table in pipeline.tables.keys() {
             interp.state().entries(table).for_each(|entry| caches.witnesses[table.index()].insert(entry));
         }
-        Ok(FlowCache { interp, caches, told: Vec::new(), ticked: 0 })
+        Ok(FlowCache { interp, caches, told: Vec::new() })
     }
 
     /// The engine that the slow path is, with all state.
@@ -111,11 +104,10 @@ impl FlowCache {
         })
     }
 
-    /// Bytes that all segments take, about, and what finds those that a change makes stale, and stale ones that wait.
+    /// Bytes that all segments take, about, and what finds those that a change makes stale.
     pub fn memory(&self) -> usize {
         let samples = self.caches.samples.as_ref().map_or(0, Samples::memory);
-        let others = self.caches.fresh.memory() + self.caches.again.memory() + samples;
-        self.tables().map(|table| table.memory).sum::<usize>() + others
+        self.tables().map(|table| table.memory).sum::<usize>() + self.caches.fresh.memory() + samples
     }
 
     /// Whether what finds the segments that a change makes stale is in order: for tests.
@@ -128,12 +120,6 @@ impl FlowCache {
             store.iter().map(move |(place, kept)| (&kept.segment, kept.nodes, (at as u32, place)))
         });
         caches.fresh.check(&caches.witnesses, segments)
-    }
-
-    /// From now on, each packet that takes the slow path is analysed by itself though its way is known, and what the recipe gives is compared with that
-    /// ([`Stats::compared`]): for tests.
-    pub fn compare_recipes(&mut self) {
-        self.caches.compare = true;
     }
 
     /// From now on the adaptive cache decides by few samples, of which each packet is one: for tests.
@@ -226,9 +212,7 @@ impl FlowCache {
         let places = caches.fresh.under(&caches.witnesses[table.index()], table.0, entry, number);
         stale.extend(places.filter(|(at, place)| {
             let Some(kept) = caches.stores[*at as usize].get(*place) else { return false };
-            let questions = kept.segment.way.questions.iter().enumerate();
-            let mut of_table = questions.filter(|(_, question)| question.table == table.0);
-            of_table.any(|(question, _)| concerns(&kept.segment.asked(question)))
+            kept.segment.asked.iter().any(|asked| asked.table == table.0 && concerns(asked))
         }));
     }
 
@@ -278,35 +262,15 @@ impl FlowCache {
         while first < marks.len() {
             let plain = marks[first..].iter().take_while(|mark| **mark == 0).count();
             if plain > 0 {
-                self.interp.process_some(Some(&mut self.caches), batch, first..first + plain, out);
+                self.interp.process_range(Some(&mut self.caches), batch, first..first + plain, out);
                 first += plain;
                 continue;
             }
             let before = self.caches.stats.clone();
-            self.interp.process_some(Some(&mut self.caches), batch, first..first + 1, out);
+            self.interp.process_range(Some(&mut self.caches), batch, first..first + 1, out);
             self.told.push((marks[first], self.caches.stats.since_of_one(&before)));
             first += 1;
         }
-    }
-
-    /// Segments that changes have made stale and that are still to be walked again ([`crate::again`]).
-    pub fn waiting(&self) -> usize {
-        self.caches.again.len()
-    }
-
-    /// Walks at most so many of the segments again that changes have made stale ([`crate::again`]); how many wait then.
-    pub fn walk_again(&mut self, most: usize) -> usize {
-        (0..most).take_while(|_| self.caches.walk_again(&mut self.interp)).count();
-        self.waiting()
-    }
-
-    /// The same for so long at most, by the clock.
-    fn walk_again_for(&mut self, time: Duration) {
-        if self.caches.again.is_empty() {
-            return;
-        }
-        let begun = Instant::now();
-        while self.caches.walk_again(&mut self.interp) && begun.elapsed() < time {}
     }
 
     /// Forgets all segments.
@@ -359,7 +323,5 @@ impl Engine for FlowCache {
     fn tick(&mut self, now: u64, _out: &mut Output) {
         let idle = self.advance_time(now);
         self.interp.notify(idle);
-        let since = Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut self.ticked, now)));
-        self.walk_again_for((since / AGAIN).min(AT_ONCE));
     }
 }

@@ -112,8 +112,8 @@ impl Teller {
         let stretches: Vec<Stretch> =
             (0..units).map(|unit| stretch(caches, &traversal, walker, record, unit)).collect();
         let kept = stretches.iter().take_while(|stretch| stretch.refused.is_none()).count();
-        let whole = match traversal.segment(Some(walker), 0, units - 1) {
-            Ok(segment) => Some(segment.asks().map(|(_, mask, _)| mask.count_ones()).sum()),
+        let whole = match traversal.segment(walker, 0, units - 1) {
+            Ok(segment) => Some(segment.mask.iter().map(|(_, mask)| mask.count_ones()).sum()),
             Err(_) => None,
         };
         let mut pieces = Vec::new();
@@ -127,7 +127,7 @@ impl Teller {
 fn stretch(caches: &Caches, traversal: &Traversal<'_>, walker: &Walker<'_>, record: &Record, unit: usize) -> Stretch {
     let pipeline = &caches.pipeline;
     let steps = traversal.steps(unit);
-    let asked = traversal.asked_in(unit, Some(walker));
+    let asked = traversal.asked_in(unit, walker);
     let live = steps.clone().filter_map(|step| {
         let Op::Call { index } = walker.code().ops[record.steps[step].pc as usize] else { return None };
         let call = &walker.code().calls[index as usize];
@@ -142,7 +142,7 @@ fn stretch(caches: &Caches, traversal: &Traversal<'_>, walker: &Walker<'_>, reco
         }
         _ => None,
     });
-    let refused = match traversal.segment(Some(walker), unit, unit) {
+    let refused = match traversal.segment(walker, unit, unit) {
         Err(Refused::No(reason)) => Some(reason),
         _ => None,
     };

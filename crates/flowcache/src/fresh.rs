@@ -172,15 +172,6 @@ impl Fresh {
         }
     }
 
-    /// The lists that a segment stands in.
-    fn lists(&self, witnesses: &[Witness], segment: &Segment, mut each: impl FnMut(List)) {
-        let mut each = once(&mut each);
-        for (number, question) in segment.way.questions.iter().enumerate() {
-            let asked = (question.table, segment.found(number));
-            self.lists_for(witnesses, asked, |word| segment.key(number, word), &mut each);
-        }
-    }
-
     /// The lists of whatever was made from these lookups: table, entry that was found, words of the key.
     pub fn lists_of<'k>(
         &self,
@@ -196,17 +187,9 @@ impl Fresh {
         }
     }
 
-    /// A segment is kept; the first of its nodes.
-    pub fn insert(&mut self, witnesses: &[Witness], segment: &Segment, place: Place, scratch: &mut Lists) -> u32 {
-        scratch.0.clear();
-        self.lists(witnesses, segment, |list| scratch.0.push(list));
-        self.link(place, scratch)
-    }
-
-    /// The lists of a segment that is going to be kept.
-    pub fn lists_for_segment(&self, witnesses: &[Witness], segment: &Segment, lists: &mut Lists) {
-        lists.0.clear();
-        self.lists(witnesses, segment, |list| lists.0.push(list));
+    /// The lists of a segment.
+    pub fn lists_of_segment(&self, witnesses: &[Witness], segment: &Segment, lists: &mut Lists) {
+        self.lists_of(witnesses, segment.asked.iter().map(|asked| (asked.table, asked.found, &*asked.key)), lists);
     }
 
     /// Asks for where these lists begin, so that it is near when somebody is put in front.
@@ -250,7 +233,7 @@ impl Fresh {
         }
     }
 
-    /// As [`Fresh::insert`], where the lists are known.
+    /// Something is kept that stands in these lists ([`Fresh::lists_of`]): the first of its nodes.
     pub fn link(&mut self, place: Place, lists: &Lists) -> u32 {
         let count = lists.0.len();
         if count == 0 {
@@ -276,14 +259,7 @@ impl Fresh {
         nodes
     }
 
-    /// A segment is gone, whose nodes begin there.
-    pub fn remove(&mut self, witnesses: &[Witness], segment: &Segment, nodes: u32, scratch: &mut Lists) {
-        scratch.0.clear();
-        self.lists(witnesses, segment, |list| scratch.0.push(list));
-        self.unlink(nodes, scratch);
-    }
-
-    /// As [`Fresh::remove`], where the lists are known.
+    /// What stood in these lists, with its first node there, is gone.
     pub fn unlink(&mut self, nodes: u32, lists: &Lists) {
         for (at, list) in lists.0.iter().enumerate() {
             let [before, behind, ..] = self.nodes[nodes as usize + at];
@@ -307,7 +283,8 @@ impl Fresh {
         self.free[count].push(nodes);
     }
 
-    /// Whether each of these segments, with the first of its nodes and its place, stands once in each of its lists, and nobody else does.
+    /// Checks the invalidation index: each of these segments, given with its first node and its
+    /// place, is once in each of its lists, and no other segment is there.
     ///
     /// # Errors
     /// What is wrong: a bug.
@@ -316,32 +293,31 @@ impl Fresh {
         witnesses: &[Witness],
         segments: impl Iterator<Item = (&'s Segment, u32, Place)>,
     ) -> Result<(), String> {
-        let (mut nodes, mut lists) = (0, 0);
+        let (mut nodes, mut lists, mut own) = (0, 0, Lists::default());
         for (segment, first, place) in segments {
             let mut wrong = None;
-            let mut number = first;
-            self.lists(witnesses, segment, |list| {
+            self.lists_of_segment(witnesses, segment, &mut own);
+            for (list, number) in own.0.iter().zip(first..) {
                 let [before, behind, ..] = self.nodes[number as usize];
                 let follows = match self.nodes.get(before as usize) {
                     Some(before) => before[BEHIND] == number,
                     None => {
                         lists += 1;
-                        self.first(list) == number
+                        self.first(*list) == number
                     }
                 };
                 let leads = self.nodes.get(behind as usize).is_none_or(|behind| behind[BEFORE] == number);
                 if self::place(self.nodes[number as usize]) != place || !follows || !leads {
                     wrong = Some(format!("node {number} of {place:?} in {list:?}: {:?}", self.nodes[number as usize]));
                 }
-                number += 1;
-            });
-            nodes += number - first;
+            }
+            nodes += own.0.len();
             wrong.map_or(Ok(()), Err)?;
         }
         let free: usize = self.free.iter().enumerate().map(|(length, runs)| length * runs.len()).sum();
         let numbered = self.by_number.iter().flatten().flatten();
         let heads = numbered.chain(&self.missed).filter(|first| **first != NONE).count() + self.by_key.len();
-        match nodes as usize + free == self.count && heads == lists {
+        match nodes + free == self.count && heads == lists {
             true => Ok(()),
             false => Err(format!("{} nodes, {nodes} in lists, {free} free; {heads} lists, {lists} begun", self.count)),
         }

@@ -1,8 +1,7 @@
 //! [`Record`]: what the main control did with one packet, instruction by instruction, and where each operand came from.
 
 use crate::effects::{CallKind, Effects, Slots, Span, call_kind, effects, spread};
-use crate::trail::Decision;
-use interp::walk::{ApplySite, Code, Op, Outcome, Pc, Program, Slot, Step, Walker};
+use interp::walk::{Code, Op, Outcome, Pc, Program, Slot, Step, Walker};
 
 /// No definition: the slot is as it was when the record began.
 pub const NONE: u32 = u32::MAX;
@@ -190,67 +189,11 @@ impl Record {
         }
     }
 
-    /// What the control did with a packet that started at `start` and whose decisions are known ([`Trail`]); the earlier record is lost. Values, and the
-    /// numbers of entries, are not known: they are 0.
-    pub fn retrace(&mut self, known: &Known, program: &Program, code: &Code, start: Pc, decisions: &[Decision]) {
-        self.clear(known, start);
-        let mut decisions = decisions.iter();
-        let (mut pc, mut backs) = (start, 0);
-        while let Some(op) = code.ops.get(pc as usize) {
-            match op {
-                Op::Return | Op::Exit | Op::Reject => break,
-                Op::Goto { pc: to } => {
-                    pc = *to;
-                    continue;
-                }
-                Op::Back { pc: to } => {
-                    backs += 1;
-                    pc = *to;
-                    continue;
-                }
-                _ => {}
-            }
-            let decision = match op {
-                Op::Branch { .. } | Op::Switch { .. } | Op::Apply { .. } => match decisions.next() {
-                    Some(decision) => Some(*decision),
-                    None => break,
-                },
-                _ => None,
-            };
-            if self.steps.len() >= MAX_STEPS {
-                self.too_long = true;
-                break;
-            }
-            let operands = self.read(known, None, pc);
-            pc = match (op, decision) {
-                (Op::Apply { index }, Some(decision)) => {
-                    self.backs.push((self.steps.len() as u32, std::mem::take(&mut backs)));
-                    let site = &code.applies[*index as usize];
-                    let found = decision.found().then_some(0);
-                    self.applied(known, (None, program), (pc, site), (found, decision.to()), operands);
-                    decision.to()
-                }
-                (op, Some(decision)) => {
-                    debug_assert!(matches!(op, Op::Branch { .. } | Op::Switch { .. }));
-                    let kind = Kind::Decision(decision.to());
-                    self.done(known, None, (pc, kind), operands, &known.effects[pc as usize].defs);
-                    decision.to()
-                }
-                (op, None) => {
-                    let kind = kind_of(known, code, pc, op);
-                    self.done(known, None, (pc, kind), operands, &known.effects[pc as usize].defs);
-                    pc + 1
-                }
-            };
-        }
-        self.backs.push((self.steps.len() as u32, backs));
-    }
-
     /// Notes what an instruction reads.
-    fn read(&mut self, known: &Known, walker: Option<&Walker<'_>>, pc: Pc) -> (u32, u32) {
+    fn read(&mut self, known: &Known, walker: &Walker<'_>, pc: Pc) -> (u32, u32) {
         let first = self.operands.len() as u32;
         for slot in spread(&known.effects[pc as usize].uses) {
-            let value = walker.map_or(0, |walker| read(&known.slots, walker, slot));
+            let value = read(&known.slots, walker, slot);
             self.operands.push(Operand { slot, def: self.last[slot as usize], value });
         }
         (first, self.operands.len() as u32)
@@ -271,7 +214,7 @@ impl Record {
             self.too_long = true;
             return walker.step(pc);
         }
-        let operands = self.read(known, Some(walker), pc);
+        let operands = self.read(known, walker, pc);
         if let Op::Apply { index } = op {
             self.backs.push((self.steps.len() as u32, std::mem::take(backs)));
             return self.apply(known, walker, (pc, *index), operands);
@@ -281,7 +224,7 @@ impl Record {
             (Op::Branch { .. } | Op::Switch { .. }, Step::Next(to)) => Kind::Decision(to),
             _ => kind_of(known, code, pc, op),
         };
-        self.done(known, Some(walker), (pc, kind), operands, &known.effects[pc as usize].defs);
+        self.done(known, walker, (pc, kind), operands, &known.effects[pc as usize].defs);
         next
     }
 
@@ -290,40 +233,28 @@ impl Record {
         let found = walker.lookup(site);
         let next = walker.apply(site, found, pc);
         let Step::Next(to) = next else { return next };
-        self.applied(known, (Some(walker), walker.program()), (pc, site), (found, to), operands);
-        next
-    }
-
-    /// A table was applied, found that entry, and went on there.
-    fn applied(
-        &mut self,
-        known: &Known,
-        (walker, program): (Option<&Walker<'_>>, &Program),
-        (pc, site): (Pc, &ApplySite),
-        (found, to): (Option<u32>, Pc),
-        operands: (u32, u32),
-    ) {
         // An arm's parameters lie one after the other, as many words as the action's own.
         let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
         let arm = &site.arms[place];
-        let words = program.arm_words[site.table][place];
+        let words = walker.program().arm_words[site.table][place];
         let mut defs = vec![(arm.hit, 1), (arm.params, words)];
         defs.extend(known.hit_writes[site.table]);
         let live = known.live_tables[site.table] || known.hit_writes[site.table].is_some();
         self.done(known, walker, (pc, Kind::Apply { found, to, live }), operands, &defs);
+        next
     }
 
     fn done(
         &mut self,
         known: &Known,
-        walker: Option<&Walker<'_>>,
+        walker: &Walker<'_>,
         (pc, kind): (Pc, Kind),
         operands: (u32, u32),
         defs: &[Span],
     ) {
         let (step, first) = (self.steps.len() as u32, self.defs.len() as u32);
         for (word, slot) in spread(defs).enumerate() {
-            let value = walker.map_or(0, |walker| read(&known.slots, walker, slot));
+            let value = read(&known.slots, walker, slot);
             self.last[slot as usize] = self.defs.len() as u32;
             self.defs.push(Def { step, word: word as u32, slot, value });
         }

@@ -1,15 +1,11 @@
 //! [`Segment`]: a stretch of a traversal, as it can be kept and replayed: what a packet must look like, and what is done to it then.
 
-use crate::asks::Asks;
 use crate::effects::{Live, Slots, spread};
 use crate::justify::Justify;
 use crate::record::{Done, Kind, Known, NONE, Operand, Record};
-use crate::way::{Question, Source, Way};
 use crate::witness::Witness;
-pub use interp::walk::Play;
-use interp::walk::{ApplySite, Code, Op, Outcome, Pc, Slot, Walker};
+use interp::walk::{ApplySite, Code, Op, Outcome, Pc, Slot, State, Walker};
 use std::cell::OnceCell;
-use std::sync::{Arc, OnceLock};
 
 /// Where a segment leads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -34,72 +30,88 @@ impl End {
     }
 }
 
-/// What a segment asked a table.
+/// A lookup that a segment was made from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
     /// The table.
     pub table: u32,
-    /// The words of its keys' values, field by field.
+    /// The words of the values of its keys, field by field.
     pub key: Box<[u64]>,
     /// The bits of them that decided.
     pub mask: Box<[u64]>,
-    /// The number of the entry.
+    /// The number of the entry that was found.
     pub found: Option<u32>,
+}
+
+/// An instruction of a replay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Play {
+    /// Carry it out.
+    Step(Pc),
+    /// Carry out a decision: if it does not go on at `to`, the replay ends there.
+    Check {
+        /// Which instruction.
+        pc: Pc,
+        /// Where it went on when it was recorded.
+        to: Pc,
+    },
+    /// Apply a table, which finds what it found. If that does not go on at `to`, as the member of a
+    /// group may not, the replay ends there.
+    Apply {
+        /// Which instruction.
+        pc: Pc,
+        /// Index into [`Segment::asked`].
+        asked: u32,
+        /// Where it went on when it was recorded.
+        to: Pc,
+    },
+}
+
+/// Which bits of a packet's state a segment matches, by slot. Slots from [`Slots::end`] on stand
+/// for the validity of headers.
+pub type StateMask = Box<[(Slot, u64)]>;
+
+/// What a packet has under a mask: a word for each of its slots.
+pub fn masked_state(slots: &Slots, mask: &[(Slot, u64)], state: State<'_>) -> Box<[u64]> {
+    let word = |(slot, mask): &(Slot, u64)| match slot.checked_sub(slots.end) {
+        None => state.slots[*slot as usize] & mask,
+        Some(header) => u64::from(state.valid[header as usize]),
+    };
+    mask.iter().map(word).collect()
 }
 
 /// A stretch of a traversal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// What it shares with others of its way, once it is kept.
-    pub way: Arc<Way>,
-    /// What is its own: [`Way::body`].
-    pub body: Box<[u64]>,
+    /// Where it begins: the start of the control, or a table application.
+    pub tag: Pc,
+    /// The bits of the packet's state that must match.
+    pub mask: StateMask,
+    /// What they must be: a word for each slot of the mask.
+    pub values: Box<[u64]>,
+    /// What is done.
+    pub plays: Box<[Play]>,
+    /// Where it leads.
+    pub end: End,
+    /// Backward jumps that are left out, and table applications.
+    pub fuel: u64,
+    /// The backward jumps alone.
+    pub backs: u64,
+    /// The lookups that it was made from, in order.
+    pub asked: Box<[Asked]>,
 }
 
 impl Segment {
-    /// Bytes that it takes alone, about, without what it shares with others.
+    /// Bytes that it takes, about.
     pub fn memory(&self) -> usize {
-        size_of::<Segment>() + size_of_val(&*self.body)
+        let asked: usize = self.asked.iter().map(|asked| size_of_val(&*asked.key) + size_of_val(&*asked.mask)).sum();
+        let lists = size_of_val(&*self.mask) + size_of_val(&*self.values) + size_of_val(&*self.plays);
+        size_of::<Segment>() + lists + size_of_val(&*self.asked) + asked
     }
 
-    /// What the packet's state must be, packed as [`crate::asks::Asks`] says.
-    pub fn values(&self) -> &[u64] {
-        &self.body[..self.way.asks.words()]
-    }
-
-    /// The bits of the packet's state that must be what they are in the last: slot, bits, value; other bits of the value are 0.
-    pub fn asks(&self) -> impl Iterator<Item = (Slot, u64, u64)> + '_ {
-        let bits = self.way.asks.bits().iter().enumerate();
-        bits.map(|(place, bits)| (bits.slot, bits.mask, self.way.asks.value(self.values(), place)))
-    }
-
-    /// The number of the entry that a question found.
-    #[inline]
-    pub fn found(&self, question: usize) -> Option<u32> {
-        let word = self.body[self.way.asks.words() + self.way.own + question / 2];
-        ((word >> (32 * (question % 2))) as u32).checked_sub(1)
-    }
-
-    /// A word of the key of a question.
-    pub fn key(&self, question: usize, word: usize) -> u64 {
-        match self.way.questions[question].key[word] {
-            Source::Asked(place) => self.way.asks.value(self.values(), place as usize),
-            Source::Own(own) => self.body[self.way.asks.words() + own as usize],
-        }
-    }
-
-    /// What it was made from.
-    pub fn asked(&self, question: usize) -> Asked {
-        let Question { table, key, mask } = &self.way.questions[question];
-        let key = (0..key.len()).map(|word| self.key(question, word)).collect();
-        Asked { table: *table, key, mask: mask.clone(), found: self.found(question) }
-    }
-}
-
-/// Writes what questions found where [`Segment::found`] looks for it: two to a word.
-pub fn put_found(room: &mut [u64], found: impl Iterator<Item = Option<u32>>) {
-    for (at, found) in found.enumerate() {
-        room[at / 2] |= u64::from(found.map_or(0, |number| number + 1)) << (32 * (at % 2));
+    /// How many tables it stands for.
+    pub fn tables(&self) -> usize {
+        self.asked.len()
     }
 }
 
@@ -147,25 +159,6 @@ pub enum Refused {
     No(Uncacheable),
 }
 
-/// A recorded traversal, cut at its table applications into units of at most one table each.
-pub struct Traversal<'t> {
-    known: &'t Known,
-    code: &'t Code,
-    record: &'t Record,
-    witnesses: &'t [Witness],
-    /// By table: packets add entries.
-    add_on_miss: &'t [bool],
-    /// By variable slot: not needed behind the control.
-    local: &'t [bool],
-    live: &'t Live,
-    whole_fields: bool,
-    outcome: Outcome,
-    /// First step of each unit, and the number of steps.
-    bounds: Vec<usize>,
-    applications: Vec<usize>,
-    asked: Vec<OnceCell<Option<Asked>>>,
-}
-
 /// What a traversal is made with.
 #[derive(Clone, Copy)]
 pub struct Ground<'t> {
@@ -185,6 +178,17 @@ pub struct Ground<'t> {
     pub whole_fields: bool,
 }
 
+/// A recorded traversal, cut at its table applications into units of at most one table each.
+pub struct Traversal<'t> {
+    ground: Ground<'t>,
+    record: &'t Record,
+    outcome: Outcome,
+    /// First step of each unit, and the number of steps.
+    bounds: Vec<usize>,
+    applications: Vec<usize>,
+    asked: Vec<OnceCell<Option<Asked>>>,
+}
+
 impl<'t> Traversal<'t> {
     /// Of a record, and how it ended.
     pub fn new(ground: Ground<'t>, record: &'t Record, outcome: Outcome) -> Traversal<'t> {
@@ -193,22 +197,8 @@ impl<'t> Traversal<'t> {
         let mut bounds = vec![0];
         bounds.extend(applications.iter().copied().filter(|at| *at > 0));
         bounds.push(record.steps.len());
-        let Ground { known, code, witnesses, add_on_miss, local, live, whole_fields } = ground;
         let asked = applications.iter().map(|_| OnceCell::new()).collect();
-        Traversal {
-            known,
-            code,
-            record,
-            witnesses,
-            add_on_miss,
-            local,
-            live,
-            whole_fields,
-            outcome,
-            bounds,
-            applications,
-            asked,
-        }
+        Traversal { ground, record, outcome, bounds, applications, asked }
     }
 
     /// How many units there are: one for each table, and one for what comes before the first.
@@ -222,11 +212,6 @@ impl<'t> Traversal<'t> {
             0 => self.record.start,
             _ => self.record.steps[self.bounds[unit]].pc,
         }
-    }
-
-    /// How many tables are applied before a unit.
-    pub fn applications_before(&self, unit: usize) -> usize {
-        self.applications.partition_point(|at| *at < self.bounds[unit])
     }
 
     /// A number for the way that the packet took: the same for packets that met the same tables and took the same decisions there.
@@ -245,34 +230,33 @@ impl<'t> Traversal<'t> {
     }
 
     /// What a unit asked its table, if it has one.
-    pub fn asked_in(&self, unit: usize, walker: Option<&Walker<'_>>) -> Option<&Asked> {
+    pub fn asked_in(&self, unit: usize, walker: &Walker<'_>) -> Option<&Asked> {
         let steps = self.steps(unit);
         let application = self.applications.iter().position(|at| steps.contains(at))?;
         self.asked(application, walker)
     }
 
     fn slots(&self) -> &'t Slots {
-        &self.known.slots
+        &self.ground.known.slots
     }
 
     /// What the application asked its table.
-    fn asked(&self, application: usize, walker: Option<&Walker<'_>>) -> Option<&Asked> {
+    fn asked(&self, application: usize, walker: &Walker<'_>) -> Option<&Asked> {
         let make = || {
             let step = self.applications[application];
             let Done { pc, kind: Kind::Apply { found, .. }, .. } = self.record.steps[step] else { return None };
-            let Op::Apply { index } = self.code.ops[pc as usize] else { return None };
-            let site = &self.code.applies[index as usize];
-            let witness = &self.witnesses[site.table];
+            let Op::Apply { index } = self.ground.code.ops[pc as usize] else { return None };
+            let site = &self.ground.code.applies[index as usize];
+            let witness = &self.ground.witnesses[site.table];
             let operands = self.record.operands(step);
             let mut key = vec![0; witness.words()];
             for (word, operand) in key_words(witness, site) {
                 key[word] = operands[operand].value;
             }
-            // By whole fields, the packet's way decides what is asked, and no entry need be known.
-            let mask = match (self.whole_fields, found, walker) {
-                (true, ..) => witness.all(),
-                (false, Some(number), walker) => witness.decide(&key, Some(walker?.entry(site.table, number)?)),
-                (false, None, _) => witness.decide(&key, None),
+            let mask = match (self.ground.whole_fields, found) {
+                (true, _) => witness.all(),
+                (false, Some(number)) => witness.decide(&key, Some(walker.entry(site.table, number)?)),
+                (false, None) => witness.decide(&key, None),
             };
             Some(Asked { table: site.table as u32, key: key.into(), mask: mask.into(), found })
         };
@@ -280,12 +264,13 @@ impl<'t> Traversal<'t> {
     }
 
     /// The units `first..=last` as one segment.
-    pub fn segment(&self, walker: Option<&Walker<'_>>, first: usize, last: usize) -> Result<Segment, Refused> {
+    pub fn segment(&self, walker: &Walker<'_>, first: usize, last: usize) -> Result<Segment, Refused> {
         let (from, to) = (self.bounds[first], self.bounds[last + 1]);
         self.may_be_kept(last)?;
         let differs = self.differs(from, to);
-        let mut justify = Justify::new(self.known, self.code, self.record, from, self.whole_fields);
-        let mut asked: Vec<(usize, &ApplySite, &Asked)> = Vec::new();
+        let mut justify =
+            Justify::new(self.ground.known, self.ground.code, self.record, from, self.ground.whole_fields);
+        let mut asked: Vec<Asked> = Vec::new();
         let mut plays: Vec<(usize, Play)> = Vec::new();
         for step in from..to {
             let done = &self.record.steps[step];
@@ -296,7 +281,7 @@ impl<'t> Traversal<'t> {
                 Kind::AddEntry => return Err(Refused::No(Uncacheable::AddEntry)),
                 Kind::Decision(to) if tainted() => Play::Check { pc: done.pc, to },
                 Kind::Decision(_) => {
-                    match self.code.ops[done.pc as usize] {
+                    match self.ground.code.ops[done.pc as usize] {
                         Op::Switch { index } => justify.switch(step, index),
                         _ => justify.need(&self.record.operands(step)[0], 1),
                     }
@@ -310,12 +295,11 @@ impl<'t> Traversal<'t> {
                     let Some(question) = self.asked(application, walker) else {
                         return Err(Refused::No(Uncacheable::TooLong));
                     };
-                    if found.is_none() && self.add_on_miss[question.table as usize] {
+                    if found.is_none() && self.ground.add_on_miss[question.table as usize] {
                         return Err(Refused::No(Uncacheable::AddOnMiss));
                     }
                     self.need_key(&mut justify, step, question);
-                    let Op::Apply { index } = self.code.ops[done.pc as usize] else { continue };
-                    asked.push((step, &self.code.applies[index as usize], question));
+                    asked.push(question.clone());
                     Play::Apply { pc: done.pc, asked: asked.len() as u32 - 1, to }
                 }
             };
@@ -331,26 +315,18 @@ impl<'t> Traversal<'t> {
         let counted = self.record.backs.iter().filter(|(at, _)| within(*at as usize));
         let backs: u64 = counted.map(|(_, count)| u64::from(*count)).sum();
         let fuel = backs + asked.len() as u64;
-        let masks: Vec<(Slot, u64)> = justify
-            .mask
-            .iter()
-            .map(|(slot, bits)| (*slot, self.bits(*slot, bits.mask)))
-            .filter(|(_, mask)| *mask != 0)
-            .collect();
-        let asks = Asks::new(self.slots(), &masks);
-        let mut own = Vec::new();
-        let questions =
-            asked.iter().map(|(step, site, asked)| self.question(&asks, (from, *step), (*site, *asked), &mut own));
-        let questions: Box<[Question]> = questions.collect();
-        let found = asked.iter().map(|(_, _, asked)| asked.found);
-        let (tag, script) = (self.tag(first), OnceLock::new());
-        let way = Way { tag, asks: asks.into(), plays, script, end, fuel, backs, questions, own: own.len() };
-        let mut body = vec![0; way.body()].into_boxed_slice();
-        let (values, rest) = body.split_at_mut(way.asks.words());
-        way.asks.pack(masks.iter().map(|(slot, _)| justify.mask[slot].value), values);
-        rest[..own.len()].copy_from_slice(&own);
-        put_found(&mut rest[own.len()..], found);
-        Ok(Segment { way: way.into(), body })
+        let bits = justify.mask.iter().map(|(slot, bits)| (*slot, self.bits(*slot, bits.mask), bits.value));
+        let bits: Vec<(Slot, u64, u64)> = bits.filter(|(_, mask, _)| *mask != 0).collect();
+        Ok(Segment {
+            tag: self.tag(first),
+            mask: bits.iter().map(|(slot, mask, _)| (*slot, *mask)).collect(),
+            values: bits.iter().map(|(_, mask, value)| value & mask).collect(),
+            plays,
+            end,
+            fuel,
+            backs,
+            asked: asked.into(),
+        })
     }
 
     /// The bits of a slot that a segment asks for, if it is these that decided.
@@ -358,45 +334,8 @@ impl<'t> Traversal<'t> {
         match (slot >= self.slots().end, mask) {
             (true, mask) => mask & 1,
             (false, 0) => 0,
-            (false, _) if self.whole_fields => self.known.widths[slot as usize],
+            (false, _) if self.ground.whole_fields => self.ground.known.widths[slot as usize],
             (false, mask) => mask,
-        }
-    }
-
-    /// A question of the stretch from step `from` on. Words of its key that are what the packet had when the stretch began are not kept again.
-    fn question(
-        &self,
-        asks: &Asks,
-        (from, step): (usize, usize),
-        (site, asked): (&ApplySite, &Asked),
-        own: &mut Vec<u64>,
-    ) -> Question {
-        let mut key = vec![Source::Own(0); asked.key.len()];
-        for (word, operand) in key_words(&self.witnesses[site.table], site) {
-            let origin = self.whole_fields.then(|| self.origin(self.record.operands(step)[operand], from)).flatten();
-            key[word] = match origin.and_then(|slot| asks.place(slot)) {
-                Some(place) => Source::Asked(place as u32),
-                None => {
-                    own.push(asked.key[word]);
-                    Source::Own(own.len() as u32 - 1)
-                }
-            };
-        }
-        Question { table: asked.table, key: key.into(), mask: asked.mask.clone() }
-    }
-
-    /// The slot whose value, as it was when the stretch began, was only moved until it was read here.
-    fn origin(&self, mut operand: Operand, from: usize) -> Option<Slot> {
-        loop {
-            if operand.def == NONE || (self.record.defs[operand.def as usize].step as usize) < from {
-                return Some(operand.slot);
-            }
-            let def = self.record.defs[operand.def as usize];
-            let done = &self.record.steps[def.step as usize];
-            if !matches!(self.code.ops[done.pc as usize], Op::Mov1 { .. } | Op::MovN { .. }) {
-                return None;
-            }
-            operand = self.record.operands(def.step as usize)[def.word as usize];
         }
     }
 
@@ -436,23 +375,23 @@ impl<'t> Traversal<'t> {
     }
 
     fn need_key(&self, justify: &mut Justify<'_>, step: usize, asked: &Asked) {
-        let Op::Apply { index } = self.code.ops[self.record.steps[step].pc as usize] else { return };
-        let site = &self.code.applies[index as usize];
+        let Op::Apply { index } = self.ground.code.ops[self.record.steps[step].pc as usize] else { return };
+        let site = &self.ground.code.applies[index as usize];
         let operands = self.record.operands(step);
-        for (word, operand) in key_words(&self.witnesses[site.table], site) {
+        for (word, operand) in key_words(&self.ground.witnesses[site.table], site) {
             justify.need(&operands[operand], asked.mask[word]);
         }
     }
 
     /// The instructions without those whose results nobody reads.
-    fn needed(&self, plays: Vec<(usize, Play)>, end: End) -> Arc<[Play]> {
+    fn needed(&self, plays: Vec<(usize, Play)>, end: End) -> Box<[Play]> {
         let slots = self.slots();
         // What is needed at the end; asked only of slots that are written.
         let at_end = |slot: Slot| match end {
             _ if slot >= slots.end => true,
-            End::At(pc) if slot >= slots.values => self.live.is(pc, slot),
+            End::At(pc) if slot >= slots.values => self.ground.live.is(pc, slot),
             End::At(_) => true,
-            End::Done { .. } => slot < slots.values && !self.local[slot as usize],
+            End::Done { .. } => slot < slots.values && !self.ground.local[slot as usize],
         };
         let mut since: Vec<Option<bool>> = vec![None; slots.all()];
         let is_live = |since: &[Option<bool>], slot: Slot| since[slot as usize].unwrap_or_else(|| at_end(slot));
@@ -466,17 +405,18 @@ impl<'t> Traversal<'t> {
             // Where the packet may leave the cache it goes on with all that is there.
             if matches!(play, Play::Check { .. }) || matches!(done.kind, Kind::Apply { live: true, .. }) {
                 since[slots.first as usize..slots.values as usize].fill(Some(true));
-                let values = (slots.values..slots.end).filter(|slot| self.live.is(done.pc, *slot));
+                let values = (slots.values..slots.end).filter(|slot| self.ground.live.is(done.pc, *slot));
                 values.for_each(|slot| since[slot as usize] = Some(true));
             }
             // A field is written only if its header is valid.
-            let certain = !matches!(self.code.ops[done.pc as usize], Op::Field1 { .. } | Op::FieldN { .. });
+            let certain = !matches!(self.ground.code.ops[done.pc as usize], Op::Field1 { .. } | Op::FieldN { .. });
             if done.kind == Kind::Pure && certain {
                 defs().for_each(|slot| since[slot as usize] = Some(false));
             }
             // Of a table application the keys are known; of one that leads to a group the packet's are asked again.
             if !matches!(done.kind, Kind::Apply { live: false, .. }) {
-                spread(&self.known.effects[done.pc as usize].uses).for_each(|slot| since[slot as usize] = Some(true));
+                spread(&self.ground.known.effects[done.pc as usize].uses)
+                    .for_each(|slot| since[slot as usize] = Some(true));
             }
             kept.push(play);
         }

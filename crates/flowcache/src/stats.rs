@@ -14,8 +14,6 @@ pub struct Stats {
     pub misses: u64,
     /// Of the misses, those for which the cache had the first part.
     pub partial: u64,
-    /// Packets that were looked for together with others of their time, and took turns with them.
-    pub together: u64,
     /// Packets that left the cache in the middle of a segment, as a meter's colour was another one.
     pub left: u64,
     /// Packets that found segments in a second pass through the tables ([`crate::Kind::passes`]).
@@ -32,10 +30,6 @@ pub struct Stats {
     pub expired: u64,
     /// Segments that a change of a table made stale.
     pub stale: u64,
-    /// Of these, the ones that were walked again before a packet came, and those for which that said nothing: the next packet does.
-    pub walked_again: u64,
-    /// See above.
-    pub given_up: u64,
     /// Segments that were not kept as there were too many masks, or too few tables.
     pub rejected: u64,
     /// Traversals that were cut into segments, and those that were kept whole, by the adaptive cache's choice.
@@ -46,16 +40,6 @@ pub struct Stats {
     pub measured: u64,
     /// Nanoseconds spent on making, cutting and keeping traversals.
     pub partition_ns: u64,
-    /// Ways of which a recipe was made.
-    pub ways: u64,
-    /// Packets on the slow path whose way was known.
-    pub known_ways: u64,
-    /// Of those, the ones whose way was foreseen ([`crate::courses`]): nothing was interpreted for them but what decides, unless it was compared.
-    pub foreseen: u64,
-    /// Packets for which what a recipe gives was compared with an analysis of their own ([`crate::FlowCache::compare_recipes`]), and those for which it differed.
-    pub compared: u64,
-    /// See above.
-    pub contradicted: u64,
     /// Packets that were not let into the slow path, as their tenant had used up its share.
     pub shed: u64,
     /// Stretches that can't be kept, by reason.

@@ -130,13 +130,14 @@ fn cuts_by_measure_are_the_interpreter() {
                 let table = rng.usize(..5);
                 let changed = line(table, rng.u8(..VALUES[table]), rng.u16(..));
                 both.write(&[(UpdateKind::Modify, changed)]);
-                both.cache.walk_again([0, 1, usize::MAX][step / 50 % 3]);
                 assert_eq!(both.cache.check(), Ok(()), "{tables} tables");
             }
         }
+        // Full tables are full again after the last change.
+        (0..100).for_each(|_| drop(both.send(&mut rng)));
         let stats = both.cache.stats();
         println!("{tables} tables of {entries}: {stats:?}");
-        assert!(stats.measured > stats.misses / 8 && stats.walked_again > 0, "{stats:?}");
+        assert!(stats.measured > stats.misses / 8, "{stats:?}");
         let twice = stats.passed_again;
         match (tables, entries) {
             // What there is too much of for one table is in others, though that takes a second pass, before anything has to go.

@@ -17,19 +17,7 @@ impl<const T: bool> Machine<'_, T> {
     }
 
     /// As [`Machine::apply`], where it is known what the lookup finds.
-    #[inline]
     pub(crate) fn apply_found(&mut self, frame: &mut Frame, site: &ApplySite, slot: Option<u32>, loc: Loc) -> Pc {
-        self.apply_as::<true>(frame, site, slot, loc)
-    }
-
-    /// As [`Machine::apply_found`]. `COUNT`: for a packet that has come. Else nobody but the frame notices.
-    pub(crate) fn apply_as<const COUNT: bool>(
-        &mut self,
-        frame: &mut Frame,
-        site: &ApplySite,
-        slot: Option<u32>,
-        loc: Loc,
-    ) -> Pc {
         let target = match slot {
             Some(slot) => self.memory.tables[site.table].slots[slot as usize].target,
             None => self.memory.tables[site.table].default,
@@ -40,10 +28,10 @@ impl<const T: bool> Machine<'_, T> {
         };
         frame.hits[site.table] = slot.map_or(0, |slot| slot + 1);
         match slot {
-            Some(slot) if COUNT => self.hit(frame, site.table, slot),
-            _ => frame.colours[site.table] = Colour::Green as u8,
+            Some(slot) => self.hit(frame, site.table, slot),
+            None => frame.colours[site.table] = Colour::Green as u8,
         }
-        if COUNT && let Some(applied) = self.memory.tables[site.table].applied.get_mut(arm as usize) {
+        if let Some(applied) = self.memory.tables[site.table].applied.get_mut(arm as usize) {
             let counter = &mut applied[usize::from(slot.is_some())];
             counter.packets = counter.packets.wrapping_add(1);
             counter.bytes = counter.bytes.wrapping_add(u64::from(frame.ingress_length));
@@ -60,14 +48,7 @@ impl<const T: bool> Machine<'_, T> {
         let args = &args[..words.min(args.len())];
         frame.slots[place.hit as usize] = u64::from(slot.is_some());
         let to = place.params as usize;
-        // Most have a word or two, for which a call that copies costs more than it does.
-        let room = &mut frame.slots[to..to + args.len()];
-        match (args, &mut *room) {
-            ([], _) => {}
-            ([one], [to]) => *to = *one,
-            ([one, other], [to, next]) => (*to, *next) = (*one, *other),
-            _ => room.copy_from_slice(args),
-        }
+        frame.slots[to..to + args.len()].copy_from_slice(args);
         if T {
             let args = args.to_vec();
             self.note_table(frame, site, slot, target, arm, &args, loc);
@@ -112,21 +93,20 @@ impl<const T: bool> Machine<'_, T> {
     /// bmv2's choice: the hash of the selector keys in their order, packed without gaps, cut to the selector's output width.
     fn selector_hash(&self, frame: &Frame, site: &ApplySite) -> u64 {
         let Some((algorithm, output_width)) = selector(self.pipeline, site.table) else { return 0 };
-        let keys: Vec<Reg> = self.memory.tables[site.table].shape.selector.iter().map(|key| site.keys[*key]).collect();
+        let keys: Vec<Reg> = self.memory.tables[site.table].selector.iter().map(|key| site.keys[*key]).collect();
         let mut bits = crate::wire::BitBuffer::default();
-        push_data(frame, &keys, &mut bits);
+        frame.push_data(&keys, &mut bits);
         algorithm::hash(algorithm, bits.bytes()) & mask64(output_width)
     }
 
     /// Notes a hit; v1model: the colour of the direct meter goes to the frame, and to the variable that the program gave it.
-    #[inline]
     fn hit(&mut self, frame: &mut Frame, table: usize, slot: u32) {
         let Some(colour) = self.memory.hit(self.pipeline, table, slot, frame.ingress_length) else { return };
         frame.colours[table] = colour as u8;
         let declared = self.pipeline.tables.get(TableId(table as u32));
         if let Some(var) = declared.and_then(|t| t.meter_result) {
             let reg = self.program.var_regs[var.0 as usize];
-            frame.set(Some(reg), u64::from(crate::call::v1model_colour(colour)));
+            frame.set(Some(reg), colour as u64);
         }
     }
 }
@@ -138,29 +118,4 @@ pub(crate) fn selector(pipeline: &Pipeline, table: usize) -> Option<(HashAlgorit
         ExternKind::ActionSelector { algorithm, output_width, .. } => Some((algorithm, output_width)),
         _ => None,
     }
-}
-
-/// Appends values as a program lists them: each with its width, a varbit with its length.
-pub(crate) fn push_data(frame: &Frame, data: &[Reg], bits: &mut crate::wire::BitBuffer) {
-    // Numbers of a word are gathered, and written eight bytes at a time.
-    let (mut gathered, mut count) = (0u128, 0);
-    for reg in data {
-        let words = frame.words(*reg);
-        if reg.words == 1 && !reg.varbit {
-            gathered = gathered << reg.width | u128::from(words[0] & mask64(reg.width));
-            count += reg.width;
-            if count >= 64 {
-                count -= 64;
-                bits.push_words(64, &[(gathered >> count) as u64]);
-            }
-            continue;
-        }
-        bits.push_words(count, &[gathered as u64]);
-        count = 0;
-        match reg.varbit {
-            true => bits.push_words(words[0] as u32, &words[1..]),
-            false => bits.push_words(reg.width, words),
-        }
-    }
-    bits.push_words(count, &[gathered as u64]);
 }

@@ -69,14 +69,6 @@ impl Array {
         Some(&mut self.dense[first..first + self.stride])
     }
 
-    /// An element will be read or written soon.
-    #[inline]
-    pub fn soon(&self, index: u64) {
-        if index < self.size {
-            tables::fast::soon(&self.dense, index as usize * self.stride);
-        }
-    }
-
     /// Gives all elements one value. What is allocated as a whole stays where it is in memory.
     pub fn fill(&mut self, value: &[u64]) {
         if self.dense.is_empty() {

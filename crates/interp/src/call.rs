@@ -1,7 +1,6 @@
 //! Extern functions and methods.
 
 use crate::algorithm;
-use crate::apply::push_data;
 use crate::frame::{Destination, Frame, Request};
 use crate::machine::{Machine, big};
 use crate::memory::{DigestMessage, MAX_WAITING, Object};
@@ -10,11 +9,6 @@ use crate::program::{Call, CallArg, Reg};
 use crate::words::{self, mask64, mask128};
 use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc};
 use tables::Action;
-
-/// v1model's number of a colour: 0 green, 1 yellow, 2 red.
-pub fn v1model_colour(colour: Colour) -> u8 {
-    colour as u8
-}
 
 /// A scalar argument, or 0; what is wider than 128 bits is cut.
 fn scalar(frame: &Frame, call: &Call, index: usize) -> u128 {
@@ -45,30 +39,6 @@ fn give(frame: &mut Frame, call: &Call, value: u128) {
     if let Some(reg) = call.results.first() {
         words::store128(frame.words_mut(*reg), value & mask128(reg.width));
     }
-}
-
-/// The one's complement sum of values packed one behind the other, as [`algorithm::ones_sum`] of their bytes. As 2^16 is 1 modulo 2^16 - 1, it is
-/// enough to bring each value's last bit to its place in a word of 16 bits.
-fn sum_of(frame: &Frame, data: &[Reg], start: u16) -> u16 {
-    let (mut sum, mut end) = (u64::from(start), 0);
-    for reg in data {
-        // Of a number of up to 48 bits, most of all there are, nothing is shifted out.
-        if reg.words == 1 && reg.width <= 48 {
-            end = (end + reg.width) % 16;
-            let value = frame.slots[reg.slot as usize] & mask64(reg.width);
-            let value = value << ((16 - end) % 16);
-            sum += (value >> 32) + (value & 0xffff_ffff);
-            continue;
-        }
-        let words = frame.words(*reg);
-        let (width, words) = if reg.varbit { (words[0] as u32, &words[1..]) } else { (reg.width, words) };
-        end = (end + width) % 16;
-        for (at, word) in words.iter().take(width.div_ceil(64) as usize).enumerate() {
-            let value = u128::from(word & mask64(width - 64 * at as u32)) << ((16 - end) % 16);
-            sum += (value >> 64) as u64 + (value as u64 >> 32) + (value as u64 & 0xffff_ffff);
-        }
-    }
-    algorithm::fold(sum)
 }
 
 impl<const T: bool> Machine<'_, T> {
@@ -238,7 +208,7 @@ impl<const T: bool> Machine<'_, T> {
         let hash = |machine: &mut Self, frame: &Frame, index: usize, payload: bool| {
             let bits = &mut *machine.bits;
             bits.clear();
-            push_data(frame, data(call, index), bits);
+            frame.push_data(data(call, index), bits);
             if payload {
                 bits.push_bytes(frame.payload());
             }
@@ -260,7 +230,7 @@ impl<const T: bool> Machine<'_, T> {
                 let mut bits = std::mem::take(&mut frame.checksums[object]);
                 // A loop must not fill the memory.
                 if bits.byte_len() < 1 << 20 {
-                    push_data(frame, data(call, 0), &mut bits);
+                    frame.push_data(data(call, 0), &mut bits);
                 }
                 frame.checksums[object] = bits;
             }
@@ -290,11 +260,16 @@ impl<const T: bool> Machine<'_, T> {
         use ExternFn::*;
         let object = call.object.map_or(0, |id| id.0 as usize);
         let sum = frame.sums[object];
+        let mut sum_from = |start: u16, frame: &Frame| {
+            self.bits.clear();
+            frame.push_data(data(call, 0), self.bits);
+            algorithm::ones_sum(start, self.bits.bytes())
+        };
         match call.func {
             InternetChecksumClear => frame.sums[object] = 0,
-            InternetChecksumAdd => frame.sums[object] = sum_of(frame, data(call, 0), sum),
+            InternetChecksumAdd => frame.sums[object] = sum_from(sum, frame),
             InternetChecksumSubtract => {
-                frame.sums[object] = algorithm::ones_subtract(sum, sum_of(frame, data(call, 0), 0));
+                frame.sums[object] = algorithm::ones_subtract(sum, sum_from(0, frame));
             }
             InternetChecksumGet => give(frame, call, u128::from(!sum)),
             InternetChecksumGetState => give(frame, call, u128::from(sum)),
@@ -342,6 +317,7 @@ impl<const T: bool> Machine<'_, T> {
         let entry = self.memory.state.add_from_data_plane(ir::TableId(table as u32), key, action, timeout)?;
         let now = self.memory.now;
         let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
+        self.memory.tables[table].settle();
         self.memory.watch(table as u32, slot);
         Some(slot)
     }
@@ -349,8 +325,7 @@ impl<const T: bool> Machine<'_, T> {
     /// Action and idle time of the entry that `add_entry` asks for; `None` if the table can't take one.
     pub(crate) fn new_entry(&self, frame: &Frame, call: &Call, table: usize) -> Option<(Action, u64)> {
         let Some(CallArg::Action(action)) = call.args.get(1) else { return None };
-        let keys = &self.memory.tables[table].shape;
-        if keys.places.is_empty() || keys.places.iter().any(|place| place.kind != ir::MatchKind::Exact) {
+        if !self.memory.tables[table].is_exact() {
             return None;
         }
         self.memory.tables[table].position(*action)?;
@@ -405,44 +380,5 @@ impl<const T: bool> Machine<'_, T> {
         }
         let values = data(call, 0).iter().map(|reg| big(frame, *reg)).collect();
         self.memory.digests.push_back(DigestMessage { digest, values });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::sum_of;
-    use crate::algorithm;
-    use crate::apply::push_data;
-    use crate::frame::Frame;
-    use crate::program::Reg;
-    use crate::wire::BitBuffer;
-
-    /// The sum of values is that of the bytes that they are packed into, whatever their widths; sums of zeros included.
-    #[test]
-    fn the_sum_of_values_is_that_of_their_bytes() {
-        let mut random = 3u64;
-        let mut next = |below: u64| {
-            random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            algorithm::scramble(random) % below
-        };
-        for _ in 0..20_000 {
-            let (mut slots, mut regs) = (Vec::new(), Vec::new());
-            for _ in 0..next(9) {
-                let (width, varbit) =
-                    ([1 + next(16), 16, 48, 64, 128, next(200)][next(6) as usize] as u32, next(5) == 0);
-                let slot = slots.len() as u32;
-                slots.extend(varbit.then_some(u64::from(width)));
-                for word in 0..width.div_ceil(64) {
-                    let ones = [0, next(u64::MAX), u64::MAX][next(3) as usize];
-                    slots.push(ones & crate::words::mask64(width - 64 * word));
-                }
-                regs.push(Reg { slot, words: slots.len() as u32 - slot, width, signed: false, varbit });
-            }
-            let frame = Frame { slots, ..Frame::default() };
-            let mut bits = BitBuffer::default();
-            push_data(&frame, &regs, &mut bits);
-            let start = [0, 1, 0xffff, next(0x10000) as u16][next(4) as usize];
-            assert_eq!(sum_of(&frame, &regs, start), algorithm::ones_sum(start, bits.bytes()), "{regs:?} {frame:?}");
-        }
     }
 }

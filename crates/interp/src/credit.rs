@@ -23,7 +23,7 @@ pub enum Credit {
         table: TableId,
         /// Its number, as [`crate::walk::Walker::lookup`] gives it.
         number: u32,
-        /// [`crate::walk::Walker::generation`]: if another entry has the number now, nothing is added.
+        /// [`Interp::generation`]: if another entry has the number now, nothing is added.
         generation: u32,
     },
     /// An entry's direct counter, by PNA's `count`.

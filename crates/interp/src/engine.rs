@@ -1,6 +1,5 @@
 //! The engine behind the trait that all engines share.
 
-use crate::herd::MOST;
 use crate::interp::Interp;
 use crate::output::Outputs;
 use crate::walk::Detour;
@@ -27,15 +26,15 @@ impl Engine for Interp {
 }
 
 impl Interp {
-    /// One packet after the other, their main control run by a detour, if there is one: then those of one time take turns where that cannot be seen. The first
+    /// Runs packets one after the other, their main control by a detour if there is one. The first
     /// packet that leaves takes the place of the one that came.
     pub fn process_batch(&mut self, detour: Option<&mut (dyn Detour + 'static)>, batch: &mut Batch, out: &mut Output) {
         let all = 0..batch.len();
-        self.process_some(detour, batch, all, out);
+        self.process_range(detour, batch, all, out);
     }
 
-    /// The same for those of these numbers.
-    pub fn process_some(
+    /// As [`Interp::process_batch`], those of these numbers.
+    pub fn process_range(
         &mut self,
         mut detour: Option<&mut (dyn Detour + 'static)>,
         batch: &mut Batch,
@@ -43,33 +42,14 @@ impl Interp {
         out: &mut Output,
     ) {
         let mut results = std::mem::take(&mut self.scratch);
-        let packets = batch.packets_mut();
-        let (mut first, end) = (numbers.start, numbers.end.min(packets.len()));
-        while first < end {
-            let (together, most) = (packets[first].received_at, MOST.min(end - first));
-            let same = packets[first..first + most].iter().take_while(|packet| packet.received_at == together).count();
-            let count = if self.takes_turns && detour.is_some() { same } else { 1 };
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate().take(numbers.end).skip(numbers.start) {
+            self.counted_length = packet.came_with;
+            let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.received_at);
             match detour.as_deref_mut() {
-                Some(detour) if count > 1 => {
-                    self.process_herd(
-                        detour,
-                        &mut packets[first..first + count],
-                        &mut results,
-                        |number, packet, results| emit(results, (first + number) as u16, packet, out),
-                    );
-                }
-                detour => {
-                    let packet = &mut packets[first];
-                    self.counted_length = packet.came_with;
-                    let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.received_at);
-                    match detour {
-                        Some(detour) => self.process_by(detour, bytes, port, now, &mut results),
-                        None => self.process_into(bytes, port, now, &mut results),
-                    }
-                    emit(&results, first as u16, packet, out);
-                }
+                Some(detour) => self.process_by(detour, bytes, port, now, &mut results),
+                None => self.process_into(bytes, port, now, &mut results),
             }
-            first += count;
+            emit(&results, index as u16, packet, out);
         }
         self.counted_length = None;
         self.scratch = results;

@@ -231,6 +231,16 @@ impl Frame {
         &mut self.slots[reg.slot as usize..(reg.slot + reg.words) as usize]
     }
 
+    /// Appends values as a program lists them: each with its width, a varbit with its length.
+    pub fn push_data(&self, data: &[Reg], bits: &mut BitBuffer) {
+        for reg in data {
+            match (reg.varbit, self.words(*reg)) {
+                (true, [length, words @ ..]) => bits.push_words(*length as u32, words),
+                (_, words) => bits.push_words(reg.width, words),
+            }
+        }
+    }
+
     /// Bytes of all valid headers of the packet.
     pub fn header_bytes(&self, program: &Program) -> usize {
         let headers = program.headers.iter().zip(&self.valid).filter(|(h, valid)| **valid && !h.local);

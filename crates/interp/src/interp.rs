@@ -3,17 +3,18 @@
 use crate::config::Config;
 use crate::decode::{LoadError, decode};
 use crate::frame::{Frame, FramePool};
-use crate::levels::{EntryLevel, MeterLevel};
+use crate::lookup::{EntryLevel, EntrySlot};
 use crate::machine::Machine;
 use crate::memory::{DigestMessage, IdleEntry, MAX_WAITING, Memory};
+use crate::meter::MeterLevel;
 use crate::output::Outputs;
 use crate::pass::{Pass, Stage};
 use crate::program::{CallArg, Program};
 use crate::reasons;
 use crate::trace::Trace;
-use crate::walk::{Detour, Walker};
+use crate::walk::Detour;
 use crate::wire::BitBuffer;
-use ir::{ActionId, Arch, ControlKind, Entity, ExternFn, ExternId, Pipeline, TableId};
+use ir::{ActionId, Arch, Entity, ExternFn, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::ReasonTable;
 use std::collections::VecDeque;
@@ -29,8 +30,6 @@ pub struct Interp {
     pub(crate) pool: FramePool,
     pub(crate) queue: VecDeque<(Stage, Box<Frame>)>,
     pub(crate) bits: BitBuffer,
-    /// See [`crate::herd::takes_turns`].
-    pub(crate) takes_turns: bool,
     reasons: ReasonTable,
     pub(crate) scratch: Outputs,
     /// By which the next packet is counted, if not by its own.
@@ -52,7 +51,6 @@ impl Interp {
     pub(crate) fn with(pipeline: Arc<Pipeline>, program: Program, memory: Memory, config: Config) -> Interp {
         Interp {
             reasons: reasons::table(&pipeline),
-            takes_turns: crate::herd::takes_turns(&pipeline, &program),
             pipeline,
             program: Arc::new(program),
             memory,
@@ -196,33 +194,6 @@ impl Interp {
         }
     }
 
-    /// Lets somebody walk through the main control (v1model: ingress) with a packet that nobody sent, from wherever he wants: `state` is told constants, variables and
-    /// values, and which headers are valid, all as a packet without bytes has them at first, to be changed. Nothing that he does is seen by others: no counter counts, no
-    /// entry becomes younger, and what depends on others (a meter, a register, a random number) gives 0. `None` if the program has no such control.
-    ///
-    /// It is for a [`Walker`] that takes single steps ([`Walker::step`], [`Walker::lookup`], [`Walker::apply`]).
-    pub fn imagine<R>(
-        &mut self,
-        state: impl FnOnce(&mut [u64], &mut [bool]),
-        see: impl FnOnce(&mut Walker<'_>) -> R,
-    ) -> Option<R> {
-        let program = self.program.clone();
-        let code = [ControlKind::Ingress, ControlKind::MainControl].into_iter().find_map(|kind| program.code(kind))?;
-        let mut frame = Frame::new(&program);
-        state(&mut frame.slots, &mut frame.valid);
-        let mut machine = Machine::<false> {
-            program: &program,
-            pipeline: &self.pipeline,
-            config: &self.config,
-            memory: &mut self.memory,
-            trace: &mut Trace::default(),
-            fuel: self.config.max_steps,
-            parser_fuel: 0,
-            bits: &mut self.bits,
-        };
-        Some(see(&mut Walker::imagined(&mut machine, &mut frame, code)))
-    }
-
     /// Time passes: the entries whose idle time is over. In tables with auto delete they are gone.
     pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
         self.memory.now = self.memory.now.max(now);
@@ -245,7 +216,7 @@ impl Interp {
         self.memory.entry(table.index(), number)
     }
 
-    /// Tells the entry of that number from those that had the number before: [`crate::walk::Walker::generation`].
+    /// Tells the entry of that number from those that had the number before.
     pub fn generation(&self, table: TableId, number: u32) -> u32 {
         let slots = self.memory.tables.get(table.index()).map(|table| &table.slots);
         slots.and_then(|slots| slots.get(number as usize)).map_or(0, |slot| slot.generation)
@@ -354,12 +325,12 @@ impl Interp {
         self.memory.hold_idle = hold;
     }
 
-    fn slot_of(&self, table: TableId, entry: &Entry) -> Option<&crate::lookup::Slot> {
+    fn slot_of(&self, table: TableId, entry: &Entry) -> Option<&EntrySlot> {
         let table = self.memory.tables.get(table.index())?;
         table.slots.get(table.find(entry)? as usize)
     }
 
-    fn entry_slot(&self, id: &EntryId) -> Option<&crate::lookup::Slot> {
+    fn entry_slot(&self, id: &EntryId) -> Option<&EntrySlot> {
         let declared = self.pipeline.tables.get(id.table)?;
         let mut entries = self.memory.state.entries(id.table);
         let entry = entries.find(|e| {

@@ -3,14 +3,45 @@
 //! This crate answers one question: *what does this program do with this packet, and why?* [`Interp::process`] says what,
 //! [`Interp::trace`] says why, step by step. All other engines must agree with it.
 //!
-//! It shares no lookup code with `tables`, so that one can check the other: of that crate it uses what an entry is, the
-//! validation of writes, and the control plane's [`tables::State`].
+//! It shares no lookup code with `tables`, so that one can check the other: of that crate it uses
+//! what an entry is, the validation of writes, and the control plane's [`tables::State`]. Nothing
+//! here serves the speed of a cache.
 //!
-//! [`Explainer`] answers the same question for tables that another engine runs on: it takes a snapshot of the control plane's state and
-//! looks entries up there, so it costs nothing to make. It is not the oracle, which has lookups of its own, but is compared with it.
+//! # What is where
 //!
-//! Another engine need not write the externs again: [`host`] lends them. One that runs the main control in another way, as a cache of what was
-//! decided before, takes it over with a [`walk::Detour`].
+//! Files point one way: no file imports one that imports it.
+//!
+//! | what | where |
+//! |---|---|
+//! | the engine as its users see it | `interp.rs`, `config.rs`, `output.rs` |
+//! | the same behind the trait of all engines | `engine.rs` |
+//! | **the program**: what is decoded at load | `op.rs`, `program.rs`, `well_known.rs` |
+//! | from the IR to the program | `decode/` |
+//! | **the architectures**: blocks, copies, verdicts | `pass.rs`, `pna.rs`, `v1model.rs` |
+//! | reasons that a program names | `reasons.rs` |
+//! | **a packet**: its bytes, variables, requests; fields at any bit | `frame.rs`, `wire.rs` |
+//! | **the instructions**: the loop, and arithmetic | `machine.rs`, `words.rs` |
+//! | headers, parser and deparser | `parse.rs` |
+//! | table applications; calls of externs | `apply.rs`; `call.rs` |
+//! | **tables**: what a match key means | `lookup/matching.rs` |
+//! | the lookup; an entry with its counter, meter, idle time | `lookup/mod.rs`, `lookup/slot.rs` |
+//! | **what outlives a packet** | `memory.rs`, `array.rs`, `meter.rs`, `levels.rs` |
+//! | hashes and checksums | `algorithm.rs`, `crc.rs` |
+//! | steps, shown in words | `trace.rs`, `render.rs`, `explain_call.rs` |
+//!
+//! Others build on it:
+//!
+//! | for | what | where |
+//! |---|---|---|
+//! | traces of a node | [`Explainer`]: runs packets on a snapshot of tables | `explainer.rs` |
+//! | | its memory; its registers | `snapshot_memory.rs`; `registers.rs` |
+//! | | its lookups | `lookup/snapshot.rs` |
+//! | other engines | [`host`]: the externs, so that no engine writes them again | `host/` |
+//! | caches | [`walk::Detour`]: takes a block over, sees and decides each step | `walk.rs` |
+//! | caches | [`Credit`]: what packets would have counted that did not come here | `credit.rs` |
+//!
+//! The explainer is not the oracle: it looks entries up in the state, so it costs nothing to make,
+//! and is compared with the engine.
 //!
 //! # Choices where specifications leave one
 //!
@@ -30,7 +61,6 @@
 mod algorithm;
 mod apply;
 mod array;
-mod asked_memory;
 mod call;
 mod config;
 mod crc;
@@ -39,9 +69,7 @@ mod decode;
 mod engine;
 mod explain_call;
 mod explainer;
-mod foresee;
 mod frame;
-mod herd;
 pub mod host;
 mod interp;
 mod levels;
@@ -56,8 +84,9 @@ mod pass;
 mod pna;
 mod program;
 mod reasons;
+mod registers;
 mod render;
-mod replay;
+mod snapshot_memory;
 mod trace;
 mod v1model;
 pub mod walk;
@@ -70,10 +99,11 @@ pub use config::{Config, Sources};
 pub use credit::{ByteForm, Credit};
 pub use decode::LoadError;
 pub use engine::emit;
-pub use explainer::{Explainer, Registers};
+pub use explainer::Explainer;
 pub use interp::Interp;
-pub use levels::{EntryLevel, MeterLevel};
+pub use lookup::EntryLevel;
 pub use memory::{DigestMessage, IdleEntry};
-pub use meter::{Colour, Meter};
+pub use meter::{Colour, Meter, MeterLevel};
 pub use output::{OutPacket, Outputs};
+pub use registers::Registers;
 pub use trace::{Event, Hit, NamedValue, Step, Trace};

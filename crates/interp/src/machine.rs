@@ -163,7 +163,7 @@ pub(crate) fn begin(frame: &mut Frame) {
 
 /// Carries out an instruction that only computes on slots; false for all others.
 #[inline(always)]
-pub(crate) fn compute(s: &mut [u64], op: &Op) -> bool {
+fn compute(s: &mut [u64], op: &Op) -> bool {
     macro_rules! at {
         ($slot:expr) => {
             s[*$slot as usize]
@@ -204,7 +204,7 @@ pub(crate) fn compute(s: &mut [u64], op: &Op) -> bool {
     true
 }
 
-pub(crate) fn switch(slots: &[u64], switch: &Switch) -> Pc {
+fn switch(slots: &[u64], switch: &Switch) -> Pc {
     let from = switch.value.slot as usize;
     if switch.wide.is_empty() {
         let value = slots[from];
@@ -223,11 +223,7 @@ pub(crate) fn big(frame: &Frame, reg: Reg) -> BigUint {
     big_from_words(if reg.varbit { &words[1..] } else { words })
 }
 
-fn number(frame: &Frame, reg: Reg) -> u128 {
-    words::load128(frame.words(reg))
-}
-
-pub(crate) fn wide(frame: &mut Frame, op: &WideOp) {
+fn wide(frame: &mut Frame, op: &WideOp) {
     match *op {
         WideOp::Binary { op, d, a, b } => wide_binary(frame, op, d, a, b),
         WideOp::Unary { op, d, a } => {
@@ -241,27 +237,15 @@ pub(crate) fn wide(frame: &mut Frame, op: &WideOp) {
         }
         WideOp::Cast { d, a } => {
             let signed = a.signed && d.width > a.width;
-            if a.width <= 128 && d.width <= 128 && !signed {
-                let value = number(frame, a) & words::mask128(d.width);
-                return words::store128(frame.words_mut(d), value);
-            }
             let value = big(frame, a);
             let value = if signed { words::from_signed(&words::to_signed(&value, a.width), d.width) } else { value };
             words::store_big(frame.words_mut(d), &words::cut(value, d.width));
         }
         WideOp::Slice { d, a, lo } => {
-            if a.width <= 128 {
-                let value = (number(frame, a) >> lo) & words::mask128(d.width);
-                return words::store128(frame.words_mut(d), value);
-            }
             let value = words::cut(big(frame, a) >> lo, d.width);
             words::store_big(frame.words_mut(d), &value);
         }
         WideOp::Concat { d, high, low } => {
-            if d.width <= 128 && low.width < 128 {
-                let value = number(frame, high) << low.width | number(frame, low);
-                return words::store128(frame.words_mut(d), value);
-            }
             let value = (big(frame, high) << low.width) | big(frame, low);
             words::store_big(frame.words_mut(d), &words::cut(value, d.width));
         }
@@ -275,10 +259,6 @@ fn wide_binary(frame: &mut Frame, op: ir::BinaryOp, d: Reg, a: Reg, b: Reg) {
         let equal = frame.words(a) == frame.words(b);
         frame.words_mut(d)[0] = u64::from(equal == (op == Eq));
         return;
-    }
-    if a.width <= 128 && b.width <= 128 {
-        let result = words::binary128(op, a.signed, a.width, number(frame, a), number(frame, b));
-        return words::store128(frame.words_mut(d), result);
     }
     let result = words::binary_big(op, a.signed, a.width, &big(frame, a), &big(frame, b));
     words::store_big(frame.words_mut(d), &result);

@@ -1,24 +1,17 @@
 //! What lives longer than a packet: tables, counters, meters, registers, digests, groups and sessions.
 
 use crate::array::Array;
-use crate::explainer::Registers;
 use crate::lookup::Table;
 use crate::meter::{Colour, Meter};
+use crate::registers::Registers;
 use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
-use tables::fast::soon;
 use tables::{Action, Change, CloneSession, CounterData, Entry, MulticastGroup, State, words_for};
 
 /// The most digest messages and notifications that wait for the control plane.
 pub const MAX_WAITING: usize = 1 << 16;
-
-/// Tables of up to so many entries stay in the nearer caches.
-const NEAR: usize = 512;
-
-/// Of keys that only the control plane adds.
-type FastHash = foldhash::fast::RandomState;
 
 /// An action profile or selector as packets use it.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +28,7 @@ pub enum Object {
     /// Packets and bytes by index.
     Counter(Array),
     /// Configured meters by index.
-    Meter(u64, HashMap<u64, Meter, FastHash>),
+    Meter(u64, HashMap<u64, Meter>),
     /// Register elements with the types of their leaves.
     Register(Array, Vec<Type>),
     /// Profile or selector.
@@ -134,16 +127,6 @@ impl Memory {
     /// The entry of a number, if there is one.
     pub fn entry(&self, table: usize, number: u32) -> Option<&Entry> {
         self.tables.get(table)?.slots.get(number as usize)?.entry.as_ref()
-    }
-
-    /// Asks for what a hit of an entry will read; of small tables it is near anyway.
-    #[inline]
-    pub fn soon(&self, table: usize, number: u32) {
-        let table = &self.tables[table];
-        if table.slots.len() > NEAR {
-            soon(&table.slots, number as usize);
-            table.args_soon(number);
-        }
     }
 
     pub(crate) fn set_default(&mut self, id: TableId) {
@@ -345,7 +328,6 @@ impl Memory {
     }
 
     /// What a hit does: it restarts the idle time; v1model: it counts and meters, the colour then is given.
-    #[inline]
     pub fn hit(&mut self, pipeline: &Pipeline, table: usize, slot: u32, length: u32) -> Option<Colour> {
         let now = self.now;
         let entries = &mut self.tables[table];
@@ -440,7 +422,7 @@ impl Memory {
 pub(crate) fn new_object(kind: &ExternKind, array: fn(u64, Box<[u64]>) -> Array) -> Object {
     match kind {
         ExternKind::Counter { size, .. } => Object::Counter(array(*size, Box::new([0, 0]))),
-        ExternKind::Meter { size, .. } => Object::Meter(*size, HashMap::default()),
+        ExternKind::Meter { size, .. } => Object::Meter(*size, HashMap::new()),
         ExternKind::Register { size, elem, initial, .. } => {
             let mut words = Vec::new();
             for (index, ty) in elem.iter().enumerate() {

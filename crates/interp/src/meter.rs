@@ -1,6 +1,5 @@
 //! Two-rate three-colour marker, RFC 2698, on the clock that the engine is given.
 
-use crate::levels::MeterLevel;
 use tables::MeterConfig;
 
 /// A colour; the order is from best to worst.
@@ -10,6 +9,17 @@ pub enum Colour {
     Green,
     Yellow,
     Red,
+}
+
+/// How full the buckets of a meter are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MeterLevel {
+    /// Tokens in the committed bucket, in billionths of a unit (a packet or a byte).
+    pub committed: u128,
+    /// Tokens in the peak bucket, likewise.
+    pub peak: u128,
+    /// When that was so, in nanoseconds on the clock that the engine is given.
+    pub at: u64,
 }
 
 /// Tokens are counted in billionths of a unit, so that a nanosecond at any whole rate adds a whole number.

@@ -1,13 +1,14 @@
 //! Headers and packets: validity, extraction, lookahead, emission, value sets.
 
 use crate::frame::Frame;
+use crate::lookup::entry_matches;
 use crate::machine::{Machine, Next, Outcome};
 use crate::program::*;
 use crate::trace::Event;
 use crate::wire;
-use ir::{Loc, MatchKind};
+use ir::Loc;
 use packet::EngineReason;
-use tables::{KeyField, KeyLayout};
+use tables::KeyField;
 
 impl<const T: bool> Machine<'_, T> {
     /// An instruction on headers or the packet.
@@ -71,7 +72,8 @@ impl<const T: bool> Machine<'_, T> {
             Op::InValueSet { index } => {
                 let (d, set, keys) = &code.value_sets[*index as usize];
                 let (layout, members) = self.memory.value_set(*set);
-                let found = members.iter().any(|m| member_matches(layout, m, |key| frame.words(keys[key])));
+                let words = |field: &KeyField| frame.words(keys[field.position]);
+                let found = members.iter().any(|member| entry_matches(layout, member, words));
                 frame.slots[*d as usize] = u64::from(found);
                 if T {
                     let name = self.pipeline.value_sets.values().nth(*set).map(|s| s.preamble.name.clone());
@@ -119,23 +121,10 @@ impl<const T: bool> Machine<'_, T> {
         if header.bits as usize > frame.bits_left() {
             return self.parser_error(frame, program.errors.packet_too_short, loc);
         }
-        if header.fast && frame.cursor.is_multiple_of(8) {
-            let from = frame.cursor / 8;
-            for field in &header.fields {
-                let at = from + (field.position / 8) as usize;
-                // Padding behind the packet keeps the load inside the buffer.
-                let Some(chunk) = frame.data.get(at..at + 8) else {
-                    return Next::Stop(Outcome::Abort(EngineReason::EngineFault));
-                };
-                let word = u64::from_be_bytes(chunk.try_into().unwrap_or([0; 8]));
-                frame.slots[field.reg.slot as usize] = (word << (field.position % 8)) >> (64 - field.reg.width);
-            }
-        } else {
-            for field in &header.fields {
-                let range = field.reg.slot as usize..(field.reg.slot + field.reg.words) as usize;
-                let at = frame.cursor + field.position as usize;
-                wire::read_words(&frame.data, at, field.reg.width, &mut frame.slots[range]);
-            }
+        for field in &header.fields {
+            let range = field.reg.slot as usize..(field.reg.slot + field.reg.words) as usize;
+            let at = frame.cursor + field.position as usize;
+            wire::read_words(&frame.data, at, field.reg.width, &mut frame.slots[range]);
         }
         frame.cursor += header.bits as usize;
         self.extracted(frame, h, loc);
@@ -199,29 +188,6 @@ impl<const T: bool> Machine<'_, T> {
             return;
         }
         let (bytes, start) = frame.out.grow(bits);
-        if header.fast && start.is_multiple_of(8) {
-            // Fields follow each other: eight bytes are written as soon as they are full.
-            let (mut at, mut word, mut filled) = (start / 8, 0u128, 0);
-            let mut write = |at: usize, eight: u64| {
-                if let Some(chunk) = bytes.get_mut(at..at + 8) {
-                    chunk.copy_from_slice(&eight.to_be_bytes());
-                }
-            };
-            for field in &header.fields {
-                word = word << field.reg.width | u128::from(frame.slots[field.reg.slot as usize]);
-                filled += field.reg.width;
-                if filled >= 64 {
-                    filled -= 64;
-                    write(at, (word >> filled) as u64);
-                    at += 8;
-                }
-            }
-            // What is behind is 0 still.
-            if filled > 0 {
-                write(at, (word as u64) << (64 - filled));
-            }
-            return;
-        }
         let mut at = start;
         for field in &header.fields {
             let mut range = field.reg.slot as usize..(field.reg.slot + field.reg.words) as usize;
@@ -237,33 +203,5 @@ impl Frame {
     /// Bits of the packet that are not parsed.
     pub fn bits_left(&self) -> usize {
         (self.len * 8).saturating_sub(self.cursor)
-    }
-}
-
-/// Whether a member of a value set matches.
-/// Whether keys match a member of a value set. `key` gives the words of the key at a position.
-pub(crate) fn member_matches<'a>(layout: &KeyLayout, member: &[u64], key: impl Fn(usize) -> &'a [u64]) -> bool {
-    layout.fields.iter().all(|field| field_matches(field, member, key(field.position)))
-}
-
-fn field_matches(field: &KeyField, member: &[u64], value: &[u64]) -> bool {
-    let (want, second) = (field.value(member), field.second(member));
-    match field.kind {
-        MatchKind::Exact => value == want,
-        MatchKind::Ternary => value.iter().zip(second).zip(want).all(|((v, mask), want)| v & mask == *want),
-        MatchKind::Optional => second[0] == 0 || value == want,
-        MatchKind::Selector => true,
-        MatchKind::Lpm => {
-            let host = field.width.saturating_sub(second[0] as u32);
-            tables::big_from_words(value) >> host == tables::big_from_words(want) >> host
-        }
-        MatchKind::Range => {
-            let number = |words: &[u64]| {
-                let value = tables::big_from_words(words);
-                if field.signed { crate::words::to_signed(&value, field.width) } else { value.into() }
-            };
-            let value = number(value);
-            number(want) <= value && value <= number(second)
-        }
     }
 }

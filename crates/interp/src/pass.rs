@@ -34,7 +34,7 @@ pub struct Pass<'a, const T: bool> {
     pub pool: &'a mut FramePool,
     /// Copies that may still be made.
     pub copies: u32,
-    /// Who runs the main control instead.
+    /// What runs blocks instead.
     pub detour: Option<&'a mut (dyn Detour + 'static)>,
 }
 

@@ -22,23 +22,15 @@ impl<const T: bool> Pass<'_, T> {
     pub fn run_pna(&mut self, mut frame: Box<Frame>) {
         self.note_packet(&frame, "received", Some(frame.port));
         frame.begin(self.machine.program);
-        let ended = self.main_block(&mut frame);
-        self.go_on(frame, ended);
-    }
-
-    /// The passes behind one that ended so.
-    pub(crate) fn go_on(&mut self, mut frame: Box<Frame>, mut ended: Result<bool, EngineReason>) {
         loop {
-            match ended {
-                Ok(true) => {}
+            match self.main_block(&mut frame) {
+                Ok(true) => frame.begin(self.machine.program),
                 Ok(false) => break,
                 Err(reason) => {
                     self.drop(reason.into(), frame.origin);
                     break;
                 }
             }
-            frame.begin(self.machine.program);
-            ended = self.main_block(&mut frame);
         }
         self.pool.push(frame);
     }
@@ -53,24 +45,13 @@ impl<const T: bool> Pass<'_, T> {
 
     /// One pass; true if the packet is to make another one.
     fn main_block(&mut self, frame: &mut Frame) -> Result<bool, EngineReason> {
-        self.enter_main(frame)?;
-        self.block(frame, ControlKind::MainControl)?;
-        self.leave_main(frame)
-    }
-
-    /// What comes before the main control.
-    pub(crate) fn enter_main(&mut self, frame: &mut Frame) -> Result<(), EngineReason> {
         let [pre, parser, main] = self.machine.program.well_known.pna;
         self.tell(frame, &pre);
         self.block(frame, ControlKind::PreControl)?;
         self.tell(frame, &parser);
         self.parse(frame, ControlKind::MainParser)?;
         self.tell(frame, &main);
-        Ok(())
-    }
-
-    /// What comes behind the main control; true if the packet is to make another pass.
-    pub(crate) fn leave_main(&mut self, frame: &mut Frame) -> Result<bool, EngineReason> {
+        self.block(frame, ControlKind::MainControl)?;
         let deparsed = self.deparse(frame, ControlKind::MainDeparser);
         if deparsed.is_ok() {
             self.mirror(frame);

@@ -7,27 +7,7 @@
 use crate::well_known::WellKnown;
 use ir::{ControlKind, ExternFn, ExternId, HashAlgorithm, Loc, VarId};
 
-pub use crate::op::{Op, WideOp};
-
-/// Index of a slot.
-pub type Slot = u32;
-/// Index of an instruction.
-pub type Pc = u32;
-
-/// A value in slots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Reg {
-    /// First slot.
-    pub slot: Slot,
-    /// How many.
-    pub words: u32,
-    /// Width in bits; of a varbit the greatest.
-    pub width: u32,
-    /// Two's complement.
-    pub signed: bool,
-    /// A varbit: its length stands first.
-    pub varbit: bool,
-}
+pub use crate::op::{Op, Pc, Reg, Slot, WideOp};
 
 /// A switch.
 #[derive(Clone, Debug)]
@@ -159,8 +139,6 @@ pub struct Header {
     pub slots: (Slot, u32),
     /// Bits of all fields but the varbit.
     pub bits: u32,
-    /// Whether each field is read with one 64-bit load when the header starts at a byte.
-    pub fast: bool,
     /// Which field is the varbit.
     pub varbit: Option<usize>,
     /// Other members of its union.

@@ -1,48 +1,67 @@
-//! [`Detour`]: who runs the main control of a packet in the interpreter's place, with the interpreter's own instructions.
+//! The one hook into a run: [`Detour`] takes a block of the architecture over, [`Walker`] is what
+//! it has to run it with.
 //!
-//! This module answers one question: *how does a cache replay what the interpreter did, without a second meaning of any instruction?* All else
-//! (parser, deparser, architecture, externs, copies) stays the interpreter's; between the start of the main control and its end a detour says which
-//! instruction comes next ([`Walker::step`]), and may tell a table what it would find ([`Walker::apply`]).
+//! This module answers one question: *how does a cache see what the program does with a packet, and
+//! do it again, without a second meaning of any instruction?*
+//!
+//! [`crate::Interp::process_by`] runs a packet as [`crate::Interp::process`] does, but asks a
+//! detour whether it takes a block over ([`Detour::takes`]; the main control unless it says
+//! otherwise), and calls [`Detour::run`] in its place. Parser, deparser, architecture and copies
+//! stay the interpreter's.
+//!
+//! A detour decides which instruction is carried out next. The walker carries it out, with the
+//! interpreter's own code:
+//!
+//! - [`Walker::step`] carries out one instruction of [`Walker::code`], and says where the program
+//!   goes on.
+//! - A table application can be divided: [`Walker::lookup`] says which entry is found, and changes
+//!   nothing; [`Walker::apply`] does what follows on a hit of that entry, or on a miss.
+//! - [`Walker::slots`] and [`Walker::valid`] are all that instructions read and write of a packet,
+//!   before and after each step: so a detour sees which values decided, and where they came from.
+//!
+//! A detour that steps from instruction 0 until [`Step::End`] has done exactly what the interpreter
+//! does:
+//!
+//! ```
+//! # use interp::walk::{Detour, Outcome, Step, Walker};
+//! struct Observer { instructions: u64 }
+//! impl Detour for Observer {
+//!     fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
+//!         let mut pc = 0;
+//!         loop {
+//!             self.instructions += 1;
+//!             match walker.step(pc) {
+//!                 Step::Next(next) => pc = next,
+//!                 Step::End(outcome) => return outcome,
+//!             }
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! A cache records the steps of one packet, finds out which bits decided, and for a packet that has
+//! the same bits leaves out the decisions and the lookups. Effects (counters, meters, registers,
+//! digests) are steps like any other, so they happen for each packet. The program may make a
+//! bounded number of backward jumps and table applications ([`crate::Config::max_steps`]):
+//! [`Walker::take_fuel`] takes those that a cache leaves out.
 
 use crate::frame::Frame;
 use crate::machine::{self, Machine};
 use ir::ControlKind;
+use packet::EngineReason;
 
-pub use crate::foresee::{Beside, rewired, value};
-pub use crate::herd::{Asking, Herd};
 pub use crate::machine::Outcome;
 pub use crate::program::{ApplySite, Arm, Call, CallArg, Code, Header, Op, Pc, Program, Reg, Slot, Switch, WideOp};
-pub use crate::replay::{Play, Replayed, Script};
 
-/// Runs the main control (v1model: ingress) of each packet, or more blocks of the architecture.
+/// Runs blocks of the architecture in the interpreter's place. See the module.
 pub trait Detour {
     /// Runs a block from its start to its end.
     fn run(&mut self, walker: &mut Walker<'_>) -> Outcome;
-
-    /// Runs it for packets that came at the same time, whose steps may be taken in any order.
-    fn run_many(&mut self, herd: &mut Herd<'_, '_>) {
-        for packet in 0..herd.len() {
-            if herd.is_here(packet) {
-                let outcome = self.run(&mut herd.walker(packet));
-                herd.end(packet, outcome);
-            }
-        }
-    }
 
     /// Whether it runs blocks of that role.
     fn takes(&self, kind: ControlKind) -> bool {
         matches!(kind, ControlKind::Ingress | ControlKind::MainControl)
     }
-}
-
-/// Who is told of the decisions of a [`Walker::walk`].
-pub trait Watch {
-    /// A table at `pc` is about to be applied, and finds that entry, or none. The packet is as the table sees it.
-    fn asked(&mut self, site: &ApplySite, pc: Pc, packet: State<'_>, found: Option<u32>);
-    /// A branch, a switch or, after [`Watch::asked`], the choice of an action went on there.
-    fn decided(&mut self, to: Pc);
-    /// An instruction is about to be carried out that may choose by a value where no jump does: a selection, a check, a call.
-    fn about(&mut self, _op: Op, _code: &Code, _packet: State<'_>) {}
 }
 
 /// A packet's slots and headers.
@@ -57,21 +76,19 @@ pub struct State<'s> {
 /// What happened in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Go on there.
+    /// The program goes on there.
     Next(Pc),
-    /// The control has ended.
+    /// The block has ended.
     End(Outcome),
 }
 
-/// A packet at the main control.
+/// A packet in a block that a detour runs.
 pub struct Walker<'w> {
     machine: Machine<'w, false>,
     frame: &'w mut Frame,
     code: usize,
     /// Where the fuel comes from.
     fuel: &'w mut u64,
-    /// Nobody sent it: nothing that it does outlives it.
-    imagined: bool,
 }
 
 impl<'w> Walker<'w> {
@@ -92,50 +109,13 @@ impl<'w> Walker<'w> {
             parser_fuel: from.parser_fuel,
             bits: &mut *from.bits,
         };
-        Walker { machine, frame, code, fuel: &mut from.fuel, imagined: false }
-    }
-
-    /// A packet that nobody sent, at the block of that number.
-    pub(crate) fn imagined<'a: 'w>(from: &'w mut Machine<'a, false>, frame: &'w mut Frame, code: usize) -> Walker<'w> {
-        let mut walker = Walker::new(from, frame, code);
-        walker.imagined = true;
-        walker
-    }
-
-    /// A packet that has entered the block before, with the fuel that it has left.
-    pub(crate) fn resumed<'a: 'w>(
-        from: &'w mut Machine<'a, false>,
-        frame: &'w mut Frame,
-        fuel: &'w mut u64,
-        code: usize,
-    ) -> Walker<'w> {
-        let machine = Machine::<'w, false> {
-            program: from.program,
-            pipeline: from.pipeline,
-            config: from.config,
-            memory: &mut *from.memory,
-            trace: &mut *from.trace,
-            fuel: *fuel,
-            parser_fuel: 0,
-            bits: &mut *from.bits,
-        };
-        Walker { machine, frame, code, fuel, imagined: false }
+        Walker { machine, frame, code, fuel: &mut from.fuel }
     }
 
     /// The block's code.
     pub fn code(&self) -> &'w Code {
         let program: &'w Program = self.machine.program;
         &program.codes[self.code]
-    }
-
-    /// The number of the block.
-    pub(crate) fn index(&self) -> usize {
-        self.code
-    }
-
-    /// What runs instructions, and the packet.
-    pub(crate) fn parts(&mut self) -> (&mut Machine<'w, false>, &mut Frame) {
-        (&mut self.machine, self.frame)
     }
 
     /// The program.
@@ -153,126 +133,9 @@ impl<'w> Walker<'w> {
         &self.frame.valid
     }
 
-    /// Backward jumps and table applications that the packet may still make.
-    pub fn fuel(&self) -> u64 {
-        self.machine.fuel
-    }
-
-    /// Takes fuel for backward jumps that are not made again one by one. False, and nothing is taken, if there is less.
-    pub fn take_fuel(&mut self, steps: u64) -> bool {
-        let enough = self.machine.fuel >= steps;
-        self.machine.fuel -= if enough { steps } else { 0 };
-        enough
-    }
-
-    /// The latest time in nanoseconds that the engine was given.
-    pub fn now(&self) -> u64 {
-        self.machine.memory.now
-    }
-
-    /// Carries out the instruction there.
-    pub fn step(&mut self, pc: Pc) -> Step {
-        let code = self.code();
-        if self.imagined && self.is_seen(pc) {
-            return Step::Next(pc + 1);
-        }
-        let mut at = pc as usize;
-        match self.machine.step(self.frame, self.code, code, &mut at) {
-            None => Step::Next(at as Pc),
-            Some(outcome) => Step::End(outcome),
-        }
-    }
-
-    /// Whether others would notice if the instruction were carried out. Its results, if it has any, differ from packet to packet.
-    fn is_seen(&self, pc: Pc) -> bool {
-        match self.code().ops.get(pc as usize) {
-            Some(Op::Call { index }) => self.code().calls[*index as usize].func.outlives_packet(),
-            _ => false,
-        }
-    }
-
-    /// The packet as it is.
+    /// Both.
     pub fn state(&self) -> State<'_> {
         State { slots: &self.frame.slots, valid: &self.frame.valid }
-    }
-
-    /// Runs the control from there to its end, and tells of its decisions.
-    pub fn walk(&mut self, from: Pc, watch: &mut impl Watch) -> Outcome {
-        let mut step = self.walk_to_table(from, watch);
-        loop {
-            match step {
-                Step::Next(pc) => {
-                    let found = self.lookup_at(pc);
-                    step = self.walk_through_table(pc, found, watch);
-                }
-                Step::End(outcome) => return outcome,
-            }
-        }
-    }
-
-    /// Runs the control from there to the next table application, or to its end.
-    pub fn walk_to_table(&mut self, from: Pc, watch: &mut impl Watch) -> Step {
-        let code = self.code();
-        let mut at = from as usize;
-        loop {
-            match code.ops.get(at) {
-                Some(Op::Apply { .. }) => return Step::Next(at as Pc),
-                Some(Op::Branch { c, then, els }) => {
-                    let to = if self.frame.slots[*c as usize] != 0 { *then } else { *els };
-                    watch.decided(to);
-                    at = to as usize;
-                }
-                op => {
-                    if let Some(op @ (Op::Select1 { .. } | Op::SelectN { .. } | Op::Verify { .. } | Op::Call { .. })) =
-                        op
-                    {
-                        watch.about(*op, code, self.state());
-                    }
-                    let outcome = self.machine.step(self.frame, self.code, code, &mut at);
-                    if let Some(outcome) = outcome {
-                        return Step::End(outcome);
-                    }
-                    if let Some(Op::Switch { .. }) = op {
-                        watch.decided(at as Pc);
-                    }
-                }
-            }
-        }
-    }
-
-    /// What the table that is applied there finds.
-    pub fn lookup_at(&mut self, pc: Pc) -> Option<u32> {
-        match self.code().ops.get(pc as usize) {
-            Some(Op::Apply { index }) => self.lookup(&self.code().applies[*index as usize]),
-            _ => None,
-        }
-    }
-
-    /// Asks for an entry that is going to be found, so that it is near when that happens.
-    #[inline]
-    pub fn soon(&self, table: usize, number: u32) {
-        self.machine.memory.soon(table, number);
-    }
-
-    /// Applies the table there, which finds that entry, or none, and goes on to the next table application, or to the end.
-    pub fn walk_through_table(&mut self, pc: Pc, found: Option<u32>, watch: &mut impl Watch) -> Step {
-        let code = self.code();
-        let Some(Op::Apply { index }) = code.ops.get(pc as usize) else {
-            return Step::End(Outcome::Abort(packet::EngineReason::EngineFault));
-        };
-        if !self.machine.burn() {
-            return Step::End(Outcome::Abort(packet::EngineReason::StepLimit));
-        }
-        let site = &code.applies[*index as usize];
-        watch.asked(site, pc, self.state(), found);
-        let to = self.machine.apply_found(self.frame, site, found, code.locs[pc as usize]);
-        watch.decided(to);
-        self.walk_to_table(to, watch)
-    }
-
-    /// The entry of a number.
-    pub fn entry(&self, table: usize, number: u32) -> Option<&tables::Entry> {
-        self.machine.memory.entry(table, number)
     }
 
     /// How many bits of the packet are parsed.
@@ -280,24 +143,31 @@ impl<'w> Walker<'w> {
         self.frame.cursor
     }
 
-    /// Bytes of the packet as it came into this pass.
-    pub fn data(&self) -> &[u8] {
-        &self.frame.data[..self.frame.len]
+    /// The latest time in nanoseconds that the engine was given.
+    pub fn now(&self) -> u64 {
+        self.machine.memory.now
     }
 
-    /// Where the packet came in.
-    pub fn port(&self) -> u32 {
-        self.frame.port
+    /// Backward jumps and table applications that the packet may still make.
+    pub fn fuel(&self) -> u64 {
+        self.machine.fuel
     }
 
-    /// Tells the entry of a number from those that had the number before.
-    pub fn generation(&self, table: usize, number: u32) -> u32 {
-        self.machine.memory.tables[table].slots.get(number as usize).map_or(0, |slot| slot.generation)
+    /// Takes fuel for backward jumps that are left out. False, and nothing is taken, if there is
+    /// less.
+    pub fn take_fuel(&mut self, steps: u64) -> bool {
+        let enough = self.machine.fuel >= steps;
+        self.machine.fuel -= if enough { steps } else { 0 };
+        enough
     }
 
-    /// The entry that the packet hit last in a table: its number.
-    pub fn hit_in(&self, table: usize) -> Option<u32> {
-        self.frame.hits.get(table)?.checked_sub(1)
+    /// Carries out the instruction there.
+    pub fn step(&mut self, pc: Pc) -> Step {
+        let mut at = pc as usize;
+        match self.machine.step(self.frame, self.code, self.code(), &mut at) {
+            None => Step::Next(at as Pc),
+            Some(outcome) => Step::End(outcome),
+        }
     }
 
     /// Looks up what the table finds for the packet as it is: the number of the entry.
@@ -305,19 +175,27 @@ impl<'w> Walker<'w> {
         self.machine.memory.lookup(site.table, &self.frame.slots, &site.keys)
     }
 
-    /// Applies a table that finds the entry of that number, or none: counts, meters and ages it, and moves the action's data to their places. Where
-    /// it goes on, or that there was no fuel for it.
+    /// Applies a table that finds the entry of that number, or none: counts, meters and ages it,
+    /// and moves the action's data to their places. Where it goes on, or that there was no fuel for
+    /// it.
     ///
     /// A number of an entry that is gone is a bug of the caller: it may do what another entry says.
     pub fn apply(&mut self, site: &ApplySite, found: Option<u32>, pc: Pc) -> Step {
         if !self.machine.burn() {
-            return Step::End(Outcome::Abort(packet::EngineReason::StepLimit));
+            return Step::End(Outcome::Abort(EngineReason::StepLimit));
         }
         let loc = self.code().locs[pc as usize];
-        Step::Next(match self.imagined {
-            false => self.machine.apply_found(self.frame, site, found, loc),
-            true => self.machine.apply_as::<false>(self.frame, site, found, loc),
-        })
+        Step::Next(self.machine.apply_found(self.frame, site, found, loc))
+    }
+
+    /// The entry of a number.
+    pub fn entry(&self, table: usize, number: u32) -> Option<&tables::Entry> {
+        self.machine.memory.entry(table, number)
+    }
+
+    /// The entry that the packet hit last in a table: its number.
+    pub fn hit_in(&self, table: usize) -> Option<u32> {
+        self.frame.hits.get(table)?.checked_sub(1)
     }
 }
 

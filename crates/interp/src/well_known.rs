@@ -1,6 +1,5 @@
 //! Variables that an architecture and its engine look at for each packet, wherever an engine keeps variables.
 
-use crate::host::architecture::intrinsic;
 use crate::reasons::{cpu_variable, drop_variable};
 use ir::{Pipeline, VarId};
 
@@ -71,4 +70,10 @@ impl<R> WellKnown<R> {
             cpu_reason: cpu_variable(pipeline).map(&place),
         }
     }
+}
+
+/// A variable that an architecture reads or writes, if the program has it:
+/// `standard_metadata.egress_spec`, `pre_istd.input_port`, `parser_istd.pass`, `istd.timestamp`.
+pub fn intrinsic(pipeline: &Pipeline, name: &str) -> Option<VarId> {
+    pipeline.intrinsics.get(name).copied().filter(|var| pipeline.vars.get(*var).is_some())
 }

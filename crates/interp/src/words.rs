@@ -50,62 +50,6 @@ pub fn cut(value: BigUint, width: u32) -> BigUint {
     if value.bits() <= u64::from(width) { value } else { value & ((BigUint::one() << width) - BigUint::one()) }
 }
 
-fn signed128(value: u128, width: u32) -> i128 {
-    match width {
-        0 => 0,
-        _ => {
-            let free = 128 - width.min(128);
-            ((value << free) as i128) >> free
-        }
-    }
-}
-
-/// `a op b` for widths of at most 128 bits. For shifts `b` is the distance. Comparisons give 0 or 1.
-pub fn binary128(op: BinaryOp, signed: bool, width: u32, a: u128, b: u128) -> u128 {
-    use BinaryOp::*;
-    let mask = mask128(width);
-    let (sa, sb) = (signed128(a, width), signed128(b, width));
-    let order = if signed { sa.cmp(&sb) } else { a.cmp(&b) };
-    match op {
-        Add => a.wrapping_add(b) & mask,
-        Sub => a.wrapping_sub(b) & mask,
-        Mul => a.wrapping_mul(b) & mask,
-        Div if b == 0 => 0,
-        Div if signed => sa.wrapping_div(sb) as u128 & mask,
-        Div => a / b,
-        Mod if b == 0 => a,
-        Mod if signed => sa.wrapping_rem(sb) as u128 & mask,
-        Mod => a % b,
-        AddSat if signed => clamp(sa.saturating_add(sb), width),
-        AddSat => a.saturating_add(b).min(mask),
-        SubSat if signed => clamp(sa.saturating_sub(sb), width),
-        SubSat => a.saturating_sub(b),
-        And => a & b,
-        Or => a | b,
-        Xor => a ^ b,
-        Shl if b >= u128::from(width) => 0,
-        Shl => (a << b) & mask,
-        Shr if signed => (sa >> b.min(127)) as u128 & mask,
-        Shr if b >= u128::from(width) => 0,
-        Shr => a >> b,
-        Eq => u128::from(a == b),
-        Ne => u128::from(a != b),
-        Lt => u128::from(order.is_lt()),
-        Le => u128::from(order.is_le()),
-        Gt => u128::from(order.is_gt()),
-        Ge => u128::from(order.is_ge()),
-    }
-}
-
-/// Brings a number into the range of `int<width>`.
-fn clamp(value: i128, width: u32) -> u128 {
-    if width == 0 {
-        return 0;
-    }
-    let greatest = (mask128(width) >> 1) as i128;
-    value.clamp(-greatest - 1, greatest) as u128 & mask128(width)
-}
-
 /// The number that two's complement bits stand for.
 pub fn to_signed(value: &BigUint, width: u32) -> BigInt {
     let negative = width > 0 && value.bit(u64::from(width) - 1);
@@ -119,7 +63,7 @@ pub fn from_signed(value: &BigInt, width: u32) -> BigUint {
     if value.sign() == Sign::Minus && !magnitude.is_zero() { (BigUint::one() << width) - magnitude } else { magnitude }
 }
 
-/// As [`binary128`], for any width.
+/// `a op b`. For shifts `b` is the distance. Comparisons give 0 or 1.
 pub fn binary_big(op: BinaryOp, signed: bool, width: u32, a: &BigUint, b: &BigUint) -> BigUint {
     use BinaryOp::*;
     let truth = |yes: bool| BigUint::from(u8::from(yes));

@@ -3,7 +3,7 @@
 
 use crate::record::MAX_STEPS;
 use crate::witness::Witness;
-use interp::walk::{ApplySite, CallArg, Code, Detour, Op, Outcome, Pc, Slot, State, Walker, Watch};
+use interp::walk::{ApplySite, CallArg, Code, Detour, Op, Outcome, Pc, Slot, Step, Walker};
 use ir::{ControlKind, Entity, ExternFn};
 
 /// A table application.
@@ -161,26 +161,6 @@ impl Noted {
     }
 }
 
-/// Notes a packet as the interpreter runs it.
-pub struct Noting<'n> {
-    pub noted: &'n mut Noted,
-    pub witnesses: &'n [Witness],
-}
-
-impl Watch for Noting<'_> {
-    fn asked(&mut self, site: &ApplySite, _: Pc, packet: State<'_>, found: Option<u32>) {
-        self.noted.applied(&self.witnesses[site.table], site, packet.slots, found);
-    }
-
-    fn decided(&mut self, to: Pc) {
-        self.noted.decided(to);
-    }
-
-    fn about(&mut self, op: Op, code: &Code, packet: State<'_>) {
-        self.noted.looked_at(op, code, packet.slots);
-    }
-}
-
 /// Runs all blocks of a packet, and notes it.
 pub struct Notes {
     pub known: std::sync::Arc<super::Known>,
@@ -193,8 +173,31 @@ impl Detour for Notes {
     }
 
     fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
-        let outcome = walker.walk(0, &mut Noting { noted: &mut self.noted, witnesses: &self.known.witnesses });
-        self.noted.ended(outcome);
-        outcome
+        let (code, mut pc) = (walker.code(), 0);
+        loop {
+            let op = code.ops.get(pc as usize).copied();
+            let step = match op {
+                Some(Op::Apply { index }) => {
+                    let site = &code.applies[index as usize];
+                    let found = walker.lookup(site);
+                    self.noted.applied(&self.known.witnesses[site.table], site, walker.slots(), found);
+                    walker.apply(site, found, pc)
+                }
+                op => {
+                    op.into_iter().for_each(|op| self.noted.looked_at(op, code, walker.slots()));
+                    walker.step(pc)
+                }
+            };
+            match step {
+                Step::Next(to) => pc = to,
+                Step::End(outcome) => {
+                    self.noted.ended(outcome);
+                    return outcome;
+                }
+            }
+            if let Some(Op::Apply { .. } | Op::Branch { .. } | Op::Switch { .. }) = op {
+                self.noted.decided(pc);
+            }
+        }
     }
 }

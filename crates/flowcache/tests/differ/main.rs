@@ -63,16 +63,7 @@ fn a_cache_is_the_interpreter() {
         assert!(totals.evicted > 0 && totals.stale > 0 && totals.shared > 0 && totals.expired > 0, "{totals:?}");
         // Ways are cut by what was measured, and some packets go through the tables twice.
         assert!(totals.measured > cases && totals.passed_again > 0, "{totals:?}");
-        // What is stale is walked again, most of it with success.
-        assert!(totals.walked_again > totals.stale / 4 && totals.given_up > 0, "{totals:?}");
         assert!(totals.cut > 0 && !totals.uncacheable.is_empty(), "{totals:?}");
-        // Packets take turns.
-        assert!(totals.together > totals.packets / 40, "{totals:?}");
-        // Of many packets on a known way it was foreseen that they take it.
-        assert!(totals.foreseen > totals.known_ways / 4, "{totals:?}");
-        // Recipes are made, used, and compared with the analysis that they save.
-        assert!(totals.ways > cases / 2 && totals.known_ways > totals.ways, "{totals:?}");
-        assert!(totals.compared > cases && totals.contradicted == 0, "{totals:?}");
     }
 }
 

@@ -1,44 +1,18 @@
 //! One body: order of blocks, places of values, jumps.
 
 use crate::decode::Fault;
+use crate::decode::decoder::Decoder;
 use crate::decode::inst::inst;
 use crate::decode::layout::Layout;
 use crate::decode::uses::{LastUses, Writes};
 use crate::program::*;
-use ir::{Block, BlockCall, Body, Control, Entity, Inst, Loc, Pipeline, Term, Value, VarId};
-
-/// A body while it is decoded.
-pub(super) struct Decoder<'a> {
-    pub pipeline: &'a Pipeline,
-    pub layout: &'a mut Layout,
-    pub body: &'a Body,
-    pub code: Code,
-    pub loc: Loc,
-    regs: Vec<Option<Reg>>,
-    /// Position of each block in the order of emission.
-    order: Vec<Option<usize>>,
-    /// Where each label (block, or stretch of moves before one) starts.
-    labels: Vec<Option<Pc>>,
-    /// Moves and a jump that some edges need, to be emitted: label, edge.
-    stubs: Vec<(u32, BlockCall)>,
-}
+use ir::{Block, BlockCall, Body, Control, Entity, Inst, Loc, Pipeline, Term, Value};
 
 /// Decodes a control's body.
 pub(super) fn decode_body(pipeline: &Pipeline, layout: &mut Layout, control: &Control) -> Result<Code, Fault> {
     let body = &control.body;
-    let code = Code {
-        name: control.name.clone(),
-        kind: control.kind,
-        ops: Vec::new(),
-        locs: Vec::new(),
-        wide: Vec::new(),
-        switches: Vec::new(),
-        applies: Vec::new(),
-        calls: Vec::new(),
-        lookaheads: Vec::new(),
-        value_sets: Vec::new(),
-        states: body.states.iter().map(|s| s.name.clone()).collect(),
-    };
+    let states = body.states.iter().map(|state| state.name.clone()).collect();
+    let code = Code { name: control.name.clone(), kind: control.kind, states, ..Code::empty() };
     let blocks = reachable(body)?;
     let mut order = vec![None; body.blocks.len()];
     for (position, block) in blocks.iter().enumerate() {
@@ -106,21 +80,6 @@ fn successors(term: &Term) -> Vec<Block> {
 
 /// Where values are.
 impl Decoder<'_> {
-    /// A value's slots. A use that no definition dominates is the verifier's to find; here it reads 0.
-    pub fn value(&mut self, value: Value) -> Result<Reg, Fault> {
-        let ty = *self.body.values.get(value).ok_or_else(|| format!("{value} does not exist"))?;
-        let layout = &mut *self.layout;
-        Ok(*self.regs[value.index()].get_or_insert_with(|| layout.value(ty)))
-    }
-
-    /// A variable's slots.
-    pub fn var(&self, var: VarId) -> Result<Reg, Fault> {
-        match self.pipeline.vars.get(var) {
-            Some(_) => Ok(self.layout.var(var)),
-            None => Err(format!("{var} does not exist")),
-        }
-    }
-
     /// Constants lie in slots of their own; the parameters of a block lie one after the other (table arms rely on it); a load
     /// is the variable itself if that is not written before the last use.
     fn place_values(&mut self, blocks: &[Block]) -> Result<(), Fault> {
@@ -155,11 +114,6 @@ impl Decoder<'_> {
 
 /// Emission.
 impl Decoder<'_> {
-    pub fn emit(&mut self, op: Op) {
-        self.code.ops.push(op);
-        self.code.locs.push(self.loc);
-    }
-
     fn here(&self) -> Pc {
         self.code.ops.len() as Pc
     }
@@ -312,13 +266,6 @@ impl Decoder<'_> {
                     }
                 }
             }
-        }
-    }
-
-    pub fn mov(&mut self, d: Reg, a: Reg) {
-        match d.words {
-            1 => self.emit(Op::Mov1 { d: d.slot, a: a.slot }),
-            n => self.emit(Op::MovN { d: d.slot, a: a.slot, n }),
         }
     }
 

@@ -1,15 +1,10 @@
-//! Extern calls, and which values an instruction uses.
+//! Extern calls.
 
 use crate::algorithm;
 use crate::decode::Fault;
-use crate::decode::body::Decoder;
+use crate::decode::decoder::Decoder;
 use crate::program::{Call, CallArg, Op, Reg};
-use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HashAlgorithm, Inst, Pipeline, Term, Value};
-
-/// Whether the function itself sets variables of the program (the architecture's metadata).
-pub(super) fn writes_variables(func: ExternFn) -> bool {
-    matches!(func, ExternFn::MarkToDrop | ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload)
-}
+use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HashAlgorithm, Pipeline, Value};
 
 /// Emits a call.
 pub(super) fn extern_call(
@@ -200,52 +195,4 @@ fn call_arg(
             None => return Err(format!("{action} does not exist")),
         },
     })
-}
-
-/// Calls `note` for each value that the instruction reads.
-pub(super) fn for_each_operand(inst: &Inst, mut note: impl FnMut(Value)) {
-    match inst {
-        Inst::Store(_, a)
-        | Inst::Unary(_, a)
-        | Inst::Cast(_, a)
-        | Inst::Slice { value: a, .. }
-        | Inst::ExtractVarbit(_, a)
-        | Inst::Advance(a) => note(*a),
-        Inst::Binary(_, a, b) | Inst::Concat(a, b) | Inst::Verify(a, b) => {
-            note(*a);
-            note(*b);
-        }
-        Inst::Select { cond, then, els } => [*cond, *then, *els].into_iter().for_each(note),
-        Inst::InValueSet(_, keys) => keys.iter().copied().for_each(note),
-        Inst::Extern { args, .. } => {
-            for arg in args {
-                match arg {
-                    Arg::Value(value) => note(*value),
-                    Arg::Values(values) => values.iter().copied().for_each(&mut note),
-                    _ => {}
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Calls `note` for each value that the terminator reads.
-pub(super) fn for_each_term_operand(term: &Term, mut note: impl FnMut(Value)) {
-    match term {
-        Term::Jump(to) => to.args.iter().copied().for_each(note),
-        Term::Branch { cond, then, els } => {
-            note(*cond);
-            then.args.iter().chain(&els.args).copied().for_each(note);
-        }
-        Term::Switch { value, cases, default } => {
-            note(*value);
-            for (_, to) in cases {
-                to.args.iter().copied().for_each(&mut note);
-            }
-            default.args.iter().copied().for_each(note);
-        }
-        Term::Apply { keys, .. } => keys.iter().copied().for_each(note),
-        Term::Return | Term::Exit | Term::Reject => {}
-    }
 }

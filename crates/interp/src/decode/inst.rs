@@ -1,6 +1,6 @@
 //! Straight-line instructions.
 
-use crate::decode::body::Decoder;
+use crate::decode::decoder::Decoder;
 use crate::decode::{Fault, call};
 use crate::program::*;
 use crate::words::mask64;

@@ -109,10 +109,9 @@ impl Layout {
             return Err(wrong("it has another number of fields than its type"));
         }
         let mut fields = Vec::new();
-        let (mut position, mut fast, mut varbit) = (0u32, true, None);
+        let (mut position, mut varbit) = (0u32, None);
         for (index, var) in header.fields.iter().enumerate() {
             let reg = self.var(*var);
-            fast &= !reg.varbit && reg.words == 1 && reg.width > 0 && position % 8 + reg.width <= 64;
             fields.push(Field { var: *var, reg, position });
             if reg.varbit {
                 varbit = Some(index);
@@ -127,15 +126,6 @@ impl Layout {
         }
         let members = header.union.and_then(|u| pipeline.unions.get(u)).map(|u| u.members.as_slice());
         let siblings = members.unwrap_or_default().iter().filter(|m| **m != id).map(|m| m.0).collect();
-        Ok(Header {
-            name: header.name.clone(),
-            fields,
-            slots,
-            bits: position,
-            fast,
-            varbit,
-            siblings,
-            local: header.local,
-        })
+        Ok(Header { name: header.name.clone(), fields, slots, bits: position, varbit, siblings, local: header.local })
     }
 }

@@ -2,6 +2,7 @@
 
 mod body;
 pub(crate) mod call;
+mod decoder;
 mod inst;
 pub(crate) mod layout;
 mod uses;

@@ -1,7 +1,6 @@
 //! Where values are used last and variables are written: whether a load can be the variable itself.
 
-use crate::decode::call;
-use ir::{Block, Body, Entity, Inst, Pipeline, Value, VarId, VarKind};
+use ir::{Arg, Block, Body, Entity, ExternFn, Inst, Pipeline, Term, Value, VarId, VarKind};
 use std::collections::HashMap;
 
 /// For each value, the only block that uses it and the last position there.
@@ -20,10 +19,10 @@ impl LastUses {
                 entry.1 = position;
             };
             for (position, data) in data.insts.iter().enumerate() {
-                call::for_each_operand(&data.inst, |value| note(value, position));
+                for_each_operand(&data.inst, |value| note(value, position));
             }
             if let Some(term) = &data.term {
-                call::for_each_term_operand(&term.term, |value| note(value, data.insts.len()));
+                for_each_term_operand(&term.term, |value| note(value, data.insts.len()));
             }
         }
         LastUses { uses }
@@ -57,7 +56,7 @@ impl Writes {
                 | Inst::CopyHeader { .. }
                 | Inst::Extract(_)
                 | Inst::ExtractVarbit(..) => writes.headers.push(position),
-                Inst::Extern { func, .. } if call::writes_variables(*func) => writes.anything.push(position),
+                Inst::Extern { func, .. } if writes_variables(*func) => writes.anything.push(position),
                 _ => {}
             }
         }
@@ -69,5 +68,58 @@ impl Writes {
         let any = |positions: &[usize]| positions.iter().any(|p| *p > from && *p < to);
         let is_field = self.field.get(var.index()).copied().unwrap_or(true);
         any(&self.anything) || is_field && any(&self.headers) || self.stores.get(&var).is_some_and(|s| any(s))
+    }
+}
+
+/// Whether the function itself sets variables of the program (the architecture's metadata).
+fn writes_variables(func: ExternFn) -> bool {
+    matches!(func, ExternFn::MarkToDrop | ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload)
+}
+
+/// Calls `note` for each value that the instruction reads.
+fn for_each_operand(inst: &Inst, mut note: impl FnMut(Value)) {
+    match inst {
+        Inst::Store(_, a)
+        | Inst::Unary(_, a)
+        | Inst::Cast(_, a)
+        | Inst::Slice { value: a, .. }
+        | Inst::ExtractVarbit(_, a)
+        | Inst::Advance(a) => note(*a),
+        Inst::Binary(_, a, b) | Inst::Concat(a, b) | Inst::Verify(a, b) => {
+            note(*a);
+            note(*b);
+        }
+        Inst::Select { cond, then, els } => [*cond, *then, *els].into_iter().for_each(note),
+        Inst::InValueSet(_, keys) => keys.iter().copied().for_each(note),
+        Inst::Extern { args, .. } => {
+            for arg in args {
+                match arg {
+                    Arg::Value(value) => note(*value),
+                    Arg::Values(values) => values.iter().copied().for_each(&mut note),
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Calls `note` for each value that the terminator reads.
+fn for_each_term_operand(term: &Term, mut note: impl FnMut(Value)) {
+    match term {
+        Term::Jump(to) => to.args.iter().copied().for_each(note),
+        Term::Branch { cond, then, els } => {
+            note(*cond);
+            then.args.iter().chain(&els.args).copied().for_each(note);
+        }
+        Term::Switch { value, cases, default } => {
+            note(*value);
+            for (_, to) in cases {
+                to.args.iter().copied().for_each(&mut note);
+            }
+            default.args.iter().copied().for_each(note);
+        }
+        Term::Apply { keys, .. } => keys.iter().copied().for_each(note),
+        Term::Return | Term::Exit | Term::Reject => {}
     }
 }

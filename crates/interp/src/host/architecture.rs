@@ -4,7 +4,7 @@ use crate::decode;
 use ir::{Pipeline, VarId};
 
 pub use crate::reasons::{cpu_variable, drop_variable, table as reason_table};
-pub use crate::well_known::{PnaInput, WellKnown};
+pub use crate::well_known::{PnaInput, WellKnown, intrinsic};
 
 /// v1model's constants.
 pub mod v1model {
@@ -24,10 +24,4 @@ pub fn colours(pipeline: &Pipeline) -> [u64; 3] {
 /// The variables that v1model's clone resets before it restores the preserved ones: all but header fields and next indices.
 pub fn metadata(pipeline: &Pipeline) -> impl Iterator<Item = VarId> {
     decode::metadata(pipeline)
-}
-
-/// A variable that an architecture reads or writes, if the program has it: `standard_metadata.egress_spec`,
-/// `pre_istd.input_port`, `parser_istd.pass`, `istd.timestamp`.
-pub fn intrinsic(pipeline: &Pipeline, name: &str) -> Option<VarId> {
-    pipeline.intrinsics.get(name).copied().filter(|var| pipeline.vars.get(*var).is_some())
 }

@@ -1,14 +1,14 @@
 //! Choices that need what the control plane has written: members of profiles and groups, members of value sets.
 
+use crate::algorithm;
 use crate::apply::selector;
 use crate::decode::layout;
 use crate::host::{ExternHost, Place};
-use crate::lookup::Target;
+use crate::lookup::{Target, entry_matches};
 use crate::wire::BitBuffer;
 use crate::words::mask64;
-use crate::{algorithm, parse};
 use ir::{Entity, HashAlgorithm, MatchKind, Pipeline, TableId, Type, ValueSetId};
-use tables::Action;
+use tables::{Action, KeyField};
 
 /// The action of a member of a table's action profile or selector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,11 +59,11 @@ impl ExternHost {
     pub fn in_value_set(&self, set: ValueSetId, keys: &[u64]) -> bool {
         let Some((layout, members)) = self.memory.value_sets.get(set.index()) else { return false };
         let places = self.value_set_places(set);
-        let key = |position: usize| {
-            let place = places.get(position).copied().unwrap_or_default();
+        let key = |field: &KeyField| {
+            let place = places.get(field.position).copied().unwrap_or_default();
             keys.get(place.word..place.word + place.words).unwrap_or_default()
         };
-        members.iter().any(|member| parse::member_matches(layout, member, key))
+        members.iter().any(|member| entry_matches(layout, member, key))
     }
 }
 

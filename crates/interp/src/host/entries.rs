@@ -5,8 +5,7 @@
 
 use crate::credit::Credit;
 use crate::host::{ExternHost, PacketContext, SiteId};
-use crate::levels::EntryLevel;
-use crate::lookup::Slot;
+use crate::lookup::{EntryLevel, EntrySlot};
 use crate::memory::{IdleEntry, MAX_WAITING};
 use crate::meter::Colour;
 use ir::{Entity, ExternFn, TableId};
@@ -45,7 +44,7 @@ impl ExternHost {
         let Some(kept) = self.memory.tables.get_mut(table.index()) else { return };
         let place = number as usize;
         if place >= kept.slots.len() {
-            kept.slots.resize(place + 1, Slot::free());
+            kept.slots.resize(place + 1, EntrySlot::free());
         }
         kept.slots[place].begin(entry, counter, now);
         self.memory.watch(table.0, number);
@@ -184,7 +183,7 @@ impl ExternHost {
 
     /// What an entry has besides what was written to it.
     pub fn entry_level(&self, table: TableId, number: u32) -> Option<EntryLevel> {
-        self.slot(table, number).map(Slot::level)
+        self.slot(table, number).map(EntrySlot::level)
     }
 
     /// Sets that.
@@ -197,12 +196,12 @@ impl ExternHost {
         self.memory.hold_idle = hold;
     }
 
-    fn slot(&self, table: TableId, number: u32) -> Option<&Slot> {
+    fn slot(&self, table: TableId, number: u32) -> Option<&EntrySlot> {
         let slot = self.memory.tables.get(table.index())?.slots.get(number as usize)?;
         slot.entry.is_some().then_some(slot)
     }
 
-    fn slot_mut(&mut self, table: TableId, number: u32) -> Option<&mut Slot> {
+    fn slot_mut(&mut self, table: TableId, number: u32) -> Option<&mut EntrySlot> {
         self.memory.tables.get_mut(table.index())?.slots.get_mut(number as usize)
     }
 }

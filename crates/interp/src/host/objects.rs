@@ -1,9 +1,8 @@
 //! Registers, meters, counters, groups and sessions, as the control plane writes and reads them.
 
 use crate::host::ExternHost;
-use crate::levels::MeterLevel;
 use crate::memory::Object;
-use crate::meter::Colour;
+use crate::meter::{Colour, MeterLevel};
 use ir::{Entity, ExternId};
 use num_bigint::BigUint;
 use tables::{Change, CloneSession, CounterData, MeterConfig, MulticastGroup, State};

@@ -77,7 +77,6 @@ impl Inside for FlowCache {
     fn notes(&self) -> Vec<String> {
         let Stats { packets, misses, partial, passed_again, evicted, expired, stale, rejected, shed, .. } =
             self.stats();
-        let (again, given_up, wait) = (self.stats().walked_again, self.stats().given_up, self.waiting());
         let kind = match self.config().kind {
             kind @ (Kind::Exact | Kind::Megaflow) => kind.to_string(),
             kind => format!("{kind}, {} tables", kind.tables()),
@@ -96,7 +95,7 @@ impl Inside for FlowCache {
                 "cache: {hit:.2} % of {packets} packets hit, {misses} took the slow path, {partial} of them in part; {passed_again} went through the tables twice"
             ),
             format!(
-                "cache: {evicted} evicted, {expired} idle, {rejected} not kept, {shed} packets shed; {stale} stale, of these {again} walked again, {given_up} given up, {wait} waiting"
+                "cache: {evicted} evicted, {expired} idle, {rejected} not kept, {shed} packets shed; {stale} stale"
             ),
         ];
         let why = self.stats().uncacheable.iter();

@@ -2,38 +2,22 @@
 //! asks; and the questions that both kinds of memory answer.
 
 use crate::array::Array;
-use crate::explainer::Registers;
 use crate::lookup::Table;
 use crate::memory::{Memory, Object, new_object};
 use crate::program::Reg;
+use crate::registers::Registers;
 use ir::{Entity, ExternId, Pipeline, TableId, ValueSetId};
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use tables::{Action, CloneSession, MulticastGroup, State, words_for};
 
 impl Memory {
     /// Memory that holds nothing of what a state has, but looks there when a packet asks. It costs the same however many entries
     /// there are. Begin with [`Memory::look_at`].
     pub fn over(pipeline: &Pipeline, state: State, seed: u64) -> Memory {
-        let mut memory = Memory {
-            tables: pipeline.tables.keys().map(|id| Table::asking(pipeline, id)).collect(),
+        Memory {
+            tables: pipeline.tables.keys().map(|id| Table::in_state(pipeline, id)).collect(),
             objects: pipeline.externs.values().map(|object| new_object(&object.kind, Array::sparse)).collect(),
-            multicast: BTreeMap::new(),
-            clones: BTreeMap::new(),
-            value_sets: Vec::new(),
-            digests: VecDeque::new(),
-            lost: 0,
-            deadlines: BinaryHeap::new(),
-            random: seed,
-            flow_id: 0,
-            expire_times: BTreeMap::new(),
-            state,
-            hold_idle: false,
-            now: 0,
-            present: None,
-        };
-        memory.value_sets =
-            pipeline.value_sets.keys().map(|id| (memory.state.value_set_layout(id).clone(), Vec::new())).collect();
-        memory
+            ..Memory::new(pipeline, state, seed)
+        }
     }
 
     /// What packets did is forgotten, and the next ones find this.
@@ -51,34 +35,15 @@ impl Memory {
             }
         }
         for index in 0..self.tables.len() {
-            self.tables[index].forget();
+            self.tables[index].clear();
             self.set_default(TableId::from_index(index));
         }
     }
 
-    /// As [`Memory::lookup`], for many packets, whose slots `packets` gives.
-    pub fn lookup_many<'s>(
-        &mut self,
-        table: usize,
-        packets: impl Iterator<Item = &'s [u64]>,
-        keys: &[Reg],
-        mut found: impl FnMut(Option<u32>),
-    ) {
-        match self.present.is_some() {
-            true => packets.for_each(|slots| found(self.lookup(table, slots, keys))),
-            false => self.tables[table].lookup_many(packets, keys, found),
-        }
-    }
-
-    /// Packs a packet's key and looks it up: the number of the entry of the table that is hit.
-    #[inline]
+    /// Looks up what a table finds for a packet with these slots: the number of the entry.
     pub fn lookup(&mut self, table: usize, slots: &[u64], keys: &[Reg]) -> Option<u32> {
-        let Memory { tables, state, now, present, .. } = self;
-        let table_id = TableId(table as u32);
-        match present {
-            None => tables[table].lookup(slots, keys),
-            Some(_) => tables[table].ask(state, table_id, slots, keys, *now),
-        }
+        let Memory { tables, state, now, .. } = self;
+        tables[table].lookup((state, TableId(table as u32)), slots, keys, *now)
     }
 
     /// An explainer's: brings the element of a register here as it is at present.
