@@ -12,9 +12,10 @@ use flowcache::rewrite::{PerWorker, RewriteCache, RewriteStats};
 use interp::Config;
 use jit::Jit;
 use packet::{Batch, Engine, Output, Verdict};
+use parking_lot::Mutex;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tables::{UpdateKind, WriteBatch};
 
@@ -54,7 +55,7 @@ struct InTurns(Arc<Mutex<RewriteCache<Jit>>>);
 
 impl InTurns {
     fn turn<T>(&self, at: impl FnOnce(&mut RewriteCache<Jit>) -> T) -> T {
-        at(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        at(&mut self.0.lock())
     }
 }
 

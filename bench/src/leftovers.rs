@@ -7,6 +7,7 @@
 #![allow(unsafe_code)] // signals
 
 use crate::machine;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -14,7 +15,6 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What there is to undo.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl What {
 static HELD: Mutex<BTreeMap<u64, What>> = Mutex::new(BTreeMap::new());
 
 fn held() -> MutexGuard<'static, BTreeMap<u64, What>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+    HELD.lock()
 }
 
 /// Undoes something when dropped.

@@ -7,7 +7,8 @@ use super::times::Times;
 use crate::machine;
 use io::{Outgoing, Port, PortError, Readiness, Trouble};
 use packet::{Batch, PortCounters, PortId};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// A port that notes how long the packets it sends have been under way.
 pub(super) struct Timed<P> {
@@ -31,7 +32,7 @@ impl<P: Port> Timed<P> {
         let warm_up = WARM_UP.as_nanos() as u64;
         let Some(first) = self.left.first() else { return };
         let from = *self.from.get_or_insert(first.saturating_add(warm_up));
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = self.times.lock();
         for left in self.left.iter().filter(|left| **left >= from) {
             times.add(now.saturating_sub(*left));
         }
@@ -93,7 +94,7 @@ mod tests {
         send(now - 2 * warm_up);
         send(now - 2 * warm_up + 1);
         send(now - warm_up / 2);
-        let summary = times.lock().expect("nobody else").summary();
+        let summary = times.lock().summary();
         assert_eq!(summary.samples, 1, "the first two belong to the warm-up");
         assert!(summary.longest >= warm_up as f64 / 2.0, "{summary:?}");
     }

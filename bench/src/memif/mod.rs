@@ -29,7 +29,6 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use times::Summary;
@@ -218,7 +217,7 @@ fn gateway(socket: &str, programs: &Path) -> anyhow::Result<()> {
         sent: port.sent.packets,
         dropped: received - received.min(port.sent.packets + lost),
         lost_at_port: lost,
-        inside: times.lock().unwrap_or_else(PoisonError::into_inner).summary(),
+        inside: times.lock().summary(),
         kept_waiting: (machine::kept_waiting() - before).as_secs_f64(),
     };
     println!("{}", serde_json::to_string(&done)?);

@@ -4,8 +4,9 @@ use crate::port::now;
 use crate::sys::EventFd;
 use crate::{Outgoing, Port, PortError, Readiness};
 use packet::{Batch, Packet, PacketTooLong, PortCounters, PortId, PortReason};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What the ports of a pair share, one per direction.
 struct Queue {
@@ -28,14 +29,9 @@ impl Queue {
         Ok(Queue { state: Mutex::new(QueueState::default()), event, capacity: capacity.max(1) })
     }
 
-    /// A panic in another thread cannot leave the queue half-changed, so a poisoned lock is as good as any.
-    fn lock(&self) -> std::sync::MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether there was room.
     fn put(&self, packet: &Packet) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.waiting.len() >= self.capacity {
             return false;
         }
@@ -47,7 +43,7 @@ impl Queue {
     }
 
     fn take(&self) -> Option<Packet> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let packet = state.waiting.pop_front();
         if state.waiting.is_empty() {
             self.event.clear();
@@ -113,7 +109,7 @@ impl Port for MemoryPort {
     /// Packets keep the time that they had when they were sent: a test decides what time it is.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         let mut count = 0;
-        let mut state = self.inbound.lock();
+        let mut state = self.inbound.state.lock();
         while batch.room() > 0 {
             let Some(mut packet) = state.waiting.pop_front() else { break };
             packet.ingress_port = id;

@@ -3,10 +3,11 @@
 use crate::sys;
 use crate::{RunError, RunReport, Runner, Supervisor, Trouble};
 use packet::{CpuReason, DropReason, Engine, Packet, PortId};
+use parking_lot::Mutex;
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use thiserror::Error;
 
@@ -105,7 +106,7 @@ impl<E: Engine + 'static> Workers<E> {
 
     /// What each worker has done, as of its last tick.
     pub fn reports(&self) -> Vec<RunReport> {
-        self.reports.iter().map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
+        self.reports.iter().map(|report| report.lock().clone()).collect()
     }
 
     /// What all have done together, as of their last ticks.
@@ -177,7 +178,7 @@ struct Publisher<E> {
 
 impl<E> Publisher<E> {
     fn publish(&self, report: &RunReport) {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone_from(report);
+        self.report.lock().clone_from(report);
     }
 }
 

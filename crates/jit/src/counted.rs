@@ -1,6 +1,6 @@
 //! Indexed counters over all workers, each of which counts for itself.
 
-use crate::engine::{Shared, lock};
+use crate::engine::Shared;
 use ir::{Entity, ExternId};
 use std::collections::BTreeMap;
 use tables::CounterData;
@@ -8,7 +8,7 @@ use tables::CounterData;
 impl Shared {
     fn sum(&self, object: usize, index: u64) -> Option<[u64; 2]> {
         let mut sum = [0u64; 2];
-        for worker in lock(&self.counters).iter() {
+        for worker in self.counters.lock().iter() {
             let own = worker.get(object, index)?;
             sum = [sum[0].wrapping_add(own[0]), sum[1].wrapping_add(own[1])];
         }
@@ -18,20 +18,22 @@ impl Shared {
     pub(crate) fn set_counter(&self, counter: ExternId, index: u64, data: CounterData) {
         if let Some(sum) = self.sum(counter.index(), index) {
             let offset = [data.packets.wrapping_sub(sum[0]), data.bytes.wrapping_sub(sum[1])];
-            lock(&self.offsets).insert((counter.index(), index), offset);
+            self.offsets.lock().insert((counter.index(), index), offset);
         }
     }
 
     /// The elements of a counter that is counted in place, in one pass: there may be a million of them.
     pub(crate) fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
         let object = counter.index();
-        let mut sums: BTreeMap<u64, [u64; 2]> = lock(&self.offsets)
+        let mut sums: BTreeMap<u64, [u64; 2]> = self
+            .offsets
+            .lock()
             .iter()
             .filter(|((of, index), _)| *of == object && *index < end)
             .map(|((_, index), offset)| (*index, *offset))
             .collect();
         let mut all = Vec::new();
-        let workers = lock(&self.counters);
+        let workers = self.counters.lock();
         for index in 0..end.min(self.program.counters[object].unwrap_or(0)) {
             let mut sum = if sums.is_empty() { [0, 0] } else { sums.remove(&index).unwrap_or_default() };
             for own in workers.iter().filter_map(|worker| worker.get(object, index)) {
@@ -46,10 +48,10 @@ impl Shared {
 
     pub(crate) fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
         if self.program.counters.get(counter.index())?.is_none() {
-            return lock(&self.program.runtime.host).counter(counter, index);
+            return self.program.runtime.host.lock().counter(counter, index);
         }
         let sum = self.sum(counter.index(), index)?;
-        let offset = lock(&self.offsets).get(&(counter.index(), index)).copied().unwrap_or_default();
+        let offset = self.offsets.lock().get(&(counter.index(), index)).copied().unwrap_or_default();
         Some(CounterData { packets: sum[0].wrapping_add(offset[0]), bytes: sum[1].wrapping_add(offset[1]) })
     }
 }

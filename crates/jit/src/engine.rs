@@ -12,8 +12,9 @@ use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError, Registers};
 use ir::{Entity, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Output, ReasonTable};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tables::fast::{Live, LiveError, Reader, Written};
 use tables::{Change, CounterData, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
 use thiserror::Error;
@@ -73,10 +74,6 @@ pub struct Jit {
     reasons: ReasonTable,
 }
 
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Jit {
     /// Loads a pipeline that the verifier has accepted.
     pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
@@ -109,7 +106,7 @@ impl Jit {
     fn native(pipeline: Arc<Pipeline>, (program, quiet): (Arc<Program>, Option<Arc<Program>>), live: Live) -> Way {
         let worker = Box::new(Worker::new(program.clone()));
         let quiet_worker = quiet.as_ref().map(|quiet| Box::new(worker.beside(quiet.clone())));
-        let mut host = lock(&program.runtime.host);
+        let mut host = program.runtime.host.lock();
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
                 if let Some(number) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
@@ -132,9 +129,9 @@ impl Jit {
         let way = match &self.way {
             Way::Native { shared, .. } => {
                 let worker = Box::new(Worker::new(shared.program.clone()));
-                lock(&shared.counters).push(worker.counters.clone());
-                lock(&shared.tallies).push(worker.tally.clone());
-                let reader = lock(&shared.live).reader();
+                shared.counters.lock().push(worker.counters.clone());
+                shared.tallies.lock().push(worker.tally.clone());
+                let reader = shared.live.lock().reader();
                 let quiet = shared.quiet.as_ref().map(|quiet| Box::new(worker.beside(quiet.clone())));
                 Way::Native { shared: shared.clone(), reader, worker, quiet }
             }
@@ -163,12 +160,12 @@ impl Jit {
     pub fn tallies(&self) -> Tallies {
         match &self.way {
             Way::Native { shared, .. } => {
-                let workers = lock(&shared.tallies);
+                let workers = shared.tallies.lock();
                 let program = &shared.program;
                 add_up(&self.pipeline, &program.places, &program.stages, workers.iter().map(Arc::as_ref))
             }
             Way::Handed { interp, .. } => {
-                let interp = lock(interp);
+                let interp = interp.lock();
                 let at = |table: TableId| {
                     let actions =
                         interp.applied(table).map(|(action, [misses, hits])| ActionTally { action, hits, misses });
@@ -188,7 +185,7 @@ impl Jit {
     /// rests, or if the interpreter runs its packets.
     pub fn worker_versions(&self) -> Vec<Option<u64>> {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.tallies).iter().skip(1).map(|tally| tally.version()).collect(),
+            Way::Native { shared, .. } => shared.tallies.lock().iter().skip(1).map(|tally| tally.version()).collect(),
             Way::Handed { .. } => Vec::new(),
         }
     }
@@ -197,10 +194,10 @@ impl Jit {
     pub fn table_memory(&self, table: TableId) -> usize {
         match &self.way {
             Way::Native { shared, .. } => {
-                let live = lock(&shared.live);
+                let live = shared.live.lock();
                 live.table_memory(table) + live.state().table_memory(table)
             }
-            Way::Handed { interp, .. } => lock(interp).state().table_memory(table),
+            Way::Handed { interp, .. } => interp.lock().state().table_memory(table),
         }
     }
 
@@ -212,7 +209,7 @@ impl Jit {
                 reader.park();
                 shared.write(batch, |_, _| {})
             }
-            Way::Handed { interp, .. } => lock(interp).write(batch),
+            Way::Handed { interp, .. } => interp.lock().write(batch),
         }
     }
 
@@ -224,7 +221,7 @@ impl Jit {
                 shared.write_many(batches)
             }
             Way::Handed { interp, .. } => {
-                let mut interp = lock(interp);
+                let mut interp = interp.lock();
                 batches.iter().map(|batch| interp.write(batch)).collect()
             }
         }
@@ -235,7 +232,7 @@ impl Jit {
         match &mut self.way {
             Way::Native { shared, reader, .. } => {
                 reader.park();
-                lock(&shared.live).tidy(PIECES)
+                shared.live.lock().tidy(PIECES)
             }
             Way::Handed { .. } => false,
         }
@@ -251,11 +248,11 @@ impl Jit {
             Way::Native { shared, reader, .. } => {
                 reader.park();
                 let outcome = shared.load(&mut batches);
-                *reader = lock(&shared.live).reader();
+                *reader = shared.live.lock().reader();
                 outcome
             }
             Way::Handed { interp, .. } => {
-                let mut interp = lock(interp);
+                let mut interp = interp.lock();
                 batches.try_for_each(|batch| {
                     batch?.apply_what_fits(|batch| interp.write(batch));
                     Ok(())
@@ -270,10 +267,10 @@ impl Jit {
             Way::Native { shared, .. } => {
                 // An entry of a table without keys is never hit.
                 shared.pipeline.tables.get(table)?.match_keys().next()?;
-                let number = lock(&shared.live).entry_id(table, entry)?;
-                lock(&shared.program.runtime.host).direct_counter(table, number)
+                let number = shared.live.lock().entry_id(table, entry)?;
+                shared.program.runtime.host.lock().direct_counter(table, number)
             }
-            Way::Handed { interp, .. } => lock(interp).entry_counter(table, entry),
+            Way::Handed { interp, .. } => interp.lock().entry_counter(table, entry),
         }
     }
 
@@ -282,15 +279,15 @@ impl Jit {
         match &self.way {
             // Programs with idle times are handed over.
             Way::Native { .. } => None,
-            Way::Handed { interp, .. } => lock(interp).entry_idle_for(table, entry),
+            Way::Handed { interp, .. } => interp.lock().entry_idle_for(table, entry),
         }
     }
 
     /// Calls `f` with what the control plane has written.
     pub fn with_state<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         match &self.way {
-            Way::Native { shared, .. } => f(lock(&shared.live).state()),
-            Way::Handed { interp, .. } => f(lock(interp).state()),
+            Way::Native { shared, .. } => f(shared.live.lock().state()),
+            Way::Handed { interp, .. } => f(interp.lock().state()),
         }
     }
 
@@ -298,7 +295,7 @@ impl Jit {
     pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
         match &self.way {
             Way::Native { shared, .. } => shared.counter(counter, index),
-            Way::Handed { interp, .. } => lock(interp).counter(counter, index),
+            Way::Handed { interp, .. } => interp.lock().counter(counter, index),
         }
     }
 
@@ -323,16 +320,16 @@ impl Jit {
     /// How many elements a counter, meter or register has.
     pub fn array_len(&self, object: ExternId) -> Option<u64> {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.program.runtime.host).array_len(object),
-            Way::Handed { interp, .. } => lock(interp).array_len(object),
+            Way::Native { shared, .. } => shared.program.runtime.host.lock().array_len(object),
+            Way::Handed { interp, .. } => interp.lock().array_len(object),
         }
     }
 
     /// The leaves of a register's element.
     pub fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.program.runtime.host).register(register, index),
-            Way::Handed { interp, .. } => lock(interp).register(register, index),
+            Way::Native { shared, .. } => shared.program.runtime.host.lock().register(register, index),
+            Way::Handed { interp, .. } => interp.lock().register(register, index),
         }
     }
 
@@ -341,11 +338,11 @@ impl Jit {
         match &self.way {
             Way::Native { shared, .. } => {
                 let shared = shared.clone();
-                Registers::new(move |register, index| lock(&shared.program.runtime.host).register(register, index))
+                Registers::new(move |register, index| shared.program.runtime.host.lock().register(register, index))
             }
             Way::Handed { interp, .. } => {
                 let interp = interp.clone();
-                Registers::new(move |register, index| lock(&interp).register(register, index))
+                Registers::new(move |register, index| interp.lock().register(register, index))
             }
         }
     }
@@ -354,7 +351,7 @@ impl Jit {
     pub fn direct_counter(&self, id: &EntryId) -> Option<CounterData> {
         match &self.way {
             Way::Native { shared, .. } => {
-                let live = lock(&shared.live);
+                let live = shared.live.lock();
                 let declared = shared.pipeline.tables.get(id.table)?;
                 // An entry of a table without keys is never hit.
                 declared.match_keys().next()?;
@@ -362,25 +359,25 @@ impl Jit {
                 let mut entries = live.state().entries(id.table);
                 let entry = entries.find(|e| e.priority() == id.priority && layout.unpack(e.key()) == id.keys)?;
                 let number = live.entry_id(id.table, entry)?;
-                lock(&shared.program.runtime.host).direct_counter(id.table, number)
+                shared.program.runtime.host.lock().direct_counter(id.table, number)
             }
-            Way::Handed { interp, .. } => lock(interp).direct_counter(id),
+            Way::Handed { interp, .. } => interp.lock().direct_counter(id),
         }
     }
 
     /// Takes the digest messages that wait.
     pub fn take_digests(&mut self) -> Vec<DigestMessage> {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.program.runtime.host).take_digests(),
-            Way::Handed { interp, .. } => lock(interp).take_digests(),
+            Way::Native { shared, .. } => shared.program.runtime.host.lock().take_digests(),
+            Way::Handed { interp, .. } => interp.lock().take_digests(),
         }
     }
 
     /// How many digest messages and notifications were lost because nobody took them.
     pub fn lost_messages(&self) -> u64 {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.program.runtime.host).lost_messages(),
-            Way::Handed { interp, .. } => lock(interp).lost_messages(),
+            Way::Native { shared, .. } => shared.program.runtime.host.lock().lost_messages(),
+            Way::Handed { interp, .. } => interp.lock().lost_messages(),
         }
     }
 
@@ -388,10 +385,10 @@ impl Jit {
     pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
         match &self.way {
             Way::Native { shared, .. } => {
-                lock(&shared.program.runtime.host).advance(now);
+                shared.program.runtime.host.lock().advance(now);
                 Vec::new()
             }
-            Way::Handed { interp, .. } => lock(interp).advance_time(now),
+            Way::Handed { interp, .. } => interp.lock().advance_time(now),
         }
     }
 
@@ -399,7 +396,7 @@ impl Jit {
     pub fn take_idle(&mut self) -> Vec<IdleEntry> {
         match &self.way {
             Way::Native { .. } => Vec::new(),
-            Way::Handed { interp, .. } => lock(interp).take_idle(),
+            Way::Handed { interp, .. } => interp.lock().take_idle(),
         }
     }
 
@@ -418,7 +415,7 @@ impl Shared {
         batch: &WriteBatch,
         mut note: impl FnMut(&Change, Option<u32>),
     ) -> Result<(), WriteError> {
-        let mut live = lock(&self.live);
+        let mut live = self.live.lock();
         let written = live.write(batch)?;
         written.numbered().for_each(|(change, number)| note(change, number));
         self.carry_out(&live, &written);
@@ -426,15 +423,15 @@ impl Shared {
     }
 
     fn write_many(&self, batches: &[WriteBatch]) -> Vec<Result<(), WriteError>> {
-        let mut live = lock(&self.live);
+        let mut live = self.live.lock();
         let outcomes = live.write_many(batches);
         let done = |outcome: Result<Written, WriteError>| outcome.map(|written| self.carry_out(&live, &written));
         outcomes.into_iter().map(done).collect()
     }
 
     fn load<E>(&self, mut batches: &mut dyn Iterator<Item = Result<WriteBatch, E>>) -> Result<(), E> {
-        let mut live = lock(&self.live);
-        let mut host = lock(&self.program.runtime.host);
+        let mut live = self.live.lock();
+        let mut host = self.program.runtime.host.lock();
         let mut state = live.state().clone();
         let mut counted: HashMap<(TableId, u64), CounterData> = HashMap::new();
         let outcome = Iterator::try_for_each(&mut batches, |batch| {
@@ -463,7 +460,7 @@ impl Shared {
         let Ok(loaded) = Live::with_state(state, |t| records || host.tracks_entries(t)) else { return outcome };
         *live = loaded;
         if let Some(entries) = &self.entries {
-            lock(entries).renew(&self.pipeline, &live);
+            entries.lock().renew(&self.pipeline, &live);
         }
         for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
             if let Some(number) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
@@ -477,10 +474,10 @@ impl Shared {
     /// Does to counters, meters and the like what was written.
     fn carry_out(&self, live: &Live, written: &Written) {
         if let Some(entries) = &self.entries {
-            let mut entries = lock(entries);
+            let mut entries = entries.lock();
             written.numbered().for_each(|(change, number)| entries.change(change, number));
         }
-        let mut host = lock(&self.program.runtime.host);
+        let mut host = self.program.runtime.host.lock();
         host.carry_out(written.changes(), live.state());
         for (change, number) in written.numbered() {
             match (change, number) {
@@ -521,7 +518,7 @@ impl Engine for Jit {
             Way::Native { reader, worker, .. } => worker.run(batch.packets_mut(), 0, reader.enter(), out, None),
             Way::Handed { interp, packets, .. } => {
                 *packets += batch.len() as u64;
-                Engine::process(&mut *lock(interp), batch, out);
+                Engine::process(&mut *interp.lock(), batch, out);
             }
         }
     }
@@ -531,9 +528,9 @@ impl Engine for Jit {
             Way::Native { shared, reader, worker, .. } => {
                 // Whoever is idle must not keep the writer from the copy that it held last.
                 worker.tally.entered(reader.enter().version());
-                lock(&shared.program.runtime.host).advance(now);
+                shared.program.runtime.host.lock().advance(now);
             }
-            Way::Handed { interp, .. } => lock(interp).tick(now, out),
+            Way::Handed { interp, .. } => interp.lock().tick(now, out),
         }
     }
 

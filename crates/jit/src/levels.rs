@@ -1,7 +1,7 @@
 //! What packets and time leave behind that nobody writes ([`interp::MeterLevel`], [`interp::EntryLevel`]), of all workers of an engine: they
 //! share it.
 
-use crate::engine::{Jit, Way, lock};
+use crate::engine::{Jit, Way};
 use interp::{EntryLevel, MeterLevel};
 use ir::{ExternId, TableId};
 use tables::Entry;
@@ -10,16 +10,16 @@ impl Jit {
     /// The elements of an indexed meter that are not as full as at first, by index.
     pub fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.program.runtime.host).meter_levels(meter),
-            Way::Handed { interp, .. } => lock(interp).meter_levels(meter),
+            Way::Native { shared, .. } => shared.program.runtime.host.lock().meter_levels(meter),
+            Way::Handed { interp, .. } => interp.lock().meter_levels(meter),
         }
     }
 
     /// Sets how full an element of an indexed meter is; one that is not configured stays so.
     pub fn set_meter_level(&self, meter: ExternId, index: u64, level: MeterLevel) {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.program.runtime.host).set_meter_level(meter, index, level),
-            Way::Handed { interp, .. } => lock(interp).set_meter_level(meter, index, level),
+            Way::Native { shared, .. } => shared.program.runtime.host.lock().set_meter_level(meter, index, level),
+            Way::Handed { interp, .. } => interp.lock().set_meter_level(meter, index, level),
         }
     }
 
@@ -27,10 +27,10 @@ impl Jit {
     pub fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
         match &self.way {
             Way::Native { shared, .. } => {
-                let number = lock(&shared.live).entry_id(table, entry)?;
-                lock(&shared.program.runtime.host).entry_level(table, number)
+                let number = shared.live.lock().entry_id(table, entry)?;
+                shared.program.runtime.host.lock().entry_level(table, number)
             }
-            Way::Handed { interp, .. } => lock(interp).entry_level(table, entry),
+            Way::Handed { interp, .. } => interp.lock().entry_level(table, entry),
         }
     }
 
@@ -38,34 +38,34 @@ impl Jit {
     pub fn set_entry_level(&self, table: TableId, entry: &Entry, level: EntryLevel) {
         match &self.way {
             Way::Native { shared, .. } => {
-                let Some(number) = lock(&shared.live).entry_id(table, entry) else { return };
-                lock(&shared.program.runtime.host).set_entry_level(table, number, level);
+                let Some(number) = shared.live.lock().entry_id(table, entry) else { return };
+                shared.program.runtime.host.lock().set_entry_level(table, number, level);
             }
-            Way::Handed { interp, .. } => lock(interp).set_entry_level(table, entry, level),
+            Way::Handed { interp, .. } => interp.lock().set_entry_level(table, entry, level),
         }
     }
 
     /// The flow id (PNA `allocate_flow_id`) that was given last.
     pub fn flow_id(&self) -> u32 {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.program.runtime.host).flow_id(),
-            Way::Handed { interp, .. } => lock(interp).flow_id(),
+            Way::Native { shared, .. } => shared.program.runtime.host.lock().flow_id(),
+            Way::Handed { interp, .. } => interp.lock().flow_id(),
         }
     }
 
     /// The next flow id follows on this one.
     pub fn set_flow_id(&self, id: u32) {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.program.runtime.host).set_flow_id(id),
-            Way::Handed { interp, .. } => lock(interp).set_flow_id(id),
+            Way::Native { shared, .. } => shared.program.runtime.host.lock().set_flow_id(id),
+            Way::Handed { interp, .. } => interp.lock().set_flow_id(id),
         }
     }
 
     /// Whether entries do not grow too old for now, whatever the time is: another engine is to go on with them, or has not given them all yet.
     pub fn hold_idle(&self, hold: bool) {
         match &self.way {
-            Way::Native { shared, .. } => lock(&shared.program.runtime.host).hold_idle(hold),
-            Way::Handed { interp, .. } => lock(interp).hold_idle(hold),
+            Way::Native { shared, .. } => shared.program.runtime.host.lock().hold_idle(hold),
+            Way::Handed { interp, .. } => interp.lock().hold_idle(hold),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::code::{CallSite, Compiling, Native, Recording, call_conv, compile};
 use crate::counters::Place;
-use crate::engine::lock;
 use crate::lanes::layout::LanesLayout;
 use crate::layout::Layout;
 use crate::memory::MemoryLayout;
@@ -18,8 +17,9 @@ use crate::verdict::Plain;
 use interp::Config;
 use interp::host::{ExternHost, SelectorHash, SiteId};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
+use parking_lot::{Mutex, MutexGuard};
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use tables::fast::{LookupKind, LookupShape, Lookups};
 
 /// Counters of more elements than this are kept by the interpreter's code, sparsely.
@@ -102,7 +102,7 @@ impl Program {
         lookups: &Lookups,
         records: bool,
     ) -> Result<Program, Unsupported> {
-        let host = lock(shared_host);
+        let host = shared_host.lock();
         check(&pipeline)?;
         // What code is made from; all else goes by the pipeline that others know.
         let compiled = shared(&pipeline)?;

@@ -1,14 +1,15 @@
 //! The engine that records what packets do, for a cache of flows: [`Jit::recording`]. What it is asked beside that is what a cache asks of
 //! [`interp::Interp`], and answered alike; only the numbers of entries are others.
 
-use crate::engine::{Jit, JitError, Shared, Way, lock};
+use crate::engine::{Jit, JitError, Shared, Way};
 use crate::entries::Entries;
 use crate::record::Record;
 use crate::worker::Worker;
 use interp::{Config, Credit};
 use ir::{Entity, Pipeline, TableId};
 use packet::{Batch, Engine, Output, Packet};
-use std::sync::{Arc, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use tables::{Change, Entry, PackedAction, WriteBatch, WriteError};
 
 impl Jit {
@@ -61,7 +62,7 @@ impl Jit {
                 reader.park();
                 shared.write(batch, note)
             }
-            Way::Handed { interp, .. } => lock(interp).write_noting(batch, note),
+            Way::Handed { interp, .. } => interp.lock().write_noting(batch, note),
         }
     }
 
@@ -69,7 +70,7 @@ impl Jit {
     pub fn entry_of(&self, table: TableId, number: u32) -> Option<Entry> {
         match &self.way {
             Way::Native { shared, .. } => shared.entries()?.get(table, number).cloned(),
-            Way::Handed { interp, .. } => lock(interp).entry_of(table, number).cloned(),
+            Way::Handed { interp, .. } => interp.lock().entry_of(table, number).cloned(),
         }
     }
 
@@ -77,7 +78,7 @@ impl Jit {
     pub fn generation(&self, table: TableId, number: u32) -> u32 {
         match &self.way {
             Way::Native { shared, .. } => shared.entries().map_or(0, |entries| entries.generation(table, number)),
-            Way::Handed { interp, .. } => lock(interp).generation(table, number),
+            Way::Handed { interp, .. } => interp.lock().generation(table, number),
         }
     }
 
@@ -90,13 +91,13 @@ impl Jit {
                 shared.entries().is_some_and(|entries| entries.args(table, number, words))
             }
             (Way::Native { shared, .. }, None) => {
-                if let PackedAction::Call(_, args) = lock(&shared.live).state().default_action(table).packed() {
+                if let PackedAction::Call(_, args) = shared.live.lock().state().default_action(table).packed() {
                     words.extend_from_slice(args);
                 }
                 true
             }
             (Way::Handed { interp, .. }, found) => {
-                lock(interp).args(table, found).map(|args| words.extend_from_slice(args)).is_some()
+                interp.lock().args(table, found).map(|args| words.extend_from_slice(args)).is_some()
             }
         }
     }
@@ -106,11 +107,11 @@ impl Jit {
         match &mut self.way {
             Way::Native { shared, worker, .. } => {
                 let now = worker.saw(now, shared.program.config.start);
-                let mut host = lock(&shared.program.runtime.host);
+                let mut host = shared.program.runtime.host.lock();
                 host.advance(now);
                 host.now()
             }
-            Way::Handed { interp, .. } => lock(interp).saw(now),
+            Way::Handed { interp, .. } => interp.lock().saw(now),
         }
     }
 
@@ -119,18 +120,18 @@ impl Jit {
     pub fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
         match &mut self.way {
             Way::Native { shared, worker, .. } => shared.credit(worker, credit, packets, bytes, last),
-            Way::Handed { interp, .. } => lock(interp).credit(credit, packets, bytes, last),
+            Way::Handed { interp, .. } => interp.lock().credit(credit, packets, bytes, last),
         }
     }
 }
 
 impl Shared {
     fn entries(&self) -> Option<MutexGuard<'_, Entries>> {
-        self.entries.as_ref().map(lock)
+        self.entries.as_ref().map(Mutex::lock)
     }
 
     fn credit(&self, worker: &mut Worker, credit: &Credit, packets: u64, bytes: u64, last: u64) {
-        let host = || lock(&self.program.runtime.host);
+        let host = || self.program.runtime.host.lock();
         let is_there = |table: TableId, number: u32, generation: u32| {
             let entries = self.entries();
             entries.is_some_and(|e| e.generation(table, number) == generation && e.get(table, number).is_some())

@@ -6,8 +6,9 @@ use interp::Colour;
 use interp::host::{Effect, ExternHost, PacketContext, SiteId};
 use ir::{BinaryOp, Entity, HashAlgorithm, TableId, Type, ValueSetId};
 use num_bigint::BigUint;
+use parking_lot::Mutex;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tables::{big_from_words, push_words, words_for};
 
 /// What calls need besides the packet.
@@ -65,10 +66,6 @@ unsafe fn parts<'a>(context: *mut Context, frame: *mut u8) -> (&'a Runtime, &'a 
     }
 }
 
-fn lock(runtime: &Runtime) -> std::sync::MutexGuard<'_, ExternHost> {
-    runtime.host.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn colour(number: u64) -> Colour {
     match number {
         0 => Colour::Green,
@@ -96,14 +93,14 @@ unsafe extern "C" fn call(context: *mut Context, frame: *mut u8, site: u64, hit:
         hit: (hit as u32).checked_sub(1),
         colour: colour(hit >> 32),
     };
-    let effect = lock(runtime).call(id, &packet, args, results);
+    let effect = runtime.host.lock().call(id, &packet, args, results);
     debug_assert!(effect == Effect::None, "only calls without an effect on the architecture come here");
 }
 
 unsafe extern "C" fn hit(context: *mut Context, frame: *mut u8, table: u64, entry: u64) -> u64 {
     // SAFETY: called by native code with its own arguments.
     let (runtime, _, head) = unsafe { parts(context, frame) };
-    let mut host = lock(runtime);
+    let mut host = runtime.host.lock();
     host.advance(head.clock.time);
     let colour = host.hit(TableId::from_index(table as usize), entry as u32, head.arrival.counted);
     colour.map_or(0, |colour| colour as u64)
@@ -112,7 +109,7 @@ unsafe extern "C" fn hit(context: *mut Context, frame: *mut u8, table: u64, entr
 unsafe extern "C" fn begin_block(context: *mut Context, frame: *mut u8) {
     // SAFETY: called by native code with its own arguments.
     let (runtime, context, head) = unsafe { parts(context, frame) };
-    lock(runtime).begin_block(lane(context, head, context.stride));
+    runtime.host.lock().begin_block(lane(context, head, context.stride));
 }
 
 unsafe extern "C" fn hash(algorithm: u64, bytes: *const u8, len: u64) -> u64 {

@@ -11,10 +11,11 @@ use io::{
     Attached, Call, Detached, Idle, RunError, RunReport, Runner, Supervisor, Trouble, Worker, WorkerError, Workers,
 };
 use packet::{CpuReason, Engine, Packet, PacketTooLong, PortId, ReasonTable};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -141,19 +142,16 @@ pub struct LinkNews {
 
 impl LinkNews {
     fn tell(&self) {
-        *lock(&self.changed) = true;
+        *self.changed.lock() = true;
         self.news.notify_all();
     }
 
     /// Waits until a link has gone down or come up, at most so long.
     pub fn wait(&self, at_most: Duration) {
-        let waited = self.news.wait_timeout_while(lock(&self.changed), at_most, |changed| !*changed);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        let mut changed = self.changed.lock();
+        self.news.wait_while_for(&mut changed, |changed| !*changed, at_most);
+        *changed = false;
     }
-}
-
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Plane {
@@ -224,7 +222,7 @@ impl Plane {
     pub fn exchange(&self, engine: &dyn Controlled) -> Result<(), PlaneError> {
         let mut aims = Vec::new();
         for desk in &self.desks {
-            let mut orders = lock(&desk.orders);
+            let mut orders = desk.orders.lock();
             let skipped = u64::from(orders.next.is_some());
             orders.done += skipped;
             orders.next = Some(Running::Program(engine.pipeline().clone(), engine.worker()));
@@ -234,11 +232,11 @@ impl Plane {
         }
         let deadline = Instant::now() + PATIENCE;
         for (worker, (desk, aim)) in self.desks.iter().zip(aims).enumerate() {
-            let followed = self.wait(worker, desk, lock(&desk.orders), deadline, |orders| orders.done >= aim);
+            let followed = self.wait(worker, desk, desk.orders.lock(), deadline, |orders| orders.done >= aim);
             match followed.map(|mut orders| orders.former.take()) {
                 Ok(former) => drop(former),
                 // Who has ended runs no program any more.
-                Err(PlaneError::Ended { .. }) => drop(lock(&desk.orders).former.take()),
+                Err(PlaneError::Ended { .. }) => drop(desk.orders.lock().former.take()),
                 Err(stuck) => return Err(stuck),
             }
         }
@@ -262,8 +260,7 @@ impl Plane {
             if left.is_zero() {
                 return Err(PlaneError::Stuck { worker });
             }
-            let wait = desk.followed.wait_timeout(orders, left.min(TICK));
-            (orders, _) = wait.unwrap_or_else(PoisonError::into_inner);
+            desk.followed.wait_for(&mut orders, left.min(TICK));
         }
         Ok(orders)
     }
@@ -277,7 +274,7 @@ impl Plane {
     ) -> Result<T, PlaneError> {
         let workers = self.desks.len();
         let desk = self.desks.get(worker).ok_or(PlaneError::NoWorker { worker, workers })?;
-        let mut orders = lock(&desk.orders);
+        let mut orders = desk.orders.lock();
         give(&mut orders);
         orders.moves[0] += 1;
         let aim = orders.moves[0];
@@ -294,7 +291,7 @@ impl Plane {
     pub fn attach(&self, worker: usize, port: impl Into<Detached>) -> Result<(), PlaneError> {
         let port = port.into();
         let (id, name) = (port.attached.id, port.attached.port.name().to_owned());
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         if let Some((_, first)) = places.get(&id) {
             return Err(PlaneError::Ports(RunError::DuplicatePort { id, first: first.clone(), second: name }));
         }
@@ -314,7 +311,7 @@ impl Plane {
     /// # Errors
     /// The worker does not follow.
     pub fn detach(&self, id: PortId) -> Result<Option<Detached>, PlaneError> {
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         let Some((worker, _)) = places.get(&id) else { return Ok(None) };
         let port =
             self.order(*worker, |orders| orders.departures = Departures::One(id), |orders| orders.departed.pop())?;
@@ -357,16 +354,16 @@ impl Plane {
 
     /// The ports: number, name, and worker. Not the controller's.
     pub fn ports(&self) -> Vec<(PortId, String, usize)> {
-        lock(&self.places).iter().map(|(id, (worker, name))| (*id, name.clone(), *worker)).collect()
+        self.places.lock().iter().map(|(id, (worker, name))| (*id, name.clone(), *worker)).collect()
     }
 
     /// Which ports there are, and whether each is up, at most a tick ago. The controller's is always up.
     pub fn links(&self) -> BTreeMap<u32, tables::Port> {
         let up = |name: &str| tables::Port { name: name.to_owned(), is_up: true };
         let mut links: BTreeMap<u32, tables::Port> =
-            lock(&self.places).iter().map(|(id, (_, name))| (id.0, up(name))).collect();
+            self.places.lock().iter().map(|(id, (_, name))| (id.0, up(name))).collect();
         for desk in &self.desks {
-            for (number, port) in &lock(&desk.counts).ports {
+            for (number, port) in &desk.counts.lock().ports {
                 // A port that is not attached any more is none.
                 if let (Some(link), Some(_)) = (links.get_mut(number), &port.trouble) {
                     link.is_up = false;
@@ -393,14 +390,14 @@ impl Plane {
     /// If it is longer than packets can be.
     pub fn packet_out(&self, bytes: &[u8]) -> Result<bool, PacketTooLong> {
         match &self.cpu_port {
-            Some(port) => lock(port).send_bytes(bytes),
+            Some(port) => port.lock().send_bytes(bytes),
             None => Ok(false),
         }
     }
 
     /// What each worker has done, at most a tick ago.
     pub fn counts(&self) -> Vec<Counts> {
-        self.desks.iter().map(|desk| lock(&desk.counts).clone()).collect()
+        self.desks.iter().map(|desk| desk.counts.lock().clone()).collect()
     }
 
     /// How many ticks each worker has had: one that hangs has no more.
@@ -457,7 +454,7 @@ struct Clerk {
 
 impl Supervisor<Tapped> for Clerk {
     fn on_tick(&mut self, engine: &mut Tapped, report: &RunReport) -> ControlFlow<()> {
-        let mut orders = lock(&self.desk.orders);
+        let mut orders = self.desk.orders.lock();
         if let Some(next) = orders.next.take() {
             self.ledger.turn(report, &self.reasons);
             orders.former = Some(engine.exchange(next));
@@ -467,7 +464,7 @@ impl Supervisor<Tapped> for Clerk {
         }
         drop(orders);
         self.desk.beat.fetch_add(1, Ordering::Relaxed);
-        *lock(&self.desk.counts) = self.ledger.counts(report, &self.reasons);
+        *self.desk.counts.lock() = self.ledger.counts(report, &self.reasons);
         // Told when the counts say it.
         if std::mem::take(&mut self.link_changed) {
             self.news.tell();
@@ -484,7 +481,7 @@ impl Supervisor<Tapped> for Clerk {
     }
 
     fn on_ports(&mut self, runner: &mut Runner) {
-        let mut orders = lock(&self.desk.orders);
+        let mut orders = self.desk.orders.lock();
         if orders.moves[0] == orders.moves[1] {
             return;
         }
@@ -502,7 +499,7 @@ impl Supervisor<Tapped> for Clerk {
         orders.moves[1] = orders.moves[0];
         self.desk.followed.notify_all();
         drop(orders);
-        *lock(&self.desk.counts) = self.ledger.counts(runner.report(), &self.reasons);
+        *self.desk.counts.lock() = self.ledger.counts(runner.report(), &self.reasons);
     }
 
     fn on_cpu(&mut self, packet: &Packet, reason: CpuReason) -> bool {

@@ -1,10 +1,10 @@
 //! Buffers on loan: a packet on loan behaves like one of its own, and every loan goes back exactly once.
 
 use packet::{Batch, HEADROOM, Lender, Loan, MAX_LEN, Packet, PortId};
+use parking_lot::{Mutex, MutexGuard};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 static LENDER: Lender = Lender::new("test", |token| *returned().entry(token).or_default() += 1);
 static OTHER: Lender = Lender::new("other", |_| {});
@@ -12,7 +12,7 @@ static RETURNED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// How often each token came back.
 fn returned() -> MutexGuard<'static, BTreeMap<usize, usize>> {
-    RETURNED.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    RETURNED.lock()
 }
 
 fn times(token: usize) -> usize {

@@ -8,10 +8,11 @@ use clap::Args;
 use p4::compile::Compiled;
 use p4::diag::Diagnostic;
 use p4::span::SourceMap;
+use parking_lot::Mutex;
 use std::fs;
 use std::panic;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use terrace::program::{self, Sources};
 use terrace::stf::report::Finding;
 use terrace::stf::{interpreter::Interpreter, parse, run};
@@ -34,10 +35,10 @@ impl CaseArgs {
         let note = Arc::clone(&panicked);
         panic::set_hook(Box::new(move |info| {
             let text = info.to_string().replace('\n', " ");
-            *note.lock().unwrap_or_else(|poison| poison.into_inner()) = text;
+            *note.lock() = text;
         }));
         let outcome = panic::catch_unwind(|| self.outcome()).unwrap_or_else(|_| {
-            let text = panicked.lock().map(|text| text.clone()).unwrap_or_default();
+            let text = panicked.lock().clone();
             Outcome::fail("panic", text)
         });
         println!("{}", serde_json::to_string(&outcome)?);

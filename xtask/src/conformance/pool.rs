@@ -5,11 +5,11 @@ use super::select::Case;
 use super::{Done, Outcome};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 use std::env;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 use wait_timeout::ChildExt;
@@ -31,19 +31,19 @@ pub fn run(testdata: &Path, cases: Vec<Case>, limit: Duration, jobs: Option<usiz
         for _ in 0..jobs {
             scope.spawn(|| {
                 loop {
-                    let next = queue.lock().unwrap_or_else(|poison| poison.into_inner()).next();
+                    let next = queue.lock().next();
                     let Some((index, case)) = next else { break };
                     bar.set_message(case.program.clone());
                     let outcome = run_one(&program, testdata, &case, limit);
                     let done = Done { category: case.category, program: case.program, outcome };
-                    results.lock().unwrap_or_else(|poison| poison.into_inner()).push((index, done));
+                    results.lock().push((index, done));
                     bar.inc(1);
                 }
             });
         }
     });
     bar.finish_and_clear();
-    let mut results = results.into_inner().unwrap_or_else(|poison| poison.into_inner());
+    let mut results = results.into_inner();
     results.sort_by_key(|(index, _)| *index);
     Ok(results.into_iter().map(|(_, done)| done).collect())
 }

@@ -1,7 +1,7 @@
 //! [`Seat`]: what a worker has for itself, and others now and then.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A worker takes what is in it for each batch, which nobody keeps it from; visitors come one at a time. A worker that never rests would find a plain lock free each time before
 /// whoever waits for it has woken up: here it lets a visitor in first.
@@ -32,10 +32,6 @@ impl Drop for Ends<'_> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<T> Seat<T> {
     pub fn new(inside: T) -> Seat<T> {
         Seat { inside: Mutex::new(inside), door: Mutex::default(), visited: AtomicBool::new(false) }
@@ -45,17 +41,17 @@ impl<T> Seat<T> {
     #[inline]
     pub fn take(&self) -> MutexGuard<'_, T> {
         if self.visited.load(Ordering::Acquire) {
-            drop(lock(&self.door));
+            drop(self.door.lock());
         }
-        lock(&self.inside)
+        self.inside.lock()
     }
 
     /// Somebody else has it, as soon as the worker's batch is done.
     pub fn visit(&self) -> Visit<'_, T> {
-        let door = lock(&self.door);
+        let door = self.door.lock();
         self.visited.store(true, Ordering::Release);
         let ends = Ends(&self.visited);
-        Visit { inside: lock(&self.inside), _ends: ends, _door: door }
+        Visit { inside: self.inside.lock(), _ends: ends, _door: door }
     }
 }
 

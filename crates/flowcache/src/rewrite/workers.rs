@@ -11,7 +11,8 @@ use super::stats::RewriteStats;
 use interp::LoadError;
 use jit::Jit;
 use packet::{Batch, Engine, Output, ReasonTable};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use tables::{Change, Update, UpdateKind, WriteBatch, WriteError};
 
 /// Rows that are settled before a worker may go on.
@@ -63,7 +64,7 @@ impl PerWorker {
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A cache for another thread. When it is dropped, what it has counted stays.

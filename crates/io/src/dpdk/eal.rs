@@ -5,13 +5,14 @@ use super::ffi;
 use super::{DpdkError, EalOptions, HugePages};
 use crate::sys;
 use libc::{c_char, c_int, c_void, ssize_t};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::linux::fs::MetadataExt;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::thread;
 
 /// Lines of DPDK's log that are kept.
@@ -115,7 +116,7 @@ pub(super) fn last_error() -> io::Error {
 extern "C" fn write_log(_: *mut c_void, text: *const c_char, len: usize) -> ssize_t {
     // SAFETY: the C library passes `len` bytes that stay as they are during the call.
     let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };
-    let mut lines = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lines = LOG.lock();
     for line in String::from_utf8_lossy(bytes).lines().map(str::trim).filter(|line| !line.is_empty()) {
         if lines.len() == LOG_LINES {
             lines.pop_front();
@@ -127,12 +128,12 @@ extern "C" fn write_log(_: *mut c_void, text: *const c_char, len: usize) -> ssiz
 
 /// Forgets what DPDK wrote, so that an error does not quote what belongs to another.
 pub(super) fn forget_log() {
-    LOG.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    LOG.lock().clear();
 }
 
 /// The last lines that DPDK wrote, as one.
 pub(super) fn log() -> String {
-    let lines = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines = LOG.lock();
     match lines.len() {
         0 => "nothing".to_owned(),
         count => lines.iter().skip(count.saturating_sub(4)).cloned().collect::<Vec<_>>().join("; "),

@@ -4,11 +4,11 @@
 use super::eal;
 use super::ffi::{self, Opaque, RawDeparture, RawPacket};
 use packet::{Lender, Loan, Packet};
+use parking_lot::Mutex;
 use std::ffi::CString;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Bytes that DPDK's drivers leave free in front of a packet (RTE_PKTMBUF_HEADROOM).
 pub(super) const HEADROOM: usize = 128;
@@ -65,13 +65,13 @@ impl Drop for Pool {
                 return;
             }
         }
-        LINGERING.lock().unwrap_or_else(PoisonError::into_inner).push(Pool(self.0));
+        LINGERING.lock().push(Pool(self.0));
     }
 }
 
 /// Frees pools whose mbufs have come back meanwhile.
 fn sweep() {
-    let pools = mem::take(&mut *LINGERING.lock().unwrap_or_else(PoisonError::into_inner));
+    let pools = mem::take(&mut *LINGERING.lock());
     drop(pools);
 }
 

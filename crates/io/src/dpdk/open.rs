@@ -6,12 +6,13 @@ use super::{DpdkDevice, DpdkError, DpdkOptions, eal};
 use crate::PortError;
 use crate::sys::{self, InterfaceWatch};
 use packet::MAX_LEN;
+use parking_lot::{Mutex, MutexGuard};
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The MTU that lets frames of 9,216 bytes pass.
 const JUMBO_MTU: usize = 9202;
@@ -42,7 +43,7 @@ pub(super) struct Opened {
 /// Held while devices are added or removed: DPDK does one at a time.
 pub(super) fn one_at_a_time() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ONE.lock()
 }
 
 /// Opens the device that `text` describes.

@@ -8,9 +8,10 @@ use super::passage::{self, Passage};
 use aya::maps::{Array, DevMap, HashMap, Map, MapData, XskMap};
 use aya::programs::{Xdp, XdpFlags, xdp::XdpLink};
 use aya::{Ebpf, EbpfLoader};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The most ports.
@@ -206,7 +207,7 @@ impl Kernel {
     }
 
     pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Room for so many flows.

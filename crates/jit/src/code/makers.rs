@@ -1,14 +1,13 @@
 //! Functions become machine code by several threads: that takes longer than to make them.
 
 use crate::code::CompileError;
-use crate::engine::lock;
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_module::{FuncId, ModuleReloc};
+use parking_lot::Mutex;
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, PoisonError};
 
 /// The most threads that make code together.
 pub const MAKERS: usize = 8;
@@ -56,7 +55,7 @@ impl<'a> Makers<'a> {
     pub fn make(&self, waiting: &Mutex<Receiver<Waiting>>) -> Result<(), CompileError> {
         let mut context = Context::new();
         loop {
-            let next = lock(waiting).recv();
+            let next = waiting.lock().recv();
             let Ok(Waiting { id, func, shown }) = next else { return Ok(()) };
             context.clear();
             context.func = func;
@@ -67,13 +66,13 @@ impl<'a> Makers<'a> {
             let text = compiled.vcode.clone();
             let relocs = context.compiled_code().map(|code| code.buffer.relocs()).unwrap_or_default();
             let relocs = relocs.iter().map(|reloc| ModuleReloc::from_mach_reloc(reloc, &context.func, id)).collect();
-            lock(&self.made).push(Made { id, code, alignment, relocs, text });
+            self.made.lock().push(Made { id, code, alignment, relocs, text });
         }
     }
 
     /// The functions in their order.
     pub fn made(self) -> Vec<Made> {
-        let mut made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.into_inner();
         made.sort_by_key(|made| made.id);
         made
     }

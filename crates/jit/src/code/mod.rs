@@ -43,9 +43,10 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 use ir::{Inst, Pipeline, TableId, Type};
 use makers::{MAKERS, Made, Makers, Waiting};
+use parking_lot::Mutex;
 use stage::StageCode;
 use std::cell::{Cell, RefCell};
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use tables::fast::LookupShape;
 use thiserror::Error;
 

@@ -22,10 +22,11 @@ use p4runtime::client::Client;
 use p4runtime::proto::v1::{Entity, TableEntry, entity, update, write_request::Atomicity};
 use p4runtime::server::{Access, Credentials, Limits, Power, ServeOptions, Tls, TokenHash, serve};
 use packet::PortId;
+use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
@@ -150,7 +151,7 @@ async fn witness(target: Target, forward: Forward, waits: Arc<Mutex<Vec<Duration
         let wanted = Entity { entity: Some(entity::Entity::TableEntry(one)) };
         let read = client.read_all(vec![wanted]).await;
         if let (Ok(()), Ok([_])) = (&written, read.as_deref()) {
-            waits.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(began.elapsed());
+            waits.lock().push(began.elapsed());
         } else if !std::mem::replace(&mut told, true) {
             eprintln!("the other client is not served: {written:?} {:?}", read.err());
         }
@@ -182,7 +183,7 @@ struct Seen {
 
 async fn watch(node: &Node, waits: &Mutex<Vec<Duration>>, time: Duration) -> Seen {
     let forwarded = || node.counts().iter().map(|counts| counts.forwarded.packets).sum::<u64>();
-    let take = || std::mem::take(&mut *waits.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    let take = || std::mem::take(&mut *waits.lock());
     take();
     let (before, had, began) = (forwarded(), worked(), Instant::now());
     tokio::time::sleep(time).await;

@@ -15,11 +15,12 @@ use crate::plane::LinkNews;
 use crate::takeover::Listening;
 use p4runtime::Device;
 use p4runtime::server::{Counters, Observing, ServeOptions, serve};
+use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -109,7 +110,7 @@ pub(super) async fn control(
             Some(failed) = exporters.join_next() => match failed?? {},
             Some(()) = hang_up.recv() => {
                 let reload = reload.clone();
-                let again = move || reload.lock().unwrap_or_else(PoisonError::into_inner).again();
+                let again = move || reload.lock().again();
                 // It may wait for a disk. Reads follow each other by the lock.
                 tokio::task::spawn_blocking(again);
             }

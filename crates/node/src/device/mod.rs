@@ -19,12 +19,13 @@ use ir::{Const, ExternKind, Pipeline};
 use num_bigint::BigUint;
 use p4runtime::{Code, Event, EventSink, Forwarding, Refusal, Translations};
 use packet::PortId;
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 use tables::{Entry, State, Update, WriteBatch};
 use thiserror::Error;
@@ -131,10 +132,6 @@ pub struct Node {
     pub(crate) translations: Translations,
 }
 
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// What was done with packets of a program that no worker was given.
 fn beside(engine: &dyn Controlled) -> Counts {
     let counters = engine.beside_workers();
@@ -184,7 +181,7 @@ impl Node {
 
     /// Runs what the store has, with its tables.
     fn restore(&self, mut store: Store) -> Result<(), StartError> {
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         inner.saved = store.saved()?.map(forwarding).transpose().map_err(StartError::Pipeline)?;
         if let Some(kept) = store.running()? {
             let config = forwarding(kept).map_err(StartError::Pipeline)?;
@@ -214,13 +211,13 @@ impl Node {
     /// What each worker has done. What processes before this one counted is with the first.
     pub fn counts(&self) -> Vec<Counts> {
         let mut counts = self.plane.counts();
-        counts.iter_mut().take(1).for_each(|first| *first += &lock(&self.before));
+        counts.iter_mut().take(1).for_each(|first| *first += &self.before.lock());
         counts
     }
 
     /// What was done with packets that no worker was given, over all programs of this process.
     pub(crate) fn counts_beside(&self) -> Counts {
-        let inner = lock(&self.inner);
+        let inner = self.inner.lock();
         let mut all = inner.past_beside.clone();
         if let Some(current) = &inner.current {
             all += &beside(&*current.engine);
@@ -230,7 +227,7 @@ impl Node {
 
     /// What processes before this one counted.
     pub(crate) fn set_before(&self, before: Counts) {
-        *lock(&self.before) = before;
+        *self.before.lock() = before;
     }
 
     /// A port from now on, also while packets flow: the worker with the fewest gets it. One of a number that was there before counts on.
@@ -263,12 +260,12 @@ impl Node {
 
     /// What it has, for a take-over.
     pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.inner)
+        self.inner.lock()
     }
 
     /// Writes wait from now on, no entry grows too old, and all that the engine has to say is told.
     pub(crate) fn hold(&self) {
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         if let Some(current) = &inner.current {
             current.engine.hold_idle(true);
         }
@@ -278,7 +275,7 @@ impl Node {
 
     /// Writes go on, and entries grow old; or another process has everything, and they are refused.
     pub(crate) fn release(&self, hold: Hold) {
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         if let Some(current) = inner.current.as_ref().filter(|_| hold == Hold::Free) {
             current.engine.hold_idle(false);
         }
@@ -291,9 +288,9 @@ impl Node {
     /// # Errors
     /// `UNAVAILABLE`: another process does this now, or the store cannot be had.
     fn to_change(&self) -> Result<MutexGuard<'_, Inner>, Refusal> {
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         while inner.hold == Hold::Waits {
-            inner = self.released.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            self.released.wait(&mut inner);
         }
         if inner.hold == Hold::Gone {
             return Err(Refusal::new(Code::Unavailable, "another process has taken over this node; connect again"));
@@ -307,7 +304,7 @@ impl Node {
 
     /// What tables, actions and stages did, over all programs.
     pub fn tallied(&self) -> Tallied {
-        let inner = lock(&self.inner);
+        let inner = self.inner.lock();
         let mut all = inner.past.clone();
         if let Some(current) = &inner.current {
             all.add(&current.config.pipeline, &*current.engine);
@@ -321,7 +318,7 @@ impl Node {
     }
 
     pub(crate) fn cleared(&self) -> MutexGuard<'_, Observation> {
-        lock(&self.cleared)
+        self.cleared.lock()
     }
 
     pub(crate) fn began(&self) -> Instant {
@@ -381,7 +378,7 @@ impl Node {
     /// Time passes: links are looked at, digests and notifications go to whoever subscribed, and a log that has grown too long is written anew. To be called some
     /// hundred times a second.
     pub fn tick(&self) {
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         if inner.hold == Hold::Free {
             if let Some(current) = &mut inner.current {
                 self.tell_links(&mut *current.engine);
@@ -392,7 +389,7 @@ impl Node {
 
     /// Whether somebody takes events.
     fn is_heard(&self) -> bool {
-        self.sink.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.sink.read().is_some()
     }
 
     fn look(&self, inner: &mut Inner) {
@@ -433,7 +430,7 @@ impl Node {
     /// If it cannot be written; the log in use stays.
     pub fn tidy_store(&self) -> Result<bool, StoreError> {
         let state = {
-            let mut inner = lock(&self.inner);
+            let mut inner = self.inner.lock();
             let Inner { current: Some(current), store: Some(store), hold: Hold::Free, .. } = &mut *inner else {
                 return Ok(false);
             };
@@ -448,20 +445,20 @@ impl Node {
         // A state that was there has a form.
         let Ok(batches) = reconcile::writes(&state) else { return Ok(false) };
         for (number, batch) in (0..).zip(batches) {
-            let mut inner = lock(&self.inner);
+            let mut inner = self.inner.lock();
             let Some(store) = &mut inner.store else { return Ok(false) };
             if !store.rewrite(number, &batch)? {
                 return Ok(false);
             }
         }
-        match &mut lock(&self.inner).store {
+        match &mut self.inner.lock().store {
             Some(store) => store.end_rewrite().map(|()| true),
             None => Ok(false),
         }
     }
 
     fn with<T>(&self, ask: impl FnOnce(&Current) -> Option<T>) -> Option<T> {
-        ask(lock(&self.inner).current.as_ref()?)
+        ask(self.inner.lock().current.as_ref()?)
     }
 
     /// Brings over what fits from the program that runs. Returns how many updates did not.
@@ -546,6 +543,6 @@ fn first_value(kind: &ExternKind) -> Vec<BigUint> {
 }
 
 fn give(sink: &RwLock<Option<EventSink>>, event: Event) -> bool {
-    let sink = sink.read().unwrap_or_else(PoisonError::into_inner);
+    let sink = sink.read();
     sink.as_ref().is_some_and(|sink| sink(event))
 }

@@ -1,6 +1,6 @@
 //! What controllers' requests do to a node: [`Device`] for [`Node`].
 
-use super::{Current, Inner, Node, lock};
+use super::{Current, Inner, Node};
 use crate::reconcile;
 use crate::store::{KeptConfig, KeptDigest, StoreError};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::{Code, Device, DigestConfig, EventSink, Forwarding, Keep, Refusal, Translations};
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use tables::{CounterData, Entry, Port, State, Update, WriteBatch, WriteError};
 
 /// The same batch with its entries in words, which take less time and room in tables and store. Those that cannot be packed stay as they are: to apply
@@ -110,7 +110,7 @@ impl Device for Node {
     }
 
     fn saved(&self) -> Option<Forwarding> {
-        lock(&self.inner).saved.clone()
+        self.inner.lock().saved.clone()
     }
 
     fn running(&self) -> Option<Forwarding> {
@@ -154,7 +154,7 @@ impl Device for Node {
         let one = |(number, max_timeout_ns, max_list_size, ack_timeout_ns)| {
             (number, DigestConfig { max_timeout_ns, max_list_size, ack_timeout_ns })
         };
-        lock(&self.inner).digests.iter().copied().map(one).collect()
+        self.inner.lock().digests.iter().copied().map(one).collect()
     }
 
     fn state(&self) -> Option<State> {
@@ -208,6 +208,6 @@ impl Device for Node {
     }
 
     fn subscribe(&self, sink: EventSink) {
-        *self.sink.write().unwrap_or_else(PoisonError::into_inner) = Some(sink);
+        *self.sink.write() = Some(sink);
     }
 }

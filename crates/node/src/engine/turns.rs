@@ -1,7 +1,8 @@
 //! [`Turns`]: an engine that runs one packet at a time and keeps all in one place, shared by workers that take turns.
 
 use packet::{Batch, Engine, Output, ReasonTable};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// The engine. Its workers and the control plane have it for a batch, or a request, each.
 pub struct Turns<E>(Arc<Mutex<E>>);
@@ -20,7 +21,7 @@ impl<E: Engine + 'static> Turns<E> {
 
     /// Waits for a turn.
     pub fn turn(&self) -> MutexGuard<'_, E> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A worker's engine.

@@ -9,9 +9,10 @@ use crate::explain::marks::Marks;
 use crate::running::Running;
 use ir::Pipeline;
 use packet::{Batch, DropReason, Emission, Engine, MAX_BATCH, Origin, Output, PacketRef, ReasonTable, Verdict};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 /// Traces at a time.
 pub const MAX_SESSIONS: usize = 8;
@@ -187,7 +188,7 @@ pub struct Taps {
 impl Taps {
     /// A trace begins. Whether there was room for it.
     pub fn open(&self, session: &Arc<Session>) -> bool {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock();
         if sessions.len() >= MAX_SESSIONS {
             return false;
         }
@@ -198,12 +199,12 @@ impl Taps {
 
     /// A mark for a packet that is followed; `None`: too many are on their way.
     fn mark(&self, now: u64) -> Option<u16> {
-        self.marks.try_lock().ok()?.give(now)
+        self.marks.try_lock()?.give(now)
     }
 
     /// A trace ends.
     pub fn close(&self, session: &Arc<Session>) {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock();
         sessions.retain(|other| !Arc::ptr_eq(other, session));
         self.changes.fetch_add(1, Relaxed);
     }
@@ -249,12 +250,8 @@ impl Tapped {
 
     #[cold]
     fn learn(&mut self) {
-        let sessions = match self.taps.sessions.try_lock() {
-            Ok(sessions) => sessions,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // The next batch tries again.
-            Err(TryLockError::WouldBlock) => return,
-        };
+        // The next batch tries again.
+        let Some(sessions) = self.taps.sessions.try_lock() else { return };
         self.sessions.clone_from(&sessions);
         self.known = self.taps.changes.load(Relaxed);
     }

@@ -11,10 +11,11 @@ pub use line::LogFormat;
 
 use limiter::Limiter;
 use line::Line;
+use parking_lot::Mutex;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use tracing::callsite::Identifier;
@@ -79,22 +80,18 @@ struct Writer {
     out: Mutex<Box<dyn Write + Send>>,
 }
 
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Writer {
     fn write(&self, line: &Line) {
         let time = (!self.journal).then(OffsetDateTime::now_utc);
-        let text = line.write(*lock(&self.format), time);
+        let text = line.write(*self.format.lock(), time);
         // There is nobody else to tell.
-        let _ = lock(&self.out).write_all(text.as_bytes());
+        let _ = self.out.lock().write_all(text.as_bytes());
     }
 
     fn take(&self, event: &tracing::Event<'_>) {
         let now = (self.clock)();
         let line = || Line::of(event);
-        if lock(&self.limiter).admit(event.metadata().callsite(), now, line) {
+        if self.limiter.lock().admit(event.metadata().callsite(), now, line) {
             self.write(&line());
         }
     }
@@ -102,8 +99,8 @@ impl Writer {
     /// Says what was left out.
     fn sweep(&self, all: bool) {
         let left_out = match all {
-            true => lock(&self.limiter).all(),
-            false => lock(&self.limiter).ended((self.clock)()),
+            true => self.limiter.lock().all(),
+            false => self.limiter.lock().ended((self.clock)()),
         };
         for left_out in left_out {
             let event = format!("left out {} lines like: {}", left_out.count, left_out.like.event);
@@ -184,7 +181,7 @@ impl Log {
 
     /// Other settings from now on.
     pub fn set(&self, settings: LogSettings) {
-        *lock(&self.writer.format) = settings.format;
+        *self.writer.format.lock() = settings.format;
         // The subscriber lives as long as the process.
         let _ = self.filter.reload(settings.filter());
     }
@@ -218,7 +215,7 @@ mod tests {
 
     impl Write for Buffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            lock(&self.0).extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -229,7 +226,7 @@ mod tests {
 
     impl Buffer {
         fn lines(&self) -> Vec<String> {
-            let bytes = std::mem::take(&mut *lock(&self.0));
+            let bytes = std::mem::take(&mut *self.0.lock());
             String::from_utf8(bytes).expect("text").lines().map(str::to_owned).collect()
         }
     }

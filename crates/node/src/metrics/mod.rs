@@ -13,11 +13,12 @@ pub mod http;
 pub mod top;
 
 use crate::Node;
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use top::{Followed, Tops};
 
 /// The metrics of a node. They outlive it: without it there are none.
@@ -41,7 +42,7 @@ impl Collector for Collecting {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(node) = self.node.upgrade() else { return Ok(()) };
         families::encode(&node, &mut encoder)?;
-        let mut tops = self.tops.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tops = self.tops.lock();
         tops.encode(&node, &mut encoder)
     }
 }

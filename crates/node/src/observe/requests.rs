@@ -2,8 +2,8 @@
 
 use io::Latency;
 use p4runtime::server::{Observer, RequestKind};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Requests of one kind.
@@ -22,13 +22,13 @@ pub struct RequestStats(Mutex<BTreeMap<RequestKind, Answered>>);
 impl RequestStats {
     /// As of now.
     pub fn all(&self) -> BTreeMap<RequestKind, Answered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
 impl Observer for RequestStats {
     fn answered(&self, kind: RequestKind, time: Duration, refused: bool) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let answered = all.entry(kind).or_default();
         answered.refused += u64::from(refused);
         answered.time.record(time, 1);

@@ -7,7 +7,7 @@ use ir::TableId;
 use offload::hot::{fingerprint, id};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tables::{CounterData, Entry, EntryId, State, Update, WriteBatch};
 
@@ -100,7 +100,7 @@ impl Tiers {
             return;
         }
         let wiring = self.wiring.clone();
-        let _gate = wiring.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let _gate = wiring.gate.write();
         let counted = |entry: &Entry| (entry.clone(), self.counted_above(table, entry));
         let mut counted: Vec<(Entry, CounterData)> = moves.out.iter().map(counted).collect();
         let Some(above) = &mut self.above else { return };

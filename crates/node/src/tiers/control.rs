@@ -18,10 +18,11 @@ use offload::hot::{Id, id};
 use offload::share::{Share, objects_above};
 use p4runtime::{Code, Refusal};
 use packet::{Engine, ReasonTable};
+use parking_lot::RwLock;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Add;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
 use tables::{Change, CounterData, Entry, State, WriteBatch, WriteError};
 
 /// What moved between tiers.
@@ -236,7 +237,7 @@ impl Controlled for Tiers {
 
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         let wiring = self.wiring.clone();
-        let _gate = wiring.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let _gate = wiring.gate.write();
         self.tell_time();
         let mut whole = self.with_whole(State::clone);
         let changes = whole.apply(batch)?;

@@ -6,9 +6,10 @@
 
 use crate::explain::Fate;
 use packet::{Batch, Emission, Output};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 /// Packets that are remembered.
 pub const MAX_RECORDS: usize = 256;
@@ -108,13 +109,9 @@ pub struct Followed {
 impl Followed {
     /// Keeps what there is; never waits.
     pub fn keep(&self, records: impl Iterator<Item = Record>, now: u64) {
-        let mut ring = match self.ring.try_lock() {
-            Ok(ring) => ring,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                self.lost.fetch_add(records.count() as u64, Relaxed);
-                return;
-            }
+        let Some(mut ring) = self.ring.try_lock() else {
+            self.lost.fetch_add(records.count() as u64, Relaxed);
+            return;
         };
         for record in records {
             ring.bytes += record.size();
@@ -125,14 +122,14 @@ impl Followed {
 
     /// What is known of packets with that mark, the oldest first.
     pub fn of(&self, mark: u16, now: u64) -> Vec<Arc<Record>> {
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = self.ring.lock();
         ring.trim(now);
         ring.records.iter().filter(|record| record.mark == mark).cloned().collect()
     }
 
     /// How many packets are remembered, and how many could not be.
     pub fn count(&self) -> (usize, u64) {
-        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let ring = self.ring.lock();
         (ring.records.len(), self.lost.load(Relaxed))
     }
 }

@@ -4,8 +4,8 @@
 //! buckets of it move to the one with the least to do. So a flow that is too much for one link with others beside it ends up with a link of its own. A link
 //! that has not answered for a while gets nothing; its buckets are spread over those that do answer, and are its own again when it is back.
 
+use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ impl Links {
                 link.losses.fetch_add(1, Relaxed);
             }
         }
-        let Ok(mut last) = self.balanced.try_lock() else { return };
+        let Some(mut last) = self.balanced.try_lock() else { return };
         if self.even && now.saturating_sub(*last) >= 1_000_000_000 {
             *last = now;
             self.balance(now);

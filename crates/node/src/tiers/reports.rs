@@ -4,9 +4,9 @@
 //! costs nothing but a worse choice. The switch remembers the last report of each that reports, for a while, and a bounded number of entries.
 
 use offload::cut::wire::{Hits, MAX_HITS};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
 
 /// Entries of a table that a report has at most.
 pub const MOST: usize = 64 * MAX_HITS;
@@ -55,7 +55,7 @@ impl Outbox {
 
     /// A new report: for each table its entries. What waits of the last one goes away.
     pub fn put(&self, key: u32, tables: Vec<(u32, Vec<(u64, u64)>)>) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let Waiting { number, ports } = &mut *waiting;
         *number = number.wrapping_add(1);
         let frames = tables.iter().flat_map(|(table, entries)| {
@@ -71,7 +71,7 @@ impl Outbox {
 
     /// Some frames for a port.
     pub fn take(&self, port: u32) -> Vec<Vec<u8>> {
-        let Ok(mut waiting) = self.waiting.try_lock() else { return Vec::new() };
+        let Some(mut waiting) = self.waiting.try_lock() else { return Vec::new() };
         let Some(frames) = waiting.ports.get_mut(&port) else { return Vec::new() };
         let count = frames.len().min(BURST);
         frames.drain(..count).collect()
@@ -108,7 +108,7 @@ impl Reports {
     /// A frame of a report has come over a link. Never waits.
     pub fn hear(&self, frame: &[u8], port: u32, now: u64) {
         let Some(Hits { table, instance, number, entries }) = Hits::read(frame, self.key) else { return };
-        let Ok(mut heard) = self.heard.try_lock() else { return };
+        let Some(mut heard) = self.heard.try_lock() else { return };
         heard.retain(|_, instance| now.saturating_sub(instance.at) <= FRESH);
         if heard.len() >= MAX_INSTANCES && !heard.contains_key(&instance) {
             return;
@@ -135,7 +135,7 @@ impl Reports {
 
     /// Thousandths of hits a second of a table's entries below, by their fingerprints.
     pub fn of(&self, table: u32, now: u64) -> HashMap<u64, u64> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = self.heard.lock();
         let mut all: HashMap<u64, u64> = HashMap::new();
         let fresh = heard.values().filter(|instance| {
             now.saturating_sub(instance.at) <= instance.every.saturating_mul(REPORTS_MISSED).min(FRESH)
@@ -195,7 +195,7 @@ mod tests {
             switch.hear(&frame(n, 1), 5, 0);
             switch.hear(&frame(0, u64::from(n)), 5, 0);
         }
-        let heard = switch.heard.lock().expect("nobody fails");
+        let heard = switch.heard.lock();
         assert_eq!(heard.len(), MAX_INSTANCES);
         assert!(heard.values().all(|instance| instance.tables.len() <= MAX_TABLES));
     }

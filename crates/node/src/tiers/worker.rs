@@ -10,8 +10,9 @@ use offload::cut::{BACK, HELLO, HITS, wire};
 use packet::{
     Batch, Emission, Engine, EngineReason, MAX_BATCH, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict,
 };
+use parking_lot::RwLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
 
 /// What all workers of a process know.
 pub struct Wiring {
@@ -410,7 +411,7 @@ impl Engine for TiersWorker {
 
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
         let wiring = self.wiring.clone();
-        let _gate = wiring.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let _gate = wiring.gate.read();
         self.taken = [false; MAX_BATCH];
         self.arrive(batch);
         for leg in [UP, DOWN, HOME] {
@@ -426,7 +427,7 @@ impl Engine for TiersWorker {
 
     fn tick(&mut self, now: u64, out: &mut Output) {
         let wiring = self.wiring.clone();
-        let _gate = wiring.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let _gate = wiring.gate.read();
         for engine in [&mut self.above, &mut self.below].into_iter().flatten() {
             engine.tick(now, out);
         }

@@ -4,10 +4,11 @@
 //! there, says that the answer is cut short, and goes: a client that does not read keeps neither a thread, nor a snapshot, nor parts.
 
 use crate::proto::v1::ReadResponse;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
@@ -37,11 +38,7 @@ struct Shared {
     taken: Condvar,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Shared {}
 
 /// Wakes who takes parts, without the lock.
 fn wake(mut queue: MutexGuard<'_, Queue>) {
@@ -66,14 +63,14 @@ impl Answer {
     /// An empty one, with its place among its connection's.
     pub fn new(place: Option<OwnedSemaphorePermit>) -> (Filling, Answer) {
         let shared = Arc::<Shared>::default();
-        shared.lock().place = place;
+        shared.queue.lock().place = place;
         (Filling(shared.clone()), Answer(shared))
     }
 
     /// One that is all there.
     pub fn whole(place: Option<OwnedSemaphorePermit>, part: Option<ReadResponse>, end: Option<Status>) -> Answer {
         let shared = Shared::default();
-        *shared.lock() = Queue { parts: part.into_iter().collect(), end: Some(end), place, ..Queue::default() };
+        *shared.queue.lock() = Queue { parts: part.into_iter().collect(), end: Some(end), place, ..Queue::default() };
         Answer(Arc::new(shared))
     }
 }
@@ -82,7 +79,7 @@ impl tokio_stream::Stream for Answer {
     type Item = Result<ReadResponse, Status>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut queue = self.0.lock();
+        let mut queue = self.0.queue.lock();
         if let Some(part) = queue.parts.pop_front() {
             drop(queue);
             self.0.taken.notify_one();
@@ -104,7 +101,7 @@ impl tokio_stream::Stream for Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        let mut queue = self.0.lock();
+        let mut queue = self.0.queue.lock();
         (queue.gone, queue.place) = (true, None);
         let parts = std::mem::take(&mut queue.parts);
         drop(queue);
@@ -116,7 +113,7 @@ impl Drop for Answer {
 impl Filling {
     /// Waits until so many parts or fewer are left, with `stall` the time that may pass without one being taken. `Break`: nobody takes them.
     fn wait(&self, left: usize, stall: impl Fn() -> Duration) -> Result<MutexGuard<'_, Queue>, ()> {
-        let mut queue = self.0.lock();
+        let mut queue = self.0.queue.lock();
         let (mut began, mut before) = (Instant::now(), queue.parts.len());
         loop {
             if queue.gone {
@@ -130,7 +127,7 @@ impl Filling {
             } else if began.elapsed() >= stall() {
                 return Err(());
             }
-            queue = self.0.taken.wait_timeout(queue, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            self.0.taken.wait_for(&mut queue, LOOK);
         }
     }
 
@@ -144,7 +141,7 @@ impl Filling {
 
     /// Ends it, and waits until all parts are taken: until then they need the caller's place.
     pub fn finish(self, end: Option<Status>, stall: impl Fn() -> Duration) {
-        let mut queue = self.0.lock();
+        let mut queue = self.0.queue.lock();
         queue.end = Some(end);
         wake(queue);
         if self.wait(0, stall).is_err() {
@@ -154,7 +151,7 @@ impl Filling {
 
     /// Throws away what waits.
     fn cut(&self) {
-        let mut queue = self.0.lock();
+        let mut queue = self.0.queue.lock();
         let parts = std::mem::take(&mut queue.parts);
         // An answer without its end must not look whole.
         (queue.end, queue.place) = (Some(Some(cut_short())), None);
@@ -165,7 +162,7 @@ impl Filling {
 
 impl Drop for Filling {
     fn drop(&mut self) {
-        let unfinished = self.0.lock().end.is_none();
+        let unfinished = self.0.queue.lock().end.is_none();
         if unfinished {
             self.cut();
         }

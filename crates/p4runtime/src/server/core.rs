@@ -16,9 +16,10 @@ use crate::proto::v1::{PacketOut, StreamMessageResponse, Uint128, stream_message
 use crate::translate::StringsOf;
 use crate::{Code, Device, Refusal};
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tables::State;
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tracing::warn;
@@ -74,10 +75,6 @@ pub struct Core {
     next_stream: AtomicU64,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Core {
     /// For a device, without clients.
     pub fn new(
@@ -106,7 +103,7 @@ impl Core {
     }
 
     pub fn clients(&self) -> MutexGuard<'_, Clients> {
-        lock(&self.clients)
+        self.clients.lock()
     }
 
     pub fn digests(&self) -> MutexGuard<'_, Digests> {
@@ -124,7 +121,7 @@ impl Core {
                 "no forwarding pipeline is set; set one with SetForwardingPipelineConfig",
             ));
         };
-        let mut program = lock(&self.program);
+        let mut program = self.program.lock();
         if let Some(program) = program.as_ref().filter(|p| Arc::ptr_eq(&p.forwarding.pipeline, &running.pipeline)) {
             return Ok(program.clone());
         }

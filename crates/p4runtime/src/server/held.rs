@@ -6,8 +6,9 @@ use super::program::DigestConfigs;
 use super::saved::Saved;
 use crate::translate::DigestConfig;
 use crate::{Code, Device, Forwarding, Refusal};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tables::WriteBatch;
 use tokio::sync::Notify;
@@ -69,10 +70,6 @@ pub struct WaitingForm {
     pub batches: Arc<Vec<WriteBatch>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// What those are told whose changes come too late.
 fn too_late() -> Refusal {
     Refusal::new(Code::Unavailable, "another process takes over this node; connect again")
@@ -96,7 +93,7 @@ impl Held {
         let mut digests = self.digests();
         digests.freeze(true);
         let (lists, digests) = digests.form(Instant::now());
-        HeldForm { lists, digests, waiting: lock(&self.0.saved).as_ref().map(Saved::form) }
+        HeldForm { lists, digests, waiting: self.0.saved.lock().as_ref().map(Saved::form) }
     }
 
     /// It goes on as before.
@@ -112,14 +109,14 @@ impl Held {
     pub fn take_up(&self, form: HeldForm, saved: Option<Forwarding>, device: &dyn Device) -> Result<(), Refusal> {
         self.digests().take_up(form.lists, form.digests, Instant::now())?;
         if let (Some(waiting), Some(forwarding)) = (form.waiting, saved) {
-            *lock(&self.0.saved) = Some(Saved::again(forwarding, &waiting, device)?);
+            *self.0.saved.lock() = Some(Saved::again(forwarding, &waiting, device)?);
         }
         self.0.news.notify_one();
         Ok(())
     }
 
     pub(super) fn digests(&self) -> MutexGuard<'_, Digests> {
-        lock(&self.0.digests)
+        self.0.digests.lock()
     }
 
     /// Something in the digests may be due earlier.
@@ -147,7 +144,7 @@ impl Held {
     /// `INTERNAL` if it can't be used.
     pub(super) fn saved(&self, device: &dyn Device) -> Result<MutexGuard<'_, Option<Saved>>, Refusal> {
         let kept = device.saved();
-        let mut saved = lock(&self.0.saved);
+        let mut saved = self.0.saved.lock();
         match kept {
             None => *saved = None,
             Some(kept) => {

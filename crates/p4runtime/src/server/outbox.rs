@@ -3,11 +3,12 @@
 
 use super::peer::Peer;
 use crate::proto::v1::StreamMessageResponse;
+use parking_lot::{Mutex, MutexGuard};
 use prost::Message;
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -62,17 +63,13 @@ impl Outbox {
 
     /// Messages that wait.
     pub fn waiting(&self) -> usize {
-        self.lock().queue.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().queue.len()
     }
 
     /// A packet or notification: whether there was room for it. What is lost is counted.
     pub fn offer(&self, message: StreamMessageResponse) -> bool {
         let size = message.encoded_len();
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let full = inner.queue.len() >= self.bounds.messages || inner.bytes + size > self.bounds.bytes;
         if full || inner.end.is_some() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +81,7 @@ impl Outbox {
 
     /// An error of something that the client has sent: whether there was room for it, which is less than for what the device has to tell.
     pub fn offer_error(&self, message: StreamMessageResponse) -> bool {
-        if self.lock().queue.len() >= ERRORS {
+        if self.inner.lock().queue.len() >= ERRORS {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -94,7 +91,7 @@ impl Outbox {
     /// A message that can't be left out. If there is no room even for this, the stream ends. Whether it goes on.
     pub fn insist(&self, message: StreamMessageResponse) -> bool {
         let size = message.encoded_len();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.end.is_some() {
             return false;
         }
@@ -111,7 +108,7 @@ impl Outbox {
 
     /// Ends the stream after what waits has been sent. The first end counts.
     pub fn end(&self, fault: Option<Status>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.end.get_or_insert(fault);
         wake(inner);
         self.ended.notify_one();
@@ -130,7 +127,7 @@ impl Outbox {
     /// Whether nobody will read any more.
     #[cfg(test)]
     pub fn is_over(&self) -> bool {
-        self.lock().over
+        self.inner.lock().over
     }
 }
 
@@ -166,7 +163,7 @@ impl tokio_stream::Stream for OutboxReader {
     type Item = Result<StreamMessageResponse, Status>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut inner = self.outbox.lock();
+        let mut inner = self.outbox.inner.lock();
         if let Some((message, size)) = inner.queue.pop_front() {
             inner.bytes -= size;
             return Poll::Ready(Some(Ok(message)));
@@ -189,7 +186,7 @@ impl tokio_stream::Stream for OutboxReader {
 
 impl Drop for OutboxReader {
     fn drop(&mut self) {
-        let mut inner = self.outbox.lock();
+        let mut inner = self.outbox.inner.lock();
         inner.over = true;
         inner.end.get_or_insert(None);
         (inner.queue, inner.bytes) = (VecDeque::new(), 0);

@@ -1,9 +1,10 @@
 //! [`Places`]: so many at a time, shared out between those who ask. Whoever has the fewest gets the next one: who asks a hundred times waits for itself.
 
 use super::access::TokenHash;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Whom things are shared out between. The surest that is known of a client: a name costs a certificate, another address costs little.
@@ -48,19 +49,15 @@ impl Places {
         Arc::new(Places { inner: Mutex::new(Inner { free: count, held: BTreeMap::new(), waiting: VecDeque::new() }) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A place, if one is free.
     pub fn try_take(self: &Arc<Self>, whose: &Identity) -> Option<Place> {
-        self.lock().take(whose).then(|| Place { among: self.clone(), whose: whose.clone() })
+        self.inner.lock().take(whose).then(|| Place { among: self.clone(), whose: whose.clone() })
     }
 
     /// Waits for a place; not any more, when the future is dropped.
     pub async fn take(self: &Arc<Self>, whose: Identity) -> Place {
         let (sender, receiver) = oneshot::channel();
-        self.lock().waiting.push_back((whose.clone(), sender));
+        self.inner.lock().waiting.push_back((whose.clone(), sender));
         self.give_out();
         match receiver.await {
             Ok(place) => place,
@@ -71,12 +68,12 @@ impl Places {
 
     /// Whether somebody waits.
     pub fn wanted(&self) -> bool {
-        self.lock().waiting.iter().any(|(_, sender)| !sender.is_closed())
+        self.inner.lock().waiting.iter().any(|(_, sender)| !sender.is_closed())
     }
 
     fn give_out(self: &Arc<Self>) {
         loop {
-            let next = self.lock().next();
+            let next = self.inner.lock().next();
             let Some((whose, sender)) = next else { return };
             // Who has gone meanwhile gives it back by this.
             let _ = sender.send(Place { among: self.clone(), whose });
@@ -119,7 +116,7 @@ impl Inner {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.among.lock().give_back(&self.whose);
+        self.among.inner.lock().give_back(&self.whose);
         self.among.give_out();
     }
 }
@@ -174,6 +171,6 @@ mod tests {
         drop(late);
         assert!(!places.wanted());
         assert!(poll(pin!(places.take(who("e")))).is_some(), "it is free again");
-        assert!(places.lock().held.is_empty() && places.lock().free == 1);
+        assert!(places.inner.lock().held.is_empty() && places.inner.lock().free == 1);
     }
 }

@@ -8,8 +8,9 @@ use super::connection::Connection;
 use super::limits::Limits;
 use bytes::Bytes;
 use http_body::{Body, Frame};
+use parking_lot::Mutex;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
@@ -66,10 +67,6 @@ struct Held {
     answered: bool,
 }
 
-fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The places of the request whose extension it is.
 #[derive(Clone, Default)]
 pub struct Admitted(Arc<Mutex<Held>>);
@@ -77,12 +74,12 @@ pub struct Admitted(Arc<Mutex<Held>>);
 impl Admitted {
     /// That among the reads of its connection; it goes with the answer.
     pub fn own(&self) -> Option<OwnedSemaphorePermit> {
-        lock(&self.0).own.take()
+        self.0.lock().own.take()
     }
 
     /// Gives the others back: the request is going to wait for a client.
     pub fn leave(&self) {
-        let mut held = lock(&self.0);
+        let mut held = self.0.lock();
         held.answered = true;
         held.permits.clear();
     }
@@ -93,7 +90,7 @@ struct UntilAnswered(Arc<Mutex<Held>>);
 
 impl Drop for UntilAnswered {
     fn drop(&mut self) {
-        *lock(&self.0) = Held { answered: true, ..Held::default() };
+        *self.0.lock() = Held { answered: true, ..Held::default() };
     }
 }
 
@@ -193,7 +190,7 @@ impl Received {
                 (at.left, bytes) = (at.left - count, &bytes[count..]);
             }
             if at.left == 0 {
-                let held = lock(&self.held);
+                let held = self.held.lock();
                 if !held.answered && held.permits.is_empty() {
                     return Some(Needs::Request);
                 }
@@ -204,7 +201,7 @@ impl Received {
         self.at = at;
         // A request has it until it is answered, a stream until its next message has come in.
         if last_of_large {
-            let mut held = lock(&self.held);
+            let mut held = self.held.lock();
             if !held.answered {
                 held.permits.extend(self.large.take());
             }
@@ -223,7 +220,7 @@ impl Received {
 
     /// Has a place. After the answer nothing keeps one.
     fn keep(&mut self, needs: Needs, place: OwnedSemaphorePermit) {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         match needs {
             Needs::Own => {
                 self.reads = None;

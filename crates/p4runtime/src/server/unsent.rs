@@ -7,8 +7,9 @@
 use super::connection::Connection;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
@@ -33,18 +34,14 @@ impl Unsent {
         Arc::new(Unsent { bound, inner: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How many there are.
     #[cfg(test)]
     fn bytes(&self) -> usize {
-        self.lock().bytes
+        self.inner.lock().bytes
     }
 
     fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.bytes < self.bound {
             return Poll::Ready(());
         }
@@ -59,7 +56,7 @@ impl Unsent {
         if bytes.is_empty() {
             return bytes;
         }
-        self.lock().bytes += bytes.len();
+        self.inner.lock().bytes += bytes.len();
         Bytes::from_owner(Counted { bytes, among: self.clone() })
     }
 }
@@ -77,7 +74,7 @@ impl AsRef<[u8]> for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut inner = self.among.lock();
+        let mut inner = self.among.inner.lock();
         inner.bytes -= self.bytes.len();
         let wakers = if inner.bytes < self.among.bound { std::mem::take(&mut inner.wakers) } else { Vec::new() };
         drop(inner);

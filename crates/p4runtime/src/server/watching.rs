@@ -2,7 +2,8 @@
 
 use super::arbitration::StreamId;
 use super::core::Core;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
@@ -96,7 +97,7 @@ impl std::fmt::Debug for Watch {
 impl Watch {
     /// The server begins. `places` are free places of `of` connections.
     pub(super) fn begin(&self, core: &Arc<Core>, places: &Arc<Semaphore>, of: usize) {
-        *self.core.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(core);
+        *self.core.lock() = Arc::downgrade(core);
         // A second server with the same watch shows its clients, and the first one's connections.
         let _ = self.places.set((places.clone(), of));
     }
@@ -108,7 +109,7 @@ impl Watch {
 
     /// Clients whose streams are open, in the order in which they came.
     pub fn clients(&self) -> Vec<Client> {
-        let Some(core) = self.core.lock().unwrap_or_else(PoisonError::into_inner).upgrade() else { return Vec::new() };
+        let Some(core) = self.core.lock().upgrade() else { return Vec::new() };
         let clients = core.clients();
         let one = |(id, outbox): (&StreamId, &Arc<super::outbox::Outbox>)| {
             let (role, election, primary) = match clients.arbitration.standing(*id) {

@@ -4,17 +4,14 @@ use bytes::Bytes;
 use ir::{ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::{Code, Device, EventSink, Forwarding, Keep, Refusal};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use tables::{CounterData, Entry, State, WriteBatch, WriteError};
 
 /// The device.
 pub struct Tables {
     running: Mutex<(Forwarding, State)>,
     saved: Mutex<Option<Forwarding>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tables {
@@ -26,8 +23,8 @@ impl Tables {
 
     /// As it was when it was handed out by [`Device::state`].
     pub fn back_to(&self, forwarding: Forwarding, state: State) {
-        *lock(&self.running) = (forwarding, state);
-        *lock(&self.saved) = None;
+        *self.running.lock() = (forwarding, state);
+        *self.saved.lock() = None;
     }
 }
 
@@ -44,7 +41,7 @@ impl Device for Tables {
     }
 
     fn save(&self, config: &Forwarding) -> Result<(), Refusal> {
-        *lock(&self.saved) = Some(config.clone());
+        *self.saved.lock() = Some(config.clone());
         Ok(())
     }
 
@@ -55,20 +52,20 @@ impl Device for Tables {
     }
 
     fn saved(&self) -> Option<Forwarding> {
-        lock(&self.saved).clone()
+        self.saved.lock().clone()
     }
 
     fn running(&self) -> Option<Forwarding> {
-        Some(lock(&self.running).0.clone())
+        Some(self.running.lock().0.clone())
     }
 
     fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal> {
-        let (_, state) = &mut *lock(&self.running);
+        let (_, state) = &mut *self.running.lock();
         Ok(batches.iter().map(|batch| state.apply(batch).map(drop)).collect())
     }
 
     fn state(&self) -> Option<State> {
-        Some(lock(&self.running).1.clone())
+        Some(self.running.lock().1.clone())
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
@@ -80,14 +77,14 @@ impl Device for Tables {
     }
 
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        match &lock(&self.running).0.pipeline.externs.get(register)?.kind {
+        match &self.running.lock().0.pipeline.externs.get(register)?.kind {
             ExternKind::Register { elem, size, .. } => (index < *size).then(|| vec![BigUint::ZERO; elem.len()]),
             _ => None,
         }
     }
 
     fn array_len(&self, object: ExternId) -> Option<u64> {
-        match lock(&self.running).0.pipeline.externs.get(object)?.kind {
+        match self.running.lock().0.pipeline.externs.get(object)?.kind {
             ExternKind::Counter { size, .. } | ExternKind::Meter { size, .. } | ExternKind::Register { size, .. } => {
                 Some(size)
             }

@@ -1,10 +1,10 @@
 //! Where these tests run: the binary, the repository, who may have a lab when, and what a lab leaves behind.
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::Value;
 use std::fs;
 use std::process::Output;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 pub const TERRACE: &str = env!("CARGO_BIN_EXE_terrace");
@@ -46,12 +46,12 @@ static LABS: RwLock<()> = RwLock::new(());
 
 /// Waits for a turn, alone. `None`, and the scenario from captures instead, where labs are not allowed.
 pub fn turn() -> Option<Turn> {
-    with_right(Right::Alone { _guard: LABS.write().unwrap_or_else(PoisonError::into_inner) })
+    with_right(Right::Alone { _guard: LABS.write() })
 }
 
 /// The same, beside others that ask for no more.
 pub fn turn_beside_others() -> Option<Turn> {
-    with_right(Right::Beside { _guard: LABS.read().unwrap_or_else(PoisonError::into_inner) })
+    with_right(Right::Beside { _guard: LABS.read() })
 }
 
 fn with_right(right: Right) -> Option<Turn> {
