@@ -109,7 +109,7 @@ fn carried_out(mode: Mode) {
     assert_eq!((found.sent, found.redirected, found.dropped, found.missed, found.misfit), (2, 1, 1, 2, 2), "{found:?}");
     assert_eq!((found.fault, found.no_headroom, found.foreign), (0, 0, 0), "{found:?}");
     let tally = lab.kernel.tally(3);
-    assert_eq!((tally.packets, tally.bytes), (2, 260));
+    assert_eq!((tally.counter.packets, tally.counter.bytes), (2, 260));
     assert!(io::now().abs_diff(tally.last) < 60_000_000_000, "{tally:?}");
     assert_eq!(lab.kernel.held(), 3);
 
@@ -118,7 +118,7 @@ fn carried_out(mode: Mode) {
     assert_eq!(bytes(&receive(&mut port, 1, PATIENCE)), [sent[0].bytes()]);
     // Another flow at the place begins with nothing.
     lab.kernel.install(3, &Flow::new(key(from, 0x4444))).unwrap();
-    assert_eq!(lab.kernel.tally(3).packets, 0);
+    assert_eq!(lab.kernel.tally(3).counter.packets, 0);
     assert!(receive(&mut other, 0, PATIENCE).is_empty());
 
     // Without the port there is no program, and packets go to the system's stack as ever.

@@ -3,7 +3,7 @@
 use crate::engine::Shared;
 use ir::{Entity, ExternId};
 use std::collections::BTreeMap;
-use tables::CounterData;
+use tables::Counter;
 
 impl Shared {
     fn sum(&self, object: usize, index: u64) -> Option<[u64; 2]> {
@@ -15,7 +15,7 @@ impl Shared {
         Some(sum)
     }
 
-    pub(crate) fn set_counter(&self, counter: ExternId, index: u64, data: CounterData) {
+    pub(crate) fn set_counter(&self, counter: ExternId, index: u64, data: Counter) {
         if let Some(sum) = self.sum(counter.index(), index) {
             let offset = [data.packets.wrapping_sub(sum[0]), data.bytes.wrapping_sub(sum[1])];
             self.offsets.lock().insert((counter.index(), index), offset);
@@ -23,7 +23,7 @@ impl Shared {
     }
 
     /// The elements of a counter that is counted in place, in one pass: there may be a million of them.
-    pub(crate) fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+    pub(crate) fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
         let object = counter.index();
         let mut sums: BTreeMap<u64, [u64; 2]> = self
             .offsets
@@ -40,18 +40,18 @@ impl Shared {
                 sum = [sum[0].wrapping_add(own[0]), sum[1].wrapping_add(own[1])];
             }
             if sum[0] != 0 {
-                all.push((index, CounterData { packets: sum[0], bytes: sum[1] }));
+                all.push((index, Counter { packets: sum[0], bytes: sum[1] }));
             }
         }
         all
     }
 
-    pub(crate) fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    pub(crate) fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         if self.program.counters.get(counter.index())?.is_none() {
             return self.program.runtime.host.lock().counter(counter, index);
         }
         let sum = self.sum(counter.index(), index)?;
         let offset = self.offsets.lock().get(&(counter.index(), index)).copied().unwrap_or_default();
-        Some(CounterData { packets: sum[0].wrapping_add(offset[0]), bytes: sum[1].wrapping_add(offset[1]) })
+        Some(Counter { packets: sum[0].wrapping_add(offset[0]), bytes: sum[1].wrapping_add(offset[1]) })
     }
 }

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tables::fast::{Live, LiveError, Reader, Written};
-use tables::{Change, CounterData, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
+use tables::{Change, Counter, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
 use thiserror::Error;
 
 /// A pipeline that can't be loaded.
@@ -110,7 +110,7 @@ impl Jit {
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
                 if let Some(number) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
-                    host.entry_inserted(table, number, entry, CounterData::default());
+                    host.entry_inserted(table, number, entry, Counter::default());
                 }
             }
         }
@@ -262,7 +262,7 @@ impl Jit {
     }
 
     /// The direct counter of an entry that is in the table.
-    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         match &self.way {
             Way::Native { shared, .. } => {
                 // An entry of a table without keys is never hit.
@@ -292,7 +292,7 @@ impl Jit {
     }
 
     /// The value of an indexed counter, over all workers. Packets and bytes are both counted, whatever its unit.
-    pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    pub fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         match &self.way {
             Way::Native { shared, .. } => shared.counter(counter, index),
             Way::Handed { interp, .. } => interp.lock().counter(counter, index),
@@ -300,7 +300,7 @@ impl Jit {
     }
 
     /// The elements of an indexed counter that have counted packets, below `end`: index and value, over all workers.
-    pub fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+    pub fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
         match &self.way {
             Way::Native { shared, .. } if shared.program.counters.get(counter.index()).is_some_and(Option::is_some) => {
                 shared.counted(counter, end)
@@ -348,7 +348,7 @@ impl Jit {
     }
 
     /// The direct counter of an entry.
-    pub fn direct_counter(&self, id: &EntryId) -> Option<CounterData> {
+    pub fn direct_counter(&self, id: &EntryId) -> Option<Counter> {
         match &self.way {
             Way::Native { shared, .. } => {
                 let live = shared.live.lock();
@@ -433,7 +433,7 @@ impl Shared {
         let mut live = self.live.lock();
         let mut host = self.program.runtime.host.lock();
         let mut state = live.state().clone();
-        let mut counted: HashMap<(TableId, u64), CounterData> = HashMap::new();
+        let mut counted: HashMap<(TableId, u64), Counter> = HashMap::new();
         let outcome = Iterator::try_for_each(&mut batches, |batch| {
             batch?.apply_what_fits(|batch| {
                 let changes = state.apply(batch)?;
@@ -443,7 +443,7 @@ impl Shared {
                         Change::Inserted(table, entry, data)
                         | Change::Modified(table, _, entry, Some(data))
                         | Change::DirectCounter(table, entry, data)
-                            if *data != CounterData::default() =>
+                            if *data != Counter::default() =>
                         {
                             counted.insert((*table, entry.sequence()), *data);
                         }

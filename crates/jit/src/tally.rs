@@ -10,7 +10,7 @@ use crate::program::StageInfo;
 use ir::{ActionId, Entity, Pipeline, TableId};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tables::CounterData;
+use tables::Counter;
 
 /// Where the cells of each place are, as numbers of cells.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,9 +123,9 @@ impl Tally {
         self.cells.add(0, cell as u64, more);
     }
 
-    fn cell(&self, cell: usize) -> CounterData {
+    fn cell(&self, cell: usize) -> Counter {
         let [packets, bytes] = self.cells.get(0, cell as u64).unwrap_or_default();
-        CounterData { packets, bytes }
+        Counter { packets, bytes }
     }
 }
 
@@ -135,9 +135,9 @@ pub struct ActionTally {
     /// The action.
     pub action: ActionId,
     /// Packets for which an entry was hit that has this action.
-    pub hits: CounterData,
+    pub hits: Counter,
     /// Packets for which no entry was hit, and this was the default action.
-    pub misses: CounterData,
+    pub misses: Counter,
 }
 
 /// What a table did at one place.
@@ -181,7 +181,7 @@ pub fn add_up<'a>(
     stages: &[StageInfo],
     workers: impl Iterator<Item = &'a Tally> + Clone,
 ) -> Tallies {
-    let sum = |cell: usize| workers.clone().fold(CounterData::default(), |sum, worker| sum + worker.cell(cell));
+    let sum = |cell: usize| workers.clone().map(|worker| worker.cell(cell)).sum();
     let at = |stage: Option<usize>, table: TableId| {
         let action = |(position, listed): (usize, &ir::ActionRef)| {
             let misses = places.cell(stage, table, position);

@@ -6,8 +6,8 @@ use ir::{ActionId, ExternId, ExternKind, Pipeline, TableId, ValueSetId};
 use std::collections::HashMap;
 use std::rc::Rc;
 use tables::{
-    ActionProfileGroup, ActionProfileMember, ActionSpec, CounterData, Entry, KeyLayout, Naming, PackedAction,
-    PackedEntry, State, StateError, Update, UpdateKind, WriteBatch, action_layout,
+    ActionProfileGroup, ActionProfileMember, ActionSpec, Counter, Entry, KeyLayout, Naming, PackedAction, PackedEntry,
+    State, StateError, Update, UpdateKind, WriteBatch, action_layout,
 };
 
 /// Updates in one batch: what a store holds in memory at once.
@@ -203,7 +203,7 @@ impl<'a> Matching<'a> {
     /// The updates that make a table of the new pipeline hold the entries of the old one's that fit: those that the programs have themselves are
     /// changed or deleted as a controller has done with the old program's, the others are inserted. `owns` are the states of the old and of the new
     /// pipeline as nobody has written to them; `counter` gives what an entry's direct counter is to go on with.
-    pub fn entries<'s, F: Fn(TableId, &Entry) -> Option<CounterData> + 's>(
+    pub fn entries<'s, F: Fn(TableId, &Entry) -> Option<Counter> + 's>(
         self: &Rc<Self>,
         old: TableId,
         state: &'s State,

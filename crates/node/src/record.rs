@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tables::{
-    ActionProfileGroup, ActionProfileMember, ActionSpec, CloneSession, CounterData, EntryId, GroupMember, MeterConfig,
+    ActionProfileGroup, ActionProfileMember, ActionSpec, CloneSession, Counter, EntryId, GroupMember, MeterConfig,
     MulticastGroup, Naming, PackedAction, PackedEntry, Port, Replica, TableEntry, Update, UpdateKind, WriteBatch,
 };
 use thiserror::Error;
@@ -187,8 +187,8 @@ fn meter_config([cir, cburst, pir, pburst]: [u64; 4]) -> MeterConfig {
     MeterConfig { cir, cburst, pir, pburst }
 }
 
-fn counter_data([packets, bytes]: [u64; 2]) -> CounterData {
-    CounterData { packets, bytes }
+fn counter_data([packets, bytes]: [u64; 2]) -> Counter {
+    Counter { packets, bytes }
 }
 
 impl Key {

@@ -1,49 +1,8 @@
 //! What a node shows of itself: one form for the control socket, for metrics and for people. All counts are since the node's start, over all programs
 //! that it ran, unless [`crate::Node::clear`] was called.
 
+use packet::Counter;
 use serde::{Deserialize, Serialize};
-
-/// Packets and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Count {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Count {
-    /// What has come since `before`.
-    pub fn since(self, before: Count) -> Count {
-        let (packets, bytes) = (self.packets.saturating_sub(before.packets), self.bytes.saturating_sub(before.bytes));
-        Count { packets, bytes }
-    }
-}
-
-impl std::ops::AddAssign for Count {
-    fn add_assign(&mut self, other: Count) {
-        self.packets = self.packets.wrapping_add(other.packets);
-        self.bytes = self.bytes.wrapping_add(other.bytes);
-    }
-}
-
-impl From<packet::Counter> for Count {
-    fn from(counter: packet::Counter) -> Count {
-        Count { packets: counter.packets, bytes: counter.bytes }
-    }
-}
-
-impl From<Count> for packet::Counter {
-    fn from(count: Count) -> packet::Counter {
-        packet::Counter { packets: count.packets, bytes: count.bytes }
-    }
-}
-
-impl From<tables::CounterData> for Count {
-    fn from(counter: tables::CounterData) -> Count {
-        Count { packets: counter.packets, bytes: counter.bytes }
-    }
-}
 
 /// Which node this is, and what it runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -105,9 +64,9 @@ pub struct Table {
     /// Memory that it takes, in bytes, about.
     pub memory_bytes: u64,
     /// Packets that hit an entry.
-    pub hits: Count,
+    pub hits: Counter,
     /// Packets that did not.
-    pub misses: Count,
+    pub misses: Counter,
     /// What was done with them.
     pub actions: Vec<Action>,
 }
@@ -129,9 +88,9 @@ pub struct Action {
     /// Its name.
     pub name: String,
     /// Packets whose entry has it.
-    pub hits: Count,
+    pub hits: Counter,
     /// Packets without an entry, if it is the default action.
-    pub misses: Count,
+    pub misses: Counter,
 }
 
 /// A name with what it stands for.
@@ -157,7 +116,7 @@ pub struct EntryRow {
     /// It is idle after so many nanoseconds; 0: never.
     pub idle_timeout_ns: u64,
     /// Its direct counter, if the table has one.
-    pub counter: Option<Count>,
+    pub counter: Option<Counter>,
     /// The program's own, which cannot be changed.
     pub is_const: bool,
 }
@@ -170,9 +129,9 @@ pub struct Port {
     /// Its interface or device.
     pub name: String,
     /// Received.
-    pub received: Count,
+    pub received: Counter,
     /// Sent.
-    pub sent: Count,
+    pub sent: Counter,
     /// Lost at the port, by reason.
     pub drops: Vec<Dropped>,
     /// Why nothing can go through at present.
@@ -188,7 +147,7 @@ pub struct Dropped {
     pub by: String,
     /// How many.
     #[serde(flatten)]
-    pub count: Count,
+    pub count: Counter,
 }
 
 /// A stage of the native code.
@@ -216,7 +175,7 @@ pub struct Worker {
     /// Its ports.
     pub ports: Vec<u32>,
     /// Packets that it gave to the engine.
-    pub received: Count,
+    pub received: Counter,
     /// Batches.
     pub batches: u64,
     /// The share of its time in which it had packets: 0 to 1.

@@ -7,7 +7,7 @@ use crate::cut::Cut;
 use crate::hot::{Hot, Moves};
 use ir::{Entity, ExternId, ExternKind, Inst, Pipeline, TableId};
 use std::collections::{BTreeMap, HashSet};
-use tables::{Change, CounterData, Entry, EntryId, KeyLayout, State, Update, UpdateKind, WriteBatch};
+use tables::{Change, Counter, Entry, EntryId, KeyLayout, State, Update, UpdateKind, WriteBatch};
 
 /// What of the writes the upper tier gets, and what it has.
 pub struct Share {
@@ -55,7 +55,7 @@ impl Share {
                 }
                 Update::DirectCounter(id, _) => {
                     let is_above = entries.next().is_some_and(|(table, entry, _)| self.has(table, entry));
-                    above.updates.extend(is_above.then(|| Update::DirectCounter(id.clone(), CounterData::default())));
+                    above.updates.extend(is_above.then(|| Update::DirectCounter(id.clone(), Counter::default())));
                 }
                 // Which is a change of the entry, and of no hot one: meters are in one place.
                 Update::DirectMeter(id, _) => {
@@ -64,7 +64,7 @@ impl Share {
                 }
                 Update::DefaultAction(table, _) if !self.applied.contains(table) => {}
                 Update::Counter(object, index, _) => {
-                    above.push(Update::Counter(*object, *index, CounterData::default()));
+                    above.push(Update::Counter(*object, *index, Counter::default()));
                 }
                 other => {
                     above.push(other.clone());
@@ -98,7 +98,7 @@ impl Share {
                 self.took.extend(is_hot.then(|| (table, old.clone())));
                 if counter.is_some() {
                     let id = EntryId::of(&self.layouts[table.index()], table, entry);
-                    above.push(Update::DirectCounter(id, CounterData::default()));
+                    above.push(Update::DirectCounter(id, Counter::default()));
                 }
             }
             Change::Deleted(..) if hot.is_none_or(|hot| hot.deleted(entry.key(), entry.priority())) => {

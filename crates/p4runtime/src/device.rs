@@ -6,7 +6,7 @@ use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{CounterData, Entry, Port, State, WriteBatch, WriteError};
+use tables::{Counter, Entry, Port, State, WriteBatch, WriteError};
 
 /// A forwarding pipeline config, as a controller gave it.
 #[derive(Clone, Debug)]
@@ -118,10 +118,10 @@ pub trait Device: Send + Sync + 'static {
     }
 
     /// An element of an indexed counter; `None` beyond its end.
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData>;
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter>;
 
     /// The direct counter of an entry.
-    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData>;
+    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<Counter>;
 
     /// The leaves of an element of a register; `None` beyond its end.
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>>;

@@ -1,11 +1,13 @@
 //! Counters of packets and bytes, per port, per engine, and per drop reason.
 
 use crate::{Batch, CpuReason, DropReason, EngineReason, Output, PortId, PortReason, ReasonId, Verdict};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::iter::Sum;
 use std::ops::AddAssign;
 
-/// Packets and bytes. Bytes are those of the packet, without preamble and frame check sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Packets and bytes, modulo 2^64. Bytes are those of the packet, without preamble and frame check sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 pub struct Counter {
     /// Number of packets.
     pub packets: u64,
@@ -18,6 +20,12 @@ impl Counter {
     pub fn add(&mut self, len: usize) {
         self.packets += 1;
         self.bytes += len as u64;
+    }
+
+    /// Both together.
+    pub fn plus(self, other: Counter) -> Counter {
+        let (packets, bytes) = (self.packets.wrapping_add(other.packets), self.bytes.wrapping_add(other.bytes));
+        Counter { packets, bytes }
     }
 
     /// What was counted since `earlier`, which is of the same counter.
@@ -43,8 +51,13 @@ impl Counter {
 
 impl AddAssign for Counter {
     fn add_assign(&mut self, other: Counter) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
+        *self = self.plus(other);
+    }
+}
+
+impl Sum for Counter {
+    fn sum<I: Iterator<Item = Counter>>(counters: I) -> Counter {
+        counters.fold(Counter::default(), Counter::plus)
     }
 }
 

@@ -7,18 +7,9 @@ use crate::layout::KeyLayout;
 use crate::packed::PackedEntry;
 use ir::{ActionCall, ExternId, KeyMatch, TableId, ValueSetId};
 use num_bigint::BigUint;
+use packet::Counter;
 use std::collections::BTreeMap;
-use std::ops::Add;
 use std::sync::Arc;
-
-/// What a counter holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-pub struct CounterData {
-    /// Packets, modulo 2^64.
-    pub packets: u64,
-    /// Bytes, modulo 2^64.
-    pub bytes: u64,
-}
 
 /// Configuration of an RFC 2698 meter, in the meter's unit (packets or bytes).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -155,16 +146,6 @@ impl EntryId {
     }
 }
 
-impl Add for CounterData {
-    type Output = CounterData;
-
-    /// Both together, modulo 2^64.
-    fn add(self, other: CounterData) -> CounterData {
-        let (packets, bytes) = (self.packets.wrapping_add(other.packets), self.bytes.wrapping_add(other.bytes));
-        CounterData { packets, bytes }
-    }
-}
-
 /// One write.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Update {
@@ -185,9 +166,9 @@ pub enum Update {
     /// The configuration of an entry's direct meter.
     DirectMeter(EntryId, Option<MeterConfig>),
     /// The value of the counter at an index.
-    Counter(ExternId, u64, CounterData),
+    Counter(ExternId, u64, Counter),
     /// The value of an entry's direct counter.
-    DirectCounter(EntryId, CounterData),
+    DirectCounter(EntryId, Counter),
     /// The value (its leaves) of the register at an index; without index: of all.
     Register(ExternId, Option<u64>, Vec<BigUint>),
     /// A multicast group.
@@ -280,9 +261,9 @@ impl FromIterator<Update> for WriteBatch {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
     /// An entry is new.
-    Inserted(TableId, Entry, CounterData),
+    Inserted(TableId, Entry, Counter),
     /// An entry was replaced (same key and priority). The counter is set if given.
-    Modified(TableId, Entry, Entry, Option<CounterData>),
+    Modified(TableId, Entry, Entry, Option<Counter>),
     /// An entry is gone.
     Deleted(TableId, Entry),
     /// A table's default action.
@@ -296,9 +277,9 @@ pub enum Change {
     /// A meter's configuration.
     Meter(ExternId, u64),
     /// A counter's value.
-    Counter(ExternId, u64, CounterData),
+    Counter(ExternId, u64, Counter),
     /// An entry's direct counter.
-    DirectCounter(TableId, Entry, CounterData),
+    DirectCounter(TableId, Entry, Counter),
     /// A register's value, or that of all.
     Register(ExternId, Option<u64>, Vec<BigUint>),
     /// A multicast group.

@@ -1,8 +1,9 @@
 //! Entries as the control plane writes them ([`TableEntry`]), and what actions and keys are as words.
 
-use crate::batch::{CounterData, MeterConfig};
+use crate::batch::MeterConfig;
 use crate::layout::unpack_args;
 use ir::{ActionCall, ActionId, KeyMatch, Pipeline, TableId};
+use packet::Counter;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub struct TableEntry {
     /// What to do.
     pub action: ActionSpec,
     /// Sets the entry's direct counter. `None`: an inserted entry starts at 0, a modified one goes on counting.
-    pub counter: Option<CounterData>,
+    pub counter: Option<Counter>,
     /// Configures the entry's direct meter. `None`: unconfigured, i.e. always green.
     pub meter: Option<MeterConfig>,
     /// Idle time in nanoseconds; 0 is none.

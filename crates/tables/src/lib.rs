@@ -34,8 +34,8 @@ mod text;
 mod validate;
 
 pub use batch::{
-    ActionProfileGroup, ActionProfileMember, Change, CloneSession, CounterData, EntryId, GroupMember, MeterConfig,
-    MulticastGroup, Naming, Port, Replica, Update, UpdateKind, WriteBatch,
+    ActionProfileGroup, ActionProfileMember, Change, CloneSession, EntryId, GroupMember, MeterConfig, MulticastGroup,
+    Naming, Port, Replica, Update, UpdateKind, WriteBatch,
 };
 pub use bits::{big_from_words, fits, push_bytes, push_words, words_for, words_from_bytes};
 pub use entry::{Action, ActionSpec, PackedAction, PackedKey, TableEntry};
@@ -45,6 +45,9 @@ pub use layout::{ArgField, KeyField, KeyLayout, Strength, action_layout, pack_ar
 pub use names::{Names, Space};
 pub use packed::PackedEntry;
 pub use packer::{EntryPacker, Number};
+pub use packet::Counter;
+/// The name by which the interpreter knows [`Counter`].
+pub use packet::Counter as CounterData;
 pub use profile::{Group, Member, Profile};
 pub use shown::Meaning;
 pub use state::{State, StateError};

@@ -1,12 +1,13 @@
 //! [`PackedEntry`]: an entry to be written whose numbers are machine words already.
 
-use crate::batch::{CounterData, MeterConfig, UpdateKind};
+use crate::batch::{MeterConfig, UpdateKind};
 use crate::entry::{PackedAction, TableEntry};
 use crate::error::EntryError;
 use crate::kept::{Entry, Parts, Rare};
 use crate::layout::KeyLayout;
 use crate::packer;
 use ir::{ActionId, Pipeline, TableId};
+use packet::Counter;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub struct PackedEntry {
     /// As [`TableEntry::idle_timeout_ns`].
     pub idle_timeout_ns: u64,
     /// As [`TableEntry::counter`].
-    pub counter: Option<CounterData>,
+    pub counter: Option<Counter>,
     /// As [`TableEntry::is_const`].
     pub is_const: bool,
     rare: Option<Box<Rare>>,

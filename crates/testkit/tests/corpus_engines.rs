@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 use packet::Verdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tables::{CounterData, EntryId, MeterConfig, WriteBatch};
+use tables::{Counter, EntryId, MeterConfig, WriteBatch};
 use terrace::program::{self, Sources};
 use terrace::stf::device::{Cell, Device, Refusal, Sent};
 use terrace::stf::{parse, run};
@@ -122,7 +122,7 @@ impl Device for EngineDevice {
         if clone { state.clone_sessions().contains_key(&id) } else { state.multicast_groups().contains_key(&id) }
     }
 
-    fn counter(&self, counter: ExternId, cell: &Cell) -> Result<CounterData, Refusal> {
+    fn counter(&self, counter: ExternId, cell: &Cell) -> Result<Counter, Refusal> {
         let value = match cell {
             Cell::Index(index) => self.subject.counter(counter, *index),
             Cell::Entry(id) => self.subject.direct_counter(id),

@@ -7,7 +7,7 @@ use jit::Jit;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
-use tables::CounterData;
+use tables::Counter;
 use testkit::differ::compile::compile;
 use testkit::differ::pair::{Pair, pna};
 use testkit::differ::{number, what_leaves};
@@ -146,10 +146,11 @@ fn full_batches_of_long_packets_are_counted() {
     let mut most = 0;
     for table in pipeline.tables.keys() {
         let wanted: Vec<_> = oracle.applied(table).map(|(_, counted)| counted).collect();
-        let mut counted = vec![[CounterData::default(); 2]; wanted.len()];
+        let mut counted = vec![[Counter::default(); 2]; wanted.len()];
         for place in native.tallies().tables.iter().filter(|place| place.table == table) {
             for ([misses, hits], action) in counted.iter_mut().zip(&place.actions) {
-                (*misses, *hits) = (*misses + action.misses, *hits + action.hits);
+                *misses += action.misses;
+                *hits += action.hits;
             }
         }
         assert_eq!(counted, wanted);

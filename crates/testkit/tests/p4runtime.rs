@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tables::{ActionSpec, CounterData, State, TableEntry, Update, UpdateKind, WriteBatch};
+use tables::{ActionSpec, Counter, State, TableEntry, Update, UpdateKind, WriteBatch};
 use testkit::differ::case::{Case, Step};
 use testkit::differ::config::Config;
 use testkit::differ::plan;
@@ -30,9 +30,9 @@ struct Tally {
 
 /// What a message can say of a write: of a deletion only what identifies the object; counts up to 2^63 - 1; copies without repetition.
 fn sayable(update: &Update) -> Update {
-    let count = |data: &CounterData| {
+    let count = |data: &Counter| {
         let most = |value: u64| value.min(i64::MAX as u64);
-        CounterData { packets: most(data.packets), bytes: most(data.bytes) }
+        Counter { packets: most(data.packets), bytes: most(data.bytes) }
     };
     let no_call = || ActionCall { action: ir::ActionId(0), args: Vec::new() };
     let mut update = update.clone();

@@ -9,7 +9,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ir", &[]),
     ("p4", &["ir"]),
     ("packet", &[]),
-    ("tables", &["ir"]),
+    ("tables", &["ir", "packet"]),
     ("interp", &["ir", "packet", "tables"]),
     ("jit", &["ir", "packet", "tables", "interp"]),
     ("io", &["packet"]),

@@ -1,6 +1,7 @@
 //! What the emulated switch counts, and what it finds wrong with a placement.
 
 use ir::{Entity, Pipeline, TableId};
+use packet::Counter;
 use std::collections::BTreeMap;
 
 /// Something that the chip cannot do although the placement asks for it. The packet is dropped as `engine_fault`.
@@ -98,34 +99,17 @@ impl Violation {
     }
 }
 
-/// Packets and bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
-    /// Packets.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-impl Traffic {
-    /// Counts a packet.
-    pub fn add(&mut self, bytes: usize) {
-        self.packets += 1;
-        self.bytes += bytes as u64;
-    }
-}
-
 /// What the switch has done.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// What was received.
-    pub received: Traffic,
+    pub received: Counter,
     /// What left on ports, or for the CPU.
-    pub sent: Traffic,
+    pub sent: Counter,
     /// Verdicts that drop a packet or a copy.
     pub dropped: u64,
     /// What went into each pass, bridge headers included.
-    pub passes: Vec<Traffic>,
+    pub passes: Vec<Counter>,
     /// Packets that went out of each pass into the next, and the bits of their bridge headers.
     pub crossings: Vec<Bridged>,
     /// Packets whose port became known only in the last egress: a chip takes them around once more.

@@ -1,7 +1,7 @@
 //! [`Switch`]: the emulated switch as its users see it.
 
 use super::arch::{Arch, Out};
-use super::counts::{Counts, Traffic, Violation};
+use super::counts::{Counts, Violation};
 use super::frame::Frame;
 use super::machine::Machine;
 use super::placed::Placed;
@@ -15,7 +15,7 @@ use num_bigint::BigUint;
 use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, PacketRef, ReasonTable, Verdict};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tables::{CounterData, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
+use tables::{Counter, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
 
 /// Idle entries that wait for somebody to take them.
 const MOST_IDLE: usize = 1 << 16;
@@ -44,7 +44,7 @@ impl Switch {
         let store = Store::new(&pipeline, &program.placed, state, &mut host)?;
         let passes = program.placed.passes.len();
         let counts = Counts {
-            passes: vec![Traffic::default(); passes],
+            passes: vec![Counter::default(); passes],
             crossings: vec![Default::default(); passes - 1],
             ..Counts::default()
         };
@@ -174,7 +174,7 @@ impl Switch {
     }
 
     /// The value of an indexed counter. Packets and bytes are both counted, whatever its unit.
-    pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    pub fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.host.counter(counter, index)
     }
 
@@ -189,14 +189,14 @@ impl Switch {
     }
 
     /// For each action of a table, in the order of its list: packets for which it was the default action of a miss, and those whose entry has it.
-    pub fn applied(&self, table: TableId) -> Vec<(ActionId, [CounterData; 2])> {
+    pub fn applied(&self, table: TableId) -> Vec<(ActionId, [Counter; 2])> {
         let listed = self.pipeline().tables.get(table).map(|table| table.actions.as_slice()).unwrap_or_default();
         let counted = self.store.tables.get(table.index()).map(|table| table.applied.as_slice()).unwrap_or_default();
         listed.iter().map(|listed| listed.action).zip(counted.iter().copied()).collect()
     }
 
     /// The direct counter of an entry that is in the table.
-    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         self.host.direct_counter(table, self.store.number(table, entry)?)
     }
 
@@ -206,7 +206,7 @@ impl Switch {
     }
 
     /// The direct counter of an entry.
-    pub fn direct_counter(&self, id: &EntryId) -> Option<CounterData> {
+    pub fn direct_counter(&self, id: &EntryId) -> Option<Counter> {
         let declared = self.pipeline().tables.get(id.table)?;
         let layout = KeyLayout::new(&declared.keys);
         let mut entries = self.store.state.entries(id.table);

@@ -7,7 +7,7 @@ use interp::{EntryLevel, IdleEntry};
 use ir::{ActionId, Pipeline, TableId};
 use packet::{Batch, Engine, Output, ReasonTable};
 use std::sync::Arc;
-use tables::{CounterData, Entry, EntryError, State, Update, UpdateError, WriteBatch, WriteError};
+use tables::{Counter, Entry, EntryError, State, Update, UpdateError, WriteBatch, WriteError};
 use thiserror::Error;
 
 /// A program that cannot be controlled through a map of writes.
@@ -170,7 +170,7 @@ impl Mapped {
     }
 
     /// The direct counter of an entry that is in the table.
-    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         self.switch.entry_counter(self.own(table)?, entry)
     }
 
@@ -192,7 +192,7 @@ impl Mapped {
     }
 
     /// As [`Switch::applied`]. `None`: no table of the chip has just the entries of this one, so nobody counts its hits.
-    pub fn applied(&self, table: TableId) -> Option<Vec<(ActionId, [CounterData; 2])>> {
+    pub fn applied(&self, table: TableId) -> Option<Vec<(ActionId, [Counter; 2])>> {
         self.own(table).map(|table| self.switch.applied(table))
     }
 

@@ -55,7 +55,7 @@ mod store;
 mod v1model;
 
 pub use arch::Out;
-pub use counts::{Bridged, Counts, Traffic, Violation};
+pub use counts::{Bridged, Counts, Violation};
 pub use engine::Switch;
 pub use mapped::{Mapped, MappedError};
 pub use placed::{Gress, PassAt, Placed, PlacedError, PlacedPart, PlacedTable, Split, Spread};

@@ -112,13 +112,14 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::counts::{Bridged, Traffic};
+    use super::super::counts::Bridged;
     use super::*;
+    use packet::Counter;
 
     const CHIP: Timing = Timing { clock_hz: 1_000_000_000, pipes: 4, ports: 64, port_gbps: 100, pass_ns: 600 };
 
     fn counts(passes: usize, bytes: u64, bridge: u64) -> Counts {
-        let traffic = |bytes| Traffic { packets: 10, bytes: 10 * bytes };
+        let traffic = |bytes| Counter { packets: 10, bytes: 10 * bytes };
         let pass = |pass: usize| traffic(bytes + if pass == 0 { 0 } else { bridge });
         Counts {
             received: traffic(bytes),

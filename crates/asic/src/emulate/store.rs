@@ -7,7 +7,7 @@ use ir::{Entity, MatchKind, Pipeline, TableId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tables::{
-    Change, CounterData, Entry, EntryError, PackedAction, PackedKey, State, Update, UpdateKind, WriteBatch, WriteError,
+    Change, Counter, Entry, EntryError, PackedAction, PackedKey, State, Update, UpdateKind, WriteBatch, WriteError,
     big_from_words,
 };
 
@@ -22,7 +22,7 @@ pub struct Table {
     free: Vec<u32>,
     numbers: HashMap<(PackedKey, i32), u32>,
     /// Packets and bytes for each action in the order of the table's list: without a hit, with a hit.
-    pub applied: Vec<[CounterData; 2]>,
+    pub applied: Vec<[Counter; 2]>,
 }
 
 /// All tables, and what the control plane has said.
@@ -64,7 +64,7 @@ impl Store {
             let mut entries: Vec<Entry> = store.state.entries(id).cloned().collect();
             entries.sort_by_key(Entry::sequence);
             for entry in entries {
-                if !store.insert(host, id, &entry, CounterData::default()) {
+                if !store.insert(host, id, &entry, Counter::default()) {
                     return Err(Box::new(store.no_room(id)));
                 }
             }
@@ -174,7 +174,7 @@ impl Store {
     }
 
     /// Puts an entry into its parts; false, and nothing has changed, if one has no room.
-    fn insert(&mut self, host: &mut ExternHost, id: TableId, entry: &Entry, counter: CounterData) -> bool {
+    fn insert(&mut self, host: &mut ExternHost, id: TableId, entry: &Entry, counter: Counter) -> bool {
         let pipes = self.pipes_of(id, entry);
         let layout = self.state.layout(id).clone();
         let table = &mut self.tables[id.index()];
@@ -207,7 +207,7 @@ impl Store {
         number: u32,
         old: &Entry,
         new: &Entry,
-        counter: Option<CounterData>,
+        counter: Option<Counter>,
     ) {
         let layout = self.state.layout(id).clone();
         let table = &mut self.tables[id.index()];
@@ -234,7 +234,7 @@ impl Store {
 
     /// An entry that a packet added: `state` has it already.
     pub fn added(&mut self, host: &mut ExternHost, table: TableId, entry: &Entry) -> bool {
-        self.insert(host, table, entry, CounterData::default())
+        self.insert(host, table, entry, Counter::default())
     }
 
     /// An entry whose idle time has passed: `state` does not have it any more.
@@ -297,11 +297,11 @@ impl Store {
 
 /// An entry that waits for room is another one, or gone, or has another counter.
 fn replace_waiting(
-    waiting: &mut Vec<(TableId, Entry, CounterData)>,
+    waiting: &mut Vec<(TableId, Entry, Counter)>,
     table: TableId,
     old: &Entry,
     new: Option<&Entry>,
-    counter: Option<CounterData>,
+    counter: Option<Counter>,
 ) {
     let Some(at) = waiting.iter().position(|(t, entry, _)| *t == table && entry.sequence() == old.sequence()) else {
         return;

@@ -13,7 +13,7 @@ use ir::{ExternId, TableId};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Output};
 use std::cell::Cell;
-use tables::{CounterData, EntryId, State, WriteBatch};
+use tables::{Counter, EntryId, State, WriteBatch};
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Build, Idle, Subject, through_engine};
 use testkit::differ::tally::Tally;
@@ -104,7 +104,7 @@ impl Subject for Compressed {
         self.mapped.state().clone()
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.mapped.switch().counter(counter, index)
     }
 
@@ -112,11 +112,11 @@ impl Subject for Compressed {
         self.mapped.switch().register(register, index)
     }
 
-    fn direct_counter(&self, _: &EntryId) -> Option<CounterData> {
+    fn direct_counter(&self, _: &EntryId) -> Option<Counter> {
         None
     }
 
-    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+    fn applied(&self, table: TableId) -> Option<Vec<[Counter; 2]>> {
         Some(self.mapped.applied(table)?.into_iter().map(|(_, counts)| counts).collect())
     }
 

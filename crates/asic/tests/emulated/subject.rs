@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 use packet::{Batch, Engine, Output};
 use std::cell::Cell;
 use std::sync::Arc;
-use tables::{CounterData, EntryId, State, WriteBatch};
+use tables::{Counter, EntryId, State, WriteBatch};
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
 use testkit::differ::subjects::OwnedFactory;
@@ -161,7 +161,7 @@ impl Subject for Emulated {
         self.switch.state().clone()
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.switch.counter(counter, index)
     }
 
@@ -169,11 +169,11 @@ impl Subject for Emulated {
         self.switch.register(register, index)
     }
 
-    fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
+    fn direct_counter(&self, entry: &EntryId) -> Option<Counter> {
         self.switch.direct_counter(entry)
     }
 
-    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+    fn applied(&self, table: TableId) -> Option<Vec<[Counter; 2]>> {
         Some(self.switch.applied(table).into_iter().map(|(_, counts)| counts).collect())
     }
 

@@ -8,7 +8,7 @@ use interp::Config;
 use jit::Jit;
 use packet::{Batch, Output, Verdict};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tables::{CounterData, EntryId, TableEntry, Update, UpdateKind, WriteBatch};
+use tables::{Counter, EntryId, TableEntry, Update, UpdateKind, WriteBatch};
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Idle, Subject, idle_entries, through_engine};
 
@@ -208,8 +208,8 @@ fn what_a_write_sets_is_counted_from_there() {
     };
     send(&mut workers);
     counted("two workers, five packets of each tenant", [10, 10, 20]);
-    let data = |packets: u64| CounterData { packets, bytes: 1_000 };
-    let modified = |tenant: u32, port: u64, counter: Option<CounterData>| {
+    let data = |packets: u64| Counter { packets, bytes: 1_000 };
+    let modified = |tenant: u32, port: u64, counter: Option<Counter>| {
         let key = ir::KeyMatch::Exact(tenant.into());
         let Update::Entry(_, entry) = entry(&pipeline, UpdateKind::Modify, key, "leave", &[port]) else {
             unreachable!()

@@ -8,6 +8,7 @@ use super::passage::{self, Passage};
 use aya::maps::{Array, DevMap, HashMap, Map, MapData, XskMap};
 use aya::programs::{Xdp, XdpFlags, xdp::XdpLink};
 use aya::{Ebpf, EbpfLoader};
+use packet::Counter;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,10 +32,8 @@ static OBJECT: &[u8] = &[];
 /// What a flow has had, since it was put there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Packets.
-    pub packets: u64,
-    /// Their bytes as they came in.
-    pub bytes: u64,
+    /// Packets, and their bytes as they came in.
+    pub counter: Counter,
     /// When the last one came, in nanoseconds since the Unix epoch; 0 if none has.
     pub last: u64,
 }
@@ -280,8 +279,8 @@ impl Kernel {
         let inner = self.inner();
         let zero = inner.zero.get(place as usize).copied().unwrap_or_default();
         let now = inner.read(place);
-        let (packets, bytes) = (now.packets.wrapping_sub(zero.packets), now.bytes.wrapping_sub(zero.bytes));
-        Tally { packets, bytes, last: if packets == 0 { 0 } else { to_unix(now.last) } }
+        let counter = now.counter.since(zero.counter);
+        Tally { counter, last: if counter.is_zero() { 0 } else { to_unix(now.last) } }
     }
 
     /// What became of packets.
@@ -395,8 +394,7 @@ impl Inner {
         let mut tally = Tally::default();
         for processor in 0..self.processors {
             let at = (place * self.processors + processor) as usize * 4;
-            tally.packets = tally.packets.wrapping_add(self.tallies.get(at));
-            tally.bytes = tally.bytes.wrapping_add(self.tallies.get(at + 1));
+            tally.counter += Counter { packets: self.tallies.get(at), bytes: self.tallies.get(at + 1) };
             tally.last = tally.last.max(self.tallies.get(at + 2));
         }
         tally

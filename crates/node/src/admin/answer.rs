@@ -5,7 +5,6 @@ use super::protocol::{Answer, EntriesOf, Request};
 use super::server::{Answers, Respond};
 use crate::Node;
 use crate::explain::{CannotExplain, TraceAnswer, TraceOf, WhatIf, machine};
-use crate::status::Count;
 use std::io;
 use std::sync::Weak;
 
@@ -88,7 +87,7 @@ fn entries(node: &Node, of: &EntriesOf, answers: &mut Answers<'_>) -> io::Result
             continue;
         }
         if counted {
-            row.counter = p4runtime::Device::direct_counter(node, table, entry).map(Count::from);
+            row.counter = p4runtime::Device::direct_counter(node, table, entry);
         }
         some.push(row);
         if some.len() == SOME {

@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 use p4runtime::{Code, Device, DigestConfig, EventSink, Forwarding, Keep, Refusal, Translations};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{CounterData, Entry, Port, State, Update, WriteBatch, WriteError};
+use tables::{Counter, Entry, Port, State, Update, WriteBatch, WriteError};
 
 /// The same batch with its entries in words, which take less time and room in tables and store. Those that cannot be packed stay as they are: to apply
 /// them says why.
@@ -169,11 +169,11 @@ impl Device for Node {
         self.translations.clone()
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.with(|current| current.engine.counter(counter, index))
     }
 
-    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         self.with(|current| current.engine.entry_counter(table, entry))
     }
 

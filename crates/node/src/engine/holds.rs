@@ -5,21 +5,21 @@ use interp::{DigestMessage, EntryLevel, IdleEntry, Interp, MeterLevel};
 use ir::{ExternId, TableId};
 use jit::{ActionTally, Jit, TableTally, Tallies};
 use num_bigint::BigUint;
-use tables::{CounterData, Entry, State};
+use tables::{Counter, Entry, State};
 
 /// What an engine holds, as [`Controlled`] has it.
 pub(super) trait Holds: Send {
     fn look(&self, at: &mut dyn FnMut(&State));
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData>;
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter>;
 
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)>;
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)>;
 
     fn array_len(&self, object: ExternId) -> Option<u64>;
 
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>>;
 
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData>;
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter>;
 
     fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64>;
 
@@ -54,11 +54,11 @@ impl Holds for Interp {
         at(self.state());
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         Interp::counter(self, counter, index)
     }
 
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
         let elements = end.min(self.array_len(counter).unwrap_or(0));
         one_by_one(elements, |index| self.counter(counter, index))
     }
@@ -71,7 +71,7 @@ impl Holds for Interp {
         Interp::register(self, register, index)
     }
 
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         Interp::entry_counter(self, table, entry)
     }
 
@@ -129,11 +129,11 @@ impl Holds for Jit {
         self.with_state(at);
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         Jit::counter(self, counter, index)
     }
 
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
         Jit::counted(self, counter, end)
     }
 
@@ -145,7 +145,7 @@ impl Holds for Jit {
         Jit::register(self, register, index)
     }
 
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         Jit::entry_counter(self, table, entry)
     }
 

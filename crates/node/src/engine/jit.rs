@@ -8,7 +8,7 @@ use num_bigint::BigUint;
 use packet::Engine;
 use std::convert::Infallible;
 use std::sync::Arc;
-use tables::{CounterData, Entry, State, WriteBatch, WriteError};
+use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
 pub(super) fn load(pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
     let engine = Jit::new(pipeline.clone(), settings.clone()).map_err(|error| error.to_string())?;
@@ -46,11 +46,11 @@ impl Controlled for Jit {
         Ok(())
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         Jit::counter(self, counter, index)
     }
 
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
         Jit::counted(self, counter, end)
     }
 
@@ -66,7 +66,7 @@ impl Controlled for Jit {
         Jit::registers(self)
     }
 
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         Jit::entry_counter(self, table, entry)
     }
 

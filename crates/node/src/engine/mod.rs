@@ -41,7 +41,7 @@ use num_bigint::BigUint;
 use p4runtime::{Code, Refusal};
 use packet::{Engine, EngineCounters};
 use std::sync::Arc;
-use tables::{CounterData, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
+use tables::{Counter, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
 use thiserror::Error;
 
 /// Which engine runs programs.
@@ -163,10 +163,10 @@ pub trait Controlled: Send {
     }
 
     /// An element of an indexed counter, over all workers. Packets and bytes are both counted, whatever its unit.
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData>;
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter>;
 
     /// The elements of an indexed counter that have counted packets, below `end`: index and value.
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)>;
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)>;
 
     /// How many elements a counter, meter or register has.
     fn array_len(&self, object: ExternId) -> Option<u64>;
@@ -189,7 +189,7 @@ pub trait Controlled: Send {
     }
 
     /// The direct counter of an entry that is in the table.
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData>;
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter>;
 
     /// Nanoseconds since a packet hit an entry that is in the table, or since it was inserted.
     fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64>;
@@ -296,7 +296,7 @@ fn load_one_by_one(
 }
 
 /// Those of so many elements that have counted packets, for engines that are asked for one at a time.
-fn one_by_one(end: u64, counter: impl Fn(u64) -> Option<CounterData>) -> Vec<(u64, CounterData)> {
+fn one_by_one(end: u64, counter: impl Fn(u64) -> Option<Counter>) -> Vec<(u64, Counter)> {
     (0..end).filter_map(|index| Some((index, counter(index).filter(|value| value.packets != 0)?))).collect()
 }
 

@@ -10,7 +10,7 @@ use jit::{ActionTally, TableTally, Tallies};
 use num_bigint::BigUint;
 use packet::Engine;
 use std::sync::{Arc, OnceLock};
-use tables::{CounterData, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
+use tables::{Counter, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
 
 pub(super) fn load(
     plan: &SwitchPlan,
@@ -68,11 +68,11 @@ impl Controlled for Placed {
         outcome.map_err(|refused| self.explained(refused))
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.engine.turn().switch().counter(counter, index)
     }
 
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
         let engine = self.engine.turn();
         let switch = engine.switch();
         one_by_one(end.min(switch.array_len(counter).unwrap_or(0)), |index| switch.counter(counter, index))
@@ -91,7 +91,7 @@ impl Controlled for Placed {
         Registers::new(move |register, index| engine.turn().switch().register(register, index))
     }
 
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         self.engine.turn().entry_counter(table, entry)
     }
 

@@ -8,7 +8,7 @@ use jit::Tallies;
 use num_bigint::BigUint;
 use packet::{Engine, EngineCounters};
 use std::sync::Arc;
-use tables::{CounterData, Entry, State, WriteBatch, WriteError};
+use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
 /// Workers, and what they share. A clone is the same ones.
 pub(super) trait Workers: Clone + Send + Sync + 'static {
@@ -100,11 +100,11 @@ impl<W: Workers> Controlled for Team<W> {
         self.workers.load(batches)
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.counted_up(|held| held.counter(counter, index))
     }
 
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
         self.counted_up(|held| held.counted(counter, end))
     }
 
@@ -121,7 +121,7 @@ impl<W: Workers> Controlled for Team<W> {
         Registers::new(move |register, index| workers.with(|held| held.register(register, index)))
     }
 
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         self.counted_up(|held| held.entry_counter(table, entry))
     }
 

@@ -3,9 +3,10 @@
 use crate::Node;
 use crate::counts::Counts;
 use crate::observe::{Observation, TableNow, blames};
-use crate::status::{Count, Version};
+use crate::status::Version;
 use io::Latency;
 use p4runtime::server::RequestKind;
+use packet::Counter;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
@@ -74,9 +75,9 @@ impl<'e, 'd> Family<'e, 'd> {
     }
 
     /// Packets and bytes: two families, `{name}_packets` and `{name}_bytes`.
-    pub fn counts(&mut self, name: &str, help: &str, all: &[(Labels, Count)]) -> fmt::Result {
+    pub fn counts(&mut self, name: &str, help: &str, all: &[(Labels, Counter)]) -> fmt::Result {
         let half =
-            |value: fn(&Count) -> u64| all.iter().map(move |(labels, count)| (labels.clone(), value(count) as f64));
+            |value: fn(&Counter) -> u64| all.iter().map(move |(labels, count)| (labels.clone(), value(count) as f64));
         self.counters(&format!("{name}_packets"), &format!("Packets {help}"), half(|count| count.packets))?;
         self.counters(&format!("{name}_bytes"), &format!("Bytes of packets {help}"), half(|count| count.bytes))
     }
@@ -132,7 +133,7 @@ fn ports(family: &mut Family<'_, '_>, sum: &Counts) -> fmt::Result {
         [("in", port.received), ("out", port.sent)].map(|(direction, counter)| {
             let mut labels = labels(number, &port.name);
             labels.push(("direction", direction.to_owned()));
-            (labels, Count::from(counter))
+            (labels, counter)
         })
     });
     family.counts("port", "through a port", &both.collect::<Vec<_>>())?;
@@ -140,7 +141,7 @@ fn ports(family: &mut Family<'_, '_>, sum: &Counts) -> fmt::Result {
         port.drops.iter().map(|(reason, counter)| {
             let mut labels = labels(number, &port.name);
             labels.push(("reason", reason.clone()));
-            (labels, Count::from(*counter))
+            (labels, *counter)
         })
     });
     family.counts("port_dropped", "that a port lost", &lost.collect::<Vec<_>>())?;
@@ -149,13 +150,14 @@ fn ports(family: &mut Family<'_, '_>, sum: &Counts) -> fmt::Result {
 }
 
 fn drops(family: &mut Family<'_, '_>, sum: &Counts) -> fmt::Result {
-    let dropped = sum.drops.iter().map(|(reason, counter)| {
-        (vec![("reason", reason.clone()), ("by", blames(reason).to_owned())], Count::from(*counter))
-    });
+    let dropped = sum
+        .drops
+        .iter()
+        .map(|(reason, counter)| (vec![("reason", reason.clone()), ("by", blames(reason).to_owned())], *counter));
     family.counts("dropped", "that the program or the engine dropped", &dropped.collect::<Vec<_>>())?;
-    let punted = sum.to_cpu.iter().map(|(reason, counter)| (vec![("reason", reason.clone())], Count::from(*counter)));
+    let punted = sum.to_cpu.iter().map(|(reason, counter)| (vec![("reason", reason.clone())], *counter));
     family.counts("to_controller", "that the program gave to the controller", &punted.collect::<Vec<_>>())?;
-    let [received, forwarded] = [sum.received, sum.forwarded].map(|counter| [(Vec::new(), Count::from(counter))]);
+    let [received, forwarded] = [sum.received, sum.forwarded].map(|counter| [(Vec::new(), counter)]);
     family.counts("received", "that the engine was given", &received)?;
     family.counts("forwarded", "that left the engine for a port", &forwarded)?;
     let made = std::iter::once((Vec::new(), sum.copies as f64));

@@ -5,8 +5,8 @@
 
 use super::families::Family;
 use crate::Node;
-use crate::status::Count;
 use ir::{ExternId, ExternKind};
+use packet::Counter;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -34,7 +34,7 @@ struct Shown {
     /// Whether it was shown before.
     began: bool,
     /// What each element had when it came up.
-    bases: BTreeMap<u64, Count>,
+    bases: BTreeMap<u64, Counter>,
 }
 
 /// What is shown of all counters.
@@ -47,10 +47,10 @@ pub struct Tops {
 
 impl Shown {
     /// What is to be shown of these elements: at most `top`, each by itself, and the rest.
-    fn show(&mut self, elements: impl Iterator<Item = (u64, Count)>, top: usize) -> (Vec<(u64, Count)>, Count) {
-        let mut total = Count::default();
+    fn show(&mut self, elements: impl Iterator<Item = (u64, Counter)>, top: usize) -> (Vec<(u64, Counter)>, Counter) {
+        let mut total = Counter::default();
         let mut greatest: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
-        let mut counts: BTreeMap<u64, Count> = BTreeMap::new();
+        let mut counts: BTreeMap<u64, Counter> = BTreeMap::new();
         for (index, count) in elements {
             total += count;
             let known = self.bases.contains_key(&index);
@@ -72,7 +72,7 @@ impl Shown {
         let mut rest = total;
         let mut shown = Vec::new();
         for (index, count) in counts {
-            let base = *self.bases.entry(index).or_insert(if self.began { count } else { Count::default() });
+            let base = *self.bases.entry(index).or_insert(if self.began { count } else { Counter::default() });
             let own = count.since(base);
             rest = rest.since(own);
             shown.push((index, own));
@@ -113,8 +113,7 @@ impl Tops {
         for (id, name, size) in counters {
             let (label, top) = self.how(&name);
             let counted = node.with_engine(|engine, _| engine.counted(id, size)).unwrap_or_default();
-            let elements = counted.into_iter().map(|(index, data)| (index, Count::from(data)));
-            let (shown, rest) = self.shown.entry(name.clone()).or_default().show(elements, top);
+            let (shown, rest) = self.shown.entry(name.clone()).or_default().show(counted.into_iter(), top);
             let shown = shown.into_iter().map(|(index, count)| (index.to_string(), count));
             for (index, count) in shown.chain([("rest".to_owned(), rest)]) {
                 all.push((vec![("counter", name.clone()), ("by", label.clone()), ("index", index)], count));
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     fn show(shown: &mut Shown, counts: &[u64], top: usize) -> (Vec<(u64, u64)>, u64) {
-        let elements = (0..).zip(counts).map(|(index, packets)| (index, Count { packets: *packets, bytes: 0 }));
+        let elements = (0..).zip(counts).map(|(index, packets)| (index, Counter { packets: *packets, bytes: 0 }));
         let (each, rest) = shown.show(elements, top);
         (each.into_iter().map(|(index, count)| (index, count.packets)).collect(), rest.packets)
     }

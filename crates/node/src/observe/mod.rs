@@ -7,12 +7,13 @@ pub mod tallied;
 
 use crate::counts::{Counts, PortCounts};
 use crate::status::{
-    Action, Count, Dropped, Key, Port, Program, Quantiles, Requests, Sessions, Stage, Table, Version, Worker,
+    Action, Dropped, Key, Port, Program, Quantiles, Requests, Sessions, Stage, Table, Version, Worker,
 };
 use crate::{Node, admin};
 use io::Latency;
 use ir::TableId;
 use p4runtime::server::{Counters, Held, RequestKind, Watch};
+use packet::Counter;
 use packet::{EngineReason, PortReason};
 use requests::{Answered, RequestStats};
 use std::collections::BTreeMap;
@@ -54,8 +55,8 @@ impl Observation {
     }
 
     /// What workers were given.
-    fn received_by_workers(&self) -> Count {
-        self.workers.iter().sum::<Counts>().received.into()
+    fn received_by_workers(&self) -> Counter {
+        self.workers.iter().sum::<Counts>().received
     }
 }
 
@@ -205,8 +206,8 @@ impl Node {
             Port {
                 number,
                 name: port.name,
-                received: Count::from(port.received).since(past.received.into()),
-                sent: Count::from(port.sent).since(past.sent.into()),
+                received: port.received.since(past.received),
+                sent: port.sent.since(past.sent),
                 drops: dropped(&port.drops, &past.drops, |_| "port"),
                 trouble: port.trouble,
             }
@@ -253,7 +254,7 @@ impl Node {
             let past = before.ports.get(number).cloned().unwrap_or_default();
             all.extend(dropped(&port.drops, &past.drops, |_| "port"));
         }
-        let mut sums: BTreeMap<(String, String), Count> = BTreeMap::new();
+        let mut sums: BTreeMap<(String, String), Counter> = BTreeMap::new();
         for Dropped { reason, by, count } in all {
             *sums.entry((by, reason)).or_default() += count;
         }
@@ -276,7 +277,7 @@ impl Node {
                 number,
                 core: self.core_of(number),
                 ports: counts.ports.keys().copied().collect(),
-                received: Count::from(counts.received).since(past.received.into()),
+                received: counts.received.since(past.received),
                 batches: counts.batches.saturating_sub(past.batches),
                 busy: if run > 0.0 { (busy / run).min(1.0) } else { 0.0 },
                 behind: behind.get(number).copied().unwrap_or(0),
@@ -326,14 +327,14 @@ impl Node {
 }
 
 fn dropped(
-    now: &BTreeMap<String, packet::Counter>,
-    before: &BTreeMap<String, packet::Counter>,
+    now: &BTreeMap<String, Counter>,
+    before: &BTreeMap<String, Counter>,
     by: impl Fn(&str) -> &'static str,
 ) -> Vec<Dropped> {
-    let one = |(reason, counter): (&String, &packet::Counter)| {
+    let one = |(reason, counter): (&String, &Counter)| {
         let past = before.get(reason).copied().unwrap_or_default();
-        let count = Count::from(*counter).since(past.into());
+        let count = counter.since(past);
         Dropped { reason: reason.clone(), by: by(reason).to_owned(), count }
     };
-    now.iter().map(one).filter(|dropped| dropped.count != Count::default()).collect()
+    now.iter().map(one).filter(|dropped| dropped.count != Counter::default()).collect()
 }

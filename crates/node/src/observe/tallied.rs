@@ -2,9 +2,9 @@
 //! outlives a program has names.
 
 use crate::engine::Controlled;
-use crate::status::Count;
 use ir::Pipeline;
 use jit::StageTally;
+use packet::Counter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableCounts {
     /// Packets that hit an entry.
-    pub hits: Count,
+    pub hits: Counter,
     /// Packets that did not.
-    pub misses: Count,
+    pub misses: Counter,
     /// For each action, by name: the same.
-    pub actions: BTreeMap<String, [Count; 2]>,
+    pub actions: BTreeMap<String, [Counter; 2]>,
 }
 
 /// What a stage did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageCounts {
     /// What went through.
-    pub count: Count,
+    pub count: Counter,
     /// Ticks of the processor's clock.
     pub ticks: u64,
 }
@@ -68,7 +68,7 @@ impl Tallied {
             let sum = self.tables.entry(table.preamble.name.clone()).or_default();
             for tally in &place.actions {
                 let name = pipeline.actions.get(tally.action).map_or("", |action| action.preamble.name.as_str());
-                let (hits, misses) = (Count::from(tally.hits), Count::from(tally.misses));
+                let (hits, misses) = (tally.hits, tally.misses);
                 sum.hits += hits;
                 sum.misses += misses;
                 let [action_hits, action_misses] = sum.actions.entry(name.to_owned()).or_default();
@@ -79,7 +79,7 @@ impl Tallied {
         // Bytes are known where a table counts them.
         for (name, stage) in stage_names(pipeline, &tallies.stages).into_iter().zip(&tallies.stages) {
             let sum = self.stages.entry(name).or_default();
-            sum.count += Count { packets: stage.packets, bytes: stage.bytes.unwrap_or(0) };
+            sum.count += Counter { packets: stage.packets, bytes: stage.bytes.unwrap_or(0) };
             sum.ticks = sum.ticks.wrapping_add(stage.ticks);
         }
     }

@@ -5,7 +5,7 @@ use crate::device::values;
 use crate::engine::Controlled;
 use crate::reconcile::Matching;
 use ir::TableId;
-use tables::{CounterData, Entry, EntryId, PackedEntry, State, Update, UpdateKind, WriteBatch};
+use tables::{Counter, Entry, EntryId, PackedEntry, State, Update, UpdateKind, WriteBatch};
 
 /// Updates in one batch.
 const BATCH: usize = 4096;
@@ -67,7 +67,7 @@ fn counted(table: TableId, now: &State, engine: &dyn Controlled, updates: &mut V
     }
     let layout = now.layout(table);
     for entry in entries {
-        let Some(data) = engine.entry_counter(table, entry).filter(|data| *data != CounterData::default()) else {
+        let Some(data) = engine.entry_counter(table, entry).filter(|data| *data != Counter::default()) else {
             continue;
         };
         updates.push(Update::DirectCounter(EntryId::of(layout, table, entry), data));

@@ -4,13 +4,13 @@
 use crate::levels::Levels;
 use crate::observe::tallied::Tallied;
 use crate::record::{Number, big, number};
-use crate::status::Count;
 use crate::store::KeptConfig;
 use crate::{Counts, PortCounts};
 use interp::DigestMessage;
 use ir::ExternId;
 use p4runtime::DigestConfig;
 use p4runtime::server::{DigestForm, HeldForm, WaitingForm};
+use packet::Counter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -168,10 +168,10 @@ pub enum FromTaker {
 /// [`Counts`], without times and ports: ports bring their own.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct CountsForm {
-    received: Count,
-    forwarded: Count,
-    to_cpu: BTreeMap<String, Count>,
-    drops: BTreeMap<String, Count>,
+    received: Counter,
+    forwarded: Counter,
+    to_cpu: BTreeMap<String, Counter>,
+    drops: BTreeMap<String, Counter>,
     batches: u64,
     /// Ports that are not there any more.
     gone: Vec<Gone>,
@@ -182,9 +182,9 @@ pub struct CountsForm {
 struct Gone {
     number: u32,
     name: String,
-    received: Count,
-    sent: Count,
-    drops: BTreeMap<String, Count>,
+    received: Counter,
+    sent: Counter,
+    drops: BTreeMap<String, Counter>,
 }
 
 /// From counters to what can be sent, or back.
@@ -200,13 +200,13 @@ impl CountsForm {
         let gone = gone.map(|(number, port)| Gone {
             number: *number,
             name: port.name.clone(),
-            received: port.received.into(),
-            sent: port.sent.into(),
+            received: port.received,
+            sent: port.sent,
             drops: named(&port.drops),
         });
         CountsForm {
-            received: sum.received.into(),
-            forwarded: sum.forwarded.into(),
+            received: sum.received,
+            forwarded: sum.forwarded,
             to_cpu: named(&sum.to_cpu),
             drops: named(&sum.drops),
             batches: sum.batches,
@@ -216,13 +216,13 @@ impl CountsForm {
 
     pub fn counts(self) -> Counts {
         let port = |gone: Gone| {
-            let (received, sent) = (gone.received.into(), gone.sent.into());
+            let (received, sent) = (gone.received, gone.sent);
             let drops = named(&gone.drops);
             (gone.number, PortCounts { name: gone.name, received, sent, drops, trouble: None })
         };
         Counts {
-            received: self.received.into(),
-            forwarded: self.forwarded.into(),
+            received: self.received,
+            forwarded: self.forwarded,
             to_cpu: named(&self.to_cpu),
             drops: named(&self.drops),
             batches: self.batches,

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tables::{CounterData, Entry, EntryId, State, Update, WriteBatch};
+use tables::{Counter, Entry, EntryId, State, Update, WriteBatch};
 
 /// A choice may take so much of the time at most: one part in so many.
 const SHARE: u32 = 20;
@@ -102,7 +102,7 @@ impl Tiers {
         let wiring = self.wiring.clone();
         let _gate = wiring.gate.write();
         let counted = |entry: &Entry| (entry.clone(), self.counted_above(table, entry));
-        let mut counted: Vec<(Entry, CounterData)> = moves.out.iter().map(counted).collect();
+        let mut counted: Vec<(Entry, Counter)> = moves.out.iter().map(counted).collect();
         let Some(above) = &mut self.above else { return };
         self.chooser.came += moves.new.len() as u64;
         self.chooser.went += moves.out.len() as u64;
@@ -132,24 +132,24 @@ impl Tiers {
     }
 
     /// What an entry has counted above.
-    pub(super) fn counted_above(&self, table: TableId, entry: &Entry) -> CounterData {
+    pub(super) fn counted_above(&self, table: TableId, entry: &Entry) -> Counter {
         self.above_of(table, entry).and_then(|(above, entry)| above.entry_counter(table, &entry)).unwrap_or_default()
     }
 
     /// What an entry counted above, it has counted below, now that it is gone from there. No packet is in either half.
-    pub(super) fn carry_down(&mut self, table: TableId, entry: &Entry, more: CounterData) {
+    pub(super) fn carry_down(&mut self, table: TableId, entry: &Entry, more: Counter) {
         if more.packets == 0 {
             return;
         }
         let Some(below) = &self.below else {
             let so_far = self.carried.entry((table, id(entry))).or_default();
-            *so_far = *so_far + more;
+            *so_far += more;
             return;
         };
         let Some(before) = below.entry_counter(table, entry) else { return };
         let id = below.with_state(|state| EntryId::of(state.layout(table), table, entry));
         let Some(below) = &mut self.below else { return };
-        let update = Update::DirectCounter(id, before + more);
+        let update = Update::DirectCounter(id, before.plus(more));
         // The entry is there, and has a counter.
         let _ = below.write(&WriteBatch { updates: vec![update] });
     }

@@ -20,10 +20,9 @@ use p4runtime::{Code, Refusal};
 use packet::{Engine, ReasonTable};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::Add;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use tables::{Change, CounterData, Entry, State, WriteBatch, WriteError};
+use tables::{Change, Counter, Entry, State, WriteBatch, WriteError};
 
 /// What moved between tiers.
 #[derive(Debug, Default)]
@@ -46,7 +45,7 @@ pub struct Tiers {
     /// All tables, if the lower half is elsewhere.
     alone: Option<State>,
     /// Then, too: what entries have counted that were above and are not now, or were written as counted.
-    pub(super) carried: HashMap<(TableId, Id), CounterData>,
+    pub(super) carried: HashMap<(TableId, Id), Counter>,
     pub(super) share: Share,
     pub(super) wiring: Arc<Wiring>,
     pub(super) chooser: Chooser,
@@ -176,12 +175,12 @@ impl Tiers {
             None => {
                 for change in changes {
                     let gone = match change {
-                        Change::Deleted(table, entry) => Some((*table, entry, CounterData::default())),
+                        Change::Deleted(table, entry) => Some((*table, entry, Counter::default())),
                         _ => None,
                     };
                     let Some((table, entry, counted)) = gone.or_else(|| set_anew(change)) else { continue };
                     let of = (table, id(entry));
-                    match counted == CounterData::default() {
+                    match counted == Counter::default() {
                         true => self.carried.remove(&of),
                         false => self.carried.insert(of, counted),
                     };
@@ -207,7 +206,7 @@ impl Tiers {
 }
 
 /// An entry that a change makes, or whose counter it sets, and what it has counted then.
-fn set_anew(change: &Change) -> Option<(TableId, &Entry, CounterData)> {
+fn set_anew(change: &Change) -> Option<(TableId, &Entry, Counter)> {
     match change {
         Change::Inserted(table, entry, counted)
         | Change::Modified(table, _, entry, Some(counted))
@@ -265,15 +264,15 @@ impl Controlled for Tiers {
         self.write_below(batch, whole, &changes)
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        self.halves().filter_map(|half| half.counter(counter, index)).reduce(Add::add)
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
+        self.halves().filter_map(|half| half.counter(counter, index)).reduce(Counter::plus)
     }
 
-    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, CounterData)> {
-        let mut all: BTreeMap<u64, CounterData> = BTreeMap::new();
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
+        let mut all: BTreeMap<u64, Counter> = BTreeMap::new();
         for (index, more) in self.halves().flat_map(|half| half.counted(counter, end)) {
             let so_far = all.entry(index).or_default();
-            *so_far = *so_far + more;
+            *so_far += more;
         }
         all.into_iter().collect()
     }
@@ -311,12 +310,12 @@ impl Controlled for Tiers {
         }))
     }
 
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         self.pipeline.tables[table].direct_counter?;
         let below = self.below.as_ref().and_then(|half| half.entry_counter(table, entry));
         let above = self.above_of(table, entry).and_then(|(half, entry)| half.entry_counter(table, &entry));
         let carried = self.carried.get(&(table, id(entry))).copied();
-        below.into_iter().chain(above).chain(carried).reduce(Add::add)
+        below.into_iter().chain(above).chain(carried).reduce(Counter::plus)
     }
 
     fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
@@ -380,12 +379,12 @@ impl Controlled for Tiers {
                 let all = tables.entry(tally.table).or_default();
                 for mut action in tally.actions {
                     if !misses_count {
-                        action.misses = CounterData::default();
+                        action.misses = Counter::default();
                     }
                     match all.iter_mut().find(|so_far| so_far.action == action.action) {
                         Some(so_far) => {
-                            so_far.hits = so_far.hits + action.hits;
-                            so_far.misses = so_far.misses + action.misses;
+                            so_far.hits += action.hits;
+                            so_far.misses += action.misses;
                         }
                         None => all.push(action),
                     }

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tables::{CounterData, EntryId, State, WriteBatch};
+use tables::{Counter, EntryId, State, WriteBatch};
 use testkit::differ::agree::again;
 use testkit::differ::case::{Case, PacketIn};
 use testkit::differ::config::Config;
@@ -92,7 +92,7 @@ impl Subject for Chosen {
         self.engine.with_state(State::clone)
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.engine.counter(counter, index)
     }
 
@@ -100,7 +100,7 @@ impl Subject for Chosen {
         self.engine.register(register, index)
     }
 
-    fn direct_counter(&self, id: &EntryId) -> Option<CounterData> {
+    fn direct_counter(&self, id: &EntryId) -> Option<Counter> {
         let state = self.state();
         let layout = state.layout(id.table);
         let mut entries = state.entries(id.table);
@@ -108,15 +108,15 @@ impl Subject for Chosen {
         self.engine.entry_counter(id.table, entry)
     }
 
-    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+    fn applied(&self, table: TableId) -> Option<Vec<[Counter; 2]>> {
         let places = self.engine.tallies().tables;
-        let mut sums: Option<Vec<[CounterData; 2]>> = None;
+        let mut sums: Option<Vec<[Counter; 2]>> = None;
         for place in places.iter().filter(|place| place.table == table) {
             let sums = sums.get_or_insert_default();
             sums.resize(place.actions.len(), Default::default());
             for (sum, action) in sums.iter_mut().zip(&place.actions) {
                 for (sum, more) in sum.iter_mut().zip([action.misses, action.hits]) {
-                    *sum = *sum + more;
+                    *sum += more;
                 }
             }
         }

@@ -7,8 +7,9 @@ use node::admin::protocol::{Answer, EntriesOf, Request};
 use node::admin::{Asking, ControlSocket, ask};
 use node::metrics::Metrics;
 use node::metrics::top::Followed;
-use node::status::{Count, Table};
+use node::status::Table;
 use p4runtime::Keep;
+use packet::Counter;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -65,8 +66,8 @@ fn tables(socket: &Path) -> BTreeMap<String, Table> {
     tables.into_iter().map(|table| (table.name.rsplit('.').next().unwrap_or_default().to_owned(), table)).collect()
 }
 
-fn count(packets: u64) -> Count {
-    Count { packets, bytes: packets * 64 }
+fn count(packets: u64) -> Counter {
+    Counter { packets, bytes: packets * 64 }
 }
 
 /// The value of a line of the metrics that begins like this.
@@ -88,7 +89,7 @@ fn what_is_shown_is_what_happened() {
     assert_eq!((all["forward"].entries, all["forward"].high_water, all["forward"].size), (1, 1, Some(20_000_000)));
     assert!(all["forward"].memory_bytes > 0 && all["forward"].id != 0);
     assert_eq!((all["forward"].keys[0].kind.as_str(), all["forward"].keys[0].bits), ("exact", 48));
-    let actions: BTreeMap<&str, (Count, Count)> =
+    let actions: BTreeMap<&str, (Counter, Counter)> =
         all["forward"].actions.iter().map(|a| (a.name.rsplit('.').next().unwrap_or(""), (a.hits, a.misses))).collect();
     assert_eq!(actions["out_of"], (count(350), count(0)));
     assert_eq!(actions["drop"], (count(0), count(100)));

@@ -112,7 +112,7 @@ pub fn connect(end: &mut MemifPort) {
 }
 
 /// Packets that hit an entry of a table.
-fn taken_tables(node: &Node, name: &str) -> node::status::Count {
+fn taken_tables(node: &Node, name: &str) -> packet::Counter {
     node.tallied().tables.get(name).map(|table| table.hits).unwrap_or_default()
 }
 

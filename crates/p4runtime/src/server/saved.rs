@@ -10,7 +10,7 @@ use bytes::Bytes;
 use ir::{ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::sync::Arc;
-use tables::{CounterData, Entry, State, Update, UpdateError, WriteBatch, WriteError};
+use tables::{Counter, Entry, State, Update, UpdateError, WriteBatch, WriteError};
 
 /// The most updates that are kept to be replayed.
 const UPDATES: usize = 16 << 20;
@@ -138,11 +138,11 @@ impl Device for Untouched {
     fn state(&self) -> Option<State> {
         None
     }
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        (index < self.array_len(counter)?).then(CounterData::default)
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
+        (index < self.array_len(counter)?).then(Counter::default)
     }
-    fn direct_counter(&self, _: TableId, _: &Entry) -> Option<CounterData> {
-        Some(CounterData::default())
+    fn direct_counter(&self, _: TableId, _: &Entry) -> Option<Counter> {
+        Some(Counter::default())
     }
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
         let ExternKind::Register { elem, size, .. } = &self.0.externs.get(register)?.kind else { return None };

@@ -7,24 +7,21 @@ use super::{Flow, Sink, entity};
 use crate::proto::v1;
 use crate::{Code, Device, Refusal};
 use std::ops::ControlFlow;
-use tables::{CounterData, Entry, State, Update, UpdateKind};
+use tables::{Counter, Entry, State, Update, UpdateKind};
 
 /// The most elements that are written at once by leaving out the index.
 const MAX_ALL: u64 = 1 << 20;
 
 /// What a counter shall hold.
-pub(super) fn data(given: &v1::CounterData, place: &dyn Fn() -> String) -> Result<CounterData, Refusal> {
+pub(super) fn data(given: &v1::CounterData, place: &dyn Fn() -> String) -> Result<Counter, Refusal> {
     let number = |value: i64, what: &str| {
         u64::try_from(value).map_err(|_| Refusal::invalid(format!("{}: {what} {value} is negative", place())))
     };
-    Ok(CounterData {
-        packets: number(given.packet_count, "packet count")?,
-        bytes: number(given.byte_count, "byte count")?,
-    })
+    Ok(Counter { packets: number(given.packet_count, "packet count")?, bytes: number(given.byte_count, "byte count")? })
 }
 
 /// What a counter holds. Counts that no message can hold are shown as the greatest that it can.
-pub(super) fn message(data: CounterData) -> v1::CounterData {
+pub(super) fn message(data: Counter) -> v1::CounterData {
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     v1::CounterData { byte_count: number(data.bytes), packet_count: number(data.packets) }
 }

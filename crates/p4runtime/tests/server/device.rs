@@ -6,7 +6,7 @@ use num_bigint::BigUint;
 use p4runtime::{Code, Device, Event, EventSink, Forwarding, Keep, Refusal};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tables::{CounterData, Entry, State, WriteBatch, WriteError};
+use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
 /// Its number.
 pub const DEVICE: u64 = 5;
@@ -85,10 +85,10 @@ impl Device for TestDevice {
     fn state(&self) -> Option<State> {
         self.running.lock().unwrap().as_ref().map(|(_, state)| state.clone())
     }
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        (index < self.array_len(counter)?).then_some(CounterData { packets: index, bytes: 0 })
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
+        (index < self.array_len(counter)?).then_some(Counter { packets: index, bytes: 0 })
     }
-    fn direct_counter(&self, _: TableId, _: &Entry) -> Option<CounterData> {
+    fn direct_counter(&self, _: TableId, _: &Entry) -> Option<Counter> {
         None
     }
     fn register(&self, _: ExternId, _: u64) -> Option<Vec<BigUint>> {

@@ -6,13 +6,13 @@ use num_bigint::BigUint;
 use p4runtime::{Device, EventSink, Forwarding, Keep, Refusal};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use tables::{Change, CounterData, Entry, State, WriteBatch, WriteError};
+use tables::{Change, Counter, Entry, State, WriteBatch, WriteError};
 
-type DirectCounters = HashMap<(TableId, Vec<u64>, i32), CounterData>;
+type DirectCounters = HashMap<(TableId, Vec<u64>, i32), Counter>;
 
 #[derive(Default)]
 struct Values {
-    counters: HashMap<(ExternId, u64), CounterData>,
+    counters: HashMap<(ExternId, u64), Counter>,
     direct: DirectCounters,
     registers: HashMap<(ExternId, u64), Vec<BigUint>>,
 }
@@ -83,11 +83,11 @@ impl Device for Kept {
     fn state(&self) -> Option<State> {
         Some(self.state.lock().unwrap().clone())
     }
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         let known = self.values.lock().unwrap().counters.get(&(counter, index)).copied().unwrap_or_default();
         (index < self.array_len(counter)?).then_some(known)
     }
-    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         self.values.lock().unwrap().direct.get(&(table, entry.key().to_vec(), entry.priority())).copied()
     }
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {

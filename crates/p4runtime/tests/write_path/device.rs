@@ -6,7 +6,7 @@ use num_bigint::BigUint;
 use p4runtime::{Code, Device, EventSink, Forwarding, Keep, Refusal};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tables::{CounterData, Entry, State, WriteBatch, WriteError};
+use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
 /// The device.
 pub struct Tables {
@@ -68,12 +68,12 @@ impl Device for Tables {
         Some(self.running.lock().1.clone())
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
-        (index < self.array_len(counter)?).then(CounterData::default)
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
+        (index < self.array_len(counter)?).then(Counter::default)
     }
 
-    fn direct_counter(&self, _: TableId, _: &Entry) -> Option<CounterData> {
-        Some(CounterData::default())
+    fn direct_counter(&self, _: TableId, _: &Entry) -> Option<Counter> {
+        Some(Counter::default())
     }
 
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {

@@ -2,7 +2,7 @@
 
 use super::Entries;
 use std::cmp::Ordering;
-use tables::{CounterData, TableEntry, Update, UpdateKind, WriteBatch};
+use tables::{Counter, TableEntry, Update, UpdateKind, WriteBatch};
 
 /// The writes that make `new` of `old`, to be applied as one. Entries that do the same are not touched: where an entry comes from is
 /// no part of what it does, so that a comment in the first line, which moves all others, changes nothing. The table's entry then has
@@ -25,8 +25,7 @@ pub fn diff(mut old: Entries, mut new: Entries) -> WriteBatch {
     deletes.extend(old_entries.map(|gone| Update::Entry(UpdateKind::Delete, gone)));
     let changed = new.defaults.into_iter().filter(|d| !old.defaults.contains(d));
     others.extend(changed.map(|(table, action)| Update::DefaultAction(table, Some(action))));
-    others
-        .extend(new.reused.into_iter().map(|(counter, index)| Update::Counter(counter, index, CounterData::default())));
+    others.extend(new.reused.into_iter().map(|(counter, index)| Update::Counter(counter, index, Counter::default())));
     deletes.append(&mut others);
     WriteBatch { updates: deletes }
 }

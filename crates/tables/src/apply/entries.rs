@@ -11,6 +11,7 @@ use crate::packer;
 use crate::state::NoRoom;
 use crate::validate;
 use ir::{Pipeline, Table, TableId};
+use packet::Counter;
 use std::sync::Arc;
 
 impl Transaction<'_> {
@@ -86,7 +87,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn replace(&mut self, id: TableId, old: Entry, new: Entry, counter: Option<CounterData>) {
+    fn replace(&mut self, id: TableId, old: Entry, new: Entry, counter: Option<Counter>) {
         let (_, place) = self.state.place(id);
         place.replace(new.clone());
         self.changes.push(Change::Modified(id, old, new, counter));

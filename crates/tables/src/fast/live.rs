@@ -11,12 +11,13 @@ use super::copies::{Copies, Reader};
 use super::encode::LookupError;
 use super::lookups::{Lookups, NumberedChanges};
 use super::numbers::Numbers;
-use crate::batch::{Change, CounterData, WriteBatch};
+use crate::batch::{Change, WriteBatch};
 use crate::entry::{Action, PackedKey};
 use crate::error::WriteError;
 use crate::kept::Entry;
 use crate::state::{State, StateError};
 use ir::{Entity, Pipeline, TableId};
+use packet::Counter;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -117,7 +118,7 @@ impl Live {
         let tables = || state.pipeline().tables.keys();
         let mut numbers: Vec<_> = tables().map(|table| entry_ids(table).then(Numbers::default)).collect();
         let entries = tables().flat_map(|table| state.entries(table).map(move |e| (table, e.clone())));
-        let entries = entries.map(|(table, entry)| Change::Inserted(table, entry, CounterData::default()));
+        let entries = entries.map(|(table, entry)| Change::Inserted(table, entry, Counter::default()));
         let mut changes = objects(&state).chain(entries);
         loop {
             let some: Vec<Change> = changes.by_ref().take(LOADED).collect();
@@ -408,7 +409,7 @@ impl Group<'_> {
         idle_timeout_ns: u64,
     ) -> Option<Written> {
         let entry = self.0.state.add_from_data_plane(table, key, action, idle_timeout_ns)?;
-        Some(self.0.stage_changes(vec![Change::Inserted(table, entry, CounterData::default())]))
+        Some(self.0.stage_changes(vec![Change::Inserted(table, entry, Counter::default())]))
     }
 
     /// As [`Live::remove_idle`].

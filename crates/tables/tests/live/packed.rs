@@ -35,7 +35,7 @@ fn spoil(random: &mut Random, p: &Pipeline, entry: &mut TableEntry) {
     let wide = BigUint::from(1u8) << random.below(200) as u32;
     match random.below(24) {
         0 => entry.priority = random.below(3) as i32 - 1,
-        1 => entry.counter = Some(CounterData { packets: random.next(), bytes: 1 }),
+        1 => entry.counter = Some(Counter { packets: random.next(), bytes: 1 }),
         2 => {
             let rate = random.below(3);
             entry.meter = Some(MeterConfig { cir: 1, cburst: 1, pir: rate, pburst: random.below(2) });

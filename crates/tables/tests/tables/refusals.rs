@@ -163,7 +163,7 @@ fn attributes() {
             "table ingress.host: entries have no idle timeout; leave it out, or declare support for it in the program",
         ),
         (
-            TableEntry { counter: Some(CounterData::default()), ..host.clone() },
+            TableEntry { counter: Some(Counter::default()), ..host.clone() },
             "table ingress.host: it has no direct counter; leave the counter data out",
         ),
         (
@@ -181,7 +181,7 @@ fn attributes() {
 #[test]
 fn objects() {
     let mut s = sample();
-    let (counter, none) = (s.counter, CounterData::default());
+    let (counter, none) = (s.counter, Counter::default());
     let member = ActionProfileMember { profile: counter, id: 1, action: ActionCall { action: s.drop, args: vec![] } };
     let group = |id| MulticastGroup { id, replicas: vec![] };
     let many = MulticastGroup { id: 1, replicas: vec![Replica { port: 1, instance: 0 }; 1025] };

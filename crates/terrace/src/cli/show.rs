@@ -7,7 +7,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use node::admin::client::AskError;
 use node::admin::protocol::{Answer, EntriesOf, Request};
 use node::admin::{Asking, ask};
-use node::status::{Count, EntryRow, Named, Quantiles};
+use node::status::{EntryRow, Named, Quantiles};
+use packet::Counter;
 use std::path::PathBuf;
 
 /// Where a node listens if its configuration says what the package's does.
@@ -223,7 +224,7 @@ impl Sheet {
     }
 }
 
-fn packets(count: &Count) -> [String; 2] {
+fn packets(count: &Counter) -> [String; 2] {
     [count.packets.to_string(), count.bytes.to_string()]
 }
 

@@ -2,7 +2,7 @@
 
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
-use tables::{CounterData, EntryId, MeterConfig, WriteBatch};
+use tables::{Counter, EntryId, MeterConfig, WriteBatch};
 
 /// A cell of a counter or meter: an index of an indexed one, or an entry's of a direct one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub trait Device {
     /// Whether there is a multicast group or (`clone`) a clone session of that number.
     fn has_group(&self, id: u32, clone: bool) -> bool;
     /// The value of a counter.
-    fn counter(&self, counter: ExternId, cell: &Cell) -> Result<CounterData, Refusal>;
+    fn counter(&self, counter: ExternId, cell: &Cell) -> Result<Counter, Refusal>;
     /// The rates of a meter; `None` if they were never set.
     fn meter(&self, meter: ExternId, cell: &Cell) -> Result<Option<MeterConfig>, Refusal>;
     /// The value of a register: the element's leaves.

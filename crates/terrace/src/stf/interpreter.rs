@@ -6,7 +6,7 @@ use ir::{Arch, ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::Verdict;
 use std::sync::Arc;
-use tables::{CounterData, EntryId, MeterConfig, WriteBatch};
+use tables::{Counter, EntryId, MeterConfig, WriteBatch};
 
 /// PNA's port of the CPU.
 const PNA_CPU_PORT: u32 = 0xffff_fffd;
@@ -71,7 +71,7 @@ impl Device for Interpreter {
         if clone { state.clone_sessions().contains_key(&id) } else { state.multicast_groups().contains_key(&id) }
     }
 
-    fn counter(&self, counter: ExternId, cell: &Cell) -> Result<CounterData, Refusal> {
+    fn counter(&self, counter: ExternId, cell: &Cell) -> Result<Counter, Refusal> {
         let value = match cell {
             Cell::Index(index) => self.interp.counter(counter, *index),
             Cell::Entry(id) => self.interp.direct_counter(id),

@@ -7,7 +7,7 @@ use super::script::*;
 use ir::{ExternId, ExternKind, Pipeline};
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;
-use tables::{CounterData, MeterConfig, Update};
+use tables::{Counter, MeterConfig, Update};
 
 /// The most meters that `meter_array_set_rates` sets.
 const MAX_METERS: u64 = 1 << 20;
@@ -46,7 +46,7 @@ impl Runner<'_> {
             }
             Command::CounterWrite { name, index, packets, bytes } => {
                 let counter = find(self.device.pipeline(), name)?;
-                self.write(Update::Counter(counter, *index, CounterData { packets: *packets, bytes: *bytes }))?;
+                self.write(Update::Counter(counter, *index, Counter { packets: *packets, bytes: *bytes }))?;
             }
             _ => {}
         }

@@ -6,7 +6,7 @@ use super::report::{Finding, Report};
 use super::run::{Options, RunError, run};
 use ir::{Arch, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
-use tables::{CounterData, EntryId, MeterConfig, WriteBatch};
+use tables::{Counter, EntryId, MeterConfig, WriteBatch};
 
 /// Sends each packet out on the port that its first byte says, as often as its second byte says.
 struct Reflector(Pipeline);
@@ -24,7 +24,7 @@ impl Device for Reflector {
     fn has_group(&self, _: u32, _: bool) -> bool {
         false
     }
-    fn counter(&self, _: ExternId, _: &Cell) -> Result<CounterData, Refusal> {
+    fn counter(&self, _: ExternId, _: &Cell) -> Result<Counter, Refusal> {
         Err("no counters".into())
     }
     fn meter(&self, _: ExternId, _: &Cell) -> Result<Option<MeterConfig>, Refusal> {

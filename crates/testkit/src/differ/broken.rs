@@ -6,7 +6,7 @@ use ir::{BinaryOp, ExternId, Inst, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{DropReason, EngineReason, Verdict};
 use std::sync::Arc;
-use tables::{CounterData, EntryId, State, WriteBatch};
+use tables::{Counter, EntryId, State, WriteBatch};
 
 /// What is wrong with a subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,7 +179,7 @@ impl Subject for Broken {
         self.inner.state()
     }
 
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         let mut data = self.inner.counter(counter, index)?;
         if self.fault == Fault::Counter {
             data.packets = data.packets.saturating_sub(1);
@@ -195,14 +195,14 @@ impl Subject for Broken {
         Some(leaves)
     }
 
-    fn direct_counter(&self, entry: &EntryId) -> Option<CounterData> {
+    fn direct_counter(&self, entry: &EntryId) -> Option<Counter> {
         match self.fault {
-            Fault::DirectCounter => Some(CounterData::default()),
+            Fault::DirectCounter => Some(Counter::default()),
             _ => self.inner.direct_counter(entry),
         }
     }
 
-    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+    fn applied(&self, table: TableId) -> Option<Vec<[Counter; 2]>> {
         let mut applied = self.inner.applied(table)?;
         if self.fault == Fault::Applied {
             applied.iter_mut().for_each(|counts| counts.reverse());

@@ -154,7 +154,7 @@ fn applied(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> 
     pipeline.tables.iter().find_map(|(id, table)| {
         let (left, right) = (expected.applied(id)?, found.applied(id)?);
         // A table that is applied nowhere has no place to count.
-        let none = |counts: &[[tables::CounterData; 2]]| counts.iter().flatten().all(|count| count.packets == 0);
+        let none = |counts: &[[tables::Counter; 2]]| counts.iter().flatten().all(|count| count.packets == 0);
         if none(&left) && none(&right) {
             return None;
         }

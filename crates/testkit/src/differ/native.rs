@@ -7,7 +7,7 @@ use ir::{Pipeline, TableId};
 use jit::{Jit, Record};
 use packet::{Batch, Engine, Output, ReasonTable};
 use std::sync::Arc;
-use tables::{CounterData, WriteBatch};
+use tables::{Counter, WriteBatch};
 
 /// Of so many batches, two have their packets between forbidden pages.
 const GUARDED: u64 = 16;
@@ -23,7 +23,7 @@ macro_rules! jit_accessors {
             self.$($look)*.with_state(tables::State::clone)
         }
         $crate::engine_accessors!([$($look)*], [$($change)*]);
-        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::CounterData; 2]>> {
+        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::Counter; 2]>> {
             Some($crate::differ::native::applied(&self.$($look)*, table))
         }
         fn in_eights(&self) -> [u64; 2] {
@@ -36,13 +36,13 @@ macro_rules! jit_accessors {
 }
 
 /// What each action of a table did, over all places where it is applied: misses and hits.
-pub fn applied(jit: &Jit, table: TableId) -> Vec<[CounterData; 2]> {
-    let mut sums: Vec<[CounterData; 2]> = Vec::new();
+pub fn applied(jit: &Jit, table: TableId) -> Vec<[Counter; 2]> {
+    let mut sums: Vec<[Counter; 2]> = Vec::new();
     for place in jit.tallies().tables.iter().filter(|place| place.table == table) {
         sums.resize(place.actions.len(), Default::default());
         for (sum, action) in sums.iter_mut().zip(&place.actions) {
             for (sum, more) in sum.iter_mut().zip([action.misses, action.hits]) {
-                *sum = *sum + more;
+                *sum += more;
             }
         }
     }

@@ -7,7 +7,7 @@ use ir::{ActionId, TableId};
 use jit::Jit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{CounterData, WriteBatch};
+use tables::{Counter, WriteBatch};
 
 /// The text of a PNA program whose other blocks do nothing: `types` are its headers (a struct `headers_t`) and metadata (`metadata_t`), `states` its parser's, `control` what
 /// stands in its main control, `emits` in its deparser's `apply`.
@@ -95,11 +95,12 @@ impl Pair {
     /// Both say the same of what each table's actions did, wherever native code applies it, and that each packet began once.
     fn counted_alike(&self) {
         let tallies = self.native.tallies();
-        let mut found: BTreeMap<(TableId, ActionId), [CounterData; 2]> = BTreeMap::new();
+        let mut found: BTreeMap<(TableId, ActionId), [Counter; 2]> = BTreeMap::new();
         for table in &tallies.tables {
             for action in &table.actions {
                 let [misses, hits] = found.entry((table.table, action.action)).or_default();
-                (*misses, *hits) = (*misses + action.misses, *hits + action.hits);
+                *misses += action.misses;
+                *hits += action.hits;
             }
         }
         for ((table, action), found) in found {

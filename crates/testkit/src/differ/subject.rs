@@ -8,7 +8,7 @@ use num_bigint::BigUint;
 use packet::{Batch, Engine, Origin, Output, PacketRef, PortId, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{CounterData, EntryId, State, WriteBatch};
+use tables::{Counter, EntryId, State, WriteBatch};
 
 /// A verdict with the bytes that leave.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,14 +57,14 @@ pub trait Subject {
     /// A snapshot of the control plane's state, with the entries that packets added.
     fn state(&self) -> State;
     /// An indexed counter.
-    fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData>;
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter>;
     /// The leaves of a register's element.
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>>;
     /// The counter of an entry.
-    fn direct_counter(&self, entry: &EntryId) -> Option<CounterData>;
+    fn direct_counter(&self, entry: &EntryId) -> Option<Counter>;
     /// For each action of a table: packets and bytes without a hit, and with one; over all places where the table is applied. `None` if it does not
     /// count that.
-    fn applied(&self, table: TableId) -> Option<Vec<[CounterData; 2]>> {
+    fn applied(&self, table: TableId) -> Option<Vec<[Counter; 2]>> {
         let _ = table;
         None
     }
@@ -226,13 +226,13 @@ pub fn idle_entries(pipeline: &Pipeline, idle: &[interp::IdleEntry]) -> Vec<Idle
 #[macro_export]
 macro_rules! engine_accessors {
     ([$($look:tt)*], [$($change:tt)*]) => {
-        fn counter(&self, counter: ir::ExternId, index: u64) -> Option<tables::CounterData> {
+        fn counter(&self, counter: ir::ExternId, index: u64) -> Option<tables::Counter> {
             self.$($look)*.counter(counter, index)
         }
         fn register(&self, register: ir::ExternId, index: u64) -> Option<Vec<num_bigint::BigUint>> {
             self.$($look)*.register(register, index)
         }
-        fn direct_counter(&self, entry: &tables::EntryId) -> Option<tables::CounterData> {
+        fn direct_counter(&self, entry: &tables::EntryId) -> Option<tables::Counter> {
             self.$($look)*.direct_counter(entry)
         }
         fn take_digests(&mut self) -> Vec<(ir::ExternId, Vec<num_bigint::BigUint>)> {
@@ -249,7 +249,7 @@ macro_rules! interp_accessors {
             self.$($look)*.state().clone()
         }
         $crate::engine_accessors!([$($look)*], [$($change)*]);
-        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::CounterData; 2]>> {
+        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::Counter; 2]>> {
             Some(self.$($look)*.applied(table).map(|(_, counts)| counts).collect())
         }
     };

@@ -242,9 +242,9 @@ impl<'a> Writer<'a> {
         [0, 1_000, 50_000, 1_000_000, 20_000_000][self.rng.usize(..5)]
     }
 
-    fn count(&mut self) -> CounterData {
+    fn count(&mut self) -> Counter {
         let near_the_end = if self.rng.u8(..4) == 0 { u64::MAX - 3 } else { 0 };
-        CounterData { packets: near_the_end.wrapping_add(self.rng.u64(..100)), bytes: self.rng.u64(..10_000) }
+        Counter { packets: near_the_end.wrapping_add(self.rng.u64(..100)), bytes: self.rng.u64(..10_000) }
     }
 
     fn meter(&mut self) -> MeterConfig {

@@ -284,7 +284,7 @@ impl Both {
             }
         }
         for table in pipeline.tables.keys() {
-            let tallied = |counts: Vec<[tables::CounterData; 2]>| counts.iter().flatten().any(|c| c.packets > 0);
+            let tallied = |counts: Vec<[tables::Counter; 2]>| counts.iter().flatten().any(|c| c.packets > 0);
             // Native code has no place to count where a table is applied nowhere.
             if self.oracle.applied(table).is_some_and(tallied) {
                 let arm = self.rng.u32(..=pipeline.tables[table].actions.len() as u32);

@@ -7,7 +7,7 @@ use jit::{Jit, MAX_DECISIONS};
 use packet::{Batch, Engine, Output, PortId};
 use std::convert::Infallible;
 use std::sync::Arc;
-use tables::{ActionSpec, CounterData, TableEntry, Update, UpdateKind, WriteBatch};
+use tables::{ActionSpec, Counter, TableEntry, Update, UpdateKind, WriteBatch};
 use testkit::differ::case::{Case, PacketIn, Source, Step};
 use testkit::differ::compile;
 
@@ -168,7 +168,7 @@ fn numbers_are_used_again() {
         let entry = jit.entry_of(table, number)?;
         jit.entry_counter(table, &entry)
     };
-    let packets = |packets: u64| CounterData { packets, bytes: packets };
+    let packets = |packets: u64| Counter { packets, bytes: packets };
     jit.write(&update(UpdateKind::Insert, 1)).expect("an entry is taken");
     let number = found(&mut jit, 1).expect("it is there");
     let old = jit.generation(table, number);

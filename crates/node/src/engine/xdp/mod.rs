@@ -141,8 +141,8 @@ impl<R: Runs> XdpEngine<R> {
         side.key?;
         let now = kernel.tally(place);
         let before = std::mem::replace(&mut side.credited, now);
-        let packets = now.packets.wrapping_sub(before.packets);
-        (packets > 0).then(|| (packets, now.bytes.wrapping_sub(before.bytes), now.last))
+        let counter = now.counter.since(before.counter);
+        (!counter.is_zero()).then_some((counter.packets, counter.bytes, now.last))
     }
 
     /// Fetches all counts.
