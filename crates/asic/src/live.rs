@@ -3,6 +3,7 @@
 //! A backward analysis over the controls that can be cut and those behind them. What is not live is not carried, and reads as 0 on the other
 //! side: a mistake here changes what leaves. The emulated switch asks where a pass ends (`emulate/live.rs`), a cut where a stop is.
 
+use fixedbitset::FixedBitSet;
 use interp::host::architecture::{cpu_variable, drop_variable, intrinsic, metadata};
 use ir::{
     Arch, Arg, Block, Body, ControlId, ControlKind, Entity, ExternFn, HeaderId, Inst, Pipeline, TableId, Term, VarId,
@@ -13,76 +14,49 @@ use ir::{
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Live {
     /// Variables.
-    pub vars: Set,
+    pub vars: FixedBitSet,
     /// Validities of headers.
-    pub headers: Set,
+    pub headers: FixedBitSet,
     /// Values.
-    pub values: Set,
+    pub values: FixedBitSet,
     /// Blocks whose table has been looked up, or may have been: which action it was.
-    pub arms: Set,
-}
-
-/// A set of small numbers.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Set(Vec<u64>);
-
-impl Set {
-    /// Adds a number.
-    pub fn add(&mut self, number: usize) {
-        if self.0.len() <= number / 64 {
-            self.0.resize(number / 64 + 1, 0);
-        }
-        self.0[number / 64] |= 1 << (number % 64);
-    }
-    /// Takes a number out.
-    pub fn remove(&mut self, number: usize) {
-        if let Some(word) = self.0.get_mut(number / 64) {
-            *word &= !(1 << (number % 64));
-        }
-    }
-    /// Whether it is in.
-    pub fn has(&self, number: usize) -> bool {
-        self.0.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
-    }
-    /// Adds all of another one; whether there was something new.
-    pub fn join(&mut self, other: &Set) -> bool {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        let mut new = false;
-        for (word, more) in self.0.iter_mut().zip(&other.0) {
-            new |= more & !*word != 0;
-            *word |= more;
-        }
-        new
-    }
-    /// The numbers, rising.
-    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.0
-            .iter()
-            .enumerate()
-            .flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit))
-    }
+    pub arms: FixedBitSet,
 }
 
 impl Live {
     /// Adds all of another one; whether there was something new.
     pub fn join(&mut self, other: &Live) -> bool {
-        let vars = self.vars.join(&other.vars);
-        let headers = self.headers.join(&other.headers) | self.arms.join(&other.arms);
-        self.values.join(&other.values) | vars | headers
+        let sets = [
+            (&mut self.vars, &other.vars),
+            (&mut self.headers, &other.headers),
+            (&mut self.values, &other.values),
+            (&mut self.arms, &other.arms),
+        ];
+        let mut new = false;
+        for (set, more) in sets {
+            new |= !more.is_subset(set);
+            set.union_with(more);
+        }
+        new
     }
 
     fn var(&mut self, var: Option<VarId>) {
         if let Some(var) = var {
-            self.vars.add(var.index());
+            self.vars.grow_and_insert(var.index());
         }
     }
 
     fn dead(&mut self, var: Option<VarId>) {
         if let Some(var) = var {
-            self.vars.remove(var.index());
+            remove(&mut self.vars, var.index());
         }
+    }
+}
+
+/// Takes a number out of a set, which may be for smaller ones alone.
+fn remove(set: &mut FixedBitSet, number: usize) {
+    if set.contains(number) {
+        set.remove(number);
     }
 }
 
@@ -157,7 +131,7 @@ fn v1model(pipeline: &Pipeline, back: impl Fn(ControlKind, &Live) -> Live) -> En
     if calls(pipeline, ControlKind::Egress, ExternFn::Clone) {
         // A copy of the packet as it is at the end goes through egress once more; of its metadata it has what is preserved.
         let mut again = begin.clone();
-        metadata(pipeline).for_each(|var| again.vars.remove(var.index()));
+        metadata(pipeline).for_each(|var| remove(&mut again.vars, var.index()));
         end.join(&again);
         begin = back(ControlKind::Egress, &end);
         lengths(pipeline, std("packet_length"), &mut begin);
@@ -189,11 +163,11 @@ pub fn begins(pipeline: &Pipeline, control: ControlId) -> Vec<Live> {
 
 /// If egress asks for the packet's length, that is made from the lengths of all headers that are valid where it begins.
 fn lengths(pipeline: &Pipeline, packet_length: Option<VarId>, begin: &mut Live) {
-    if packet_length.is_some_and(|var| begin.vars.has(var.index())) {
+    if packet_length.is_some_and(|var| begin.vars.contains(var.index())) {
         for (id, header) in pipeline.headers.iter().filter(|(_, header)| !header.local) {
-            begin.headers.add(id.index());
+            begin.headers.grow_and_insert(id.index());
             let varbit = |var: &&VarId| matches!(pipeline.vars[**var].ty, ir::Type::Varbit(_));
-            header.fields.iter().filter(varbit).for_each(|var| begin.vars.add(var.index()));
+            header.fields.iter().filter(varbit).for_each(|var| begin.vars.grow_and_insert(var.index()));
         }
     }
 }
@@ -280,15 +254,15 @@ impl<P: Progress> Analysis<'_, P> {
         let matters = self.progress.decides(block);
         match &term.term {
             Term::Return | Term::Exit | Term::Reject => return end.clone(),
-            Term::Branch { cond, .. } if matters => live.values.add(cond.index()),
-            Term::Switch { value, .. } if matters => live.values.add(value.index()),
+            Term::Branch { cond, .. } if matters => live.values.grow_and_insert(cond.index()),
+            Term::Switch { value, .. } if matters => live.values.grow_and_insert(value.index()),
             Term::Apply { table, keys, arms } => {
                 let (first, last) = self.progress.lookups(*table);
                 if last {
-                    keys.iter().for_each(|key| live.values.add(key.index()));
+                    keys.iter().for_each(|key| live.values.grow_and_insert(key.index()));
                 }
                 if !first && (last || matters) {
-                    live.arms.add(block.index());
+                    live.arms.grow_and_insert(block.index());
                 }
                 for arm in arms {
                     let mut arm_live = begin[arm.block.index()].clone();
@@ -297,7 +271,7 @@ impl<P: Progress> Analysis<'_, P> {
                         self.body.blocks[arm.block]
                             .params
                             .iter()
-                            .for_each(|param| arm_live.values.remove(param.index()));
+                            .for_each(|param| remove(&mut arm_live.values, param.index()));
                     }
                     live.join(&arm_live);
                 }
@@ -308,9 +282,9 @@ impl<P: Progress> Analysis<'_, P> {
             let mut next = begin[call.block.index()].clone();
             if self.progress.params(call.block) {
                 for (param, arg) in self.body.blocks[call.block].params.iter().zip(&call.args) {
-                    if next.values.has(param.index()) {
-                        next.values.remove(param.index());
-                        live.values.add(arg.index());
+                    if next.values.contains(param.index()) {
+                        remove(&mut next.values, param.index());
+                        live.values.grow_and_insert(arg.index());
                     }
                 }
             }
@@ -321,8 +295,8 @@ impl<P: Progress> Analysis<'_, P> {
 
     /// Goes back over an instruction.
     fn before(&self, data: &ir::InstData, live: &mut Live) {
-        let wanted = data.results.iter().any(|result| live.values.has(result.index()));
-        data.results.iter().for_each(|result| live.values.remove(result.index()));
+        let wanted = data.results.iter().any(|result| live.values.contains(result.index()));
+        data.results.iter().for_each(|result| remove(&mut live.values, result.index()));
         let mut needed = true;
         match &data.inst {
             Inst::Load(var) => {
@@ -331,27 +305,27 @@ impl<P: Progress> Analysis<'_, P> {
                 }
             }
             Inst::Store(var, _) => {
-                needed = live.vars.has(var.index());
-                live.vars.remove(var.index());
+                needed = live.vars.contains(var.index());
+                remove(&mut live.vars, var.index());
                 // A field of a header that is not valid stays 0.
                 if let (VarKind::Field(header, _), true) = (self.pipeline.vars[*var].kind, needed) {
-                    live.headers.add(header.index());
+                    live.headers.grow_and_insert(header.index());
                 }
             }
             Inst::IsValid(header) => {
                 if wanted {
-                    live.headers.add(header.index());
+                    live.headers.grow_and_insert(header.index());
                 }
             }
             // If it was not valid, its fields are 0 already.
             Inst::SetValid(header) => {
-                live.headers.remove(header.index());
+                remove(&mut live.headers, header.index());
                 self.siblings(*header).for_each(|other| self.forget(other, live));
             }
             Inst::SetInvalid(header) => self.forget(*header, live),
             Inst::CopyHeader { dst, src } => self.copy(*dst, *src, live),
             Inst::Emit(header) => {
-                live.headers.add(header.index());
+                live.headers.grow_and_insert(header.index());
                 self.pipeline.headers[*header].fields.iter().for_each(|var| live.var(Some(*var)));
             }
             Inst::Extern { func: ExternFn::MarkToDrop, .. } => {
@@ -363,7 +337,7 @@ impl<P: Progress> Analysis<'_, P> {
             _ => needed = wanted,
         }
         if needed {
-            data.inst.for_each_use(|value| live.values.add(value.index()));
+            data.inst.for_each_use(|value| live.values.grow_and_insert(value.index()));
         }
     }
 
@@ -373,8 +347,8 @@ impl<P: Progress> Analysis<'_, P> {
     }
 
     fn forget(&self, header: HeaderId, live: &mut Live) {
-        live.headers.remove(header.index());
-        self.pipeline.headers[header].fields.iter().for_each(|var| live.vars.remove(var.index()));
+        remove(&mut live.headers, header.index());
+        self.pipeline.headers[header].fields.iter().for_each(|var| remove(&mut live.vars, var.index()));
     }
 
     fn copy(&self, dst: HeaderId, src: HeaderId, live: &mut Live) {
@@ -384,22 +358,22 @@ impl<P: Progress> Analysis<'_, P> {
         let (to, from) = (&self.pipeline.headers[dst].fields, &self.pipeline.headers[src].fields);
         let mut more = Live::default();
         for (to, from) in to.iter().zip(from) {
-            if live.vars.has(to.index()) {
-                more.vars.add(from.index());
+            if live.vars.contains(to.index()) {
+                more.vars.grow_and_insert(from.index());
                 // From a header that is not valid, nothing is copied.
-                more.headers.add(src.index());
+                more.headers.grow_and_insert(src.index());
             }
         }
-        if live.headers.has(dst.index()) {
-            more.headers.add(src.index());
+        if live.headers.contains(dst.index()) {
+            more.headers.grow_and_insert(src.index());
         }
         // Whether the others of a union stay valid depends on whether the source is.
         let touches = |other: HeaderId| {
             let fields = &self.pipeline.headers[other].fields;
-            live.headers.has(other.index()) || fields.iter().any(|var| live.vars.has(var.index()))
+            live.headers.contains(other.index()) || fields.iter().any(|var| live.vars.contains(var.index()))
         };
         if self.siblings(dst).any(touches) {
-            more.headers.add(src.index());
+            more.headers.grow_and_insert(src.index());
         }
         self.forget(dst, live);
         live.join(&more);

@@ -51,7 +51,7 @@ impl Layout {
         };
         let emits = emits(pipeline);
         // Only what stages leave to each other has a place. It shares cache lines with the head.
-        let mut order: Vec<usize> = plan.carried(pipeline).iter().collect();
+        let mut order: Vec<usize> = plan.carried(pipeline).ones().collect();
         let cell_size = |index: usize| size(plan.cells.ty(pipeline, index));
         order.sort_by_key(|index| std::cmp::Reverse(cell_size(*index).min(8)));
         let mut cells = vec![None; plan.cells.list.len()];

@@ -6,7 +6,8 @@
 use super::bits::{self, Bits};
 use super::frame::Frame;
 use super::layout::{LENGTH_BITS, Layout, Reg};
-use crate::live::{Live, Set};
+use crate::live::Live;
+use fixedbitset::FixedBitSet;
 use ir::{ControlId, Entity, HeaderId, Pipeline};
 
 /// What is carried over one crossing, and in which order.
@@ -34,24 +35,24 @@ impl Bridge {
     ) -> Bridge {
         let mut scalars: Vec<Reg> = Vec::new();
         let mut whole = Vec::new();
-        let mut in_whole = Set::default();
+        let mut in_whole = FixedBitSet::default();
         for (id, header) in pipeline.headers.iter() {
-            let needed = |var: &ir::VarId| live.vars.has(var.index());
-            if live.headers.has(id.index()) && header.fields.iter().any(needed) && !header.local {
+            let needed = |var: &ir::VarId| live.vars.contains(var.index());
+            if live.headers.contains(id.index()) && header.fields.iter().any(needed) && !header.local {
                 whole.push((
                     id.index(),
                     header.fields.iter().map(|var| (layout.var(*var), needed(var))).collect::<Vec<_>>(),
                 ));
-                header.fields.iter().for_each(|var| in_whole.add(var.index()));
+                header.fields.iter().for_each(|var| in_whole.grow_and_insert(var.index()));
             }
         }
-        scalars.extend(live.vars.iter().filter(|var| !in_whole.has(*var)).map(|var| layout.vars[var]));
+        scalars.extend(live.vars.ones().filter(|var| !in_whole.contains(*var)).map(|var| layout.vars[var]));
         let mut arms = Vec::new();
         if let Some(control) = control {
-            arms.extend(live.arms.iter().map(|block| arm(control, block)));
-            scalars.extend(live.values.iter().map(|value| layout.values[control.index()][value]));
+            arms.extend(live.arms.ones().map(|block| arm(control, block)));
+            scalars.extend(live.values.ones().map(|value| layout.values[control.index()][value]));
         }
-        let validities: Vec<usize> = live.headers.iter().collect();
+        let validities: Vec<usize> = live.headers.ones().collect();
         // The lengths of varbits in whole headers: nobody else says where those end.
         let lengths =
             whole.iter().flat_map(|(_, fields)| fields).filter(|(reg, _)| reg.varbit()).count() as u32 * LENGTH_BITS;

@@ -6,7 +6,7 @@
 //! program names them in another order. Where a table has been placed before something that it needs, there is no such order.
 
 use super::placed::Placed;
-use crate::live::Set;
+use fixedbitset::FixedBitSet;
 use ir::{
     Block, Body, ControlKind, Entity, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Term, Value, VarId,
     VarKind,
@@ -235,14 +235,14 @@ fn table_of(body: &Body, block: Block) -> Option<(TableId, &[Value])> {
 
 /// The blocks on the ways out of a block, until they join.
 pub fn region(body: &Body, block: Block, join: Option<Block>) -> Vec<Block> {
-    let mut seen = Set::default();
+    let mut seen = FixedBitSet::default();
     let mut open = body.blocks[block].successors();
     let mut found = Vec::new();
     while let Some(next) = open.pop() {
-        if Some(next) == join || seen.has(next.index()) {
+        if Some(next) == join || seen.contains(next.index()) {
             continue;
         }
-        seen.add(next.index());
+        seen.grow_and_insert(next.index());
         found.push(next);
         open.extend(body.blocks[next].successors());
     }

@@ -3,12 +3,13 @@
 
 use crate::code::stage::{StageCode, steady, trusted};
 use crate::code::value::{Regs, reg_type, regs_for};
-use crate::plan::cells::{Bits, Cell};
+use crate::plan::cells::{Cell, all_below};
 use crate::plan::flow::Node;
 use crate::plan::stages::{Start, entries, inside};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
+use fixedbitset::FixedBitSet;
 use ir::Type;
 
 impl StageCode<'_, '_> {
@@ -29,19 +30,19 @@ impl StageCode<'_, '_> {
         let at = entries(self.c.pipeline, &self.c.plan.flow, self.start);
         let certain = self.c.plan.certain(self.c.pipeline, &at);
         self.find_changed(nodes, &at, &certain);
-        let mut wanted = Bits::new(size);
+        let mut wanted = FixedBitSet::with_capacity(size);
         for node in nodes {
-            wanted.union(&cells.reads[*node]);
+            wanted.union_with(&cells.reads[*node]);
             for mut kept in self.leaving(*node) {
-                kept.intersect(&self.changed[node]);
-                wanted.union(&kept);
+                kept.intersect_with(&self.changed[node]);
+                wanted.union_with(&kept);
             }
         }
-        wanted.intersect(&self.c.plan.live(&at));
-        wanted.subtract(&certain);
-        let mut written = Bits::new(size);
+        wanted.intersect_with(&self.c.plan.live(&at));
+        wanted.difference_with(&certain);
+        let mut written = FixedBitSet::with_capacity(size);
         for changed in self.changed.values() {
-            written.union(changed);
+            written.union_with(changed);
         }
         for index in 0..size {
             let ty = cells.ty(self.c.pipeline, index);
@@ -58,11 +59,11 @@ impl StageCode<'_, '_> {
     }
 
     /// For each node, the cells that the frame may not hold as they are behind it: changed since the stage began, or never put there.
-    fn find_changed(&mut self, nodes: &[Node], at: &[Node], certain: &Bits) {
+    fn find_changed(&mut self, nodes: &[Node], at: &[Node], certain: &FixedBitSet) {
         let cells = &self.c.plan.cells;
         let mut first = certain.clone();
         match self.start {
-            Start::Begin | Start::Again => first = Bits::all(cells.list.len()),
+            Start::Begin | Start::Again => first = all_below(cells.list.len()),
             Start::Site(_, table) => {
                 let written = cells.written_by_table(self.c.pipeline, &self.c.plan.headers, table);
                 written.into_iter().for_each(|index| first.insert(index));
@@ -72,7 +73,7 @@ impl StageCode<'_, '_> {
         for node in nodes {
             let mut changed = cells.writes[*node].clone();
             if at.contains(node) {
-                changed.union(&first);
+                changed.union_with(&first);
             }
             self.changed.insert(*node, changed);
         }
@@ -80,7 +81,10 @@ impl StageCode<'_, '_> {
         while let Some(node) = work.pop() {
             let changed = self.changed[&node].clone();
             for next in inside(self.c.pipeline, &self.c.plan.flow, self.start, node) {
-                if self.changed.get_mut(&next).is_some_and(|there| there.union(&changed)) {
+                if let Some(known) = self.changed.get_mut(&next)
+                    && !changed.is_subset(known)
+                {
+                    known.union_with(&changed);
                     work.push(next);
                 }
             }
@@ -89,7 +93,7 @@ impl StageCode<'_, '_> {
 
     /// Sets the cells whose value is certain before the node.
     pub(super) fn set_constants(&mut self, node: Node) {
-        let live: Vec<usize> = self.c.plan.cells.live[node].iter().collect();
+        let live: Vec<usize> = self.c.plan.cells.live[node].ones().collect();
         for index in live {
             let Some(number) = self.c.plan.constant(self.c.pipeline, node, index) else { continue };
             let ty = self.c.plan.cells.ty(self.c.pipeline, index);
@@ -109,7 +113,7 @@ impl StageCode<'_, '_> {
     }
 
     /// The cells that are needed where the node leaves the stage.
-    fn leaving(&self, node: Node) -> Vec<Bits> {
+    fn leaving(&self, node: Node) -> Vec<FixedBitSet> {
         let (pipeline, flow) = (self.c.pipeline, &self.c.plan.flow);
         let within = inside(pipeline, flow, self.start, node);
         let all = flow.successors(pipeline, node);
@@ -117,14 +121,14 @@ impl StageCode<'_, '_> {
     }
 
     /// Puts into the frame what the stage that begins at these nodes needs, unless it is there or certain, or the stage makes it itself: `made`.
-    pub(super) fn store_cells(&mut self, targets: &[Node], made: &Bits) {
+    pub(super) fn store_cells(&mut self, targets: &[Node], made: &FixedBitSet) {
         let mut needed = self.c.plan.live(targets);
-        needed.subtract(made);
-        needed.subtract(&self.c.plan.certain(self.c.pipeline, targets));
+        needed.difference_with(made);
+        needed.difference_with(&self.c.plan.certain(self.c.pipeline, targets));
         if let Some(changed) = self.changed.get(&self.node) {
-            needed.intersect(changed);
+            needed.intersect_with(changed);
         }
-        for index in needed.iter().collect::<Vec<_>>() {
+        for index in needed.ones().collect::<Vec<_>>() {
             let regs = self.cell_at(index);
             let ty = self.c.plan.cells.ty(self.c.pipeline, index);
             if let Some(at) = self.c.layout.cells[index] {

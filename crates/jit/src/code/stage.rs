@@ -9,7 +9,7 @@ use crate::code::told::{Mark, Told};
 use crate::code::value::{Regs, reg_type, regs_for};
 use crate::layout::imports;
 use crate::memory::QueuePlace;
-use crate::plan::cells::{Bits, Cell};
+use crate::plan::cells::Cell;
 use crate::plan::flow::{Node, Step};
 use crate::plan::stages::{Start, entries, inside};
 use crate::plan::validity::Known;
@@ -18,6 +18,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
 use cranelift_frontend::{FunctionBuilder, Variable};
+use fixedbitset::FixedBitSet;
 use ir::{Block, Body, Const, ExternId, HeaderId, Inst, TableId, Type, Value, VarKind};
 use packet::EngineReason;
 use std::collections::{BTreeSet, HashMap};
@@ -44,7 +45,7 @@ pub struct StageCode<'a, 'b> {
     /// The next packet.
     next: cl::Block,
     /// The cells that the frame may not hold as they are behind each node.
-    pub(super) changed: HashMap<Node, Bits>,
+    pub(super) changed: HashMap<Node, FixedBitSet>,
     /// The node that is being translated.
     pub(super) node: Node,
     pub(super) start: Start,
@@ -192,7 +193,11 @@ impl<'a, 'b> StageCode<'a, 'b> {
             }
             _ => zero,
         };
-        let known = Known { valid: Bits::new(0), invalid: Bits::new(0), implied: Rc::default() };
+        let known = Known {
+            valid: FixedBitSet::with_capacity(0),
+            invalid: FixedBitSet::with_capacity(0),
+            implied: Rc::default(),
+        };
         let [count, front, next_at, gaps] = [(); 4].map(|()| {
             let var = b.declare_var(I64);
             b.def_var(var, zero);
@@ -422,7 +427,7 @@ impl<'a, 'b> StageCode<'a, 'b> {
 
     /// Stores what the actions of a site need, and puts the packet into the site's queue, in which so many wait.
     pub fn leave_for(&mut self, site: Start, queue: QueuePlace, count: cl::Value) {
-        let mut made = Bits::new(self.c.plan.cells.list.len());
+        let mut made = FixedBitSet::with_capacity(self.c.plan.cells.list.len());
         if let Start::Site(_, table) = site {
             made.insert(self.c.plan.cells.of(Cell::Hit(table)));
             made.insert(self.c.plan.cells.of(Cell::Colour(table)));

@@ -2,11 +2,11 @@
 
 use crate::code::stage::StageCode;
 use crate::code::value::Regs;
-use crate::plan::cells::Bits;
 use crate::plan::flow::{Node, Step};
 use crate::plan::stages::{Start, in_hand, is_cut};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode};
+use fixedbitset::FixedBitSet;
 use ir::{Block, BlockCall, Const, Term, Value};
 use packet::EngineReason;
 
@@ -166,7 +166,7 @@ impl<'a> StageCode<'a, '_> {
     /// Goes on at a node: here, or in the stage that begins with it.
     pub fn go(&mut self, node: Node) {
         if Some(node) == self.c.plan.flow.deparser && self.c.plan.flow.cut_deparser {
-            self.store_cells(&[node], &Bits::new(self.c.plan.cells.list.len()));
+            self.store_cells(&[node], &FixedBitSet::with_capacity(self.c.plan.cells.list.len()));
             let queue = self.queue(Start::Deparser(node));
             let count = self.waiting_at(queue);
             return self.enqueue(queue, count);

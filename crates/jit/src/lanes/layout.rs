@@ -179,9 +179,9 @@ fn carried(
 ) -> Vec<(u32, u32)> {
     let at = entries(pipeline, &plan.flow, plan.stages[number].start);
     let mut live = plan.live(&at);
-    live.subtract(&plan.certain(pipeline, &at));
+    live.difference_with(&plan.certain(pipeline, &at));
     let mut all = BTreeMap::from([(DATA, 8), (COUNTED, 8)]);
-    for index in live.iter().filter(|index| *index < plan.cells.list.len()) {
+    for index in live.ones().filter(|index| *index < plan.cells.list.len()) {
         if let Some(at) = layout.cells[index] {
             all.extend(words(at, size(plan.cells.ty(pipeline, index))));
         }

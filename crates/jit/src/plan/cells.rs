@@ -3,6 +3,7 @@
 
 use crate::plan::flow::{Flow, Glue, Node, Step};
 use crate::plan::headers::{Headers, Place};
+use fixedbitset::FixedBitSet;
 use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HeaderId, Inst, Pipeline, TableId, Term, Type, VarId, VarKind};
 use std::collections::BTreeMap;
 
@@ -45,65 +46,18 @@ pub struct Cells {
     /// In order of their numbers.
     pub list: Vec<Cell>,
     /// For each node, the cells that it reads before it writes them.
-    pub reads: Vec<Bits>,
+    pub reads: Vec<FixedBitSet>,
     /// For each node, the cells that it may write.
-    pub writes: Vec<Bits>,
+    pub writes: Vec<FixedBitSet>,
     /// For each node, the cells whose value on entry is needed.
-    pub live: Vec<Bits>,
+    pub live: Vec<FixedBitSet>,
 }
 
-/// A set of small numbers.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Bits(Vec<u64>);
-
-impl Bits {
-    /// A set for numbers below `size`.
-    pub fn new(size: usize) -> Bits {
-        Bits(vec![0; size.div_ceil(64)])
-    }
-    /// All numbers below `size`.
-    pub fn all(size: usize) -> Bits {
-        let mut bits = Bits::new(size);
-        (0..size).for_each(|index| bits.insert(index));
-        bits
-    }
-    /// Adds a number.
-    pub fn insert(&mut self, index: usize) {
-        self.0[index / 64] |= 1 << (index % 64);
-    }
-    /// Takes a number out.
-    pub fn remove(&mut self, index: usize) {
-        self.0[index / 64] &= !(1 << (index % 64));
-    }
-    /// Whether it is there.
-    pub fn contains(&self, index: usize) -> bool {
-        self.0[index / 64] >> (index % 64) & 1 != 0
-    }
-    /// Adds all of another set; whether something was new.
-    pub fn union(&mut self, other: &Bits) -> bool {
-        let mut changed = false;
-        for (to, from) in self.0.iter_mut().zip(&other.0) {
-            changed |= *from & !*to != 0;
-            *to |= from;
-        }
-        changed
-    }
-    /// Keeps what another set has as well.
-    pub fn intersect(&mut self, other: &Bits) {
-        for (to, from) in self.0.iter_mut().zip(&other.0) {
-            *to &= from;
-        }
-    }
-    /// Takes out all of another set.
-    pub fn subtract(&mut self, other: &Bits) {
-        for (to, from) in self.0.iter_mut().zip(&other.0) {
-            *to &= !from;
-        }
-    }
-    /// In ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.0.len() * 64).filter(|index| self.contains(*index))
-    }
+/// All numbers below `count`.
+pub fn all_below(count: usize) -> FixedBitSet {
+    let mut set = FixedBitSet::with_capacity(count);
+    set.insert_range(..);
+    set
 }
 
 /// What one node reads and writes, in order.
@@ -111,10 +65,10 @@ struct Walk<'a> {
     pipeline: &'a Pipeline,
     headers: &'a Headers,
     index: &'a BTreeMap<Cell, usize>,
-    reads: Bits,
-    writes: Bits,
+    reads: FixedBitSet,
+    writes: FixedBitSet,
     /// Cells that the node has written for certain.
-    sure: Bits,
+    sure: FixedBitSet,
     /// The parser may have given up before: what follows is not certain.
     may_have_left: bool,
 }
@@ -158,14 +112,14 @@ impl Cells {
     pub fn written_by(&self, pipeline: &Pipeline, headers: &Headers, inst: &Inst) -> Vec<usize> {
         let mut walk = Walk::new(pipeline, headers, &self.index);
         walk.inst(inst);
-        walk.writes.iter().collect()
+        walk.writes.ones().collect()
     }
 
     /// The cells that applying a table may write.
     pub fn written_by_table(&self, pipeline: &Pipeline, headers: &Headers, table: TableId) -> Vec<usize> {
         let mut walk = Walk::new(pipeline, headers, &self.index);
         walk.table(table);
-        walk.writes.iter().collect()
+        walk.writes.ones().collect()
     }
 
     fn find_live(&mut self, pipeline: &Pipeline, flow: &Flow) {
@@ -175,12 +129,13 @@ impl Cells {
         loop {
             let mut changed = false;
             for node in (0..flow.nodes.len()).rev() {
-                let mut out = Bits::new(self.list.len());
+                let mut out = FixedBitSet::with_capacity(self.list.len());
                 for next in &successors[node] {
-                    out.union(&self.live[*next]);
+                    out.union_with(&self.live[*next]);
                 }
-                out.subtract(&kills[node]);
-                changed |= self.live[node].union(&out);
+                out.difference_with(&kills[node]);
+                changed |= !out.is_subset(&self.live[node]);
+                self.live[node].union_with(&out);
             }
             if !changed {
                 return;
@@ -206,7 +161,7 @@ impl Cells {
 
 impl<'a> Walk<'a> {
     fn new(pipeline: &'a Pipeline, headers: &'a Headers, index: &'a BTreeMap<Cell, usize>) -> Walk<'a> {
-        let new = || Bits::new(index.len());
+        let new = || FixedBitSet::with_capacity(index.len());
         Walk { pipeline, headers, index, reads: new(), writes: new(), sure: new(), may_have_left: false }
     }
 

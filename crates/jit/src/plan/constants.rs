@@ -151,7 +151,7 @@ fn summary(
 ) -> Summary {
     let Step::Block(id, block) = flow.nodes[node] else {
         // The first one sets all to 0, which they are.
-        let written = if node == 0 { Vec::new() } else { cells.writes[node].iter().collect() };
+        let written = if node == 0 { Vec::new() } else { cells.writes[node].ones().collect() };
         let (effects, next) = (vec![Effect::Clobber(written)], flow.ends(pipeline, node));
         return Summary { effects, asks: None, after: None, next };
     };

@@ -14,8 +14,9 @@ pub mod trace;
 pub mod validity;
 
 use crate::unsupported::Unsupported;
-use cells::{Bits, Cell, Cells};
+use cells::{Cell, Cells};
 use constants::Constants;
+use fixedbitset::FixedBitSet;
 use flow::{Flow, Node};
 use headers::Headers;
 use interp::host::architecture::{cpu_variable, drop_variable};
@@ -91,8 +92,8 @@ impl Plan {
     }
 
     /// The cells that hold something certain before each of these nodes.
-    pub fn certain(&self, pipeline: &Pipeline, nodes: &[Node]) -> Bits {
-        let mut certain = Bits::new(self.cells.list.len());
+    pub fn certain(&self, pipeline: &Pipeline, nodes: &[Node]) -> FixedBitSet {
+        let mut certain = FixedBitSet::with_capacity(self.cells.list.len());
         for index in 0..self.cells.list.len() {
             let mut reached = nodes.iter().filter(|node| self.known[**node].is_some());
             if reached.all(|node| self.constant(pipeline, *node, index).is_some()) {
@@ -110,22 +111,22 @@ impl Plan {
     }
 
     /// The cells whose value is needed before some of these nodes.
-    pub fn live(&self, nodes: &[Node]) -> Bits {
-        let mut live = Bits::new(self.cells.list.len());
+    pub fn live(&self, nodes: &[Node]) -> FixedBitSet {
+        let mut live = FixedBitSet::with_capacity(self.cells.list.len());
         for node in nodes {
-            live.union(&self.cells.live[*node]);
+            live.union_with(&self.cells.live[*node]);
         }
         live
     }
 
     /// The cells that packets carry from one stage to another in their frames.
-    pub fn carried(&self, pipeline: &Pipeline) -> Bits {
-        let mut carried = Bits::new(self.cells.list.len());
+    pub fn carried(&self, pipeline: &Pipeline) -> FixedBitSet {
+        let mut carried = FixedBitSet::with_capacity(self.cells.list.len());
         for stage in self.stages.iter().filter(|stage| !matches!(stage.start, Start::Begin | Start::Again)) {
             let entries = stages::entries(pipeline, &self.flow, stage.start);
             let mut live = self.live(&entries);
-            live.subtract(&self.certain(pipeline, &entries));
-            carried.union(&live);
+            live.difference_with(&self.certain(pipeline, &entries));
+            carried.union_with(&live);
         }
         carried
     }

@@ -3,11 +3,12 @@
 //! Two variables can be one if one is stored what the other holds, and neither is written while the other is still needed for something else (the way
 //! in which register allocators coalesce copies: Chaitin, "Register allocation and spilling via graph coloring", 1982).
 
-use crate::plan::cells::{Bits, Cell, Cells};
+use crate::plan::cells::{Cell, Cells};
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
 use crate::plan::{may_reject, reason_vars, redundant};
 use crate::unsupported::Unsupported;
+use fixedbitset::FixedBitSet;
 use ir::{Arg, BlockData, Inst, Pipeline, Value, VarId, VarKind};
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,11 +23,11 @@ struct Sharing<'a> {
     pipeline: &'a Pipeline,
     cells: &'a Cells,
     /// Variables that nobody but loads and stores knows of, by their cells' numbers.
-    plain: Bits,
+    plain: FixedBitSet,
     /// Those whose names the verdict asks for.
-    told: Bits,
+    told: FixedBitSet,
     /// For each cell's number: the variables that it can't be one with.
-    apart: Vec<Bits>,
+    apart: Vec<FixedBitSet>,
     copies: Vec<Copy>,
 }
 
@@ -40,11 +41,11 @@ pub fn shared(pipeline: &Pipeline) -> Result<Pipeline, Unsupported> {
     let cells = Cells::new(pipeline, &flow, &headers);
     let count = cells.list.len();
     let kept = plain(pipeline, &cells);
-    let mut plain = Bits::new(count);
+    let mut plain = FixedBitSet::with_capacity(count);
     kept.iter().for_each(|var| plain.insert(cells.of(Cell::Var(*var))));
-    let mut told = Bits::new(count);
+    let mut told = FixedBitSet::with_capacity(count);
     reason_vars(pipeline).into_iter().flatten().for_each(|var| told.insert(cells.of(Cell::Var(var))));
-    let apart = vec![Bits::new(count); count];
+    let apart = vec![FixedBitSet::with_capacity(count); count];
     let mut sharing = Sharing { pipeline, cells: &cells, plain, told, apart, copies: Vec::new() };
     for node in 0..flow.nodes.len() {
         sharing.node(&flow, node);
@@ -88,24 +89,24 @@ impl Sharing<'_> {
         // What the architecture does between bodies names special variables alone.
         let Step::Block(control, block) = flow.nodes[node] else { return };
         let data = &self.pipeline.controls[ir::ControlId(control as u32)].body.blocks[block];
-        let mut behind = Bits::new(self.cells.list.len());
+        let mut behind = FixedBitSet::with_capacity(self.cells.list.len());
         for next in flow.successors(self.pipeline, node) {
-            behind.union(&self.cells.live[next]);
+            behind.union_with(&self.cells.live[next]);
         }
-        behind.intersect(&self.plain);
+        behind.intersect_with(&self.plain);
         let mut needed = behind.clone();
         let sources = self.sources(data);
         for (at, inst) in data.insts.iter().enumerate().rev() {
             if may_reject(&inst.inst) {
                 // The packet may go on behind this body from here.
-                needed.union(&behind);
+                needed.union_with(&behind);
             }
             match &inst.inst {
                 Inst::Store(var, _) => {
                     let Some(to) = self.number(*var) else { continue };
                     let from = sources[at].filter(|from| self.pipeline.vars[*from].ty == self.pipeline.vars[*var].ty);
                     let source = from.and_then(|from| self.number(from));
-                    for other in needed.iter().filter(|other| *other != to && Some(*other) != source) {
+                    for other in needed.ones().filter(|other| *other != to && Some(*other) != source) {
                         self.apart[to].insert(other);
                         self.apart[other].insert(to);
                     }
@@ -159,7 +160,7 @@ impl Sharing<'_> {
                 continue;
             }
             let more = self.apart[other].clone();
-            self.apart[one].union(&more);
+            self.apart[one].union_with(&more);
             class.iter_mut().filter(|of| **of == other).for_each(|of| *of = one);
         }
         class

@@ -1,22 +1,23 @@
 //! Headers that lie in the packet one behind the other, whatever the packet: then what is emitted need not be looked at one by one.
 
-use crate::plan::cells::Bits;
+use crate::plan::cells::all_below;
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::{Headers, Place};
 use crate::plan::validity::Known;
+use fixedbitset::FixedBitSet;
 use ir::{Entity, HeaderId, Inst, Pipeline, Term};
 
 /// For each header, those that the parser has taken before it, always. Empty if the parser may take a header twice or skip bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
-    before: Vec<Bits>,
+    before: Vec<FixedBitSet>,
 }
 
 impl Order {
     /// Looks the parser through.
     pub fn new(pipeline: &Pipeline, flow: &Flow, headers: &Headers, known: &[Option<Known>]) -> Order {
         let count = pipeline.headers.len();
-        let mut before = vec![Bits::all(count); count];
+        let mut before = vec![all_below(count); count];
         for (node, step) in flow.nodes.iter().enumerate() {
             let Step::Block(control, block) = *step else { continue };
             let control = &pipeline.controls[ir::ControlId(control as u32)];
@@ -35,7 +36,7 @@ impl Order {
                             // Perhaps it was taken before.
                             return Order::default();
                         }
-                        before[header.index()].intersect(&known.valid);
+                        before[header.index()].intersect_with(&known.valid);
                     }
                     _ => {}
                 }

@@ -7,9 +7,10 @@
 //! What would cost a packet a lookup in vain is left alone: tables that are applied behind a comparison that hardly holds (Ball and Larus, "Branch prediction for free", 1993: two
 //! numbers are seldom equal).
 
-use crate::plan::cells::{Bits, Cell, Cells};
+use crate::plan::cells::{Cell, Cells};
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::stages::{Start, entries, inside, looked_up, region};
+use fixedbitset::FixedBitSet;
 use ir::{BinaryOp, Inst, InstData, Pipeline, TableId, Term, Value, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,7 +133,7 @@ struct Slice<'a> {
     /// Where each value is made.
     made: BTreeMap<Value, &'a InstData>,
     /// Cells that may hold another value afterwards.
-    written: Bits,
+    written: FixedBitSet,
     /// Fields of headers that may.
     fields: BTreeSet<VarId>,
     done: BTreeSet<Value>,
@@ -149,7 +150,7 @@ impl<'a> Slice<'a> {
         to: Node,
     ) -> Option<Slice<'a>> {
         let Step::Block(control, _) = flow.nodes[to] else { return None };
-        let (written, fields) = (Bits::new(cells.list.len()), BTreeSet::new());
+        let (written, fields) = (FixedBitSet::with_capacity(cells.list.len()), BTreeSet::new());
         let (made, done, taken) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         let mut slice = Slice { pipeline, cells, made, written, fields, done, taken };
         // Each comes behind those that lead to it.
@@ -163,7 +164,7 @@ impl<'a> Slice<'a> {
         for node in leading.iter().chain([&first]) {
             let table = flow.applies(pipeline, *node);
             slice.fields.extend(table.and_then(|table| pipeline.tables[table].meter_result));
-            slice.written.union(&cells.writes[flow.origin(*node)]);
+            slice.written.union_with(&cells.writes[flow.origin(*node)]);
         }
         for node in leading {
             let Step::Block(of, block) = flow.nodes[node] else { return None };

@@ -1,8 +1,9 @@
 //! Which headers are certainly valid, or certainly not, before each node: then no code has to ask.
 
-use crate::plan::cells::Bits;
+use crate::plan::cells::all_below;
 use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::headers::Headers;
+use fixedbitset::FixedBitSet;
 use ir::{Entity, HeaderId, Inst, Pipeline, Term, Value};
 use std::rc::Rc;
 
@@ -10,17 +11,21 @@ use std::rc::Rc;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Known {
     /// Headers that are valid.
-    pub valid: Bits,
+    pub valid: FixedBitSet,
     /// Headers that are not.
-    pub invalid: Bits,
+    pub invalid: FixedBitSet,
     /// For each header, those that are valid whenever it is: a parser takes the inner header only behind the outer one.
-    pub implied: Rc<Vec<Bits>>,
+    pub implied: Rc<Vec<FixedBitSet>>,
 }
 
 impl Known {
     /// None of so many headers is valid.
     pub(super) fn none_valid(count: usize) -> Known {
-        Known { valid: Bits::new(count), invalid: Bits::all(count), implied: Rc::new(vec![Bits::all(count); count]) }
+        Known {
+            valid: FixedBitSet::with_capacity(count),
+            invalid: all_below(count),
+            implied: Rc::new(vec![all_below(count); count]),
+        }
     }
 
     /// 64 headers' validity as a number, if it is certain of each; `headers` is the number of headers.
@@ -55,7 +60,7 @@ impl Known {
         self.invalid.insert(id.index());
         // It is never valid here, so whatever is said of that case is true.
         let count = self.implied.len();
-        Rc::make_mut(&mut self.implied)[id.index()] = Bits::all(count);
+        Rc::make_mut(&mut self.implied)[id.index()] = all_below(count);
     }
 
     fn forget(&mut self, id: HeaderId) {
@@ -63,26 +68,26 @@ impl Known {
         self.invalid.remove(id.index());
         let implied = Rc::make_mut(&mut self.implied);
         implied.iter_mut().for_each(|implied| implied.remove(id.index()));
-        implied[id.index()] = Bits::new(implied.len());
+        implied[id.index()] = FixedBitSet::with_capacity(implied.len());
         implied[id.index()].insert(id.index());
     }
 
     /// The program has found that the header is valid.
     fn found_valid(&mut self, id: HeaderId) {
         let implied = self.implied[id.index()].clone();
-        self.valid.union(&implied);
+        self.valid.union_with(&implied);
         self.valid.insert(id.index());
-        self.invalid.subtract(&implied);
+        self.invalid.difference_with(&implied);
         self.invalid.remove(id.index());
     }
 
     /// What is true of both.
     fn meet(&mut self, other: &Known) {
-        self.valid.intersect(&other.valid);
-        self.invalid.intersect(&other.invalid);
+        self.valid.intersect_with(&other.valid);
+        self.invalid.intersect_with(&other.invalid);
         if self.implied != other.implied {
             for (own, other) in Rc::make_mut(&mut self.implied).iter_mut().zip(other.implied.iter()) {
-                own.intersect(other);
+                own.intersect_with(other);
             }
         }
     }

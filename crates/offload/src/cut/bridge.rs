@@ -2,7 +2,8 @@
 
 use super::CutError;
 use super::fate::Fate;
-use asic::live::{Live, Set};
+use asic::live::Live;
+use fixedbitset::FixedBitSet;
 use ir::{Block, BodyBuilder, Entity, HeaderField, HeaderId, HeaderType, Loc, Pipeline, Type, Value, VarId, VarKind};
 
 /// Ethertype of frames with a bridge header: "local experimental", IEEE 802, clause 9.2.3.
@@ -22,7 +23,7 @@ pub struct Bridge {
     /// How many those are.
     whole: usize,
     /// Of those, what is live at each stop.
-    live: Vec<Set>,
+    live: Vec<FixedBitSet>,
 }
 
 /// The stop of a packet that comes back: it has nowhere to go on, but a port to leave on.
@@ -65,18 +66,18 @@ impl Bridge {
             let here = &begins[block.index()];
             let mut vars = here.vars.clone();
             let said = fate.filter(|fate| fate.said[stop]).map(Fate::vars);
-            said.into_iter().flatten().for_each(|var| vars.add(var.index()));
-            all.vars.join(&vars);
-            all.headers.join(&here.headers);
+            said.into_iter().flatten().for_each(|var| vars.grow_and_insert(var.index()));
+            all.vars.union_with(&vars);
+            all.headers.union_with(&here.headers);
             live.push(vars);
         }
         let needed = |id: &HeaderId| {
             let header = &pipeline.headers[*id];
-            all.headers.has(id.index()) || header.fields.iter().any(|var| all.vars.has(var.index()))
+            all.headers.contains(id.index()) || header.fields.iter().any(|var| all.vars.contains(var.index()))
         };
         let headers: Vec<HeaderId> = pipeline.headers.keys().filter(needed).collect();
         let in_header = |var: VarId| matches!(pipeline.vars[var].kind, VarKind::Field(..));
-        let carried = pipeline.vars.keys().filter(|v| all.vars.has(v.index()) && !in_header(*v));
+        let carried = pipeline.vars.keys().filter(|v| all.vars.contains(v.index()) && !in_header(*v));
         // A chip moves bytes, not bits, to where they lie in a header: what has whole bytes begins at one.
         let width = |var: VarId| pipeline.vars[var].ty.width();
         let (mut vars, parts): (Vec<VarId>, Vec<VarId>) = carried.partition(|var| width(*var).is_multiple_of(8));
@@ -105,13 +106,13 @@ impl Bridge {
 
     /// Bits of variables that are live at a stop.
     pub fn carried_bits(&self, pipeline: &Pipeline, stop: usize) -> u32 {
-        let live = self.vars.iter().filter(|var| self.live[stop].has(var.index()));
+        let live = self.vars.iter().filter(|var| self.live[stop].contains(var.index()));
         live.map(|var| pipeline.vars[*var].ty.width()).sum()
     }
 
     /// Whether a variable is live at a stop.
     pub fn carries(&self, stop: usize, var: VarId) -> bool {
-        self.live[stop].has(var.index())
+        self.live[stop].contains(var.index())
     }
 
     /// Declares the header.
@@ -138,7 +139,7 @@ impl Bridge {
             let bit = b.cast(Type::Bit(1), valid);
             b.store(fields[FIRST + self.whole + n], bit);
         }
-        for (n, var) in self.vars.iter().enumerate().filter(|(_, var)| self.live[stop].has(var.index())) {
+        for (n, var) in self.vars.iter().enumerate().filter(|(_, var)| self.live[stop].contains(var.index())) {
             let value = b.load(pipeline, *var);
             let bits = b.cast(Type::Bit(pipeline.vars[*var].ty.width()), value);
             b.store(fields[self.place_of(n)], bits);
@@ -187,7 +188,7 @@ impl Bridge {
     /// Gives variables what they had at a stop.
     pub fn restore(&self, pipeline: &Pipeline, header: HeaderId, stop: usize, b: &mut BodyBuilder) {
         let fields = &pipeline.headers[header].fields;
-        for (n, var) in self.vars.iter().enumerate().filter(|(_, var)| self.live[stop].has(var.index())) {
+        for (n, var) in self.vars.iter().enumerate().filter(|(_, var)| self.live[stop].contains(var.index())) {
             let bits = b.load(pipeline, fields[self.place_of(n)]);
             let value = b.cast(pipeline.vars[*var].ty, bits);
             b.store(*var, value);

@@ -281,7 +281,7 @@ impl Splitter {
         let loc = self.loc(&original);
         let (mut leave, mut enter) = (Vec::new(), Vec::new());
         let fixed = self.fixed();
-        for var in self.place.live.vars.iter().map(VarId::from_index).collect::<Vec<_>>() {
+        for var in self.place.live.vars.ones().map(VarId::from_index).collect::<Vec<_>>() {
             if matches!(self.p.vars[var].kind, VarKind::Field(..)) {
                 continue;
             }
@@ -296,7 +296,7 @@ impl Splitter {
             leave.push(InstData { inst: Inst::Store(field, value), results: Vec::new(), loc });
             replace(&mut egress, var, field);
         }
-        for value in self.place.live.values.iter().map(Value::from_index).collect::<Vec<_>>() {
+        for value in self.place.live.values.ones().map(Value::from_index).collect::<Vec<_>>() {
             if let Some(constant) = place::constant(&original, value) {
                 enter.push(constant.clone());
                 continue;
@@ -346,7 +346,7 @@ impl Splitter {
         let progress = &crate::live::Untouched;
         let analysis = crate::live::Analysis { pipeline: &self.p, body: original, progress };
         let begin = analysis.entry(&crate::live::Live::default());
-        for var in bridge.taken.iter().filter(|v| begin.vars.has(v.index())) {
+        for var in bridge.taken.iter().filter(|v| begin.vars.contains(v.index())) {
             let zero = ingress.values.push(self.p.vars[*var].ty);
             let value = Inst::Const(Const::new(self.p.vars[*var].ty, 0u8));
             insts.push(InstData { inst: value, results: vec![zero], loc });

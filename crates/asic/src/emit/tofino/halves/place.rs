@@ -65,18 +65,18 @@ pub(super) fn places(
 /// Bits that a bridge header has for what is live; none if something is that has no place in one.
 fn carried(p: &Pipeline, body: &Body, live: &Live, emitted: &[HeaderId]) -> Option<u32> {
     let local = |header: usize| !emitted.iter().any(|h| h.index() == header);
-    if live.headers.iter().any(local) {
+    if live.headers.ones().any(local) {
         return None;
     }
     let mut bits = 0;
-    for var in live.vars.iter().map(VarId::from_index) {
+    for var in live.vars.ones().map(VarId::from_index) {
         match p.vars[var].kind {
             VarKind::Field(header, _) if emitted.contains(&header) => continue,
             VarKind::Field(..) | VarKind::NextIndex(_) => return None,
             VarKind::Meta | VarKind::Local | VarKind::Intrinsic => bits += plain(p.vars[var].ty)?,
         }
     }
-    for value in live.values.iter().map(Value::from_index).filter(|v| constant(body, *v).is_none()) {
+    for value in live.values.ones().map(Value::from_index).filter(|v| constant(body, *v).is_none()) {
         bits += plain(body.values[value])?;
     }
     Some(bits)
