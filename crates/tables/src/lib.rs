@@ -24,6 +24,7 @@ mod index;
 mod kept;
 mod layout;
 mod lookup;
+pub mod match_key;
 mod names;
 mod packed;
 mod packer;

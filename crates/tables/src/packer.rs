@@ -98,7 +98,7 @@ impl<'a> KeyPacker<'a> {
         if field.kind == kind {
             return Ok(field);
         }
-        let ((expected, example), (got, _)) = (words_about(field.kind), words_about(kind));
+        let (expected, example, got) = (field.kind.word(), field.kind.example(), kind.word());
         let (table, key) = (self.owner.to_owned(), self.name(field).to_owned());
         Err(EntryError::WrongMatchKind { table, key, expected, got, example })
     }
@@ -144,17 +144,6 @@ impl<'a> KeyPacker<'a> {
                 Ok(())
             }
         }
-    }
-}
-
-/// A kind of match, and how one is written.
-fn words_about(kind: MatchKind) -> (&'static str, &'static str) {
-    match kind {
-        MatchKind::Exact | MatchKind::Selector => ("exact", "10"),
-        MatchKind::Ternary => ("ternary", "10 &&& 0xff"),
-        MatchKind::Lpm => ("lpm", "10.0.0.0/8"),
-        MatchKind::Range => ("range", "1..9"),
-        MatchKind::Optional => ("optional", "10 or *"),
     }
 }
 
