@@ -15,8 +15,8 @@
 //! ingress.routes: default -> to_nc(addr=192.0.2.1, port=3)
 //! ```
 
-use crate::batch::{Update, UpdateKind};
-use crate::entry::{ActionSpec, TableEntry};
+use crate::batch::Update;
+use crate::entry::{ActionSpec, TableEntry, UpdateKind};
 use ir::{ActionCall, Entity, Key, KeyMatch, MatchKind, Param, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use num_traits::{Num, One};

@@ -1,14 +1,12 @@
 //! Whether an entry is one for its table: everything is looked at here, in the packed form, whoever packed it.
 
-use crate::batch::{MeterConfig, UpdateKind};
 use crate::bits::{big_from_words, fits, words_for};
-use crate::entry::{Action, PackedAction, PackedKey};
+use crate::entry::{MeterConfig, PackedAction, UpdateKind};
 use crate::error::{EntryError, MeterError};
 use crate::layout::{KeyField, KeyLayout};
 use crate::match_key::Pattern;
 use crate::packed::PackedEntry;
-use crate::packer::{KeyPacker, pack_args};
-use ir::{ActionCall, ActionId, ExternId, ExternKind, Key, KeyMatch, MatchKind, Param, Pipeline, Table, TableId};
+use ir::{ActionId, ExternId, ExternKind, Key, MatchKind, Param, Pipeline, Table, TableId};
 use num_bigint::BigUint;
 use num_traits::One;
 use std::cmp::Ordering;
@@ -17,18 +15,6 @@ use std::cmp::Ordering;
 pub fn table(pipeline: &Pipeline, table: TableId) -> Result<&Table, EntryError> {
     let count = pipeline.tables.len();
     pipeline.tables.get(table).ok_or(EntryError::UnknownTable { index: table.0, count })
-}
-
-/// Packs keys and checks them against their declaration. `owner` is the table's or value set's name.
-pub fn packed_keys(
-    owner: &str,
-    declared: &[Key],
-    layout: &KeyLayout,
-    given: &[KeyMatch],
-) -> Result<PackedKey, EntryError> {
-    let packed = KeyPacker { owner, declared, layout }.pack(given)?;
-    keys(owner, declared, layout, &packed)?;
-    Ok(packed)
 }
 
 /// Checks packed keys against their declaration.
@@ -159,7 +145,7 @@ pub fn needs_member(pipeline: &Pipeline, table: &Table, profile: ExternId) -> En
 }
 
 /// Checks an action and its packed arguments for a table, as an entry's (`default` false) or the default action.
-fn args(pipeline: &Pipeline, table: &Table, id: ActionId, words: &[u64], default: bool) -> Result<(), EntryError> {
+pub fn args(pipeline: &Pipeline, table: &Table, id: ActionId, words: &[u64], default: bool) -> Result<(), EntryError> {
     let action = listed(pipeline, table, id, default)?;
     let mut rest = words;
     for param in &action.params {
@@ -182,13 +168,6 @@ fn arg_words(table: &Table, action: &ir::Action, got: usize) -> EntryError {
     let expected = action.params.iter().map(|param| words_for(param.ty.width())).sum();
     let (table, action) = (table.preamble.name.clone(), action.preamble.name.clone());
     EntryError::ArgWords { table, action, expected, got }
-}
-
-/// Packs an action with its arguments and checks it for a table.
-pub fn call(pipeline: &Pipeline, table: &Table, call: &ActionCall, default: bool) -> Result<Action, EntryError> {
-    let words = pack_args(pipeline, table, call, default)?;
-    args(pipeline, table, call.action, &words, default)?;
-    Ok(Action::Call(call.action, words.as_slice().into()))
 }
 
 /// Checks what an entry or default action does; whether members and groups exist is the state's to check.
