@@ -303,7 +303,7 @@ fn circles_of_files_do_not_grow() {
     println!("{total} circles in all");
     assert!(
         wrong.is_empty(),
-        "{}\nMove what both files need to a file below both; `cargo test -p testkit --test circles -- --nocapture` shows them.",
+        "{}\nMove what both files need to a file below both; `cargo test --workspace --test circles -- --nocapture` shows them.",
         wrong.join("\n")
     );
 }
