@@ -9,10 +9,10 @@
 use crate::heads::{Heads, NONE};
 use crate::segment::{Asked, Segment};
 use crate::witness::Witness;
-use ir::{Entity, MatchKind, Pipeline};
+use ir::{Entity, Pipeline};
 use std::hash::{BuildHasher, Hasher};
+use tables::Entry;
 use tables::fast::{HugeVec, soon};
-use tables::{Entry, KeyField};
 
 type Fast = foldhash::fast::RandomState;
 
@@ -357,32 +357,6 @@ pub struct Lists(Vec<List>);
 pub fn may_match(witness: &Witness, asked: &Asked, entry: &Entry) -> bool {
     witness.fields().all(|(field, at)| {
         let (key, mask) = (&asked.key[at..at + field.words], &asked.mask[at..at + field.words]);
-        field_may_match(field, key, mask, entry)
+        field.may_match(entry.key(), key, mask)
     })
-}
-
-fn field_may_match(field: &KeyField, key: &[u64], mask: &[u64], entry: &Entry) -> bool {
-    let (value, second) = (field.value(entry.key()), field.second(entry.key()));
-    let agree = |asked: &dyn Fn(usize) -> u64| {
-        (0..field.words).all(|word| (key[word] ^ value[word]) & mask[word] & asked(word) == 0)
-    };
-    match field.kind {
-        MatchKind::Ternary => agree(&|word| second[word]),
-        MatchKind::Lpm => {
-            let host = field.width.saturating_sub(second[0] as u32);
-            agree(&|word| {
-                let below = host.saturating_sub(word as u32 * 64);
-                if below >= 64 { 0 } else { u64::MAX << below }
-            })
-        }
-        MatchKind::Optional if second[0] == 0 => true,
-        // A signed or wide range: it may.
-        MatchKind::Range if field.words > 1 || field.signed => true,
-        MatchKind::Range => {
-            let (lowest, open) = (key[0] & mask[0], !mask[0]);
-            let highest = lowest | if field.width >= 64 { open } else { open & ((1 << field.width) - 1) };
-            lowest <= second[0] && highest >= value[0]
-        }
-        _ => agree(&|_| u64::MAX),
-    }
 }

@@ -7,6 +7,7 @@ use interp::walk::ApplySite;
 use ir::MatchKind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
+use tables::match_key::Pattern;
 use tables::{Entry, KeyField, KeyLayout, Strength};
 
 type Fast = foldhash::fast::RandomState;
@@ -178,24 +179,15 @@ impl Witness {
     fn rule(&self, entry: &Entry) -> Rule {
         let (mut masks, mut values, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
         for (field, _) in self.others() {
-            let (value, second) = (field.value(entry.key()), field.second(entry.key()));
-            let mut push = |mask: u64, value: u64| {
+            let (value, pattern) = (field.value(entry.key()), field.pattern(entry.key()));
+            if let Pattern::Range { low, high } = pattern {
+                // Ranges of more than 64 bits ask for all bits: see `decide`.
+                ranges.push((Self::unsigned(field, low[0]), Self::unsigned(field, high[0])));
+            }
+            for (at, value) in value.iter().enumerate() {
+                let mask = pattern.mask(field.width, at);
                 masks.push(mask);
                 values.push(value & mask);
-            };
-            match field.kind {
-                MatchKind::Ternary => value.iter().zip(second).for_each(|(value, mask)| push(*mask, *value)),
-                MatchKind::Lpm => {
-                    prefix_words(field, second[0] as u32).zip(value).for_each(|(mask, value)| push(mask, *value));
-                }
-                MatchKind::Optional if second[0] == 0 => value.iter().for_each(|_| push(0, 0)),
-                MatchKind::Range => {
-                    // Ranges of more than 64 bits ask for all bits: see `decide`.
-                    value.iter().for_each(|_| push(0, 0));
-                    let bounds = (Self::unsigned(field, value[0]), Self::unsigned(field, second[0]));
-                    ranges.push(bounds);
-                }
-                _ => value.iter().enumerate().for_each(|(at, value)| push(full(field, at), *value)),
             }
         }
         Rule { strength: self.layout.strength(entry), mask: masks.into(), value: values.into(), ranges: ranges.into() }

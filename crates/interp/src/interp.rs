@@ -19,7 +19,7 @@ use num_bigint::BigUint;
 use packet::ReasonTable;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tables::{Change, CounterData, Entry, EntryId, State, WriteBatch, WriteError};
+use tables::{Change, Counter, Entry, EntryId, State, WriteBatch, WriteError};
 
 /// The reference engine. One packet at a time; the definition of what a program means.
 pub struct Interp {
@@ -247,7 +247,7 @@ impl Interp {
     }
 
     /// The value of an indexed counter. Packets and bytes are both counted, whatever its unit.
-    pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    pub fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.memory.counter(counter, index)
     }
 
@@ -262,7 +262,7 @@ impl Interp {
     }
 
     /// The direct counter of an entry.
-    pub fn direct_counter(&self, id: &EntryId) -> Option<CounterData> {
+    pub fn direct_counter(&self, id: &EntryId) -> Option<Counter> {
         self.entry_slot(id).map(|slot| slot.counter)
     }
 
@@ -272,14 +272,14 @@ impl Interp {
     }
 
     /// For each action of a table, in the order of its list: packets for which it was the default action of a miss, and those whose entry has it.
-    pub fn applied(&self, table: TableId) -> impl Iterator<Item = (ActionId, [CounterData; 2])> + '_ {
+    pub fn applied(&self, table: TableId) -> impl Iterator<Item = (ActionId, [Counter; 2])> + '_ {
         let listed = self.pipeline.tables.get(table).map(|table| table.actions.as_slice()).unwrap_or_default();
         let counted = self.memory.tables.get(table.index()).map(|table| table.applied.as_slice()).unwrap_or_default();
         listed.iter().map(|listed| listed.action).zip(counted.iter().copied())
     }
 
     /// As [`Interp::direct_counter`], of an entry that is in the table.
-    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<CounterData> {
+    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
         self.slot_of(table, entry).map(|slot| slot.counter)
     }
 

@@ -8,7 +8,7 @@ use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
-use tables::{Action, Change, CloneSession, CounterData, Entry, MulticastGroup, State, words_for};
+use tables::{Action, Change, CloneSession, Counter, Entry, MulticastGroup, State, words_for};
 
 /// The most digest messages and notifications that wait for the control plane.
 pub const MAX_WAITING: usize = 1 << 16;
@@ -116,7 +116,7 @@ impl Memory {
         for id in pipeline.tables.keys() {
             let entries: Vec<Entry> = memory.state.entries(id).cloned().collect();
             for entry in entries {
-                memory.tables[id.index()].insert(&entry, CounterData::default(), 0);
+                memory.tables[id.index()].insert(&entry, Counter::default(), 0);
             }
             memory.set_default(id);
             memory.tables[id.index()].settle();
@@ -382,10 +382,10 @@ impl Memory {
     }
 
     /// The value of an indexed counter.
-    pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    pub fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         let Object::Counter(array) = self.objects.get(counter.index())? else { return None };
         match array.get(index)? {
-            [packets, bytes] => Some(CounterData { packets: *packets, bytes: *bytes }),
+            [packets, bytes] => Some(Counter { packets: *packets, bytes: *bytes }),
             _ => None,
         }
     }

@@ -1,6 +1,5 @@
 //! What can go wrong with a port as a whole. What goes wrong with a single packet is counted, not returned.
 
-use crate::NamespaceError;
 use crate::capture::CaptureError;
 use crate::dpdk::DpdkError;
 use std::io;
@@ -85,4 +84,23 @@ pub enum PortError {
     /// The operating system refused to make the descriptor on which a port waits.
     #[error("cannot make an event descriptor; is the limit of open files (ulimit -n) reached?")]
     Event(#[source] io::Error),
+}
+
+/// A network namespace cannot be opened or entered.
+#[derive(Debug, Error)]
+pub enum NamespaceError {
+    /// It does not exist.
+    #[error("there is no network namespace `{name}`; `ip netns` lists those that exist")]
+    Missing {
+        /// Its name.
+        name: String,
+    },
+    /// Not permitted, or another error of the system.
+    #[error("cannot enter the network namespace `{name}`; this needs root (CAP_SYS_ADMIN)")]
+    Enter {
+        /// Its name.
+        name: String,
+        /// The system's error.
+        source: io::Error,
+    },
 }

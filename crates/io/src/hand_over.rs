@@ -1,7 +1,5 @@
 //! [`HandOver`]: what another process needs to go on with a port at exactly the place where this one stopped.
 
-use crate::memif::MemifPort;
-use crate::{Port, PortError, RawPort};
 use packet::{Counter, PortCounters, PortReason};
 use serde::{Deserialize, Serialize};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -29,23 +27,6 @@ impl HandOver {
         let descriptors: Result<Vec<OwnedFd>, _> = descriptors.iter().map(BorrowedFd::try_clone_to_owned).collect();
         Some(HandOver { description, descriptors: descriptors.ok()? })
     }
-}
-
-/// Goes on with a port that another process has given. That one must not use it any more.
-///
-/// # Errors
-/// The description is none that this version knows, or does not fit the descriptors.
-pub fn take_over(given: HandOver) -> Result<Box<dyn Port>, PortError> {
-    let HandOver { description, descriptors } = given;
-    let unknown = |error: postcard::Error| PortError::TakeOver {
-        port: "?".to_owned(),
-        why: format!("its description is none that this version knows ({error})"),
-    };
-    let (kind, rest) = postcard::take_from_bytes::<Kind>(&description).map_err(unknown)?;
-    Ok(match kind {
-        Kind::Raw => Box::new(RawPort::take_over(postcard::from_bytes(rest).map_err(unknown)?, descriptors)?),
-        Kind::Memif => Box::new(MemifPort::take_over(postcard::from_bytes(rest).map_err(unknown)?, descriptors)?),
-    })
 }
 
 /// Packets and bytes.
@@ -100,6 +81,7 @@ impl CountersForm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::take_over;
 
     #[test]
     fn counters_come_through_with_their_reasons() {

@@ -44,24 +44,26 @@ mod runner;
 // Without DPDK nobody watches interfaces.
 #[cfg_attr(not(has_dpdk), allow(dead_code))]
 mod sys;
+mod take_over;
 mod tracer;
 mod workers;
 pub mod xdp;
 
 pub use call::Call;
 pub use capture_port::CapturePort;
-pub use error::PortError;
+pub use error::{NamespaceError, PortError};
 pub use fault::{FaultInjector, FaultRates};
-pub use hand_over::{HandOver, take_over};
+pub use hand_over::HandOver;
 pub use idle::Idle;
 pub use interface::{OpenedPort, PortKind, open_port};
 pub use latency::Latency;
-pub use namespace::{Namespace, NamespaceError};
+pub use namespace::Namespace;
 pub use outgoing::Outgoing;
-pub use port::{Port, Readiness, Trouble, now};
+pub use port::{Attached, Port, Readiness, Trouble, now};
 pub use raw::RawPort;
 pub use report::RunReport;
-pub use runner::{Attached, Detached, RunError, Runner, Supervisor};
+pub use runner::{Detached, RunError, Runner, Supervisor};
 pub use sys::{allowed_cores, stay_on};
+pub use take_over::take_over;
 pub use tracer::Tracer;
 pub use workers::{Finished, Worker, WorkerError, Workers};

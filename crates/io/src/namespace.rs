@@ -1,33 +1,13 @@
 //! Network namespaces by name, as `ip netns` makes them.
 
-use crate::sys;
+use crate::{NamespaceError, sys};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::{io, panic, thread};
-use thiserror::Error;
 
 /// Where `ip netns add` puts namespaces.
 const DIRECTORY: &str = "/run/netns";
-
-/// A network namespace cannot be opened or entered.
-#[derive(Debug, Error)]
-pub enum NamespaceError {
-    /// It does not exist.
-    #[error("there is no network namespace `{name}`; `ip netns` lists those that exist")]
-    Missing {
-        /// Its name.
-        name: String,
-    },
-    /// Not permitted, or another error of the system.
-    #[error("cannot enter the network namespace `{name}`; this needs root (CAP_SYS_ADMIN)")]
-    Enter {
-        /// Its name.
-        name: String,
-        /// The system's error.
-        source: io::Error,
-    },
-}
 
 /// A network namespace that exists.
 #[derive(Debug)]

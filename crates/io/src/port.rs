@@ -139,6 +139,21 @@ impl<P: Port + ?Sized> Port for Box<P> {
     }
 }
 
+/// A port and the number by which the program knows it.
+pub struct Attached {
+    /// The number.
+    pub id: PortId,
+    /// The port.
+    pub port: Box<dyn Port>,
+}
+
+impl Attached {
+    /// `port` as number `id`.
+    pub fn new(id: u32, port: impl Port + 'static) -> Attached {
+        Attached { id: PortId(id), port: Box::new(port) }
+    }
+}
+
 /// The time of receipt that ports put on packets: nanoseconds since the Unix epoch.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos() as u64)

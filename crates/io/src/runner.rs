@@ -3,7 +3,7 @@
 use crate::idle::Waiter;
 use crate::outgoing::Departure;
 use crate::port::now;
-use crate::{Call, Idle, Outgoing, Port, PortError, Readiness, RunReport, Trouble};
+use crate::{Attached, Call, Idle, Outgoing, Port, PortError, Readiness, RunReport, Trouble};
 use packet::{
     Batch, CpuReason, DropReason, Engine, EngineReason, MAX_BATCH, Output, Packet, PacketRef, PortCounters, PortId,
     PortReason, Verdict,
@@ -18,21 +18,6 @@ use thiserror::Error;
 
 /// How often [`Supervisor::on_tick`] is called unless told otherwise.
 const TICK: Duration = Duration::from_millis(100);
-
-/// A port and the number by which the program knows it.
-pub struct Attached {
-    /// The number.
-    pub id: PortId,
-    /// The port.
-    pub port: Box<dyn Port>,
-}
-
-impl Attached {
-    /// `port` as number `id`.
-    pub fn new(id: u32, port: impl Port + 'static) -> Attached {
-        Attached { id: PortId(id), port: Box::new(port) }
-    }
-}
 
 /// A port that a runner has given up. Nothing that it had received is under way any more.
 pub struct Detached {

@@ -6,17 +6,82 @@ use crate::pipeline::Preamble;
 use crate::types::Type;
 use num_bigint::BigUint;
 
-/// How a key is matched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum MatchKind {
-    Exact,
-    Ternary,
-    Lpm,
-    Range,
-    Optional,
+/// Declares the match kinds: for each its word, an example of what an entry writes, and whether entries need priorities.
+macro_rules! match_kinds {
+    ($($(#[$doc:meta])* $kind:ident: $word:literal, $example:literal, $needs_priority:literal;)*) => {
+        /// How a key is matched. What a kind means to a packet's value is said in `tables::match_key`.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+        pub enum MatchKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl MatchKind {
+            /// All of them, with the words of P4 programs.
+            pub const WORDS: &[(MatchKind, &str)] = &[$((MatchKind::$kind, $word),)*];
+
+            /// Its word in a P4 program.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(MatchKind::$kind => $word,)*
+                }
+            }
+
+            /// What an entry can write for such a key.
+            pub const fn example(self) -> &'static str {
+                match self {
+                    $(MatchKind::$kind => $example,)*
+                }
+            }
+
+            /// Whether a priority decides between two entries that match the same packet.
+            pub const fn needs_priority(self) -> bool {
+                match self {
+                    $(MatchKind::$kind => $needs_priority,)*
+                }
+            }
+        }
+    };
+}
+
+match_kinds! {
+    /// Equal.
+    Exact: "exact", "10", false;
+    /// Equal where a mask is 1.
+    Ternary: "ternary", "10 &&& 0xff", true;
+    /// Equal in the first bits; the longest prefix wins.
+    Lpm: "lpm", "10.0.0.0/8", false;
+    /// Between two bounds, both included.
+    Range: "range", "1..9", true;
+    /// Equal, or not asked for.
+    Optional: "optional", "10 or *", true;
     /// Not matched: feeds the action selector's hash, if the table has one.
-    Selector,
+    Selector: "selector", "10", false;
+}
+
+impl MatchKind {
+    /// The kind of that word.
+    pub fn from_word(word: &str) -> Option<MatchKind> {
+        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(kind, _)| *kind)
+    }
+
+    /// The match that takes this value alone; without a value, the one that takes each. `None`: the kind has none that does.
+    pub fn key_match(self, ty: Type, value: Option<BigUint>) -> Option<KeyMatch> {
+        let ones = |width: u32| (BigUint::from(1u8) << width) - 1u8;
+        let width = ty.width();
+        Some(match (self, value) {
+            (MatchKind::Exact | MatchKind::Selector, value) => KeyMatch::Exact(value?),
+            (MatchKind::Ternary, Some(value)) => KeyMatch::Ternary { value, mask: ones(width) },
+            (MatchKind::Ternary, None) => KeyMatch::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO },
+            (MatchKind::Lpm, Some(value)) => KeyMatch::Lpm { value, prefix_len: width },
+            (MatchKind::Lpm, None) => KeyMatch::Lpm { value: BigUint::ZERO, prefix_len: 0 },
+            (MatchKind::Range, Some(value)) => KeyMatch::Range { lo: value.clone(), hi: value },
+            (MatchKind::Range, None) if ty.is_signed() && width > 0 => {
+                KeyMatch::Range { lo: BigUint::from(1u8) << (width - 1), hi: ones(width - 1) }
+            }
+            (MatchKind::Range, None) => KeyMatch::Range { lo: BigUint::ZERO, hi: ones(width) },
+            (MatchKind::Optional, value) => KeyMatch::Optional(value),
+        })
+    }
 }
 
 /// A key of a table.
@@ -135,6 +200,19 @@ pub enum KeyMatch {
     Optional(Option<BigUint>),
 }
 
+impl KeyMatch {
+    /// The kind of keys that it is for.
+    pub fn kind(&self) -> MatchKind {
+        match self {
+            KeyMatch::Exact(_) => MatchKind::Exact,
+            KeyMatch::Ternary { .. } => MatchKind::Ternary,
+            KeyMatch::Lpm { .. } => MatchKind::Lpm,
+            KeyMatch::Range { .. } => MatchKind::Range,
+            KeyMatch::Optional(_) => MatchKind::Optional,
+        }
+    }
+}
+
 /// An entry that the program itself declares.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConstEntry {
@@ -215,7 +293,7 @@ impl Table {
 impl Table {
     /// Whether entries carry a priority: some key is ternary, range or optional.
     pub fn has_priority(&self) -> bool {
-        self.keys.iter().any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional))
+        self.keys.iter().any(|key| key.kind.needs_priority())
     }
     /// Keys that are matched, i.e. all but selector keys, with their positions in `keys`.
     pub fn match_keys(&self) -> impl Iterator<Item = (usize, &Key)> {

@@ -6,10 +6,10 @@
 //!
 //! An entry that is among them stays until another is hit a good deal more ([`STAY`]), so that two that are hit alike do not take turns.
 
-use ir::{MatchKind, Pipeline, TableId};
+use ir::{Pipeline, TableId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use tables::{Entry, KeyField, KeyLayout, State};
+use tables::{Entry, KeyLayout, State};
 
 /// How much the hits of an entry count that is on the switch already, in percent of those of one that is not.
 pub const STAY: u64 = 125;
@@ -233,39 +233,6 @@ fn is(entry: &Entry, key: &[u64], priority: i32) -> bool {
 
 /// Whether there are packets that would find `strong` rather than `weak`, of entries under the same exact keys.
 fn hides(layout: &KeyLayout, strong: &Entry, weak: &Entry) -> bool {
-    let overlap = || layout.fields.iter().all(|field| fields_overlap(field, strong.key(), weak.key()));
+    let overlap = || layout.fields.iter().all(|field| field.overlap(strong.key(), weak.key()));
     layout.strength(strong) < layout.strength(weak) && overlap()
-}
-
-fn fields_overlap(field: &KeyField, a: &[u64], b: &[u64]) -> bool {
-    let (first, second) = (field.value(a), field.value(b));
-    let (of_first, of_second) = (field.second(a), field.second(b));
-    let differ = |mask: &dyn Fn(usize) -> u64| (0..field.words).any(|n| (first[n] ^ second[n]) & mask(n) != 0);
-    match field.kind {
-        MatchKind::Exact => first == second,
-        MatchKind::Ternary => !differ(&|n| of_first[n] & of_second[n]),
-        MatchKind::Lpm => {
-            let host = field.width.saturating_sub(of_first[0].min(of_second[0]) as u32);
-            let mask = |n: usize| {
-                let below = host.saturating_sub(n as u32 * 64);
-                if below >= 64 { 0 } else { u64::MAX << below }
-            };
-            !differ(&mask)
-        }
-        MatchKind::Optional => of_first[0] == 0 || of_second[0] == 0 || first == second,
-        MatchKind::Range => {
-            let order = |words: &[u64]| ordered(field, words);
-            order(first) <= order(of_second) && order(second) <= order(of_first)
-        }
-        MatchKind::Selector => true,
-    }
-}
-
-/// The bound of a range as words that compare from the highest on.
-fn ordered(field: &KeyField, words: &[u64]) -> Vec<u64> {
-    let mut words: Vec<u64> = words.iter().rev().copied().collect();
-    if field.signed && field.width > 0 {
-        words[0] ^= 1 << ((field.width - 1) % 64);
-    }
-    words
 }

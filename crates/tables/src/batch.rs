@@ -1,6 +1,6 @@
 //! What a control plane writes, and what an engine is told of it.
 
-use crate::entry::{ActionSpec, TableEntry};
+use crate::entry::{ActionSpec, MeterConfig, TableEntry, UpdateKind};
 use crate::error::{UpdateError, WriteError};
 use crate::kept::Entry;
 use crate::layout::KeyLayout;
@@ -10,19 +10,6 @@ use num_bigint::BigUint;
 use packet::Counter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Configuration of an RFC 2698 meter, in the meter's unit (packets or bytes).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct MeterConfig {
-    /// Committed rate, units per second.
-    pub cir: u64,
-    /// Committed burst, units.
-    pub cburst: u64,
-    /// Peak rate, units per second; at least the committed rate.
-    pub pir: u64,
-    /// Peak burst, units.
-    pub pburst: u64,
-}
 
 /// Identity of an entry: what it matches, and how strongly.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
@@ -126,17 +113,6 @@ pub struct Naming {
     pub string: Arc<str>,
     /// The value; none: the string is given up.
     pub value: Option<BigUint>,
-}
-
-/// What is done with an object that has an identity.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum UpdateKind {
-    /// It must not be there yet.
-    Insert,
-    /// It must be there.
-    Modify,
-    /// It must be there; only its identity is looked at.
-    Delete,
 }
 
 impl EntryId {

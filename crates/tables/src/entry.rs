@@ -1,11 +1,34 @@
 //! Entries as the control plane writes them ([`TableEntry`]), and what actions and keys are as words.
 
-use crate::batch::MeterConfig;
 use crate::layout::unpack_args;
 use ir::{ActionCall, ActionId, KeyMatch, Pipeline, TableId};
 use packet::Counter;
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// What is done with an object that has an identity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum UpdateKind {
+    /// It must not be there yet.
+    Insert,
+    /// It must be there.
+    Modify,
+    /// It must be there; only its identity is looked at.
+    Delete,
+}
+
+/// Configuration of an RFC 2698 meter, in the meter's unit (packets or bytes).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct MeterConfig {
+    /// Committed rate, units per second.
+    pub cir: u64,
+    /// Committed burst, units.
+    pub cburst: u64,
+    /// Peak rate, units per second; at least the committed rate.
+    pub pir: u64,
+    /// Peak burst, units.
+    pub pburst: u64,
+}
 
 /// What an entry does with a packet that matches.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]

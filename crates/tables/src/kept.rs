@@ -1,10 +1,10 @@
 //! [`Entry`]: an entry as it is kept, in one small piece of memory.
 
-use crate::batch::MeterConfig;
-use crate::entry::{PackedAction, TableEntry};
-use crate::layout::KeyLayout;
-use ir::{ActionId, Pipeline, TableId};
+use crate::entry::{MeterConfig, PackedAction, TableEntry};
+use crate::layout::{KeyLayout, Strength};
+use ir::{ActionId, MatchKind, Pipeline, TableId};
 use smallvec::SmallVec;
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 use triomphe::ThinArc;
@@ -219,6 +219,15 @@ impl Entry {
             metadata: self.metadata().to_vec(),
             is_const: self.is_const(),
         }
+    }
+}
+
+impl KeyLayout {
+    /// How strong an entry of this layout is.
+    pub fn strength(&self, entry: &Entry) -> Strength {
+        let prefixes = self.fields.iter().filter(|field| field.kind == MatchKind::Lpm);
+        let bits = prefixes.map(|field| field.second(entry.key())[0]).sum();
+        (Reverse(entry.priority()), Reverse(bits), entry.sequence())
     }
 }
 

@@ -1,7 +1,6 @@
 //! How keys and arguments lie in words.
 
 use crate::bits::{big_from_words, push_words, words_for};
-use crate::kept::Entry;
 use ir::{ActionId, Key, KeyMatch, MatchKind, Pipeline};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
@@ -72,13 +71,6 @@ impl KeyLayout {
     pub fn exact_words<'a>(&'a self, key: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
         let exact = self.fields.iter().filter(|field| field.kind == MatchKind::Exact);
         exact.flat_map(|field| field.value(key)).copied()
-    }
-
-    /// How strong an entry of this layout is.
-    pub fn strength(&self, entry: &Entry) -> Strength {
-        let prefixes = self.fields.iter().filter(|field| field.kind == MatchKind::Lpm);
-        let bits = prefixes.map(|field| field.second(entry.key())[0]).sum();
-        (Reverse(entry.priority()), Reverse(bits), entry.sequence())
     }
 
     /// The layout for these keys.

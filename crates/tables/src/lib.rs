@@ -24,6 +24,7 @@ mod index;
 mod kept;
 mod layout;
 mod lookup;
+pub mod match_key;
 mod names;
 mod packed;
 mod packer;
@@ -34,11 +35,11 @@ mod text;
 mod validate;
 
 pub use batch::{
-    ActionProfileGroup, ActionProfileMember, Change, CloneSession, EntryId, GroupMember, MeterConfig, MulticastGroup,
-    Naming, Port, Replica, Update, UpdateKind, WriteBatch,
+    ActionProfileGroup, ActionProfileMember, Change, CloneSession, EntryId, GroupMember, MulticastGroup, Naming, Port,
+    Replica, Update, WriteBatch,
 };
 pub use bits::{big_from_words, fits, push_bytes, push_words, words_for, words_from_bytes};
-pub use entry::{Action, ActionSpec, PackedAction, PackedKey, TableEntry};
+pub use entry::{Action, ActionSpec, MeterConfig, PackedAction, PackedKey, TableEntry, UpdateKind};
 pub use error::{EntryError, UpdateError, WriteError};
 pub use kept::Entry;
 pub use layout::{ArgField, KeyField, KeyLayout, Strength, action_layout, pack_args, unpack_args};
@@ -47,7 +48,6 @@ pub use packed::PackedEntry;
 pub use packer::{EntryPacker, Number};
 pub use packet::Counter;
 /// The name by which the interpreter knows [`Counter`].
-pub use packet::Counter as CounterData;
 pub use profile::{Group, Member, Profile};
 pub use shown::Meaning;
 pub use state::{State, StateError};

@@ -1,13 +1,11 @@
 //! Plain lookups: which entry of a table matches. For the control plane, and a model for tests; engines have their own.
 
-use crate::bits::big_from_words;
 use crate::entry::PackedKey;
 use crate::kept::Entry;
 use crate::layout::{KeyField, KeyLayout};
 use crate::state::{State, TableState};
 use ir::{MatchKind, TableId};
 use num_bigint::BigUint;
-use num_traits::One;
 use std::sync::Arc;
 
 impl State {
@@ -30,7 +28,12 @@ impl State {
                 let lens = state.prefix_lens.keys().rev();
                 lens.filter_map(|len| state.find(&packed(layout, values, *len), 0)).next().cloned()
             }
-            _ => ranked(state, layout).iter().find(|entry| matches(layout, entry.key(), values)).cloned(),
+            _ => {
+                let values: Vec<Vec<u64>> = layout.fields.iter().zip(values).map(words).collect();
+                let matches =
+                    |entry: &&Entry| layout.fields.iter().zip(&values).all(|(f, v)| f.matches(entry.key(), v));
+                ranked(state, layout).iter().find(matches).cloned()
+            }
         }
     }
 }
@@ -50,6 +53,12 @@ fn packed(layout: &KeyLayout, values: &[BigUint], prefix_len: u32) -> PackedKey 
     key
 }
 
+fn words((field, value): (&KeyField, &BigUint)) -> Vec<u64> {
+    let mut words = Vec::with_capacity(field.words);
+    crate::bits::push_words(value, field.words, &mut words);
+    words
+}
+
 /// All entries, strongest first.
 fn ranked(state: &TableState, layout: &KeyLayout) -> Arc<Vec<Entry>> {
     let make = || {
@@ -58,31 +67,4 @@ fn ranked(state: &TableState, layout: &KeyLayout) -> Arc<Vec<Entry>> {
         Arc::new(all)
     };
     state.ranked.get_or_init(make).clone()
-}
-
-fn matches(layout: &KeyLayout, key: &[u64], values: &[BigUint]) -> bool {
-    layout.fields.iter().zip(values).all(|(field, value)| field_matches(field, key, value))
-}
-
-fn field_matches(field: &KeyField, key: &[u64], value: &BigUint) -> bool {
-    let want = big_from_words(field.value(key));
-    let second = field.second(key);
-    match field.kind {
-        MatchKind::Exact => *value == want,
-        MatchKind::Ternary => value & big_from_words(second) == want,
-        MatchKind::Lpm => {
-            let host = field.width.saturating_sub(second[0] as u32);
-            value >> host == want >> host
-        }
-        MatchKind::Range => {
-            let order = |value: BigUint| match field.signed && field.width > 0 {
-                true => value ^ (BigUint::one() << (field.width - 1)),
-                false => value,
-            };
-            let value = order(value.clone());
-            order(want) <= value && value <= order(big_from_words(second))
-        }
-        MatchKind::Optional => second[0] == 0 || *value == want,
-        MatchKind::Selector => true,
-    }
 }

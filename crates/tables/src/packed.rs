@@ -1,11 +1,8 @@
 //! [`PackedEntry`]: an entry to be written whose numbers are machine words already.
 
-use crate::batch::{MeterConfig, UpdateKind};
-use crate::entry::{PackedAction, TableEntry};
-use crate::error::EntryError;
+use crate::entry::{MeterConfig, PackedAction, TableEntry, UpdateKind};
 use crate::kept::{Entry, Parts, Rare};
 use crate::layout::KeyLayout;
-use crate::packer;
 use ir::{ActionId, Pipeline, TableId};
 use packet::Counter;
 use smallvec::SmallVec;
@@ -74,21 +71,6 @@ impl PackedEntry {
         entry.words.resize(key_len, 0);
         entry.key_len = key_len as u32;
         entry
-    }
-
-    /// A packed entry for `kind` of update; a deletion needs table, keys and priority alone, so the rest is left out. `layout` must be that of
-    /// the table's keys.
-    ///
-    /// # Errors
-    /// What has no packed form: no such table, another number or kind of keys, an action that is not the table's, another number
-    /// of arguments, numbers that are too wide. It is what [`crate::State::apply`] says of such an entry.
-    pub fn pack(
-        pipeline: &Pipeline,
-        layout: &KeyLayout,
-        kind: UpdateKind,
-        entry: &TableEntry,
-    ) -> Result<PackedEntry, EntryError> {
-        packer::pack(pipeline, layout, kind, entry)
     }
 
     /// What is written so that a table gets an entry, has it changed, or loses it: of a deletion only the identity.

@@ -1,8 +1,7 @@
 //! [`EntryPacker`]: numbers of any width, by position, to the words of a [`PackedEntry`].
 
-use crate::batch::UpdateKind;
 use crate::bits::{push_words, words_for, words_from_bytes};
-use crate::entry::{ActionSpec, PackedAction, PackedKey, TableEntry};
+use crate::entry::{Action, ActionSpec, PackedAction, PackedKey, TableEntry, UpdateKind};
 use crate::error::EntryError;
 use crate::layout::{KeyField, KeyLayout};
 use crate::packed::PackedEntry;
@@ -98,7 +97,7 @@ impl<'a> KeyPacker<'a> {
         if field.kind == kind {
             return Ok(field);
         }
-        let ((expected, example), (got, _)) = (words_about(field.kind), words_about(kind));
+        let (expected, example, got) = (field.kind.word(), field.kind.example(), kind.word());
         let (table, key) = (self.owner.to_owned(), self.name(field).to_owned());
         Err(EntryError::WrongMatchKind { table, key, expected, got, example })
     }
@@ -144,17 +143,6 @@ impl<'a> KeyPacker<'a> {
                 Ok(())
             }
         }
-    }
-}
-
-/// A kind of match, and how one is written.
-fn words_about(kind: MatchKind) -> (&'static str, &'static str) {
-    match kind {
-        MatchKind::Exact | MatchKind::Selector => ("exact", "10"),
-        MatchKind::Ternary => ("ternary", "10 &&& 0xff"),
-        MatchKind::Lpm => ("lpm", "10.0.0.0/8"),
-        MatchKind::Range => ("range", "1..9"),
-        MatchKind::Optional => ("optional", "10 or *"),
     }
 }
 
@@ -320,6 +308,23 @@ fn whole_range(field: &KeyField, key: &mut [u64]) {
     }
 }
 
+impl PackedEntry {
+    /// A packed entry for `kind` of update; a deletion needs table, keys and priority alone, so the rest is left out. `layout` must be that of
+    /// the table's keys.
+    ///
+    /// # Errors
+    /// What has no packed form: no such table, another number or kind of keys, an action that is not the table's, another number
+    /// of arguments, numbers that are too wide. It is what [`crate::State::apply`] says of such an entry.
+    pub fn pack(
+        pipeline: &Pipeline,
+        layout: &KeyLayout,
+        kind: UpdateKind,
+        entry: &TableEntry,
+    ) -> Result<PackedEntry, EntryError> {
+        pack(pipeline, layout, kind, entry)
+    }
+}
+
 /// Packs an entry; for a deletion, only what it matches. As far as it goes, in the order in which [`crate::State::apply`] would find fault.
 pub(crate) fn pack(
     pipeline: &Pipeline,
@@ -373,4 +378,23 @@ pub(crate) fn pack_args(
         push_words(value, words_for(width), &mut words);
     }
     Ok(words)
+}
+
+/// Packs keys and checks them against their declaration. `owner` is the table's or value set's name.
+pub fn packed_keys(
+    owner: &str,
+    declared: &[Key],
+    layout: &KeyLayout,
+    given: &[KeyMatch],
+) -> Result<PackedKey, EntryError> {
+    let packed = KeyPacker { owner, declared, layout }.pack(given)?;
+    validate::keys(owner, declared, layout, &packed)?;
+    Ok(packed)
+}
+
+/// Packs an action with its arguments and checks it for a table.
+pub fn call(pipeline: &Pipeline, table: &Table, call: &ActionCall, default: bool) -> Result<Action, EntryError> {
+    let words = pack_args(pipeline, table, call, default)?;
+    validate::args(pipeline, table, call.action, &words, default)?;
+    Ok(Action::Call(call.action, words.as_slice().into()))
 }

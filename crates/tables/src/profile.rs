@@ -1,7 +1,7 @@
 //! Contents of an action profile or selector.
 
-use crate::batch::{ActionProfileGroup, ActionProfileMember, GroupMember, Port, UpdateKind};
-use crate::entry::Action;
+use crate::batch::{ActionProfileGroup, ActionProfileMember, GroupMember, Port};
+use crate::entry::{Action, UpdateKind};
 use crate::error::UpdateError;
 use ir::{ExternKind, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! [`State`]: what the control plane has said, as of one version.
 
-use crate::batch::{CloneSession, MeterConfig, MulticastGroup, Port, UpdateKind};
-use crate::entry::{Action, PackedKey, TableEntry};
+use crate::batch::{CloneSession, MulticastGroup, Port};
+use crate::entry::{Action, MeterConfig, PackedKey, TableEntry, UpdateKind};
 use crate::error::EntryError;
 use crate::index::Index;
 use crate::kept::{Entry, Parts, Rare};
@@ -10,7 +10,7 @@ use crate::names::Names;
 use crate::packed::PackedEntry;
 use crate::packer::EntryPacker;
 use crate::profile::{Ports, Profile};
-use crate::{text, validate};
+use crate::{packer, text, validate};
 use ir::{Entity, ExternId, ExternKind, MatchKind, Pipeline, TableId, ValueSetId};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -368,11 +368,11 @@ fn initial_table(
     sequence: &mut u64,
 ) -> Result<TableState, EntryError> {
     let table = &pipeline.tables[id];
-    let mut state = TableState::new(validate::call(pipeline, table, &table.default_action, true)?);
+    let mut state = TableState::new(packer::call(pipeline, table, &table.default_action, true)?);
     for declared in &table.entries {
         let name = &table.preamble.name;
-        let key = validate::packed_keys(name, &table.keys, layout, &declared.keys)?;
-        let call = validate::call(pipeline, table, &declared.action, false)?;
+        let key = packer::packed_keys(name, &table.keys, layout, &declared.keys)?;
+        let call = packer::call(pipeline, table, &declared.action, false)?;
         let file = pipeline.files.get(usize::from(declared.loc.file));
         let provenance = file.map(|file| Arc::from(format!("{file}:{}", declared.loc.line)));
         let made = Entry::new(Parts {

@@ -15,8 +15,8 @@
 //! ingress.routes: default -> to_nc(addr=192.0.2.1, port=3)
 //! ```
 
-use crate::batch::{Update, UpdateKind};
-use crate::entry::{ActionSpec, TableEntry};
+use crate::batch::Update;
+use crate::entry::{ActionSpec, TableEntry, UpdateKind};
 use crate::layout::KeyLayout;
 use crate::packed::PackedEntry;
 use ir::{ActionCall, Entity, Key, KeyMatch, MatchKind, Param, Pipeline, TableId, Type};
@@ -191,7 +191,7 @@ fn parse_keys(owner: &str, keys: &[Key], text: &str) -> Result<Vec<KeyMatch>, En
     let given = parse_list(owner, "key", &declared.iter().map(|k| k.name.as_str()).collect::<Vec<_>>(), text)?;
     let one = |(key, text): (&&Key, Option<&str>)| match text {
         Some(text) => parse_match(key, text),
-        None => any(key).ok_or_else(|| EntryTextError::Missing {
+        None => key.kind.key_match(key.ty, None).ok_or_else(|| EntryTextError::Missing {
             owner: format!("table {owner}"),
             what: "key",
             name: key.name.clone(),
@@ -231,32 +231,11 @@ fn ones(width: u32) -> BigUint {
     (BigUint::one() << width) - BigUint::one()
 }
 
-/// The match that takes anything, where the kind has one.
-fn any(key: &Key) -> Option<KeyMatch> {
-    match key.kind {
-        MatchKind::Exact | MatchKind::Selector => None,
-        MatchKind::Ternary => Some(KeyMatch::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO }),
-        MatchKind::Lpm => Some(KeyMatch::Lpm { value: BigUint::ZERO, prefix_len: 0 }),
-        MatchKind::Range if key.ty.is_signed() => {
-            let half = BigUint::one() << key.ty.width().saturating_sub(1);
-            Some(KeyMatch::Range { hi: &half - BigUint::one(), lo: half })
-        }
-        MatchKind::Range => Some(KeyMatch::Range { lo: BigUint::ZERO, hi: ones(key.ty.width()) }),
-        MatchKind::Optional => Some(KeyMatch::Optional(None)),
-    }
-}
-
 fn parse_match(key: &Key, text: &str) -> Result<KeyMatch, EntryTextError> {
-    let kind = match key.kind {
-        MatchKind::Exact | MatchKind::Selector => "exact",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    };
+    let kind = key.kind.word();
     let no = || EntryTextError::Match { key: key.name.clone(), kind, text: text.to_owned() };
     if text == "*" {
-        return any(key).ok_or_else(no);
+        return key.kind.key_match(key.ty, None).ok_or_else(no);
     }
     let width = key.ty.width();
     if let Some((value, mask)) = text.split_once("&&&") {
@@ -279,14 +258,7 @@ fn parse_match(key: &Key, text: &str) -> Result<KeyMatch, EntryTextError> {
         let (lo, hi) = (parse_value(lo.trim())?, parse_value(hi.trim())?);
         return if key.kind == MatchKind::Range { Ok(KeyMatch::Range { lo, hi }) } else { Err(no()) };
     }
-    let value = parse_value(text)?;
-    Ok(match key.kind {
-        MatchKind::Exact | MatchKind::Selector => KeyMatch::Exact(value),
-        MatchKind::Ternary => KeyMatch::Ternary { value, mask: ones(width) },
-        MatchKind::Lpm => KeyMatch::Lpm { value, prefix_len: width },
-        MatchKind::Range => KeyMatch::Range { lo: value.clone(), hi: value },
-        MatchKind::Optional => KeyMatch::Optional(Some(value)),
-    })
+    key.kind.key_match(key.ty, Some(parse_value(text)?)).ok_or_else(no)
 }
 
 fn parse_value(text: &str) -> Result<BigUint, EntryTextError> {

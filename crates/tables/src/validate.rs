@@ -1,13 +1,12 @@
 //! Whether an entry is one for its table: everything is looked at here, in the packed form, whoever packed it.
 
-use crate::batch::{MeterConfig, UpdateKind};
 use crate::bits::{big_from_words, fits, words_for};
-use crate::entry::{Action, PackedAction, PackedKey};
+use crate::entry::{MeterConfig, PackedAction, UpdateKind};
 use crate::error::{EntryError, MeterError};
 use crate::layout::{KeyField, KeyLayout};
+use crate::match_key::Pattern;
 use crate::packed::PackedEntry;
-use crate::packer::{KeyPacker, pack_args};
-use ir::{ActionCall, ActionId, ExternId, ExternKind, Key, KeyMatch, MatchKind, Param, Pipeline, Table, TableId};
+use ir::{ActionId, ExternId, ExternKind, Key, MatchKind, Param, Pipeline, Table, TableId};
 use num_bigint::BigUint;
 use num_traits::One;
 use std::cmp::Ordering;
@@ -16,18 +15,6 @@ use std::cmp::Ordering;
 pub fn table(pipeline: &Pipeline, table: TableId) -> Result<&Table, EntryError> {
     let count = pipeline.tables.len();
     pipeline.tables.get(table).ok_or(EntryError::UnknownTable { index: table.0, count })
-}
-
-/// Packs keys and checks them against their declaration. `owner` is the table's or value set's name.
-pub fn packed_keys(
-    owner: &str,
-    declared: &[Key],
-    layout: &KeyLayout,
-    given: &[KeyMatch],
-) -> Result<PackedKey, EntryError> {
-    let packed = KeyPacker { owner, declared, layout }.pack(given)?;
-    keys(owner, declared, layout, &packed)?;
-    Ok(packed)
 }
 
 /// Checks packed keys against their declaration.
@@ -43,15 +30,15 @@ pub fn keys(owner: &str, declared: &[Key], layout: &KeyLayout, key: &[u64]) -> R
 
 /// Whether a field of a key can be what its words say.
 fn valid(field: &KeyField, key: &[u64]) -> bool {
-    let (value, second) = (field.value(key), field.second(key));
-    fits(value, field.width)
-        && match field.kind {
-            MatchKind::Exact | MatchKind::Selector => true,
-            MatchKind::Ternary => fits(second, field.width) && value.iter().zip(second).all(|(v, m)| v & !m == 0),
-            MatchKind::Lpm => second[0] <= u64::from(field.width) && no_host_bits(field, value, second[0] as u32),
-            MatchKind::Range => fits(second, field.width) && order(field, value, second) != Ordering::Greater,
-            MatchKind::Optional => second[0] == 1 || (second[0] == 0 && value.iter().all(|word| *word == 0)),
-        }
+    let (value, width) = (field.value(key), field.width);
+    let form = match field.pattern(key) {
+        Pattern::Any => value.iter().all(|word| *word == 0),
+        Pattern::Value(_) => field.kind != MatchKind::Optional || field.second(key)[0] == 1,
+        Pattern::Masked { mask, .. } => fits(mask, width) && value.iter().zip(mask).all(|(v, m)| v & !m == 0),
+        Pattern::Prefix { len, .. } => len <= u64::from(width) && no_host_bits(field, value, len as u32),
+        Pattern::Range { low, high } => fits(high, width) && field.compare(low, high) != Ordering::Greater,
+    };
+    form && fits(value, width)
 }
 
 fn no_host_bits(field: &KeyField, value: &[u64], prefix_len: u32) -> bool {
@@ -60,22 +47,10 @@ fn no_host_bits(field: &KeyField, value: &[u64], prefix_len: u32) -> bool {
     value.iter().take(whole).all(|word| *word == 0) && value.get(whole).is_none_or(|word| word & ((1 << rest) - 1) == 0)
 }
 
-/// Compares two values of a field.
-fn order(field: &KeyField, one: &[u64], other: &[u64]) -> Ordering {
-    // Flipping the sign bit maps the order of two's complement to that of unsigned numbers.
-    let sign = field.width.saturating_sub(1);
-    let flip = |index: usize, word: u64| match field.signed && field.width > 0 && index == (sign / 64) as usize {
-        true => word ^ 1 << (sign % 64),
-        false => word,
-    };
-    let compare = |index: usize| flip(index, one[index]).cmp(&flip(index, other[index]));
-    (0..one.len()).rev().map(compare).find(|found| found.is_ne()).unwrap_or(Ordering::Equal)
-}
-
 /// What is wrong with a field that is not valid.
-fn fault(owner: &str, name: &str, field: &KeyField, key: &[u64]) -> EntryError {
+fn fault(owner: &str, name: &str, field: &KeyField, words: &[u64]) -> EntryError {
     let (table, width) = (owner.to_owned(), field.width);
-    let (value, second) = (big_from_words(field.value(key)), big_from_words(field.second(key)));
+    let (value, second) = (big_from_words(field.value(words)), big_from_words(field.second(words)));
     let wide = |value: &BigUint| value.bits() > u64::from(width);
     let key = name.to_owned();
     if field.kind == MatchKind::Optional && second != BigUint::one() {
@@ -85,17 +60,17 @@ fn fault(owner: &str, name: &str, field: &KeyField, key: &[u64]) -> EntryError {
     if wide(&value) {
         return too_wide(owner, name, value, width);
     }
-    match field.kind {
-        MatchKind::Ternary | MatchKind::Range if wide(&second) => too_wide(owner, name, second, width),
-        MatchKind::Range => EntryError::EmptyRange { table, key, lo: value, hi: second },
-        MatchKind::Lpm => match u32::try_from(second).unwrap_or(u32::MAX) {
+    match field.pattern(words) {
+        Pattern::Masked { .. } | Pattern::Range { .. } if wide(&second) => too_wide(owner, name, second, width),
+        Pattern::Range { .. } => EntryError::EmptyRange { table, key, lo: value, hi: second },
+        Pattern::Prefix { len, .. } => match u32::try_from(len).unwrap_or(u32::MAX) {
             prefix_len if prefix_len > width => EntryError::PrefixTooLong { table, key, prefix_len, width },
             prefix_len => {
                 let mend = (&value >> (width - prefix_len)) << (width - prefix_len);
                 EntryError::HostBits { table, key, value, prefix_len, mend }
             }
         },
-        MatchKind::Ternary | MatchKind::Exact | MatchKind::Optional | MatchKind::Selector => {
+        Pattern::Any | Pattern::Value(_) | Pattern::Masked { .. } => {
             let mend = &value & &second;
             EntryError::BitsOutsideMask { table, key, value, mask: second, mend }
         }
@@ -170,7 +145,7 @@ pub fn needs_member(pipeline: &Pipeline, table: &Table, profile: ExternId) -> En
 }
 
 /// Checks an action and its packed arguments for a table, as an entry's (`default` false) or the default action.
-fn args(pipeline: &Pipeline, table: &Table, id: ActionId, words: &[u64], default: bool) -> Result<(), EntryError> {
+pub fn args(pipeline: &Pipeline, table: &Table, id: ActionId, words: &[u64], default: bool) -> Result<(), EntryError> {
     let action = listed(pipeline, table, id, default)?;
     let mut rest = words;
     for param in &action.params {
@@ -193,13 +168,6 @@ fn arg_words(table: &Table, action: &ir::Action, got: usize) -> EntryError {
     let expected = action.params.iter().map(|param| words_for(param.ty.width())).sum();
     let (table, action) = (table.preamble.name.clone(), action.preamble.name.clone());
     EntryError::ArgWords { table, action, expected, got }
-}
-
-/// Packs an action with its arguments and checks it for a table.
-pub fn call(pipeline: &Pipeline, table: &Table, call: &ActionCall, default: bool) -> Result<Action, EntryError> {
-    let words = pack_args(pipeline, table, call, default)?;
-    args(pipeline, table, call.action, &words, default)?;
-    Ok(Action::Call(call.action, words.as_slice().into()))
 }
 
 /// Checks what an entry or default action does; whether members and groups exist is the state's to check.

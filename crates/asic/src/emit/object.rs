@@ -150,7 +150,7 @@ impl Emitter<'_> {
         for key in &set.keys {
             let kind = match key.kind {
                 MatchKind::Exact => String::new(),
-                kind => format!("@match({}) ", format!("{kind:?}").to_lowercase()),
+                kind => format!("@match({}) ", kind.word()),
             };
             let id = if key.id == 0 { String::new() } else { format!("@id({}) ", key.id) };
             let local = super::names::flat(&key.name);

@@ -132,13 +132,8 @@ impl Emitter<'_> {
         });
         let kind = match key.kind {
             MatchKind::Exact if n == 0 && self.atcam(&self.p.tables[table]).is_some() => "atcam_partition_index",
-            MatchKind::Exact => "exact",
-            MatchKind::Ternary => "ternary",
-            MatchKind::Lpm => "lpm",
-            MatchKind::Range => "range",
             MatchKind::Optional if self.target.is_tofino() => "ternary",
-            MatchKind::Optional => "optional",
-            MatchKind::Selector => "selector",
+            kind => kind.word(),
         };
         let mut line = format!("{text}: {kind}");
         if text != key.name {

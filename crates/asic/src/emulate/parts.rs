@@ -2,7 +2,7 @@
 
 use ir::MatchKind;
 use std::collections::{BTreeMap, HashMap};
-use tables::{Entry, KeyField, KeyLayout, PackedKey, Strength};
+use tables::{Entry, KeyLayout, PackedKey, Strength};
 
 /// One part: rows of hash ways or of a TCAM in one stage.
 #[derive(Clone, Debug, Default)]
@@ -78,15 +78,9 @@ impl Part {
 fn asked(layout: &KeyLayout, key: &[u64]) -> (Box<[u64]>, Box<[u64]>) {
     let (mut masks, mut values) = (Vec::new(), Vec::new());
     for field in &layout.fields {
-        let second = field.second(key);
+        let pattern = field.pattern(key);
         for (index, value) in field.value(key).iter().enumerate() {
-            let mask = match field.kind {
-                MatchKind::Exact => u64::MAX,
-                MatchKind::Ternary => second[index],
-                MatchKind::Lpm => prefix_word(field.width, second[0] as u32, index),
-                MatchKind::Optional if second[0] != 0 => u64::MAX,
-                MatchKind::Optional | MatchKind::Range | MatchKind::Selector => 0,
-            };
+            let mask = pattern.mask(field.width, index);
             masks.push(mask);
             values.push(value & mask);
         }
@@ -94,32 +88,13 @@ fn asked(layout: &KeyLayout, key: &[u64]) -> (Box<[u64]>, Box<[u64]>) {
     (masks.into(), values.into())
 }
 
-/// Word `index` (least significant first) of the mask of a prefix of `len` of `width` bits.
-fn prefix_word(width: u32, len: u32, index: usize) -> u64 {
-    let low = index as u32 * 64;
-    let ones = |bits: u32| if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
-    ones(width.saturating_sub(low)) & !ones(width.saturating_sub(len).saturating_sub(low))
-}
-
 fn in_ranges(layout: &KeyLayout, entry: &[u64], key: &[u64]) -> bool {
     let mut at = 0;
     layout.fields.iter().all(|field| {
         let value = &key[at..at + field.words];
         at += field.words;
-        let le = |a: &[u64], b: &[u64]| order(field, a) <= order(field, b);
-        field.kind != MatchKind::Range || le(field.value(entry), value) && le(value, field.second(entry))
+        field.kind != MatchKind::Range || field.matches(entry, value)
     })
-}
-
-/// Words in the order of numbers: most significant first, the sign turned.
-fn order(field: &KeyField, words: &[u64]) -> Vec<u64> {
-    let mut words: Vec<u64> = words.to_vec();
-    if field.signed && field.width > 0 {
-        let top = field.width - 1;
-        words[top as usize / 64] ^= 1 << (top % 64);
-    }
-    words.reverse();
-    words
 }
 
 /// Parts of one table, in one pipe, in the order in which packets meet them.
@@ -222,18 +197,4 @@ pub fn exact_key(layout: &KeyLayout, key: &[u64]) -> PackedKey {
         at += field.words;
     }
     packed
-}
-
-#[cfg(test)]
-mod tests {
-    use super::prefix_word;
-
-    #[test]
-    fn prefixes() {
-        assert_eq!(prefix_word(32, 8, 0), 0xff00_0000);
-        assert_eq!(prefix_word(128, 65, 0), 1 << 63);
-        assert_eq!(prefix_word(128, 65, 1), u64::MAX);
-        assert_eq!(prefix_word(128, 0, 1), 0);
-        assert_eq!(prefix_word(48, 48, 0), (1 << 48) - 1);
-    }
 }

@@ -3,12 +3,11 @@
 use super::parts::{Column, exact_key};
 use super::placed::{Placed, PlacedTable, Split};
 use interp::host::ExternHost;
-use ir::{Entity, MatchKind, Pipeline, TableId};
+use ir::{Entity, Pipeline, TableId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tables::{
     Change, Counter, Entry, EntryError, PackedAction, PackedKey, State, Update, UpdateKind, WriteBatch, WriteError,
-    big_from_words,
 };
 
 /// One table.
@@ -151,19 +150,8 @@ impl Store {
         let Some(Split { key, by, pipes }) = self.tables[table.index()].placed.split else { return vec![0] };
         let layout = self.state.layout(table);
         let value = layout.fields.iter().find(|field| field.position == key).and_then(|field| {
-            let words = field.value(entry.key());
-            let whole = match field.kind {
-                MatchKind::Exact => true,
-                MatchKind::Optional => field.second(entry.key())[0] != 0,
-                MatchKind::Lpm => field.second(entry.key())[0] == u64::from(field.width),
-                MatchKind::Ternary => {
-                    let ones = big_from_words(field.second(entry.key())).count_ones();
-                    ones == u64::from(field.width)
-                }
-                MatchKind::Range => field.second(entry.key()) == words,
-                MatchKind::Selector => false,
-            };
-            whole.then(|| by.pipe(words, field.width, pipes) as usize)
+            let value = field.pattern(entry.key()).only_value(field.width)?;
+            Some(by.pipe(value, field.width, pipes) as usize)
         });
         value.map_or_else(|| (0..pipes as usize).collect(), |pipe| vec![pipe])
     }

@@ -9,7 +9,7 @@ use crate::lookup::{EntryLevel, EntrySlot};
 use crate::memory::{IdleEntry, MAX_WAITING};
 use crate::meter::Colour;
 use ir::{Entity, ExternFn, TableId};
-use tables::{CounterData, Entry, PackedKey, State};
+use tables::{Counter, Entry, PackedKey, State};
 
 /// What [`ExternHost::expire`] found.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -39,7 +39,7 @@ impl ExternHost {
     }
 
     /// An entry is in the table. Also for the program's own entries, at load.
-    pub fn entry_inserted(&mut self, table: TableId, number: u32, entry: &Entry, counter: CounterData) {
+    pub fn entry_inserted(&mut self, table: TableId, number: u32, entry: &Entry, counter: Counter) {
         let now = self.memory.now;
         let Some(kept) = self.memory.tables.get_mut(table.index()) else { return };
         let place = number as usize;
@@ -51,14 +51,7 @@ impl ExternHost {
     }
 
     /// An entry was replaced by one with the same key and priority; the counter is set if given.
-    pub fn entry_modified(
-        &mut self,
-        table: TableId,
-        number: u32,
-        old: &Entry,
-        new: &Entry,
-        counter: Option<CounterData>,
-    ) {
+    pub fn entry_modified(&mut self, table: TableId, number: u32, old: &Entry, new: &Entry, counter: Option<Counter>) {
         let now = self.memory.now;
         if let Some(slot) = self.slot_mut(table, number) {
             slot.replace(old, new, counter, now);
@@ -74,7 +67,7 @@ impl ExternHost {
     }
 
     /// The control plane sets the direct counter of an entry ([`tables::Change::DirectCounter`]).
-    pub fn set_direct_counter(&mut self, table: TableId, number: u32, counter: CounterData) {
+    pub fn set_direct_counter(&mut self, table: TableId, number: u32, counter: Counter) {
         if let Some(slot) = self.slot_mut(table, number) {
             slot.counter = counter;
         }
@@ -172,7 +165,7 @@ impl ExternHost {
     }
 
     /// The direct counter of an entry.
-    pub fn direct_counter(&self, table: TableId, number: u32) -> Option<CounterData> {
+    pub fn direct_counter(&self, table: TableId, number: u32) -> Option<Counter> {
         self.slot(table, number).map(|slot| slot.counter)
     }
 

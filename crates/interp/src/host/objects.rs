@@ -5,7 +5,7 @@ use crate::memory::Object;
 use crate::meter::{Colour, MeterLevel};
 use ir::{Entity, ExternId};
 use num_bigint::BigUint;
-use tables::{Change, CloneSession, CounterData, MeterConfig, MulticastGroup, State};
+use tables::{Change, CloneSession, Counter, MeterConfig, MulticastGroup, State};
 
 impl ExternHost {
     /// Carries out the changes of a batch that `state` has accepted, as far as they concern what the host keeps: registers,
@@ -27,7 +27,7 @@ impl ExternHost {
     }
 
     /// The value of an indexed counter. Packets and bytes are both counted, whatever its unit.
-    pub fn counter(&self, counter: ExternId, index: u64) -> Option<CounterData> {
+    pub fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         self.memory.counter(counter, index)
     }
 

@@ -12,7 +12,7 @@ use crate::program::Reg;
 use ir::{Arch, Entity, Key, MatchKind, Pipeline, TableId};
 use matching::precedence;
 use std::collections::{HashMap, HashSet};
-use tables::{CounterData, Entry, KeyLayout, PackedAction, PackedKey, State};
+use tables::{Counter, Entry, KeyLayout, PackedAction, PackedKey, State};
 
 /// Entries with the same exact keys, strongest first once [`Table::settle`] was called.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ pub struct Table {
     /// Its arguments.
     pub default_args: Box<[u64]>,
     /// For each action of the table's list: packets without a hit, packets with one.
-    pub applied: Vec<[CounterData; 2]>,
+    pub applied: Vec<[Counter; 2]>,
     /// The last key that was looked up, laid out as an entry's.
     key: Vec<u64>,
     /// Its exact words.
@@ -103,7 +103,7 @@ impl Table {
             args: Vec::new(),
             stride,
             positions,
-            applied: vec![[CounterData::default(); 2]; declared.actions.len()],
+            applied: vec![[Counter::default(); 2]; declared.actions.len()],
             default: Target::Arm(0),
             default_args: Box::default(),
             restart_on_hit: true,
@@ -143,7 +143,7 @@ impl Table {
         }
         if self.in_state {
             let entry = snapshot::find_in_state(state, id, &self.layout, &self.key)?;
-            return Some(self.find(entry).unwrap_or_else(|| self.insert(entry, CounterData::default(), now)));
+            return Some(self.find(entry).unwrap_or_else(|| self.insert(entry, Counter::default(), now)));
         }
         self.exact.clear();
         self.exact.extend(self.layout.exact_words(&self.key));
@@ -186,7 +186,7 @@ impl Table {
     }
 
     /// Adds an entry; [`Table::settle`] makes packets find it. `now` begins its idle time.
-    pub fn insert(&mut self, entry: &Entry, counter: CounterData, now: u64) -> u32 {
+    pub fn insert(&mut self, entry: &Entry, counter: Counter, now: u64) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(EntrySlot::free());
             self.args.resize(self.slots.len() * self.stride, 0);
@@ -214,7 +214,7 @@ impl Table {
     }
 
     /// Replaces an entry by one with the same key. Its counter goes on; its meter does if the configuration is the same.
-    pub fn modify(&mut self, old: &Entry, new: &Entry, counter: Option<CounterData>, now: u64) -> Option<u32> {
+    pub fn modify(&mut self, old: &Entry, new: &Entry, counter: Option<Counter>, now: u64) -> Option<u32> {
         let number = self.find(old)?;
         self.set_action(number, new);
         self.slots[number as usize].replace(old, new, counter, now);

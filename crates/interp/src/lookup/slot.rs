@@ -1,7 +1,7 @@
 //! [`EntrySlot`]: an entry with what changes as packets hit it.
 
 use crate::meter::{Meter, MeterLevel};
-use tables::{CounterData, Entry};
+use tables::{Counter, Entry};
 
 /// What is done on a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ pub struct EntrySlot {
     /// What it does.
     pub target: Target,
     /// Its direct counter.
-    pub counter: CounterData,
+    pub counter: Counter,
     /// Its direct meter, if configured.
     pub meter: Option<Box<Meter>>,
     /// When its idle time began, in nanoseconds.
@@ -53,7 +53,7 @@ impl EntrySlot {
         EntrySlot {
             entry: None,
             target: Target::Arm(0),
-            counter: CounterData::default(),
+            counter: Counter::default(),
             meter: None,
             active: 0,
             timeout: 0,
@@ -63,7 +63,7 @@ impl EntrySlot {
     }
 
     /// An entry moves in. `now` begins its idle time.
-    pub fn begin(&mut self, entry: &Entry, counter: CounterData, now: u64) {
+    pub fn begin(&mut self, entry: &Entry, counter: Counter, now: u64) {
         self.entry = Some(entry.clone());
         (self.counter, self.active, self.timeout) = (counter, now, entry.idle_timeout_ns());
         self.meter = entry.meter().map(|config| Box::new(Meter::new(*config, now)));
@@ -73,7 +73,7 @@ impl EntrySlot {
 
     /// The entry is replaced by one with the same key. Its counter goes on unless it is given; its
     /// meter does if the configuration is the same.
-    pub fn replace(&mut self, old: &Entry, new: &Entry, counter: Option<CounterData>, now: u64) {
+    pub fn replace(&mut self, old: &Entry, new: &Entry, counter: Option<Counter>, now: u64) {
         self.entry = Some(new.clone());
         self.counter = counter.unwrap_or(self.counter);
         if old.idle_timeout_ns() != new.idle_timeout_ns() {

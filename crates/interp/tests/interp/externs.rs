@@ -3,7 +3,7 @@
 use crate::build::*;
 use interp::{Config, DigestMessage, Interp};
 use ir::*;
-use tables::{CounterData, EntryId, MeterConfig, Update, UpdateKind};
+use tables::{Counter, EntryId, MeterConfig, Update, UpdateKind};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -64,13 +64,13 @@ fn counters() {
     for index in [1, 1, 3, 4, 255] {
         result(&mut interp, &[index], 0);
     }
-    assert_eq!(interp.counter(counter, 1), Some(CounterData { packets: 2, bytes: 10 }));
-    assert_eq!(interp.counter(counter, 3), Some(CounterData { packets: 1, bytes: 5 }));
+    assert_eq!(interp.counter(counter, 1), Some(Counter { packets: 2, bytes: 10 }));
+    assert_eq!(interp.counter(counter, 3), Some(Counter { packets: 1, bytes: 5 }));
     assert_eq!(interp.counter(counter, 4), None);
-    write(&mut interp, [Update::Counter(counter, 1, CounterData { packets: u64::MAX, bytes: 0 })]);
+    write(&mut interp, [Update::Counter(counter, 1, Counter { packets: u64::MAX, bytes: 0 })]);
     result(&mut interp, &[1], 0);
-    assert_eq!(interp.counter(counter, 1), Some(CounterData { packets: 0, bytes: 5 }));
-    let wrong = Update::Counter(counter, 4, CounterData::default());
+    assert_eq!(interp.counter(counter, 1), Some(Counter { packets: 0, bytes: 5 }));
+    let wrong = Update::Counter(counter, 4, Counter::default());
     let error = interp.write(&[wrong].into_iter().collect()).unwrap_err();
     assert_eq!(error.to_string(), "update 0: c: index 4 is out of range; the last one is 3");
 }
@@ -196,23 +196,20 @@ fn v1model_direct() {
     });
     let mut given = entry(table, vec![exact(1)], read, &[]);
     given.meter = Some(RATES);
-    given.counter = Some(CounterData { packets: 10, bytes: 0 });
+    given.counter = Some(Counter { packets: 10, bytes: 0 });
     insert(&mut interp, given);
     let id = EntryId { table, keys: vec![exact(1)], priority: 0 };
     assert_eq!([(); 3].map(|()| result(&mut interp, &[1], 0)), [0x00, 0x11, 0x22]);
     assert_eq!(result(&mut interp, &[2], 0), 9);
     // Counted once a hit, not again by `count()`.
-    assert_eq!(interp.direct_counter(&id), Some(CounterData { packets: 13, bytes: 15 }));
-    write(
-        &mut interp,
-        [Update::DirectMeter(id.clone(), None), Update::DirectCounter(id.clone(), CounterData::default())],
-    );
+    assert_eq!(interp.direct_counter(&id), Some(Counter { packets: 13, bytes: 15 }));
+    write(&mut interp, [Update::DirectMeter(id.clone(), None), Update::DirectCounter(id.clone(), Counter::default())]);
     assert_eq!(result(&mut interp, &[1], 0), 0);
-    assert_eq!(interp.direct_counter(&id), Some(CounterData { packets: 1, bytes: 5 }));
+    assert_eq!(interp.direct_counter(&id), Some(Counter { packets: 1, bytes: 5 }));
     // A modified entry goes on counting.
     write(&mut interp, [Update::Entry(UpdateKind::Modify, entry(table, vec![exact(1)], read, &[]))]);
     result(&mut interp, &[1], 0);
-    assert_eq!(interp.direct_counter(&id), Some(CounterData { packets: 2, bytes: 10 }));
+    assert_eq!(interp.direct_counter(&id), Some(Counter { packets: 2, bytes: 10 }));
 }
 
 /// PNA counts where the action says so.
@@ -243,8 +240,8 @@ fn pna_direct_counter() {
         result(&mut interp, &[key], 0);
     }
     let read = |key| interp.direct_counter(&EntryId { table, keys: vec![exact(key)], priority: 0 });
-    assert_eq!(read(1), Some(CounterData { packets: 2, bytes: 200 }));
-    assert_eq!(read(2), Some(CounterData::default()));
+    assert_eq!(read(1), Some(Counter { packets: 2, bytes: 200 }));
+    assert_eq!(read(2), Some(Counter::default()));
 }
 
 /// `hash` of v1model: base + hash % max; data are packed without gaps and padded to bytes. The CRCs are of "123456789".

@@ -1,8 +1,8 @@
 //! The Unix sockets of memif's control channel: one message each time, at most one descriptor with it. Nothing here blocks.
 
+use super::Fault;
 use super::message::{LEN, Message};
 use super::options::Address;
-use super::{Fault, Heard};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -119,4 +119,10 @@ impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// A message, and the descriptor that came with it.
+pub(super) struct Heard {
+    pub(super) message: Message,
+    pub(super) descriptor: Option<OwnedFd>,
 }

@@ -1,11 +1,11 @@
 //! [`Meeting`]: how two ends come together, from the first message to the one after which packets flow.
 
-use super::channel::Channel;
+use super::Fault;
+use super::channel::{Channel, Heard};
 use super::link::Link;
 use super::message::{Message, RingPlace, VERSION};
 use super::options::{Options, Role};
 use super::region::Region;
-use super::{Fault, Heard};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

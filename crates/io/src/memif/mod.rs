@@ -24,8 +24,6 @@ mod ring;
 pub use options::{Address, Options, PREFIX, Role};
 pub use port::MemifPort;
 
-use message::Message;
-use std::os::fd::OwnedFd;
 use thiserror::Error;
 
 /// Why a connection ends.
@@ -37,10 +35,4 @@ impl Fault {
     fn new(why: impl Into<String>) -> Fault {
         Fault(why.into())
     }
-}
-
-/// A message, and the descriptor that came with it.
-struct Heard {
-    message: Message,
-    descriptor: Option<OwnedFd>,
 }

@@ -39,14 +39,7 @@ impl Word for ControlKind {
 }
 
 impl Word for MatchKind {
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (MatchKind::Exact, "exact"),
-        (MatchKind::Ternary, "ternary"),
-        (MatchKind::Lpm, "lpm"),
-        (MatchKind::Range, "range"),
-        (MatchKind::Optional, "optional"),
-        (MatchKind::Selector, "selector"),
-    ];
+    const WORDS: &'static [(Self, &'static str)] = MatchKind::WORDS;
 }
 
 impl Word for CounterUnit {

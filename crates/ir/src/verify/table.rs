@@ -127,14 +127,7 @@ impl Verifier<'_> {
             KeyMatch::Range { lo, hi } => fits(lo) && fits(hi),
             KeyMatch::Optional(None) => true,
         };
-        let kind = match matched {
-            KeyMatch::Exact(_) => MatchKind::Exact,
-            KeyMatch::Ternary { .. } => MatchKind::Ternary,
-            KeyMatch::Lpm { .. } => MatchKind::Lpm,
-            KeyMatch::Range { .. } => MatchKind::Range,
-            KeyMatch::Optional(_) => MatchKind::Optional,
-        };
-        if kind != key.kind {
+        if matched.kind() != key.kind {
             self.table(table, Problem::MatchKind { entry, key: at });
             return;
         }

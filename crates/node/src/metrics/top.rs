@@ -113,8 +113,7 @@ impl Tops {
         for (id, name, size) in counters {
             let (label, top) = self.how(&name);
             let counted = node.with_engine(|engine, _| engine.counted(id, size)).unwrap_or_default();
-            let elements = counted.into_iter().map(|(index, data)| (index, data));
-            let (shown, rest) = self.shown.entry(name.clone()).or_default().show(elements, top);
+            let (shown, rest) = self.shown.entry(name.clone()).or_default().show(counted.into_iter(), top);
             let shown = shown.into_iter().map(|(index, count)| (index.to_string(), count));
             for (index, count) in shown.chain([("rest".to_owned(), rest)]) {
                 all.push((vec![("counter", name.clone()), ("by", label.clone()), ("index", index)], count));

@@ -1,6 +1,6 @@
 //! The bridge header's fields, for all stops alike.
 
-use super::CutError;
+use super::error::CutError;
 use super::fate::Fate;
 use asic::live::Live;
 use fixedbitset::FixedBitSet;

@@ -4,8 +4,7 @@
 //! gone. Beside each call from which a packet can come to a stop stands in two variables what it has said; they are carried as others are, and the tier below
 //! says it again.
 
-use super::add_metadata;
-use super::upper::{drop, send};
+use super::code::{add_metadata, drop, send};
 use ir::{Arg, Block, Body, BodyBuilder, Const, ControlId, ExternFn, Inst, InstData, Pipeline, Type, Value, VarId};
 use std::collections::BTreeSet;
 

@@ -1,9 +1,10 @@
 //! The half that goes on: takes up what a packet had at its stop.
 
+use super::Options;
 use super::bridge::Bridge;
+use super::code::{add_metadata, drop, nothing};
 use super::fate::Fate;
-use super::upper::{STOP, drop, nothing};
-use super::{Options, add_metadata};
+use super::upper::STOP;
 use ir::{Block, Body, BodyBuilder, Const, ControlId, ControlKind, HeaderId, Loc, Pipeline, Type, VarId};
 
 /// Makes it out of the whole pipeline, whose blocks `places` begin with a stop each.

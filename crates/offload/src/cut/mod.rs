@@ -49,53 +49,30 @@
 
 mod bridge;
 mod closure;
+mod code;
 mod demote;
 mod divide;
+mod error;
 mod fate;
 mod indexed;
 mod lower;
 mod split;
+mod stop;
 mod tables;
 mod upper;
 pub mod wire;
 
 pub use bridge::{BACK, ETHERTYPE, HELLO, HITS};
 pub use divide::{DivideError, Divided, divide};
+pub use error::CutError;
 pub use indexed::{Place, Unknown};
+pub use stop::{At, MAX_STOPS, Stop};
 pub use tables::{Held, stops};
 
 use bridge::Bridge;
 use fate::Fate;
-use ir::{Arch, Block, Control, ControlId, ControlKind, ExternId, Inst, Loc, Pipeline, TableId, Type, VarId, VarKind};
+use ir::{Arch, Control, ControlId, ControlKind, ExternId, Inst, Loc, Pipeline, TableId};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Most stops of one cut: the bridge header has a byte for them, less [`BACK`], [`HELLO`] and [`HITS`].
-pub const MAX_STOPS: usize = 253;
-
-/// Where a stop is in a body.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub enum At {
-    /// Before this instruction of the block.
-    Inst(usize),
-    /// Before the block's terminator: a table application.
-    Term,
-}
-
-/// A place that the upper tier cannot go beyond.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stop {
-    /// The control: v1model's ingress, or PNA's main control.
-    pub control: ControlId,
-    /// The block.
-    pub block: Block,
-    /// Where in the block.
-    pub at: At,
-    /// At a table application: the upper tier looks the table up, and only packets that find nothing stop. Where that would part what must
-    /// be in one place, all stop.
-    pub hot: bool,
-    /// Why, in a sentence.
-    pub why: String,
-}
 
 /// How to cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,41 +120,6 @@ impl Cut {
     pub fn bridge_bits(&self) -> u32 {
         self.fields.iter().map(|(_, bits)| bits).sum()
     }
-}
-
-/// Why a pipeline cannot be cut there.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum CutError {
-    /// The stop is in another control.
-    #[error("{why}: it is in `{control}`; only ingress (v1model) and the main control (PNA) can be cut: move it there")]
-    Elsewhere {
-        /// The control.
-        control: String,
-        /// Why the upper tier cannot go on.
-        why: String,
-    },
-    /// The place does not exist.
-    #[error("there is no such place: {0:?}")]
-    NoPlace(Stop),
-    /// Too many stops.
-    #[error(
-        "{0} stops: a bridge header tells {MAX_STOPS} apart; leave more of the program to the lower tier by stopping earlier"
-    )]
-    TooMany(usize),
-    /// What is carried cannot be.
-    #[error("`{0}` is needed behind a stop and has no fixed width: a bridge header cannot carry it")]
-    Varbit(String),
-    /// A packet would have to come back.
-    #[error("`{0}` is behind a stop: the packet would have to go through the upper tier again; stop elsewhere")]
-    Again(&'static str),
-    /// v1model's egress asks for the packet's length.
-    #[error(
-        "egress asks for `packet_length`, and below a stop the packet has another one: a bridge header and other headers; ask in ingress, and carry it in metadata"
-    )]
-    Length,
-    /// What came out breaks the IR's rules: a bug.
-    #[error("the cut made a pipeline that is not sound: {0}")]
-    Broken(String),
 }
 
 /// Cuts a pipeline at these stops.
@@ -266,13 +208,4 @@ fn finish(mut pipeline: Pipeline, half: &str) -> Result<Pipeline, CutError> {
         Ok(()) => Ok(pipeline),
         Err(error) => Err(CutError::Broken(format!("{half}: {error}"))),
     }
-}
-
-/// Adds a variable to the program's metadata, beside its own.
-fn add_metadata(pipeline: &mut Pipeline, name: &str, ty: Type) -> VarId {
-    // What is declared behind the architecture's variables may be the pre control's.
-    let mut own = pipeline.vars.values().take_while(|var| var.kind != VarKind::Intrinsic);
-    let known = own.find(|var| var.kind == VarKind::Meta).and_then(|var| var.name.split(['.', '[']).next());
-    let name = format!("{}.terrace_{name}", known.unwrap_or("meta"));
-    pipeline.add_var(name, ty, VarKind::Meta, Loc::default())
 }

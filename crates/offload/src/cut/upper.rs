@@ -1,10 +1,11 @@
 //! The half that begins: at a stop, a packet leaves with a bridge header.
 
+use super::Options;
 use super::bridge::Bridge;
-use super::{Options, add_metadata};
+use super::code::{add_metadata, drop, send};
 use ir::{
-    Arch, Arg, Arm, BinaryOp, Block, BlockCall, Body, BodyBuilder, ControlId, ControlKind, ExternFn, HeaderId, Inst,
-    InstData, Loc, Pipeline, Term, TermData, Type, Value, VarId,
+    Arm, BinaryOp, Block, BlockCall, Body, BodyBuilder, ControlId, ControlKind, ExternFn, HeaderId, Inst, InstData,
+    Loc, Pipeline, Term, TermData, Type, Value, VarId,
 };
 
 /// A block that begins with a stop.
@@ -216,37 +217,6 @@ fn recirculates(p: &Pipeline) -> bool {
         .any(|data| matches!(data.inst, Inst::Extern { func: ExternFn::Recirculate | ExternFn::PnaRecirculate, .. }))
 }
 
-/// Sends the packet to a port, a number of 32 bits.
-pub fn send(p: &Pipeline, port: Value, b: &mut BodyBuilder) {
-    match p.arch {
-        Arch::Pna => {
-            b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
-        }
-        Arch::V1Model => {
-            set(p, "egress_spec", port, b);
-            let none = b.bits(32, 0u8);
-            set(p, "mcast_grp", none, b);
-        }
-    }
-}
-
-/// Drops the packet.
-pub fn drop(p: &Pipeline, b: &mut BodyBuilder) {
-    let drop = match p.arch {
-        Arch::Pna => ExternFn::DropPacket,
-        Arch::V1Model => ExternFn::MarkToDrop,
-    };
-    b.call(None, drop, Vec::new(), &[]);
-}
-
-/// Sets a number of v1model's metadata to one of 32 bits.
-fn set(p: &Pipeline, name: &str, value: Value, b: &mut BodyBuilder) {
-    if let Some(var) = p.intrinsics.get(&format!("standard_metadata.{name}")) {
-        let value = b.cast(p.vars[*var].ty, value);
-        b.store(*var, value);
-    }
-}
-
 /// An arm that goes on only where an entry was found, and down where none was.
 fn hit_only(b: &mut BodyBuilder, arm: &Arm, down: Block) -> Arm {
     let types: Vec<Type> = b.body().blocks[arm.block].params.iter().map(|param| b.body().value_type(*param)).collect();
@@ -258,15 +228,6 @@ fn hit_only(b: &mut BodyBuilder, arm: &Arm, down: Block) -> Arm {
         b.branch_with(hit, on, BlockCall::to(down));
     }
     Arm { action: arm.action, block }
-}
-
-/// A body that does nothing.
-pub fn nothing() -> Body {
-    let mut body = Body::default();
-    let data =
-        ir::BlockData { term: Some(TermData { term: Term::Return, loc: ir::Loc::default() }), ..Default::default() };
-    body.entry = Some(body.blocks.push(data));
-    body
 }
 
 /// Type of the number of a stop.

@@ -2,7 +2,7 @@
 
 use super::report::{Report, Step};
 use super::step::{Attempt, performance, tables};
-use super::steps::for_a_chip;
+use super::steps::{Compression, for_a_chip};
 use asic::demand::{DemandError, Program};
 use asic::emit::{self, EmitError, Halves};
 use asic::place::{FoldError, Objective, Path, Progress, Solved, Unplaced, binding, optimum};
@@ -68,19 +68,6 @@ impl Question {
         Ok(Program::of(&emit::laid_out(&written.pipeline, target, sizes, halves)?, sizes)?)
     }
 }
-
-/// A step of compression: its name, what it does in a sentence, and the rewrite.
-pub struct Compression {
-    /// `pooling of vm_nc_v4 and vm_nc_v6`.
-    pub name: String,
-    /// What it does.
-    pub what: String,
-    /// Makes it.
-    pub rewrite: Rewrite,
-}
-
-/// A rewrite of a pipeline with sizes.
-pub type Rewrite = Box<dyn Fn(&Arc<Pipeline>, &Sizes) -> Result<Rewritten, RewriteError>>;
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]

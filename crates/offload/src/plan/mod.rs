@@ -6,8 +6,8 @@ mod step;
 mod steps;
 mod sweeping;
 
-pub use make::{Compression, Doing, Fold, Plan, PlanError, Question, Rewrite, make};
+pub use make::{Doing, Fold, Plan, PlanError, Question, make};
 pub use report::*;
 pub use step::{Attempt, heat, performance, shares, tables};
-pub use steps::{compressions, for_a_chip};
+pub use steps::{Compression, Rewrite, compressions, for_a_chip};
 pub use sweeping::{SweepAsk, Try, number, sweep};

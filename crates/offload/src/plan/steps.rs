@@ -1,6 +1,5 @@
 //! Steps of compression as command lines and configurations name them.
 
-use super::Compression;
 use asic::rewrite::apart::{apart, put_together};
 use asic::rewrite::{RewriteError, Rewritten, Sizes, alpm, digest, results};
 use asic::search::{Accept, Question, Step, search};
@@ -8,6 +7,19 @@ use asic::target::Target;
 use ir::Pipeline;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// A rewrite of a pipeline with sizes.
+pub type Rewrite = Box<dyn Fn(&Arc<Pipeline>, &Sizes) -> Result<Rewritten, RewriteError>>;
+
+/// A step of compression: its name, what it does in a sentence, and the rewrite.
+pub struct Compression {
+    /// `pooling of vm_nc_v4 and vm_nc_v6`.
+    pub name: String,
+    /// What it does.
+    pub what: String,
+    /// Makes it.
+    pub rewrite: Rewrite,
+}
 
 /// Entries of a partition, unless the step says otherwise.
 const DEPTH: u32 = 28;

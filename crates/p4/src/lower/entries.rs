@@ -46,22 +46,18 @@ impl Lower<'_> {
 
     fn key_match(&mut self, item: &KeysetItem, kind: MatchKind, ty: Type, span: Span) -> Res<KeyMatch> {
         let ones = (BigUint::one() << ty.width()) - 1u8;
+        let plain = match item {
+            KeysetItem::Any => kind.key_match(ty, None),
+            KeysetItem::Value(value) => kind.key_match(ty, Some(self.known_bits(value, ty)?)),
+            KeysetItem::Mask(..) | KeysetItem::Range(..) | KeysetItem::ValueSet(_) => None,
+        };
+        if let Some(plain) = plain {
+            return Ok(plain);
+        }
         match (kind, item) {
-            (MatchKind::Exact | MatchKind::Selector, KeysetItem::Value(v)) => {
-                Ok(KeyMatch::Exact(self.known_bits(v, ty)?))
-            }
-            (MatchKind::Ternary, KeysetItem::Value(v)) => {
-                Ok(KeyMatch::Ternary { value: self.known_bits(v, ty)?, mask: ones })
-            }
             (MatchKind::Ternary, KeysetItem::Mask(v, m)) => {
                 let (value, mask) = self.masked(v, m, ty)?;
                 Ok(KeyMatch::Ternary { value, mask })
-            }
-            (MatchKind::Ternary, KeysetItem::Any) => {
-                Ok(KeyMatch::Ternary { value: BigUint::zero(), mask: BigUint::zero() })
-            }
-            (MatchKind::Lpm, KeysetItem::Value(v)) => {
-                Ok(KeyMatch::Lpm { value: self.known_bits(v, ty)?, prefix_len: ty.width() })
             }
             (MatchKind::Lpm, KeysetItem::Mask(v, m)) => {
                 let (value, mask) = self.masked(v, m, ty)?;
@@ -71,11 +67,6 @@ impl Lower<'_> {
                         self.error("not-a-prefix", m.span, "the mask of an lpm key must be a prefix: ones, then zeros")
                     }
                 }
-            }
-            (MatchKind::Lpm, KeysetItem::Any) => Ok(KeyMatch::Lpm { value: BigUint::zero(), prefix_len: 0 }),
-            (MatchKind::Range, KeysetItem::Value(v)) => {
-                let value = self.known_bits(v, ty)?;
-                Ok(KeyMatch::Range { lo: value.clone(), hi: value })
             }
             (MatchKind::Range, KeysetItem::Range(lo, hi)) => {
                 let (low, high) = (self.known_bits(lo, ty)?, self.known_bits(hi, ty)?);
@@ -88,9 +79,6 @@ impl Lower<'_> {
                 }
                 Ok(KeyMatch::Range { lo: low, hi: high })
             }
-            (MatchKind::Range, KeysetItem::Any) => Ok(whole_range(ty)),
-            (MatchKind::Optional, KeysetItem::Value(v)) => Ok(KeyMatch::Optional(Some(self.known_bits(v, ty)?))),
-            (MatchKind::Optional, KeysetItem::Any) => Ok(KeyMatch::Optional(None)),
             (MatchKind::Exact | MatchKind::Optional, KeysetItem::Mask(v, m)) => {
                 let (value, mask) = self.masked(v, m, ty)?;
                 match kind {
@@ -186,14 +174,4 @@ fn prefix_length(mask: &BigUint, width: u32) -> Option<u32> {
     let zeros = mask.trailing_zeros().map_or(width, |n| n as u32).min(width);
     let expected = ((BigUint::one() << (width - zeros)) - 1u8) << zeros;
     (*mask == expected).then_some(width - zeros)
-}
-
-/// The range of all values, in the order of the type.
-fn whole_range(ty: Type) -> KeyMatch {
-    let ones = (BigUint::one() << ty.width()) - 1u8;
-    if ty.is_signed() && ty.width() > 0 {
-        let least = BigUint::one() << (ty.width() - 1);
-        return KeyMatch::Range { hi: &least - 1u8, lo: least };
-    }
-    KeyMatch::Range { lo: BigUint::zero(), hi: ones }
 }

@@ -80,22 +80,10 @@ impl<'a> Lower<'a> {
 
     fn match_kind(&mut self, kind: usize, span: Span) -> Res<MatchKind> {
         let name = self.hir.match_kinds.get(kind).cloned().unwrap_or_default();
-        match self.match_kind_of(&name) {
+        match MatchKind::from_word(&name) {
             Some(kind) => Ok(kind),
             None => self.unsupported(span, format_args!("match kind `{name}`")),
         }
-    }
-
-    fn match_kind_of(&self, name: &str) -> Option<MatchKind> {
-        Some(match name {
-            "exact" => MatchKind::Exact,
-            "ternary" => MatchKind::Ternary,
-            "lpm" => MatchKind::Lpm,
-            "range" => MatchKind::Range,
-            "optional" => MatchKind::Optional,
-            "selector" => MatchKind::Selector,
-            _ => return None,
-        })
     }
 
     /// The action in the object at hand, declared when first met.
@@ -207,7 +195,7 @@ impl<'a> Lower<'a> {
     /// The match kind in `@match(ternary)`.
     fn match_annotation(&self, annotations: &crate::ast::Annotations) -> Option<MatchKind> {
         match &names::annotation(annotations, "match")?.body {
-            crate::ast::AnnotationBody::Unstructured(body) => self.match_kind_of(&body.text),
+            crate::ast::AnnotationBody::Unstructured(body) => MatchKind::from_word(&body.text),
             _ => None,
         }
     }

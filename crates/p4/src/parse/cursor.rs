@@ -1,11 +1,13 @@
 //! The parser's state: where it is, what it has found wrong, how deep it is.
 
-use super::MAX_DEPTH;
 use super::scope::Scopes;
 use crate::ast::Ident;
 use crate::diag::Diagnostic;
 use crate::lex::{Tok, Token};
 use crate::span::{SourceMap, Span};
+
+/// Statements, expressions and types nest no deeper. A chain `a + b + c ...` counts as nesting.
+pub const MAX_DEPTH: u32 = 256;
 
 /// Parsing of a construct ended early. The diagnostic has been given.
 #[derive(Debug)]

@@ -23,11 +23,9 @@ use crate::diag::Diagnostic;
 use crate::lex::Token;
 use crate::preprocess::{FileLoader, Options, preprocess};
 use crate::span::SourceMap;
+pub use cursor::MAX_DEPTH;
 use cursor::Parser;
 use std::path::Path;
-
-/// Statements, expressions and types nest no deeper. A chain `a + b + c ...` counts as nesting.
-pub const MAX_DEPTH: u32 = 256;
 
 /// A program as written, and what is wrong with it.
 #[derive(Debug)]

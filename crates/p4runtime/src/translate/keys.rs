@@ -1,6 +1,6 @@
 //! Keys of a table or value set: `FieldMatch` to [`KeyMatch`], and back.
 
-use super::scalar::{Scalar, ones, words};
+use super::scalar::{Scalar, words};
 use crate::proto::v1::{FieldMatch, field_match as f};
 use crate::{Refusal, values};
 use ir::{KeyMatch, MatchKind};
@@ -43,7 +43,11 @@ impl Fields {
             keys[position] = Some(self.one(field, one)?);
         }
         let pairs = keys.into_iter().zip(&self.list);
-        pairs.map(|(key, field)| key.or_else(|| anything(field)).ok_or_else(|| self.missing(field))).collect()
+        pairs
+            .map(|(key, field)| {
+                key.or_else(|| field.kind.key_match(field.scalar.ty, None)).ok_or_else(|| self.missing(field))
+            })
+            .collect()
     }
 
     fn position(&self, id: u32) -> Result<usize, Refusal> {
@@ -84,7 +88,7 @@ impl Fields {
                     Some(T::Other(_)) => "a match of another kind",
                     None => "a match without a kind",
                 };
-                Err(Refusal::invalid(format!("{}: {got} is given, but the key is {}", place(), kind_name(kind))))
+                Err(Refusal::invalid(format!("{}: {got} is given, but the key is {}", place(), kind.word())))
             }
         }
     }
@@ -128,7 +132,7 @@ impl Fields {
         let place = &|| self.place(field);
         let lo = field.scalar.decode(&given.low, place)?;
         let hi = field.scalar.decode(&given.high, place)?;
-        if anything(field) == Some(KeyMatch::Range { lo: lo.clone(), hi: hi.clone() }) {
+        if field.kind.key_match(field.scalar.ty, None) == Some(KeyMatch::Range { lo: lo.clone(), hi: hi.clone() }) {
             return Err(Refusal::invalid(format!(
                 "{}: the range has all values; leave the match out to match everything",
                 place()
@@ -188,32 +192,6 @@ fn split(key: &KeyMatch, width: u32) -> (Vec<u64>, Vec<u64>) {
     }
 }
 
-fn kind_name(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact | MatchKind::Selector => "exact",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    }
-}
-
-/// The match that takes anything, where the kind has one.
-fn anything(field: &Field) -> Option<KeyMatch> {
-    let width = field.scalar.width();
-    match field.kind {
-        MatchKind::Exact | MatchKind::Selector => None,
-        MatchKind::Ternary => Some(KeyMatch::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO }),
-        MatchKind::Lpm => Some(KeyMatch::Lpm { value: BigUint::ZERO, prefix_len: 0 }),
-        MatchKind::Range if field.scalar.ty.is_signed() && width > 0 => {
-            let lo = BigUint::one() << (width - 1);
-            Some(KeyMatch::Range { hi: &lo - BigUint::one(), lo })
-        }
-        MatchKind::Range => Some(KeyMatch::Range { lo: BigUint::ZERO, hi: ones(width) }),
-        MatchKind::Optional => Some(KeyMatch::Optional(None)),
-    }
-}
-
 /// A key's match; `None` if it matches everything.
 fn encode_one(field: &Field, value: &[u64], second: &[u64]) -> Option<FieldMatch> {
     use f::FieldMatchType as T;
@@ -228,7 +206,7 @@ fn encode_one(field: &Field, value: &[u64], second: &[u64]) -> Option<FieldMatch
             T::Lpm(f::Lpm { value: values::encode(value), prefix_len: scalar.encode_prefix(len) })
         }
         MatchKind::Range => {
-            let Some(KeyMatch::Range { lo, hi }) = anything(field) else { return None };
+            let Some(KeyMatch::Range { lo, hi }) = field.kind.key_match(field.scalar.ty, None) else { return None };
             if value == words(&lo, scalar.width()) && second == words(&hi, scalar.width()) {
                 return None;
             }

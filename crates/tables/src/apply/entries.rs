@@ -2,7 +2,7 @@
 
 use super::{Transaction, Undo, member_of};
 use crate::batch::*;
-use crate::entry::{Action, ActionSpec, PackedAction, PackedKey, TableEntry};
+use crate::entry::{Action, ActionSpec, MeterConfig, PackedAction, PackedKey, TableEntry, UpdateKind};
 use crate::error::EntryError;
 use crate::kept::Entry;
 use crate::layout::pack_args;
@@ -36,7 +36,7 @@ impl Transaction<'_> {
 
     pub(super) fn packed_key(&self, table: TableId, keys: &[ir::KeyMatch]) -> Result<PackedKey, EntryError> {
         let declared = validate::table(self.pipeline, table)?;
-        validate::packed_keys(&declared.preamble.name, &declared.keys, self.state.layout(table), keys)
+        packer::packed_keys(&declared.preamble.name, &declared.keys, self.state.layout(table), keys)
     }
 
     pub(super) fn existing(&self, id: &EntryId) -> Result<Entry, EntryError> {
@@ -151,7 +151,7 @@ impl Transaction<'_> {
             Some(_) if table.const_default => {
                 return Err(EntryError::ConstDefault { table: table.preamble.name.clone() });
             }
-            Some(ActionSpec::Call(call)) => validate::call(pipeline, table, call, true)?,
+            Some(ActionSpec::Call(call)) => packer::call(pipeline, table, call, true)?,
             Some(ActionSpec::Member(id)) => Action::Member(*id),
             Some(ActionSpec::Group(id)) => Action::Group(*id),
             None => {

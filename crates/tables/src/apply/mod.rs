@@ -4,7 +4,7 @@ mod entries;
 mod objects;
 
 use crate::batch::*;
-use crate::entry::{Action, PackedAction, PackedKey};
+use crate::entry::{Action, MeterConfig, PackedAction, PackedKey, UpdateKind};
 use crate::error::{EntryError, UpdateError, WriteError};
 use crate::kept::{Entry, Parts};
 use crate::profile::{Ports, Profile};

@@ -2,7 +2,9 @@
 
 use super::{MAX_REPLICAS, Transaction, Undo};
 use crate::batch::*;
+use crate::entry::{MeterConfig, UpdateKind};
 use crate::error::UpdateError;
+use crate::packer;
 use crate::validate;
 use ir::{ExternId, ExternKind, ValueSetId};
 use std::collections::BTreeMap;
@@ -17,7 +19,7 @@ impl Transaction<'_> {
         if kind != UpdateKind::Delete {
             let users = pipeline.tables.values().filter(|t| t.implementation == Some(member.profile));
             for table in users {
-                action = Some(validate::call(pipeline, table, &member.action, false)?);
+                action = Some(packer::call(pipeline, table, &member.action, false)?);
             }
             if action.is_none() {
                 // A profile that no table uses: there is nothing to compare the action with.
@@ -204,7 +206,7 @@ impl Transaction<'_> {
         }
         let layout = self.state.value_set_layout(id);
         let packed: Result<Vec<_>, _> =
-            members.iter().map(|member| validate::packed_keys(name, &set.keys, layout, member)).collect();
+            members.iter().map(|member| packer::packed_keys(name, &set.keys, layout, member)).collect();
         let old = std::mem::replace(&mut self.state.value_sets[id.0 as usize], Arc::new(packed?));
         self.undo.push(Undo::ValueSet(id, old));
         self.changes.push(Change::ValueSet(id));

@@ -242,17 +242,7 @@ fn key_index(keys: &[&Key], name: &str) -> Result<usize, ResolveError> {
 }
 
 fn absent(key: &Key) -> KeyMatch {
-    let width = key.ty.width();
-    match key.kind {
-        MatchKind::Exact | MatchKind::Selector => KeyMatch::Exact(BigUint::zero()),
-        MatchKind::Ternary => KeyMatch::Ternary { value: BigUint::zero(), mask: BigUint::zero() },
-        MatchKind::Lpm => KeyMatch::Lpm { value: BigUint::zero(), prefix_len: 0 },
-        MatchKind::Range if key.ty.is_signed() && width > 0 => {
-            KeyMatch::Range { lo: BigUint::from(1u8) << (width - 1), hi: ones(width - 1) }
-        }
-        MatchKind::Range => KeyMatch::Range { lo: BigUint::zero(), hi: ones(width) },
-        MatchKind::Optional => KeyMatch::Optional(None),
-    }
+    key.kind.key_match(key.ty, None).unwrap_or(KeyMatch::Exact(BigUint::zero()))
 }
 
 fn key_match(key: &Key, text: &MatchText) -> Result<KeyMatch, ResolveError> {
@@ -288,10 +278,10 @@ fn key_match(key: &Key, text: &MatchText) -> Result<KeyMatch, ResolveError> {
             Ok(KeyMatch::Range { lo: bits(value)?, hi: bits(value)? })
         }
         (MatchKind::Range, _) => Err(wrong("range", "give low..high")),
-        (MatchKind::Optional, MatchText::Number(value)) if !value.has_wildcards() => {
-            Ok(KeyMatch::Optional(Some(bits(value)?)))
+        (kind, MatchText::Number(value)) if !value.has_wildcards() => {
+            kind.key_match(key.ty, Some(bits(value)?)).ok_or_else(|| wrong(kind.word(), "give something else"))
         }
-        (MatchKind::Optional, _) => Err(wrong("optional", "give one number, or `*` for anything")),
+        (kind, _) => Err(wrong(kind.word(), "give one number, or `*` for anything")),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::twin::{Twin, roles};
 use crate::build::*;
 use ir::*;
-use tables::{CounterData, EntryId, MeterConfig, TableEntry, Update, UpdateKind};
+use tables::{Counter, EntryId, MeterConfig, TableEntry, Update, UpdateKind};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -102,7 +102,7 @@ impl Direct {
     fn entry(&mut self, kind: UpdateKind, key: u64) -> Update {
         let r = &mut self.twin.random;
         let mut entry = TableEntry::new(self.table, vec![exact(key.into())], call(self.act, &[r.below(256).into()]));
-        entry.counter = (r.below(3) == 0).then(|| CounterData { packets: r.below(1000), bytes: r.word() });
+        entry.counter = (r.below(3) == 0).then(|| Counter { packets: r.below(1000), bytes: r.word() });
         let [cir, more, cburst] = [1500, 1500, 3000].map(|most| r.below(most));
         let config = MeterConfig { cir, cburst, pir: cir + more, pburst: 1 + r.below(5000) };
         entry.meter = (r.below(4) != 0).then_some(config);
@@ -118,7 +118,7 @@ impl Direct {
             0..3 => self.entry(UpdateKind::Insert, key),
             3 => self.entry(UpdateKind::Modify, key),
             4 => self.entry(UpdateKind::Delete, key),
-            5 => Update::DirectCounter(id, CounterData { packets: 5, bytes: 6 }),
+            5 => Update::DirectCounter(id, Counter { packets: 5, bytes: 6 }),
             6 => {
                 let config = MeterConfig { cir: 1, cburst: 2, pir: 3, pburst: 4 };
                 Update::DirectMeter(id, key.is_multiple_of(2).then_some(config))

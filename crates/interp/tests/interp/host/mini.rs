@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use tables::{
-    Action, Change, CounterData, Entry, EntryId, KeyLayout, PackedAction, PackedKey, State, WriteBatch, words_for,
+    Action, Change, Counter, Entry, EntryId, KeyLayout, PackedAction, PackedKey, State, WriteBatch, words_for,
 };
 
 /// Port and bytes, or the name of the reason for the drop.
@@ -86,7 +86,7 @@ impl Mini {
         };
         for table in mini.pipeline.clone().tables.keys() {
             let own: Vec<Entry> = mini.state.entries(table).cloned().collect();
-            own.iter().for_each(|entry| mini.insert(table, entry, CounterData::default()));
+            own.iter().for_each(|entry| mini.insert(table, entry, Counter::default()));
         }
         mini
     }
@@ -114,7 +114,7 @@ impl Mini {
         true
     }
 
-    fn insert(&mut self, table: TableId, entry: &Entry, counter: CounterData) {
+    fn insert(&mut self, table: TableId, entry: &Entry, counter: Counter) {
         let number = self.free.pop_front().unwrap_or_else(|| {
             self.next_number += 1;
             self.next_number
@@ -358,7 +358,7 @@ impl Mini {
                 // The tables of these pipelines are applied to the header's first field.
                 let key = flight.vars[self.pipeline.headers[HeaderId(0)].fields[0].index()].clone();
                 if let Some(entry) = self.host.add_entry(site.id, &packet, &area, &key, &mut self.state) {
-                    self.insert(table, &entry, CounterData::default());
+                    self.insert(table, &entry, Counter::default());
                     results[0] = 1;
                 }
             }

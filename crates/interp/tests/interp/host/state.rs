@@ -5,7 +5,7 @@ use crate::build::*;
 use interp::Config;
 use ir::*;
 use tables::{
-    ActionProfileGroup, ActionProfileMember, ActionSpec, CounterData, GroupMember, MeterConfig, TableEntry, Update,
+    ActionProfileGroup, ActionProfileMember, ActionSpec, Counter, GroupMember, MeterConfig, TableEntry, Update,
     UpdateKind,
 };
 
@@ -83,7 +83,7 @@ fn counters() {
         for round in 0..100 {
             twin.random_packet().expect("sent");
             if round % 10 == 0 {
-                let data = CounterData { packets: u64::MAX - 1, bytes: twin.random.word() };
+                let data = Counter { packets: u64::MAX - 1, bytes: twin.random.word() };
                 let index = twin.random.below(5);
                 twin.write([Update::Counter(counter, index, data)]);
             }

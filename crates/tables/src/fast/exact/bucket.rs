@@ -1,7 +1,6 @@
 //! [`Buckets`]: the slots of all buckets, read and written one at a time. For the writer; [`super::probe`] reads in batches.
 #![allow(unsafe_code)]
 
-use super::follow::Touched;
 use super::geometry::{Geometry, in_all_bytes, zero_bytes};
 use super::hash::Seeds;
 use crate::fast::memory::HugeVec;
@@ -212,5 +211,36 @@ impl KeyReader<'_> {
         // SAFETY: just checked.
         let read = unsafe { self.bytes.as_ptr().add(end - 8).cast::<u64>().read_unaligned() };
         u64::from_le(read) >> if last { self.geometry.shift } else { 0 }
+    }
+}
+
+/// Buckets that have changed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Touched {
+    /// Some of them more than once.
+    pub(super) buckets: Vec<u32>,
+    /// So many that all count as changed; then they are not noted one by one.
+    pub(super) all: bool,
+}
+
+impl Touched {
+    /// Notes a bucket of a table of so many lines.
+    #[inline(always)]
+    pub(super) fn note(&mut self, bucket: u32, lines: usize) {
+        if self.all || self.buckets.last() == Some(&bucket) {
+            return;
+        }
+        self.buckets.push(bucket);
+        if self.buckets.len() > lines {
+            *self = Touched { buckets: Vec::new(), all: true };
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.buckets.is_empty() && !self.all
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.buckets.capacity() * size_of::<u32>()
     }
 }

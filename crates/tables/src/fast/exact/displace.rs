@@ -3,8 +3,8 @@
 //! packed constant size bins", 2007). The search is breadth first, so that few entries move and their lines are fetched together. What it
 //! finds is a shortest way, so it leads through no bucket twice, and its entries can move one after the other.
 
-use super::ExactTable;
 use super::bucket::Slot;
+use super::{ExactTable, Visit};
 
 /// Buckets that are looked at before giving up. With three slots and 90 % full, some 20 are the rule.
 const MAX_VISITS: usize = 1000;
@@ -12,17 +12,6 @@ const MAX_VISITS: usize = 1000;
 const TOGETHER: usize = 6;
 /// The mark of a bucket at which a search begins.
 const ROOT: u16 = u16::MAX;
-
-/// A full bucket on the way to a free slot.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Visit {
-    bucket: u32,
-    /// The visit of the bucket from which an entry would move here, and its slot there.
-    parent: u16,
-    slot: u8,
-    /// Entries that would be in their second bucket afterwards, less those that would not be any more.
-    away: i8,
-}
 
 impl ExactTable {
     /// A free slot in one of two full buckets, after others have moved. `None`: there is none within reach.

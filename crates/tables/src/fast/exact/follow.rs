@@ -6,6 +6,7 @@
 //! are done to each.
 
 use super::ExactTable;
+use super::bucket::Touched;
 use super::probe::prefetch;
 
 /// How many buckets ahead of its turn one is asked for, in both tables.
@@ -14,37 +15,6 @@ const AHEAD: usize = 12;
 const STASHED: usize = 32;
 /// So much room for notes is kept.
 const KEPT: usize = 1 << 16;
-
-/// Buckets that have changed.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Touched {
-    /// Some of them more than once.
-    buckets: Vec<u32>,
-    /// So many that all count as changed; then they are not noted one by one.
-    all: bool,
-}
-
-impl Touched {
-    /// Notes a bucket of a table of so many lines.
-    #[inline(always)]
-    pub(super) fn note(&mut self, bucket: u32, lines: usize) {
-        if self.all || self.buckets.last() == Some(&bucket) {
-            return;
-        }
-        self.buckets.push(bucket);
-        if self.buckets.len() > lines {
-            *self = Touched { buckets: Vec::new(), all: true };
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.buckets.is_empty() && !self.all
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<u32>()
-    }
-}
 
 impl ExactTable {
     /// Begins to note what changes, so that a clone can [follow](Self::follow).

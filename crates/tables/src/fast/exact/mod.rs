@@ -28,7 +28,6 @@ mod tests;
 
 use super::shape::ValueLayout;
 use bucket::{Buckets, Slot};
-use displace::Visit;
 use geometry::Geometry;
 use hash::{Seeds, tag};
 use pattern::Pattern;
@@ -36,6 +35,17 @@ pub(crate) use probe::prefetch;
 use spill::Spill;
 use split::Split;
 use std::collections::HashMap;
+
+/// A full bucket on the way to a free slot.
+#[derive(Clone, Copy, Debug)]
+struct Visit {
+    bucket: u32,
+    /// The visit of the bucket from which an entry would move here, and its slot there.
+    parent: u16,
+    slot: u8,
+    /// Entries that would be in their second bucket afterwards, less those that would not be any more.
+    away: i8,
+}
 
 /// A table of exact matches, for one writer and, while nobody writes, any number of readers.
 ///

@@ -58,6 +58,16 @@ pub fn common(head: Head, mark: u64) -> u64 {
     if head == 0 || head & MARKS == mark { mark } else { 0 }
 }
 
+/// An odd number whose bits are as if drawn: the factor by which word `at` of a key goes into the hash.
+#[inline(always)]
+pub const fn factor(at: usize) -> u64 {
+    // SplitMix64's finalizer, of which any number of factors can be had.
+    let mut z = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ z >> 31) | 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::{MARK, MARK_BITS, MARKED, NODE, common, mark_of, may_have, number, with_mark};

@@ -2,9 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::blocks::{Info, LANES, Line};
-use super::head::{Head, MARK, MARK_BITS, MARKED, MARKS, NODE, least_for, mark_of, may_have};
+use super::head::{Head, MARK, MARK_BITS, MARKED, MARKS, NODE, factor, least_for, mark_of, may_have};
 use super::rule::Narrow;
-use super::tree::factor;
 use std::mem::MaybeUninit;
 
 /// Keys that go through the tree together.

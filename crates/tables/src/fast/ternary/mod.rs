@@ -31,9 +31,9 @@ mod work;
 
 use super::KeyPlace;
 use filter::Filter;
+pub(super) use head::factor;
 use rule::Shape;
 use smallvec::SmallVec;
-pub(super) use tree::factor;
 use tree::{ROOT, Tree};
 
 /// Keys that are looked up together if not all are.

@@ -5,7 +5,7 @@
 //! all fields and all masks that rules have in that field, take the one that raises the gain most, until none does. Rules that don't
 //! include the mask are left for the next table.
 
-use super::tree::factor;
+use super::head::factor;
 
 /// Rules in a sample.
 pub const SAMPLE: usize = 512;

@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::blocks::Line;
+use super::head::factor;
 use super::head::{MARK, MARK_BITS, MARKED, MARKS};
 use super::lanes::{Buckets, GROUP, Lanes, Picked, Picks};
-use super::tree::factor;
 use crate::fast::four::{FOUR, ORDER};
 use std::arch::x86_64::*;
 

@@ -4,6 +4,8 @@
 //! contributes the leading bits that its bounds have in common; if that is not all it says, its bounds are compared as well.
 
 use crate::fast::KeyPlace;
+use crate::layout::KeyField;
+use crate::match_key::Pattern;
 use ir::MatchKind;
 
 /// How rules of a table lie in memory. A rule is a slice of words ([`Shape::rule_words`]):
@@ -34,15 +36,10 @@ pub struct Shape {
 
 #[derive(Clone, Debug)]
 struct Field {
-    kind: MatchKind,
-    width: u32,
-    signed: bool,
+    /// The field, as it lies in a packed key.
+    key: KeyField,
     /// First bit in the lookup key.
     bit: u32,
-    /// Words of a value.
-    words: usize,
-    /// First word in a packed key.
-    packed: usize,
     /// First word of the bounds in a rule; of range fields.
     bounds: usize,
 }
@@ -109,14 +106,11 @@ impl Shape {
                 shift + width.min(64) <= 64 && word + count <= words.max(1),
                 "a key lies within the lookup key's words"
             );
-            let (kind, signed) = (place.kind, place.signed && width > 0);
-            fields.push(Field { kind, width, signed, bit: place.bit, words: count, packed, bounds });
+            let (position, kind, signed) = (place.position, place.kind, place.signed && width > 0);
+            let key = KeyField { position, kind, width, signed, words: count, offset: packed };
+            packed += key.total_words();
+            fields.push(Field { key, bit: place.bit, bounds });
             let sign = if signed { 1 << ((width - 1) % 64) } else { 0 };
-            packed += match kind {
-                MatchKind::Exact | MatchKind::Selector => count,
-                MatchKind::Ternary | MatchKind::Range => 2 * count,
-                MatchKind::Lpm | MatchKind::Optional => count + 1,
-            };
             if kind != MatchKind::Range {
                 continue;
             }
@@ -140,19 +134,13 @@ impl Shape {
         rule.resize(self.rule_words, 0);
         let mut prefix_bits = 0;
         for field in &self.fields {
-            let value = &key[field.packed..field.packed + field.words];
-            let second = &key[field.packed + field.words..];
-            match field.kind {
-                MatchKind::Exact | MatchKind::Selector => self.place(field, value, |at| ones_at(field.width, at), rule),
-                MatchKind::Ternary => self.place(field, value, |at| second[at], rule),
-                MatchKind::Optional if second[0] == 0 => {}
-                MatchKind::Optional => self.place(field, value, |at| ones_at(field.width, at), rule),
-                MatchKind::Lpm => {
-                    prefix_bits += second[0];
-                    let host = field.width.saturating_sub(second[0] as u32);
-                    self.place(field, value, |at| ones_at(field.width, at) & !ones_at(host, at), rule);
-                }
-                MatchKind::Range => self.range(field, value, &second[..field.words], rule),
+            let pattern = field.key.pattern(key);
+            if let Pattern::Prefix { len, .. } = pattern {
+                prefix_bits += len;
+            }
+            match pattern {
+                Pattern::Range { low, high } => self.range(field, low, high, rule),
+                pattern => self.place(field, field.key.value(key), |at| pattern.mask(field.key.width, at), rule),
             }
         }
         rule[0] = rank(priority, prefix_bits);
@@ -163,22 +151,22 @@ impl Shape {
     fn place(&self, field: &Field, value: &[u64], mask: impl Fn(usize) -> u64, rule: &mut [u64]) {
         let (word, shift) = ((field.bit / 64) as usize, field.bit % 64);
         for (at, value) in value.iter().enumerate() {
-            let mask = mask(at) & ones_at(field.width, at);
+            let mask = mask(at) & ones_at(field.key.width, at);
             rule[Shape::VALUE + word + at] |= (value & mask) << shift;
             rule[Shape::VALUE + self.words + word + at] |= mask << shift;
         }
     }
 
     fn range(&self, field: &Field, low: &[u64], high: &[u64], rule: &mut [u64]) {
-        let last = field.words - 1;
-        let sign = if field.signed { 1 << ((field.width - 1) % 64) } else { 0 };
-        for at in 0..field.words {
+        let last = field.key.words - 1;
+        let sign = if field.key.signed { 1 << ((field.key.width - 1) % 64) } else { 0 };
+        for at in 0..field.key.words {
             let flip = if at == last { sign } else { 0 };
             rule[field.bounds + at] = low[at] ^ flip;
-            rule[field.bounds + field.words + at] = high[at] ^ flip;
+            rule[field.bounds + field.key.words + at] = high[at] ^ flip;
         }
         // The bits above the highest in which the bounds differ are the same in all between.
-        let differing = (0..field.words).rev().find_map(|at| {
+        let differing = (0..field.key.words).rev().find_map(|at| {
             let bits = low[at] ^ high[at];
             (bits != 0).then(|| 64 * at as u32 + 64 - bits.leading_zeros())
         });
@@ -222,10 +210,10 @@ impl Shape {
     pub fn field_masks(&self) -> Vec<Vec<u64>> {
         let one = |field: &Field| {
             let mut rule = vec![0; self.rule_words];
-            self.place(field, &vec![0; field.words], |_| u64::MAX, &mut rule);
+            self.place(field, &vec![0; field.key.words], |_| u64::MAX, &mut rule);
             self.mask(&rule).to_vec()
         };
-        self.fields.iter().filter(|field| field.width > 0).map(one).collect()
+        self.fields.iter().filter(|field| field.key.width > 0).map(one).collect()
     }
 }
 

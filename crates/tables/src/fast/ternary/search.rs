@@ -6,10 +6,11 @@
 #![allow(unsafe_code)]
 
 use super::blocks::{Info, LANES, Line};
+use super::head::factor;
 use super::head::{Head, NODE, least_for, mark_of, may_have, number};
 use super::lanes::{Best, GROUP, KEYS, Lanes, NONE, Picks, Plain, key_of};
 use super::rule::{Shape, Wide, between};
-use super::tree::{MAX_DEPTH, Node, ROOT, Tree, factor};
+use super::tree::{MAX_DEPTH, Node, ROOT, Tree};
 use smallvec::SmallVec;
 
 /// A kernel for a machine and a number of words.

@@ -10,7 +10,7 @@
 //! made and rules move to the new tables, some with each later change ([`super::work`]); until then they are found in the old ones.
 
 use super::blocks::Blocks;
-use super::head::{Head, NODE, common, mark_of, number, with_mark};
+use super::head::{Head, NODE, common, factor, mark_of, number, with_mark};
 use super::lanes::Buckets;
 use super::plan::{MAX_REST, Planner};
 use super::records::Records;
@@ -29,16 +29,6 @@ const MAX_TABLES: usize = 32;
 pub const MIN_PLAN: u32 = 25;
 
 pub const ROOT: u32 = 0;
-
-/// An odd number whose bits are as if drawn: the factor by which word `at` of a key goes into the hash.
-#[inline(always)]
-pub const fn factor(at: usize) -> u64 {
-    // SplitMix64's finalizer, of which any number of factors can be had.
-    let mut z = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ z >> 31) | 1
-}
 
 /// Rules by the bits of a mask.
 #[derive(Clone, Debug)]

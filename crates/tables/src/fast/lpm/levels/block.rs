@@ -12,8 +12,16 @@
 //! belongs to the first run, which begins at 0.
 
 use super::super::pool::{Line, Pool};
-use super::{ENTRIES, Entry, KIND};
 use std::ops::Range;
+
+/// Bits of a step.
+pub(super) const STEP: u32 = 16;
+/// Entries of a page, and of the first step.
+pub(super) const ENTRIES: usize = 1 << STEP;
+/// An entry: a kind in the upper two bits, and a number behind them. Of a value, if the kind is 0.
+pub(super) type Entry = u32;
+/// Where an entry has its kind.
+pub(super) const KIND: u32 = 30;
 
 /// What [`Entry`] says is behind it, besides 0 for a number.
 pub(super) const LINE: u32 = 1;

@@ -24,16 +24,12 @@ use super::forest::Forest;
 use super::painter::{Canvas, Painter, covered};
 use super::pool::{Pool, Ref};
 use crate::fast::memory::HugeVec;
-use block::Block;
+use block::{Block, ENTRIES, Entry, KIND, STEP};
 pub(super) use lookup::lookup;
 use std::ops::Range;
 
 /// Bits of an address that are answered for.
 pub(super) const BITS: u32 = 3 * STEP;
-/// Bits of a step.
-const STEP: u32 = 16;
-/// Entries of a page, and of the first step.
-const ENTRIES: usize = 1 << STEP;
 
 /// With fewer prefixes a table has no levels. They go when there are half as many.
 pub(super) const MANY: usize = if cfg!(test) { 300 } else { 10_000 };
@@ -44,10 +40,6 @@ const PER_PREFIX: usize = 256;
 /// The number that means: look into the trie.
 const ASK: u32 = 0xffff;
 
-/// An entry: a kind in the upper two bits, and a number behind them. Of a value, if the kind is 0.
-type Entry = u32;
-/// Where an entry has its kind.
-const KIND: u32 = 30;
 /// Of entries of the first step that name a page.
 const PAGE: u32 = 1;
 
