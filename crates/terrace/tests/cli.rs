@@ -415,6 +415,26 @@ fn emit_writes_names_and_refuses() {
 }
 
 /// What a plan makes smaller is what is written.
+/// `emit --dump` prints the pipeline after a pass for a chip, and what it prints is a pipeline.
+#[test]
+fn emit_dumps_its_passes() {
+    let emit = ["emit", "programs/gateway/gateway.p4", "--target", "t2na", "--dump"];
+    let (code, passes, err) = run(&[&emit[..], &["passes"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let names: Vec<&str> = passes.lines().filter_map(|line| line.split(' ').next()).collect();
+    let (code, all, err) = run(&[&emit[..], &["all"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let dumped: Vec<&str> = all.lines().filter_map(|line| line.strip_prefix("// after ")).collect();
+    assert_eq!(dumped, names);
+    let (code, last, err) = run(&[&emit[..], &["value-numbering"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(all.ends_with(&format!("{last}\n")), "the last pass is the last dump");
+    ir::text::parse(&last).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let (code, _, err) = run(&[&emit[..], &["none"]].concat());
+    assert_eq!(code, 2);
+    assert!(err.contains("there is no pass `none`; the passes are dead-stores, if-conversion"), "{err}");
+}
+
 #[test]
 fn emit_makes_tables_smaller_as_a_plan_does() {
     let (program, sizes) = ("programs/gateway/gateway.p4", "programs/gateway/compressed.toml");

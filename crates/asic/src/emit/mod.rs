@@ -35,7 +35,8 @@ use names::Names;
 use std::collections::{HashMap, HashSet};
 use text::Stmt;
 pub use tofino::halves::{Split, split};
-pub use tofino::whole::laid_out;
+pub use tofino::passes::{Asked, PASSES};
+pub use tofino::whole::{laid_out, observe_passes};
 
 /// How deep statements may nest, and how long a chain of joins may be: writing recurses as deep.
 const MAX_DEPTH: usize = 400;
@@ -205,25 +206,7 @@ pub fn prepared(pipeline: &Pipeline) -> Pipeline {
 pub fn in_few_steps(p: &mut Pipeline) {
     // An engine tells why it drops a packet.
     let reasons: Vec<VarId> = [drop_variable(p), cpu_variable(p)].into_iter().flatten().collect();
-    few_steps(p, &reasons);
-}
-
-/// The same; `asked` are variables that the text asks for and the pipeline does not.
-fn few_steps(p: &mut Pipeline, asked: &[VarId]) {
-    tofino::joined::unread(p, asked);
-    for id in p.controls.keys() {
-        if matches!(p.controls[id].kind, ControlKind::MainControl | ControlKind::Ingress | ControlKind::Egress) {
-            let mut body = std::mem::take(&mut p.controls[id].body);
-            tofino::forked::forked(p, &mut body);
-            tofino::joined::unread_at_the_end(p, &mut body, asked);
-            tofino::simpler::simpler(&mut body);
-            tofino::joined::joined(&mut body);
-            tofino::ahead::ahead(p, &mut body);
-            tofino::sooner::sooner(p, &mut body);
-            tofino::twice::once_each(&mut body);
-            p.controls[id].body = body;
-        }
-    }
+    tofino::passes::run_passes(p, &reasons, &mut |_, _| {});
 }
 
 /// Why writing stopped.

@@ -1,8 +1,8 @@
 //! How P4Info differs in meaning from a text: the order of tables, actions and the like does not count.
 
 use super::model::P4Info;
-use super::tree;
-use super::txtpb::{self, Message, Value};
+use super::tree::Fields;
+use super::txtpb::{self, Message, OPTIONAL, Value};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -31,16 +31,18 @@ impl fmt::Display for Difference {
 /// # Errors
 /// Why the text is no text protobuf, with the line.
 pub fn compare(ours: &P4Info, theirs_txtpb: &str) -> Result<Vec<Difference>, String> {
-    let theirs = txtpb::parse(theirs_txtpb)?;
-    let mut differences = Vec::new();
-    messages(&Place::default(), &tree::p4info(ours), &theirs, &mut differences);
-    Ok(differences)
+    Ok(compare_fields(ours, &txtpb::parse(theirs_txtpb)?))
 }
 
 /// Compares two P4Infos. Equal if the list is empty.
 pub fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<Difference> {
+    compare_fields(ours, &theirs.fields())
+}
+
+/// Compares with a P4Info of which there are the fields. Equal if the list is empty.
+pub fn compare_fields(ours: &P4Info, theirs: &Message) -> Vec<Difference> {
     let mut differences = Vec::new();
-    messages(&Place::default(), &tree::p4info(ours), &tree::p4info(theirs), &mut differences);
+    messages(&Place::default(), &ours.fields(), theirs, &mut differences);
     differences
 }
 
@@ -97,12 +99,12 @@ fn summary(value: &Value) -> String {
     }
 }
 
-/// A field that protobuf takes for absent: a default, or an empty `type_info`, which p4c prints as soon as it looked for one.
+/// A field that protobuf takes for absent: a default, or an empty message, as p4c prints `type_info` as soon as it looked for one.
 fn is_default(name: &str, value: &Value) -> bool {
     match value {
         Value::Word(word) => ["0", "false", "UNSPECIFIED", "TABLE_AND_DEFAULT", "NO_TIMEOUT"].contains(&word.as_str()),
         Value::Bytes(bytes) => bytes.is_empty(),
-        Value::Message(message) => name == "type_info" && message.fields.is_empty(),
+        Value::Message(message) => OPTIONAL.contains(&name) && message.fields.is_empty(),
     }
 }
 

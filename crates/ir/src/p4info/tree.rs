@@ -1,302 +1,274 @@
-//! P4Info as a tree of fields, each message in the order of its field numbers.
+//! P4Info as a tree of fields: the one description of its messages.
+//!
+//! Text is printed from the tree, two P4Infos are compared by it, and the crate `p4runtime` makes the protobuf message of
+//! it. [`messages!`] lists the fields of a message in the order of their numbers, with the value of each:
+//!
+//! ```text
+//! Digest |d| { preamble: d.preamble, type_spec: d.type_spec }    preamble { ... } type_spec { ... }
+//! ```
 
 use super::model::*;
-use super::tree_types::{type_info, type_spec};
-use super::txtpb::Message;
+use super::txtpb::{Message, Value};
 
-pub(super) fn build(fill: impl FnOnce(&mut Message)) -> Message {
-    let mut message = Message::default();
-    fill(&mut message);
-    message
+/// A value that a message can have in a field.
+pub(super) trait Field {
+    /// Adds the field, unless the value is the default that protobuf takes for absent.
+    fn add(&self, name: &str, message: &mut Message);
 }
 
-pub(super) fn p4info(info: &P4Info) -> Message {
-    build(|m| {
-        m.some("pkg_info", pkg_info(&info.pkg_info));
-        info.tables.iter().for_each(|t| m.message("tables", table(t)));
-        for action in &info.actions {
-            m.message("actions", action_message(action));
-        }
-        info.action_profiles.iter().for_each(|p| m.message("action_profiles", action_profile(p)));
-        for c in &info.counters {
-            m.message("counters", indexed(&c.preamble, c.unit, c.size, &c.index_type_name));
-        }
-        for c in &info.direct_counters {
-            m.message("direct_counters", direct(&c.preamble, c.unit, c.direct_table_id));
-        }
-        for c in &info.meters {
-            m.message("meters", indexed(&c.preamble, c.unit, c.size, &c.index_type_name));
-        }
-        for c in &info.direct_meters {
-            m.message("direct_meters", direct(&c.preamble, c.unit, c.direct_table_id));
-        }
-        for header in &info.controller_packet_metadata {
-            let message = build(|m| {
-                m.message("preamble", preamble(&header.preamble));
-                header.metadata.iter().for_each(|f| m.message("metadata", metadata(f)));
-            });
-            m.message("controller_packet_metadata", message);
-        }
-        for set in &info.value_sets {
-            let message = build(|m| {
-                m.message("preamble", preamble(&set.preamble));
-                set.matches.iter().for_each(|f| m.message("match", match_field(f)));
-                m.word("size", set.size);
-            });
-            m.message("value_sets", message);
-        }
-        for register in &info.registers {
-            let message = build(|m| {
-                m.message("preamble", preamble(&register.preamble));
-                m.message("type_spec", type_spec(&register.type_spec));
-                m.word("size", register.size);
-                named(m, "index_type_name", register.index_type_name.as_deref());
-            });
-            m.message("registers", message);
-        }
-        for digest in &info.digests {
-            let message = build(|m| {
-                m.message("preamble", preamble(&digest.preamble));
-                m.message("type_spec", type_spec(&digest.type_spec));
-            });
-            m.message("digests", message);
-        }
-        m.some("type_info", type_info(&info.type_info));
-    })
+/// A value that is a message.
+pub(super) trait Fields {
+    /// Its fields.
+    fn fields(&self) -> Message;
 }
 
-pub(super) fn named(m: &mut Message, field: &str, name: Option<&str>) {
-    if let Some(name) = name {
-        m.message(field, build(|m| m.text("name", name)));
+impl<T: Fields> Field for T {
+    fn add(&self, name: &str, message: &mut Message) {
+        message.message(name, self.fields());
     }
 }
 
-fn documentation(doc: &Documentation) -> Message {
-    build(|m| {
-        m.text("brief", &doc.brief);
-        m.text("description", &doc.description);
-    })
-}
-
-pub(super) fn plain(m: &mut Message, annotations: &Annotations) {
-    annotations.plain.iter().for_each(|a| m.text("annotations", a));
-}
-
-pub(super) fn structured(m: &mut Message, annotations: &Annotations) {
-    for annotation in &annotations.structured {
-        let message = build(|m| {
-            m.text("name", &annotation.name);
-            match &annotation.body {
-                AnnotationBody::Empty => {}
-                AnnotationBody::Expressions(list) => m.message(
-                    "expression_list",
-                    build(|m| list.iter().for_each(|e| m.message("expressions", expression(e)))),
-                ),
-                AnnotationBody::Pairs(list) => {
-                    let pair = |m: &mut Message, (key, value): &(String, Expression)| {
-                        m.message(
-                            "kv_pairs",
-                            build(|m| {
-                                m.text("key", key);
-                                m.message("value", expression(value));
-                            }),
-                        );
-                    };
-                    m.message("kv_pair_list", build(|m| list.iter().for_each(|p| pair(m, p))));
-                }
+/// Describes messages: field names and values.
+macro_rules! messages {
+    ($($type:ty |$it:ident| { $($name:ident: $value:expr),* $(,)? })*) => {
+        $(impl $crate::p4info::tree::Fields for $type {
+            fn fields(&self) -> Message {
+                let ($it, mut message) = (self, Message::default());
+                $($crate::p4info::tree::Field::add(&$value, stringify!($name), &mut message);)*
+                message
             }
-        });
-        m.message("structured_annotations", message);
+        })*
+    };
+}
+pub(super) use messages;
+
+/// A message with a name alone: `P4NamedType`, a member of an enumeration.
+pub(super) struct Named<'a>(pub &'a str);
+
+/// A member of an enumeration of protobuf.
+pub(super) struct Word(pub &'static str);
+
+/// An entry of a map, or a pair of a structured annotation.
+pub(super) struct Entry<'a>(pub &'a str, pub Message);
+
+/// What [`Named`] says, of a type that a field may have.
+fn named(name: &Option<String>) -> Option<Named<'_>> {
+    name.as_deref().map(Named)
+}
+
+impl Fields for Message {
+    fn fields(&self) -> Message {
+        self.clone()
+    }
+}
+
+messages! {
+    P4Info |m| {
+        pkg_info: m.pkg_info,
+        tables: m.tables,
+        actions: m.actions,
+        action_profiles: m.action_profiles,
+        counters: m.counters,
+        direct_counters: m.direct_counters,
+        meters: m.meters,
+        direct_meters: m.direct_meters,
+        controller_packet_metadata: m.controller_packet_metadata,
+        value_sets: m.value_sets,
+        registers: m.registers,
+        digests: m.digests,
+        type_info: m.type_info,
+    }
+    Documentation |m| { brief: m.brief, description: m.description }
+    PkgInfo |m| {
+        name: m.name,
+        version: m.version,
+        doc: m.doc,
+        annotations: m.annotations.plain,
+        arch: m.arch,
+        organization: m.organization,
+        contact: m.contact,
+        url: m.url,
+        structured_annotations: m.annotations.structured,
+        platform_properties: PlatformProperties(&m.platform_properties),
+    }
+    PlatformProperties<'_> |m| {
+        multicast_group_table_size: m.size("multicast_group_table_size"),
+        multicast_group_table_total_replicas: m.size("multicast_group_table_total_replicas"),
+        multicast_group_table_max_replicas_per_entry: m.size("multicast_group_table_max_replicas_per_entry"),
+    }
+    Preamble |m| {
+        id: m.id,
+        name: m.name,
+        alias: m.alias,
+        annotations: m.annotations.plain,
+        doc: m.doc,
+        structured_annotations: m.annotations.structured,
+    }
+    Table |m| {
+        preamble: m.preamble,
+        match_fields: m.match_fields,
+        action_refs: m.action_refs,
+        const_default_action_id: m.const_default_action_id,
+        initial_default_action: m.initial_default_action,
+        implementation_id: m.implementation_id,
+        direct_resource_ids: m.direct_resource_ids,
+        size: m.size,
+        idle_timeout_behavior: m.notify_idle_timeout.then_some(Word("NOTIFY_CONTROL")),
+        is_const_table: m.is_const_table,
+        has_initial_entries: m.has_initial_entries,
+    }
+    ActionCall |m| { action_id: m.action_id, arguments: m.arguments }
+    (u32, Vec<u8>) |m| { param_id: m.0, value: m.1 }
+    MatchField |m| {
+        id: m.id,
+        name: m.name,
+        annotations: m.annotations.plain,
+        bitwidth: m.bitwidth,
+        match_type: m.match_type.map(|match_type| Word(match match_type {
+            MatchType::Exact => "EXACT",
+            MatchType::Lpm => "LPM",
+            MatchType::Ternary => "TERNARY",
+            MatchType::Range => "RANGE",
+            MatchType::Optional => "OPTIONAL",
+        })),
+        doc: m.doc,
+        type_name: named(&m.type_name),
+        structured_annotations: m.annotations.structured,
+    }
+    ActionRef |m| {
+        id: m.id,
+        annotations: m.annotations.plain,
+        scope: match m.scope {
+            Scope::TableAndDefault => None,
+            Scope::TableOnly => Some(Word("TABLE_ONLY")),
+            Scope::DefaultOnly => Some(Word("DEFAULT_ONLY")),
+        },
+        structured_annotations: m.annotations.structured,
+    }
+    Action |m| { preamble: m.preamble, params: m.params }
+    Param |m| {
+        id: m.id,
+        name: m.name,
+        annotations: m.annotations.plain,
+        bitwidth: m.bitwidth,
+        doc: m.doc,
+        type_name: named(&m.type_name),
+        structured_annotations: m.annotations.structured,
+    }
+    ActionProfile |m| {
+        preamble: m.preamble,
+        table_ids: m.table_ids,
+        with_selector: m.with_selector,
+        size: m.size,
+        max_group_size: m.max_group_size,
+        sum_of_weights: (m.size_semantics == Some(SizeSemantics::SumOfWeights)).then(Message::default),
+        sum_of_members: match m.size_semantics {
+            Some(SizeSemantics::SumOfMembers { max_member_weight }) => Some(one("max_member_weight", &max_member_weight)),
+            _ => None,
+        },
+    }
+    Unit |m| {
+        unit: Word(match m {
+            Unit::Bytes => "BYTES",
+            Unit::Packets => "PACKETS",
+            Unit::Both => "BOTH",
+        }),
+    }
+    Counter |m| { preamble: m.preamble, spec: m.unit, size: m.size, index_type_name: named(&m.index_type_name) }
+    DirectCounter |m| { preamble: m.preamble, spec: m.unit, direct_table_id: m.direct_table_id }
+    Meter |m| { preamble: m.preamble, spec: m.unit, size: m.size, index_type_name: named(&m.index_type_name) }
+    DirectMeter |m| { preamble: m.preamble, spec: m.unit, direct_table_id: m.direct_table_id }
+    ControllerPacketMetadata |m| { preamble: m.preamble, metadata: m.metadata }
+    ValueSet |m| { preamble: m.preamble, match: m.matches, size: m.size }
+    Register |m| {
+        preamble: m.preamble,
+        type_spec: m.type_spec,
+        size: m.size,
+        index_type_name: named(&m.index_type_name),
+    }
+    Digest |m| { preamble: m.preamble, type_spec: m.type_spec }
+    Named<'_> |m| { name: *m.0 }
+    Entry<'_> |m| { key: *m.0, value: m.1 }
+    StructuredAnnotation |m| {
+        name: m.name,
+        expression_list: match &m.body {
+            AnnotationBody::Expressions(list) => Some(one("expressions", list)),
+            _ => None,
+        },
+        kv_pair_list: match &m.body {
+            AnnotationBody::Pairs(pairs) => Some(one("kv_pairs", &entries(pairs.iter().map(|(key, value)| (key, value)), Expression::fields))),
+            _ => None,
+        },
+    }
+}
+
+struct PlatformProperties<'a>(&'a std::collections::BTreeMap<String, i64>);
+
+impl PlatformProperties<'_> {
+    fn size(&self, name: &str) -> i64 {
+        self.0.get(name).copied().unwrap_or(0)
     }
 }
 
 /// A member of a oneof is there also when it has its default.
-fn expression(expression: &Expression) -> Message {
-    use super::txtpb::Value;
-    let (name, value) = match expression {
-        Expression::String(text) => ("string_value", Value::Bytes(text.clone().into_bytes())),
-        Expression::Int(value) => ("int64_value", Value::Word(value.to_string())),
-        Expression::Bool(value) => ("bool_value", Value::Word(value.to_string())),
+impl Fields for Expression {
+    fn fields(&self) -> Message {
+        let (name, value) = match self {
+            Expression::String(text) => ("string_value", Value::Bytes(text.clone().into_bytes())),
+            Expression::Int(value) => ("int64_value", Value::Word(value.to_string())),
+            Expression::Bool(value) => ("bool_value", Value::Word(value.to_string())),
+        };
+        Message { fields: vec![(name.into(), value)] }
+    }
+}
+
+/// A message with one field.
+pub(super) fn one(name: &str, value: &(impl Field + ?Sized)) -> Message {
+    let mut message = Message::default();
+    value.add(name, &mut message);
+    message
+}
+
+/// Keys with what the values are as messages.
+pub(super) fn entries<'a, V: 'a>(
+    pairs: impl IntoIterator<Item = (&'a String, &'a V)>,
+    fields: impl Fn(&V) -> Message,
+) -> Vec<Entry<'a>> {
+    pairs.into_iter().map(|(key, value)| Entry(key, fields(value))).collect()
+}
+
+impl Field for Word {
+    fn add(&self, name: &str, message: &mut Message) {
+        message.word(name, self.0);
+    }
+}
+
+macro_rules! scalars {
+    ($($type:ty => $method:ident,)*) => {
+        $(impl Field for $type {
+            fn add(&self, name: &str, message: &mut Message) {
+                message.$method(name, self);
+            }
+        })*
     };
-    Message { fields: vec![(name.into(), value)] }
 }
 
-fn pkg_info(info: &PkgInfo) -> Message {
-    build(|m| {
-        m.text("name", &info.name);
-        m.text("version", &info.version);
-        m.some("doc", documentation(&info.doc));
-        plain(m, &info.annotations);
-        m.text("arch", &info.arch);
-        m.text("organization", &info.organization);
-        m.text("contact", &info.contact);
-        m.text("url", &info.url);
-        structured(m, &info.annotations);
-        let sizes = [
-            "multicast_group_table_size",
-            "multicast_group_table_total_replicas",
-            "multicast_group_table_max_replicas_per_entry",
-        ];
-        let properties = build(|m| {
-            for (name, value) in sizes.iter().filter_map(|n| info.platform_properties.get_key_value(*n)) {
-                m.word(name, value);
-            }
-        });
-        m.some("platform_properties", properties);
-    })
+scalars! { u32 => word, i64 => word, bool => word, str => text, String => text, Vec<u8> => bytes, }
+
+impl<T: Field> Field for [T] {
+    fn add(&self, name: &str, message: &mut Message) {
+        self.iter().for_each(|value| value.add(name, message));
+    }
 }
 
-fn preamble(preamble: &Preamble) -> Message {
-    build(|m| {
-        m.word("id", preamble.id);
-        m.text("name", &preamble.name);
-        m.text("alias", &preamble.alias);
-        plain(m, &preamble.annotations);
-        m.some("doc", documentation(&preamble.doc));
-        structured(m, &preamble.annotations);
-    })
+impl<T: Field> Field for Vec<T> {
+    fn add(&self, name: &str, message: &mut Message) {
+        self.as_slice().add(name, message);
+    }
 }
 
-fn table(table: &Table) -> Message {
-    build(|m| {
-        m.message("preamble", preamble(&table.preamble));
-        table.match_fields.iter().for_each(|f| m.message("match_fields", match_field(f)));
-        table.action_refs.iter().for_each(|a| m.message("action_refs", action_ref(a)));
-        m.word("const_default_action_id", table.const_default_action_id);
-        m.some("initial_default_action", action_call(&table.initial_default_action));
-        m.word("implementation_id", table.implementation_id);
-        table.direct_resource_ids.iter().for_each(|id| m.word("direct_resource_ids", id));
-        m.word("size", table.size);
-        if table.notify_idle_timeout {
-            m.word("idle_timeout_behavior", "NOTIFY_CONTROL");
-        }
-        m.word("is_const_table", table.is_const_table);
-        m.word("has_initial_entries", table.has_initial_entries);
-    })
-}
-
-fn action_call(call: &ActionCall) -> Message {
-    build(|m| {
-        m.word("action_id", call.action_id);
-        for (id, value) in &call.arguments {
-            m.message(
-                "arguments",
-                build(|m| {
-                    m.word("param_id", id);
-                    m.bytes("value", value);
-                }),
-            );
-        }
-    })
-}
-
-fn match_field(field: &MatchField) -> Message {
-    build(|m| {
-        m.word("id", field.id);
-        m.text("name", &field.name);
-        plain(m, &field.annotations);
-        m.word("bitwidth", field.bitwidth);
-        if let Some(kind) = field.match_type {
-            let word = match kind {
-                MatchType::Exact => "EXACT",
-                MatchType::Lpm => "LPM",
-                MatchType::Ternary => "TERNARY",
-                MatchType::Range => "RANGE",
-                MatchType::Optional => "OPTIONAL",
-            };
-            m.word("match_type", word);
-        }
-        m.some("doc", documentation(&field.doc));
-        named(m, "type_name", field.type_name.as_deref());
-        structured(m, &field.annotations);
-    })
-}
-
-fn action_ref(action: &ActionRef) -> Message {
-    build(|m| {
-        m.word("id", action.id);
-        plain(m, &action.annotations);
-        match action.scope {
-            Scope::TableAndDefault => {}
-            Scope::TableOnly => m.word("scope", "TABLE_ONLY"),
-            Scope::DefaultOnly => m.word("scope", "DEFAULT_ONLY"),
-        }
-        structured(m, &action.annotations);
-    })
-}
-
-fn action_message(action: &Action) -> Message {
-    build(|m| {
-        m.message("preamble", preamble(&action.preamble));
-        for param in &action.params {
-            let message = build(|m| {
-                m.word("id", param.id);
-                m.text("name", &param.name);
-                plain(m, &param.annotations);
-                m.word("bitwidth", param.bitwidth);
-                m.some("doc", documentation(&param.doc));
-                named(m, "type_name", param.type_name.as_deref());
-                structured(m, &param.annotations);
-            });
-            m.message("params", message);
-        }
-    })
-}
-
-fn metadata(field: &Param) -> Message {
-    build(|m| {
-        m.word("id", field.id);
-        m.text("name", &field.name);
-        plain(m, &field.annotations);
-        m.word("bitwidth", field.bitwidth);
-        named(m, "type_name", field.type_name.as_deref());
-        structured(m, &field.annotations);
-    })
-}
-
-fn action_profile(profile: &ActionProfile) -> Message {
-    build(|m| {
-        m.message("preamble", preamble(&profile.preamble));
-        profile.table_ids.iter().for_each(|id| m.word("table_ids", id));
-        m.word("with_selector", profile.with_selector);
-        m.word("size", profile.size);
-        m.word("max_group_size", profile.max_group_size);
-        match profile.size_semantics {
-            Some(SizeSemantics::SumOfWeights) => m.message("sum_of_weights", Message::default()),
-            Some(SizeSemantics::SumOfMembers { max_member_weight }) => {
-                m.message("sum_of_members", build(|m| m.word("max_member_weight", max_member_weight)));
-            }
-            None => {}
-        }
-    })
-}
-
-fn spec(unit: Unit) -> Message {
-    build(|m| {
-        m.word(
-            "unit",
-            match unit {
-                Unit::Bytes => "BYTES",
-                Unit::Packets => "PACKETS",
-                Unit::Both => "BOTH",
-            },
-        );
-    })
-}
-
-fn indexed(p: &Preamble, unit: Unit, size: i64, index_type: &Option<String>) -> Message {
-    build(|m| {
-        m.message("preamble", preamble(p));
-        m.message("spec", spec(unit));
-        m.word("size", size);
-        named(m, "index_type_name", index_type.as_deref());
-    })
-}
-
-fn direct(p: &Preamble, unit: Unit, table: u32) -> Message {
-    build(|m| {
-        m.message("preamble", preamble(p));
-        m.message("spec", spec(unit));
-        m.word("direct_table_id", table);
-    })
+impl<T: Field> Field for Option<T> {
+    fn add(&self, name: &str, message: &mut Message) {
+        self.iter().for_each(|value| value.add(name, message));
+    }
 }

@@ -1,48 +1,53 @@
 //! Text protobuf, without a schema: printing and parsing a tree of fields.
 
-/// A message: fields in order; a repeated field stands there several times.
+/// A message: fields in order; a repeated field is listed once for each of its values, a map is a repeated message of
+/// `key` and `value`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Message {
+pub struct Message {
+    /// Names and values.
     pub fields: Vec<(String, Value)>,
 }
 
 /// The value of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Value {
+pub enum Value {
     /// A string or bytes.
     Bytes(Vec<u8>),
     /// A number, an enumeration's member, a bool: as written.
     Word(String),
+    /// A message.
     Message(Message),
 }
 
+/// Messages that say nothing when they are empty, so that protobuf takes them for absent.
+pub(super) const OPTIONAL: [&str; 5] =
+    ["doc", "pkg_info", "platform_properties", "initial_default_action", "type_info"];
+
 impl Message {
+    /// The first value of a field.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.fields.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
     /// Adds a word, unless it is the default that text protobuf leaves out.
-    pub fn word(&mut self, name: &str, value: impl ToString) {
+    pub(super) fn word(&mut self, name: &str, value: impl ToString) {
         let text = value.to_string();
         if !["0", "false", ""].contains(&text.as_str()) {
             self.fields.push((name.into(), Value::Word(text)));
         }
     }
     /// Adds a string, unless it is empty.
-    pub fn text(&mut self, name: &str, value: &str) {
+    pub(super) fn text(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
             self.bytes(name, value.as_bytes());
         }
     }
-    pub fn bytes(&mut self, name: &str, value: &[u8]) {
+    pub(super) fn bytes(&mut self, name: &str, value: &[u8]) {
         self.fields.push((name.into(), Value::Bytes(value.to_vec())));
     }
-    pub fn message(&mut self, name: &str, value: Message) {
-        self.fields.push((name.into(), Value::Message(value)));
-    }
-    /// Adds a message, unless it is empty.
-    pub fn some(&mut self, name: &str, value: Message) {
-        if !value.fields.is_empty() {
-            self.message(name, value);
+    /// Adds a message, unless it is empty and says nothing then.
+    pub(super) fn message(&mut self, name: &str, value: Message) {
+        if !(value.fields.is_empty() && OPTIONAL.contains(&name)) {
+            self.fields.push((name.into(), Value::Message(value)));
         }
     }
 }

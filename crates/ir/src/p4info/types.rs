@@ -114,7 +114,7 @@ impl<'p> Types<'p> {
             }
             NamedType::Header(members) if !self.info.headers.contains_key(name) => {
                 self.info.headers.insert(key.clone(), Vec::new());
-                let members = self.header_members(members);
+                let members = self.members(members);
                 self.info.headers.insert(key, members);
             }
             NamedType::Union(members) if !self.info.header_unions.contains_key(name) => {
@@ -141,11 +141,6 @@ impl<'p> Types<'p> {
             }
             _ => {}
         }
-    }
-
-    /// Headers have bit strings only: a bool is one bit, an enumeration its underlying type.
-    fn header_members(&mut self, members: &[(String, DataType)]) -> Vec<(String, TypeSpec)> {
-        members.iter().map(|(name, ty)| (name.clone(), self.data(ty))).collect()
     }
 
     /// What a `type` of a `type` of ... stands for in the end.

@@ -5,7 +5,7 @@
 //! tools, and versions of a compiler differ in it: annotations and documentation, aliases, the package's description, the
 //! initial default action, descriptions of types that nothing here refers to.
 
-use super::compare::{Difference, differences};
+use super::compare::Difference;
 use super::model::{NewType, P4Info};
 
 /// What two P4Infos of one program differ in.
@@ -15,11 +15,6 @@ pub struct Agreement {
     pub conflicts: Vec<Difference>,
     /// Of no consequence for requests and answers.
     pub remarks: Vec<Difference>,
-}
-
-/// How a device's P4Info (ours) and that of a controller (theirs) agree.
-pub fn agreement(ours: &P4Info, theirs: &P4Info) -> Agreement {
-    weigh(ours, differences(ours, theirs))
 }
 
 /// Tells apart what matters of the differences that another P4Info has to this one.

@@ -18,20 +18,21 @@ pub use dead_value::drop_unused;
 use crate::pipeline::Pipeline;
 use crate::verify::{VerifyError, verify_after};
 
-/// A pass.
+/// A pass. Those of a back-end may need to know more than the pipeline says: `C`.
 #[derive(Clone, Copy, Debug)]
-pub struct Pass {
-    /// Name, as `terrace compile --dump` takes it.
+pub struct Pass<C: ?Sized + 'static = ()> {
+    /// Name, as `terrace compile --dump` and `terrace emit --dump` take it.
     pub name: &'static str,
     /// What it does and why it is where it is.
     pub reason: &'static str,
-    run: fn(&mut Pipeline),
+    /// The pass itself. The pipeline has to verify.
+    pub run: fn(&mut Pipeline, &C),
 }
 
 impl Pass {
     /// Runs the pass alone. The pipeline has to verify.
     pub fn run(&self, pipeline: &mut Pipeline) {
-        (self.run)(pipeline);
+        (self.run)(pipeline, &());
     }
 }
 
@@ -40,55 +41,55 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "unreachable-blocks",
         reason: "Lowering leaves blocks behind `return` and `exit`; nothing later has to look at them.",
-        run: reach::run,
+        run: |p, ()| reach::run(p),
     },
     Pass {
         name: "merge-blocks",
         reason: "Jumps to empty blocks go on to their target, and straight lines become one block: the next two look at one \
                  block at a time.",
-        run: thread::run,
+        run: |p, ()| thread::run(p),
     },
     Pass {
         name: "forward-stores",
         reason: "A load of what was stored or loaded just before becomes that value. Before folding, which so sees constants \
                  that went through a variable (arguments, copy-in and copy-out).",
-        run: forward::run,
+        run: |p, ()| forward::run(p),
     },
     Pass {
         name: "fold-constants",
         reason: "Computes what constants determine; a branch on a constant becomes a jump.",
-        run: fold::run,
+        run: |p, ()| fold::run(p),
     },
     Pass {
         name: "unreachable-blocks-2",
         reason: "Folded branches leave blocks that nothing leads to.",
-        run: reach::run,
+        run: |p, ()| reach::run(p),
     },
-    Pass { name: "merge-blocks-2", reason: "Folded branches leave straight lines.", run: thread::run },
+    Pass { name: "merge-blocks-2", reason: "Folded branches leave straight lines.", run: |p, ()| thread::run(p) },
     Pass {
         name: "forward-stores-2",
         reason: "Longer blocks let more loads see their stores; no constants come of it often enough to fold again.",
-        run: forward::run,
+        run: |p, ()| forward::run(p),
     },
     Pass {
         name: "dead-stores",
         reason: "Stores whose value nobody reads. After forwarding, which removed the reads.",
-        run: dead_store::run,
+        run: |p, ()| dead_store::run(p),
     },
     Pass {
         name: "dead-values",
         reason: "Computations without effect whose results nobody uses. After dead stores, which used them.",
-        run: dead_value::run,
+        run: |p, ()| dead_value::run(p),
     },
     Pass {
         name: "unused-variables",
         reason: "Local variables and local headers that no code names any more. After the code that named them is gone.",
-        run: unused::run,
+        run: |p, ()| unused::run(p),
     },
     Pass {
         name: "compact",
         reason: "Numbers values in the order of their definitions: dense tables for engines, stable text for people. Last.",
-        run: compact::run,
+        run: |p, ()| compact::run(p),
     },
 ];
 

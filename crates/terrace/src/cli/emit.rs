@@ -4,11 +4,12 @@ use super::failure::Failure;
 use super::program_args::SourceArgs;
 use super::sizing::sizing;
 use super::ui::{self, Ui};
-use asic::emit::{Halves, Target, emit, emit_over};
+use asic::emit::{Asked, Halves, PASSES, Target, emit, emit_over, observe_passes};
 use asic::rewrite::{Rewritten, Sizes};
 use asic::target::Target as Chip;
 use clap::Args;
 use ir::Pipeline;
+use ir::passes::Pass;
 use offload::cut::{Cut, Divided, Options, Point, divide};
 use offload::plan::{compressions, for_a_chip};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,9 @@ pub struct EmitArgs {
     /// The key in bridge headers: a number that both tiers know.
     #[arg(long, value_name = "NUMBER", default_value_t = node::tiers::KEY, requires = "below")]
     bridge_key: u32,
+    /// For a chip: print the pipeline after a pass instead of the program. all: after each; `passes` lists them.
+    #[arg(long, value_name = "PASS", conflicts_with_all = ["below", "strict"])]
+    dump: Option<String>,
     /// Fail if something of the program is left out.
     #[arg(long)]
     strict: bool,
@@ -70,6 +74,9 @@ impl EmitArgs {
         }
         let (pipeline, sizes) = self.compressed(pipeline, sizes, ui)?;
         let halves = if self.egress { Halves::Both } else { Halves::Ingress };
+        if let Some(name) = &self.dump {
+            return self.write_dump(&dump(&pipeline, self.target, halves, name)?, ui);
+        }
         let Divided { emitted, cut, without_form } = match &self.below {
             Some(_) => {
                 let options = Options { down_port: self.down_port, key: self.bridge_key };
@@ -128,6 +135,17 @@ impl EmitArgs {
         ui::print(&emitted.text)
     }
 
+    fn write_dump(&self, text: &str, ui: Ui) -> Result<(), Failure> {
+        if let Some(path) = &self.output {
+            write(path, text)?;
+            return ui.result(&serde_json::json!({ "written": path, "bytes": text.len() }), String::new);
+        }
+        match ui.json {
+            true => ui.result(&serde_json::json!({ "dump": text }), String::new),
+            false => ui::print(text),
+        }
+    }
+
     /// The program with smaller tables, if that is asked.
     fn compressed(&self, pipeline: Arc<Pipeline>, sizes: Sizes, ui: Ui) -> Result<(Arc<Pipeline>, Sizes), Failure> {
         if self.compress == "none" {
@@ -162,6 +180,25 @@ impl EmitArgs {
         }
         Ok(ir::text::print(&cut.lower))
     }
+}
+
+/// The pipeline after a pass, or after all of them, each under its name; or the list of passes.
+fn dump(pipeline: &Pipeline, target: Target, halves: Halves, name: &str) -> Result<String, Failure> {
+    if name == "passes" {
+        return Ok(PASSES.iter().map(|pass| format!("{:<24}{}\n", pass.name, pass.reason)).collect());
+    }
+    if name != "all" && !PASSES.iter().any(|pass| pass.name == name) {
+        let names: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+        return Err(Failure::Usage(format!("there is no pass `{name}`; the passes are {}", names.join(", "))));
+    }
+    let mut text = String::new();
+    let observe = |pass: &Pass<Asked>, pipeline: &Pipeline| match name {
+        "all" => text.push_str(&format!("// after {}\n{}\n", pass.name, ir::text::print(pipeline))),
+        _ if pass.name == name => text = ir::text::print(pipeline),
+        _ => {}
+    };
+    observe_passes(pipeline, target, halves, observe).map_err(Failure::refused)?;
+    Ok(text)
 }
 
 /// The places where packets leave, each with the reason.

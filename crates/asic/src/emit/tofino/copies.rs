@@ -4,7 +4,7 @@
 //! the field itself, which the chip keeps for that; states that other ways lead to as well are there once more for that. What a later state writes
 //! over such a copy the control writes, too.
 
-use super::once::comes_to;
+use super::parser_writes::comes_to;
 use super::prepare::Preparer;
 use ir::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -6,7 +6,7 @@
 //! - What has no form is taken out, and named.
 
 use super::copies::Copied;
-use super::late::Late;
+use super::parser_checks::Late;
 use crate::emit::Unsupported;
 use ir::*;
 use num_bigint::BigUint;

@@ -1,9 +1,11 @@
 //! A whole program for a chip: from its pipeline to the text, and to what the text asks of the chip.
 
+use super::passes::{Asked, run_passes};
 use super::{halves, narrow, prepare};
 use crate::emit::names::Names;
-use crate::emit::{EmitError, Emitted, Emitter, Halves, Stop, Target, Unsupported, coalesce, few_steps};
+use crate::emit::{EmitError, Emitted, Emitter, Halves, Stop, Target, Unsupported, coalesce};
 use crate::rewrite::Sizes;
+use ir::passes::Pass;
 use ir::*;
 
 /// A condition that is a table in the text, as no gateway decides it.
@@ -42,7 +44,7 @@ pub(in crate::emit) fn emit(
     sizes: &Sizes,
     halves: Halves,
 ) -> Result<Emitted, EmitError> {
-    let shaped = Shaped::new(pipeline, target, halves)?;
+    let shaped = Shaped::new(pipeline, target, halves, &mut |_, _| {})?;
     let Written { text, left_out, .. } = shaped.write(target, sizes)?;
     Ok(Emitted { text, left_out, bridge_bytes: shaped.bridge_bytes })
 }
@@ -53,12 +55,8 @@ pub(in crate::emit) fn emit(
 /// # Errors
 /// As for [`crate::emit::emit_over`], and for an architecture that is no chip's.
 pub fn laid_out(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) -> Result<Pipeline, EmitError> {
-    if !target.is_tofino() {
-        let what =
-            Unsupported::new(pipeline, Loc::default(), "there is no chip of this architecture to be planned for");
-        return Err(EmitError::Unsupported { target: target.name(), what });
-    }
-    let shaped = Shaped::new(pipeline, target, halves)?;
+    for_a_chip(pipeline, target)?;
+    let shaped = Shaped::new(pipeline, target, halves, &mut |_, _| {})?;
     let written = shaped.write(target, sizes)?;
     let mut out = shaped.prepared.pipeline.clone();
     for check in &written.checks {
@@ -70,8 +68,37 @@ pub fn laid_out(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halv
     Ok(out)
 }
 
+/// Runs the passes of a chip over a PNA pipeline, as [`crate::emit::emit_over`] does; `observe` sees the pipeline after each.
+///
+/// # Errors
+/// As for [`crate::emit::emit_over`], and for an architecture that is no chip's.
+pub fn observe_passes(
+    pipeline: &Pipeline,
+    target: Target,
+    halves: Halves,
+    mut observe: impl FnMut(&Pass<Asked>, &Pipeline),
+) -> Result<(), EmitError> {
+    for_a_chip(pipeline, target)?;
+    Shaped::new(pipeline, target, halves, &mut observe).map(drop)
+}
+
+/// Refuses an architecture that is no chip's.
+fn for_a_chip(pipeline: &Pipeline, target: Target) -> Result<(), EmitError> {
+    if target.is_tofino() {
+        return Ok(());
+    }
+    let what = Unsupported::new(pipeline, Loc::default(), "there is no chip of this architecture to be planned for");
+    Err(EmitError::Unsupported { target: target.name(), what })
+}
+
 impl Shaped {
-    fn new(pipeline: &Pipeline, target: Target, halves: Halves) -> Result<Shaped, EmitError> {
+    /// The pipeline's shape; `observe` sees it after each pass.
+    fn new(
+        pipeline: &Pipeline,
+        target: Target,
+        halves: Halves,
+        observe: &mut dyn FnMut(&Pass<Asked>, &Pipeline),
+    ) -> Result<Shaped, EmitError> {
         if pipeline.arch != Arch::Pna {
             let what = "it is written for v1model; programs for the chip are written for PNA";
             let what = Unsupported::new(pipeline, Loc::default(), what);
@@ -89,7 +116,7 @@ impl Shaped {
             prepared.pipeline = split.pipeline;
         }
         let asked: Vec<VarId> = prepared.deparsed.iter().map(|sum| sum.wanted).collect();
-        few_steps(&mut prepared.pipeline, &asked);
+        run_passes(&mut prepared.pipeline, &asked, observe);
         narrow::keys(&mut prepared.pipeline);
         Ok(Shaped { prepared, meta, bridge_bytes })
     }

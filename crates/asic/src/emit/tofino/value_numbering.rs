@@ -1,11 +1,18 @@
-//! What a block computes twice is computed once: each computation is a step, and a logical table of a stage. Conditions are not computed, but asked for where
-//! they are needed: as variables they would be.
+//! Local value numbering: what a block computes twice is computed once.
+//!
+//! ```text
+//! x = a + b;                 x = a + b;
+//! y = a + b;          ->     y = x;
+//! ```
+//!
+//! Each computation is a step, and a logical table of a stage. Conditions are not computed, but
+//! asked for where they are needed: as values of their own they would be variables.
 
 use ir::*;
 use std::collections::HashMap;
 
 /// Rewrites a body.
-pub(in crate::emit) fn once_each(body: &mut Body) {
+pub(super) fn number_values(body: &mut Body) {
     let mut names: HashMap<Value, Value> = HashMap::new();
     // Conditions that ask for the same; each stays what it is.
     let mut alike: HashMap<Value, Value> = HashMap::new();

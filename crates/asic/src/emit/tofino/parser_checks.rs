@@ -1,10 +1,18 @@
-//! Tests of the parser that the control makes first: whether a checksum came out right, which the chip's parser only notes, and comparisons
-//! of wide fields.
+//! Parser checks sunk into the control: whether a checksum came out right, which the chip's parser
+//! only notes, and comparisons of wide fields.
 //!
-//! A parser's `select` is a row of a small TCAM for each prefix of a range, and the bytes that it asks for are kept in 32 bits of match
-//! registers from the state that they go by in (p4c's tofino back-end, `parde/allocate_parser_match_register.cpp`). A length that several
-//! states ask for in turn takes half of them all the way. So a state only notes that it would have asked (`meta.check_...`), goes on as if
-//! the test had held, and one table at the begin of the control finds the first test that does not hold.
+//! ```text
+//! verify(ip.len >= 20, error.Header);   ->  meta.check_len_1 = true;       in the parser's state
+//!                                           parser_errors.apply();         first in the control:
+//!                                             check_len_1 && len < 20: error.Header
+//! ```
+//!
+//! A parser's `select` is a row of a small TCAM for each prefix of a range, and the bytes that it
+//! asks for are kept in 32 bits of match registers from the state that they go by in (p4c's tofino
+//! back-end, `parde/allocate_parser_match_register.cpp`). A length that several states ask for in
+//! turn takes half of them all the way. So a state only notes that it would have asked
+//! (`meta.check_...`), goes on as if the test had held, and one table at the begin of the control
+//! finds the first test that does not hold.
 
 use super::prefixes::{Prefixes, below, from, mirrored};
 use super::prepare::Preparer;
@@ -30,7 +38,8 @@ impl Preparer {
         self.late.push(Late { flag, error, field: None });
     }
 
-    /// Whether a test of the parser is left to the control: the flag to set, or that it always holds.
+    /// Whether a test of the parser is left to the control: the flag to set, or that it always
+    /// holds.
     pub(super) fn is_late(&mut self, body: &Body, check: Value, error: u32) -> Option<Option<VarId>> {
         let Inst::Binary(op, a, b) = body.definition(check)?.inst else { return None };
         let (op, value, bound) = match (Self::constant(body, a), Self::constant(body, b)) {
@@ -77,7 +86,8 @@ impl Preparer {
         self.late.sort_by_key(place);
     }
 
-    /// What comes first in the control: errors that the chip's parser found by itself, and tests that were left to the control.
+    /// What comes first in the control: errors that the chip's parser found by itself, and tests
+    /// that were left to the control.
     pub(super) fn first(&mut self, main: &str, body: &mut Body, error: VarId) {
         let Some(entry) = body.entry else { return };
         let chip = self.add_var("ig_prsr_md.parser_err", Type::Bit(16), VarKind::Intrinsic);

@@ -1,18 +1,30 @@
-//! Straight-line code as steps that a chip takes: what one action can't do becomes several.
+//! Instruction selection: straight-line code as actions that a chip runs; what one action can't do
+//! becomes several.
 //!
-//! The chip's compiler makes one action of assignments that follow each other, and an action is one instruction for each container of
-//! header fields. Such an instruction has two sources that are fields, or one and a constant; fields that share a byte share a container. And
-//! what a hash unit, a random number generator or a meter gives comes to an action on one way of 32 bits. So an assignment gets an
-//! action of its own if it takes such a result, if it writes a field that shares bytes with another one that is written there, or if it reads what
-//! was computed right before. So does what computes a local variable: the compiler would put its expression into the condition that asks for it,
-//! and conditions compute nothing.
+//! ```text
+//! meta.h = hash.get({a});        action set_h() { meta.h = hash.get({a}); }
+//! meta.i = meta.h + 1;       ->  action set_i() { meta.i = meta.h + 1; }
+//! meta.c = 5;                    set_h(); set_i(); meta.c = 5;
+//! ```
 //!
-//! A counter or register whose index is a field is reached through the hash unit, beside which an action without lookup has no data of its own,
-//! not even constants that are too large for an instruction: so that is an action, too.
+//! The chip's compiler makes one action of assignments that follow each other, and an action is one
+//! instruction for each container of header fields. Such an instruction has two sources that are
+//! fields, or one and a constant; fields that share a byte share a container. And what a hash unit,
+//! a random number generator or a meter gives comes to an action on one way of 32 bits. So an
+//! assignment gets an action of its own if it takes such a result, if it writes a field that shares
+//! bytes with another one that is written there, or if it reads what was computed right before. So
+//! does what computes a local variable: the compiler would put its expression into the condition
+//! that asks for it, and conditions compute nothing.
 //!
-//! An ALU's operands are in containers as wide as its result's. A header field that is widened, or of which bits are taken, while it is also used as it
-//! is, would have to be in two kinds of container; so such moves go through the hash unit, which brings bits anywhere (`@in_hash`). So do moves of
-//! fields that are parts of bytes: IPv4 has its DSCP in a byte, IPv6 across two, and a bridge header of one byte is in a container of eight bits.
+//! A counter or register whose index is a field is reached through the hash unit, beside which an
+//! action without lookup has no data of its own, not even constants that are too large for an
+//! instruction: so that is an action, too.
+//!
+//! An ALU's operands are in containers as wide as its result's. A header field that is widened, or
+//! of which bits are taken, while it is also used as it is, would have to be in two kinds of
+//! container; so such moves go through the hash unit, which brings bits anywhere (`@in_hash`). So
+//! do moves of fields that are parts of bytes: IPv4 has its DSCP in a byte, IPv6 across two, and a
+//! bridge header of one byte is in a container of eight bits.
 
 use crate::emit::body::Writer;
 use crate::emit::text::{Stmt, line};
@@ -201,7 +213,8 @@ impl Writer<'_, '_> {
         line(format!("{name}();"))
     }
 
-    /// Fields that share a byte with others, by what they are called, with a number for each such group; and all fields.
+    /// Fields that share a byte with others, by what they are called, with a number for each such
+    /// group; and all fields.
     fn fields(&self) -> (HashMap<String, usize>, HashSet<String>) {
         let (mut shared, mut all) = (HashMap::new(), HashSet::new());
         let mut group = 0;

@@ -1,10 +1,11 @@
-//! Arithmetic in fewer steps that does the same.
+//! Instruction combining: arithmetic in fewer steps that does the same.
 //!
-//! - A choice between constants that is an operand goes into the operation: `x + (c ? 1 : 0)` is `c ? x + 1 : x`, as what a gateway decides may
-//!   as well be the operation.
-//! - A one's complement sum is a choice between a sum and one more (`carry.rs`).
-//! - Values are compared by a saturating subtraction, those of other widths than containers have in the next one: if the sums that are compared
-//!   can't overflow where they are, they are computed there from the beginning, and nothing is widened behind them.
+//! ```text
+//! x + (c ? 1 : 0)         ->  c ? x + 1 : x         a gateway decides what an ALU does
+//! a > b                   ->  (a |-| b) != 0        a gateway compares for equality alone
+//! (bit<16>) (a + b) > w   ->  a and b are added in 16 bits, if a + b cannot overflow
+//! s[15:0] + s[16]         ->  carry ? t + 1 : t     s = x + y in 17 bits, t = x + y (`carry.rs`)
+//! ```
 
 use super::carry::carried;
 use ir::*;
@@ -12,7 +13,7 @@ use num_bigint::BigUint;
 use std::collections::HashMap;
 
 /// Rewrites a body.
-pub(in crate::emit) fn simpler(body: &mut Body) {
+pub(super) fn combine_arithmetic(body: &mut Body) {
     let mut uses: HashMap<Value, usize> = HashMap::new();
     for data in body.blocks.values() {
         let mut count = |v: Value| *uses.entry(v).or_default() += 1;
@@ -95,7 +96,8 @@ fn chosen(body: &mut Body, uses: &HashMap<Value, usize>, op: BinaryOp, [a, b]: [
     Some((before, Inst::Select { cond, then, els }))
 }
 
-/// A comparison of two values: a gateway has equality alone, so it asks whether the one exceeds the other.
+/// A comparison of two values: a gateway has equality alone, so it asks whether the one exceeds the
+/// other.
 fn compared(body: &mut Body, op: BinaryOp, [a, b]: [Value; 2]) -> Rewrite {
     let Type::Bit(width) = body.value_type(a) else { return None };
     let (a, b, excess) = match op {

@@ -1,11 +1,18 @@
-//! What ways bring with them to where they meet, as early as it is known.
+//! Block parameters: constant ones are removed, and those that are the keys of a lookup are set
+//! before the lookups in front of it.
 //!
-//! In the IR a block has parameters, and who jumps there says what they are. In the text they are variables, set at the end of each way: a step, and one
-//! that waits for all that the way did before.
+//! A block has parameters, and the jumps to it give their values. In the text parameters are
+//! variables, set at the end of each path: a step, which waits for all that the path did before.
 //!
-//! - A parameter that one way alone brings is no variable, nor is one that all ways bring alike.
-//! - Where a way goes from one lookup on to the next one, and what the next one looks for does not depend on what the first one found, that is set before both. A table
-//!   of long keys that collide in a digest is asked beside the digest's computation so, not before it.
+//! ```text
+//! b1: jump b3(x)   b2: jump b3(x)                ->    b3 uses x
+//!
+//! b1: apply t1 -> b2   b2: k = hash(h); jump b3(k)     b1: k = hash(h); apply t1
+//! b3(key): apply t2(key)                         ->    b3: apply t2(k)
+//! ```
+//!
+//! A table of long keys that collide in a digest is asked beside the digest's computation so, not
+//! before it.
 
 use crate::emit::names::flat;
 use ir::*;
@@ -13,11 +20,13 @@ use ir::*;
 /// Instructions between two lookups that may move in front of both.
 const MAX_MOVED: usize = 16;
 
-/// Rewrites a body.
-pub(in crate::emit) fn ahead(p: &mut Pipeline, body: &mut Body) {
-    for block in body.blocks.keys() {
-        brought_alike(body, block);
-    }
+/// Removes parameters of blocks that one path alone sets, or all paths alike.
+pub(super) fn remove_constant_parameters(body: &mut Body) {
+    body.blocks.keys().for_each(|block| remove_constants(body, block));
+}
+
+/// Moves the computation of keys in front of the lookups that do not decide about them.
+pub(super) fn hoist_lookup_keys(p: &mut Pipeline, body: &mut Body) {
     let cfg = Cfg::new(body);
     for block in body.blocks.keys() {
         before_both(p, body, &cfg, block);
@@ -25,7 +34,8 @@ pub(in crate::emit) fn ahead(p: &mut Pipeline, body: &mut Body) {
     ir::passes::drop_unused(body);
 }
 
-/// The calls that lead to a block, and the blocks they are in; none if it is begun otherwise, or one of them is a loop's.
+/// The calls that lead to a block, and the blocks they are in; none if it is begun otherwise, or
+/// one of them is a loop's.
 fn ways_in(body: &Body, to: Block) -> Option<Vec<(Block, Vec<Value>)>> {
     let mut found = Vec::new();
     for block in reverse_postorder(body) {
@@ -44,7 +54,7 @@ fn ways_in(body: &Body, to: Block) -> Option<Vec<(Block, Vec<Value>)>> {
 }
 
 /// Parameters of a block that are the same whichever way it is come to.
-fn brought_alike(body: &mut Body, block: Block) {
+fn remove_constants(body: &mut Body, block: Block) {
     if body.blocks[block].params.is_empty() {
         return;
     }
@@ -74,7 +84,8 @@ fn brought_alike(body: &mut Body, block: Block) {
     }
 }
 
-/// The variable that a value is at the end of a block, if the block has read it and not written it since.
+/// The variable that a value is at the end of a block, if the block has read it and not written it
+/// since.
 fn read_there(body: &Body, block: Block, value: Value) -> Option<VarId> {
     let insts = &body.blocks[block].insts;
     let at = insts.iter().position(|data| data.results.contains(&value))?;
@@ -100,7 +111,8 @@ fn computes(p: &Pipeline, inst: &Inst) -> bool {
     }
 }
 
-/// Where a way goes from a block's lookup to another one, its computations go before the lookup, and so does what it brings to where ways meet.
+/// Where a way goes from a block's lookup to another one, its computations go before the lookup,
+/// and so does what it brings to where ways meet.
 fn before_both(p: &mut Pipeline, body: &mut Body, cfg: &Cfg, block: Block) {
     let Some(TermData { term: Term::Apply { arms, .. }, .. }) = body.blocks[block].term.clone() else { return };
     for arm in arms {
@@ -128,7 +140,8 @@ fn before_both(p: &mut Pipeline, body: &mut Body, cfg: &Cfg, block: Block) {
     }
 }
 
-/// Puts variables in place of the parameters of a block that does nothing but look them up, to which ways lead by jumps alone. None for another block.
+/// Puts variables in place of the parameters of a block that does nothing but look them up, to
+/// which ways lead by jumps alone. None for another block.
 fn carried(p: &mut Pipeline, body: &mut Body, join: Block) -> Option<()> {
     let ways = ways_in(body, join)?;
     let jumps = |block: Block| matches!(body.blocks[block].term.as_ref().map(|t| &t.term), Some(Term::Jump(_)));
@@ -158,7 +171,8 @@ fn carried(p: &mut Pipeline, body: &mut Body, join: Block) -> Option<()> {
     Some(())
 }
 
-/// Has a block store what its jump brings, each value as soon as it is there: what is computed for a variable alone is computed into it.
+/// Has a block store what its jump brings, each value as soon as it is there: what is computed for
+/// a variable alone is computed into it.
 fn stored(data: &mut BlockData, vars: &[VarId]) {
     let Some(TermData { term: Term::Jump(call), loc }) = &mut data.term else { return };
     for (var, value) in vars.iter().zip(std::mem::take(&mut call.args)) {

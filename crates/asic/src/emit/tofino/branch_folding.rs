@@ -1,93 +1,31 @@
-//! Ways out that do the same, as one; and what nobody reads, left out.
+//! Branch folding and tail merging: branches to exits that do the same become one.
 //!
-//! Each decision of a program is a logical table of some stage, and a stage has sixteen of them: a chain of checks, each with its own way out, takes
-//! stages though nothing waits for anything. Checks that follow each other and end the same way are one condition, as long as a gateway can decide it.
+//! Each decision of a program is a logical table of a stage, and a stage has sixteen of them: a
+//! chain of checks, each with its own exit, takes stages though no check waits for another one.
+//! Checks that end the same way are one condition, as long as a gateway can decide it.
+//!
+//! ```text
+//! if (c) { exit; } exit;                              ->  exit;
+//! if (a) { exit; } if (b) { exit; }                   ->  if (a || b) { exit; }
+//! if (c) { if (a) { exit; } } else if (b) { exit; }   ->  if (c && a || !c && b) { exit; }
+//! if (h.isValid()) { f } else { g }
+//! if (h.isValid()) { i } else { j }                   ->  if (h.isValid()) { f i } else { g j }
+//! ```
 
-use super::forked::{before_lookups, is_used_outside, is_way_out, lead};
+use super::exits::{is_exit, is_used_outside, redirect};
 use super::gateway::{Part, fits};
 use ir::*;
 use num_bigint::BigUint;
 use std::collections::{HashMap, HashSet};
 
-/// Takes out stores to metadata and local variables that nothing reads: reasons of drops, say, if what counts them is left out. `asked`: variables that
-/// are read by what is not in the pipeline.
-pub(in crate::emit) fn unread(p: &mut Pipeline, asked: &[VarId]) {
-    let plain: Vec<bool> = p.vars.values().map(|v| matches!(v.kind, VarKind::Meta | VarKind::Local)).collect();
+/// Rewrites a body until no rule applies.
+pub(super) fn fold_branches(body: &mut Body) {
     loop {
-        p.controls.values_mut().for_each(|control| ir::passes::drop_unused(&mut control.body));
-        let read = read(p, asked);
-        let gone = |inst: &Inst| matches!(inst, Inst::Store(var, _) if plain[var.index()] && !read.contains(var));
-        let mut found = false;
-        for data in p.controls.values_mut().flat_map(|control| control.body.blocks.values_mut()) {
-            let before = data.insts.len();
-            data.insts.retain(|i| !gone(&i.inst));
-            found |= data.insts.len() < before;
-        }
-        if !found {
-            break;
-        }
-    }
-}
-
-/// Takes out of the ends of a body before its lookups what is stored to metadata and local variables that nothing reads behind it. The body itself is not in the pipeline.
-pub(in crate::emit) fn unread_at_the_end(p: &Pipeline, body: &mut Body, asked: &[VarId]) {
-    let plain = |var: VarId| matches!(p.vars[var].kind, VarKind::Meta | VarKind::Local);
-    let read = read(p, asked);
-    for block in before_lookups(body).into_iter().collect::<Vec<_>>() {
-        let Some(mut later) = read_to_the_end(body, block) else { continue };
-        let mut kept = Vec::new();
-        for data in std::mem::take(&mut body.blocks[block].insts).into_iter().rev() {
-            match &data.inst {
-                Inst::Store(var, _) if plain(*var) && !read.contains(var) && !later.contains(var) => continue,
-                inst => reads(inst, &mut later),
-            }
-            kept.push(data);
-        }
-        kept.reverse();
-        body.blocks[block].insts = kept;
-    }
-    ir::passes::drop_unused(body);
-}
-
-/// What is read behind a block, if it goes straight to the end.
-fn read_to_the_end(body: &Body, block: Block) -> Option<HashSet<VarId>> {
-    let (mut read, mut at) = (HashSet::new(), block);
-    for _ in 0..body.blocks.len() {
-        match &body.blocks[at].term.as_ref()?.term {
-            Term::Exit | Term::Return => return Some(read),
-            Term::Jump(call) if call.args.is_empty() => at = call.block,
-            _ => return None,
-        }
-        body.blocks[at].insts.iter().for_each(|i| reads(&i.inst, &mut read));
-    }
-    None
-}
-
-/// What an instruction reads of variables.
-fn reads(inst: &Inst, read: &mut HashSet<VarId>) {
-    match inst {
-        Inst::Load(var) => _ = read.insert(*var),
-        Inst::Extern { args, .. } => {
-            read.extend(args.iter().flat_map(|a| if let Arg::Vars(vars) = a { vars.as_slice() } else { &[] }));
-        }
-        _ => {}
-    }
-}
-
-/// The variables that something in a pipeline reads, its architecture and its tables too, and those that are `asked` for besides.
-fn read(p: &Pipeline, asked: &[VarId]) -> HashSet<VarId> {
-    let mut read: HashSet<VarId> = p.intrinsics.values().chain(asked).copied().collect();
-    read.extend(p.field_lists.values().flatten());
-    read.extend(p.tables.values().filter_map(|t| t.meter_result));
-    p.insts().for_each(|data| reads(&data.inst, &mut read));
-    read
-}
-
-/// Joins ways out of a body.
-pub(in crate::emit) fn joined(body: &mut Body) {
-    loop {
-        let found =
-            same_either_way(body) || passed_through(body) || asked_again(body) || in_a_row(body) || on_both_sides(body);
+        let found = merge_equal_exits(body)
+            || skip_computing_block(body)
+            || thread_validity_branch(body)
+            || combine_checks_in_row(body)
+            || combine_checks_of_arms(body);
         if !found {
             break;
         }
@@ -112,7 +50,7 @@ fn decide(body: &mut Body, block: Block, cond: Value, [then, els]: [Block; 2]) {
     }
 }
 
-/// Whether two ways out do the same.
+/// Whether two exits do the same.
 fn same(body: &Body, a: Block, b: Block) -> bool {
     let (left, right) = (&body.blocks[a], &body.blocks[b]);
     let mut names: HashMap<Value, Value> = HashMap::new();
@@ -127,7 +65,7 @@ fn same(body: &Body, a: Block, b: Block) -> bool {
         && ends(body, a) == ends(body, b)
 }
 
-/// How a way out ends, also by a block of its own.
+/// How an exit ends, also by a block of its own.
 fn ends(body: &Body, block: Block) -> Option<&Term> {
     let term = &body.blocks[block].term.as_ref()?.term;
     match term {
@@ -136,11 +74,11 @@ fn ends(body: &Body, block: Block) -> Option<&Term> {
     }
 }
 
-/// A decision between a way out and the same way out is none.
-fn same_either_way(body: &mut Body) -> bool {
+/// A decision between an exit and the same exit is none.
+fn merge_equal_exits(body: &mut Body) -> bool {
     for block in ir::reverse_postorder(body) {
         let Some((_, then, els)) = decision(body, block) else { continue };
-        if then == els || is_way_out(body, then) && is_way_out(body, els) && same(body, then, els) {
+        if then == els || is_exit(body, then) && is_exit(body, els) && same(body, then, els) {
             let loc = body.blocks[block].term.as_ref().map(|t| t.loc).unwrap_or_default();
             body.blocks[block].term = Some(TermData { term: Term::Jump(BlockCall::to(then)), loc });
             return true;
@@ -150,7 +88,7 @@ fn same_either_way(body: &mut Body) -> bool {
 }
 
 /// What leads to a block that only computes and goes on leads to where that goes.
-fn passed_through(body: &mut Body) -> bool {
+fn skip_computing_block(body: &mut Body) -> bool {
     let plain = |data: &BlockData| data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure());
     for block in ir::reverse_postorder(body) {
         let data = &body.blocks[block];
@@ -163,7 +101,7 @@ fn passed_through(body: &mut Body) -> bool {
             continue;
         }
         for from in body.blocks.keys().collect::<Vec<_>>() {
-            lead(body, from, [block, to]);
+            redirect(body, from, [block, to]);
         }
         return true;
     }
@@ -187,16 +125,16 @@ struct Check {
     /// Where it goes if it finds nothing.
     onward: Block,
     cond: Value,
-    /// Whether the way out is taken if the condition holds.
+    /// Whether the exit is taken if the condition holds.
     holds: bool,
 }
 
-/// The checks behind a decision that do nothing but take the same way out.
+/// The checks behind a decision that do nothing but take the same exit.
 fn checks(body: &Body, cfg: &Cfg, [first, second, out]: [Block; 3]) -> Vec<Check> {
     let (mut found, mut from, mut block) = (Vec::new(), first, second);
     while block != out && only_decides(body, cfg, block, from) {
         let Some(decides) = decision(body, block) else { break };
-        let again = ways(decides).into_iter().find(|(o, ..)| is_way_out(body, *o) && same(body, out, *o));
+        let again = ways(decides).into_iter().find(|(o, ..)| is_exit(body, *o) && same(body, out, *o));
         let Some((_, onward, holds)) = again else { break };
         found.push(Check { block, onward, cond: decides.0, holds });
         (from, block) = (block, onward);
@@ -225,12 +163,13 @@ fn taken(body: &mut Body, checks: &[Check]) -> Vec<InstData> {
     found.into_iter().rev().flatten().collect()
 }
 
-/// `if (a) { out } if (b) { out } if (c) { out }` is `if (a || c) { out } if (b) { out }`, or whatever a gateway has room for.
-fn in_a_row(body: &mut Body) -> bool {
+/// `if (a) { out } if (b) { out } if (c) { out }` is `if (a || c) { out } if (b) { out }`, or
+/// whatever a gateway has room for.
+fn combine_checks_in_row(body: &mut Body) -> bool {
     let cfg = Cfg::new(body);
     for first in cfg.reverse_postorder().to_vec() {
         let Some(one) = decision(body, first) else { continue };
-        for (out, second, holds) in ways(one).into_iter().filter(|(out, ..)| is_way_out(body, *out)) {
+        for (out, second, holds) in ways(one).into_iter().filter(|(out, ..)| is_exit(body, *out)) {
             let checks = checks(body, &cfg, [first, second, out]);
             let a = Part { cond: one.0, holds };
             let part = |check: &Check| Part { cond: check.cond, holds: check.holds };
@@ -241,7 +180,7 @@ fn in_a_row(body: &mut Body) -> bool {
             let onward = if n == 0 { checks[0].onward } else { second };
             decide(body, first, cond, [out, onward]);
             if let Some(before) = n.checked_sub(1) {
-                lead(body, checks[before].block, [checks[n].block, checks[n].onward]);
+                redirect(body, checks[before].block, [checks[n].block, checks[n].onward]);
             }
             return true;
         }
@@ -249,9 +188,9 @@ fn in_a_row(body: &mut Body) -> bool {
     false
 }
 
-/// `if (c) { a } else { b } if (c) { d } else { e }` is `if (c) { a d } else { b e }`, where `c` is whether a header is valid and nothing in between
-/// changes that.
-fn asked_again(body: &mut Body) -> bool {
+/// `if (c) { a } else { b } if (c) { d } else { e }` is `if (c) { a d } else { b e }`, where `c` is
+/// whether a header is valid and nothing in between changes that.
+fn thread_validity_branch(body: &mut Body) -> bool {
     let cfg = Cfg::new(body);
     let validity = |value: Value| match body.definition(value).map(|i| &i.inst) {
         Some(Inst::IsValid(header)) => Some(*header),
@@ -291,7 +230,7 @@ fn asked_again(body: &mut Body) -> bool {
             continue;
         }
         for (from, to) in from.iter().filter_map(|b| Some((*b, side(*b)?))).collect::<Vec<_>>() {
-            lead(body, from, [*again, to]);
+            redirect(body, from, [*again, to]);
         }
         return true;
     }
@@ -299,7 +238,7 @@ fn asked_again(body: &mut Body) -> bool {
 }
 
 /// `if (c) { if (a) { out } } else { if (b) { out } }` is `if (c && a || !c && b) { out }`.
-fn on_both_sides(body: &mut Body) -> bool {
+fn combine_checks_of_arms(body: &mut Body) -> bool {
     let cfg = Cfg::new(body);
     for head in cfg.reverse_postorder().to_vec() {
         let Some((cond, then, els)) = decision(body, head) else { continue };
@@ -309,7 +248,7 @@ fn on_both_sides(body: &mut Body) -> bool {
         let (Some(left), Some(right)) = (decision(body, then), decision(body, els)) else { continue };
         let pairs = ways(left).into_iter().flat_map(|l| ways(right).map(|r| (l, r)));
         let fit = |((out, on, _), (other, too, _)): &((Block, Block, bool), (Block, Block, bool))| {
-            on == too && out != on && other != on && is_way_out(body, *out) && same(body, *out, *other)
+            on == too && out != on && other != on && is_exit(body, *out) && same(body, *out, *other)
         };
         let Some(((out, onward, holds), (.., holds_too))) = { pairs }.find(fit) else { continue };
         let part = |cond, holds| Part { cond, holds };

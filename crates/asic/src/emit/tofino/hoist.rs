@@ -1,14 +1,23 @@
-//! Arithmetic as early as what it reads is there.
+//! Code hoisting: arithmetic moves to the highest block that has its operands.
 //!
-//! Each operation is a step of its own, and steps are stages. What a program computes behind a lookup that may drop the packet is placed
-//! behind it, too: the chip's compiler does not run code before the decision that it depends on. A computation has no effect, so it can stand
-//! before all decisions that what it reads does not depend on; its steps are then beside those of the lookups.
+//! ```text
+//! if (c) { exit; }                    t = a + b;
+//! t = a + b;                    ->    if (c) { exit; }
+//! routes.apply(t);                    routes.apply(t);
+//! ```
+//!
+//! Each operation is a step of its own, and steps are stages. The chip's compiler does not run code
+//! before the decision that the code depends on, so that arithmetic behind a lookup that may drop
+//! the packet is placed behind that lookup. A computation has no effect and can stand before all
+//! decisions that its operands do not depend on. Operands that are only moved (constants, slices,
+//! loads) are rematerialised there.
 
 use ir::*;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Moves computations to the highest block that has their operands; variables that they read must not change on the way.
-pub(in crate::emit) fn sooner(p: &Pipeline, body: &mut Body) {
+/// Moves computations to the highest block that has their operands; variables that they read must
+/// not change on the way.
+pub(super) fn hoist_computations(p: &Pipeline, body: &mut Body) {
     let Some(behind) = super::halves::behind(body) else { return };
     let cfg = Cfg::new(body);
     let order = cfg.reverse_postorder().to_vec();
@@ -26,8 +35,9 @@ pub(in crate::emit) fn sooner(p: &Pipeline, body: &mut Body) {
     ir::passes::drop_unused(body);
 }
 
-/// Whether an instruction is a step that others wait for: an operation of an ALU, or a choice between values. What is only stored is
-/// computed where it is stored, and bits under a mask are what gateways compare.
+/// Whether an instruction is a step that others wait for: an operation of an ALU, or a choice
+/// between values. What is only stored is computed where it is stored, and bits under a mask are
+/// what gateways compare.
 fn is_step(body: &Body, inst: &InstData, waits: &HashSet<Value>) -> bool {
     let Some(result) = inst.results.first() else { return false };
     let narrow = matches!(body.value_type(*result), Type::Bit(width) if (1..=32).contains(&width));
@@ -81,7 +91,7 @@ struct Mover<'a> {
 }
 
 impl Mover<'_> {
-    /// The highest block that a computation can move to, if it passes a lookup or a way out by that.
+    /// The highest block that a computation can move to, if it passes a lookup or an exit by that.
     fn target(&self, body: &Body, cfg: &Cfg, block: Block, n: usize) -> Option<Block> {
         let mut found = None;
         let mut passes = false;
@@ -97,7 +107,7 @@ impl Mover<'_> {
         found.filter(|_| passes)
     }
 
-    /// Whether there is a lookup, or a way out, between the end of a block and another block.
+    /// Whether there is a lookup, or an exit, between the end of a block and another block.
     fn passes(&self, body: &Body, above: Block, block: Block) -> bool {
         let term = |b: Block| body.blocks[b].term.as_ref().map(|t| &t.term);
         let is_leaf = |b: &Block| {
@@ -176,7 +186,8 @@ impl Mover<'_> {
         true
     }
 
-    /// Has an instruction use its operands as they are at the end of a block. False if one can't be there.
+    /// Has an instruction use its operands as they are at the end of a block. False if one can't be
+    /// there.
     fn bring(&mut self, body: &mut Body, inst: &mut Inst, to: Block) -> bool {
         let mut all = true;
         inst.for_each_use_mut(|v| match self.there(body, *v, to) {
@@ -186,7 +197,8 @@ impl Mover<'_> {
         all
     }
 
-    /// A value at the end of a block: itself if it is there, otherwise a copy. What is only moved costs nothing to have twice.
+    /// A value at the end of a block: itself if it is there, otherwise a copy. What is only moved
+    /// costs nothing to have twice.
     fn there(&mut self, body: &mut Body, value: Value, to: Block) -> Option<Value> {
         let block = self.defined.get(&value).copied()?;
         if block == to || self.is_above(block, to) {

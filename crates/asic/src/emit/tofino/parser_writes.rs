@@ -1,6 +1,15 @@
-//! What a parser's state may do with metadata. It moves bits of the packet and constants; and what is written twice on one way is not
-//! overwritten on Tofino 1, but combined by OR (p4c's tofino back-end, `parde/check_parser_multi_write`), so that the first of two
-//! writes has to move to the ways that don't come to the second one.
+//! Sinking of parser writes: metadata is written once on each path.
+//!
+//! ```text
+//! state a { m = 1; transition select(x) ... }  ->  state a { transition select(x) ... }
+//! state b { m = 2; }                               state b { m = 2; }
+//! state c { }                                      state c { m = 1; }
+//! ```
+//!
+//! A parser's state may do little with metadata. It moves bits of the packet and constants; and
+//! what is written twice on one way is not overwritten on Tofino 1, but combined by OR (p4c's
+//! tofino back-end, `parde/check_parser_multi_write`), so that the first of two writes has to move
+//! to the ways that don't come to the second one.
 
 use super::prepare::Preparer;
 use ir::*;

@@ -1,0 +1,65 @@
+//! Exits: blocks in which a packet leaves the control, and what passes ask of them.
+
+use ir::*;
+use std::collections::HashSet;
+
+/// Instructions of an exit that may be copied.
+const MAX_EXIT: usize = 16;
+
+/// The blocks that no lookup comes before. What is behind one may be an action's, which is the same
+/// wherever its table is applied.
+pub(super) fn before_lookups(body: &Body) -> HashSet<Block> {
+    let next = |block: Block| body.blocks[block].term.iter().flat_map(|t| t.term.successors()).collect::<Vec<_>>();
+    let applies = |b: &Block| matches!(body.blocks[*b].term, Some(TermData { term: Term::Apply { .. }, .. }));
+    let mut behind = HashSet::new();
+    let mut open: Vec<Block> = body.blocks.keys().filter(applies).flat_map(next).collect();
+    while let Some(block) = open.pop() {
+        if behind.insert(block) {
+            open.extend(next(block));
+        }
+    }
+    body.blocks.keys().filter(|b| !behind.contains(b)).collect()
+}
+
+/// A block goes on at another one wherever it went on at the first.
+pub(super) fn redirect(body: &mut Body, from: Block, [to, other]: [Block; 2]) {
+    if let Some(term) = &mut body.blocks[from].term {
+        term.term.for_each_call_mut(|call| {
+            if call.block == to {
+                call.block = other;
+            }
+        });
+    }
+}
+
+/// Whether a packet leaves in this block, which does little else.
+pub(super) fn is_exit(body: &Body, block: Block) -> bool {
+    let data = &body.blocks[block];
+    let leaf = |b: Block| {
+        let data = &body.blocks[b];
+        data.insts.is_empty() && matches!(data.term.as_ref().map(|t| &t.term), Some(Term::Exit | Term::Return))
+    };
+    let leaves = match data.term.as_ref().map(|t| &t.term) {
+        Some(Term::Exit | Term::Return) => true,
+        Some(Term::Jump(call)) => leaf(call.block) && call.args.is_empty(),
+        _ => false,
+    };
+    let plain = |i: &InstData| match &i.inst {
+        Inst::Store(..) | Inst::Const(_) | Inst::SetInvalid(_) => true,
+        Inst::Extern { object, func, .. } => {
+            object.is_none() && matches!(func, ExternFn::DropPacket | ExternFn::SendToPort)
+        }
+        _ => false,
+    };
+    data.params.is_empty() && data.insts.len() <= MAX_EXIT && leaves && data.insts.iter().all(plain)
+}
+
+/// Whether something in another block uses a value.
+pub(super) fn is_used_outside(body: &Body, value: Value, block: Block) -> bool {
+    body.blocks.iter().filter(|(b, _)| *b != block).any(|(_, data)| {
+        let mut used = false;
+        data.insts.iter().for_each(|i| i.inst.for_each_use(|v| used |= v == value));
+        data.term.iter().for_each(|t| t.term.for_each_use(|v| used |= v == value));
+        used
+    })
+}
