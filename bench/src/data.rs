@@ -1,11 +1,11 @@
 //! Data sets that are not part of the repository: real routes and ClassBench's rules.
 //!
-//! They lie in the folder that `BENCH_DATA` names, or in `../shared/data` beside the repository. Without them, what needs them is left out, and
-//! the report says so.
+//! They lie in the folder that `BENCH_DATA` names, or in a folder `shared/data` beside the repository or further up; for a clone or
+//! another work tree, beside what it was made from. Without them, what needs them is left out, and the report says so at its top.
 
 use crate::machine;
 use anyhow::{Context, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A rule of an IPv4 5-tuple. Numbers in host order, bounds inclusive; the first rule of a set is the strongest.
@@ -28,13 +28,25 @@ pub struct Rule {
 /// # Errors
 /// It is not there.
 pub fn path(name: &str) -> anyhow::Result<PathBuf> {
-    let folder = std::env::var_os("BENCH_DATA").map_or_else(|| machine::root().join("../shared/data"), PathBuf::from);
-    let path = folder.join(name);
-    if path.exists() {
-        Ok(path)
-    } else {
-        bail!("no data set {}: set BENCH_DATA to the folder that has {name}", path.display())
+    let folders = std::env::var_os("BENCH_DATA").map_or_else(|| near(&machine::root()), |named| vec![named.into()]);
+    match folders.into_iter().map(|folder| folder.join(name)).find(|path| path.exists()) {
+        Some(path) => Ok(path),
+        None => bail!("no data set {name}: set BENCH_DATA to the folder that has it"),
     }
+}
+
+/// Folders that may have the data sets of the repository at `root`, the likeliest first.
+fn near(root: &Path) -> Vec<PathBuf> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
+        let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+        (output.status.success() && path.is_absolute()).then_some(path)
+    };
+    // Of a work tree, the repository that it belongs to; of a clone, the one that it is a clone of.
+    let common = git(&["rev-parse", "--path-format=absolute", "--git-common-dir"]);
+    let origin = git(&["config", "--get", "remote.origin.url"]);
+    let places = std::iter::once(root.to_owned()).chain(common).chain(origin);
+    places.flat_map(|place| place.ancestors().map(|above| above.join("shared/data")).collect::<Vec<_>>()).collect()
 }
 
 /// The IPv4 prefixes of a full routing table: address and length.
@@ -105,6 +117,15 @@ fn rule(line: &str) -> Option<Rule> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_is_looked_for_beside_a_checkout_and_above_it() {
+        let outer = std::env::temp_dir().join("terrace-bench-data");
+        let found = near(&outer.join("a/checkout"));
+        for above in ["a/checkout", "a", ""] {
+            assert!(found.contains(&outer.join(above).join("shared/data")), "{above}: {found:?}");
+        }
+    }
 
     #[test]
     fn a_rule_of_classbench() {

@@ -1,6 +1,7 @@
-//! What parts need besides this repository, and in which of Debian's packages it is: said at the start of a run, as nobody wants to learn it after
-//! half an hour.
+//! What parts need besides this repository: packages of Debian, and data sets. What is missing is said before half an hour is over: at the
+//! start of a run, and at the top of its report.
 
+use crate::data;
 use crate::run::Options;
 use crate::systems::ovs;
 use std::path::Path;
@@ -39,8 +40,21 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// What is missing for the parts that this run looks at; `None` if nothing is.
-pub fn missing(options: &Options) -> Option<String> {
+/// Data sets, and what is left out without them.
+const DATA: [(&str, &str); 2] =
+    [("routes/bgp-prefixes.txt.gz", "lookups of real routes"), ("classbench", "lookups of ClassBench's rules")];
+
+/// What is missing for the parts that this run looks at, a line each; none if nothing is.
+pub fn missing(options: &Options) -> Vec<String> {
+    let is_absent = |(name, _): &&(&str, &str)| data::path(name).is_err();
+    let absent = DATA.iter().filter(|_| options.wants("lookups")).filter(is_absent);
+    let data = absent.map(|(name, without)| {
+        format!("left out: {without}, as the data set {name} is missing; set BENCH_DATA to the folder that has it")
+    });
+    missing_packages(options).into_iter().chain(data).collect()
+}
+
+fn missing_packages(options: &Options) -> Option<String> {
     let wanted = |need: &&Need| need.parts.iter().any(|part| options.wants(part));
     let missing: Vec<&Need> = NEEDS.iter().filter(wanted).filter(|need| !(need.there)()).collect();
     let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
@@ -69,6 +83,6 @@ mod tests {
     #[test]
     fn parts_that_are_not_asked_for_need_nothing() {
         let options = Options { only: vec!["workers".to_owned()], ..Options::default() };
-        assert_eq!(missing(&options), None);
+        assert_eq!(missing(&options), [""; 0]);
     }
 }

@@ -89,6 +89,11 @@ impl Report {
         table::text(self)
     }
 
+    /// The bars that were measured and missed.
+    pub fn missed(&self) -> impl Iterator<Item = &str> {
+        self.bars.iter().filter(|bar| bar.verdict == Verdict::Missed).map(|bar| bar.what.as_str())
+    }
+
     /// Writes `bench.json`, `bench.txt` and a plot for each chart into a folder.
     ///
     /// # Errors

@@ -8,17 +8,14 @@ use std::fmt::Write;
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
     head(report, &mut text);
+    for note in &report.notes {
+        let _ = writeln!(text, "  - {note}");
+    }
     for (name, outcomes) in report.charts() {
         chart(name, &outcomes, &mut text);
     }
     facts(report, &mut text);
     bars(report, &mut text);
-    if !report.notes.is_empty() {
-        let _ = writeln!(text, "\nNotes");
-    }
-    for note in &report.notes {
-        let _ = writeln!(text, "  - {note}");
-    }
     text
 }
 
