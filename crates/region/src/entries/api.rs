@@ -1,6 +1,5 @@
 //! The gateway program's tables and actions by name.
 
-use super::sources::TenantKey;
 use ir::{ActionCall, ActionId, ExternId, KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::net::IpAddr;
@@ -34,6 +33,17 @@ impl<const N: usize> TableApi<N> {
     pub(super) fn call(&self, action: usize, args: Vec<BigUint>) -> ActionSpec {
         ActionSpec::Call(ActionCall { action: self.actions[action], args })
     }
+}
+
+/// What the first key of a tenant's table is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TenantKey {
+    /// A VPC's VNI.
+    Vni,
+    /// The number of a route table.
+    RouteTable,
+    /// The number of a VPC, or of a list of a path through other VPCs.
+    List,
 }
 
 /// Both families of a table, IPv4 first.

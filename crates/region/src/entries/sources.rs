@@ -1,5 +1,6 @@
 //! Which line of the region file an entry in the tables comes from.
 
+use super::api::TenantKey;
 use super::numbers::Way;
 use super::{Api, Numbers, Part, visit};
 use crate::check::Region;
@@ -67,15 +68,4 @@ fn part_of(state: &State, region: &Region, api: &Api, numbers: &Numbers, entry: 
         }
     };
     Some(Part::Vpcs(vpcs))
-}
-
-/// What the first key of a tenant's table is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TenantKey {
-    /// A VPC's VNI.
-    Vni,
-    /// The number of a route table.
-    RouteTable,
-    /// The number of a VPC, or of a list of a path through other VPCs.
-    List,
 }

@@ -4,7 +4,7 @@
 //!
 //! Both give the same number: it is what the sum is modulo `2^n - 1`, and 0 only if all that is added is 0.
 
-use super::combine::{Rewrite, constant, inst};
+use super::instructions::{Rewrite, constant, inst};
 use ir::*;
 use num_bigint::BigUint;
 

@@ -8,6 +8,7 @@
 //! ```
 
 use super::carry::carried;
+use super::instructions::{Rewrite, constant, inst};
 use ir::*;
 use num_bigint::BigUint;
 use std::collections::HashMap;
@@ -46,21 +47,6 @@ pub(super) fn combine_arithmetic(body: &mut Body) {
         }
     }
     ir::passes::drop_unused(body);
-}
-
-/// Instructions to put before, and what the instruction becomes.
-pub(super) type Rewrite = Option<(Vec<(Inst, Value)>, Inst)>;
-
-pub(super) fn inst(body: &Body, value: Value) -> Option<&Inst> {
-    body.definition(value).map(|data| &data.inst)
-}
-
-/// The number that a value always is.
-pub(super) fn constant(body: &Body, value: Value) -> Option<&BigUint> {
-    match inst(body, value)? {
-        Inst::Const(c) => Some(&c.bits),
-        _ => None,
-    }
 }
 
 /// An operation on a choice between constants.

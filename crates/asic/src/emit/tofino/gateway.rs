@@ -1,7 +1,7 @@
 //! What a gateway can decide of a pipeline's conditions, before they are written: equality with constants under masks, in few bits and rows.
 
-use super::combine::constant;
 use super::condition::GATEWAY_BITS;
+use super::instructions::constant;
 use ir::*;
 use std::collections::BTreeMap;
 

@@ -165,12 +165,12 @@ fn number<'b>(p: &Pipeline, body: &'b Body, [from, at]: [Block; 2], value: Value
         }
         _ => None,
     });
-    let Some(var) = loaded else { return super::combine::constant(body, value) };
+    let Some(var) = loaded else { return super::instructions::constant(body, value) };
     let stored = body.blocks[from].insts.iter().rev().find_map(|i| match i.inst {
         Inst::Store(v, value) if v == var => Some(value),
         _ => None,
     });
-    super::combine::constant(body, stored?)
+    super::instructions::constant(body, stored?)
 }
 
 /// The block that only goes on to another one, or a new one on the edge to it.

@@ -2,7 +2,7 @@
 //!
 //! So is a port that is a key. The chip's parser can ask for what it has extracted, not for a wider form of it, and in a control widening is a step of its own.
 
-use super::combine::constant;
+use super::instructions::constant;
 use ir::*;
 use num_bigint::BigUint;
 
