@@ -14,6 +14,7 @@ mod killed;
 #[path = "../../../io/tests/support/mod.rs"]
 mod namespaces;
 mod processors;
+mod region;
 mod scraped;
 mod signals;
 mod takeover;

@@ -41,7 +41,7 @@ fn text(folder: &Path, tiers: &str, ports: &[(u32, String, &str)]) -> String {
     let control = folder.join("control.sock");
     let ports: String = ports.collect();
     format!(
-        "engine = \"tiers\"\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[metrics]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n[tiers]\nkey = {KEY}\nsilence_ms = {}\n{tiers}\n{ports}",
+        "[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[metrics]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n[tiers]\nkey = {KEY}\nsilence_ms = {}\n{tiers}\n{ports}",
         SILENCE.as_millis()
     )
 }

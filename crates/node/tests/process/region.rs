@@ -1,0 +1,125 @@
+//! `terraced` with a region file: applied at the start, at SIGHUP, by the control socket, and by the process that takes over.
+
+use crate::daemon::{Daemon, config_in};
+use node::admin::ask;
+use node::admin::client::AskError;
+use node::admin::protocol::{Answer, Request};
+use node::region::{Applied, RegionStatus};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A machine more, in the last list of the lab's region.
+const MORE: &str = "  - {name: red-z, vpc: red, server: s2, mac: 02:00:00:10:00:77, addresses: [10.0.0.77]}\n";
+
+fn lab_region() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab.yaml")).expect("the file")
+}
+
+/// A folder with a region file and a configuration.
+struct Home {
+    folder: tempfile::TempDir,
+    config: PathBuf,
+}
+
+impl Home {
+    fn new(more: &str) -> Home {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let text = format!(
+            "region = {:?}\n{more}[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {:?}\n",
+            path("region.yaml"),
+            path("control.sock")
+        );
+        let config = config_in(folder.path(), &text);
+        let home = Home { folder, config };
+        home.write(&lab_region());
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, region: &str) {
+        std::fs::write(self.path("region.yaml"), region).expect("the folder can be written");
+    }
+
+    fn status(&self) -> RegionStatus {
+        let Ok(Answer::Region(status)) = ask(&self.path("control.sock"), &Request::Region) else { panic!("no status") };
+        status
+    }
+
+    fn apply(&self) -> Result<Applied, String> {
+        match ask(&self.path("control.sock"), &Request::RegionApply { file: None }) {
+            Ok(Answer::RegionApplied(applied)) => Ok(applied),
+            Err(AskError::Refused(message)) => Err(message),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_region_is_served_from_the_start_and_read_again_at_sighup() {
+    let home = Home::new("");
+    let daemon = Daemon::with(&home.config, &[]);
+    daemon.says(&["the region is in force", "inserted="]);
+    let entries = home.status().entries;
+    assert!(entries > 50, "{entries}");
+
+    home.write(&(lab_region() + MORE));
+    daemon.signal("HUP");
+    daemon.says(&["the region is in force", "inserted=1", "deleted=0"]);
+    assert_eq!(home.status().entries, entries + 1);
+
+    home.write("region: [");
+    daemon.signal("HUP");
+    daemon.says(&["the region is refused", "region.yaml:1"]);
+    assert!(home.apply().is_err_and(|message| message.contains("region.yaml:1")));
+    assert_eq!(home.status().entries, entries + 1, "what runs stays");
+    home.write(&lab_region());
+    assert_eq!(home.apply().map(|applied| applied.deleted), Ok(1));
+}
+
+#[test]
+fn a_wrong_file_stops_a_start_without_a_store_and_not_one_with_tables() {
+    let start = |home: &Home| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_terraced"));
+        command.arg("--config").arg(&home.config).stderr(Stdio::piped());
+        command.output().expect("terraced was built")
+    };
+    let home = Home::new("");
+    home.write("region: [");
+    let output = start(&home);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("region.yaml:1"), "{said}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = Home::new(&format!("store = {:?}\n", folder.path().join("store")));
+    let entries = {
+        let _daemon = Daemon::with(&home.config, &[]);
+        home.status().entries
+    };
+    home.write("region: [");
+    let daemon = Daemon::with(&home.config, &[]);
+    assert!(home.status().refused.is_some());
+    home.write(&lab_region());
+    let applied = home.apply().expect("it is right again");
+    assert_eq!((applied.inserted, applied.modified, applied.deleted), (0, 0, 0), "the store had all of it");
+    assert_eq!(home.status().entries, entries);
+    drop(daemon);
+}
+
+#[test]
+fn the_process_that_takes_over_goes_on_with_the_same_numbers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = Home::new(&format!("takeover = {:?}\n", folder.path().join("takeover.sock")));
+    let first = Daemon::with(&home.config, &[]);
+    // `aaa` would have the first number, had the others not theirs already.
+    home.write(&lab_region().replacen("vpcs:\n", "vpcs:\n  - {name: aaa, vni: 4242}\n", 1));
+    let applied = home.apply().expect("it is right");
+    assert!(applied.inserted > 0 && applied.modified == 0, "{applied}");
+    let second = Daemon::run(&home.config, &[], &["--takeover"]);
+    second.says(&["the region is in force", "inserted=0", "modified=0", "deleted=0"]);
+    assert_eq!(home.status().vpcs, 4);
+    drop(first);
+}
