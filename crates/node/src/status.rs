@@ -34,13 +34,22 @@ pub struct Program {
     pub cookie: Option<u64>,
     /// How many writes its tables have seen.
     pub tables_version: u64,
-    /// What runs it: `jit`, `interp`, `flowcache` or `asic`.
+    /// What runs it: `jit`, `interp` or `asic`; of a program that is divided, its lower half.
     #[serde(default)]
     pub engine: String,
+    /// The flow cache in front of it, as the configuration names its kind.
+    #[serde(default)]
+    pub cache: String,
+    /// The tiers of this process, if the program is divided among tiers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<String>,
     /// Bytes of native code.
     pub native_code_bytes: u64,
     /// Why there is no native code, if there is none.
     pub interpreted: Option<String>,
+    /// Native code was asked for, and the program runs on the reference engine, at about a tenth of the speed.
+    #[serde(default)]
+    pub falls_back: bool,
     /// What a person should know of how the engine runs it: on a chip, where its tables are; of a cache, what it holds.
     #[serde(default)]
     pub notes: Vec<String>,

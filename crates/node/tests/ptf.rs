@@ -102,5 +102,5 @@ fn packets_go_as_the_tables_say_on_the_emulated_switch() {
 #[test]
 fn packets_go_as_the_tables_say_behind_a_flow_cache() {
     // Its slow path is the reference engine.
-    run("flowcache", "engine = \"flowcache\"", "by = \"raw\"");
+    run("cache", "engine = \"interp\"\n[cache]\nkind = \"adaptive\"", "by = \"raw\"");
 }

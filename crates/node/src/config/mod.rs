@@ -6,7 +6,7 @@ mod tiers;
 pub use model::{
     Attach, CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, Engine, IdleSetting, Leads, Means,
     MetricsSetting, PortSetting, Service, SwitchEngine, SwitchSetting, Tier, TiersSetting, TokenSetting,
-    TranslationSetting, XdpSetting,
+    TranslationSetting,
 };
 
 use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan, XdpPlan};
@@ -21,6 +21,16 @@ use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+impl CacheKind {
+    /// Whether it is a model of a SmartNIC's cache.
+    fn is_model(self) -> bool {
+        match self {
+            CacheKind::None | CacheKind::Rewrites | CacheKind::Xdp => false,
+            CacheKind::Exact | CacheKind::Megaflow | CacheKind::SubTraversal | CacheKind::Adaptive => true,
+        }
+    }
+}
 
 impl From<Attach> for io::xdp::Mode {
     fn from(attach: Attach) -> io::xdp::Mode {
@@ -258,39 +268,62 @@ impl Checker<'_> {
         }
         let text = self.file("sizes", sizes.as_ref());
         let sizing = sizes.as_ref().zip(text).map(|(path, text)| (path.display().to_string(), text));
-        let cache = self.cache(&file.cache);
-        let flows = file.xdp.flows;
-        if !(1..=1 << 22).contains(&flows) {
-            self.wrong("flows", "`flows` is 1 to 4194304; without it, 16384".to_owned());
-        }
         let chip = chip.map(|target| {
             let room = Room { sizing, others: *room, ..Room::default() };
             Choice::Asic(Box::new(SwitchPlan { target, fold: *fold, compress: Compress(compress.clone()), room }))
         });
-        match file.engine {
-            Engine::FlowCache => Choice::FlowCache(cache),
-            Engine::Asic => chip.unwrap_or_default(),
-            Engine::Xdp => Choice::Xdp(XdpPlan::new(flows).with(cache).attached(file.xdp.attach.into())),
-            Engine::Interp => Choice::Interp,
-            Engine::Jit => Choice::Jit,
-            Engine::Tiers => {
-                let above = match file.tiers.switch {
-                    SwitchEngine::Asic => chip.unwrap_or_default(),
-                    SwitchEngine::Jit => Choice::Jit,
-                    SwitchEngine::Interp => Choice::Interp,
+        let Some(tiers) = &file.tiers else { return self.whole(file, chip) };
+        let above = match tiers.switch {
+            SwitchEngine::Asic => chip.unwrap_or_default(),
+            SwitchEngine::Jit => Choice::Jit,
+            SwitchEngine::Interp => Choice::Interp,
+        };
+        Choice::Tiers(Box::new(self.tiers(file, tiers, above)))
+    }
+
+    /// The engine of a program that is not divided.
+    fn whole(&mut self, file: &ConfigFile, chip: Option<Choice>) -> Choice {
+        let CacheSetting { kind, attach, .. } = file.cache;
+        let cache = self.cache(&file.cache, kind);
+        match (file.engine, kind) {
+            (Engine::Jit, CacheKind::None) => Choice::Jit,
+            (Engine::Interp, CacheKind::None) => Choice::Interp,
+            (Engine::Asic, CacheKind::None) => chip.unwrap_or_default(),
+            (Engine::Jit, CacheKind::Rewrites) => Choice::FlowCache(cache),
+            (Engine::Jit, CacheKind::Xdp) => {
+                let flows = u32::try_from(cache.cache.entries).unwrap_or(u32::MAX);
+                Choice::Xdp(XdpPlan::new(flows).with(cache).attached(attach.into()))
+            }
+            (Engine::Interp, kind) if kind.is_model() => Choice::FlowCache(cache),
+            (engine, kind) => {
+                let message = match (engine, kind.is_model()) {
+                    (Engine::Asic, _) => {
+                        "an emulated switch has no cache in front of it; take it away, or divide programs with [tiers]"
+                    }
+                    (_, true) => {
+                        "the model of a SmartNIC's cache is in front of the reference engine: set engine = \"interp\"; for speed, take `rewrites` or `xdp`"
+                    }
+                    (_, false) => "`rewrites` and `xdp` are in front of native code: set engine = \"jit\"",
                 };
-                Choice::Tiers(Box::new(self.tiers(file, above, cache)))
+                self.wrong("kind", message.to_owned());
+                Choice::default()
             }
         }
     }
 
-    fn cache(&mut self, setting: &CacheSetting) -> CachePlan {
-        let CacheSetting { kind, tables, entries, idle_ms, slow_path_pps, slow_path_least_percent, tenant } = setting;
-        if !(1..=8).contains(tables) {
+    /// A cache of the kind; what it is in front of is looked at elsewhere.
+    fn cache(&mut self, setting: &CacheSetting, kind: CacheKind) -> CachePlan {
+        let CacheSetting { tables, entries, idle_ms, slow_path_pps, slow_path_least_percent, tenant, .. } = setting;
+        let usual = if kind == CacheKind::Xdp { XdpPlan::FLOWS as usize } else { 8_000 };
+        let (tables, entries) = (tables.unwrap_or(4), entries.unwrap_or(usual));
+        if !(1..=8).contains(&tables) {
             self.wrong("tables", "`tables` is 1 to 8; without it, a chain has 4".to_owned());
         }
-        for (name, zero) in [("entries", *entries == 0), ("slow_path_pps", *slow_path_pps == Some(0))] {
-            if zero {
+        if kind == CacheKind::Xdp && !(1..=1 << 22).contains(&entries) {
+            self.wrong("entries", "`entries` of the kernel's cache is 1 to 4194304; without it, 16384".to_owned());
+        }
+        for (name, zero) in [("entries", entries == 0), ("slow_path_pps", *slow_path_pps == Some(0))] {
+            if zero && kind != CacheKind::Xdp {
                 self.wrong(name, format!("`{name}` is 1 at least"));
             }
         }
@@ -298,18 +331,18 @@ impl Checker<'_> {
             self.wrong("slow_path_least_percent", "`slow_path_least_percent` is 1 to 100".to_owned());
         }
         let spare = slow_path_least_percent.map(|least_percent| Spare { least_percent });
-        // Who keeps a pace and has no other bound has one that no core reaches.
+        // A pace without another bound has one that no core reaches.
         let slow_path_pps = slow_path_pps.or(spare.map(|_| 1_000_000_000));
-        let rewrites = *kind == CacheKind::Rewrites;
+        let rewrites = !kind.is_model();
         let kind = match kind {
-            CacheKind::Exact | CacheKind::Rewrites => Kind::Exact,
+            CacheKind::None | CacheKind::Rewrites | CacheKind::Xdp | CacheKind::Exact => Kind::Exact,
             CacheKind::Megaflow => Kind::Megaflow,
-            CacheKind::SubTraversal => Kind::SubTraversal { tables: *tables },
-            CacheKind::Adaptive => Kind::Adaptive { tables: *tables },
+            CacheKind::SubTraversal => Kind::SubTraversal { tables },
+            CacheKind::Adaptive => Kind::Adaptive { tables },
         };
         let cache = CacheConfig {
             kind,
-            entries: *entries,
+            entries,
             idle_ns: idle_ms.map(|ms| ms.saturating_mul(1_000_000)),
             slow_path: slow_path_pps.map(Budget::per_second),
             ..CacheConfig::default()
@@ -413,23 +446,39 @@ mod tests {
 
     #[test]
     fn the_cache() {
-        let text = "engine = \"flowcache\"\n[cache]\nkind = \"sub-traversal\"\ntables = 3\nentries = 50\nidle_ms = 7\nslow_path_pps = 1000\ntenant = \"meta.vpc\"\n";
+        let text = "engine = \"interp\"\n[cache]\nkind = \"sub-traversal\"\ntables = 3\nentries = 50\nidle_ms = 7\nslow_path_pps = 1000\ntenant = \"meta.vpc\"\n";
         let Ok(Choice::FlowCache(plan)) = check(text).map(|config| config.engine) else { panic!("not the cache") };
         assert_eq!((plan.cache.kind, plan.cache.entries), (Kind::SubTraversal { tables: 3 }, 50));
         assert_eq!((plan.cache.idle_ns, plan.tenant.as_deref()), (Some(7_000_000), Some("meta.vpc")));
         assert_eq!(plan.cache.slow_path, Some(Budget::per_second(1_000)));
         assert_eq!(plan.spare, None);
-        let paced = "engine = \"flowcache\"\n[cache]\nslow_path_least_percent = 7\n";
+        let paced = "engine = \"interp\"\n[cache]\nkind = \"adaptive\"\nslow_path_least_percent = 7\n";
         let Ok(Choice::FlowCache(plan)) = check(paced).map(|config| config.engine) else { panic!("not the cache") };
         assert!(plan.spare == Some(Spare { least_percent: 7 }) && plan.cache.slow_path.is_some());
         assert!(!plan.rewrites);
-        let rewrites = "engine = \"flowcache\"\n[cache]\nkind = \"rewrites\"\nentries = 50\n";
+        let rewrites = "[cache]\nkind = \"rewrites\"\nentries = 50\n";
         let Ok(Choice::FlowCache(plan)) = check(rewrites).map(|config| config.engine) else { panic!("not the cache") };
         assert!(plan.rewrites && plan.cache.entries == 50);
         let wrong = "tables = 9\nentries = 0\nslow_path_pps = 0\nslow_path_least_percent = 0\n";
-        let wrong = check(&format!("engine = \"flowcache\"\n[cache]\n{wrong}")).map(|_| ());
+        let wrong = check(&format!("engine = \"interp\"\n[cache]\nkind = \"exact\"\n{wrong}")).map(|_| ());
         let places: Vec<_> = wrong.unwrap_err().into_iter().filter_map(|mistake| mistake.place).collect();
-        assert_eq!(places, [(3, 1), (4, 1), (5, 1), (6, 1)]);
+        assert_eq!(places, [(4, 1), (5, 1), (6, 1), (7, 1)]);
+    }
+
+    #[test]
+    fn a_cache_is_in_front_of_the_engine_that_it_is_made_for() {
+        let engine = |text: &str| check(text).map(|config| config.engine.name());
+        assert_eq!(engine("[cache]\nkind = \"none\"\n"), Ok("jit"), "nothing is slower by a default");
+        for (engine, kind, mend) in [
+            ("jit", "adaptive", "engine = \"interp\""),
+            ("jit", "exact", "engine = \"interp\""),
+            ("interp", "rewrites", "engine = \"jit\""),
+            ("interp", "xdp", "engine = \"jit\""),
+            ("asic", "rewrites", "[tiers]"),
+        ] {
+            let found = mistakes(&format!("engine = \"{engine}\"\n[cache]\nkind = \"{kind}\"\n"));
+            assert!(found.len() == 1 && found[0].starts_with("(3, 1) ") && found[0].contains(mend), "{found:?}");
+        }
     }
 
     #[test]
@@ -441,10 +490,11 @@ mod tests {
             }
             other => panic!("{other:?}"),
         };
-        let slow = "engine = \"xdp\"\n[cache]\nslow_path_pps = 7\n";
+        let slow = "[cache]\nkind = \"xdp\"\nslow_path_pps = 7\n";
         assert_eq!(flows(slow), XdpPlan::FLOWS);
-        assert_eq!(flows(&format!("{slow}[xdp]\nflows = 77\n")), 77);
-        assert!(mistakes("engine = \"xdp\"\n[xdp]\nflows = 0\n")[0].contains("(3, 1) `flows` is 1 to 4194304"));
+        assert_eq!(flows(&format!("{slow}entries = 77\n")), 77);
+        let found = mistakes("[cache]\nkind = \"xdp\"\nentries = 0\n");
+        assert!(found[0].starts_with("(3, 1) `entries` of the kernel's cache is 1 to 4194304"), "{found:?}");
     }
 
     #[test]

@@ -27,18 +27,15 @@ pub struct ConfigFile {
     /// What runs programs.
     #[serde(default)]
     pub engine: Engine,
-    /// The cache of `engine = "flowcache"`.
+    /// The flow cache in front of it. None unless given.
     #[serde(default)]
     pub cache: CacheSetting,
-    /// The flow cache of `engine = "xdp"`.
-    #[serde(default)]
-    pub xdp: XdpSetting,
-    /// The chip of `engine = "asic"`.
+    /// The chip of `engine = "asic"`, and of tiers.
     #[serde(default)]
     pub switch: SwitchSetting,
-    /// How programs are divided with `engine = "tiers"`.
+    /// With it, programs are divided among tiers: what the switch holds of a program runs there, and the rest in software, which is `engine` with `cache`.
     #[serde(default)]
-    pub tiers: TiersSetting,
+    pub tiers: Option<TiersSetting>,
     /// The number of the port by which v1model programs know the controller (PNA programs have one of their own). 510 unless given.
     #[serde(default = "cpu_port")]
     pub cpu_port: u32,
@@ -163,15 +160,8 @@ pub enum Engine {
     Jit,
     /// The reference engine: slow, one packet at a time.
     Interp,
-    /// A flow cache (`[cache]`) in front of the reference engine, or of native code if it keeps `rewrites`: what packets did is kept, and done again for packets like them.
-    #[serde(rename = "flowcache")]
-    FlowCache,
-    /// A flow cache in the kernel (`[xdp]`), attached to the ports, in front of native code. What `[cache]` says of the slow path, tenants and idle time holds for it, too.
-    Xdp,
     /// An emulated switch (`[switch]`): a program is placed on a chip, and runs as that would run it; slow, one packet at a time.
     Asic,
-    /// Tiers together (`[tiers]`): what the switch holds of a program runs there, and the rest behind a flow cache, or in software alone.
-    Tiers,
 }
 
 /// A tier.
@@ -180,9 +170,9 @@ pub enum Engine {
 pub enum Tier {
     /// The upper half of a program.
     Switch,
-    /// A flow cache (`[cache]`) in front of the lower half.
+    /// A flow cache (`[cache]`) in front of the lower half; `adaptive` unless `kind` says otherwise.
     Dpu,
-    /// The lower half of a program, with all tables: what the flow cache's slow path is, or native code if there is no DPU here.
+    /// The lower half of a program, with all tables: what the flow cache's slow path is, or `engine` alone if there is no DPU here.
     Cpu,
 }
 
@@ -273,34 +263,36 @@ fn choose_ms() -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
-    /// Whole ways of packets, by all fields that were looked at.
-    Exact,
-    /// Whole ways of packets, by the bits that decided.
-    Megaflow,
-    /// Pieces of ways, in a chain of tables.
-    SubTraversal,
-    /// Pieces or whole ways, whatever gains more.
+    /// None.
     #[default]
-    Adaptive,
-    /// Whole ways, as rewrites of bytes that take no program, made of what native code did.
+    None,
+    /// What native code did with whole flows, as rewrites of bytes that take no program. In front of `jit`.
     Rewrites,
+    /// The same in the kernel, attached to the ports. In front of `jit`.
+    Xdp,
+    /// The model of a SmartNIC's cache: whole traversals, by all fields that were looked at. In front of `interp`, as the next three.
+    Exact,
+    /// Whole traversals, by the bits that decided.
+    Megaflow,
+    /// Pieces of traversals, in a chain of tables.
+    SubTraversal,
+    /// Pieces or whole traversals, whatever gains more.
+    Adaptive,
 }
 
 /// A flow cache.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSetting {
-    /// `exact`, `megaflow`, `sub-traversal`, `adaptive` or `rewrites`. `adaptive` unless given.
+    /// `none`, `rewrites`, `xdp`, or a model of a SmartNIC's: `exact`, `megaflow`, `sub-traversal`, `adaptive`. `none` unless given.
     #[serde(default)]
     pub kind: CacheKind,
-    /// Tables of the chain, 1 to 8. 4 unless given.
-    #[serde(default = "cache_tables")]
+    /// Tables of the chain of `sub-traversal` and `adaptive`, 1 to 8. 4 unless given.
     #[schemars(range(min = 1, max = 8))]
-    pub tables: usize,
-    /// The most entries in each of them. 8000 unless given.
-    #[serde(default = "cache_entries")]
+    pub tables: Option<usize>,
+    /// The most entries in each of them; of `xdp`, up to 4194304. 8000 unless given, 16384 of `xdp`.
     #[schemars(range(min = 1))]
-    pub entries: usize,
+    pub entries: Option<usize>,
     /// Entries that were not hit for so many milliseconds go. Without it they stay.
     pub idle_ms: Option<u64>,
     /// Packets a second for which the slow path has time. Without it, any number.
@@ -310,39 +302,7 @@ pub struct CacheSetting {
     pub slow_path_least_percent: Option<u8>,
     /// The variable of the program that says whose packet it is (`hdr.vxlan.vni`): tenants share the slow path. Without it all packets are one tenant's.
     pub tenant: Option<String>,
-}
-
-impl Default for CacheSetting {
-    fn default() -> CacheSetting {
-        CacheSetting {
-            kind: CacheKind::default(),
-            tables: cache_tables(),
-            entries: cache_entries(),
-            idle_ms: None,
-            slow_path_pps: None,
-            slow_path_least_percent: None,
-            tenant: None,
-        }
-    }
-}
-
-fn cache_tables() -> usize {
-    4
-}
-
-fn cache_entries() -> usize {
-    8_000
-}
-
-/// A flow cache in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct XdpSetting {
-    /// The most flows in it, up to 4194304. 16384 unless given.
-    #[serde(default = "xdp_flows")]
-    #[schemars(range(min = 1, max = 4_194_304))]
-    pub flows: u32,
-    /// Where it is attached: `native`, in the driver if that can do it, or `generic`, behind the driver.
+    /// Where `xdp` is attached: `native`, in the driver if that can do it, or `generic`, behind the driver.
     #[serde(default)]
     pub attach: Attach,
 }
@@ -356,16 +316,6 @@ pub enum Attach {
     Native,
     /// Behind the driver, before the kernel's own network stack.
     Generic,
-}
-
-impl Default for XdpSetting {
-    fn default() -> XdpSetting {
-        XdpSetting { flows: xdp_flows(), attach: Attach::default() }
-    }
-}
-
-fn xdp_flows() -> u32 {
-    crate::engine::XdpPlan::FLOWS
 }
 
 /// The chip that an emulated switch is, and the room on it.
@@ -417,7 +367,7 @@ pub struct PortSetting {
     pub by: Means,
     /// The network namespace that has the interface.
     pub netns: Option<String>,
-    /// With `engine = "tiers"`: to which other tier the port leads. Without it, it is a front port.
+    /// With `[tiers]`: to which other tier the port leads. Without it, it is a front port.
     pub leads: Option<Leads>,
 }
 

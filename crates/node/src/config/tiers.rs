@@ -1,8 +1,8 @@
 //! Checks of `[tiers]`.
 
 use super::Checker;
-use super::model::{ConfigFile, Leads, Tier, TiersSetting};
-use crate::engine::{CachePlan, Choice};
+use super::model::{CacheKind, ConfigFile, Engine, Leads, Tier, TiersSetting};
+use crate::engine::Choice;
 use crate::tiers::TiersPlan;
 use offload::cut::Held;
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 impl Checker<'_> {
     /// How programs are divided; `above` runs the switch's half, if it is here.
-    pub(super) fn tiers(&mut self, file: &ConfigFile, above: Choice, cache: CachePlan) -> TiersPlan {
-        let TiersSetting { here, hot, absent, key, down_port, spread, silence_ms, choose_ms, .. } = &file.tiers;
+    pub(super) fn tiers(&mut self, file: &ConfigFile, setting: &TiersSetting, above: Choice) -> TiersPlan {
+        let TiersSetting { here, hot, absent, key, down_port, spread, silence_ms, choose_ms, .. } = setting;
         let has = |tier: Tier| here.contains(&tier);
         let ports = |leads: Leads| {
             let all = file.ports.iter().filter(move |port| port.leads == Some(leads));
@@ -57,7 +57,7 @@ impl Checker<'_> {
         }
         let hot = hot.iter().map(|(name, entries)| (name.clone(), Held::Hot(*entries)));
         let held: BTreeMap<String, Held> = hot.chain(absent.iter().map(|name| (name.clone(), Held::Absent))).collect();
-        let below = if has(Tier::Dpu) { Choice::FlowCache(cache) } else { Choice::Jit };
+        let below = self.below(file, has(Tier::Dpu));
         TiersPlan {
             above: has(Tier::Switch).then(|| Box::new(above)),
             below: (has(Tier::Cpu) || has(Tier::Dpu)).then(|| Box::new(below)),
@@ -70,5 +70,29 @@ impl Checker<'_> {
             silence: Duration::from_millis(*silence_ms),
             choose: Duration::from_millis(*choose_ms),
         }
+    }
+
+    /// What runs the lower half: with a DPU, a flow cache in front of it.
+    fn below(&mut self, file: &ConfigFile, has_dpu: bool) -> Choice {
+        if file.engine == Engine::Asic {
+            let message =
+                "with [tiers], `engine` is what runs the lower half: \"jit\" or \"interp\"; the chip is `switch`";
+            self.wrong("engine", message.to_owned());
+        }
+        let kind = match (has_dpu, file.cache.kind) {
+            (true, CacheKind::None) => CacheKind::Adaptive,
+            (true, CacheKind::Xdp) => {
+                self.wrong("kind", "the kernel's cache stands at ports, not between tiers; take `rewrites`".to_owned());
+                CacheKind::Rewrites
+            }
+            (true, kind) => kind,
+            (false, CacheKind::None) if file.engine == Engine::Interp => return Choice::Interp,
+            (false, CacheKind::None) => return Choice::Jit,
+            (false, _) => {
+                self.wrong("kind", "the cache is the DPU's: add \"dpu\" to `here`, or take it away".to_owned());
+                return Choice::Jit;
+            }
+        };
+        Choice::FlowCache(self.cache(&file.cache, kind))
     }
 }

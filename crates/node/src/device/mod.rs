@@ -213,9 +213,22 @@ impl Node {
     /// An engine for a pipeline, which runs nothing yet.
     pub(crate) fn load(&self, pipeline: &Arc<Pipeline>) -> Result<Box<dyn Controlled>, Refusal> {
         let mut engine = self.choice.load(pipeline, &self.settings)?;
+        if self.choice.falls_back(&*engine) {
+            let (program, why) = (&pipeline.name, engine.without_code().unwrap_or_default());
+            tracing::warn!(
+                program,
+                why,
+                "fallback: the program runs on the reference engine, at about a tenth of native code's speed"
+            );
+        }
         // The idle time of an entry that is written at once begins now, not with time itself.
         engine.advance_time(io::now());
         Ok(engine)
+    }
+
+    /// What runs its programs.
+    pub(crate) fn choice(&self) -> &Choice {
+        &self.choice
     }
 
     /// What each worker has done. What processes before this one counted is with the first.

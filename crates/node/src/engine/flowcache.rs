@@ -25,6 +25,19 @@ pub struct CachePlan {
     pub tenant: Option<String>,
 }
 
+impl CachePlan {
+    /// The kind, as in configurations.
+    pub(super) fn kind(&self) -> &'static str {
+        match self.cache.kind {
+            _ if self.rewrites => "rewrites",
+            Kind::Exact => "exact",
+            Kind::Megaflow => "megaflow",
+            Kind::SubTraversal { .. } => "sub-traversal",
+            Kind::Adaptive { .. } => "adaptive",
+        }
+    }
+}
+
 pub(super) fn load(
     plan: &CachePlan,
     pipeline: &Arc<Pipeline>,

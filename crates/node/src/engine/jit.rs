@@ -10,6 +10,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
+/// What to say if native code was asked for, and the program runs on the reference engine.
+pub(super) fn fallback_note(why: &str) -> String {
+    format!("fallback: the program runs on the reference engine, at about a tenth of native code's speed: {why}")
+}
+
 pub(super) fn load(pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
     let engine = Jit::new(pipeline.clone(), settings.clone()).map_err(|error| error.to_string())?;
     Ok(Box::new(engine))
@@ -134,5 +139,9 @@ impl Controlled for Jit {
 
     fn without_code(&self) -> Option<String> {
         self.unsupported().map(|why| why.to_string())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.unsupported().map(|why| fallback_note(&why.to_string())).into_iter().collect()
     }
 }

@@ -63,16 +63,40 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// As in configurations, metrics and command lines.
+    /// What runs programs, or their lower halves: as in configurations, metrics and command lines.
     pub fn name(&self) -> &'static str {
         match self {
-            Choice::Jit => "jit",
+            Choice::Jit | Choice::Xdp(_) => "jit",
             Choice::Interp => "interp",
-            Choice::FlowCache(_) => "flowcache",
+            Choice::FlowCache(plan) if plan.rewrites => "jit",
+            Choice::FlowCache(_) => "interp",
             Choice::Asic(_) => "asic",
-            Choice::Tiers(_) => "tiers",
-            Choice::Xdp(_) => "xdp",
+            Choice::Tiers(plan) => plan.below.as_ref().or(plan.above.as_ref()).map_or("jit", |half| half.name()),
         }
+    }
+
+    /// Whether native code was asked for, and a program runs on the reference engine.
+    pub fn falls_back(&self, engine: &dyn Controlled) -> bool {
+        self.name() == "jit" && self.tiers().is_none() && engine.without_code().is_some()
+    }
+
+    /// The kind of the flow cache in front of it, likewise.
+    pub fn cache(&self) -> &'static str {
+        match self {
+            Choice::Jit | Choice::Interp | Choice::Asic(_) => "none",
+            Choice::FlowCache(plan) => plan.kind(),
+            Choice::Xdp(_) => "xdp",
+            Choice::Tiers(plan) => plan.below.as_ref().map_or("none", |half| half.cache()),
+        }
+    }
+
+    /// The tiers of this process, if programs are divided among tiers.
+    pub fn tiers(&self) -> Option<String> {
+        let Choice::Tiers(plan) = self else { return None };
+        let dpu = plan.below.as_ref().is_some_and(|half| half.cache() != "none");
+        let tiers = [("switch", plan.above.is_some()), ("dpu", dpu), ("cpu", plan.below.is_some())];
+        let here: Vec<&str> = tiers.iter().filter(|(_, is_here)| *is_here).map(|(name, _)| *name).collect();
+        Some(here.join(", "))
     }
 
     /// An engine for a pipeline that the verifier has accepted; it has the program's own entries.

@@ -116,11 +116,17 @@ pub(super) fn encode(node: &Node, encoder: &mut DescriptorEncoder<'_>) -> fmt::R
 fn about(family: &mut Family<'_, '_>, version: &Version) -> fmt::Result {
     let build = vec![("version", version.terraced.clone()), ("device_id", version.device_id.to_string())];
     family.gauges("build_info", "The version of the node", std::iter::once((build, 1)))?;
-    let program = version
-        .program
-        .as_ref()
-        .map(|program| (vec![("program", program.name.clone()), ("engine", program.engine.clone())], 1));
+    let program = version.program.as_ref().map(|program| {
+        let names = [("program", &program.name), ("engine", &program.engine), ("cache", &program.cache)];
+        (names.map(|(label, name)| (label, name.clone())).to_vec(), 1)
+    });
     family.gauges("program_info", "The program that runs; none: no controller has set one", program.into_iter())?;
+    let fallback = version.program.iter().map(|program| (Vec::new(), i64::from(program.falls_back)));
+    family.gauges(
+        "program_fallback",
+        "1: the program runs on the reference engine, as native code does not take it",
+        fallback,
+    )?;
     let written = version.program.iter().map(|program| (Vec::new(), program.tables_version as i64));
     family.gauges("tables_version", "How many writes the tables of the program have seen", written)?;
     let uptime = std::iter::once((Vec::new(), version.uptime_seconds as i64));

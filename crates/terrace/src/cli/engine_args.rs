@@ -1,15 +1,13 @@
 //! Which engine runs a program, as commands are told.
 
 use super::failure::Failure;
-use super::plan::target;
 use asic::target::Target;
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use interp::Config;
 use ir::{Pipeline, TableId};
-use node::config::{CacheKind, ConfigFile, Engine};
-use node::engine::{CachePlan, Choice, Compress, Controlled, Room, SwitchPlan, XdpPlan};
-use node::tiers::TiersPlan;
-use offload::cut::Held;
+use node::config::{self, CacheKind, ConfigFile, Engine, TiersSetting};
+use node::engine::{Choice, Controlled, Room};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tables::{Update, UpdateKind, WriteBatch};
@@ -22,39 +20,56 @@ enum EngineKind {
     Jit,
     /// The reference engine: slow, one packet at a time
     Interp,
-    /// A flow cache in front of the reference engine: what packets did is done again for packets like them
-    #[value(name = "flowcache")]
-    FlowCache,
-    /// The same with rewrites of bytes, made of what native code did
-    Rewrites,
-    /// A flow cache in the kernel (XDP), attached to the ports, in front of native code
-    Xdp,
     /// An emulated switch: the program is placed on a chip (`--target`, `--fold`), and runs as that would run it; slow
     Asic,
-    /// Tiers together: what the switch holds of the program (`--hot`, `--absent`) runs on an emulated switch, the rest behind a flow cache
-    Tiers,
 }
 
-/// `--engine`, and the chip.
+/// Which flow cache is in front of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum Cache {
+    /// None
+    #[default]
+    None,
+    /// What native code did with whole flows, as rewrites of bytes. In front of `jit`
+    Rewrites,
+    /// The same in the kernel (XDP), attached to the ports. In front of `jit`
+    Xdp,
+    /// The model of a SmartNIC's cache: whole traversals, by all fields. In front of `interp`, as the next three
+    Exact,
+    /// Whole traversals, by the bits that decided
+    Megaflow,
+    /// Pieces of traversals, in a chain of tables
+    SubTraversal,
+    /// Pieces or whole traversals, whatever gains more
+    Adaptive,
+}
+
+/// `--engine`, `--cache`, `--tiers`, and the chip: as in a node's configuration.
 #[derive(Clone, Debug, Args)]
 pub struct EngineArgs {
     /// What runs the program.
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
     engine: EngineKind,
-    /// With `--engine asic`: the chip, one that is shipped (tofino1, tofino2, dpu8) or a target file.
+    /// The flow cache in front of it.
+    #[arg(long, value_name = "KIND", value_enum, default_value_t)]
+    cache: Cache,
+    /// Divide the program among tiers: what the switch holds of it runs on an emulated switch, the rest behind a flow cache (`adaptive` unless --cache is given).
+    #[arg(long)]
+    tiers: bool,
+    /// With `--engine asic` or `--tiers`: the chip, one that is shipped (tofino1, tofino2, dpu8) or a target file.
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "tofino1")]
     target: String,
-    /// With `--engine asic`: pipes that stand one behind the other; unless given, the fewest of 1, 2 and 4 with which the program fits.
+    /// Pipes of the chip that stand one behind the other; unless given, the fewest of 1, 2 and 4 with which the program fits.
     #[arg(long, value_name = "PIPES", value_parser = ["1", "2", "4"])]
     fold: Option<String>,
-    /// With `--engine asic`: how tables are made smaller, as `terrace plan --compress` takes it.
+    /// How tables are made smaller for the chip, as `terrace plan --compress` takes it.
     #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
     compress: String,
-    /// With `--engine tiers`: a table of which the switch has so many entries, those that are hit most.
-    #[arg(long, value_name = "TABLE=ENTRIES", value_parser = hot)]
+    /// With `--tiers`: a table of which the switch has so many entries, those that are hit most.
+    #[arg(long, value_name = "TABLE=ENTRIES", value_parser = hot, requires = "tiers")]
     hot: Vec<(String, u64)>,
-    /// With `--engine tiers`: a table that is not on the switch.
-    #[arg(long, value_name = "TABLE")]
+    /// With `--tiers`: a table that is not on the switch.
+    #[arg(long, value_name = "TABLE", requires = "tiers")]
     absent: Vec<String>,
 }
 
@@ -75,55 +90,47 @@ impl EngineArgs {
         config: &Config,
         entries: &WriteBatch,
     ) -> Result<Box<dyn Controlled>, Failure> {
-        let choice = match self.engine {
-            EngineKind::Jit => Choice::Jit,
-            EngineKind::Interp => Choice::Interp,
-            EngineKind::FlowCache => Choice::FlowCache(CachePlan::default()),
-            EngineKind::Rewrites => Choice::FlowCache(CachePlan { rewrites: true, ..CachePlan::default() }),
-            EngineKind::Xdp => Choice::Xdp(XdpPlan::default()),
-            EngineKind::Asic => self.chip(pipeline, entries)?,
-            EngineKind::Tiers => {
-                let hot = self.hot.iter().map(|(table, entries)| (table.clone(), Held::Hot(*entries)));
-                let held = hot.chain(self.absent.iter().map(|table| (table.clone(), Held::Absent))).collect();
-                let below = Choice::FlowCache(CachePlan::default());
-                Choice::Tiers(Box::new(TiersPlan::here(self.chip(pipeline, entries)?, below, held)))
-            }
+        let mut file = usual_configuration()?;
+        self.configure(&mut file);
+        let mut choice = checked(&file)?.engine;
+        let chip = match &mut choice {
+            Choice::Tiers(plan) => plan.above.as_deref_mut(),
+            whole => Some(whole),
         };
-        choice.load(pipeline, config).map_err(|refusal| match self.engine {
-            EngineKind::Asic | EngineKind::Tiers => Failure::Refused(refusal.message),
+        if let Some(Choice::Asic(plan)) = chip {
+            plan.room = room(pipeline, entries);
+        }
+        choice.load(pipeline, config).map_err(|refusal| match choice {
+            Choice::Asic(_) | Choice::Tiers(_) => Failure::Refused(refusal.message),
             // They take whatever compiles.
-            EngineKind::Jit | EngineKind::Interp | EngineKind::FlowCache | EngineKind::Rewrites | EngineKind::Xdp => {
-                Failure::Bug(refusal.message)
-            }
+            Choice::Jit | Choice::Interp | Choice::FlowCache(_) | Choice::Xdp(_) => Failure::Bug(refusal.message),
         })
-    }
-
-    /// An emulated switch with room for the entries.
-    fn chip(&self, pipeline: &Pipeline, entries: &WriteBatch) -> Result<Choice, Failure> {
-        Ok(Choice::Asic(Box::new(SwitchPlan {
-            target: target(&self.target)?,
-            fold: self.fold.as_ref().and_then(|pipes| pipes.parse().ok()),
-            compress: Compress(self.compress.clone()),
-            room: room(pipeline, entries),
-        })))
     }
 
     /// As a node's configuration has it.
     pub fn configure(&self, file: &mut ConfigFile) {
-        (file.engine, file.cache.kind) = match self.engine {
-            EngineKind::Jit => (Engine::Jit, file.cache.kind),
-            EngineKind::Interp => (Engine::Interp, file.cache.kind),
-            EngineKind::FlowCache => (Engine::FlowCache, file.cache.kind),
-            EngineKind::Rewrites => (Engine::FlowCache, CacheKind::Rewrites),
-            EngineKind::Xdp => (Engine::Xdp, file.cache.kind),
-            EngineKind::Asic => (Engine::Asic, file.cache.kind),
-            EngineKind::Tiers => (Engine::Tiers, file.cache.kind),
+        file.engine = match self.engine {
+            EngineKind::Jit => Engine::Jit,
+            EngineKind::Interp => Engine::Interp,
+            EngineKind::Asic => Engine::Asic,
+        };
+        file.cache.kind = match self.cache {
+            Cache::None => CacheKind::None,
+            Cache::Rewrites => CacheKind::Rewrites,
+            Cache::Xdp => CacheKind::Xdp,
+            Cache::Exact => CacheKind::Exact,
+            Cache::Megaflow => CacheKind::Megaflow,
+            Cache::SubTraversal => CacheKind::SubTraversal,
+            Cache::Adaptive => CacheKind::Adaptive,
         };
         file.switch.target = self.absolute_target();
         file.switch.fold = self.fold.as_ref().and_then(|pipes| pipes.parse().ok());
         file.switch.compress.clone_from(&self.compress);
-        file.tiers.hot = self.hot.iter().cloned().collect();
-        file.tiers.absent.clone_from(&self.absent);
+        file.tiers = self.tiers.then(|| TiersSetting {
+            hot: self.hot.iter().cloned().collect(),
+            absent: self.absent.clone(),
+            ..TiersSetting::default()
+        });
     }
 
     /// The chip, such that it is found from any directory.
@@ -137,15 +144,31 @@ impl EngineArgs {
 
     /// The same for another `terrace`, in whatever directory that works.
     pub fn arguments(&self) -> Vec<String> {
-        let target = self.absolute_target();
-        let kind = self.engine.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        let mut all = vec!["--engine".to_owned(), kind, "--target".to_owned(), target];
-        all.extend(["--compress".to_owned(), self.compress.clone()]);
+        let name = |value: Option<PossibleValue>| value.map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let mut all = vec!["--engine".to_owned(), name(self.engine.to_possible_value())];
+        all.extend(["--cache".to_owned(), name(self.cache.to_possible_value())]);
+        all.extend(self.tiers.then(|| "--tiers".to_owned()));
+        all.extend(["--target".to_owned(), self.absolute_target(), "--compress".to_owned(), self.compress.clone()]);
         all.extend(self.fold.iter().flat_map(|pipes| ["--fold".to_owned(), pipes.clone()]));
         all.extend(self.hot.iter().flat_map(|(table, entries)| ["--hot".to_owned(), format!("{table}={entries}")]));
         all.extend(self.absent.iter().flat_map(|table| ["--absent".to_owned(), table.clone()]));
         all
     }
+}
+
+/// The configuration of a node of which nothing was said.
+pub fn usual_configuration() -> Result<ConfigFile, Failure> {
+    let refused = |mistakes| Failure::Bug(format!("no configuration is refused: {mistakes:?}"));
+    config::check("").map(|config| config.file).map_err(refused)
+}
+
+/// The configuration as a node takes it.
+pub fn checked(file: &ConfigFile) -> Result<config::Config, Failure> {
+    let text = toml::to_string(file).map_err(|error| Failure::Bug(error.to_string()))?;
+    config::check(&text).map_err(|mistakes| {
+        let messages: Vec<String> = mistakes.into_iter().map(|mistake| mistake.message).collect();
+        Failure::Usage(messages.join("\n"))
+    })
 }
 
 /// Entries that a chip has room for in each table at least, unless the program gives it a smaller size. It also has as many elements of each counter,

@@ -1,6 +1,6 @@
 //! `terrace gateway run`: the daemon `terraced`, with a configuration made from flags.
 
-use super::engine_args::EngineArgs;
+use super::engine_args::{EngineArgs, checked, usual_configuration};
 use super::failure::Failure;
 use super::io_args::IoArgs;
 use super::program_args::SourceArgs;
@@ -8,7 +8,7 @@ use super::show::USUAL_SOCKET;
 use super::ui::{Ui, print};
 use crate::lab::{self, Topology};
 use clap::{Args, Subcommand};
-use node::config::{self, Attach, ConfigFile, PortSetting};
+use node::config::{Attach, ConfigFile, PortSetting};
 use node::log::Log;
 use region::Region;
 use std::path::{Path, PathBuf};
@@ -104,15 +104,11 @@ impl RunArgs {
         // What is wrong with the file is said before anything starts.
         let region = region::load(&self.region).map_err(Failure::refused)?;
         let file = self.config_file(&region)?;
-        let text = toml::to_string(&file).map_err(|error| Failure::Bug(error.to_string()))?;
-        if self.print_config {
-            return print(&text);
-        }
         drop(region);
-        let mut config = config::check(&text).map_err(|mistakes| {
-            let text: Vec<String> = mistakes.into_iter().map(|mistake| mistake.message).collect();
-            Failure::Usage(text.join("\n"))
-        })?;
+        let mut config = checked(&file)?;
+        if self.print_config {
+            return print(&toml::to_string(&file).map_err(|error| Failure::Bug(error.to_string()))?);
+        }
         if let Some(program) = &self.program {
             config.program = Some(ir::text::print(&*self.sources.pipeline(program, ui)?).into_bytes());
         }
@@ -122,8 +118,7 @@ impl RunArgs {
 
     /// The configuration that the flags stand for.
     fn config_file(&self, region: &Region) -> Result<ConfigFile, Failure> {
-        let bug = |mistakes: Vec<config::Mistake>| Failure::Bug(format!("no configuration is refused: {mistakes:?}"));
-        let mut file = config::check("").map_err(bug)?.file;
+        let mut file = usual_configuration()?;
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         file.region = Some(absolute(&self.region));
         file.cores.clone_from(&self.cores);
@@ -135,7 +130,7 @@ impl RunArgs {
             None => (self.ports(region), self.netns.clone()),
             Some(lab) => {
                 // The other ends of a lab's wires take no packets from programs in the driver.
-                file.xdp.attach = Attach::Generic;
+                file.cache.attach = Attach::Generic;
                 let topology = lab::State::load(lab).map_err(Failure::system)?.topology;
                 (lab_ports(&topology), Some(topology.gateway_namespace()))
             }

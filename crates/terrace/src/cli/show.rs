@@ -403,6 +403,10 @@ fn version_sheet(version: &node::status::Version) -> Sheet {
                 None => format!("{}: native code, {} bytes", program.engine, program.native_code_bytes),
             };
             rows.push(("engine", engine));
+            let fallback = "native code does not take the program: it runs at about a tenth of the speed";
+            rows.extend(program.falls_back.then(|| ("fallback", fallback.to_owned())));
+            rows.push(("cache", program.cache.clone()));
+            rows.extend(program.tiers.iter().map(|tiers| ("tiers", tiers.clone())));
             rows.extend(program.notes.iter().map(|note| ("", note.clone())));
         }
     }

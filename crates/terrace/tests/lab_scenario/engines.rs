@@ -78,12 +78,14 @@ fn the_emulated_switch_forwards_the_labs_traffic_and_so_does_a_flow_cache() {
     turn.stop_gateway();
     until("the switch ends", || !runs(&turn));
     let mut command = Command::new(TERRACE);
-    command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--engine", "flowcache"]);
+    command.args([
+        "gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--engine", "interp", "--cache", "adaptive",
+    ]);
     let _gateway = Gateway(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     until("the cache runs", || runs(&turn));
     assert_eq!(everybody(&turn), on_switch);
     let stats = accounted(&turn);
-    assert_eq!(stats["engine"], "flowcache");
+    assert_eq!([&stats["engine"], &stats["cache"]], ["interp", "adaptive"]);
     assert!(stats["notes"][0].as_str().is_some_and(|note| note.starts_with("cache: adaptive")), "{stats}");
     // Once more: the flows are there now.
     assert_eq!(everybody(&turn), on_switch);
@@ -96,13 +98,13 @@ fn the_emulated_switch_forwards_the_labs_traffic_and_so_does_a_flow_cache() {
     turn.stop_gateway();
     until("the cache ends", || !runs(&turn));
     let mut command = Command::new(TERRACE);
-    command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--engine", "tiers"]);
+    command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--tiers"]);
     command.args(["--hot", "route_v4=64", "--hot", "route_v6=64", "--hot", "vm_nc_v4=64", "--hot", "vm_nc_v6=64"]);
     let _tiers = Gateway(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     until("the tiers run", || runs(&turn));
     assert_eq!(everybody(&turn), on_switch);
     let stats = accounted(&turn);
-    assert_eq!(stats["engine"], "tiers");
+    assert_eq!(stats["tiers"], "switch, dpu, cpu");
     let down = |stats: &Value| packets_down(stats["notes"][0].as_str().unwrap_or_default());
     assert!(down(&stats) > 20, "nothing was hot yet: {stats}");
     let hot = |stats: &Value| {
@@ -119,10 +121,10 @@ fn the_emulated_switch_forwards_the_labs_traffic_and_so_does_a_flow_cache() {
 #[test]
 fn the_kernel_forwards_what_it_has_been_shown() {
     let Some(turn) = turn() else { return };
-    let (_folder, file) = lab_with(&turn, &["--engine", "xdp"]);
+    let (_folder, file) = lab_with(&turn, &["--cache", "xdp"]);
     let first = everybody(&turn);
     let stats = accounted(&turn);
-    assert_eq!(stats["engine"], "xdp");
+    assert_eq!([&stats["engine"], &stats["cache"]], ["jit", "xdp"]);
     assert_eq!(everybody(&turn), first, "the same from the kernel");
     let stats = turn.stats();
     let notes: Vec<&str> = stats["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -135,12 +137,12 @@ fn the_kernel_forwards_what_it_has_been_shown() {
     turn.stop_gateway();
     until("the kernel's ends", || !runs(&turn));
     let mut command = Command::new(TERRACE);
-    command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--engine", "rewrites"]);
+    command.args(["gateway", "run", "--quiet", "--lab", &turn.lab, "--region", &file, "--cache", "rewrites"]);
     let _rewrites = Gateway(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     until("rewrites run", || runs(&turn));
     assert_eq!(everybody(&turn), first);
     let stats = accounted(&turn);
-    assert_eq!(stats["engine"], "flowcache");
+    assert_eq!([&stats["engine"], &stats["cache"]], ["jit", "rewrites"]);
     assert_eq!(everybody(&turn), first);
     let again = accounted(&turn);
     let of = |stats: &Value, words: &str| {

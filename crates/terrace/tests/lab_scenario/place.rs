@@ -130,7 +130,7 @@ impl Turn {
         };
         let program = &version["program"];
         serde_json::json!({
-            "engine": program["engine"], "notes": program["notes"], "version": program["tables_version"],
+            "engine": program["engine"], "cache": program["cache"], "tiers": program["tiers"], "notes": program["notes"], "version": program["tables_version"],
             "received": { "packets": sum("received") }, "forwarded": { "packets": sum("sent") },
             "drops": by(false), "to_cpu": by(true),
         })
