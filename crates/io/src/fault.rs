@@ -93,13 +93,6 @@ impl<P: Port> FaultInjector<P> {
         }
     }
 
-    /// Other rates for what is received and what is sent.
-    pub fn with_rates(mut self, receiving: FaultRates, sending: FaultRates) -> FaultInjector<P> {
-        self.receiving.rates = receiving;
-        self.sending.rates = sending;
-        self
-    }
-
     /// The port inside.
     pub fn inner(&mut self) -> &mut P {
         &mut self.inner

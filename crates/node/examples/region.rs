@@ -91,7 +91,7 @@ fn packet() -> anyhow::Result<Packet> {
 fn send(port: &mut dyn Port, per_second: usize, stop: &AtomicBool) -> anyhow::Result<(usize, usize)> {
     let packet = packet()?;
     let (mut sent, mut back) = (0, 0);
-    let mut take = |port: &mut dyn Port| -> anyhow::Result<usize> {
+    let take = |port: &mut dyn Port| -> anyhow::Result<usize> {
         let mut batch = Batch::new();
         Ok(port.receive(PortId(1), &mut batch)?)
     };

@@ -65,6 +65,10 @@ pub fn main() -> ExitCode {
         }
     };
     if arguments.check {
+        if let Some(Err(error)) = config.file.region.as_deref().map(region::load) {
+            eprintln!("{error}");
+            return ExitCode::from(1);
+        }
         let path = arguments.config.unwrap_or_default();
         println!(
             "{}: accepted ({} ports, {} workers)",

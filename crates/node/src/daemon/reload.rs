@@ -9,7 +9,7 @@ use crate::log::Log;
 use crate::region::Applied;
 use p4runtime::server::Credentials;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{error, info, warn};
 
@@ -43,6 +43,7 @@ impl Reload {
     /// Reads it once more. A file with a mistake changes nothing; what was found is in the log.
     pub fn again(&mut self) {
         notify::reloading();
+        let before = self.file.region.clone();
         match &self.path {
             None if self.file.region.is_some() => {}
             None => warn!("there is no configuration to be read again: this node was started without --config"),
@@ -51,14 +52,15 @@ impl Reload {
                 Err(bad) => refuse(&bad),
             },
         }
-        self.apply_region();
+        self.apply_region(before.as_deref());
         notify::ready(&self.status);
     }
 
-    /// The region file is read again, too, or another one that the configuration names now.
-    fn apply_region(&self) {
+    /// The region file that is in force is read again, too; or another one, if the configuration names another than `before`.
+    fn apply_region(&self, before: Option<&Path>) {
         let Some(file) = &self.file.region else { return };
-        match self.node.apply_region(Some(file)) {
+        let other = (before != Some(file)).then(|| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+        match self.node.apply_region(other.as_deref()) {
             Ok(applied) => log_applied(&applied),
             Err(error) => error!("the region is refused, tables are as before: {error}"),
         }

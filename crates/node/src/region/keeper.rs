@@ -10,6 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use region::{Api, Changes, Document, Edit, Entries, EntryKey, Numbers, Part, Region};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tables::{Entry, State, Update, UpdateKind};
 use thiserror::Error;
@@ -89,6 +90,8 @@ pub(crate) struct RegionKeeper {
     /// The file that is read when no other is named. Locked while a file is applied: one after the other.
     file: Mutex<Option<PathBuf>>,
     installed: RwLock<Option<Installed>>,
+    /// A write has failed: what is in the tables is looked at, and not what the version in force asked for.
+    in_doubt: AtomicBool,
     status: Mutex<RegionStatus>,
 }
 
@@ -241,7 +244,9 @@ impl Node {
         let text = region::read(file)?;
         let kept = {
             let installed = self.region.installed.read();
-            let same_file = installed.as_ref().filter(|installed| installed.file == file);
+            let is_known =
+                |installed: &&Installed| installed.file == file && !self.region.in_doubt.load(Ordering::Relaxed);
+            let same_file = installed.as_ref().filter(is_known);
             if let Some(edit) = same_file.and_then(|installed| installed.document.edit(&text)) {
                 return Ok(Candidate::Edit(edit));
             }
@@ -282,6 +287,7 @@ impl Node {
                 let known = Mutex::default();
                 let installed = Installed { file: file.to_owned(), document, api, numbers, layouts, known };
                 *self.region.installed.write() = Some(installed);
+                self.region.in_doubt.store(false, Ordering::Relaxed);
                 changes
             }
         };
@@ -304,7 +310,10 @@ impl Node {
             return Ok(());
         }
         let refused = |error: tables::WriteError| Refusal::invalid(error.error.to_string());
-        Ok(self.write_own(vec![batch])?.into_iter().try_for_each(|outcome| outcome.map_err(refused))?)
+        let outcome = self.write_own(vec![batch]);
+        let outcome = outcome.and_then(|all| all.into_iter().try_for_each(|outcome| outcome.map_err(refused)));
+        self.region.in_doubt.fetch_or(outcome.is_err(), Ordering::Relaxed);
+        Ok(outcome?)
     }
 
     fn uplink_warnings(&self, region: &Region, file: &Path) -> Vec<String> {

@@ -164,11 +164,6 @@ impl Live {
         &self.state
     }
 
-    /// The state, at the end of the lookups.
-    pub fn into_state(self) -> State {
-        self.state
-    }
-
     /// Applies a batch and publishes it. If it is refused, nothing has changed.
     pub fn write(&mut self, batch: &WriteBatch) -> Result<Written, WriteError> {
         self.group().write(batch)
