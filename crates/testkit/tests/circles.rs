@@ -15,7 +15,7 @@ const BOUNDS: &[(&str, usize, usize)] = &[
     ("interp", 4, 9),
     ("io", 0, 0),
     ("ir", 3, 5),
-    ("jit", 4, 30),
+    ("jit", 0, 0),
     ("node", 3, 7),
     ("offload", 0, 0),
     ("p4", 5, 11),
