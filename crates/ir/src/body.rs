@@ -4,22 +4,11 @@
 //! lives in variables ([`VarId`]) of the pipeline, which `load` and `store` reach. A table application is a terminator,
 //! so that an engine can cut a program at its lookups.
 
-use crate::cfg::reverse_postorder;
+use crate::declared::Loc;
 use crate::entity::*;
 use crate::externs::ExternFn;
 use crate::types::{Const, Type};
 use std::collections::HashSet;
-
-/// A source position, for diagnostics and explanations. `line` and `column` count from 1; line 0 is "no position".
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
-pub struct Loc {
-    /// Index into [`crate::Pipeline::files`].
-    pub file: u16,
-    /// Line, from 1.
-    pub line: u32,
-    /// Column in characters, from 1.
-    pub column: u16,
-}
 
 /// A body: blocks, instructions, values. Execution starts at `entry`.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -83,16 +72,6 @@ impl Body {
             }
         }
         false
-    }
-
-    /// Empties blocks that nothing leads to: what they name may be gone.
-    pub fn empty_unreachable(&mut self) {
-        let reached: HashSet<Block> = reverse_postorder(self).into_iter().collect();
-        let unreached: Vec<Block> = self.blocks.keys().filter(|block| !reached.contains(block)).collect();
-        for block in unreached {
-            let term = Some(TermData { term: Term::Return, loc: Loc::default() });
-            self.blocks[block] = BlockData { term, ..BlockData::default() };
-        }
     }
 
     /// The instruction that defines a value; `None` for a block's parameter.

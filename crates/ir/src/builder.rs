@@ -15,6 +15,7 @@
 //! ```
 
 use crate::body::*;
+use crate::declared::Loc;
 use crate::entity::*;
 use crate::externs::ExternFn;
 use crate::pipeline::Pipeline;

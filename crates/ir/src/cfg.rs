@@ -1,7 +1,9 @@
 //! The shape of a body: predecessors, orders, dominators. Blocks that do not exist are passed over; the verifier names them.
 
-use crate::body::Body;
+use crate::body::{BlockData, Body, Term, TermData};
+use crate::declared::Loc;
 use crate::entity::{Block, Entity};
+use std::collections::HashSet;
 
 /// The shape of a body, computed once; it does not follow later changes.
 #[derive(Clone, Debug)]
@@ -66,6 +68,18 @@ impl Cfg {
     }
     fn place(&self, block: Block) -> Option<usize> {
         self.position.get(block.index()).copied().flatten()
+    }
+}
+
+impl Body {
+    /// Empties blocks that nothing leads to: what they name may be gone.
+    pub fn empty_unreachable(&mut self) {
+        let reached: HashSet<Block> = reverse_postorder(self).into_iter().collect();
+        let unreached: Vec<Block> = self.blocks.keys().filter(|block| !reached.contains(block)).collect();
+        for block in unreached {
+            let term = Some(TermData { term: Term::Return, loc: Loc::default() });
+            self.blocks[block] = BlockData { term, ..BlockData::default() };
+        }
     }
 }
 

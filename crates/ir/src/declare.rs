@@ -1,6 +1,6 @@
 //! Building pipelines: declarations, with the links between them.
 
-use crate::body::Loc;
+use crate::declared::Loc;
 use crate::entity::*;
 use crate::pipeline::*;
 use crate::types::Type;

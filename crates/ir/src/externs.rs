@@ -1,7 +1,6 @@
 //! Extern objects and functions of v1model and PNA.
 
-use crate::body::Loc;
-use crate::pipeline::{DataType, Preamble};
+use crate::declared::{DataType, Loc, Preamble};
 use crate::types::{Const, Type};
 
 /// What a counter counts.

@@ -1,6 +1,7 @@
 //! The pipeline: everything that a program declares, flattened.
 
-use crate::body::{Body, Loc};
+use crate::body::Body;
+use crate::declared::{DataType, Loc, Preamble};
 use crate::entity::*;
 use crate::externs::ExternInst;
 use crate::table::{Action, Table};
@@ -64,24 +65,6 @@ pub struct Pipeline {
     pub mappings: BTreeMap<String, Vec<(String, num_bigint::BigUint)>>,
     /// Headers with `@controller_header`: P4Info's packet_in and packet_out.
     pub controller_headers: Vec<ControllerHeader>,
-}
-
-/// Control-plane identity of an object.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Preamble {
-    /// Full control-plane name (`ingress.ipv4.routes`), after `@name`.
-    pub name: String,
-    /// Id given by `@id`, or 0: then P4Info computes one.
-    pub id: u32,
-    /// Annotations as P4Info shows them (`@my_hint("x" , 1)`), without `@name`, `@id`, `@brief` and `@description`, which are above and below.
-    /// Those of an action profile (`@max_group_size` and the like) are here; P4Info reads them.
-    pub annotations: Vec<String>,
-    /// `@brief` text.
-    pub brief: String,
-    /// `@description` text.
-    pub description: String,
-    /// `@hidden`: not part of the control-plane API.
-    pub hidden: bool,
 }
 
 /// An enumeration without underlying type.
@@ -223,27 +206,6 @@ pub struct Control {
     pub kind: ControlKind,
     /// Its code.
     pub body: Body,
-}
-
-/// A type as P4Runtime's `P4DataTypeSpec` describes it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum DataType {
-    /// `bit<W>`.
-    Bit(u32),
-    /// `int<W>`.
-    Int(u32),
-    /// `varbit<W>`.
-    Varbit(u32),
-    /// `bool`.
-    Bool,
-    /// `error`.
-    Error,
-    /// Tuple or list of these.
-    Tuple(Vec<DataType>),
-    /// A type with a name, see [`Pipeline::named_types`].
-    Named(String),
-    /// A stack of a named header type or union, with its size.
-    Stack(String, u32),
 }
 
 /// What a named type is.

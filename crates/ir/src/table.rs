@@ -1,8 +1,7 @@
 //! Tables, their keys, actions and entries.
 
-use crate::body::Loc;
+use crate::declared::{Loc, Preamble};
 use crate::entity::*;
-use crate::pipeline::Preamble;
 use crate::types::Type;
 use num_bigint::BigUint;
 

@@ -3,6 +3,13 @@
 //! A packet in flight has a frame: [`Head`], the list of emitted headers, its cells, values that outlive a stage, and room for headers
 //! that the program makes. All numbers in host byte order; packets and header room in network order.
 
+/// The most packets that go through the stages together. More hide memory's latency better, and each stage's own cost is shared by more; but the packets and their
+/// frames leave the nearest cache between two stages.
+pub const CHUNK: usize = 512;
+
+/// A cache line, in bytes.
+pub const LINE: usize = 64;
+
 /// What the engine writes into a frame before the first stage.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

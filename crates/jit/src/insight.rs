@@ -1,7 +1,8 @@
 //! What an engine says of the code that was made for it, and of how packets went through it.
 
 use crate::engine::{Jit, Way};
-use crate::program::{Program, StageInfo};
+use crate::plan::stages::StageInfo;
+use crate::program::Program;
 
 impl Jit {
     /// How many lookups, behind the one that it leads to, are there once more for packets that came by that stretch ([`Jit::trace_bytes`]).

@@ -6,21 +6,26 @@
 //! at a table are made together ([`tables::fast`]), so the latency of memory is paid about once a batch. Tables of a handful of entries, which need no memory to be waited
 //! for, are looked up where they are applied, and those that need nothing of the lookup in front of them together with it.
 //!
-//! | what | where |
-//! |---|---|
-//! | what is known before code is made: graph, headers, cells, validity, stages | `plan/` |
-//! | where things lie in a packet's frame, and in a worker's memory | `layout.rs`, `abi.rs`, `memory.rs` |
-//! | from a plan to native code | `code/` |
-//! | where the order of packets shows | `order.rs` |
-//! | one worker: frames, queues, lookups, verdicts | `worker.rs`, `verdict.rs`, `counters.rs`; over all workers `counted.rs` |
-//! | eight packets at once, where the processor has vectors for that | `lanes/`, `worker/lanes.rs` |
-//! | what it counts of itself: stages, tables, actions | `tally.rs` |
-//! | what is noted of each packet, if that is asked: its way, tables, counters | `record.rs`, `code/noted.rs` |
-//! | the engine that records, and the entries that its records name | `recorder.rs`, `entries.rs` |
-//! | what packets and time leave in meters and entries, for an engine that goes on | `levels.rs` |
-//! | code that finds a flow's rewrite and carries it out, of plain descriptions | [`rewrite`] |
-//! | what native code calls back for | `runtime.rs`, `crc.rs` |
-//! | the engine | [`Jit`]; what it says of its code: `insight.rs` |
+//! The files lie in layers. A layer imports only from those above it in this table, and no two files import each other
+//! (`crates/testkit/tests/circles.rs`).
+//!
+//! | layer | what | where |
+//! |---|---|---|
+//! | shared | memory that code and run time agree on; CRCs; where counters lie | `abi.rs`, `crc.rs`, `counters.rs` |
+//! | | what native code has no form for | `unsupported.rs` |
+//! | analysis | the graph, headers, cells, constants, validity, calls whose order shows | `analysis/` |
+//! | plan | stages, the hot path and its copies, lookups made together | `plan/` |
+//! | | offsets in frames, in a worker's memory, in lists for eight packets, in records | `plan/{layout,memory,lanes,lists}.rs` |
+//! | code generation | from a plan to native code (Cranelift) | `code/` |
+//! | | of a stage's function, code for eight packets at once: one function, `lanes::code` | `lanes/` |
+//! | | code that finds a flow's rewrite and carries it out, of plain descriptions | [`rewrite`] |
+//! | run time | a program made ready to run, and what its code calls | `program.rs`, `runtime.rs` |
+//! | | one worker: frames, queues, lookups, verdicts | `worker.rs`, `memory.rs`, `verdict.rs` |
+//! | | one worker, eight packets at once | `worker/{eights,lanes}.rs` |
+//! | | counts of stages, tables and actions; of all workers | `tally.rs`, `counted.rs` |
+//! | | what is noted of each packet, if that is asked; the engine that records | `record.rs`, `recorder.rs`, `entries.rs` |
+//! | | meters and entries for an engine that goes on | `levels.rs` |
+//! | | the engine; what it says of its code | [`Jit`], `insight.rs` |
 //!
 //! Headers stay where they are in the packet. Fields are read from and written to packet memory; a header that the program makes
 //! has room in the packet's frame, and is put in front when the packet leaves. Values of up to 64 bits live in registers, wider
@@ -31,6 +36,7 @@
 //! The oracle is [`interp::Interp`]: whatever it does with a packet, native code does.
 
 mod abi;
+mod analysis;
 mod code;
 mod counted;
 mod counters;
@@ -39,10 +45,8 @@ mod engine;
 mod entries;
 mod insight;
 mod lanes;
-mod layout;
 mod levels;
 mod memory;
-mod order;
 mod plan;
 mod program;
 mod record;
@@ -56,6 +60,7 @@ mod worker;
 
 pub use engine::{Jit, JitError};
 pub use lanes::supported as takes_eights;
-pub use record::{Application, MAX_DECISIONS, Record};
+pub use plan::lists::MAX_DECISIONS;
+pub use record::{Application, Record};
 pub use tally::{ActionTally, StageTally, TableTally, Tallies};
 pub use unsupported::Unsupported;

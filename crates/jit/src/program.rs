@@ -1,19 +1,23 @@
 //! A pipeline made ready to run: its plan, its code, and the calls that the interpreter's code carries out.
 
-use crate::code::{CallSite, Compiling, Native, Recording, call_conv, compile};
+use crate::analysis::facts::{has_loop, reason_vars};
+use crate::analysis::flow::is_cut;
+use crate::analysis::order::{CallSite, Order};
+use crate::analysis::shared::shared;
+use crate::code::compiling::{Compiling, Recording};
+use crate::code::machine::call_conv;
+use crate::code::{Native, compile};
 use crate::counters::Place;
-use crate::lanes::layout::LanesLayout;
-use crate::layout::Layout;
-use crate::memory::MemoryLayout;
-use crate::order::Order;
-use crate::plan::shared::shared;
-use crate::plan::stages::{Stage, Start, is_cut};
-use crate::plan::{Plan, check, has_loop, reason_vars};
-use crate::record::Lists;
+use crate::plan::lanes::LanesLayout;
+use crate::plan::layout::Layout;
+use crate::plan::lists::Lists;
+use crate::plan::memory::MemoryLayout;
+use crate::plan::places::Places;
+use crate::plan::plain::Plain;
+use crate::plan::stages::{Stage, StageInfo, Start};
+use crate::plan::{Plan, check};
 use crate::runtime::{Runtime, helpers};
-use crate::tally::Places;
 use crate::unsupported::Unsupported;
-use crate::verdict::Plain;
 use interp::Config;
 use interp::host::{ExternHost, SelectorHash, SiteId};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
@@ -72,25 +76,6 @@ pub struct Program {
     pub in_place: usize,
     /// How long packets are that begin the trace, if there is one.
     pub trace_bytes: Option<u32>,
-}
-
-/// What the engine does for a stage.
-#[derive(Clone, Copy, Debug)]
-pub struct StageInfo {
-    /// Where it begins.
-    pub start: Start,
-    /// Which of the plan's starts that is, of which copies count as one.
-    pub slot: usize,
-    /// Whether it is a copy for packets that came by the trace.
-    pub copied: bool,
-    /// The table that is looked up before it.
-    pub table: Option<TableId>,
-    /// 64-bit words of a key.
-    pub words: usize,
-    /// The table that is looked up together with that, and the words of its keys.
-    pub together: Option<(TableId, usize)>,
-    /// Whether entries lead to members of a profile.
-    pub profile: bool,
 }
 
 impl Program {

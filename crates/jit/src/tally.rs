@@ -4,53 +4,14 @@
 //! others add up all workers' cells ([`WorkerCounters`]). Native code adds one word for each packet, to memory of its own, which is added to the cells behind
 //! each batch ([`split`]).
 
+use crate::analysis::flow::is_cut;
 use crate::counters::WorkerCounters;
-use crate::plan::stages::{Start, is_cut};
-use crate::program::StageInfo;
-use ir::{ActionId, Entity, Pipeline, TableId};
+use crate::plan::places::Places;
+use crate::plan::stages::{StageInfo, Start};
+use ir::{ActionId, Pipeline, TableId};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tables::Counter;
-
-/// Where the cells of each place are, as numbers of cells.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Places {
-    /// For each place where stages can begin ([`crate::plan::stages::starts`]).
-    starts: Vec<usize>,
-    /// For each table that is applied without a lookup.
-    inline: Vec<usize>,
-    /// How many cells there are.
-    pub cells: usize,
-}
-
-impl Places {
-    /// The places of a pipeline whose stages can begin there.
-    pub fn new(pipeline: &Pipeline, starts: &[Start]) -> Places {
-        let mut cells = 0;
-        let mut room = |table: TableId| {
-            let first = cells;
-            cells += 2 * pipeline.tables[table].actions.len();
-            first
-        };
-        let starts = starts.iter().map(|start| match start {
-            Start::Site(_, table) => room(*table),
-            _ => 0,
-        });
-        let starts = starts.collect();
-        let inline =
-            pipeline.tables.keys().map(|table| if is_cut(pipeline, table) { 0 } else { room(table) }).collect();
-        Places { starts, inline, cells }
-    }
-
-    /// The cell for misses of the action at `position`; the next one is for hits. `start` is where the table is looked up, `None` if it is not.
-    pub fn cell(&self, start: Option<usize>, table: TableId, position: usize) -> usize {
-        let first = match start {
-            Some(start) => self.starts.get(start),
-            None => self.inline.get(table.index()),
-        };
-        first.copied().unwrap_or(0) + 2 * position
-    }
-}
 
 /// Packets and bytes of what packets of a batch have added: each one in the upper half and its length in the lower one, to which a batch adds at most
 /// [`packet::MAX_BATCH`] times 65,535.

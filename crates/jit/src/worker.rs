@@ -1,20 +1,21 @@
 //! One worker's memory, and how it takes packets through the stages.
 #![allow(unsafe_code)]
 
+mod eights;
 mod lanes;
 mod pace;
 
-use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, Clock, Head, Pending};
+use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, CHUNK, Clock, Head, Pending};
 use crate::counters::WorkerCounters;
 use crate::lanes::LANES;
-use crate::memory::{CHUNK, Line, Memory};
+use crate::memory::{Line, Memory};
 use crate::plan::stages::Start;
 use crate::program::Program;
 use crate::record::{Areas, Shown};
 use crate::tally::{self, TIMED, Tally, ticks};
 use crate::verdict;
+use eights::{Eights, Left};
 use ir::Entity;
-use lanes::{Eights, Left};
 use pace::Pace;
 use packet::{Output, Packet, PacketRef};
 use std::ptr::null_mut;

@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 /// For each crate, how many circles there may be, and how many files the largest may have. Lower them when a circle is gone.
 const BOUNDS: &[(&str, usize, usize)] = &[
     ("asic", 6, 9),
-    ("flowcache", 6, 5),
+    ("flowcache", 0, 0),
     ("interp", 4, 9),
     ("io", 0, 0),
-    ("ir", 3, 5),
-    ("jit", 4, 30),
+    ("ir", 0, 0),
+    ("jit", 0, 0),
     ("node", 3, 7),
     ("offload", 0, 0),
     ("p4", 5, 11),
-    ("p4runtime", 4, 6),
+    ("p4runtime", 1, 2),
     ("packet", 0, 0),
     ("region", 0, 0),
     ("tables", 1, 6),
-    ("terrace", 3, 3),
+    ("terrace", 2, 2),
     ("testkit", 0, 0),
 ];
 

@@ -4,10 +4,10 @@ use super::Unrewritable;
 use super::engine::RewriteCache;
 use super::find::{Seeking, TOGETHER, TOO_LONG};
 use super::flows::Placed;
-use super::hot::Window;
 use super::row::Row;
 use super::rows::NONE;
 use super::runs::Runs;
+use super::window::Window;
 use jit::rewrite::Told;
 use packet::{
     Batch, DropReason, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict,

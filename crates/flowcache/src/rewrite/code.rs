@@ -77,10 +77,10 @@ const _: () = assert!(rewrite::HEAD == WINDOW, "a new beginning is at most as lo
 #[cfg(test)]
 mod tests {
     use super::super::form::{self, Check, Shape, Sum};
-    use super::super::hot;
-    use super::super::key::{BLOCK, BLOCKS, begins};
-    use super::super::layout::Front;
+    use super::super::hot::Front;
+    use super::super::key::begins;
     use super::super::row::{Row, put, set_lengths};
+    use super::super::window::{self, BLOCK, BLOCKS};
     use super::*;
     use fastrand::Rng;
     use io::guarded::{self, Edge};
@@ -144,7 +144,7 @@ mod tests {
         let window = form::window(packet.bytes());
         let mut row = vec![0; layout.words];
         let mut words = [[0; BLOCK]; BLOCKS];
-        row[HEADER] = key.key(&hot::window(&window), (packet.len(), packet.ingress_port.0), &mut words);
+        row[HEADER] = key.key(&window::window(&window), (packet.len(), packet.ingress_port.0), &mut words);
         row[HEADER + 1..layout.set].copy_from_slice(&words.as_flattened()[..key.len() - 1]);
         set_lengths(&mut row, (rng.u32(..=packet.len() as u32), packet.len() as u32 + rng.u32(..100)));
         if let Some(front) = &layout.front {
@@ -169,7 +169,7 @@ mod tests {
 
     /// What becomes of a packet without native code, if the row is for it: whether it leaves, and its bytes.
     fn plain(row: Row<'_>, key: &KeyForm, packet: &Packet) -> Option<(bool, Vec<u8>)> {
-        let window = hot::window(&form::window(packet.bytes()));
+        let window = window::window(&form::window(packet.bytes()));
         let mut words = [[0; BLOCK]; BLOCKS];
         let lead = key.key(&window, (packet.len(), packet.ingress_port.0), &mut words);
         let same = lead == row.key()[0] && begins(&row.key()[1..], words.as_flattened());
@@ -177,7 +177,7 @@ mod tests {
             if row.layout.front.is_none() {
                 return (false, packet.bytes().to_vec());
             }
-            let mut head = hot::EMPTY;
+            let mut head = window::EMPTY;
             let (len, taken) = row.write(&window, packet.len(), &mut head);
             (true, [&head[..len], packet.bytes().get(taken..).unwrap_or_default()].concat())
         })
@@ -226,7 +226,7 @@ mod tests {
                 if let Some(hash) = hash.hash(&mut came) {
                     let mut words = [[0; BLOCK]; BLOCKS];
                     let arrived = (came.len(), came.ingress_port.0);
-                    let lead = key.key(&hot::window(&form::window(came.bytes())), arrived, &mut words);
+                    let lead = key.key(&window::window(&form::window(came.bytes())), arrived, &mut words);
                     assert_eq!(hash, secrets.hash(1, lead, &words.as_flattened()[..key.len() - 1]), "{form:?}");
                     hashed += 1;
                 }

@@ -1,20 +1,18 @@
 //! [`RewriteCache`]: an engine, and the rewrites of what it did.
 
-use super::Unrewritable;
 use super::code::OFTEN;
+use super::fill::{Came, Left};
 use super::find::{Seeking, Sight};
 use super::flows::{Flow, Flows, Placed, Ready};
-use super::hot;
 use super::maker::{Made, Maker};
-use super::native::Misses;
+use super::misses::Misses;
 use super::newcomers::{Newcomers, Turns};
 use super::noted::{Noted, Notes};
-use super::row;
 use super::rows::NONE;
 use super::runs::Runs;
 use super::shadow::{Known, Shadow};
 use super::stats::RewriteStats;
-use super::template::{Came, Left};
+use super::{Unrewritable, row, window};
 use crate::admission::Admission;
 use interp::{ByteForm, Config, Credit, IdleEntry, Interp, LoadError, Outputs};
 use ir::Pipeline;
@@ -247,7 +245,7 @@ impl<R: Runs> RewriteCache<R> {
         let verdict = row.verdict(self.maker.flows.reasons());
         out.clear();
         if matches!(verdict, Verdict::Forward { .. }) {
-            let mut head = hot::EMPTY;
+            let mut head = window::EMPTY;
             let (len, taken) = row.write(&sight.window, bytes.len(), &mut head);
             out.extend_from_slice(&head[..len]);
             out.extend_from_slice(bytes.get(taken..).unwrap_or_default());

@@ -2,9 +2,8 @@
 
 use super::flows::{Flows, GATE};
 use super::form::WINDOW;
-use super::hot::{self, Window};
-use super::key::{BLOCK, BLOCKS};
 use super::rows::NONE;
+use super::window::{self, BLOCK, BLOCKS, Window};
 use jit::rewrite::{Done, bytes_at};
 use packet::Packet;
 
@@ -53,7 +52,7 @@ pub struct Sight {
 const COPIED: usize = 16;
 
 impl Sight {
-    pub const EMPTY: Sight = Sight { window: hot::EMPTY, lead: 0, words: [[0; BLOCK]; BLOCKS] };
+    pub const EMPTY: Sight = Sight { window: window::EMPTY, lead: 0, words: [[0; BLOCK]; BLOCKS] };
 
     /// Another packet, of whose beginning that much is looked at ([`Flows::depth`]); what is behind that in the window is anybody's.
     #[inline]
@@ -81,7 +80,7 @@ pub struct Seeking {
 
 impl Default for Seeking {
     fn default() -> Seeking {
-        Seeking { lanes: vec![Lane::EMPTY; TOGETHER], sights: vec![Sight::EMPTY; TOGETHER], head: hot::EMPTY }
+        Seeking { lanes: vec![Lane::EMPTY; TOGETHER], sights: vec![Sight::EMPTY; TOGETHER], head: window::EMPTY }
     }
 }
 

@@ -3,14 +3,13 @@
 use super::Unrewritable;
 use super::code::{self, Native};
 use super::form::{Rewrite, Shape, WINDOW};
-use super::hot::Window;
 use super::key::{KeyForm, Secrets, begins};
 use super::layout::{HEADER, Layout};
-use super::leave::Leaving;
 use super::row::{self, Row};
 use super::rows::{LINE, NONE, Rows};
 use super::runs::Runs;
 use super::shadow::Known;
+use super::window::Window;
 use crate::fresh::{Fresh, Lists, may_match};
 use crate::heads::Heads;
 use crate::segment::Asked;
@@ -36,6 +35,15 @@ pub const GATE: (usize, usize) = (8, 16);
 const AHEAD: usize = 8;
 
 type Fast = foldhash::fast::RandomState;
+
+/// A row that goes.
+#[derive(Clone, Debug, Default)]
+pub struct Leaving {
+    pub(super) row: u32,
+    /// Of its key.
+    pub(super) hash: u64,
+    pub(super) lists: Lists,
+}
 
 /// A rewrite that is kept, as it is told.
 #[derive(Clone, Debug)]

@@ -2,21 +2,10 @@
 
 use super::Unrewritable;
 use super::form::{MAX_LENGTHS, MAX_SUMS, Shape, WINDOW};
-use super::shadow::Shadow;
-use super::sym::{FIXED, Length, Sym, Words, is_constant};
+use super::shadow::{Emitted, Shadow};
+use super::sym::{FIXED, Sym, is_constant};
 use super::template::{NewHead, Template};
 use interp::walk::{Slot, Walker};
-
-/// What the deparser emitted.
-#[derive(Default)]
-pub(super) struct Emitted {
-    /// Bit by bit: the packet's bit that it is, or a constant.
-    bits: Vec<u16>,
-    /// Bits at which 16-bit fields begin that are the packet's length and something.
-    lengths: Vec<(usize, Length)>,
-    /// Bits at which sums begin.
-    sums: Vec<(usize, Words, bool)>,
-}
 
 impl Shadow {
     /// A header is emitted.

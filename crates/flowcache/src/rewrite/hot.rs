@@ -4,53 +4,29 @@
 //! Nothing here asks whether it is within bounds: places are bytes, and a window is longer.
 
 use super::form::{Check, Sum, WINDOW};
-use super::key::BLOCK;
-use super::layout::Front;
+use super::window::{Window, moved, word};
 use jit::rewrite;
 
-/// Bytes of a window: a word can be loaded from any place, and a block of words from the place of any word.
-const ROOM: usize = WINDOW + 8 * BLOCK;
-
-/// A packet's first bytes, as far as somebody looks, zeros behind a shorter one; and room.
-pub type Window = [u8; ROOM];
-
-/// Of no packet.
-pub const EMPTY: Window = [0; ROOM];
+/// What is shared of a packet's new beginning. See [`form::Head`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Front {
+    pub grow: i16,
+    pub len: u16,
+    pub keep: [u8; WINDOW],
+    /// Where lengths are written.
+    pub lengths: Vec<u16>,
+    /// Where sums are, without their constants; complemented or not.
+    pub sums: Vec<(u16, Sum, bool)>,
+}
 
 /// Where the last word of a packet's first bytes begins.
 const LAST: u8 = (WINDOW - 8) as u8;
-
-/// With room behind.
-pub fn window(bytes: &[u8; WINDOW]) -> Window {
-    let mut window = EMPTY;
-    window[..WINDOW].copy_from_slice(bytes);
-    window
-}
 
 /// The eight bytes from there on, in the machine's order.
 #[inline]
 fn load(window: &Window, at: u8) -> u64 {
     let bytes = &window[usize::from(at)..usize::from(at) + 8];
     u64::from_ne_bytes(std::array::from_fn(|byte| bytes[byte]))
-}
-
-/// The 16 bits there.
-#[inline]
-pub fn word(window: &Window, at: u8) -> u16 {
-    u16::from_be_bytes([window[usize::from(at)], window[usize::from(at) + 1]])
-}
-
-/// A word that begins with these 16 bits.
-#[inline]
-pub fn two(bits: u16) -> u64 {
-    let [high, low] = bits.to_be_bytes();
-    u64::from_ne_bytes([high, low, 0, 0, 0, 0, 0, 0])
-}
-
-/// Moves a word's bytes so many places on; those that fall off come in at its beginning.
-#[inline]
-pub fn moved(word: u64, places: u32) -> u64 {
-    if cfg!(target_endian = "little") { word.rotate_left(8 * places) } else { word.rotate_right(8 * places) }
 }
 
 /// Adds in one's complement: what falls off at the top comes in at the bottom.
@@ -308,6 +284,7 @@ fn kept(front: &Front) -> Vec<Kept> {
 #[cfg(test)]
 mod tests {
     use super::super::form;
+    use super::super::window;
     use super::*;
 
     /// As the plain meaning: sums of words anywhere, at the end of the window too, some of them twice; bytes moved to and fro.
@@ -331,7 +308,7 @@ mod tests {
             let (words, length) = (Words::new(&sum), rng.usize(..9_000));
             let constant = if rng.u8(..4) == 0 { 0 } else { u32::from(rng.u16(..)) };
             let plain = sum.with(u64::from(constant), &window, length);
-            assert_eq!(words.of(constant, &super::window(&window), length), plain, "{sum:?} {words:?}");
+            assert_eq!(words.of(constant, &window::window(&window), length), plain, "{sum:?} {words:?}");
             joined += sum.terms.len() - words.words.len();
             zero += u32::from(plain == 0);
         }
@@ -356,10 +333,10 @@ mod tests {
             let sums = vec![(at, sum, rng.bool())];
             let front = Front { grow, len, keep, lengths: vec![at / 2], sums: sums.clone() };
             let plain = form::Head { grow, len, keep, set, lengths: vec![(at / 2, -7)], sums };
-            let (hot, window) = (Hot::new(Some(&front), &[]), super::window(&form::window(&bytes)));
+            let (hot, window) = (Hot::new(Some(&front), &[]), window::window(&form::window(&bytes)));
             let words: Vec<u64> = form::words(&set).take(usize::from(len).div_ceil(8)).collect();
             let small = |at: usize| if at == 1 { -7i32 as u32 } else { plain.sums[0].1.constant as u32 };
-            let mut head = [0xee; ROOM];
+            let mut head = [0xee; window::ROOM];
             let (count, taken) = hot.write(&words, (small, 2), (&window, bytes.len()), &mut head);
             let mut there = bytes.clone();
             let in_place = hot.write_in_place(&words, (small, 2), &window, &mut there);

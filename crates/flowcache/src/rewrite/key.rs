@@ -1,18 +1,12 @@
 //! How packets give keys, and how keys are hashed and compared.
 
 use super::form::{self, Shape, WINDOW};
-use super::hot::{self, Window};
+use super::window::{self, BLOCK, BLOCKS, Window};
 use jit::rewrite;
 use std::hash::BuildHasher;
 
 /// Words that a key has at most: one for port and length, and those of the window.
 pub const KEY: usize = WINDOW / 8 + 1;
-
-/// Words of a window that are looked at together.
-pub const BLOCK: usize = 4;
-
-/// Room for all words of a window, however they begin.
-pub const BLOCKS: usize = WINDOW / 8 / BLOCK + 1;
 
 /// How the packets of a shape give their keys: words of their first bytes, with what counts of them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -92,7 +86,7 @@ impl KeyForm {
         }
         let words = words.as_flattened_mut();
         for Near { at, slot, places, bits, over } in &self.near {
-            let distance = hot::moved(hot::two(hot::word(window, *at).wrapping_sub(length as u16)), *places);
+            let distance = window::moved(window::two(window::word(window, *at).wrapping_sub(length as u16)), *places);
             words[usize::from(*slot)] |= distance & bits;
             if *over != 0 {
                 words[usize::from(*slot) + 1] |= distance & over;
@@ -181,7 +175,7 @@ mod tests {
             let (key_form, secrets) = (KeyForm::new(&shape), Secrets::new());
             let all = |bytes: &[u8]| {
                 let mut words = [[0xee; BLOCK]; BLOCKS];
-                let lead = key_form.key(&hot::window(&form::window(bytes)), (bytes.len(), 7), &mut words);
+                let lead = key_form.key(&window::window(&form::window(bytes)), (bytes.len(), 7), &mut words);
                 let mut key = vec![lead];
                 key.extend(&words.as_flattened()[..key_form.len() - 1]);
                 assert_eq!(key_form.told(&key), shape.key(bytes, 7), "{shape:?}");

@@ -4,8 +4,8 @@
 //! go, what is added to lengths, constants of sums, entries); and numbers of 64 bits (elements of counters, keys that tables were asked). What a packet
 //! that hits needs comes first.
 
-use super::form::{Sum, WINDOW};
-use super::hot::Hot;
+use super::form::WINDOW;
+use super::hot::{Front, Hot};
 use super::key::KeyForm;
 use super::noted::Noted;
 use super::template::{Bytes, Counted, Template};
@@ -17,18 +17,6 @@ pub const HEADER: usize = 6;
 
 /// The most words of a row.
 const MOST: usize = 4_096;
-
-/// What is shared of a packet's new beginning. See [`form::Head`].
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Front {
-    pub grow: i16,
-    pub len: u16,
-    pub keep: [u8; WINDOW],
-    /// Where lengths are written.
-    pub lengths: Vec<u16>,
-    /// Where sums are, without their constants; complemented or not.
-    pub sums: Vec<(u16, Sum, bool)>,
-}
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

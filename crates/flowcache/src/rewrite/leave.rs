@@ -1,6 +1,6 @@
 //! Rewrites that go, many together: what one waits for from memory, the others' arrives meanwhile.
 
-use super::flows::Flows;
+use super::flows::{Flows, Leaving};
 use super::row;
 use super::rows::NONE;
 use super::shadow::Known;
@@ -8,15 +8,6 @@ use crate::fresh::Lists;
 
 /// Lines of a row of which it is known before it is read that it has them.
 const LINES: usize = 8;
-
-/// A row that goes.
-#[derive(Clone, Debug, Default)]
-pub struct Leaving {
-    row: u32,
-    /// Of its key.
-    hash: u64,
-    lists: Lists,
-}
 
 impl Flows {
     /// Those at these places will go.

@@ -1,6 +1,7 @@
 //! [`Maker`]: from packets that were run and noted to rewrites.
 
 use super::Unrewritable;
+use super::fill::{Came, Left};
 use super::flows::{Flows, Placed, Ready};
 use super::form::window;
 use super::layout::Layout;
@@ -8,7 +9,7 @@ use super::noted::Noted;
 use super::runs::Runs;
 use super::shadow::{Known, Shadow};
 use super::stats::RewriteStats;
-use super::template::{Came, Left, Template};
+use super::template::Template;
 use super::tenants::Tenants;
 use super::ways::{Way, Ways};
 use interp::{Config, Explainer, LoadError, Outputs};

@@ -3,18 +3,18 @@
 use super::Unrewritable;
 use super::batch::{Serves, at_one_time, received};
 use super::engine::RewriteCache;
+use super::fill::{Came, Left};
 use super::find::TOGETHER;
 use super::flows::Ready;
-use super::maker::Made;
+use super::misses::Misses;
 use super::newcomers::{Newcomers, Turn};
 use super::noted::Noted;
 use super::runs::Runs;
 use super::shadow::Known;
-use super::template::{Came, Left};
 use interp::{Config, Credit, IdleEntry, Interp};
 use ir::{Pipeline, TableId};
 use jit::{Jit, JitError, Unsupported};
-use packet::{Batch, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
+use packet::{Batch, Emission, Engine, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
 use std::borrow::Cow;
 use std::sync::Arc;
 use tables::{Change, Entry, State, WriteBatch, WriteError};
@@ -82,49 +82,6 @@ impl Runs for Jit {
 
 /// New flows that are made together.
 const LEARNED: usize = 64;
-
-/// Packets on their way through native code, and what was noted of each.
-#[derive(Default)]
-pub(super) struct Misses {
-    batch: Batch,
-    out: Output,
-    noted: Vec<Noted>,
-    /// Which packets of the batch they are.
-    of: Vec<usize>,
-    /// Those of them that are kept, in order.
-    learned: Vec<usize>,
-    made: Vec<Result<Made, Unrewritable>>,
-    rows: Vec<Ready>,
-}
-
-impl Misses {
-    fn clear(&mut self) {
-        self.batch.clear();
-        self.out.clear();
-        self.of.clear();
-        self.learned.clear();
-    }
-
-    /// Packets come back from native code; each gets its verdict, if there is room for any.
-    fn give_back(&mut self, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
-        if !verdicts.is_empty() {
-            for (emission, at) in self.out.emissions().iter().zip(&self.of) {
-                verdicts[*at] = Some(emission.verdict);
-            }
-            // Native code answers each packet.
-            let fault = Verdict::Drop(EngineReason::EngineFault.into());
-            self.of.iter().for_each(|at| _ = verdicts[*at].get_or_insert(fault));
-        }
-        let mut learned = self.learned.iter().peekable();
-        for (number, (ran, at)) in self.batch.packets_mut().iter_mut().zip(&self.of).enumerate() {
-            std::mem::swap(ran, &mut packets[*at]);
-            // A copy has no mark.
-            if learned.next_if_eq(&&number).is_some() {
-                packets[*at].mark = ran.mark;
-            }
-        }
-    }
-}
 
 impl RewriteCache<Jit> {
     /// Loads a pipeline that the verifier has accepted; with room for so many flows.

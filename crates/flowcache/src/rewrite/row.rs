@@ -1,10 +1,10 @@
 //! [`Row`]: a rewrite as it is kept: what it shares with others ([`Layout`]), and its own words.
 
 use super::form::{Check, Fate, Head, Rewrite, Shape, WINDOW, fold};
-use super::hot::Window;
 use super::key::KeyForm;
 use super::layout::{HEADER, Layout};
 use super::template::Counted;
+use super::window::Window;
 use crate::segment::Asked;
 use interp::{ByteForm, Credit};
 use packet::{DropReason, PortId, Verdict};

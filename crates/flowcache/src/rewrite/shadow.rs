@@ -2,7 +2,6 @@
 
 use super::Unrewritable;
 use super::form::Check;
-use super::head::Emitted;
 use super::noted::Noted;
 use super::sym::{Bits, FIXED, Given, Length, Pins, Sym, Words, of_bits};
 use super::template::{Bytes, Counted};
@@ -61,6 +60,17 @@ impl Known {
     pub fn variable(&self, name: &str) -> Option<Slot> {
         self.variables.get(name).copied()
     }
+}
+
+/// What the deparser emitted.
+#[derive(Default)]
+pub(super) struct Emitted {
+    /// Bit by bit: the packet's bit that it is, or a constant.
+    pub bits: Vec<u16>,
+    /// Bits at which 16-bit fields begin that are the packet's length and something.
+    pub lengths: Vec<(usize, Length)>,
+    /// Bits at which sums begin.
+    pub sums: Vec<(usize, Words, bool)>,
 }
 
 /// See the module. Made anew for each packet.

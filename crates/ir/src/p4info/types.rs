@@ -1,7 +1,8 @@
 //! Types with names, as P4Info describes them.
 
 use super::model::{NewType, SerializableEnum, TypeInfo, TypeSpec};
-use crate::pipeline::{DataType, NamedType, Pipeline};
+use crate::declared::DataType;
+use crate::pipeline::{NamedType, Pipeline};
 use crate::types::Type;
 use num_bigint::BigUint;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Tokens of the text format.
 
-use super::parse::TextError;
+use super::error::TextError;
 use num_bigint::BigUint;
 use num_traits::Num;
 use std::borrow::Cow;

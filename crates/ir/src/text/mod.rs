@@ -1,5 +1,6 @@
 //! The text format: [`print()`] and [`parse()`], which give back the same pipeline. Grammar: `docs/ir.md`.
 
+mod error;
 mod lex;
 mod parse;
 mod parse_body;
@@ -12,5 +13,6 @@ mod print_decl;
 mod resolve;
 mod words;
 
-pub use parse::{TextError, parse};
+pub use error::TextError;
+pub use parse::parse;
 pub use print::{PrintOptions, print, print_with};

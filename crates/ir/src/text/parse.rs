@@ -1,11 +1,12 @@
 //! The parser's frame: tokens, references, types, constants; recovery after errors.
 
+use super::error::{Res, TextError};
 use super::lex::{Kind as Tok, Token, clip, lex, position};
 use super::resolve::{self, Found, Kind, Names, numbered};
 use super::words::Word;
-use crate::body::Loc;
+use crate::declared::{DataType, Loc, Preamble};
 use crate::entity::Entity;
-use crate::pipeline::{DataType, Pipeline, Preamble};
+use crate::pipeline::Pipeline;
 use crate::types::{Const, Type};
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;
@@ -16,22 +17,6 @@ pub(super) const MAX_TEXT: usize = 1 << 24;
 const MAX_ERRORS: usize = 50;
 /// How deep tuples may nest.
 const MAX_DEPTH: u32 = 32;
-
-/// Something wrong in a text.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{line}:{col}: {message}; {mend}")]
-pub struct TextError {
-    /// Line, from 1.
-    pub line: u32,
-    /// Column in characters, from 1.
-    pub col: u32,
-    /// What is wrong.
-    pub message: String,
-    /// What to do about it.
-    pub mend: String,
-}
-
-pub(super) type Res<T> = Result<T, TextError>;
 
 /// Parses a pipeline. The text may be anything: time and memory are linear in its length, nothing panics, and a pipeline that
 /// parses may still be one that the verifier refuses.

@@ -1,7 +1,8 @@
 //! Parsing bodies.
 
+use super::error::Res;
 use super::lex::Kind as Tok;
-use super::parse::{Parser, Res};
+use super::parse::Parser;
 use super::resolve::{Kind, numbered};
 use super::words::Word;
 use crate::body::*;

@@ -1,9 +1,11 @@
 //! Parsing declarations.
 
+use super::error::Res;
 use super::lex::Kind as Tok;
-use super::parse::{Parser, Res};
+use super::parse::Parser;
 use super::resolve::Kind;
 use crate::declare::CORE_ERRORS;
+use crate::declared::DataType;
 use crate::entity::{Entity, VarId};
 use crate::pipeline::*;
 use crate::table::{Action, Key, Param};

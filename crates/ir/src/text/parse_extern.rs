@@ -1,6 +1,7 @@
 //! Parsing extern objects.
 
-use super::parse::{Parser, Res};
+use super::error::Res;
+use super::parse::Parser;
 use crate::externs::{ExternInst, ExternKind};
 
 impl Parser<'_> {

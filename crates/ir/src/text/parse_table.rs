@@ -1,6 +1,7 @@
 //! Parsing tables.
 
-use super::parse::{Parser, Res};
+use super::error::Res;
+use super::parse::Parser;
 use super::resolve::Kind;
 use crate::table::*;
 

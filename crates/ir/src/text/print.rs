@@ -1,10 +1,10 @@
 //! Printing: names, types, constants; what all declarations share.
 
 use super::resolve::{Kind, Names};
-use crate::body::Loc;
+use crate::declared::{DataType, Loc, Preamble};
 use crate::entity::Entity;
 use crate::externs::ExternKind;
-use crate::pipeline::{DataType, Pipeline, Preamble};
+use crate::pipeline::Pipeline;
 use crate::types::{Const, Type};
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;

@@ -3,6 +3,7 @@
 use super::{Fault, Problem, Verifier};
 use crate::body::*;
 use crate::cfg::Cfg;
+use crate::declared::Loc;
 use crate::entity::*;
 use crate::pipeline::{Arch, Control, ControlKind};
 use crate::types::Type;

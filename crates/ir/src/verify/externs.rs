@@ -2,9 +2,10 @@
 
 use super::{Problem, Verifier};
 use crate::body::{Arg, Body};
+use crate::declared::DataType;
 use crate::entity::ExternId;
 use crate::externs::{ExternFn, ExternKind};
-use crate::pipeline::{Arch, DataType};
+use crate::pipeline::Arch;
 use crate::types::{Const, Type};
 
 /// What a function takes: `v` a scalar, `V` the leaves of an aggregate, `s` a string, `r` variables, `t` a table, `a` an action.

@@ -12,7 +12,7 @@ mod table;
 
 pub use problem::Problem;
 
-use crate::body::Loc;
+use crate::declared::Loc;
 use crate::entity::Block;
 use crate::pipeline::Pipeline;
 use std::fmt;

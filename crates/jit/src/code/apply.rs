@@ -1,12 +1,14 @@
 //! Table applications: the keys in front, the choice of the action behind.
 
 use crate::abi::{AUX_BYTES, Head};
-use crate::code::stage::{Parameter, StageCode, steady, trusted};
+use crate::analysis::cells::Cell;
+use crate::analysis::flow::is_cut;
+use crate::analysis::node::{Node, Step};
+use crate::code::registers::{Regs, steady, trusted};
+use crate::code::stage::StageCode;
+use crate::code::state::Parameter;
 use crate::code::told::Mark;
-use crate::code::value::Regs;
-use crate::plan::cells::Cell;
-use crate::plan::flow::{Node, Step};
-use crate::plan::stages::{Start, is_cut};
+use crate::plan::stages::Start;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;

@@ -1,11 +1,11 @@
 //! Header fields in memory: network order, at any bit.
 
-use crate::code::stage::{StageCode, steady, trusted};
-use crate::code::value::{Regs, mask};
-use crate::plan::headers::FieldPlace;
+use crate::analysis::headers::FieldPlace;
+use crate::code::registers::{Regs, mask, steady, trusted};
+use crate::code::stage::StageCode;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
-use cranelift_codegen::ir::types::{I8, I16, I32, I64};
+use cranelift_codegen::ir::types::{I16, I32, I64};
 
 /// Bytes of memory that may be read around a field: of its header.
 #[derive(Clone, Copy, Debug)]
@@ -16,26 +16,6 @@ pub struct Around {
     pub bytes: u32,
     /// Whether nothing writes to it in this stage: then a read may move to where its value is needed, or away.
     pub steady: bool,
-}
-
-/// The type of a number of 1, 2, 4 or 8 bytes.
-pub fn int(bytes: u32) -> cl::Type {
-    match bytes {
-        1 => I8,
-        2 => I16,
-        4 => I32,
-        _ => I64,
-    }
-}
-
-/// So many bytes in pieces of powers of two, none larger than `largest`: where each begins, and its size.
-pub fn pieces(bytes: u32, largest: u32) -> impl Iterator<Item = (u32, u32)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let size = (1 << (bytes - at).checked_ilog2()?).min(largest);
-        at += size;
-        Some((at - size, size))
-    })
 }
 
 impl StageCode<'_, '_> {

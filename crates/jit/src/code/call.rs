@@ -1,11 +1,11 @@
 //! Extern calls: the frequent ones in place, all others by the interpreter's own code.
 
 use crate::abi::{Context, FAR_COUNTERS, Head, Pending};
-use crate::code::stage::{StageCode, trusted};
+use crate::analysis::cells::Cell;
+use crate::code::registers::{Regs, trusted};
+use crate::code::stage::StageCode;
 use crate::code::told::Mark;
-use crate::code::value::Regs;
 use crate::counters::Place;
-use crate::plan::cells::Cell;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -13,19 +13,6 @@ use cranelift_codegen::ir::types::I64;
 use ir::{Arg, Entity, ExternFn, ExternId, Inst, TableId, Type, Value};
 use packet::EngineReason;
 use std::mem::offset_of;
-
-/// A call that the interpreter's code carries out.
-#[derive(Clone, Debug)]
-pub struct CallSite {
-    /// The stage whose code makes it.
-    pub stage: usize,
-    /// The control in which it stands.
-    pub control: usize,
-    /// The instruction.
-    pub inst: Inst,
-    /// Types of its results.
-    pub results: Vec<Type>,
-}
 
 impl StageCode<'_, '_> {
     /// An extern call. False if the packet's way ends here.
@@ -91,7 +78,7 @@ impl StageCode<'_, '_> {
     fn set_standard(&mut self, name: &str, value: u64) {
         if let Some(var) = self.c.pipeline.intrinsics.get(&format!("standard_metadata.{name}")) {
             let width = self.c.pipeline.vars[*var].ty.width();
-            let value = self.number(value & crate::code::value::mask(width));
+            let value = self.number(value & crate::code::registers::mask(width));
             self.set_variable(*var, &[value]);
         }
     }

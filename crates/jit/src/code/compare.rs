@@ -4,22 +4,12 @@
 //! undone on the constant, when the code is made, and not on each packet. What is asked of neighbouring bytes, all of which must be so (`version == 4 && ihl == 5`),
 //! is one comparison of all of them.
 
-use crate::code::bytes::int;
-use crate::code::stage::{StageCode, steady};
-use crate::code::value::mask;
+use crate::code::registers::{int, mask, steady};
+use crate::code::stage::StageCode;
+use crate::code::state::Test;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::condcodes::{CondCode, IntCC};
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode};
-
-/// Whether a value's bits under a mask are those of a constant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Test {
-    value: cl::Value,
-    mask: u64,
-    want: u64,
-    /// They must be; or else, they must not.
-    equal: bool,
-}
 
 /// A value that is read from memory that nobody writes to: bytes in the machine's order, so far behind an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

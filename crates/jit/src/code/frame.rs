@@ -1,10 +1,10 @@
 //! What a packet carries between stages: read from its frame, kept in registers, put back. And the memory that stages share with the
 //! engine.
 
-use crate::code::stage::{StageCode, steady, trusted};
-use crate::code::value::{Regs, reg_type, regs_for};
-use crate::plan::cells::{Cell, all_below};
-use crate::plan::flow::Node;
+use crate::analysis::cells::{Cell, all_below};
+use crate::analysis::node::Node;
+use crate::code::registers::{Regs, reg_type, regs_for, steady, trusted};
+use crate::code::stage::StageCode;
 use crate::plan::stages::{Start, entries, inside};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};

@@ -1,11 +1,11 @@
 //! What the architectures do between the bodies.
 
 use crate::abi::{Head, destination};
+use crate::analysis::cells::Cell;
+use crate::analysis::facts::reason_vars;
+use crate::analysis::node::{Glue, Node, Step};
+use crate::code::registers::mask;
 use crate::code::stage::StageCode;
-use crate::code::value::mask;
-use crate::plan::cells::Cell;
-use crate::plan::flow::{Glue, Node, Step};
-use crate::plan::reason_vars;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;

@@ -1,11 +1,11 @@
 //! Hashes: packed data, and the algorithms that are computed in place or by calls.
 
+use crate::analysis::cells::Cell;
 use crate::code::call::{scalar, values};
-use crate::code::stage::{StageCode, trusted};
+use crate::code::registers::{Regs, trusted};
+use crate::code::stage::StageCode;
 use crate::code::told::Mark;
-use crate::code::value::Regs;
 use crate::crc::{self, Crc};
-use crate::plan::cells::Cell;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;

@@ -1,13 +1,13 @@
 //! Headers: validity, fields, extraction, copies, emission.
 
 use crate::abi::{Context, Emitted, Head, LONGEST_HEADER};
-use crate::code::bytes::{Around, int, pieces};
-use crate::code::stage::{StageCode, trusted};
-use crate::code::value::Regs;
-use crate::plan::cells::Cell;
-use crate::plan::flow::{Node, Step};
-use crate::plan::headers::Place;
-use crate::plan::tiling::lies;
+use crate::analysis::cells::Cell;
+use crate::analysis::headers::Place;
+use crate::analysis::node::{Node, Step};
+use crate::analysis::tiling::lies;
+use crate::code::bytes::Around;
+use crate::code::registers::{Regs, int, pieces, trusted};
+use crate::code::stage::StageCode;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -303,7 +303,7 @@ impl StageCode<'_, '_> {
         let needed = self.number(u64::from(bytes));
         self.need(needed);
         let base = self.at_cursor();
-        let place = crate::plan::headers::FieldPlace { bit: 0, width: ty.width() };
+        let place = crate::analysis::headers::FieldPlace { bit: 0, width: ty.width() };
         let regs = self.load_field(Around { base, bytes, steady: false }, place);
         if ty == Type::Bool { vec![self.b.ins().ireduce(I8, regs[0])] } else { regs }
     }

@@ -1,20 +1,11 @@
 //! What fields of valid headers hold and which values they are, from where they are read or written to where that may have changed.
 
+use crate::analysis::flow::Flow;
+use crate::analysis::node::{Node, Step};
 use crate::code::stage::StageCode;
-use crate::code::value::Regs;
-use crate::plan::flow::{Flow, Node, Step};
 use crate::plan::stages::{entries, inside};
-use ir::{Entity, HeaderId, Inst, Value, VarKind};
+use ir::{Entity, Inst, Value, VarKind};
 use std::collections::HashMap;
-
-/// What is known of fields of valid headers.
-#[derive(Clone, Default)]
-pub struct Held {
-    /// Values that are what a field holds.
-    pub fresh: HashMap<Value, (HeaderId, u32)>,
-    /// What fields hold.
-    pub held: HashMap<(HeaderId, u32), Regs>,
-}
 
 /// Whether both are blocks of one body.
 fn same_body(flow: &Flow, one: Node, other: Node) -> bool {

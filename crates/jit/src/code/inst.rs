@@ -1,7 +1,7 @@
 //! Instructions.
 
+use crate::code::registers::Regs;
 use crate::code::stage::StageCode;
-use crate::code::value::Regs;
 use ir::{Entity, Inst, Type, Value, VarKind};
 
 impl StageCode<'_, '_> {
@@ -105,7 +105,7 @@ impl StageCode<'_, '_> {
             }
             _ => {
                 let ty = self.value_type(result);
-                let count = crate::code::value::regs_for(ty);
+                let count = crate::code::registers::regs_for(ty);
                 (0..count).map(|_| self.number(0)).collect()
             }
         }

@@ -1,6 +1,6 @@
 //! Functions become machine code by several threads: that takes longer than to make them.
 
-use crate::code::CompileError;
+use crate::code::machine::CompileError;
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Function;

@@ -5,114 +5,40 @@ mod apply;
 mod bytes;
 mod call;
 mod compare;
+pub mod compiling;
 mod frame;
 mod glue;
 mod hash;
 mod header;
 mod held;
 mod inst;
+pub mod machine;
 mod makers;
 mod noted;
+pub mod registers;
 mod stage;
+mod state;
 mod stores;
 mod sums;
-mod told;
+pub mod told;
 mod unused;
 mod value;
 mod ways;
 mod words;
 
-pub use call::CallSite;
-pub use noted::Recording;
-pub use stage::{steady, trusted};
-pub use told::{Mark, Told};
-
-use crate::abi::{Helpers, StageFn};
-use crate::counters::Place;
+use crate::abi::StageFn;
 use crate::lanes::{self, LanesFn};
-use crate::layout::Layout;
-use crate::memory::MemoryLayout;
-use crate::plan::Plan;
-use crate::tally::Places;
+use compiling::Compiling;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::isa::CallConv;
-use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
-use ir::{Inst, Pipeline, TableId, Type};
+use machine::{CompileError, isa};
 use makers::{MAKERS, Made, Makers, Waiting};
 use parking_lot::Mutex;
 use stage::StageCode;
-use std::cell::{Cell, RefCell};
 use std::sync::mpsc;
-use tables::fast::LookupShape;
-use thiserror::Error;
-
-/// What code is made from.
-pub struct Compiling<'a> {
-    /// The program.
-    pub pipeline: &'a Pipeline,
-    /// What is known of it.
-    pub plan: &'a Plan,
-    /// Where things lie in frames.
-    pub layout: &'a Layout,
-    /// Where things lie behind the context.
-    pub memory: MemoryLayout,
-    /// Keys and values of each table.
-    pub shapes: Vec<LookupShape>,
-    /// Functions of the engine.
-    pub helpers: Helpers,
-    /// How functions are called on this machine.
-    pub call_conv: CallConv,
-    /// For each extern object that is a counter counted in place, where its elements are.
-    pub counters: Vec<Option<Place>>,
-    /// Where a worker counts what it does.
-    pub places: Places,
-    /// For each table, whether the interpreter's bookkeeping is told of hits.
-    pub notes_hits: Vec<bool>,
-    /// For each table, whether anybody asks which entry was hit.
-    pub keeps_hits: Vec<bool>,
-    /// What packets do is noted.
-    pub recording: Option<Recording>,
-    /// How many states the parser may enter, if it can loop.
-    pub state_limit: Option<u64>,
-    /// Whether some object keeps data while a packet is in a body.
-    pub keeps_packet_state: bool,
-    /// Whether the deparser calls externs.
-    pub deparser_calls: bool,
-    /// Whether packets may be truncated.
-    pub truncates: bool,
-    /// The port that stands for the CPU.
-    pub cpu_port: u32,
-    /// Calls that the interpreter's code carries out.
-    pub sites: RefCell<Vec<CallSite>>,
-    /// The stages that tell of hits, with the table.
-    pub told: RefCell<Vec<(usize, TableId)>>,
-    /// The stage that is being made.
-    pub stage: Cell<usize>,
-}
-
-impl Compiling<'_> {
-    /// Registers a call, gives its number.
-    fn site(&self, control: usize, inst: &Inst, results: Vec<Type>) -> usize {
-        let mut sites = self.sites.borrow_mut();
-        sites.push(CallSite { stage: self.stage.get(), control, inst: inst.clone(), results });
-        sites.len() - 1
-    }
-}
-
-/// Making code failed.
-#[derive(Debug, Error)]
-#[error("no native code on this machine: {0}")]
-pub struct CompileError(String);
-
-impl From<cranelift_module::ModuleError> for CompileError {
-    fn from(error: cranelift_module::ModuleError) -> CompileError {
-        CompileError(error.to_string())
-    }
-}
 
 /// The native code of a pipeline: a function for each stage, in the plan's order.
 pub struct Native {
@@ -151,24 +77,6 @@ impl Native {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-}
-
-/// The machine's instruction set. With "none" for a level code is as it is laid down, with "speed" it is made better.
-pub fn isa(level: &str) -> Result<cranelift_codegen::isa::OwnedTargetIsa, CompileError> {
-    let mut flags = settings::builder();
-    let set = [("opt_level", level), ("use_colocated_libcalls", "false"), ("is_pic", "false")];
-    for (name, value) in
-        set.into_iter().chain([("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })])
-    {
-        flags.set(name, value).map_err(|error| CompileError(error.to_string()))?;
-    }
-    let builder = cranelift_native::builder().map_err(|error| CompileError(error.to_owned()))?;
-    builder.finish(settings::Flags::new(flags)).map_err(|error| CompileError(error.to_string()))
-}
-
-/// How functions are called on this machine.
-pub fn call_conv() -> Result<CallConv, CompileError> {
-    Ok(isa("speed")?.default_call_conv())
 }
 
 /// Makes the code: functions one by one, and machine code of them by other threads meanwhile.

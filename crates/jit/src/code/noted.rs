@@ -2,30 +2,15 @@
 
 use crate::abi::Context;
 use crate::code::call::scalar;
-use crate::code::stage::{StageCode, trusted};
-use crate::record::{FIRST_DECISION, List, Lists};
+use crate::code::registers::trusted;
+use crate::code::stage::StageCode;
+use crate::plan::lists::{List, Lists};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::types::I64;
 use ir::{Arg, Block, BlockCall, Cfg, ExternFn, Inst, TableId, Term, Value};
-use std::cell::Cell;
 use std::mem::offset_of;
 use tables::KeyLayout;
-
-/// What code is made to note, and where.
-pub struct Recording {
-    /// Where it is noted.
-    pub lists: Lists,
-    /// The number of the next decision: each choice at each place has its own.
-    next: Cell<u32>,
-}
-
-impl Recording {
-    /// For these areas.
-    pub fn new(lists: Lists) -> Recording {
-        Recording { lists, next: Cell::new(FIRST_DECISION) }
-    }
-}
 
 impl<'a> StageCode<'a, '_> {
     /// The address of the packet's area, if the code records.

@@ -1,22 +1,20 @@
 //! One stage as one function: a loop over the packets that are at it.
 
 use crate::abi::{Context, destination};
-use crate::code::Compiling;
-use crate::code::compare::Test;
-use crate::code::held::Held;
-use crate::code::stores::Waiting;
+use crate::analysis::cells::Cell;
+use crate::analysis::node::{Node, Step};
+use crate::analysis::validity::Known;
+use crate::code::compiling::Compiling;
+use crate::code::registers::{Regs, reg_type, regs_for, trusted};
+use crate::code::state::{Emitting, Held, Parameter, Test, Waiting};
 use crate::code::told::{Mark, Told};
-use crate::code::value::{Regs, reg_type, regs_for};
-use crate::layout::imports;
-use crate::memory::QueuePlace;
-use crate::plan::cells::Cell;
-use crate::plan::flow::{Node, Step};
+use crate::plan::layout::imports;
+use crate::plan::memory::QueuePlace;
 use crate::plan::stages::{Start, entries, inside};
-use crate::plan::validity::Known;
 use cranelift_codegen::ir as cl;
+use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I16, I32, I64};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use fixedbitset::FixedBitSet;
 use ir::{Block, Body, Const, ExternId, HeaderId, Inst, TableId, Type, Value, VarKind};
@@ -79,42 +77,6 @@ pub struct StageCode<'a, 'b> {
     pub(super) marks: HashMap<cl::Inst, Mark>,
     /// Words of the keys that are written for the lookup that the packet leaves for.
     pub(super) leaving_with: [Vec<cl::Value>; 2],
-}
-
-/// What the deparser keeps in registers.
-#[derive(Clone, Copy)]
-pub struct Emitting {
-    /// Headers emitted.
-    pub count: Variable,
-    /// The first one's address.
-    pub front: Variable,
-    /// Where the next one would stand right behind the last.
-    pub next: Variable,
-    /// Anything but 0 if one did not.
-    pub gaps: Variable,
-}
-
-/// A parameter of an action where it lies in a table's value.
-#[derive(Clone, Copy)]
-pub struct Parameter {
-    /// The value's address.
-    pub value: cl::Value,
-    /// How long the value is, in bytes.
-    pub len: u32,
-    /// Where in it the parameter is.
-    pub at: u32,
-    /// How many bytes it has.
-    pub bytes: u32,
-}
-
-/// The memory that only this thread touches, at addresses that are valid.
-pub fn trusted() -> MemFlagsData {
-    MemFlagsData::new().with_notrap()
-}
-
-/// Memory that nobody writes to while a stage runs: two reads of it are one.
-pub fn steady() -> MemFlagsData {
-    MemFlagsData::new().with_notrap().with_readonly().with_can_move()
 }
 
 /// The headers whose bytes no instruction of these nodes writes.

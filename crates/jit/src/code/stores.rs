@@ -1,23 +1,11 @@
 //! Stores to header fields wait until something may look at the header's bytes: then neighbouring fields are written together.
 
-use crate::code::bytes::{int, pieces};
-use crate::code::stage::{Parameter, StageCode, steady, trusted};
+use crate::code::registers::{int, pieces, steady, trusted};
+use crate::code::stage::StageCode;
+use crate::code::state::{Parameter, Piece};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use ir::{ExternFn, HeaderId, Inst};
-use std::collections::BTreeMap;
-
-/// A stretch of bits of a header that is still to be written.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece {
-    /// How many: 1 to 64.
-    width: u32,
-    /// They, in the low bits.
-    value: cl::Value,
-}
-
-/// For each header the pieces by their first bits. They don't overlap.
-pub type Waiting = BTreeMap<HeaderId, BTreeMap<u32, Piece>>;
 
 /// Whether an instruction neither looks at headers' bytes, but for fields that it names, nor leaves the block.
 fn lets_wait(inst: &Inst) -> bool {

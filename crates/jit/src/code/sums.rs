@@ -1,9 +1,9 @@
 //! One's complement sums of 16-bit words: the Internet checksum (RFC 1071), of values and of memory.
 
+use crate::analysis::cells::Cell;
 use crate::code::call::{scalar, values};
+use crate::code::registers::mask;
 use crate::code::stage::StageCode;
-use crate::code::value::mask;
-use crate::plan::cells::Cell;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode};

@@ -2,34 +2,13 @@
 //!
 //! A number's unused high bits are 0 at all times, also those of an `int<W>`. A bool is one byte, 0 or 1.
 
+use crate::code::registers::{Regs, mask, regs_for};
 use crate::code::stage::StageCode;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use ir::{BinaryOp, Type, UnaryOp};
-
-/// The registers of a value.
-pub type Regs = Vec<cl::Value>;
-
-/// How many registers a value of the type takes.
-pub fn regs_for(ty: Type) -> usize {
-    tables::words_for(ty.width())
-}
-
-/// The type of a value's registers.
-pub fn reg_type(ty: Type) -> cl::Type {
-    if ty == Type::Bool { I8 } else { I64 }
-}
-
-/// All ones in the low `width` bits of 64.
-pub fn mask(width: u32) -> u64 {
-    match width {
-        0 => 0,
-        1..=63 => (1 << width) - 1,
-        _ => u64::MAX,
-    }
-}
 
 impl StageCode<'_, '_> {
     /// A constant of 64 bits.

@@ -1,9 +1,10 @@
 //! Ways out of a node: to others of its stage, to other stages, to the next packet.
 
+use crate::analysis::flow::is_cut;
+use crate::analysis::node::{Node, Step};
+use crate::code::registers::Regs;
 use crate::code::stage::StageCode;
-use crate::code::value::Regs;
-use crate::plan::flow::{Node, Step};
-use crate::plan::stages::{Start, in_hand, is_cut};
+use crate::plan::stages::{Start, in_hand};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode};
 use fixedbitset::FixedBitSet;

@@ -2,7 +2,8 @@
 //! 2 (B)), so one swap at the end stands for one of each value, and if the sum is stored there is none. What lies in a header as it does in the list is summed
 //! from there, up to four bytes at once.
 
-use crate::code::stage::{StageCode, trusted};
+use crate::code::registers::trusted;
+use crate::code::stage::StageCode;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::types::{I16, I32, I64};

@@ -1,11 +1,28 @@
 //! Instructions in a row, and behind them the numbers that they read: what [`super::emit`] makes machine code of.
 
-use super::emit::EmitError;
+use super::ir::Id;
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Encoder, IcedError, Instruction, InstructionBlock, MemoryOperand, OpKind,
     Register,
 };
 use std::collections::HashMap;
+
+/// Why there is no code.
+#[derive(Debug, thiserror::Error)]
+pub enum EmitError {
+    /// Instructions that do not exist: always a bug.
+    #[error("bug: an instruction cannot be encoded: {0}")]
+    Encode(#[from] IcedError),
+    /// A value is wanted that was not made: always a bug, here or in the code.
+    #[error("bug: {0:?} is wanted before it is made")]
+    Missing(Id),
+    /// An operation that takes or has something that it cannot: always a bug in the code.
+    #[error("bug: {0:?} is not well formed")]
+    Form(Id),
+    /// One operation needs more registers than there are: a limit.
+    #[error("an operation needs too many registers")]
+    Registers,
+}
 
 /// The context's address.
 pub(super) const CONTEXT: Register = Register::RDI;

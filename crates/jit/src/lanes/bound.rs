@@ -1,6 +1,5 @@
 //! Which bits of values may be 1, as far as the operations tell.
 
-use super::build::{greatest, low, permuted};
 use super::ir::{Id, Op};
 
 /// The bits of what an operation gives that may be 1 in some lane, by those of what it takes. Of a mask: all.
@@ -38,4 +37,20 @@ pub(super) fn bounds(ops: &[Op]) -> Vec<u64> {
         all.push(bits);
     }
     all
+}
+
+/// So many low bits.
+pub fn low(bits: u32) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+}
+
+/// The bytes of a word that a pattern takes: [`Op::Bytes`].
+pub(super) fn permuted(word: u64, pattern: [u8; 8]) -> u64 {
+    let bytes = word.to_le_bytes();
+    u64::from_le_bytes(pattern.map(|from| bytes.get(usize::from(from)).copied().unwrap_or(0)))
+}
+
+/// The greatest number whose bits are all in it.
+pub(super) fn greatest(may: u64) -> u64 {
+    low(64 - may.leading_zeros())
 }

@@ -1,6 +1,6 @@
 //! Makes [`Code`]: each operation once, and what is known beforehand not at all.
 
-use crate::lanes::bound::may_be;
+use crate::lanes::bound::{may_be, permuted};
 use crate::lanes::ir::{Code, Id, Op, ZERO_BYTE};
 use std::collections::HashMap;
 
@@ -13,11 +13,6 @@ pub struct Builder {
     may: Vec<u64>,
 }
 
-/// So many low bits.
-pub fn low(bits: u32) -> u64 {
-    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
-}
-
 /// The mask of bytes of a word that a pattern takes from somewhere.
 fn expand(bytes: impl Fn(usize) -> bool) -> u64 {
     (0..8).filter(|at| bytes(*at)).fold(0, |mask, at| mask | 0xff << (8 * at))
@@ -26,17 +21,6 @@ fn expand(bytes: impl Fn(usize) -> bool) -> u64 {
 /// Whether each byte of it is all ones or 0.
 fn whole_bytes(mask: u64) -> bool {
     mask.to_le_bytes().iter().all(|byte| [0, 0xff].contains(byte))
-}
-
-/// The bytes of a word that a pattern takes: [`Op::Bytes`].
-pub(super) fn permuted(word: u64, pattern: [u8; 8]) -> u64 {
-    let bytes = word.to_le_bytes();
-    u64::from_le_bytes(pattern.map(|from| bytes.get(usize::from(from)).copied().unwrap_or(0)))
-}
-
-/// The greatest number whose bits are all in it.
-pub(super) fn greatest(may: u64) -> u64 {
-    low(64 - may.leading_zeros())
 }
 
 impl Builder {

@@ -5,12 +5,13 @@
 //! whose ways are all made of what code for eight can do. Others are left to the function, as if they had never been here.
 
 use crate::abi::Head;
-use crate::code::{Compiling, Mark, Told};
+use crate::code::compiling::Compiling;
+use crate::code::told::{Mark, Told};
 use crate::lanes::build::Builder;
 use crate::lanes::ir::{Code, Id, Op};
-use crate::lanes::layout::{LanesLayout, StagePlace, words};
 use crate::lanes::state::{Packets, State};
-use crate::layout::size;
+use crate::plan::lanes::{LanesLayout, StagePlace, words};
+use crate::plan::layout::size;
 use crate::plan::stages::Start;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::{BlockArg, InstructionData};
@@ -357,7 +358,7 @@ pub(super) fn column(b: &mut Builder, place: &StagePlace, at: u32) -> Option<Id>
     Some(if found.bytes == 8 {
         word
     } else {
-        let mask = b.constant(crate::lanes::build::low(8 * found.bytes));
+        let mask = b.constant(crate::lanes::bound::low(8 * found.bytes));
         b.and(word, mask)
     })
 }

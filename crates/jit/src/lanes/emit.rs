@@ -4,28 +4,11 @@
 //! packets: what is read from a list that the code does not write to is read where it is needed, and again rather than kept.
 
 use super::alloc::{Kind, Places};
-use super::assemble::{AT, Arg, Assembler, CONTEXT, COUNT, Lanes, Mem, k, z};
+use super::assemble::{AT, Arg, Assembler, CONTEXT, COUNT, EmitError, Lanes, Mem, k, z};
 use super::fuse::{self, Step, What};
 use super::ir::{Code, Id, LANES, Op};
 use super::verify::verify;
-use iced_x86::{Code as X86, IcedError, Register};
-
-/// Why there is no code.
-#[derive(Debug, thiserror::Error)]
-pub enum EmitError {
-    /// Instructions that do not exist: always a bug.
-    #[error("bug: an instruction cannot be encoded: {0}")]
-    Encode(#[from] IcedError),
-    /// A value is wanted that was not made: always a bug, here or in the code.
-    #[error("bug: {0:?} is wanted before it is made")]
-    Missing(Id),
-    /// An operation that takes or has something that it cannot: always a bug in the code.
-    #[error("bug: {0:?} is not well formed")]
-    Form(Id),
-    /// One operation needs more registers than there are: a limit.
-    #[error("an operation needs too many registers")]
-    Registers,
-}
+use iced_x86::{Code as X86, Register};
 
 /// Whether this machine carries out what [`emit`] makes.
 pub fn supported() -> bool {

@@ -1,11 +1,11 @@
 //! What is done where lanes' ways end: who comes through, who is left, and what of that is seen by others.
 
 use crate::abi::Head;
-use crate::lanes::build::low;
+use crate::lanes::bound::low;
 use crate::lanes::convert::{Converting, End, Later, Why, column};
 use crate::lanes::ir::{Code, Id, LANES, Op};
-use crate::lanes::layout::AHEAD;
 use crate::lanes::state::State;
+use crate::plan::lanes::AHEAD;
 use crate::plan::stages::Start;
 use std::collections::BTreeSet;
 use std::mem::offset_of;
@@ -176,7 +176,7 @@ impl Converting<'_> {
             Later::Tally { cell, mask, value } => {
                 let mask = self.b.both(mask, through);
                 if !self.b.is_nobody(mask) {
-                    let at = self.layout.tallies + (cell * crate::memory::LINE) as i32;
+                    let at = self.layout.tallies + (cell * crate::abi::LINE) as i32;
                     self.b.effect(Op::Accumulate { at, mask, value });
                 }
             }

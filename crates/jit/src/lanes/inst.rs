@@ -1,7 +1,7 @@
 //! Instructions of a stage's function as eight lanes carry them out.
 
 use crate::crc::Crc;
-use crate::lanes::build::low;
+use crate::lanes::bound::low;
 use crate::lanes::convert::{Converting, Looked, Val};
 use crate::lanes::ir::{Cond, Id, Op, ZERO_BYTE};
 use cranelift_codegen::ir as cl;

@@ -1,8 +1,8 @@
 //! Machine code for what is put into lists.
 
 use super::alloc::Kind;
-use super::assemble::{Arg, CONTEXT, Lanes, Mem, k, lower, z};
-use super::emit::{EmitError, Emitter, NUMBERS};
+use super::assemble::{Arg, CONTEXT, EmitError, Lanes, Mem, k, lower, z};
+use super::emit::{Emitter, NUMBERS};
 use super::ir::{Id, LANES, Op};
 use super::rows::Place;
 use iced_x86::{Code as X86, Register};

@@ -1,6 +1,7 @@
 //! Masks, as [`Builder`] makes them: what is certain, or part of another, is not made.
 
-use crate::lanes::build::{Builder, greatest};
+use crate::lanes::bound::greatest;
+use crate::lanes::build::Builder;
 use crate::lanes::ir::{Cond, Id, Op, ZERO_BYTE};
 
 /// How deep is looked to see whether a mask is part of another.

@@ -31,7 +31,6 @@ mod ends;
 mod fuse;
 mod inst;
 pub mod ir;
-pub mod layout;
 #[cfg(target_arch = "x86_64")]
 mod lists;
 #[cfg(target_arch = "x86_64")]
@@ -52,7 +51,8 @@ mod values;
 #[cfg(target_arch = "x86_64")]
 mod verify;
 
-use crate::code::{Compiling, Told};
+use crate::code::compiling::Compiling;
+use crate::code::told::Told;
 use crate::plan::stages::Start;
 use cranelift_codegen::ir as cl;
 

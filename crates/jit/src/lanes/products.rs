@@ -1,8 +1,8 @@
 //! Machine code for what is rarely computed for packets: quotients, and products without carries, of which CRCs are made.
 
 use super::alloc::Kind;
-use super::assemble::{Arg, z};
-use super::emit::{EmitError, Emitter};
+use super::assemble::{Arg, EmitError, z};
+use super::emit::Emitter;
 use super::ir::{Id, LANES};
 use iced_x86::Code as X86;
 

@@ -1,11 +1,11 @@
 //! What lanes read and write: frames, packets, tables' values, and what lies behind the context.
 
 use crate::abi::{Arrival, Head};
-use crate::code::Mark;
-use crate::lanes::build::low;
+use crate::code::told::Mark;
+use crate::lanes::bound::low;
 use crate::lanes::convert::{Converting, Looked, Val, column};
 use crate::lanes::ir::{Id, Op};
-use crate::lanes::layout::DATA;
+use crate::plan::lanes::DATA;
 use crate::plan::stages::Start;
 use cranelift_codegen::ir as cl;
 use ir::{Entity, TableId};

@@ -2,8 +2,8 @@
 //! behind, and eight shuffles; 64 bytes are taken in two halves, because loads and stores of 64 bytes cross cache lines nearly always.
 
 use super::alloc::Kind;
-use super::assemble::{Arg, Lanes, Mem, k, x, y, z};
-use super::emit::{EmitError, Emitter};
+use super::assemble::{Arg, EmitError, Lanes, Mem, k, x, y, z};
+use super::emit::Emitter;
 use super::ir::{Id, LANES, Op, WORDS};
 use iced_x86::Code as X86;
 

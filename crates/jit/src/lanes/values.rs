@@ -1,8 +1,8 @@
 //! Machine code for operations that give vectors and masks.
 
 use super::alloc::Kind;
-use super::assemble::{AT, Arg, CONTEXT, COUNT, Lanes, Mem, k, lower, y, z};
-use super::emit::{EmitError, Emitter, NUMBERS};
+use super::assemble::{AT, Arg, CONTEXT, COUNT, EmitError, Lanes, Mem, k, lower, y, z};
+use super::emit::{Emitter, NUMBERS};
 use super::fuse::{Binary, Condition, Masks, Shift, Under};
 use super::ir::{Id, Op, ZERO_BYTE};
 use super::logic;

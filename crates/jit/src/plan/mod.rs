@@ -1,31 +1,30 @@
-//! What is known of a pipeline before code is made: its graph, where headers lie, what packets carry, how it is cut into stages.
+//! What code is made from: how a program is cut into stages, which path has a copy, and where everything lies in memory. All of it is data.
 
-pub mod cells;
-pub mod constants;
-pub mod flow;
-pub mod headers;
+pub mod lanes;
+pub mod layout;
+pub mod lists;
+pub mod memory;
 pub mod onward;
-pub mod redundant;
-pub mod shared;
+pub mod places;
+pub mod plain;
 pub mod stages;
-pub mod tiling;
 pub mod together;
 pub mod trace;
-pub mod validity;
 
+use crate::analysis::cells::{Cell, Cells};
+use crate::analysis::constants::Constants;
+use crate::analysis::copies::{Onward, Trace};
+use crate::analysis::facts::has_loop;
+use crate::analysis::flow::Flow;
+use crate::analysis::headers::Headers;
+use crate::analysis::node::Node;
+use crate::analysis::validity::Known;
+use crate::analysis::{tiling, validity};
 use crate::unsupported::Unsupported;
-use cells::{Cell, Cells};
-use constants::Constants;
 use fixedbitset::FixedBitSet;
-use flow::{Flow, Node};
-use headers::Headers;
-use interp::host::architecture::{cpu_variable, drop_variable};
-use ir::{Inst, Pipeline, Type, VarId};
-use onward::Onward;
+use ir::{Inst, Pipeline, Type};
 use stages::{Stage, Start};
 use std::collections::BTreeSet;
-use trace::Trace;
-use validity::Known;
 
 /// The plan of a pipeline.
 #[derive(Clone, Debug)]
@@ -135,19 +134,6 @@ impl Plan {
 /// The deparser's code stands in each stage that leads to it if that makes no more emissions than this.
 const MOST_INLINE_EMITS: usize = 32;
 
-/// Whether a parser may leave its body at the instruction.
-pub fn may_reject(inst: &Inst) -> bool {
-    matches!(
-        inst,
-        Inst::Extract(_) | Inst::ExtractVarbit(..) | Inst::Advance(_) | Inst::Lookahead(_) | Inst::Verify(..)
-    )
-}
-
-/// The variables in which a program keeps its own reasons: for drops, for the CPU.
-pub fn reason_vars(pipeline: &Pipeline) -> [Option<VarId>; 2] {
-    [drop_variable(pipeline), cpu_variable(pipeline)]
-}
-
 /// The widest value in bits that native code keeps in registers.
 const WIDEST: u32 = 2048;
 
@@ -172,17 +158,6 @@ fn check_values(control: &ir::Control) -> Result<(), Unsupported> {
         }
     }
     Ok(())
-}
-
-/// Whether a body jumps back.
-pub fn has_loop(body: &ir::Body) -> bool {
-    let cfg = ir::Cfg::new(body);
-    let order = cfg.reverse_postorder();
-    let position = |block: ir::Block| order.iter().position(|b| *b == block).unwrap_or(0);
-    order.iter().enumerate().any(|(at, block)| {
-        let term = body.blocks[*block].term.as_ref();
-        term.is_some_and(|term| term.term.successors().into_iter().any(|next| position(next) <= at))
-    })
 }
 
 /// What native code does not do, whatever the packet.

@@ -8,12 +8,14 @@
 //! Most programs have tables of a few entries: own addresses, next hops. A stage looks them up itself, one packet after the other, and goes on behind them; only when they
 //! have become large do packets wait for a lookup of all together.
 
-use crate::order::remembers;
-use crate::plan::flow::{Flow, Node, Step};
-use crate::plan::headers::Headers;
-use crate::plan::stages::{Start, in_order, inside, looked_up, region, starts};
+use crate::analysis::copies::Onward;
+use crate::analysis::flow::{Flow, looked_up};
+use crate::analysis::headers::Headers;
+use crate::analysis::node::{Node, Step};
+use crate::analysis::order::remembers;
+use crate::analysis::validity::{Known, leave};
+use crate::plan::stages::{Start, in_order, inside, region, starts};
 use crate::plan::together::likely_nodes;
-use crate::plan::validity::{Known, leave};
 use ir::{Entity, Pipeline, TableId};
 use std::collections::HashMap;
 
@@ -21,17 +23,6 @@ use std::collections::HashMap;
 const MOST: usize = 2048;
 /// Most programs have far fewer stages than this; with more, no more lookups are there once more.
 const MOST_STAGES: usize = 256;
-
-/// Nodes behind a trace.
-#[derive(Clone, Debug, Default)]
-pub struct Onward {
-    /// What the copies are copies of. The first one is the flow's next node, and so on.
-    pub nodes: Vec<Node>,
-    /// From a copy, the way to a node leads to another copy: from, to, instead.
-    pub ways: Vec<(Node, Node, Node)>,
-    /// The copies whose lookups begin stages of their own.
-    pub lookups: Vec<Node>,
-}
 
 impl Onward {
     /// Finds them. `known`: of headers, before each node, the trace's copies among them.

@@ -1,6 +1,7 @@
 //! Cutting the graph into stages: the stretches between table applications.
 
-use crate::plan::flow::{Flow, Node, Step};
+use crate::analysis::flow::{Flow, looked_up};
+use crate::analysis::node::{Node, Step};
 use crate::unsupported::Unsupported;
 use ir::{Pipeline, TableId, Term};
 use std::collections::BTreeMap;
@@ -29,14 +30,23 @@ pub struct Stage {
     pub nodes: Vec<Node>,
 }
 
-/// Whether a table is looked up apart from the code around it; one without keys isn't.
-pub fn is_cut(pipeline: &Pipeline, table: TableId) -> bool {
-    pipeline.tables[table].match_keys().next().is_some()
-}
-
-/// The table that is looked up where a node ends.
-pub fn looked_up(pipeline: &Pipeline, flow: &Flow, node: Node) -> Option<TableId> {
-    flow.applies(pipeline, node).filter(|table| is_cut(pipeline, *table))
+/// What the engine does for a stage.
+#[derive(Clone, Copy, Debug)]
+pub struct StageInfo {
+    /// Where it begins.
+    pub start: Start,
+    /// Which of the plan's starts that is, of which copies count as one.
+    pub slot: usize,
+    /// Whether it is a copy for packets that came by the trace.
+    pub copied: bool,
+    /// The table that is looked up before it.
+    pub table: Option<TableId>,
+    /// 64-bit words of a key.
+    pub words: usize,
+    /// The table that is looked up together with that, and the words of its keys.
+    pub together: Option<(TableId, usize)>,
+    /// Whether entries lead to members of a profile.
+    pub profile: bool,
 }
 
 /// Where the stages of a pipeline can begin, of which copies count as one: the same for all ways in which code is made of it.

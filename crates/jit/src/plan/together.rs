@@ -7,28 +7,17 @@
 //! What would cost a packet a lookup in vain is left alone: tables that are applied behind a comparison that hardly holds (Ball and Larus, "Branch prediction for free", 1993: two
 //! numbers are seldom equal).
 
-use crate::plan::cells::{Cell, Cells};
-use crate::plan::flow::{Flow, Node, Step};
-use crate::plan::stages::{Start, entries, inside, looked_up, region};
+use crate::analysis::cells::{Cell, Cells};
+use crate::analysis::copies::Companion;
+use crate::analysis::flow::{Flow, looked_up};
+use crate::analysis::node::{Node, Step};
+use crate::plan::stages::{Start, entries, inside, region};
 use fixedbitset::FixedBitSet;
-use ir::{BinaryOp, Inst, InstData, Pipeline, TableId, Term, Value, VarId, VarKind};
+use ir::{BinaryOp, Inst, InstData, Pipeline, Term, Value, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A key that takes more instructions than this is made where it stands.
 const MOST_INSTS: usize = 64;
-
-/// A lookup that is made together with another one in front of it.
-#[derive(Clone, Debug)]
-pub struct Companion {
-    /// The node that applies the table.
-    pub node: Node,
-    /// The table.
-    pub table: TableId,
-    /// The values of its keys.
-    pub keys: Vec<Value>,
-    /// What makes them: instructions that leave no mark.
-    pub insts: Vec<InstData>,
-}
 
 /// Finds the lookups that are made together with each other, and says so of the first of each two. `cells`: of the pipeline, as they are at what is no copy.
 pub fn look_up_together(pipeline: &Pipeline, flow: &mut Flow, cells: &Cells) {

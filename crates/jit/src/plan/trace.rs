@@ -5,10 +5,12 @@
 //! and what has been read of the packet need not be read again. Packets that turn off go on at the originals. Only packets that are long enough for all
 //! that the way takes from them begin it, so their length is not looked at again.
 
-use crate::plan::flow::{Flow, Node, Step};
-use crate::plan::headers::Headers;
-use crate::plan::stages::{Start, looked_up, region};
-use crate::plan::validity::{Known, leave};
+use crate::analysis::copies::Trace;
+use crate::analysis::flow::{Flow, looked_up};
+use crate::analysis::headers::Headers;
+use crate::analysis::node::{Node, Step};
+use crate::analysis::validity::{Known, leave};
+use crate::plan::stages::{Start, region};
 use ir::{Entity, HeaderId, Inst, Pipeline, Term, VarKind};
 use std::collections::HashMap;
 
@@ -16,19 +18,6 @@ use std::collections::HashMap;
 const LONGEST: usize = 256;
 /// The most nodes that are looked at to see whether a way comes back.
 const DETOUR: usize = 64;
-
-/// A way through the first stage.
-#[derive(Clone, Debug)]
-pub struct Trace {
-    /// Its nodes, the first behind a packet's arrival in front; then those of ways that turn off and come back.
-    pub nodes: Vec<Node>,
-    /// The ways between them, from node to node.
-    pub ways: Vec<(Node, Node)>,
-    /// What its extractions and lookaheads need of a packet, in bytes.
-    pub bytes: u32,
-    /// Whether a packet that turns off can begin once more, as if it had never been there.
-    pub leaves_no_mark: bool,
-}
 
 /// What has become of headers on a way, in order.
 type Done = Vec<(u8, HeaderId, u32)>;
@@ -196,7 +185,7 @@ impl Finder<'_> {
 
     /// Whether a way through a node that is not on the trace does nothing to headers and takes nothing of the packet until it is back.
     fn comes_back(&self, node: Node, done: &Done, before: &HashMap<Node, Done>) -> bool {
-        let takes = |node: Node| self.insts(node).any(crate::plan::may_reject);
+        let takes = |node: Node| self.insts(node).any(crate::analysis::facts::may_reject);
         let (mut seen, mut at) = (vec![node], 0);
         while let Some(node) = seen.get(at).copied() {
             at += 1;

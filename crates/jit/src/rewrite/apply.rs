@@ -2,7 +2,7 @@
 
 use super::emit::Emit;
 use super::{Check, Front, Key, Moved, Place, Row};
-use crate::code::trusted;
+use crate::code::registers::trusted;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;

@@ -1,7 +1,7 @@
 //! What hashing a key and applying a row have in common: reads of packet, row and constants.
 
 use super::{Key, Words};
-use crate::code::{steady, trusted};
+use crate::code::registers::{steady, trusted};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::types::{I16, I32, I64, I64X2};

@@ -11,7 +11,7 @@ mod emit;
 mod hash;
 mod native;
 
-pub use crate::code::CompileError;
+pub use crate::code::machine::CompileError;
 pub use native::{Done, HashCode, Head, RowCode, Told, bytes_at};
 
 /// Bytes of room for a packet's new beginning.

@@ -5,7 +5,7 @@ use super::apply::{APART, DROPPED, OTHERS, THERE, apply};
 use super::emit::Emit;
 use super::hash::hash;
 use super::{HEAD, Hashing, Key, Row};
-use crate::code::{CompileError, isa};
+use crate::code::machine::{CompileError, isa};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::types::I64;

@@ -9,7 +9,7 @@ use super::outbox::Outbox;
 use super::peer::Peer;
 use super::places::Places;
 use super::program::{DigestConfigs, Program};
-use super::read;
+use super::read_bounds;
 use super::role::Scope;
 use super::saved::Saved;
 use crate::proto::v1::{PacketOut, StreamMessageResponse, Uint128, stream_message_response};
@@ -88,8 +88,8 @@ impl Core {
         let arbitration = Arbitration::new(device.id(), bounds);
         Core {
             reads: Places::new(limits.reads),
-            long_turns: Arc::new(Semaphore::new(read::AT_WORK)),
-            short_turns: Arc::new(Semaphore::new(read::AT_WORK)),
+            long_turns: Arc::new(Semaphore::new(read_bounds::AT_WORK)),
+            short_turns: Arc::new(Semaphore::new(read_bounds::AT_WORK)),
             held,
             clients: Mutex::new(Clients { arbitration, outboxes: BTreeMap::new() }),
             program: Mutex::default(),

@@ -1,7 +1,7 @@
 //! [`Digests`]: digest messages into lists, without duplicates (P4Runtime specification, section "DigestEntry"). A state machine without
 //! I/O or clock.
 
-use super::held::DigestForm;
+use super::forms::DigestForm;
 use crate::Refusal;
 use crate::proto::v1::{DigestList, DigestListAck, P4Data};
 use crate::translate::DigestConfig;

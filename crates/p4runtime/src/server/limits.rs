@@ -1,7 +1,7 @@
 //! [`Limits`]: how much clients may ask for; [`Counters`]: what that has cost them.
 
 use super::outbox::OutboxBounds;
-use super::{answer, read};
+use super::{answer, read_bounds};
 use crate::codec;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -100,10 +100,10 @@ impl Limits {
     /// The most memory that all clients together can make a server take, in bytes, beside what they write to the device: what is allowed to be there at
     /// the same time, added up. Allocators add something to it.
     pub fn memory(&self) -> usize {
-        let part = read::PART * SPREAD;
+        let part = read_bounds::PART * SPREAD;
         // A piece that is sent is a part, and what was there when it was added; its buffer may have grown to twice that.
-        let reads = self.reads_per_connection * (part + read::WAITING);
-        let connection = 2 * (self.unsent_bytes + 2 * read::PART) + reads + RECEIVED;
+        let reads = self.reads_per_connection * (part + read_bounds::WAITING);
+        let connection = 2 * (self.unsent_bytes + 2 * read_bounds::PART) + reads + RECEIVED;
         let small = self.large_message_bytes + codec::SMALL + codec::UNPACKED * self.large_message_bytes;
         let large = self.message_bytes + codec::LARGEST;
         let primary = SPREAD * self.outbox.bytes;

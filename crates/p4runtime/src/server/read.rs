@@ -8,6 +8,7 @@ use super::answer::{Answer, Filling};
 use super::batch_status::of_parts;
 use super::core::{Core, Target};
 use super::places::{Identity, Place, Places};
+use super::read_bounds::{PART, WAITING};
 use super::received::Admitted;
 use super::role::Scope;
 use super::saved::Untouched;
@@ -21,16 +22,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
-
-/// A part of an answer has this many bytes, or one entity more.
-pub(super) const PART: usize = 32 * 1024;
-
-/// Bytes of a request that waits for a place; a longer one is not kept so long.
-pub(super) const WAITING: usize = 16 * 1024;
-
-/// Threads that make answers at the same time, of short ones and of long ones each. With more of them the threads that serve all clients would wait
-/// for the processor, and with many parts ready at once, small answers would wait for large ones to be sent.
-pub(super) const AT_WORK: usize = 2;
 
 /// How much nicer than others the threads of long answers are (nice(2)): whoever reads everything can wait a moment longer, and makes nobody wait.
 const NICER: i32 = 10;

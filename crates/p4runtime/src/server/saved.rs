@@ -3,7 +3,7 @@
 //!
 //! Deliberately not kept over a restart: the writes; they go over to a process that takes over ([`super::Held`]). The config itself is the device's to keep.
 
-use super::held::WaitingForm;
+use super::forms::WaitingForm;
 use super::program::{DigestConfigs, Program};
 use crate::{Code, Device, EventSink, Forwarding, Keep, Refusal};
 use bytes::Bytes;

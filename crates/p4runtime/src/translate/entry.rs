@@ -1,6 +1,7 @@
 //! `TableEntry` to writes (section "TableEntry").
 
-use super::oneshot::{FIRST_HIDDEN, Oneshots};
+use super::numbers::numbered;
+use super::oneshot::{NewEntry, Oneshots};
 use super::remark::Remark;
 use super::schema::{Schema, TableSchema};
 use crate::proto::v1;
@@ -8,14 +9,6 @@ use crate::proto::v1::table_action::Type as T;
 use crate::{Code, Refusal};
 use ir::KeyMatch;
 use tables::{ActionSpec, EntryId, TableEntry, Update, UpdateKind};
-
-/// An entry without its action, on the way to a write.
-pub(super) struct NewEntry<'a> {
-    pub table: &'a TableSchema,
-    pub declared: &'a ir::Table,
-    pub entry: TableEntry,
-    pub remark: Remark,
-}
 
 /// The only place that makes a write of an entry of numbers.
 fn write(kind: UpdateKind, mut entry: TableEntry, action: ActionSpec) -> Update {
@@ -204,17 +197,6 @@ impl Schema {
         }
         let keys: Vec<KeyMatch> = table.fields.decode(&given.r#match)?;
         Ok((table, declared, EntryId { table: table.id, keys, priority: given.priority }))
-    }
-}
-
-/// A number that a controller gives to a member or group.
-pub(super) fn numbered(profile: &str, what: &str, id: u32) -> Result<(), Refusal> {
-    match id {
-        0 => Err(Refusal::invalid(format!("{profile}: the {what}'s id is 0 or missing; number them from 1"))),
-        FIRST_HIDDEN.. => Err(Refusal::invalid(format!(
-            "{profile}: {what} {id}: numbers from {FIRST_HIDDEN} on are the server's own, for action sets; choose a smaller one"
-        ))),
-        _ => Ok(()),
     }
 }
 

@@ -22,8 +22,10 @@ mod encode;
 mod entry;
 mod keys;
 mod meter;
+mod numbers;
 mod oneshot;
 mod packet;
+mod packet_header;
 mod profile;
 mod read;
 mod read_entry;
@@ -37,7 +39,8 @@ mod update;
 mod value_set;
 
 pub use digest::{DigestConfig, DigestWrite};
-pub use oneshot::{FIRST_HIDDEN, Oneshots};
+pub use numbers::FIRST_HIDDEN;
+pub use oneshot::Oneshots;
 pub use schema::Schema;
 pub use strings::{ShownStrings, StringsOf, Translation, Translations, string_width};
 

@@ -3,14 +3,15 @@
 //! They are kept as members and a group with hidden numbers, which belong to the entry: made, changed and deleted with it, never shown by
 //! themselves. Their order is the order of their numbers. So nothing has to be remembered but what [`State`] has.
 
-use super::entry::NewEntry;
 use super::keys::pack;
-use super::profile::{Watched, port_bytes, watch_port};
+use super::numbers::FIRST_HIDDEN;
+use super::remark::Remark;
+use super::replication::PORT_WIDTH;
 use super::schema::{ProfileSchema, Schema, TableSchema};
 use super::strings::Pending;
 use crate::proto::v1;
 use crate::proto::v1::action_profile_action::WatchKind;
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, values};
 use ir::p4info::SizeSemantics;
 use ir::{ExternId, KeyMatch, TableId};
 use std::collections::BTreeSet;
@@ -19,8 +20,13 @@ use tables::{
     UpdateKind, WriteBatch,
 };
 
-/// Numbers of members and groups from here on are the server's own, for action sets.
-pub const FIRST_HIDDEN: u32 = 0x8000_0000;
+/// An entry without its action, on the way to a write.
+pub(super) struct NewEntry<'a> {
+    pub table: &'a TableSchema,
+    pub declared: &'a ir::Table,
+    pub entry: tables::TableEntry,
+    pub remark: Remark,
+}
 
 /// What the updates of one request have to know of each other and of what is there.
 ///
@@ -323,6 +329,47 @@ fn action_set_modes(profile: &ProfileSchema, set: &v1::ActionProfileActionSet) -
         _ => return no("the size's meaning", own.as_str_name()),
     }
     Ok((set.action_selection_mode as u8, set.size_semantics as u8))
+}
+
+/// The port that a member depends on, if it depends on one: one of the device (section "Action Profile Group Programming").
+pub(super) fn watch_port(
+    oneshots: &Oneshots,
+    profile: &ProfileSchema,
+    given: Option<Watched<'_>>,
+) -> Result<Option<u32>, Refusal> {
+    let place = || format!("{}, watch_port", profile.name);
+    let port = match given {
+        None => return Ok(None),
+        // An empty one watches nothing.
+        Some(Watched::Bytes([])) | Some(Watched::Number(0)) => return Ok(None),
+        Some(Watched::Bytes(bytes)) => values::decode_u64(bytes, PORT_WIDTH)
+            .map_err(|error| Refusal::new(Code::OutOfRange, format!("{}: {error}", place())))?
+            as u32,
+        Some(Watched::Number(number)) => u32::try_from(number)
+            .map_err(|_| Refusal::invalid(format!("{}, watch: port {number} is negative", profile.name)))?,
+    };
+    match oneshots.model().ports() {
+        Some(ports) if !ports.contains_key(&port) => {
+            let known: Vec<String> = ports.keys().map(u32::to_string).collect();
+            Err(Refusal::invalid(format!(
+                "{}: the device has no port {port}; it has {}",
+                place(),
+                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            )))
+        }
+        _ => Ok(Some(port)),
+    }
+}
+
+/// A watch port, as controllers of today and of long ago give it.
+pub(super) enum Watched<'a> {
+    Bytes(&'a [u8]),
+    Number(i32),
+}
+
+/// A watch port as bytes; none: the member watches no port.
+pub(super) fn port_bytes(watch: Option<u32>) -> Option<bytes::Bytes> {
+    watch.map(|port| values::encode(&[u64::from(port)]))
 }
 
 #[cfg(test)]

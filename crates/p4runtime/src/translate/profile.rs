@@ -1,13 +1,12 @@
 //! `ActionProfileMember` and `ActionProfileGroup`.
 
-use super::entry::numbered;
-use super::oneshot::{FIRST_HIDDEN, Oneshots};
-use super::replication::PORT_WIDTH;
+use super::numbers::{FIRST_HIDDEN, numbered};
+use super::oneshot::{Oneshots, Watched, port_bytes, watch_port};
 use super::schema::{ProfileSchema, Schema, find};
 use super::{Flow, Sink, entity};
 use crate::proto::v1;
 use crate::proto::v1::action_profile_group::member::WatchKind;
-use crate::{Code, Refusal, values};
+use crate::{Code, Refusal};
 use ir::p4info::SizeSemantics;
 use ir::{ActionCall, ActionId};
 use std::ops::ControlFlow;
@@ -23,47 +22,6 @@ pub(super) fn check_weight(profile: &ProfileSchema, weight: i32) -> Result<(), R
         true => Ok(()),
         false => Err(Refusal::invalid(format!("{}: weight {weight} is not possible; give 1 to {most}", profile.name))),
     }
-}
-
-/// The port that a member depends on, if it depends on one: one of the device (section "Action Profile Group Programming").
-pub(super) fn watch_port(
-    oneshots: &Oneshots,
-    profile: &ProfileSchema,
-    given: Option<Watched<'_>>,
-) -> Result<Option<u32>, Refusal> {
-    let place = || format!("{}, watch_port", profile.name);
-    let port = match given {
-        None => return Ok(None),
-        // An empty one watches nothing.
-        Some(Watched::Bytes([])) | Some(Watched::Number(0)) => return Ok(None),
-        Some(Watched::Bytes(bytes)) => values::decode_u64(bytes, PORT_WIDTH)
-            .map_err(|error| Refusal::new(Code::OutOfRange, format!("{}: {error}", place())))?
-            as u32,
-        Some(Watched::Number(number)) => u32::try_from(number)
-            .map_err(|_| Refusal::invalid(format!("{}, watch: port {number} is negative", profile.name)))?,
-    };
-    match oneshots.model().ports() {
-        Some(ports) if !ports.contains_key(&port) => {
-            let known: Vec<String> = ports.keys().map(u32::to_string).collect();
-            Err(Refusal::invalid(format!(
-                "{}: the device has no port {port}; it has {}",
-                place(),
-                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-            )))
-        }
-        _ => Ok(Some(port)),
-    }
-}
-
-/// A watch port, as controllers of today and of long ago give it.
-pub(super) enum Watched<'a> {
-    Bytes(&'a [u8]),
-    Number(i32),
-}
-
-/// A watch port as bytes; none: the member watches no port.
-pub(super) fn port_bytes(watch: Option<u32>) -> Option<bytes::Bytes> {
-    watch.map(|port| values::encode(&[u64::from(port)]))
 }
 
 impl Schema {

@@ -1,7 +1,7 @@
 //! [`Schema`]: numbers of P4Info to the pipeline's tables, keys, actions and objects, and back.
 
 use super::keys::{Field, Fields};
-use super::packet::PacketHeader;
+use super::packet_header::PacketHeader;
 use super::scalar::Scalar;
 use super::strings::{Strings, Translations};
 use crate::proto::config;

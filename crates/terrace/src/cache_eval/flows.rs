@@ -10,22 +10,10 @@
 use super::chains::{Asked, IPV6_SITE, Network, asked, eth_type};
 use super::fields::{FIELDS, Field, Values, mix};
 use super::rules::Rule;
+pub use super::vswitch::Locality;
 use super::vswitch::{Kind, Vswitch};
 use fastrand::Rng;
-use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-
-/// How flows are drawn.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Locality {
-    /// Exponent of Zipf's law over a network's rules; 0: all alike.
-    pub exponent: f64,
-    /// The share of a network's rules that is drawn from, above 0 and at most 1.
-    pub share: f64,
-    /// Values that a field takes within what a rule leaves open, from 1.
-    pub variants: u64,
-}
 
 /// A flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -1,8 +1,8 @@
 //! What an evaluation found, as it is written in JSON.
 
 use super::cache::{Fill, Shape};
-use super::flows::Locality;
 use super::measure::{Change, Measured, PIECES, Piece, share};
+use super::vswitch::Locality;
 use serde::Serialize;
 
 /// An evaluation.

@@ -12,7 +12,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fields::Field;
-use super::flows::Locality;
 
 /// All pipelines, in the order of the published figures.
 pub const NAMES: [&str; 5] = ["ofd", "psc", "ols", "ant", "otl"];
@@ -99,6 +98,18 @@ pub struct Vswitch {
     pub traversals: Vec<Traversal>,
     /// How its traffic is made unless it is asked for otherwise.
     pub traffic: Shares,
+}
+
+/// How flows are drawn.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Locality {
+    /// Exponent of Zipf's law over a network's rules; 0: all alike.
+    pub exponent: f64,
+    /// The share of a network's rules that is drawn from, above 0 and at most 1.
+    pub share: f64,
+    /// Values that a field takes within what a rule leaves open, from 1.
+    pub variants: u64,
 }
 
 /// How a pipeline's traffic is made.

@@ -1,9 +1,9 @@
 //! Operations on their own, in all their forms.
 
 use super::chance::{Chance, bytes};
-use super::world;
-use super::{Compared, check, unsupported};
-use crate::lanes::emit::{EmitError, emit};
+use super::{Compared, check, unsupported, world};
+use crate::lanes::assemble::EmitError;
+use crate::lanes::emit::emit;
 use crate::lanes::ir::{Code, Cond, Id, Op};
 
 /// Code that is written down op by op.

@@ -7,7 +7,7 @@ use crate::proto::v1::field_match::FieldMatchType as F;
 use crate::proto::v1::p4_data::Data as D;
 use crate::translate::Schema;
 use crate::translate::keys::Fields;
-use crate::translate::packet::PacketHeader;
+use crate::translate::packet_header::PacketHeader;
 use crate::translate::scalar::ones;
 use crate::translate::schema::TableSchema;
 use crate::{Refusal, values};

@@ -1,11 +1,9 @@
 //! Where packets that are taken eight at a time keep what they carry: a list for each thing, in the order of the packets that wait, instead of a frame for each packet.
 
-use crate::abi::{Arrival, Head};
-use crate::layout::{Layout, imports, size};
-use crate::memory::{CHUNK, LINE};
+use crate::abi::{Arrival, CHUNK, Head, LINE};
 use crate::plan::Plan;
-use crate::plan::stages::{Start, entries};
-use crate::program::StageInfo;
+use crate::plan::layout::{Layout, imports, size};
+use crate::plan::stages::{StageInfo, Start, entries};
 use ir::Pipeline;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -74,7 +72,7 @@ pub struct LanesLayout {
     pub end: i32,
 }
 
-/// No verdict: [`LanesLayout::verdicts`]. No destination has that low half, and [`crate::verdict::Plain`] asks for another one.
+/// No verdict: [`LanesLayout::verdicts`]. No destination has that low half, and [`crate::plan::plain::Plain`] asks for another one.
 pub const IN_FRAME: u64 = u32::MAX as u64 - 1;
 
 /// Where a frame has the packet's address.

@@ -1,8 +1,8 @@
 //! Where things lie in a packet's frame.
 
 use crate::abi::{Emitted, Head};
+use crate::analysis::node::{Node, Step};
 use crate::plan::Plan;
-use crate::plan::flow::{Node, Step};
 use crate::unsupported::Unsupported;
 use ir::{Entity, Pipeline, Type, Value};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,9 +4,21 @@
 //! the same if each object with such a memory is looked at in one stage only, and that stage takes its packets in their order:
 //! then each object sees the same calls in the same order. If some object is looked at in two stages, packets run one by one.
 
-use crate::code::CallSite;
-use ir::{Arg, ExternFn, ExternId, Inst, Pipeline, TableId};
+use ir::{Arg, ExternFn, ExternId, Inst, Pipeline, TableId, Type};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A call that the interpreter's code carries out.
+#[derive(Clone, Debug)]
+pub struct CallSite {
+    /// The stage whose code makes it.
+    pub stage: usize,
+    /// The control in which it stands.
+    pub control: usize,
+    /// The instruction.
+    pub inst: Inst,
+    /// Types of its results.
+    pub results: Vec<Type>,
+}
 
 /// Something that packets leave a mark on for the next one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

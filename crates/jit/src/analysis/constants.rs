@@ -1,10 +1,11 @@
 //! What cells certainly hold before each node, where that is a constant: then they need not be kept, stored or read. And, from how far the parser is at
 //! each extraction, where in the packet a header lies whenever it is there.
 
-use crate::plan::cells::{Cell, Cells};
-use crate::plan::flow::{Flow, Node, Step};
-use crate::plan::headers::{Headers, Place};
-use crate::plan::validity::Known;
+use crate::analysis::cells::{Cell, Cells};
+use crate::analysis::flow::Flow;
+use crate::analysis::headers::{Headers, Place};
+use crate::analysis::node::{Node, Step};
+use crate::analysis::validity::Known;
 use ir::{BinaryOp, BlockData, Const, Entity, HeaderId, Inst, Pipeline, Term, Type, UnaryOp, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -164,7 +165,7 @@ fn summary(
     }
     let mut numbers: HashMap<Value, u64> = HashMap::new();
     for data in &data.insts {
-        if crate::plan::may_reject(&data.inst) {
+        if crate::analysis::facts::may_reject(&data.inst) {
             effects.push(Effect::Leave);
         }
         if let (Inst::Const(constant), Some(result)) = (&data.inst, data.results.first()) {
@@ -240,7 +241,7 @@ fn effect(
         inst => cells.written_by(pipeline, headers, inst),
     };
     // An instruction of the parser only sets the error where the parser leaves.
-    if crate::plan::may_reject(inst) {
+    if crate::analysis::facts::may_reject(inst) {
         written.retain(|cell| *cell != cells.of(Cell::ParserError));
     }
     // How far that goes is told apart.

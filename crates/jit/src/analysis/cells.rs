@@ -1,8 +1,9 @@
 //! Cells: what a packet carries from stage to stage besides its bytes. Which of them each node reads and writes, and where each is
 //! still needed.
 
-use crate::plan::flow::{Flow, Glue, Node, Step};
-use crate::plan::headers::{Headers, Place};
+use crate::analysis::flow::Flow;
+use crate::analysis::headers::{Headers, Place};
+use crate::analysis::node::{Glue, Node, Step};
 use fixedbitset::FixedBitSet;
 use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HeaderId, Inst, Pipeline, TableId, Term, Type, VarId, VarKind};
 use std::collections::BTreeMap;
@@ -215,7 +216,7 @@ impl<'a> Walk<'a> {
                 }
                 for data in &control.body.blocks[block].insts {
                     self.inst(&data.inst);
-                    self.may_have_left |= crate::plan::may_reject(&data.inst);
+                    self.may_have_left |= crate::analysis::facts::may_reject(&data.inst);
                 }
                 if let Some(Term::Apply { table, .. }) = control.body.blocks[block].term.as_ref().map(|t| &t.term) {
                     // The key of what is looked up together with it is made in front of it.
@@ -244,7 +245,8 @@ impl<'a> Walk<'a> {
         let std = |names: &[&str]| {
             names.iter().filter_map(|n| intrinsic(&format!("standard_metadata.{n}"))).collect::<Vec<_>>()
         };
-        let reasons: Vec<Cell> = crate::plan::reason_vars(self.pipeline).into_iter().flatten().map(Cell::Var).collect();
+        let reasons: Vec<Cell> =
+            crate::analysis::facts::reason_vars(self.pipeline).into_iter().flatten().map(Cell::Var).collect();
         match glue {
             Glue::Begin => {
                 let all: Vec<Cell> = self.index.keys().copied().collect();

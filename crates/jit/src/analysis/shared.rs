@@ -3,10 +3,12 @@
 //! Two variables can be one if one is stored what the other holds, and neither is written while the other is still needed for something else (the way
 //! in which register allocators coalesce copies: Chaitin, "Register allocation and spilling via graph coloring", 1982).
 
-use crate::plan::cells::{Cell, Cells};
-use crate::plan::flow::{Flow, Node, Step};
-use crate::plan::headers::Headers;
-use crate::plan::{may_reject, reason_vars, redundant};
+use crate::analysis::cells::{Cell, Cells};
+use crate::analysis::facts::{may_reject, reason_vars};
+use crate::analysis::flow::Flow;
+use crate::analysis::headers::Headers;
+use crate::analysis::node::{Node, Step};
+use crate::analysis::redundant;
 use crate::unsupported::Unsupported;
 use fixedbitset::FixedBitSet;
 use ir::{Arg, BlockData, Inst, Pipeline, Value, VarId, VarKind};

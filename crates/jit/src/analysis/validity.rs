@@ -1,8 +1,9 @@
 //! Which headers are certainly valid, or certainly not, before each node: then no code has to ask.
 
-use crate::plan::cells::all_below;
-use crate::plan::flow::{Flow, Node, Step};
-use crate::plan::headers::Headers;
+use crate::analysis::cells::all_below;
+use crate::analysis::flow::Flow;
+use crate::analysis::headers::Headers;
+use crate::analysis::node::{Node, Step};
 use fixedbitset::FixedBitSet;
 use ir::{Entity, HeaderId, Inst, Pipeline, Term, Value};
 use std::rc::Rc;
@@ -20,7 +21,7 @@ pub struct Known {
 
 impl Known {
     /// None of so many headers is valid.
-    pub(super) fn none_valid(count: usize) -> Known {
+    pub fn none_valid(count: usize) -> Known {
         Known {
             valid: FixedBitSet::with_capacity(count),
             invalid: all_below(count),
@@ -138,13 +139,7 @@ pub fn validity(pipeline: &Pipeline, flow: &Flow, headers: &Headers) -> Vec<Opti
 }
 
 /// What is known on each way out of a node that packets can take.
-pub(super) fn leave(
-    pipeline: &Pipeline,
-    flow: &Flow,
-    headers: &Headers,
-    node: Node,
-    before: Known,
-) -> Vec<(Node, Known)> {
+pub fn leave(pipeline: &Pipeline, flow: &Flow, headers: &Headers, node: Node, before: Known) -> Vec<(Node, Known)> {
     let Step::Block(control, block) = flow.nodes[node] else {
         return flow.ends(pipeline, node).into_iter().map(|next| (next, before.clone())).collect();
     };
@@ -153,7 +148,7 @@ pub(super) fn leave(
     let mut known = before;
     for data in &body.blocks[block].insts {
         // The parser may give up here, with what is known so far.
-        if crate::plan::may_reject(&data.inst)
+        if crate::analysis::facts::may_reject(&data.inst)
             && !flow.turned_back(node)
             && let Some(after) = flow.after(control)
         {

@@ -1,9 +1,10 @@
 //! Headers that lie in the packet one behind the other, whatever the packet: then what is emitted need not be looked at one by one.
 
-use crate::plan::cells::all_below;
-use crate::plan::flow::{Flow, Node, Step};
-use crate::plan::headers::{Headers, Place};
-use crate::plan::validity::Known;
+use crate::analysis::cells::all_below;
+use crate::analysis::flow::Flow;
+use crate::analysis::headers::{Headers, Place};
+use crate::analysis::node::{Node, Step};
+use crate::analysis::validity::Known;
 use fixedbitset::FixedBitSet;
 use ir::{Entity, HeaderId, Inst, Pipeline, Term};
 
@@ -24,7 +25,7 @@ impl Order {
             if !control.kind.is_parser() {
                 continue;
             }
-            if crate::plan::has_loop(&control.body) {
+            if crate::analysis::facts::has_loop(&control.body) {
                 return Order::default();
             }
             let Some(mut known) = known[node].clone() else { continue };

@@ -3,47 +3,10 @@
 //! A packet's way is a chain: begin, parser, control, deparser, end. Here the ways out of one body (`return`, `exit`, `reject`) are
 //! edges to the next body, so that a stage can span the end of the parser and the beginning of the control.
 
-use crate::plan::onward::Onward;
-use crate::plan::stages::looked_up;
-use crate::plan::together::Companion;
-use crate::plan::trace::Trace;
+use crate::analysis::copies::{Companion, Onward, Trace};
+use crate::analysis::node::{Glue, Node, Step};
 use crate::unsupported::Unsupported;
 use ir::{Arch, Block, ControlKind, Entity, Pipeline, TableId, Term};
-
-/// Index into [`Flow::nodes`].
-pub type Node = usize;
-
-/// What the architecture does between two bodies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Glue {
-    /// A packet enters: all variables are 0.
-    Begin,
-    /// PNA: tells a block (0 pre, 1 parser, 2 main) about the packet.
-    PnaTell(usize),
-    /// PNA: the main control is done; a packet that is dropped needs no deparser.
-    PnaVerdict,
-    /// v1model: standard metadata before the parser.
-    V1Arrive,
-    /// v1model: the parser is done.
-    V1Parsed,
-    /// v1model: checksums are verified.
-    V1Verified,
-    /// v1model: ingress is done; drops, or goes on to egress.
-    V1Traffic,
-    /// v1model: egress is done; drops, or goes on.
-    V1Leave,
-    /// The deparser is done.
-    End,
-}
-
-/// A node of the graph.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// A block of a body: index of the control, block.
-    Block(usize, Block),
-    /// A step of the architecture.
-    Glue(Glue),
-}
 
 /// The graph.
 #[derive(Clone, Debug)]
@@ -301,6 +264,16 @@ impl Flow {
         let body = &pipeline.controls[ir::ControlId(control as u32)].body;
         body.blocks[block].applied()
     }
+}
+
+/// Whether a table is looked up apart from the code around it; one without keys isn't.
+pub fn is_cut(pipeline: &Pipeline, table: TableId) -> bool {
+    pipeline.tables[table].match_keys().next().is_some()
+}
+
+/// The table that is looked up where a node ends.
+pub fn looked_up(pipeline: &Pipeline, flow: &Flow, node: Node) -> Option<TableId> {
+    flow.applies(pipeline, node).filter(|table| is_cut(pipeline, *table))
 }
 
 /// The chain that is being built: what stands at its end waits for the next node.

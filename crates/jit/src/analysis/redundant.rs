@@ -1,7 +1,7 @@
 //! Stores of what a variable holds already, in a block or in all that lead to it, go away: what is copied back unchanged would be taken for changed, and put into packets'
 //! frames once more.
 
-use crate::plan::has_loop;
+use crate::analysis::facts::has_loop;
 use ir::{Body, Cfg, Entity, Inst, Pipeline, Value, VarId};
 use std::collections::{BTreeMap, BTreeSet};
 

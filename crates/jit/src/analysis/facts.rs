@@ -1,0 +1,28 @@
+//! Facts about a program that need no graph.
+
+use interp::host::architecture::{cpu_variable, drop_variable};
+use ir::{Inst, Pipeline, VarId};
+
+/// Whether a parser may leave its body at the instruction.
+pub fn may_reject(inst: &Inst) -> bool {
+    matches!(
+        inst,
+        Inst::Extract(_) | Inst::ExtractVarbit(..) | Inst::Advance(_) | Inst::Lookahead(_) | Inst::Verify(..)
+    )
+}
+
+/// The variables in which a program keeps its own reasons: for drops, for the CPU.
+pub fn reason_vars(pipeline: &Pipeline) -> [Option<VarId>; 2] {
+    [drop_variable(pipeline), cpu_variable(pipeline)]
+}
+
+/// Whether a body jumps back.
+pub fn has_loop(body: &ir::Body) -> bool {
+    let cfg = ir::Cfg::new(body);
+    let order = cfg.reverse_postorder();
+    let position = |block: ir::Block| order.iter().position(|b| *b == block).unwrap_or(0);
+    order.iter().enumerate().any(|(at, block)| {
+        let term = body.blocks[*block].term.as_ref();
+        term.is_some_and(|term| term.term.successors().into_iter().any(|next| position(next) <= at))
+    })
+}
