@@ -5,8 +5,8 @@
 //! `istd.parser_error` set. A packet that the program neither sends nor drops is dropped as `no_destination`.
 
 use crate::frame::{Destination, Frame};
+use crate::overseer::{Boundary, Overseer};
 use crate::pass::Pass;
-use crate::program::Reg;
 use crate::well_known::PnaInput;
 use ir::ControlKind;
 use packet::{CpuReason, EngineReason, Origin, PortId, Verdict};
@@ -17,14 +17,14 @@ pub const CPU_PORT: u32 = 0xffff_fffd;
 /// The pass number has three bits.
 pub const MAX_PASSES: u32 = 7;
 
-impl<const T: bool> Pass<'_, T> {
+impl<O: Overseer> Pass<'_, O> {
     /// Runs a received packet and all that becomes of it.
     pub fn run_pna(&mut self, mut frame: Box<Frame>) {
         self.note_packet(&frame, "received", Some(frame.port));
-        frame.begin(self.machine.program);
+        self.begin(&mut frame);
         loop {
             match self.main_block(&mut frame) {
-                Ok(true) => frame.begin(self.machine.program),
+                Ok(true) => self.begin(&mut frame),
                 Ok(false) => break,
                 Err(reason) => {
                     self.drop(reason.into(), frame.origin);
@@ -35,7 +35,7 @@ impl<const T: bool> Pass<'_, T> {
         self.pool.push(frame);
     }
 
-    fn tell(&self, frame: &mut Frame, input: &PnaInput<Reg>) {
+    fn tell(&self, frame: &mut Frame, input: &PnaInput) {
         frame.set(input.input_port, u64::from(frame.port));
         frame.set(input.parser_error, u64::from(frame.parser_error));
         frame.set(input.direction, u64::from(self.config.host_ports.contains(&frame.port)));
@@ -52,6 +52,7 @@ impl<const T: bool> Pass<'_, T> {
         self.parse(frame, ControlKind::MainParser)?;
         self.tell(frame, &main);
         self.block(frame, ControlKind::MainControl)?;
+        self.machine.overseer.cross(frame, Boundary::Deparser);
         let deparsed = self.deparse(frame, ControlKind::MainDeparser);
         if deparsed.is_ok() {
             self.mirror(frame);
