@@ -66,7 +66,8 @@ pub(super) fn count(text: &str, indent: usize) -> usize {
 
 impl Sections {
     pub fn of(text: &str) -> Sections {
-        let (mut keys, mut indents): (Vec<(String, usize)>, Vec<(Section, usize)>) = (Vec::new(), Vec::new());
+        let mut keys: Vec<(String, usize)> = Vec::new();
+        let mut indents: Vec<(Section, usize)> = Vec::new();
         let mut waiting = None;
         let mut at = 0;
         for line in text.split_inclusive('\n') {

@@ -117,11 +117,13 @@ fn routes(checked: Region, full: &[usize]) -> Vec<Routes> {
         route.via.iter_mut().for_each(|vpc| *vpc = full[*vpc]);
         route
     };
-    let of_vpc = |(((vpc, tables), policies), peer_routes): (((&usize, Vec<Vec<FlatRoute>>), Vec<usize>), usize)| {
-        let tables = tables.into_iter().map(|table| table.into_iter().map(whole).collect()).collect();
-        Routes { vpc: *vpc, tables, policies, peer_routes }
-    };
-    full.iter().zip(checked.tables).zip(checked.policies).zip(checked.peer_routes).map(of_vpc).collect()
+    let Region { tables, policies, peer_routes, .. } = checked;
+    let mut routes = Vec::new();
+    for (((vpc, tables), policies), peer_routes) in full.iter().zip(tables).zip(policies).zip(peer_routes) {
+        let tables = tables.into_iter().map(|table: Vec<FlatRoute>| table.into_iter().map(whole).collect()).collect();
+        routes.push(Routes { vpc: *vpc, tables, policies, peer_routes });
+    }
+    routes
 }
 
 /// The VPCs that peerings lead to from some, with these, in order.

@@ -64,7 +64,7 @@ pub fn changes(
     api: &Api,
     numbers: &Numbers,
     fresh: &[u32],
-) -> Result<Changes, EntryError> {
+) -> Result<Changes, Box<EntryError>> {
     let mut comparison = Comparison { state, wanted: Changes::default(), present: BTreeMap::new(), refused: None };
     visit(region, api, numbers, &Part::Whole, &mut |entry, _| {
         let packed = state.pack(UpdateKind::Insert, &entry);
@@ -74,7 +74,7 @@ pub fn changes(
         }
     });
     if let Some(error) = comparison.refused {
-        return Err(error);
+        return Err(Box::new(error));
     }
     let mut changes = comparison.finish(api);
     for (table, action) in defaults(region, api) {
