@@ -5,19 +5,44 @@ use crate::frame::Frame;
 use crate::lookup::Target;
 use crate::machine::Machine;
 use crate::meter::Colour;
-use crate::program::{ApplySite, Pc, Reg};
+use crate::overseer::{Found, Overseer};
+use crate::program::{ApplySite, Outcome, Pc, Reg};
 use crate::words::mask64;
 use ir::{ExternKind, HashAlgorithm, Loc, Pipeline, TableId};
+use packet::EngineReason;
 
-impl<const T: bool> Machine<'_, T> {
+impl<O: Overseer> Machine<'_, O> {
     /// Looks up, notes the hit, and moves the action's data to where its body expects them. A miss is green to a direct meter.
-    pub(crate) fn apply(&mut self, frame: &mut Frame, site: &ApplySite, loc: Loc) -> Pc {
-        let slot = self.memory.lookup(site.table, &frame.slots, &site.keys);
-        self.apply_found(frame, site, slot, loc)
+    /// Where the program goes on.
+    pub(crate) fn apply(
+        &mut self,
+        frame: &mut Frame,
+        at: (usize, Pc),
+        site: &ApplySite,
+        loc: Loc,
+    ) -> Result<Pc, Outcome> {
+        let found = self.overseer.find(site, frame).map_err(Outcome::Abort)?;
+        if found != Found::Later && !self.burn() {
+            return Err(Outcome::Abort(EngineReason::StepLimit));
+        }
+        let table = &mut self.memory.tables[site.table];
+        let slot = match found {
+            Found::Lookup => self.memory.lookup(site.table, &frame.slots, &site.keys),
+            Found::Entry(sequence) => table.look_up_known(&frame.slots, &site.keys, sequence),
+            Found::Later => return self.overseer.after_apply(at, None, frame),
+        };
+        let arm = self.apply_found(frame, site, slot, loc);
+        self.overseer.after_apply(at, Some(arm), frame)
     }
 
-    /// As [`Machine::apply`], where it is known what the lookup finds.
-    pub(crate) fn apply_found(&mut self, frame: &mut Frame, site: &ApplySite, slot: Option<u32>, loc: Loc) -> Pc {
+    /// What follows on a hit of the entry of that number, or on a miss: the action's position, and where it is.
+    pub(crate) fn apply_found(
+        &mut self,
+        frame: &mut Frame,
+        site: &ApplySite,
+        slot: Option<u32>,
+        loc: Loc,
+    ) -> (u32, Pc) {
         let target = match slot {
             Some(slot) => self.memory.tables[site.table].slots[slot as usize].target,
             None => self.memory.tables[site.table].default,
@@ -49,11 +74,11 @@ impl<const T: bool> Machine<'_, T> {
         frame.slots[place.hit as usize] = u64::from(slot.is_some());
         let to = place.params as usize;
         frame.slots[to..to + args.len()].copy_from_slice(args);
-        if T {
+        if O::TRACES {
             let args = args.to_vec();
             self.note_table(frame, site, slot, target, arm, &args, loc);
         }
-        place.pc
+        (arm, place.pc)
     }
 
     /// The member that a hit leads to: the action's position and the member's number. A group without members, or a

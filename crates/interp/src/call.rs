@@ -5,6 +5,7 @@ use crate::frame::{Destination, Frame, Request};
 use crate::machine::{Machine, big};
 use crate::memory::{DigestMessage, MAX_WAITING, Object};
 use crate::meter::Colour;
+use crate::overseer::Overseer;
 use crate::program::{Call, CallArg, Reg};
 use crate::words::{self, mask64, mask128};
 use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc};
@@ -41,11 +42,11 @@ fn give(frame: &mut Frame, call: &Call, value: u128) {
     }
 }
 
-impl<const T: bool> Machine<'_, T> {
+impl<O: Overseer> Machine<'_, O> {
     /// Calls an extern. `site` names the call, for what is looked at later (preserved variables).
     pub(crate) fn call(&mut self, frame: &mut Frame, site: (usize, u32), call: &Call, loc: Loc) {
         use ExternFn::*;
-        let arguments = if T { self.show_args(frame, call) } else { Vec::new() };
+        let arguments = if O::TRACES { self.show_args(frame, call) } else { Vec::new() };
         match call.func {
             CounterCount | DirectCounterCount | MeterExecute | DirectMeterExecute | RegisterRead | RegisterWrite => {
                 self.call_stateful(frame, call);
@@ -100,7 +101,7 @@ impl<const T: bool> Machine<'_, T> {
             }
             PnaRecirculate => frame.pna_recirculate = true,
         }
-        if T {
+        if O::TRACES {
             self.note_call(frame, call, arguments, loc);
         }
     }
@@ -290,7 +291,8 @@ impl<const T: bool> Machine<'_, T> {
                 give(frame, call, u128::from(id));
             }
             ExternFn::AddEntry => {
-                let added = slot.is_none() && self.add_entry(frame, call, table).is_some();
+                let added =
+                    slot.is_none() && self.overseer.has_room(table) && self.add_entry(frame, call, table).is_some();
                 give(frame, call, u128::from(added));
             }
             _ => {
@@ -319,6 +321,7 @@ impl<const T: bool> Machine<'_, T> {
         let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
         self.memory.tables[table].settle();
         self.memory.watch(table as u32, slot);
+        self.overseer.added(table, &entry);
         Some(slot)
     }
 

@@ -3,11 +3,12 @@
 use crate::call::data;
 use crate::frame::Frame;
 use crate::machine::Machine;
+use crate::overseer::Overseer;
 use crate::program::{Call, CallArg, Reg};
 use crate::trace::Event;
 use ir::{ExternFn, Loc};
 
-impl<const T: bool> Machine<'_, T> {
+impl<O: Overseer> Machine<'_, O> {
     /// The arguments, before the call changes anything.
     pub(crate) fn show_args(&self, frame: &Frame, call: &Call) -> Vec<String> {
         let list = |regs: &[Reg]| regs.iter().map(|reg| self.show_reg(frame, *reg)).collect::<Vec<_>>().join(", ");

@@ -1,7 +1,7 @@
 //! [`Explainer`]: what becomes of a packet, and why, on tables that another engine runs on.
 
 use crate::config::Config;
-use crate::decode::{LoadError, decode};
+use crate::decode::{Form, LoadError, decode};
 use crate::interp::{Interp, restart_by_call};
 use crate::memory::Memory;
 use crate::output::Outputs;
@@ -31,7 +31,7 @@ impl Explainer {
     /// # Errors
     /// Those of [`Interp::new`].
     pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Explainer, LoadError> {
-        let program = decode(&pipeline)?;
+        let program = decode(&pipeline, Form::Short)?;
         let seed = config.seed;
         let mut memory = Memory::over(&pipeline, State::new(pipeline.clone())?, seed);
         restart_by_call(&program, &mut memory);

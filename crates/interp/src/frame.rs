@@ -92,6 +92,8 @@ pub struct Frame {
     pub instance_type: u32,
     /// Copies are cut to this many bytes; 0: not.
     pub cut: u32,
+    /// What an overseer keeps with the packet and its copies; the engine does not look at it.
+    pub attached: Vec<u16>,
 }
 
 impl Frame {
@@ -115,8 +117,10 @@ impl Frame {
         let (first, count) = program.plain;
         self.slots[first as usize..(first + count) as usize].fill(0);
         // Fields of headers that are not valid are 0 already.
-        for header in 0..self.valid.len() as u32 {
-            self.invalidate(program, header);
+        for header in 0..self.valid.len() {
+            if self.valid[header] {
+                self.invalidate(program, header as u32);
+            }
         }
         self.cursor = 0;
         self.parser_error = 0;
@@ -177,6 +181,7 @@ impl Frame {
         self.origin = other.origin;
         self.instance_type = other.instance_type;
         self.cut = other.cut;
+        self.attached.clone_from(&other.attached);
         self.assert_failed = false;
         self.too_long = false;
         self.destination = Destination::None;
@@ -254,9 +259,8 @@ impl Frame {
     /// Makes a header invalid; its fields become 0.
     pub fn invalidate(&mut self, program: &Program, header: u32) {
         let (first, count) = program.headers[header as usize].slots;
-        if std::mem::replace(&mut self.valid[header as usize], false) {
-            self.slots[first as usize..(first + count) as usize].fill(0);
-        }
+        self.valid[header as usize] = false;
+        self.slots[first as usize..(first + count) as usize].fill(0);
     }
 
     /// Makes a header valid, and the other members of its union invalid. Fields of a header that was invalid are 0.

@@ -1,13 +1,14 @@
 //! [`Interp`]: the engine as its users see it.
 
 use crate::config::Config;
-use crate::decode::{LoadError, decode};
+use crate::decode::{Form, LoadError, decode};
 use crate::frame::{Frame, FramePool};
 use crate::lookup::{EntryLevel, EntrySlot};
 use crate::machine::Machine;
 use crate::memory::{DigestMessage, IdleEntry, MAX_WAITING, Memory};
 use crate::meter::MeterLevel;
 use crate::output::Outputs;
+use crate::overseer::Overseer;
 use crate::pass::{Pass, Stage};
 use crate::program::{CallArg, Program};
 use crate::reasons;
@@ -40,7 +41,16 @@ pub struct Interp {
 impl Interp {
     /// Loads a pipeline that the verifier has accepted.
     pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Interp, LoadError> {
-        let program = decode(&pipeline)?;
+        Interp::decoded(pipeline, config, Form::Short)
+    }
+
+    /// As [`Interp::new`], for an overseer that looks at the instructions of the IR: see [`Form::PerInstruction`].
+    pub fn per_instruction(pipeline: Arc<Pipeline>, config: Config) -> Result<Interp, LoadError> {
+        Interp::decoded(pipeline, config, Form::PerInstruction)
+    }
+
+    fn decoded(pipeline: Arc<Pipeline>, config: Config, form: Form) -> Result<Interp, LoadError> {
+        let program = decode(&pipeline, form)?;
         let state = State::new(pipeline.clone())?;
         let mut memory = Memory::new(&pipeline, state, config.seed);
         restart_by_call(&program, &mut memory);
@@ -110,6 +120,20 @@ impl Interp {
         Ok(())
     }
 
+    /// As [`Interp::write`]; `check` sees the changes before, and can refuse them all.
+    pub fn write_checked(
+        &mut self,
+        batch: &WriteBatch,
+        check: impl FnOnce(&[Change]) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        let mut next = self.memory.state.clone();
+        let changes = next.apply(batch)?;
+        check(&changes)?;
+        self.memory.state = next;
+        self.memory.carry_out(changes);
+        Ok(())
+    }
+
     /// What becomes of a packet that arrives on a port at `now` nanoseconds.
     pub fn process(&mut self, bytes: &[u8], port: u32, now: u64) -> Outputs {
         let mut out = Outputs::new();
@@ -119,7 +143,7 @@ impl Interp {
 
     /// As [`Interp::process`], into `out`, whose earlier contents are lost and whose buffers are reused.
     pub fn process_into(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) {
-        self.run::<false>(bytes, port, now, out, &mut Trace::default(), None);
+        self.run((), bytes, port, now, out, None);
     }
 
     /// The length in bytes by which meters and counters go for the packets that follow, whatever length they have
@@ -137,7 +161,12 @@ impl Interp {
         now: u64,
         out: &mut Outputs,
     ) {
-        self.run::<false>(bytes, port, now, out, &mut Trace::default(), Some(detour));
+        self.run((), bytes, port, now, out, Some(detour));
+    }
+
+    /// As [`Interp::process_into`], under an overseer.
+    pub fn process_under(&mut self, overseer: impl Overseer, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) {
+        self.run(overseer, bytes, port, now, out, None);
     }
 
     /// The decoded program: what a [`Detour`] walks through.
@@ -148,17 +177,17 @@ impl Interp {
     /// As [`Interp::process`], and says what happened. It does happen: counters count, registers are written.
     pub fn trace(&mut self, bytes: &[u8], port: u32, now: u64) -> (Outputs, Trace) {
         let (mut out, mut trace) = (Outputs::new(), Trace::default());
-        self.run::<true>(bytes, port, now, &mut out, &mut trace, None);
+        self.run(&mut trace, bytes, port, now, &mut out, None);
         (out, trace)
     }
 
-    fn run<const T: bool>(
+    fn run<O: Overseer>(
         &mut self,
+        overseer: O,
         bytes: &[u8],
         port: u32,
         now: u64,
         out: &mut Outputs,
-        trace: &mut Trace,
         detour: Option<&mut (dyn Detour + 'static)>,
     ) {
         out.clear();
@@ -166,12 +195,12 @@ impl Interp {
         let program = self.program.clone();
         let mut frame = self.pool.pop().unwrap_or_else(|| Box::new(Frame::new(&program)));
         frame.arrive(&bytes[..bytes.len().min(packet::MAX_LEN)], port, self.counted_length);
-        let machine = Machine::<T> {
+        let machine = Machine {
             program: &program,
             pipeline: &self.pipeline,
             config: &self.config,
             memory: &mut self.memory,
-            trace,
+            overseer,
             fuel: self.config.max_steps,
             parser_fuel: 0,
             bits: &mut self.bits,
@@ -196,8 +225,13 @@ impl Interp {
 
     /// Time passes: the entries whose idle time is over. In tables with auto delete they are gone.
     pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
+        self.advance_time_noting(now, |_, _| {})
+    }
+
+    /// As [`Interp::advance_time`], and shows each entry that is gone.
+    pub fn advance_time_noting(&mut self, now: u64, note: impl FnMut(TableId, &Entry)) -> Vec<IdleEntry> {
         self.memory.now = self.memory.now.max(now);
-        self.memory.expire(now)
+        self.memory.expire(now, note)
     }
 
     /// Keeps notifications for [`Interp::take_idle`].

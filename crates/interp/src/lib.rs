@@ -38,6 +38,7 @@
 //! | | its lookups | `lookup/snapshot.rs` |
 //! | other engines | [`host`]: the externs, so that no engine writes them again | `host/` |
 //! | caches | [`walk::Detour`]: takes a block over, sees and decides each step | `walk.rs` |
+//! | chips | [`overseer::Overseer`]: decides at each instruction whether it is carried out | `overseer.rs` |
 //! | caches | [`Credit`]: what packets would have counted that did not come here | `credit.rs` |
 //!
 //! The explainer is not the oracle: it looks entries up in the state, so it costs nothing to make,
@@ -79,6 +80,7 @@ mod memory;
 mod meter;
 mod op;
 mod output;
+pub mod overseer;
 mod parse;
 mod pass;
 mod pna;

@@ -2,8 +2,9 @@
 
 use crate::frame::Frame;
 use crate::memory::Memory;
+use crate::overseer::{Decision, Overseer};
 use crate::program::*;
-use crate::trace::{Event, Trace};
+use crate::trace::Event;
 use crate::wire::BitBuffer;
 use crate::words;
 use ir::{Loc, Pipeline, UnaryOp};
@@ -11,21 +12,8 @@ use num_bigint::BigUint;
 use packet::EngineReason;
 use tables::big_from_words;
 
-/// How a block of the architecture ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// At its end.
-    Return,
-    /// By `exit`.
-    Exit,
-    /// A parser in state reject.
-    Reject,
-    /// The engine gave up; the packet is dropped.
-    Abort(EngineReason),
-}
-
-/// What the engine needs besides a packet, borrowed for a pass. `T`: steps are recorded.
-pub struct Machine<'a, const T: bool> {
+/// What the engine needs besides a packet, borrowed for a pass.
+pub struct Machine<'a, O: Overseer> {
     /// The decoded program.
     pub program: &'a Program,
     /// What it was decoded from, for names.
@@ -34,8 +22,8 @@ pub struct Machine<'a, const T: bool> {
     pub config: &'a crate::config::Config,
     /// What outlives a packet.
     pub memory: &'a mut Memory,
-    /// Where steps go.
-    pub trace: &'a mut Trace,
+    /// Sees each instruction.
+    pub overseer: O,
     /// Backward jumps and table applications that the packet may still make.
     pub fuel: u64,
     /// Parser states that this pass may still enter.
@@ -50,13 +38,13 @@ pub(crate) enum Next {
     Stop(Outcome),
 }
 
-impl<const T: bool> Machine<'_, T> {
+impl<O: Overseer> Machine<'_, O> {
     /// Runs a block of the architecture.
     pub fn run(&mut self, frame: &mut Frame, code: usize) -> Outcome {
         let program = self.program;
         let code_index = code;
         let code = &program.codes[code];
-        if T {
+        if O::TRACES {
             let role = format!("{:?}", code.kind);
             self.note(Event::Enter { block: code.name.clone(), role }, Loc::default());
         }
@@ -81,25 +69,34 @@ impl<const T: bool> Machine<'_, T> {
         let at = *pc;
         let Some(op) = code.ops.get(at) else { return Some(Outcome::Abort(EngineReason::EngineFault)) };
         *pc += 1;
+        match self.overseer.before((code_index, at as Pc), op, frame) {
+            Decision::Run => {}
+            Decision::Skip => return None,
+            Decision::Goto(to) => {
+                *pc = to as usize;
+                return None;
+            }
+            Decision::End(outcome) => return Some(outcome),
+        }
         if compute(&mut frame.slots, op) {
             return None;
         }
         match op {
             Op::Mov1 { d, a } => {
-                if T {
+                if O::TRACES {
                     self.note_set(frame, *d, *a, code.locs[at]);
                 }
                 frame.slots[*d as usize] = frame.slots[*a as usize];
             }
             Op::MovN { d, a, n } => {
-                if T {
+                if O::TRACES {
                     self.note_set(frame, *d, *a, code.locs[at]);
                 }
                 frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
             }
             Op::Field1 { h, d, a } => {
                 if frame.valid[*h as usize] {
-                    if T {
+                    if O::TRACES {
                         self.note_set(frame, *d, *a, code.locs[at]);
                     }
                     frame.slots[*d as usize] = frame.slots[*a as usize];
@@ -107,7 +104,7 @@ impl<const T: bool> Machine<'_, T> {
             }
             Op::FieldN { h, d, a, n } => {
                 if frame.valid[*h as usize] {
-                    if T {
+                    if O::TRACES {
                         self.note_set(frame, *d, *a, code.locs[at]);
                     }
                     frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
@@ -125,10 +122,10 @@ impl<const T: bool> Machine<'_, T> {
             Op::Branch { c, then, els } => *pc = if frame.slots[*c as usize] != 0 { *then } else { *els } as usize,
             Op::Switch { index } => *pc = switch(&frame.slots, &code.switches[*index as usize]) as usize,
             Op::Apply { index } => {
-                if !self.burn() {
-                    return Some(Outcome::Abort(EngineReason::StepLimit));
+                match self.apply(frame, (code_index, at as Pc), &code.applies[*index as usize], code.locs[at]) {
+                    Ok(next) => *pc = next as usize,
+                    Err(outcome) => return Some(outcome),
                 }
-                *pc = self.apply(frame, &code.applies[*index as usize], code.locs[at]) as usize;
             }
             Op::Return => return Some(Outcome::Return),
             Op::Exit => return Some(Outcome::Exit),

@@ -258,7 +258,7 @@ impl Memory {
     }
 
     /// The entries whose idle time has passed; those of tables with auto delete are gone.
-    pub fn expire(&mut self, now: u64) -> Vec<IdleEntry> {
+    pub fn expire(&mut self, now: u64, mut note: impl FnMut(TableId, &Entry)) -> Vec<IdleEntry> {
         let mut idle = Vec::new();
         while let Some((table, slot, kept)) = self.next_idle(now) {
             let deleted = self.tables[table as usize].auto_delete;
@@ -266,6 +266,7 @@ impl Memory {
                 self.tables[table as usize].remove(&kept);
                 self.tables[table as usize].settle();
                 self.state.remove_idle(TableId(table), &kept);
+                note(TableId(table), &kept);
             } else {
                 self.tell_again(table, slot, now);
             }

@@ -1,6 +1,7 @@
 //! The instructions of a decoded program.
 
 use ir::{BinaryOp, UnaryOp};
+use packet::EngineReason;
 
 /// Index of a slot.
 pub type Slot = u32;
@@ -91,4 +92,17 @@ pub enum WideOp {
     Cast { d: Reg, a: Reg },
     Slice { d: Reg, a: Reg, lo: u32 },
     Concat { d: Reg, high: Reg, low: Reg },
+}
+
+/// How a block of the architecture ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// At its end.
+    Return,
+    /// By `exit`.
+    Exit,
+    /// A parser in state reject.
+    Reject,
+    /// The engine gave up; the packet is dropped.
+    Abort(EngineReason),
 }

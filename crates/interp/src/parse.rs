@@ -2,7 +2,8 @@
 
 use crate::frame::Frame;
 use crate::lookup::entry_matches;
-use crate::machine::{Machine, Next, Outcome};
+use crate::machine::{Machine, Next};
+use crate::overseer::Overseer;
 use crate::program::*;
 use crate::trace::Event;
 use crate::wire;
@@ -10,26 +11,26 @@ use ir::Loc;
 use packet::EngineReason;
 use tables::KeyField;
 
-impl<const T: bool> Machine<'_, T> {
+impl<O: Overseer> Machine<'_, O> {
     /// An instruction on headers or the packet.
     pub(crate) fn packet_op(&mut self, frame: &mut Frame, code: &Code, op: &Op, loc: Loc) -> Next {
         let program = self.program;
         match op {
             Op::SetValid { h } => {
-                if T && !frame.valid[*h as usize] {
+                if O::TRACES && !frame.valid[*h as usize] {
                     self.note_valid(*h, true, loc);
                 }
                 frame.validate(program, *h);
             }
             Op::SetInvalid { h } => {
-                if T && frame.valid[*h as usize] {
+                if O::TRACES && frame.valid[*h as usize] {
                     self.note_valid(*h, false, loc);
                 }
                 frame.invalidate(program, *h);
             }
             Op::Copy { dst, src } => self.copy_header(frame, *dst, *src, loc),
             Op::State { index } => {
-                if T {
+                if O::TRACES {
                     let name = code.states.get(*index as usize).cloned().unwrap_or_default();
                     self.note(Event::State { name }, loc);
                 }
@@ -75,7 +76,7 @@ impl<const T: bool> Machine<'_, T> {
                 let words = |field: &KeyField| frame.words(keys[field.position]);
                 let found = members.iter().any(|member| entry_matches(layout, member, words));
                 frame.slots[*d as usize] = u64::from(found);
-                if T {
+                if O::TRACES {
                     let name = self.pipeline.value_sets.values().nth(*set).map(|s| s.preamble.name.clone());
                     let call = format!("value set {}", name.unwrap_or_default());
                     let arguments = keys.iter().map(|key| self.show_reg(frame, *key)).collect();
@@ -90,7 +91,7 @@ impl<const T: bool> Machine<'_, T> {
 
     fn parser_error(&mut self, frame: &mut Frame, error: u32, loc: Loc) -> Next {
         frame.parser_error = error;
-        if T {
+        if O::TRACES {
             let error = self.pipeline.errors.get(error as usize).cloned().unwrap_or_else(|| error.to_string());
             self.note(Event::ParserError { error }, loc);
         }
@@ -99,7 +100,7 @@ impl<const T: bool> Machine<'_, T> {
 
     fn copy_header(&mut self, frame: &mut Frame, dst: u32, src: u32, loc: Loc) {
         let program = self.program;
-        if T {
+        if O::TRACES {
             let name = |h: u32| program.headers[h as usize].name.clone();
             self.note(Event::CopyHeader { to: name(dst), from: name(src) }, loc);
         }
@@ -166,7 +167,7 @@ impl<const T: bool> Machine<'_, T> {
         for sibling in &header.siblings {
             frame.invalidate(self.program, *sibling);
         }
-        if T {
+        if O::TRACES {
             let fields = header.fields.iter().map(|field| self.named_var(frame, field.var.0 as usize, &header.name));
             let event = Event::Extract { header: header.name.clone(), fields: fields.collect() };
             self.note(event, loc);
@@ -178,7 +179,7 @@ impl<const T: bool> Machine<'_, T> {
             return;
         }
         let header = &self.program.headers[h as usize];
-        if T {
+        if O::TRACES {
             self.note(Event::Emit { header: header.name.clone() }, loc);
         }
         let varbit = header.varbit.map_or(0, |index| frame.slots[header.fields[index].reg.slot as usize] as usize);

@@ -2,9 +2,10 @@
 
 use crate::config::Config;
 use crate::frame::{Frame, FramePool};
-use crate::machine::{Machine, Outcome};
+use crate::machine::Machine;
 use crate::output::Outputs;
-use crate::program::CallArg;
+use crate::overseer::{Boundary, Overseer};
+use crate::program::{CallArg, Outcome};
 use crate::trace::Event;
 use crate::walk::{Detour, Walker};
 use ir::{ControlKind, Loc, VarId};
@@ -21,9 +22,9 @@ pub enum Stage {
 }
 
 /// One received packet with everything that becomes of it.
-pub struct Pass<'a, const T: bool> {
+pub struct Pass<'a, O: Overseer> {
     /// Runs the blocks.
-    pub machine: Machine<'a, T>,
+    pub machine: Machine<'a, O>,
     /// Settings.
     pub config: &'a Config,
     /// Verdicts.
@@ -38,7 +39,7 @@ pub struct Pass<'a, const T: bool> {
     pub detour: Option<&'a mut (dyn Detour + 'static)>,
 }
 
-impl<const T: bool> Pass<'_, T> {
+impl<O: Overseer> Pass<'_, O> {
     /// A frame for another packet, its contents left over from an earlier one.
     pub fn frame(&mut self) -> Box<Frame> {
         self.pool.pop().unwrap_or_else(|| Box::new(Frame::new(self.machine.program)))
@@ -54,17 +55,28 @@ impl<const T: bool> Pass<'_, T> {
         Some(self.frame())
     }
 
+    /// A packet enters the parser: all variables are 0.
+    pub fn begin(&mut self, frame: &mut Frame) {
+        frame.begin(self.machine.program);
+        self.machine.overseer.cross(frame, Boundary::Parser);
+    }
+
     /// Runs a block, if the program has it. `Err`: the engine gave up.
     pub fn block(&mut self, frame: &mut Frame, kind: ControlKind) -> Result<Outcome, EngineReason> {
         let Some(code) = self.machine.program.code(kind) else { return Ok(Outcome::Return) };
-        let outcome = match self.detour.as_deref_mut().filter(|detour| detour.takes(kind)) {
-            Some(detour) => detour.run(&mut Walker::new(&mut self.machine, frame, code)),
-            None => self.machine.run(frame, code),
-        };
-        match outcome {
-            Outcome::Abort(reason) => Err(reason),
-            outcome => Ok(outcome),
+        let mut outcome = Outcome::Return;
+        let mut round = 0;
+        while self.machine.overseer.begin(code, round, frame) {
+            round += 1;
+            outcome = match self.detour.as_deref_mut().filter(|detour| detour.takes(kind)) {
+                Some(detour) => detour.run(&mut Walker::new(&mut self.machine, frame, code)),
+                None => self.machine.run(frame, code),
+            };
+            if let Outcome::Abort(reason) = outcome {
+                return Err(reason);
+            }
         }
+        Ok(outcome)
     }
 
     /// Runs the parser.
@@ -120,7 +132,7 @@ impl<const T: bool> Pass<'_, T> {
         if frame.cut != 0 {
             bytes.truncate(frame.cut as usize);
         }
-        if T {
+        if O::TRACES {
             let bytes = bytes.len();
             let (verdict, reason) = match verdict {
                 Verdict::Forward { port } => (format!("sent on {port}"), None),
@@ -138,7 +150,7 @@ impl<const T: bool> Pass<'_, T> {
     /// Drops a packet.
     pub fn drop(&mut self, reason: DropReason, origin: Origin) {
         self.out.push(Verdict::Drop(reason), origin);
-        if T {
+        if O::TRACES {
             let reason = crate::reasons::table(self.machine.pipeline).drop_name(reason).into_owned();
             let event = Event::Verdict { verdict: "dropped".to_owned(), reason: Some(reason), bytes: 0 };
             self.machine.note(event, Loc::default());
@@ -155,7 +167,7 @@ impl<const T: bool> Pass<'_, T> {
 
     /// Records that a packet begins a pass.
     pub fn note_packet(&mut self, frame: &Frame, origin: &str, port: Option<u32>) {
-        if T {
+        if O::TRACES {
             let event = Event::Packet { origin: origin.to_owned(), port, bytes: frame.len };
             self.machine.note(event, Loc::default());
         }

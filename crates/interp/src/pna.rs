@@ -5,6 +5,7 @@
 //! `istd.parser_error` set. A packet that the program neither sends nor drops is dropped as `no_destination`.
 
 use crate::frame::{Destination, Frame};
+use crate::overseer::{Boundary, Overseer};
 use crate::pass::Pass;
 use crate::program::Reg;
 use crate::well_known::PnaInput;
@@ -17,14 +18,14 @@ pub const CPU_PORT: u32 = 0xffff_fffd;
 /// The pass number has three bits.
 pub const MAX_PASSES: u32 = 7;
 
-impl<const T: bool> Pass<'_, T> {
+impl<O: Overseer> Pass<'_, O> {
     /// Runs a received packet and all that becomes of it.
     pub fn run_pna(&mut self, mut frame: Box<Frame>) {
         self.note_packet(&frame, "received", Some(frame.port));
-        frame.begin(self.machine.program);
+        self.begin(&mut frame);
         loop {
             match self.main_block(&mut frame) {
-                Ok(true) => frame.begin(self.machine.program),
+                Ok(true) => self.begin(&mut frame),
                 Ok(false) => break,
                 Err(reason) => {
                     self.drop(reason.into(), frame.origin);
@@ -52,6 +53,7 @@ impl<const T: bool> Pass<'_, T> {
         self.parse(frame, ControlKind::MainParser)?;
         self.tell(frame, &main);
         self.block(frame, ControlKind::MainControl)?;
+        self.machine.overseer.cross(frame, Boundary::Deparser);
         let deparsed = self.deparse(frame, ControlKind::MainDeparser);
         if deparsed.is_ok() {
             self.mirror(frame);

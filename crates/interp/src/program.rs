@@ -5,9 +5,9 @@
 //! an invalid header are kept 0, so that a load is nothing but a read.
 
 use crate::well_known::WellKnown;
-use ir::{ControlKind, ExternFn, ExternId, HashAlgorithm, Loc, VarId};
+use ir::{Block, ControlKind, ExternFn, ExternId, HashAlgorithm, Loc, VarId};
 
-pub use crate::op::{Op, Pc, Reg, Slot, WideOp};
+pub use crate::op::{Op, Outcome, Pc, Reg, Slot, WideOp};
 
 /// A switch.
 #[derive(Clone, Debug)]
@@ -82,6 +82,12 @@ pub struct Code {
     pub ops: Vec<Op>,
     /// Where each instruction comes from.
     pub locs: Vec<Loc>,
+    /// What of the IR each instruction is.
+    pub origins: Vec<Origin>,
+    /// Where each block of the IR starts, if it can be reached.
+    pub blocks: Vec<Option<Pc>>,
+    /// Where each value of the IR is, if it is anywhere.
+    pub values: Vec<Option<Reg>>,
     /// For `Op::Wide`.
     pub wide: Vec<WideOp>,
     /// For `Op::Switch`.
@@ -106,6 +112,9 @@ impl Code {
             kind: ControlKind::MainControl,
             ops: Vec::new(),
             locs: Vec::new(),
+            origins: Vec::new(),
+            blocks: Vec::new(),
+            values: Vec::new(),
             wide: Vec::new(),
             switches: Vec::new(),
             applies: Vec::new(),
@@ -115,6 +124,19 @@ impl Code {
             states: Vec::new(),
         }
     }
+}
+
+/// What of the IR an instruction is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// A parser state begins.
+    State,
+    /// The instruction at that position of a block.
+    Inst(Block, usize),
+    /// The end of a block.
+    Term(Block),
+    /// On an edge to that block: the parameter there that gets its value; none for what is moved on the way, and the jump.
+    Edge(Block, Option<usize>),
 }
 
 /// A field of a header.

@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::lookup::Target;
 use crate::machine::Machine;
+use crate::overseer::Overseer;
 use crate::program::{ApplySite, Reg, Slot};
 use crate::trace::{Event, Hit, NamedValue};
 use ir::{ActionId, Entity, Loc, NamedType, Pipeline, Type};
@@ -31,16 +32,16 @@ pub fn place(pipeline: &Pipeline, loc: Loc) -> Option<String> {
     pipeline.file_of(loc).map(|file| format!("{file}:{}", loc.line))
 }
 
-impl<const T: bool> Machine<'_, T> {
+impl<O: Overseer> Machine<'_, O> {
     /// Records an event.
     pub(crate) fn note(&mut self, event: Event, loc: Loc) {
         let at = place(self.pipeline, loc);
-        self.trace.push(event, at);
+        self.overseer.note(event, at);
     }
 
     /// Records what the architecture does.
     pub(crate) fn note_architecture(&mut self, what: impl FnOnce() -> String) {
-        if T {
+        if O::TRACES {
             let what = what();
             self.note(Event::Architecture { what }, Loc::default());
         }

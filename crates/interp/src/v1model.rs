@@ -4,6 +4,7 @@
 //! A packet that the parser rejects goes on to ingress, with the headers extracted so far and `parser_error` set.
 
 use crate::frame::Frame;
+use crate::overseer::{Boundary, Overseer};
 use crate::pass::{Pass, Stage};
 use ir::ControlKind;
 use packet::{EngineReason, Origin};
@@ -25,11 +26,11 @@ pub mod instance {
     pub const RESUBMITTED: u32 = 6;
 }
 
-impl<const T: bool> Pass<'_, T> {
+impl<O: Overseer> Pass<'_, O> {
     /// Runs a received packet and all that becomes of it.
     pub fn run_v1model(&mut self, mut frame: Box<Frame>) {
         frame.instance_type = instance::NORMAL;
-        frame.begin(self.machine.program);
+        self.begin(&mut frame);
         self.note_packet(&frame, "received", Some(frame.port));
         self.queue.push_back((Stage::Ingress, frame));
         while let Some((stage, frame)) = self.queue.pop_front() {
@@ -67,7 +68,7 @@ impl<const T: bool> Pass<'_, T> {
         frame.parsed_bytes = frame.header_bytes(self.machine.program);
         self.block(&mut frame, ControlKind::Ingress)?;
         if std::mem::take(&mut frame.clone.wanted) {
-            self.clone_ingress(&frame);
+            self.clone_ingress(&frame)?;
         }
         if std::mem::take(&mut frame.resubmit.wanted) {
             return self.resubmit(frame);
@@ -92,19 +93,21 @@ impl<const T: bool> Pass<'_, T> {
     }
 
     /// The packet as it came, parsed anew; of its metadata only the preserved ones stay.
-    fn clone_ingress(&mut self, frame: &Frame) {
-        let Some(session) = self.session(frame.clone.session) else { return };
+    fn clone_ingress(&mut self, frame: &Frame) -> Result<(), EngineReason> {
+        let Some(session) = self.session(frame.clone.session) else { return Ok(()) };
         let origin = Origin::Clone { session: session.id };
-        let Some(mut copy) = self.copy(origin) else { return };
+        let Some(mut copy) = self.copy(origin) else { return Ok(()) };
         let program = self.machine.program;
+        self.machine.overseer.original(frame)?;
         copy.set_data(&frame.data[..frame.len]);
         self.inherit(&mut copy, frame, instance::INGRESS_CLONE);
         copy.origin = origin;
-        copy.begin(program);
+        self.begin(&mut copy);
         self.arrive(&mut copy);
         self.note_packet(&copy, "clone of the packet as it came in", Some(copy.port));
         if let Err(reason) = self.parse(&mut copy, ControlKind::Parser) {
-            return self.drop(reason.into(), origin);
+            self.drop(reason.into(), origin);
+            return Ok(());
         }
         copy.parsed_bytes = copy.header_bytes(program);
         // As bmv2: what the parser wrote to metadata is forgotten, too.
@@ -112,6 +115,7 @@ impl<const T: bool> Pass<'_, T> {
         copy.set(program.well_known.ingress_port, u64::from(copy.port));
         copy.preserve(program, &self.preserved(frame.clone.site), &frame.slots);
         self.send_clone(copy, &session);
+        Ok(())
     }
 
     /// The packet as it is at the end of egress.
@@ -193,13 +197,14 @@ impl<const T: bool> Pass<'_, T> {
             return Err(EngineReason::RecirculationLimit);
         }
         let program = self.machine.program;
+        self.machine.overseer.original(&frame)?;
         let mut again = self.frame();
         again.set_data(&frame.data[..frame.len]);
         self.inherit(&mut again, &frame, instance::RESUBMITTED);
         again.origin = frame.origin;
         again.cut = frame.cut;
         again.passes += 1;
-        again.begin(program);
+        self.begin(&mut again);
         again.preserve(program, &self.preserved(frame.resubmit.site), &frame.slots);
         self.note_packet(&again, "resubmitted", Some(again.port));
         self.queue.push_back((Stage::Ingress, again));
@@ -210,6 +215,7 @@ impl<const T: bool> Pass<'_, T> {
     fn egress(&mut self, mut frame: Box<Frame>, port: u32) -> Result<(), EngineReason> {
         let known = self.machine.program.well_known;
         self.machine.note_architecture(|| format!("to egress for port {port}"));
+        self.machine.overseer.cross(&mut frame, Boundary::Egress);
         frame.hits.fill(0);
         frame.set(known.egress_port, u64::from(port));
         // bmv2 sets 512, which is 0 in its nine bits: something else than the drop port.
@@ -258,7 +264,7 @@ impl<const T: bool> Pass<'_, T> {
         again.origin = frame.origin;
         again.cut = frame.cut;
         again.passes += 1;
-        again.begin(program);
+        self.begin(&mut again);
         again.preserve(program, &self.preserved(frame.recirculate.site), &frame.slots);
         self.note_packet(&again, "recirculated", Some(again.port));
         self.queue.push_back((Stage::Ingress, again));

@@ -47,11 +47,13 @@
 
 use crate::frame::Frame;
 use crate::machine::{self, Machine};
+use crate::overseer::Overseer;
 use ir::ControlKind;
 use packet::EngineReason;
 
-pub use crate::machine::Outcome;
-pub use crate::program::{ApplySite, Arm, Call, CallArg, Code, Header, Op, Pc, Program, Reg, Slot, Switch, WideOp};
+pub use crate::program::{
+    ApplySite, Arm, Call, CallArg, Code, Header, Op, Outcome, Pc, Program, Reg, Slot, Switch, WideOp,
+};
 
 /// Runs blocks of the architecture in the interpreter's place. See the module.
 pub trait Detour {
@@ -84,7 +86,7 @@ pub enum Step {
 
 /// A packet in a block that a detour runs.
 pub struct Walker<'w> {
-    machine: Machine<'w, false>,
+    machine: Machine<'w, ()>,
     frame: &'w mut Frame,
     code: usize,
     /// Where the fuel comes from.
@@ -93,18 +95,18 @@ pub struct Walker<'w> {
 
 impl<'w> Walker<'w> {
     /// A packet that enters the block of that number.
-    pub(crate) fn new<'a: 'w, const T: bool>(
-        from: &'w mut Machine<'a, T>,
+    pub(crate) fn new<'a: 'w, O: Overseer>(
+        from: &'w mut Machine<'a, O>,
         frame: &'w mut Frame,
         code: usize,
     ) -> Walker<'w> {
         machine::begin(frame);
-        let machine = Machine::<'w, false> {
+        let machine = Machine::<'w, ()> {
             program: from.program,
             pipeline: from.pipeline,
             config: from.config,
             memory: &mut *from.memory,
-            trace: &mut *from.trace,
+            overseer: (),
             fuel: from.fuel,
             parser_fuel: from.parser_fuel,
             bits: &mut *from.bits,
@@ -185,7 +187,7 @@ impl<'w> Walker<'w> {
             return Step::End(Outcome::Abort(EngineReason::StepLimit));
         }
         let loc = self.code().locs[pc as usize];
-        Step::Next(self.machine.apply_found(self.frame, site, found, loc))
+        Step::Next(self.machine.apply_found(self.frame, site, found, loc).1)
     }
 
     /// The entry of a number.

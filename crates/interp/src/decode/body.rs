@@ -1,15 +1,20 @@
 //! One body: order of blocks, places of values, jumps.
 
-use crate::decode::Fault;
 use crate::decode::decoder::Decoder;
 use crate::decode::inst::inst;
 use crate::decode::layout::Layout;
 use crate::decode::uses::{LastUses, Writes};
+use crate::decode::{Fault, Form};
 use crate::program::*;
 use ir::{Block, BlockCall, Body, Control, Entity, Inst, Loc, Pipeline, Term, Value};
 
 /// Decodes a control's body.
-pub(super) fn decode_body(pipeline: &Pipeline, layout: &mut Layout, control: &Control) -> Result<Code, Fault> {
+pub(super) fn decode_body(
+    pipeline: &Pipeline,
+    layout: &mut Layout,
+    control: &Control,
+    form: Form,
+) -> Result<Code, Fault> {
     let body = &control.body;
     let states = body.states.iter().map(|state| state.name.clone()).collect();
     let code = Code { name: control.name.clone(), kind: control.kind, states, ..Code::empty() };
@@ -23,7 +28,9 @@ pub(super) fn decode_body(pipeline: &Pipeline, layout: &mut Layout, control: &Co
         layout,
         body,
         code,
+        form,
         loc: Loc::default(),
+        origin: Origin::Edge(Block::from_index(0), None),
         regs: vec![None; body.values.len()],
         order,
         labels: vec![None; body.blocks.len()],
@@ -37,7 +44,8 @@ pub(super) fn decode_body(pipeline: &Pipeline, layout: &mut Layout, control: &Co
         decoder.emit(Op::Return);
     }
     decoder.resolve()?;
-    Ok(decoder.code)
+    decoder.labels.truncate(body.blocks.len());
+    Ok(Code { blocks: decoder.labels, values: decoder.regs, ..decoder.code })
 }
 
 /// The blocks that can be reached, each before its successors unless in a loop.
@@ -98,7 +106,7 @@ impl Decoder<'_> {
                 }
                 match &data.inst {
                     Inst::Const(constant) => self.regs[result.index()] = Some(self.layout.constant(constant)),
-                    Inst::Load(var) => {
+                    Inst::Load(var) if self.form == Form::Short => {
                         let last = last_use.within(*block, result);
                         if last.is_some_and(|last| !writes.between(*var, position, last)) {
                             self.regs[result.index()] = Some(self.var(*var)?);
@@ -120,27 +128,28 @@ impl Decoder<'_> {
 
     fn block(&mut self, block: Block) -> Result<(), Fault> {
         // A jump to what follows needs no instruction.
-        if let Some(Op::Goto { pc }) = self.code.ops.last()
+        if let (Some(Op::Goto { pc }), Form::Short) = (self.code.ops.last(), self.form)
             && *pc == block.0
         {
             self.code.ops.pop();
             self.code.locs.pop();
+            self.code.origins.pop();
         }
         self.labels[block.index()] = Some(self.here());
         let body = self.body;
         for (index, state) in body.states.iter().enumerate() {
             if state.block == block {
-                self.loc = state.loc;
+                (self.loc, self.origin) = (state.loc, Origin::State);
                 self.emit(Op::State { index: index as u32 });
             }
         }
         let data = &body.blocks[block];
-        for data in &data.insts {
-            self.loc = data.loc;
+        for (at, data) in data.insts.iter().enumerate() {
+            (self.loc, self.origin) = (data.loc, Origin::Inst(block, at));
             inst(self, data).map_err(|fault| format!("{block}: {fault}"))?;
         }
         if let Some(term) = &data.term {
-            self.loc = term.loc;
+            (self.loc, self.origin) = (term.loc, Origin::Term(block));
             self.term(block, &term.term).map_err(|fault| format!("{block}: {fault}"))?;
         }
         while let Some((label, edge)) = self.stubs.pop() {
@@ -230,27 +239,29 @@ impl Decoder<'_> {
             return Err(format!("{} takes {} arguments, {} given", edge.block, params.len(), edge.args.len()));
         }
         let mut moves = Vec::new();
-        for (param, arg) in params.iter().zip(&edge.args) {
+        for (at, (param, arg)) in params.iter().zip(&edge.args).enumerate() {
             let (d, a) = (self.value(*param)?, self.value(*arg)?);
             if d.words != a.words {
                 return Err(format!("{arg} has another width than {param}"));
             }
             if d.slot != a.slot {
-                moves.push((d, a));
+                moves.push((d, a, Origin::Edge(edge.block, Some(at))));
             }
         }
-        self.parallel_moves(moves);
+        self.parallel_moves(moves, edge.block);
+        self.origin = Origin::Edge(edge.block, None);
         self.emit(Op::Goto { pc: edge.block.0 });
         Ok(())
     }
 
     /// Emits moves that happen at once, one after the other: a place that another move still reads is written last.
-    fn parallel_moves(&mut self, mut moves: Vec<(Reg, Reg)>) {
+    fn parallel_moves(&mut self, mut moves: Vec<(Reg, Reg, Origin)>, to: Block) {
         while !moves.is_empty() {
-            let free = moves.iter().position(|(d, _)| moves.iter().all(|(_, a)| a.slot != d.slot));
+            let free = moves.iter().position(|(d, ..)| moves.iter().all(|(_, a, _)| a.slot != d.slot));
             match free {
                 Some(index) => {
-                    let (d, a) = moves.swap_remove(index);
+                    let (d, a, origin) = moves.swap_remove(index);
+                    self.origin = origin;
                     self.mov(d, a);
                 }
                 None => {
@@ -258,8 +269,9 @@ impl Decoder<'_> {
                     let saved = moves[0].0;
                     let ty = ir::Type::Bit(saved.words * 64);
                     let copy = Reg { slot: self.layout.value(ty).slot, ..saved };
+                    self.origin = Origin::Edge(to, None);
                     self.mov(copy, saved);
-                    for (_, a) in &mut moves {
+                    for (_, a, _) in &mut moves {
                         if a.slot == saved.slot {
                             a.slot = copy.slot;
                         }

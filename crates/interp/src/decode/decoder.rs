@@ -1,8 +1,8 @@
 //! [`Decoder`]: a body while it is decoded: where its values are, and the code so far.
 
-use crate::decode::Fault;
 use crate::decode::layout::Layout;
-use crate::program::{Code, Op, Pc, Reg};
+use crate::decode::{Fault, Form};
+use crate::program::{Code, Op, Origin, Pc, Reg};
 use ir::{BlockCall, Body, Entity, Loc, Pipeline, Value, VarId};
 
 /// A body while it is decoded.
@@ -11,7 +11,9 @@ pub(super) struct Decoder<'a> {
     pub layout: &'a mut Layout,
     pub body: &'a Body,
     pub code: Code,
+    pub form: Form,
     pub loc: Loc,
+    pub origin: Origin,
     pub regs: Vec<Option<Reg>>,
     /// Position of each block in the order of emission.
     pub order: Vec<Option<usize>>,
@@ -42,6 +44,7 @@ impl Decoder<'_> {
     pub fn emit(&mut self, op: Op) {
         self.code.ops.push(op);
         self.code.locs.push(self.loc);
+        self.code.origins.push(self.origin);
     }
 
     /// Appends a move.

@@ -45,8 +45,18 @@ pub enum LoadError {
 /// Something wrong within one body; the caller adds the place.
 pub(crate) type Fault = String;
 
+/// How a body is decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// In few instructions.
+    Short,
+    /// An instruction for each of the IR (none for a constant), at least one for each block, and slots for each value
+    /// that no other value or variable has.
+    PerInstruction,
+}
+
 /// Decodes a pipeline.
-pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
+pub fn decode(pipeline: &Pipeline, form: Form) -> Result<Program, LoadError> {
     let slots: u64 = pipeline.vars.values().map(|v| u64::from(v.ty.width() / 64 + 2)).sum();
     if slots > MAX_SLOTS {
         return Err(LoadError::TooLarge { slots, most: MAX_SLOTS });
@@ -54,7 +64,7 @@ pub fn decode(pipeline: &Pipeline) -> Result<Program, LoadError> {
     let mut layout = Layout::new(pipeline);
     let mut codes = Vec::new();
     for control in pipeline.controls.values() {
-        let code = body::decode_body(pipeline, &mut layout, control)
+        let code = body::decode_body(pipeline, &mut layout, control, form)
             .map_err(|what| LoadError::Inconsistent { place: control.name.clone(), what })?;
         codes.push(code);
     }

@@ -110,7 +110,7 @@ impl ExternHost {
         site: SiteId,
         packet: &PacketContext<'_>,
         args: &[u64],
-        act: impl FnOnce(&mut Machine<'_, false>, &mut Frame, &Call) -> R,
+        act: impl FnOnce(&mut Machine<'_, ()>, &mut Frame, &Call) -> R,
     ) -> R {
         self.advance(packet.now);
         let known = &self.sites[site.0 as usize];
@@ -123,12 +123,12 @@ impl ExternHost {
             }
             swap(&mut self.lanes[packet.lane], &mut self.frame);
         }
-        let mut machine = Machine::<false> {
+        let mut machine = Machine::<()> {
             program: &self.program,
             pipeline: &self.pipeline,
             config: &self.config,
             memory: &mut self.memory,
-            trace: &mut self.trace,
+            overseer: (),
             fuel: 0,
             parser_fuel: 0,
             bits: &mut self.bits,

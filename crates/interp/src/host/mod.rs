@@ -45,13 +45,12 @@ use choice::places;
 use site::Known;
 
 use crate::config::Config;
-use crate::decode::{LoadError, decode};
+use crate::decode::{Form, LoadError, decode};
 use crate::frame::Frame;
 use crate::interp::restart_by_call;
 use crate::lookup::Table;
 use crate::memory::{DigestMessage, Memory};
 use crate::program::Program;
-use crate::trace::Trace;
 use crate::well_known::WellKnown;
 use crate::wire::BitBuffer;
 use ir::Pipeline;
@@ -75,7 +74,6 @@ pub struct ExternHost {
     frame: Frame,
     lanes: Vec<Lane>,
     bits: BitBuffer,
-    trace: Trace,
 }
 
 /// What checksum objects keep while a packet is in a block.
@@ -91,7 +89,7 @@ impl ExternHost {
     /// # Errors
     /// Those of [`crate::Interp::new`]: what it refuses to load is refused here.
     pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<ExternHost, LoadError> {
-        let mut program = decode(&pipeline)?;
+        let mut program = decode(&pipeline, Form::Short)?;
         let state = State::new(pipeline.clone())?;
         let mut memory = Memory::new(&pipeline, state, config.seed);
         memory.tables = pipeline.tables.keys().map(|id| Table::new(&pipeline, id)).collect();
@@ -119,7 +117,6 @@ impl ExternHost {
             frame,
             lanes: Vec::new(),
             bits: BitBuffer::default(),
-            trace: Trace::default(),
         })
     }
 

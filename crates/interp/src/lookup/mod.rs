@@ -137,10 +137,7 @@ impl Table {
         if self.layout.fields.is_empty() {
             return None;
         }
-        for field in &self.layout.fields {
-            let from = keys[field.position].slot as usize;
-            field.value_mut(&mut self.key).copy_from_slice(&slots[from..from + field.words]);
-        }
+        self.lay_out(slots, keys);
         if self.in_state {
             let entry = snapshot::find_in_state(state, id, &self.layout, &self.key)?;
             return Some(self.find(entry).unwrap_or_else(|| self.insert(entry, Counter::default(), now)));
@@ -151,6 +148,19 @@ impl Table {
         let mut entries = group.keys.chunks_exact(self.layout.len);
         let found = entries.position(|entry| entry_matches(&self.layout, entry, |field| field.value(&self.key)))?;
         Some(group.numbers[found])
+    }
+
+    fn lay_out(&mut self, slots: &[u64], keys: &[Reg]) {
+        for field in &self.layout.fields {
+            let from = keys[field.position].slot as usize;
+            field.value_mut(&mut self.key).copy_from_slice(&slots[from..from + field.words]);
+        }
+    }
+
+    /// As [`Table::lookup`], where it is known which entry is hit: the number of the one with that sequence number.
+    pub fn look_up_known(&mut self, slots: &[u64], keys: &[Reg], sequence: Option<u64>) -> Option<u32> {
+        self.lay_out(slots, keys);
+        self.numbers.get(&sequence?).copied()
     }
 
     /// The key that was looked up last, in the form of an entry of a table whose keys are all
