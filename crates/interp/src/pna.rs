@@ -7,7 +7,6 @@
 use crate::frame::{Destination, Frame};
 use crate::overseer::{Boundary, Overseer};
 use crate::pass::Pass;
-use crate::program::Reg;
 use crate::well_known::PnaInput;
 use ir::ControlKind;
 use packet::{CpuReason, EngineReason, Origin, PortId, Verdict};
@@ -36,7 +35,7 @@ impl<O: Overseer> Pass<'_, O> {
         self.pool.push(frame);
     }
 
-    fn tell(&self, frame: &mut Frame, input: &PnaInput<Reg>) {
+    fn tell(&self, frame: &mut Frame, input: &PnaInput) {
         frame.set(input.input_port, u64::from(frame.port));
         frame.set(input.parser_error, u64::from(frame.parser_error));
         frame.set(input.direction, u64::from(self.config.host_ports.contains(&frame.port)));

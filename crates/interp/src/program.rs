@@ -196,7 +196,7 @@ pub struct Program {
     /// For each role, which of them has it.
     pub roles: [Option<usize>; ROLES],
     /// See [`WellKnown`].
-    pub well_known: WellKnown<Reg>,
+    pub well_known: WellKnown,
     /// The program's numbers of green, yellow and red.
     pub colours: [u64; 3],
     /// For each table: PNA's `default_idle_timeout_for_data_plane_added_entries`.

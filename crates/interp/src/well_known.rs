@@ -1,46 +1,47 @@
-//! Variables that an architecture and its engine look at for each packet, wherever an engine keeps variables.
+//! Variables that an architecture and the engine look at for each packet.
 
+use crate::op::Reg;
 use crate::reasons::{cpu_variable, drop_variable};
 use ir::{Pipeline, VarId};
 
-/// Variables with a meaning to the architecture, where the program has them. `R` is an engine's place of a variable.
+/// Variables with a meaning to the architecture, where the program has them.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)] // the names are those of the specification
-pub struct WellKnown<R> {
-    pub ingress_port: Option<R>,
-    pub egress_spec: Option<R>,
-    pub egress_port: Option<R>,
-    pub instance_type: Option<R>,
-    pub packet_length: Option<R>,
-    pub enq_timestamp: Option<R>,
-    pub ingress_global_timestamp: Option<R>,
-    pub egress_global_timestamp: Option<R>,
-    pub mcast_grp: Option<R>,
-    pub egress_rid: Option<R>,
-    pub checksum_error: Option<R>,
-    pub parser_error: Option<R>,
+pub struct WellKnown {
+    pub ingress_port: Option<Reg>,
+    pub egress_spec: Option<Reg>,
+    pub egress_port: Option<Reg>,
+    pub instance_type: Option<Reg>,
+    pub packet_length: Option<Reg>,
+    pub enq_timestamp: Option<Reg>,
+    pub ingress_global_timestamp: Option<Reg>,
+    pub egress_global_timestamp: Option<Reg>,
+    pub mcast_grp: Option<Reg>,
+    pub egress_rid: Option<Reg>,
+    pub checksum_error: Option<Reg>,
+    pub parser_error: Option<Reg>,
     /// PNA: what each block is told: pre control, parser, main control.
-    pub pna: [PnaInput<R>; 3],
+    pub pna: [PnaInput; 3],
     /// The program's own reason for a drop: a variable named `drop_reason`, or `....drop_reason`.
-    pub drop_reason: Option<R>,
+    pub drop_reason: Option<Reg>,
     /// The program's own reason for handing a packet to the CPU: `cpu_reason` or `punt_reason`.
-    pub cpu_reason: Option<R>,
+    pub cpu_reason: Option<Reg>,
 }
 
 /// What a PNA block is told about a packet.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)] // the names are those of the specification
-pub struct PnaInput<R> {
-    pub input_port: Option<R>,
-    pub parser_error: Option<R>,
-    pub direction: Option<R>,
-    pub pass: Option<R>,
-    pub timestamp: Option<R>,
+pub struct PnaInput {
+    pub input_port: Option<Reg>,
+    pub parser_error: Option<Reg>,
+    pub direction: Option<Reg>,
+    pub pass: Option<Reg>,
+    pub timestamp: Option<Reg>,
 }
 
-impl<R> WellKnown<R> {
+impl WellKnown {
     /// Those of a program; `place` says where the engine keeps a variable.
-    pub fn new(pipeline: &Pipeline, place: impl Fn(VarId) -> R) -> Self {
+    pub fn new(pipeline: &Pipeline, place: impl Fn(VarId) -> Reg) -> Self {
         let var = |name: &str| intrinsic(pipeline, name).map(&place);
         let std = |name: &str| var(&format!("standard_metadata.{name}"));
         WellKnown {

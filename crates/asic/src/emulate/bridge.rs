@@ -3,17 +3,17 @@
 //! Where a packet leaves a pass, it is deparsed: the bridge header, the headers that are still needed as a whole, the payload. On the other side nothing is
 //! left of it but these bytes, from which it is parsed again.
 
-use super::bits::{self, Bits};
-use super::frame::Frame;
-use super::layout::{LENGTH_BITS, Layout, Reg};
+use super::attached::{LENGTH_BITS, carried_bits};
 use crate::live::Live;
 use fixedbitset::FixedBitSet;
+use interp::overseer::{BitBuffer, Frame, read_words};
+use interp::walk::{Program, Reg};
 use ir::{ControlId, Entity, HeaderId, Pipeline};
 
 /// What is carried over one crossing, and in which order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bridge {
-    /// Which action each of these table applications has led to: place in [`Frame::arms`], and width in bits.
+    /// Which action each of these table applications has led to: word of [`Frame::attached`], and width in bits.
     pub arms: Vec<(usize, u32)>,
     /// Headers whose validity is carried, in the order of their numbers: one bit each.
     pub validities: Vec<usize>,
@@ -29,7 +29,7 @@ impl Bridge {
     /// The bridge for what is live, in a control (none: between controls). `arm` gives the place and the width of what a block's table led to.
     pub fn new(
         pipeline: &Pipeline,
-        layout: &Layout,
+        decoded: &Program,
         (live, control): (&Live, Option<ControlId>),
         arm: impl Fn(ControlId, usize) -> (usize, u32),
     ) -> Bridge {
@@ -41,39 +41,38 @@ impl Bridge {
             if live.headers.contains(id.index()) && header.fields.iter().any(needed) && !header.local {
                 whole.push((
                     id.index(),
-                    header.fields.iter().map(|var| (layout.var(*var), needed(var))).collect::<Vec<_>>(),
+                    header.fields.iter().map(|var| (decoded.var_regs[var.index()], needed(var))).collect::<Vec<_>>(),
                 ));
                 header.fields.iter().for_each(|var| in_whole.grow_and_insert(var.index()));
             }
         }
-        scalars.extend(live.vars.ones().filter(|var| !in_whole.contains(*var)).map(|var| layout.vars[var]));
+        scalars.extend(live.vars.ones().filter(|var| !in_whole.contains(*var)).map(|var| decoded.var_regs[var]));
         let mut arms = Vec::new();
         if let Some(control) = control {
             arms.extend(live.arms.ones().map(|block| arm(control, block)));
-            scalars.extend(live.values.ones().map(|value| layout.values[control.index()][value]));
+            scalars.extend(live.values.ones().filter_map(|value| decoded.codes[control.index()].values[value]));
         }
         let validities: Vec<usize> = live.headers.ones().collect();
         // The lengths of varbits in whole headers: nobody else says where those end.
         let lengths =
-            whole.iter().flat_map(|(_, fields)| fields).filter(|(reg, _)| reg.varbit()).count() as u32 * LENGTH_BITS;
+            whole.iter().flat_map(|(_, fields)| fields).filter(|(reg, _)| reg.varbit).count() as u32 * LENGTH_BITS;
         let content: u32 =
-            scalars.iter().map(|reg| reg.carried_bits()).sum::<u32>() + validities.len() as u32 + lengths;
+            scalars.iter().map(|reg| carried_bits(*reg)).sum::<u32>() + validities.len() as u32 + lengths;
         let content = content + arms.iter().map(|(_, width)| width).sum::<u32>();
         Bridge { arms, validities, scalars, whole, bits: content.next_multiple_of(8) }
     }
 
     /// Writes a packet's bridge header and headers; the payload comes behind.
-    pub fn write(&self, frame: &Frame, out: &mut Bits) {
-        out.clear();
+    pub fn write(&self, frame: &Frame, out: &mut BitBuffer) {
         for (place, width) in &self.arms {
-            out.push(*width, &[u64::from(frame.arms[*place])]);
+            out.push_words(*width, &[u64::from(frame.attached[*place])]);
         }
         for header in &self.validities {
-            out.push(1, &[u64::from(frame.valid[*header])]);
+            out.push_words(1, &[u64::from(frame.valid[*header])]);
         }
         for (_, fields) in &self.whole {
-            for (reg, needed) in fields.iter().filter(|(reg, _)| reg.varbit()) {
-                out.push(LENGTH_BITS, if *needed { frame.words(*reg) } else { &[] });
+            for (reg, needed) in fields.iter().filter(|(reg, _)| reg.varbit) {
+                out.push_words(LENGTH_BITS, if *needed { frame.words(*reg) } else { &[] });
             }
         }
         for reg in &self.scalars {
@@ -83,10 +82,10 @@ impl Bridge {
         for (_, fields) in self.whole.iter().filter(|(header, _)| frame.valid[*header]) {
             for (reg, needed) in fields {
                 let words = if *needed { frame.words(*reg) } else { &[] };
-                match (reg.varbit(), words) {
-                    (true, [length, bits @ ..]) => out.push(*length as u32, bits),
+                match (reg.varbit, words) {
+                    (true, [length, bits @ ..]) => out.push_words(*length as u32, bits),
                     (true, []) => {}
-                    (false, words) => out.push(reg.width(), words),
+                    (false, words) => out.push_words(reg.width, words),
                 }
             }
         }
@@ -99,23 +98,23 @@ impl Bridge {
         for (place, width) in &self.arms {
             let mut arm = [0];
             take(bytes, &mut at, *width, &mut arm);
-            frame.arms[*place] = arm[0] as u16;
+            frame.attached[*place] = arm[0] as u16;
         }
         for header in &self.validities {
             let mut one = [0];
             take(bytes, &mut at, 1, &mut one);
             frame.valid[*header] = one[0] != 0;
         }
-        for reg in self.whole.iter().flat_map(|(_, fields)| fields).map(|(reg, _)| reg).filter(|reg| reg.varbit()) {
+        for reg in self.whole.iter().flat_map(|(_, fields)| fields).map(|(reg, _)| reg).filter(|reg| reg.varbit) {
             take(bytes, &mut at, LENGTH_BITS, &mut frame.words_mut(*reg)[..1]);
         }
         for reg in &self.scalars {
-            let mut place = reg.range();
-            if reg.varbit() {
+            let mut place = range(*reg);
+            if reg.varbit {
                 take(bytes, &mut at, LENGTH_BITS, &mut frame.slots[place.start..place.start + 1]);
                 place.start += 1;
             }
-            take(bytes, &mut at, reg.width(), &mut frame.slots[place]);
+            take(bytes, &mut at, reg.width, &mut frame.slots[place]);
         }
         at = at.next_multiple_of(8);
         for (header, fields) in &self.whole {
@@ -124,9 +123,9 @@ impl Bridge {
                 continue;
             }
             for (reg, _) in fields {
-                let mut place = reg.range();
-                let width = if reg.varbit() { frame.slots[place.start] as u32 } else { reg.width() };
-                place.start += usize::from(reg.varbit());
+                let mut place = range(*reg);
+                let width = if reg.varbit { frame.slots[place.start] as u32 } else { reg.width };
+                place.start += usize::from(reg.varbit);
                 take(bytes, &mut at, width, &mut frame.slots[place]);
             }
         }
@@ -134,35 +133,39 @@ impl Bridge {
     }
 
     /// Names of what is carried in the bridge header, with widths in bits; for reports.
-    pub fn names(&self, pipeline: &Pipeline, layout: &Layout) -> Vec<(String, u32)> {
+    pub fn names(&self, pipeline: &Pipeline, decoded: &Program) -> Vec<(String, u32)> {
         let mut names: Vec<(String, u32)> = self.arms.iter().map(|(_, width)| ("action".to_owned(), *width)).collect();
         for header in &self.validities {
             names.push((format!("{}.$valid", pipeline.headers[HeaderId::from_index(*header)].name), 1));
         }
         for reg in &self.scalars {
-            let var = layout.vars.iter().position(|var| var == reg);
+            let var = decoded.var_regs.iter().position(|var| var == reg);
             let name =
                 var.map_or_else(|| "value".to_owned(), |var| pipeline.vars[ir::VarId::from_index(var)].name.clone());
-            names.push((name, reg.carried_bits()));
+            names.push((name, carried_bits(*reg)));
         }
         names
     }
 }
 
-fn write_scalar(frame: &Frame, reg: Reg, out: &mut Bits) {
+fn range(reg: Reg) -> std::ops::Range<usize> {
+    reg.slot as usize..(reg.slot + reg.words) as usize
+}
+
+fn write_scalar(frame: &Frame, reg: Reg, out: &mut BitBuffer) {
     let words = frame.words(reg);
-    if reg.varbit() {
-        out.push(LENGTH_BITS, words);
+    if reg.varbit {
+        out.push_words(LENGTH_BITS, words);
     }
-    out.push(reg.width(), &words[usize::from(reg.varbit())..]);
+    out.push_words(reg.width, &words[usize::from(reg.varbit)..]);
 }
 
 fn take(bytes: &[u8], at: &mut usize, width: u32, out: &mut [u64]) {
-    bits::read(bytes, *at, width, out);
+    read_words(bytes, *at, width, out);
     *at += width as usize;
 }
 
-fn pad(out: &mut Bits) {
-    let missing = out.len().next_multiple_of(8) - out.len();
-    out.push(missing as u32, &[0]);
+fn pad(out: &mut BitBuffer) {
+    let missing = out.bit_len().next_multiple_of(8) - out.bit_len();
+    out.push_words(missing as u32, &[0]);
 }

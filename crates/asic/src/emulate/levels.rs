@@ -9,38 +9,38 @@ use tables::Entry;
 impl Switch {
     /// The elements of an indexed meter that are not as full as at first, by index.
     pub fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
-        self.host.meter_levels(meter)
+        self.interp.meter_levels(meter)
     }
 
     /// Sets how full an element of an indexed meter is; one that is not configured stays so.
     pub fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterLevel) {
-        self.host.set_meter_level(meter, index, level);
+        self.interp.set_meter_level(meter, index, level);
     }
 
     /// What an entry that is in the table has besides what was written to it; `None` if its table's entries have nothing.
     pub fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
-        self.host.entry_level(table, self.store.number(table, entry)?)
+        self.interp.entry_level(table, self.own(table, entry)?)
     }
 
     /// Sets that. An entry that is not in the table stays away.
     pub fn set_entry_level(&mut self, table: TableId, entry: &Entry, level: EntryLevel) {
-        if let Some(number) = self.store.number(table, entry) {
-            self.host.set_entry_level(table, number, level);
+        if let Some(entry) = self.own(table, entry).cloned() {
+            self.interp.set_entry_level(table, &entry, level);
         }
     }
 
     /// The flow id (PNA `allocate_flow_id`) that was given last.
     pub fn flow_id(&self) -> u32 {
-        self.host.flow_id()
+        self.interp.flow_id()
     }
 
     /// The next flow id follows on this one.
     pub fn set_flow_id(&mut self, id: u32) {
-        self.host.set_flow_id(id);
+        self.interp.set_flow_id(id);
     }
 
     /// Whether entries do not grow too old for now, whatever the time is.
     pub fn hold_idle(&mut self, hold: bool) {
-        self.host.hold_idle(hold);
+        self.interp.hold_idle(hold);
     }
 }

@@ -16,7 +16,7 @@
 //! Each pass runs its own part of the program, whatever the order of the tables in it (`schedule.rs`); where a table is in a pass before something that it
 //! needs, [`Switch::new`] says so.
 //!
-//! Externs are the interpreter's own, lent by [`interp::host`].
+//! The interpreter runs the program ([`interp::overseer`]): no instruction, extern or architecture has a second meaning here.
 //!
 //! | what | where |
 //! |---|---|
@@ -24,37 +24,28 @@
 //! | the entries in their parts | `store.rs`, `parts.rs` |
 //! | what is live, and how it is carried | `live.rs`, `bridge.rs` |
 //! | which code runs in which pass | `schedule.rs` |
-//! | code | `machine.rs`, `merges.rs`, `compute.rs`, `call.rs`, `packet_ops.rs` |
-//! | architectures | `arch.rs`, `v1model.rs`, `pna.rs` |
+//! | the rules, as the interpreter's overseer | `chip.rs`, `joins.rs`, `merges.rs`, `attached.rs` |
 //! | what is counted, and what a chip would do in a second | `counts.rs`, `rates.rs` |
 //! | what packets and time leave behind that nobody writes | `levels.rs` |
 //! | a rewritten program, controlled as the one that was written | `mapped.rs` |
 
-mod arch;
-mod bits;
+mod attached;
 mod bridge;
-mod call;
-mod compute;
+mod chip;
 mod counts;
 mod engine;
-mod frame;
-mod layout;
+mod joins;
 mod levels;
 mod live;
-mod machine;
 mod mapped;
 mod merges;
-mod packet_ops;
 mod parts;
 mod placed;
-mod pna;
 mod program;
 mod rates;
 mod schedule;
 mod store;
-mod v1model;
 
-pub use arch::Out;
 pub use counts::{Bridged, Counts, Violation};
 pub use engine::Switch;
 pub use mapped::{Mapped, MappedError};

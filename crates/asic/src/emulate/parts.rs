@@ -2,19 +2,19 @@
 
 use ir::MatchKind;
 use std::collections::{BTreeMap, HashMap};
-use tables::{Entry, KeyLayout, PackedKey, Strength};
+use tables::{Entry, KeyLayout, Strength};
 
 /// One part: rows of hash ways or of a TCAM in one stage.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Entries that it can hold.
     pub capacity: u64,
-    ranks: BTreeMap<Strength, (u32, Entry)>,
-    /// By mask the entries, by what they ask of the masked key: a lookup is one for each mask.
+    ranks: BTreeMap<Strength, Entry>,
+    /// By mask the entries' sequence numbers, by what they ask of the masked key: a lookup is one for each mask.
     masks: HashMap<Box<[u64]>, Mask>,
 }
 
-type Mask = HashMap<Box<[u64]>, BTreeMap<Strength, u32>>;
+type Mask = HashMap<Box<[u64]>, BTreeMap<Strength, u64>>;
 
 impl Part {
     /// An empty part.
@@ -31,14 +31,14 @@ impl Part {
         self.len() < self.capacity
     }
 
-    fn put(&mut self, layout: &KeyLayout, rank: Strength, number: u32, entry: Entry) {
+    fn put(&mut self, layout: &KeyLayout, rank: Strength, entry: Entry) {
         let (mask, value) = asked(layout, entry.key());
-        self.masks.entry(mask).or_default().entry(value).or_default().insert(rank, number);
-        self.ranks.insert(rank, (number, entry));
+        self.masks.entry(mask).or_default().entry(value).or_default().insert(rank, entry.sequence());
+        self.ranks.insert(rank, entry);
     }
 
-    fn take(&mut self, layout: &KeyLayout, rank: &Strength) -> Option<(u32, Entry)> {
-        let (number, entry) = self.ranks.remove(rank)?;
+    fn take(&mut self, layout: &KeyLayout, rank: &Strength) -> Option<Entry> {
+        let entry = self.ranks.remove(rank)?;
         let (mask, value) = asked(layout, entry.key());
         if let Some(values) = self.masks.get_mut(&mask) {
             if let Some(ranks) = values.get_mut(&value) {
@@ -51,19 +51,18 @@ impl Part {
                 self.masks.remove(&mask);
             }
         }
-        Some((number, entry))
+        Some(entry)
     }
 
-    /// The strongest entry that matches: `key` are the values of all match keys, each in whole words.
-    pub fn lookup(&self, layout: &KeyLayout, key: &[u64]) -> Option<u32> {
-        let mut best: Option<(&Strength, u32)> = None;
+    /// The sequence number of the strongest entry that matches: `key` are the values of all match keys, each in whole words.
+    pub fn lookup(&self, layout: &KeyLayout, key: &[u64]) -> Option<u64> {
+        let mut best: Option<(&Strength, u64)> = None;
         let mut masked = Vec::with_capacity(key.len());
         for (mask, values) in &self.masks {
             masked.clear();
             masked.extend(key.iter().zip(mask).map(|(word, mask)| word & mask));
             let Some(ranks) = values.get(masked.as_slice()) else { continue };
-            let fits =
-                |rank: &Strength| self.ranks.get(rank).is_some_and(|(_, entry)| in_ranges(layout, entry.key(), key));
+            let fits = |rank: &Strength| self.ranks.get(rank).is_some_and(|entry| in_ranges(layout, entry.key(), key));
             if let Some((rank, number)) = ranks.iter().find(|(rank, _)| fits(rank))
                 && best.is_none_or(|(other, _)| rank < other)
             {
@@ -128,25 +127,25 @@ impl Column {
     }
 
     /// Puts an entry where it belongs; false, and nothing has changed, if all parts are full.
-    pub fn insert(&mut self, layout: &KeyLayout, number: u32, entry: &Entry) -> bool {
+    pub fn insert(&mut self, layout: &KeyLayout, entry: &Entry) -> bool {
         let rank = layout.strength(entry);
         let Some(room) = self.room(&rank) else { return false };
         let home = if self.ordered { self.home(&rank) } else { room };
-        let mut carried = (rank, number, entry.clone());
+        let mut carried = (rank, entry.clone());
         let mut at = home;
         // On the way to the part with room, each part gives its strongest (or weakest) entry on.
         loop {
-            let (rank, number, entry) = carried;
+            let (rank, entry) = carried;
             self.places.insert(rank, at);
-            self.parts[at].put(layout, rank, number, entry);
+            self.parts[at].put(layout, rank, entry);
             if at == room {
                 return true;
             }
             let ranks = &self.parts[at].ranks;
             let leaves = if room > at { ranks.last_key_value() } else { ranks.first_key_value() };
             let Some(leaves) = leaves.map(|(rank, _)| *rank) else { return true };
-            let Some((number, entry)) = self.parts[at].take(layout, &leaves) else { return true };
-            carried = (leaves, number, entry);
+            let Some(entry) = self.parts[at].take(layout, &leaves) else { return true };
+            carried = (leaves, entry);
             self.moves += 1;
             at = if room > at { at + 1 } else { at - 1 };
         }
@@ -178,23 +177,12 @@ impl Column {
     }
 
     /// Puts an entry in the place of one of the same key and strength.
-    pub fn replace(&mut self, layout: &KeyLayout, old: &Entry, number: u32, new: &Entry) {
+    pub fn replace(&mut self, layout: &KeyLayout, old: &Entry, new: &Entry) {
         let (before, after) = (layout.strength(old), layout.strength(new));
         if let Some(part) = self.places.remove(&before) {
             self.parts[part].take(layout, &before);
             self.places.insert(after, part);
-            self.parts[part].put(layout, after, number, new.clone());
+            self.parts[part].put(layout, after, new.clone());
         }
     }
-}
-
-/// The values of a packet's match keys one after the other, as an entry that asks for exactly them has them.
-pub fn exact_key(layout: &KeyLayout, key: &[u64]) -> PackedKey {
-    let mut packed = PackedKey::from_elem(0, layout.len);
-    let mut at = 0;
-    for field in &layout.fields {
-        field.value_mut(&mut packed).copy_from_slice(&key[at..at + field.words]);
-        at += field.words;
-    }
-    packed
 }

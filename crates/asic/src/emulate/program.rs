@@ -1,15 +1,15 @@
 //! A placed pipeline made ready to run.
 
+use super::attached::Attached;
 use super::bridge::Bridge;
-use super::layout::{Layout, MAX_WORDS, Reg, Shape};
+use super::joins::joins;
 use super::live::{Extents, Liveness};
 use super::merges::Merges;
 use super::placed::{Placed, PlacedError};
 use super::schedule::{OrderError, Schedule};
-use interp::host::architecture::WellKnown;
-use interp::host::{ExternHost, Site, SiteError};
-use interp::{Config, LoadError};
-use ir::{ControlId, ControlKind, Entity, Inst, Pipeline, Term, Value, VarId, VarKind};
+use interp::LoadError;
+use interp::walk::Code;
+use ir::{Block, ControlId, ControlKind, Entity, Inst, Pipeline, Term, Value, VarId, VarKind};
 use std::sync::Arc;
 use tables::EntryError;
 use thiserror::Error;
@@ -29,85 +29,61 @@ pub enum SwitchError {
     /// The program's own entries do not fit.
     #[error("the program's own entries do not fit: {0}")]
     Entries(#[from] Box<EntryError>),
-    /// Always a bug of what made the pipeline.
-    #[error(transparent)]
-    Site(#[from] SiteError),
-    /// A limit of this engine.
-    #[error("the program's variables take more than {MAX_WORDS} words: make stacks or varbits smaller")]
-    TooLarge,
-}
-
-/// Numbers of the errors that the engine itself makes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Errors {
-    pub packet_too_short: u32,
-    pub header_too_short: u32,
-    pub invalid_argument: u32,
 }
 
 /// A placed pipeline made ready to run.
 pub struct Program {
     /// The pipeline.
     pub pipeline: Arc<Pipeline>,
-    /// Settings.
-    pub config: Config,
+    /// What the interpreter runs of it: an instruction for each of the IR.
+    pub decoded: Arc<interp::walk::Program>,
     /// Where its tables are.
     pub placed: Placed,
     /// The pass in which v1model's egress, or PNA's deparser, is.
     pub boundary_pass: u32,
-    /// Places of variables and values.
-    pub layout: Layout,
-    /// The shape of each control.
-    pub shapes: Vec<Shape>,
-    /// For each control what its blocks' parameters tell of the way.
+    /// Where the words are that the chip keeps of a packet.
+    pub attached: Attached,
+    /// For each control and instruction that is decoded the block that starts there.
+    pub starts: Vec<Vec<Option<Block>>>,
+    /// For each control and block where the paths out of it join; none: only at the end.
+    pub joins: Vec<Vec<Option<Block>>>,
+    /// For each control what its blocks' parameters tell of the path.
     pub(super) merges: Vec<Merges>,
-    /// For each control, block and instruction the call that it makes.
-    pub sites: Vec<Vec<Vec<Option<Site>>>>,
     /// For each control the passes of its code.
     pub schedules: Vec<Schedule>,
-    /// For each control and block that applies a table: its number, for [`super::frame::Frame::arms`].
+    /// For each control and block that applies a table: its number, for [`Attached::arm`].
     pub arms: Vec<Vec<Option<usize>>>,
     /// For each control and value whether it is what a variable holds.
     pub loaded: Vec<Vec<bool>>,
-    /// How many places apply a table.
-    pub apply_sites: usize,
     /// What is carried out of each pass but the last.
     pub bridges: Vec<Bridge>,
-    /// Variables that a clone resets.
-    pub metadata: Vec<VarId>,
-    /// Variables of the architecture.
-    pub known: WellKnown<Reg>,
-    /// Errors.
-    pub errors: Errors,
 }
 
 impl Program {
-    /// Makes a pipeline ready.
+    /// Makes a pipeline ready that is decoded so.
     ///
     /// # Errors
     /// See [`SwitchError`].
     pub fn new(
         pipeline: Arc<Pipeline>,
-        config: Config,
+        decoded: Arc<interp::walk::Program>,
         placed: Placed,
-        host: &mut ExternHost,
     ) -> Result<Program, SwitchError> {
         placed.check(&pipeline)?;
         let boundary_pass = placed.boundary(&pipeline)?;
-        let layout = Layout::new(&pipeline).ok_or(SwitchError::TooLarge)?;
-        let shapes: Vec<Shape> = pipeline.controls.values().map(|control| Shape::new(&control.body)).collect();
-        let mut sites = Vec::new();
+        let controls = || pipeline.controls.values();
+        let joins: Vec<Vec<Option<Block>>> = controls().map(|control| joins(&control.body)).collect();
         let mut schedules = Vec::new();
-        for (control, shape) in pipeline.controls.values().zip(&shapes) {
-            sites.push(control_sites(control, host)?);
-            schedules.push(schedule(&pipeline, control, shape, &placed, boundary_pass)?);
+        for (control, joins) in controls().zip(&joins) {
+            schedules.push(schedule(&pipeline, control, joins, &placed, boundary_pass)?);
         }
         let passes = placed.passes.len() as u32;
         let extents = Extents { schedules: &schedules, boundary: boundary_pass, passes, placed: &placed };
         let liveness = Liveness::new(&pipeline, &extents);
-        let (arms, apply_sites) = apply_sites(&pipeline);
+        let (arms, sites) = apply_sites(&pipeline);
+        let attached = Attached::new(sites, decoded.tables, decoded.initial.len(), decoded.headers.len());
         let arm = |control: ControlId, block: usize| {
-            let place = arms[control.index()][block].unwrap_or(0);
+            let place = attached.arm(arms[control.index()][block].unwrap_or(0));
             let term = pipeline.controls[control].body.blocks.values().nth(block).and_then(|block| block.term.as_ref());
             let actions = match term.map(|term| &term.term) {
                 Some(Term::Apply { table, .. }) => pipeline.tables[*table].actions.len(),
@@ -116,42 +92,21 @@ impl Program {
             // The actions, and that there was none yet.
             (place, usize::BITS - actions.leading_zeros())
         };
-        let bridges = liveness
-            .passes
-            .iter()
-            .map(|(live, control)| Bridge::new(&pipeline, &layout, (live, *control), arm))
-            .collect();
-        let error = |name: &str| pipeline.errors.iter().position(|e| e == name).unwrap_or(0) as u32;
-        let errors = Errors {
-            packet_too_short: error("PacketTooShort"),
-            header_too_short: error("HeaderTooShort"),
-            invalid_argument: error("ParserInvalidArgument"),
-        };
-        let loaded = pipeline.controls.values().map(|control| loaded(&control.body)).collect();
-        let metadata = interp::host::architecture::metadata(&pipeline).collect();
-        let known = WellKnown::new(&pipeline, |var| layout.var(var));
+        let bridges = liveness.passes.iter();
+        let bridges = bridges.map(|(live, control)| Bridge::new(&pipeline, &decoded, (live, *control), arm)).collect();
         Ok(Program {
-            config,
-            placed,
             boundary_pass,
-            layout,
-            merges: pipeline
-                .controls
-                .values()
-                .zip(&shapes)
-                .map(|(c, shape)| Merges::new(&c.body, &shape.joins))
-                .collect(),
-            pipeline,
-            shapes,
-            sites,
+            attached,
+            starts: decoded.codes.iter().map(starts).collect(),
+            merges: controls().zip(&joins).map(|(control, joins)| Merges::new(&control.body, joins)).collect(),
+            loaded: controls().map(|control| loaded(&control.body)).collect(),
+            joins,
             schedules,
             arms,
-            loaded,
-            apply_sites,
             bridges,
-            metadata,
-            known,
-            errors,
+            placed,
+            decoded,
+            pipeline,
         })
     }
 
@@ -167,26 +122,30 @@ impl Program {
     }
 
     /// Whether a store only gives another name to what a variable holds, as where a control is called: no stage has to write it.
-    pub fn is_alias(&self, control: ControlId, to: VarId, value: Value) -> bool {
-        self.pipeline.vars[to].kind == VarKind::Local && self.loaded[control.index()][value.index()]
+    pub fn is_alias(&self, control: usize, to: VarId, value: Value) -> bool {
+        self.pipeline.vars[to].kind == VarKind::Local && self.loaded[control][value.index()]
     }
 
     /// The pass of the last part of a table.
     pub fn last_pass(&self, table: ir::TableId) -> u32 {
         self.placed.tables.get(&table).and_then(|table| table.parts.last()).map_or(0, |part| part.pass)
     }
+}
 
-    /// The first control of a role.
-    pub fn control(&self, kind: ControlKind) -> Option<ControlId> {
-        self.pipeline.controls.iter().find(|(_, control)| control.kind == kind).map(|(id, _)| id)
+/// For each instruction the block that starts there.
+fn starts(code: &Code) -> Vec<Option<Block>> {
+    let mut starts = vec![None; code.ops.len()];
+    for (block, pc) in code.blocks.iter().enumerate().filter_map(|(block, pc)| Some((block, (*pc)?))) {
+        starts[pc as usize] = Some(Block::from_index(block));
     }
+    starts
 }
 
 /// When the code of a control runs.
 fn schedule(
     pipeline: &Pipeline,
     control: &ir::Control,
-    shape: &Shape,
+    joins: &[Option<Block>],
     placed: &Placed,
     boundary: u32,
 ) -> Result<Schedule, OrderError> {
@@ -198,8 +157,8 @@ fn schedule(
         ControlKind::ComputeChecksum | ControlKind::Deparser | ControlKind::MainDeparser => {
             Ok(Schedule::one(&control.body, last))
         }
-        ControlKind::Ingress | ControlKind::MainControl => Schedule::new(pipeline, control, &shape.joins, placed, 0),
-        ControlKind::Egress => Schedule::new(pipeline, control, &shape.joins, placed, boundary as u16),
+        ControlKind::Ingress | ControlKind::MainControl => Schedule::new(pipeline, control, joins, placed, 0),
+        ControlKind::Egress => Schedule::new(pipeline, control, joins, placed, boundary as u16),
     }
 }
 
@@ -224,21 +183,4 @@ fn loaded(body: &ir::Body) -> Vec<bool> {
     let loads = body.blocks.values().flat_map(|block| &block.insts).filter(|data| matches!(data.inst, Inst::Load(_)));
     loads.flat_map(|data| &data.results).for_each(|result| loaded[result.index()] = true);
     loaded
-}
-
-fn control_sites(control: &ir::Control, host: &mut ExternHost) -> Result<Vec<Vec<Option<Site>>>, SiteError> {
-    let body = &control.body;
-    let mut blocks = Vec::new();
-    for block in body.blocks.values() {
-        let mut insts = Vec::new();
-        for (at, data) in block.insts.iter().enumerate() {
-            if let Inst::Extern { .. } = data.inst {
-                let results: Vec<ir::Type> = data.results.iter().map(|result| body.value_type(*result)).collect();
-                insts.resize_with(at, || None);
-                insts.push(Some(host.site(&data.inst, &|value| body.value_type(value), &results)?));
-            }
-        }
-        blocks.push(insts);
-    }
-    Ok(blocks)
 }

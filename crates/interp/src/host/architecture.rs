@@ -4,7 +4,7 @@ use crate::decode;
 use ir::{Pipeline, VarId};
 
 pub use crate::reasons::{cpu_variable, drop_variable, table as reason_table};
-pub use crate::well_known::{PnaInput, WellKnown, intrinsic};
+pub use crate::well_known::intrinsic;
 
 /// v1model's constants.
 pub mod v1model {

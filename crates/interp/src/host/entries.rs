@@ -93,16 +93,6 @@ impl ExternHost {
         }
     }
 
-    /// Meters a packet of `bytes` (a packet meter: one packet) with an entry's direct meter, as PNA's
-    /// `DirectMeter.execute` does; after a miss, and if the meter is not configured, the colour stays `before`.
-    #[inline]
-    pub fn mark_direct(&mut self, table: TableId, hit: Option<u32>, before: Colour, bytes: u64) -> Colour {
-        match self.memory.tables.get(table.index()) {
-            Some(_) => self.memory.mark_direct(&self.pipeline, table.index(), hit, before, bytes),
-            None => before,
-        }
-    }
-
     /// PNA `add_entry`: the entry that the call adds to the table that the packet missed. It is in `state` then; the engine
     /// puts it into its table, tells [`ExternHost::entry_inserted`] with a counter of 0, and gives the call the result true.
     /// `key` is what was looked up, as [`State::layout`] places it: the table's keys in order, each in whole words.

@@ -5,7 +5,7 @@ use crate::memory::Object;
 use crate::meter::{Colour, MeterLevel};
 use ir::{Entity, ExternId};
 use num_bigint::BigUint;
-use tables::{Change, CloneSession, Counter, MeterConfig, MulticastGroup, State};
+use tables::{Change, Counter, MeterConfig, MulticastGroup, State};
 
 impl ExternHost {
     /// Carries out the changes of a batch that `state` has accepted, as far as they concern what the host keeps: registers,
@@ -90,10 +90,5 @@ impl ExternHost {
     /// A multicast group.
     pub fn multicast_group(&self, id: u32) -> Option<&MulticastGroup> {
         self.memory.multicast.get(&id)
-    }
-
-    /// A clone or mirror session.
-    pub fn clone_session(&self, id: u32) -> Option<&CloneSession> {
-        self.memory.clones.get(&id)
     }
 }
