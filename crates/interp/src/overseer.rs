@@ -1,11 +1,11 @@
 //! [`Overseer`]: sees each instruction before it is carried out, and decides whether it is.
 //!
-//! This module answers one question: *how does an engine with rules of its own (a chip with stages and passes) run a
-//! program without a second meaning of any instruction?*
+//! This module answers one question: *how does an engine with rules of its own (a chip with stages
+//! and passes) run a program without a second meaning of any instruction?*
 //!
-//! The engine asks at each instruction, at each lookup, and where a packet goes from a block of the architecture to
-//! another. `()` lets all happen, and costs nothing; [`Trace`] does, too, and takes notes. What an overseer has to know
-//! of a packet is in [`Frame::attached`].
+//! The engine asks at each instruction, at each lookup, and where a packet goes from a block of the
+//! architecture to another. `()` lets all happen, and costs nothing; [`Trace`] does, too, and takes
+//! notes. What an overseer has to know of a packet is in [`Frame::attached`].
 
 use crate::op::{Op, Outcome, Pc};
 use crate::program::ApplySite;
@@ -60,7 +60,8 @@ pub trait Overseer {
     /// Records an event, with its place in the program.
     fn note(&mut self, _event: Event, _at: Option<String>) {}
 
-    /// Called before a block runs for the first time (`round` 0) and after each time: whether it runs now.
+    /// Called before a block runs for the first time (`round` 0) and after each time: whether it
+    /// runs now.
     fn begin(&mut self, _code: usize, round: u16, _frame: &mut Frame) -> bool {
         round == 0
     }
@@ -75,8 +76,8 @@ pub trait Overseer {
         Ok(Found::Lookup)
     }
 
-    /// A table was applied, and led to an action unless it does later: its position in the table's list, and where it
-    /// starts. Where the program goes on, or how the block ends.
+    /// A table was applied, and led to an action unless it does later: its position in the table's
+    /// list, and where it starts. Where the program goes on, or how the block ends.
     fn after_apply(&mut self, _at: (usize, Pc), arm: Option<(u32, Pc)>, _frame: &mut Frame) -> Result<Pc, Outcome> {
         arm.map(|(_, start)| start).ok_or(Outcome::Abort(EngineReason::EngineFault))
     }
@@ -92,7 +93,8 @@ pub trait Overseer {
     /// The architecture takes a packet there.
     fn cross(&mut self, _frame: &mut Frame, _to: Boundary) {}
 
-    /// The architecture needs the packet as it came in. `Err`: it is gone, and the packet is dropped.
+    /// The architecture needs the packet as it came in. `Err`: it is gone, and the packet is
+    /// dropped.
     fn original(&mut self, _frame: &Frame) -> Result<(), EngineReason> {
         Ok(())
     }

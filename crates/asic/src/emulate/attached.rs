@@ -35,7 +35,8 @@ impl Attached {
         ARMS + self.sites + self.tables
     }
 
-    /// For a site the action that it led to: its position in the table's list plus 1; 0: nothing yet.
+    /// For a site the action that it led to: its position in the table's list plus 1; 0: nothing
+    /// yet.
     pub fn arm(self, site: usize) -> usize {
         ARMS + site
     }

@@ -63,14 +63,16 @@ impl Switch {
         &self.counts
     }
 
-    /// What the bridge header behind a pass carries: names (a field's validity as `hdr.h.$valid`, what is no variable as `value` or `action`) with widths in
-    /// bits. Headers that follow it as they are, are not in it.
+    /// What the bridge header behind a pass carries: names (a field's validity as `hdr.h.$valid`,
+    /// what is no variable as `value` or `action`) with widths in bits. Headers that follow it as
+    /// they are, are not in it.
     pub fn bridged(&self, pass: usize) -> Vec<(String, u32)> {
         let program = &self.program;
         program.bridges.get(pass).map(|bridge| bridge.names(&program.pipeline, &program.decoded)).unwrap_or_default()
     }
 
-    /// What the placement asked for and no chip can do, with the number of packets that were dropped for it.
+    /// What the placement asked for and no chip can do, with the number of packets that were
+    /// dropped for it.
     pub fn violations(&self) -> impl Iterator<Item = (&Violation, u64)> {
         self.counts.violations.iter().map(|(violation, packets)| (violation, *packets))
     }
@@ -93,7 +95,8 @@ impl Switch {
         self.interp.state()
     }
 
-    /// Entries in each part of a table, as [`super::PlacedTable::parts`] has them, and how many there is room for; over all parallel pipes.
+    /// Entries in each part of a table, as [`super::PlacedTable::parts`] has them, and how many
+    /// there is room for; over all parallel pipes.
     pub fn fill(&self, table: TableId) -> Vec<(u64, u64)> {
         let Some(table) = self.store.tables.get(table.index()) else { return Vec::new() };
         let mut fill = vec![(0, 0u64); table.placed.parts.len()];
@@ -164,7 +167,8 @@ impl Switch {
         self.interp.register(register, index)
     }
 
-    /// For each action of a table, in the order of its list: packets for which it was the default action of a miss, and those whose entry has it.
+    /// For each action of a table, in the order of its list: packets for which it was the default
+    /// action of a miss, and those whose entry has it.
     pub fn applied(&self, table: TableId) -> Vec<(ActionId, [Counter; 2])> {
         self.interp.applied(table).collect()
     }
@@ -199,7 +203,8 @@ impl Engine for Switch {
         self.interp.reasons()
     }
 
-    /// One packet after the other. The first packet that leaves takes the place of the one that came.
+    /// One packet after the other. The first packet that leaves takes the place of the one that
+    /// came.
     fn process(&mut self, batch: &mut Batch, out: &mut Output) {
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
             self.run_packet(packet.bytes(), packet.ingress_port.0, packet.received_at);

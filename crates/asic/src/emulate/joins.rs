@@ -7,7 +7,8 @@ pub fn joins(body: &Body) -> Vec<Option<ir::Block>> {
     immediate_postdominators(body, &ir::reverse_postorder(body))
 }
 
-/// Immediate postdominators, after Cooper, Harvey and Kennedy, on the reversed graph with one end added.
+/// Immediate postdominators, after Cooper, Harvey and Kennedy, on the reversed graph with one end
+/// added.
 fn immediate_postdominators(body: &Body, blocks: &[ir::Block]) -> Vec<Option<ir::Block>> {
     let count = blocks.len();
     let mut position = vec![usize::MAX; body.blocks.len()];
@@ -19,7 +20,8 @@ fn immediate_postdominators(body: &Body, blocks: &[ir::Block]) -> Vec<Option<ir:
             term.map(|t| t.term.successors()).unwrap_or_default().iter().map(|b| position[b.index()]).collect()
         })
         .collect();
-    // The end has number `count`. A block's postdominator is searched for from the back, so numbers mostly fall on the way.
+    // The end has number `count`. A block's postdominator is searched for from the back, so numbers
+    // mostly fall on the way.
     const NONE: usize = usize::MAX;
     let mut found = vec![NONE; count + 1];
     found[count] = count;
@@ -44,7 +46,8 @@ fn immediate_postdominators(body: &Body, blocks: &[ir::Block]) -> Vec<Option<ir:
     joins
 }
 
-/// The first block that both go through. In loops numbers do not fall along the way, so the way of one is remembered.
+/// The first block that both go through. In loops numbers do not fall along the way, so the way of
+/// one is remembered.
 fn meet(found: &[usize], a: usize, b: usize) -> usize {
     let end = found.len() - 1;
     let mut way = std::collections::BTreeSet::new();

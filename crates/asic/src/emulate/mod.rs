@@ -24,7 +24,7 @@
 //! | the entries in their parts | `store.rs`, `parts.rs` |
 //! | what is live, and how it is carried | `live.rs`, `bridge.rs` |
 //! | which code runs in which pass | `schedule.rs` |
-//! | the rules, as the interpreter's overseer | `chip.rs`, `joins.rs`, `merges.rs`, `attached.rs` |
+//! | the rules, as the interpreter's overseer | `chip.rs`, `clocks.rs`, `joins.rs`, `merges.rs`, `attached.rs` |
 //! | what is counted, and what a chip would do in a second | `counts.rs`, `rates.rs` |
 //! | what packets and time leave behind that nobody writes | `levels.rs` |
 //! | a rewritten program, controlled as the one that was written | `mapped.rs` |
@@ -32,6 +32,7 @@
 mod attached;
 mod bridge;
 mod chip;
+mod clocks;
 mod counts;
 mod engine;
 mod joins;

@@ -8,8 +8,9 @@ use super::merges::Merges;
 use super::placed::{Placed, PlacedError};
 use super::schedule::{OrderError, Schedule};
 use interp::LoadError;
-use interp::walk::Code;
-use ir::{Block, ControlId, ControlKind, Entity, Inst, Pipeline, Term, Value, VarId, VarKind};
+use interp::walk::{Code, Outcome, Pc};
+use ir::{Block, Body, ControlId, ControlKind, Entity, Inst, Pipeline, Term, Value, VarId, VarKind};
+use packet::EngineReason;
 use std::sync::Arc;
 use tables::EntryError;
 use thiserror::Error;
@@ -121,7 +122,8 @@ impl Program {
         }
     }
 
-    /// Whether a store only gives another name to what a variable holds, as where a control is called: no stage has to write it.
+    /// Whether a store only gives another name to what a variable holds, as where a control is
+    /// called: no stage has to write it.
     pub fn is_alias(&self, control: usize, to: VarId, value: Value) -> bool {
         self.pipeline.vars[to].kind == VarKind::Local && self.loaded[control][value.index()]
     }
@@ -129,6 +131,42 @@ impl Program {
     /// The pass of the last part of a table.
     pub fn last_pass(&self, table: ir::TableId) -> u32 {
         self.placed.tables.get(&table).and_then(|table| table.parts.last()).map_or(0, |part| part.pass)
+    }
+}
+
+/// Looked up while a packet runs.
+impl Program {
+    pub(super) fn code(&self, code: usize) -> &Code {
+        &self.decoded.codes[code]
+    }
+
+    pub(super) fn body(&self, code: usize) -> &Body {
+        &self.pipeline.controls[ControlId::from_index(code)].body
+    }
+
+    pub(super) fn term(&self, code: usize, block: Block) -> Option<&Term> {
+        self.body(code).blocks[block].term.as_ref().map(|term| &term.term)
+    }
+
+    /// Where the word of the action is that a block's table led to.
+    pub(super) fn arm(&self, code: usize, block: Block) -> usize {
+        self.attached.arm(self.arms[code][block.index()].unwrap_or(0))
+    }
+
+    /// The block of an action of the table that a block applies.
+    pub(super) fn action_block(&self, code: usize, block: Block, action: usize) -> Option<Block> {
+        let Some(Term::Apply { table, arms, .. }) = self.term(code, block) else { return None };
+        let action = self.pipeline.tables[*table].actions.get(action)?.action;
+        arms.iter().find(|arm| arm.action == action).map(|arm| arm.block)
+    }
+
+    pub(super) fn go_to(&self, code: usize, block: Block) -> Result<Pc, Outcome> {
+        self.code(code).blocks[block.index()].ok_or(Outcome::Abort(EngineReason::EngineFault))
+    }
+
+    /// Where the paths out of a block join; the end, if they do nowhere.
+    pub(super) fn join(&self, code: usize, block: Block) -> Result<Pc, Outcome> {
+        self.joins[code][block.index()].map_or(Err(Outcome::Return), |join| self.go_to(code, join))
     }
 }
 

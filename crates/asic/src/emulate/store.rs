@@ -80,7 +80,8 @@ impl Store {
 
     /// Makes the changes of a batch, which fit in the end.
     pub fn carry_out(&mut self, changes: &[Change]) {
-        // Within a batch there may for a moment be more entries than fit: those wait until others are gone.
+        // Within a batch there may for a moment be more entries than fit: those wait until others
+        // are gone.
         let mut waiting: Vec<(TableId, Entry)> = Vec::new();
         let find = |waiting: &[(TableId, Entry)], id: TableId, old: &Entry| {
             waiting.iter().position(|(table, entry)| *table == id && entry.sequence() == old.sequence())
@@ -134,7 +135,8 @@ impl Store {
         self.tables[table.index()].columns.iter().all(|column| column.len() < column.capacity())
     }
 
-    /// Looks up in one part of a table: the sequence number of an entry. `key`: the match keys' words one after the other.
+    /// Looks up in one part of a table: the sequence number of an entry. `key`: the match keys'
+    /// words one after the other.
     pub fn lookup(&self, id: TableId, pipe: usize, part: usize, key: &[u64]) -> Option<u64> {
         let Table { layout, columns, .. } = &self.tables[id.index()];
         // As in the interpreter: without keys, nothing is hit.
