@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const BOUNDS: &[(&str, usize, usize)] = &[
     ("asic", 6, 9),
     ("flowcache", 0, 0),
-    ("interp", 4, 9),
+    ("interp", 2, 3),
     ("io", 0, 0),
     ("ir", 0, 0),
     ("jit", 0, 0),

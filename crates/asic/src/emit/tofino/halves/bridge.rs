@@ -1,6 +1,6 @@
 //! The bridge header: its fields, and the egress parser and deparser around it.
 
-use super::Kept;
+use super::kept::Kept;
 use ir::*;
 use std::collections::{BTreeMap, BTreeSet};
 

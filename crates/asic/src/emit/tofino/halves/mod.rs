@@ -8,9 +8,11 @@
 //! |---|---|
 //! | `place` | where to cut, and what is carried |
 //! | `shapes` | which sets of headers packets can have there |
+//! | `kept` | which headers egress takes apart |
 //! | `bridge` | the bridge header, and the variables that become its fields |
 
 mod bridge;
+mod kept;
 mod place;
 mod shapes;
 
@@ -18,15 +20,13 @@ use super::prepare::Deparsed;
 use crate::emit::mentions::Mentions;
 use bridge::Bridge;
 use ir::*;
+use kept::Kept;
 use place::{Counters, Place, Ways, func};
 pub(super) use place::{behind, between};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Name of the architecture's bit that keeps a packet from egress.
 pub(in crate::emit) const BYPASS: &str = "ig_tm_md.bypass_egress";
-
-/// More headers than this, of which some packets have one and some don't, are not told apart.
-const MAX_VARYING: usize = 8;
 
 /// A pipeline that is ingress and egress.
 pub(in crate::emit) struct Halves {
@@ -114,50 +114,6 @@ pub fn split(p: &Pipeline) -> Option<Split> {
         _ => None,
     });
     Some(Split { ingress, egress, bridge_bytes: both.bytes })
-}
-
-/// Headers that egress takes apart.
-struct Kept {
-    /// Those that it writes, if they are valid then.
-    needed: Vec<HeaderId>,
-    /// Those of them that some packet has at the cut.
-    parsed: Vec<HeaderId>,
-    /// Those of them that some packet does not have there.
-    varying: Vec<HeaderId>,
-    /// Which of these a packet can have: sets of them, bit by position.
-    patterns: BTreeSet<u64>,
-    /// Headers of which egress has the front alone, as a header of its own.
-    fronts: BTreeMap<HeaderId, HeaderId>,
-}
-
-impl Kept {
-    /// Of these headers, by the sets that there are; none if too many vary.
-    fn new(needed: &[HeaderId], shapes: &BTreeSet<u64>) -> Option<Kept> {
-        let has = |shape: &u64, h: &HeaderId| shape >> h.index() & 1 == 1;
-        let parsed: Vec<HeaderId> = needed.iter().copied().filter(|h| shapes.iter().any(|s| has(s, h))).collect();
-        let varying: Vec<HeaderId> = parsed.iter().copied().filter(|h| !shapes.iter().all(|s| has(s, h))).collect();
-        (varying.len() <= MAX_VARYING).then_some(())?;
-        let patterns = shapes.iter().map(|shape| pattern(&varying, *shape)).collect();
-        Some(Kept { needed: needed.to_vec(), parsed, varying, patterns, fronts: BTreeMap::new() })
-    }
-
-    /// What a header is in egress.
-    fn in_egress(&self, header: HeaderId) -> HeaderId {
-        self.fronts.get(&header).copied().unwrap_or(header)
-    }
-
-    /// Bytes of these headers that one packet can have.
-    fn longest(&self, p: &Pipeline, shapes: &BTreeSet<u64>) -> u32 {
-        let bits =
-            |h: &HeaderId| p.headers[self.in_egress(*h)].fields.iter().map(|v| p.vars[*v].ty.width()).sum::<u32>();
-        let of = |shape: &u64| self.parsed.iter().filter(|h| shape >> h.index() & 1 == 1).map(bits).sum::<u32>();
-        shapes.iter().map(of).max().unwrap_or(0).div_ceil(8)
-    }
-}
-
-/// Which of these headers a set has, bit by position.
-fn pattern(varying: &[HeaderId], shape: u64) -> u64 {
-    varying.iter().enumerate().map(|(n, h)| (shape >> h.index() & 1) << n).sum()
 }
 
 /// The headers that a deparser emits, in order; none if it does anything else.
