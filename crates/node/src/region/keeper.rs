@@ -45,6 +45,9 @@ impl From<Refusal> for RegionError {
     }
 }
 
+/// Where entries come from, by table, the words of the key and priority.
+type Known = HashMap<(TableId, Vec<u64>, i32), Option<String>>;
+
 /// A region whose entries are in the tables.
 struct Installed {
     file: PathBuf,
@@ -54,7 +57,7 @@ struct Installed {
     /// The program's, without entries: it knows how keys are laid out.
     layouts: State,
     /// Where entries come from, as far as it was asked for.
-    known: Mutex<HashMap<(TableId, Vec<u64>, i32), Option<String>>>,
+    known: Mutex<Known>,
 }
 
 impl Installed {
