@@ -148,6 +148,9 @@ fn main() -> anyhow::Result<()> {
         let (sent, back) = sender.join().expect("the sender does not panic")?;
         changes?;
         println!("{sent} packets of another VPC at {per_second} a second, {} lost", sent - back);
+        if let Answer::Drops { drops } = ask(&daemon.control, &Request::Drops)? {
+            drops.iter().for_each(|drop| println!("  {} {}: {} packets", drop.by, drop.reason, drop.count.packets));
+        }
         anyhow::ensure!(sent == back && sent > per_second, "packets were lost");
         Ok(())
     })?;

@@ -164,8 +164,12 @@ impl Node {
         *self.region.file.lock() = Some(file.to_owned());
         if self.running().is_none_or(|running| running.device_config != config.device_config) {
             // What is wrong with the file is said before the program changes.
-            region::load(file)?;
+            let began = Instant::now();
+            let document = read(file)?;
             self.commit_own(&config, Keep::WhatFits)?;
+            let _in_force = self.region.file.lock();
+            let candidate = self.whole_candidate(document)?;
+            return self.install(file, candidate, began);
         }
         self.apply_region(None)
     }
@@ -243,9 +247,8 @@ impl Node {
 
     /// Reads a file and finds what it changes.
     fn candidate(&self, file: &Path) -> Result<Candidate, RegionError> {
-        let state = self.state().ok_or(RegionError::None)?;
         let text = region::read(file)?;
-        let kept = {
+        {
             let installed = self.region.installed.read();
             let is_known =
                 |installed: &&Installed| installed.file == file && !self.region.in_doubt.load(Ordering::Relaxed);
@@ -253,9 +256,14 @@ impl Node {
             if let Some(edit) = same_file.and_then(|installed| installed.document.edit(&text)) {
                 return Ok(Candidate::Edit(edit));
             }
-            installed.as_ref().map(|installed| installed.numbers.clone())
-        };
-        let document = Document::parse(&file.display().to_string(), text).map_err(region::LoadError::from)?;
+        }
+        self.whole_candidate(parse(file, text)?)
+    }
+
+    /// Compares a version of the region with the tables.
+    fn whole_candidate(&self, document: Document) -> Result<Candidate, RegionError> {
+        let state = self.state().ok_or(RegionError::None)?;
+        let kept = self.region.installed.read().as_ref().map(|installed| installed.numbers.clone());
         let api = Api::new(state.pipeline())?;
         let mut numbers = kept.unwrap_or_else(|| self.kept_numbers());
         let fresh = numbers.assign(&document.region);
@@ -322,6 +330,15 @@ impl Node {
     fn uplink_warnings(&self, region: &Region, file: &Path) -> Vec<String> {
         uplinks::warnings(region, &file.display().to_string(), &self.plane.open_ports())
     }
+}
+
+/// Reads and checks a file as a whole.
+fn read(file: &Path) -> Result<Document, RegionError> {
+    parse(file, region::read(file)?)
+}
+
+fn parse(file: &Path, text: String) -> Result<Document, RegionError> {
+    Ok(Document::parse(&file.display().to_string(), text).map_err(region::LoadError::from)?)
 }
 
 fn summary(file: &Path, changes: &Changes, warnings: Vec<String>, began: Instant) -> Applied {
