@@ -1,6 +1,6 @@
 //! ACL rules.
 
-use super::routes::{FlatRoute, Target};
+use super::routes::FlatRoute;
 use super::{MAX_WAYS, usable};
 use crate::model::{AclDirection, AclRule, RegionFile};
 use crate::position::At;
@@ -40,14 +40,9 @@ const MAX_WAY_RULES: usize = 1 << 17;
 /// A packet that passes through VPCs is asked for by the rules of all of them, which are put together before it comes.
 pub(super) fn ways(report: &mut Report, file: &RegionFile, tables: &[Vec<Vec<FlatRoute>>]) {
     let mut seen = HashSet::new();
-    for route in tables.iter().flatten().flatten().filter(|route| !route.via.is_empty()) {
-        let to = match route.target {
-            Target::Vpc(to) => Some(to),
-            _ => None,
-        };
-        if !seen.insert((&route.via, to)) {
-            continue;
-        }
+    for route in tables.iter().flatten().flatten() {
+        let Some(way @ (_, to)) = route.way().filter(|way| !seen.contains(way)) else { continue };
+        seen.insert(way);
         if seen.len() > MAX_WAYS {
             let message = format!(
                 "routes lead by more than {MAX_WAYS} different ways through other VPCs, up to the one to {}",

@@ -14,6 +14,7 @@ mod vpcs;
 
 pub(crate) use acl::directions as acl_directions;
 pub(crate) use names::MAX_NAME;
+pub(crate) use routes::MAX_PEER_ROUTES;
 pub use routes::{FlatRoute, Scope, Target};
 
 use crate::model::RegionFile;
@@ -30,8 +31,6 @@ pub(crate) const MAX_VPCS: usize = 0xf_0000;
 /// Greatest number of ways through other VPCs that routes lead by: 16 bits, with one number less,
 /// which stands for none.
 pub(crate) const MAX_WAYS: usize = 0xffff;
-/// See [`routes::MAX_PEER_ROUTES`].
-pub(crate) const MAX_PEER_ROUTES: usize = routes::MAX_PEER_ROUTES;
 
 /// Greatest number of uplinks: a group of all of them fits the run of next hops that it has
 /// (`entries/underlay.rs`).

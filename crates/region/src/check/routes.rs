@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// How many routes of peers are looked at in all. The gateway's tables hold two million routes; without a bound, a VPC with many routes
 /// that many others route to makes more of a small file than memory holds.
-pub(super) const MAX_PEER_ROUTES: usize = 1 << 22;
+pub(crate) const MAX_PEER_ROUTES: usize = 1 << 22;
 
 /// Scope of a route, as counted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -62,6 +62,17 @@ pub struct FlatRoute {
     pub via: Vec<usize>,
     /// Where in the file it comes from: the route of the table's own VPC.
     pub origin: Position,
+}
+
+impl FlatRoute {
+    /// The way of its packets through other VPCs: these, and the one that they are delivered in; none if there are none.
+    pub(crate) fn way(&self) -> Option<(&[usize], Option<usize>)> {
+        let to = match self.target {
+            Target::Vpc(to) => Some(to),
+            _ => None,
+        };
+        (!self.via.is_empty()).then_some((&self.via, to))
+    }
 }
 
 /// What routes refer to.

@@ -9,12 +9,12 @@
 mod items;
 mod part;
 
-use crate::check::{FlatRoute, MAX_PEER_ROUTES, Region};
+use crate::check::{FlatRoute, MAX_PEER_ROUTES, MAX_WAYS, Region};
 use crate::model::{Vm, Vpc};
 use crate::problem::Problems;
 use crate::shift::Shift;
 use items::{Hunk, Section, Sections};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
 /// A region file that was read and checked: its text, and what it says.
@@ -174,8 +174,14 @@ impl Document {
     }
 }
 
-/// Whether routes of so many peers are too many to look at.
+/// Whether there are too many routes of peers to look at, or ways through other VPCs, for a region as a whole.
 fn are_too_many(region: &Region, routes: &[Routes]) -> bool {
+    let replaced: BTreeSet<usize> = routes.iter().map(|routes| routes.vpc).collect();
+    let kept = (0..).zip(&region.tables).filter(|(vpc, _)| !replaced.contains(vpc)).map(|(_, tables)| tables);
+    let all = kept.chain(routes.iter().map(|routes| &routes.tables)).flatten().flatten();
+    if all.filter_map(FlatRoute::way).collect::<HashSet<_>>().len() > MAX_WAYS {
+        return true;
+    }
     let others: usize = region.peer_routes.iter().sum();
     let before: usize = routes.iter().map(|routes| region.peer_routes[routes.vpc]).sum();
     let after: usize = routes.iter().map(|routes| routes.peer_routes).sum();

@@ -17,7 +17,7 @@ pub use changes::{Changes, changes};
 pub use diff::diff;
 pub use numbers::{Numbers, Way};
 pub use sources::{EntryKey, source_of};
-pub use underlay::DEFAULT_MTU;
+pub use underlay::{DEFAULT_MTU, defaults};
 
 use crate::check::Region;
 use crate::position::Position;
@@ -115,11 +115,6 @@ pub fn visit(region: &Region, api: &Api, numbers: &Numbers, part: &Part, visitor
         maker.strict_sources();
         maker.machines();
     }
-}
-
-/// The default actions that a region asks for.
-pub fn defaults(region: &Region, api: &Api) -> Vec<(ir::TableId, ActionSpec)> {
-    underlay::defaults(region, api)
 }
 
 /// Makes entries.

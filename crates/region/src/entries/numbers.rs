@@ -1,6 +1,6 @@
 //! Numbers of things that tables refer to by number.
 
-use crate::check::{FlatRoute, MAX_VPCS, MAX_WAYS, Region, Target};
+use crate::check::{FlatRoute, MAX_VPCS, MAX_WAYS, Region};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,11 +41,8 @@ impl Way {
     /// Of a route; none if it leads through no other VPC.
     pub(super) fn of(region: &Region, route: &FlatRoute) -> Option<Way> {
         let name = |vpc: &usize| region.file.vpcs[*vpc].name.value.to_string();
-        let to = match route.target {
-            Target::Vpc(to) => Some(name(&to)),
-            _ => None,
-        };
-        (!route.via.is_empty()).then(|| Way { via: route.via.iter().map(name).collect(), to })
+        let (via, to) = route.way()?;
+        Some(Way { via: via.iter().map(name).collect(), to: to.as_ref().map(name) })
     }
 }
 

@@ -35,7 +35,7 @@ fn first_of(group: u32) -> u32 {
 }
 
 /// The default actions: the gateway's addresses and MAC.
-pub(super) fn defaults(region: &Region, api: &Api) -> Vec<(ir::TableId, ActionSpec)> {
+pub fn defaults(region: &Region, api: &Api) -> Vec<(ir::TableId, ActionSpec)> {
     let gateway = &region.file.gateway;
     let of_family = |v4: bool| gateway.vteps.iter().map(|v| v.value).find(|ip| ip.is_ipv4() == v4).map(number);
     let [v4, v6] = [true, false].map(|v4| of_family(v4).unwrap_or_default());
