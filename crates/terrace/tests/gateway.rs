@@ -8,7 +8,7 @@ use node::admin::{Answer, ControlSocket, Request, ask};
 use node::engine::Choice;
 use node::region::{Applied, RegionError};
 use node::{Node, Parts, Seat, Store};
-use p4runtime::{Code, Device, Keep};
+use p4runtime::{Code, Device, Forwarding, Keep};
 use packet::{Packet, PortId};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -261,6 +261,31 @@ fn a_wrong_file_at_the_start_leaves_a_node_without_a_program() {
     fs::write(&file, lab_region()).unwrap();
     let error = node.serve_region(&file, Some(other)).unwrap_err();
     assert!(matches!(error, RegionError::Program(_)), "{error}");
+}
+
+#[test]
+fn a_file_that_is_mended_has_the_gateway_run_instead_of_another_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("region.yaml");
+    let node = start(None, Vec::new());
+    let overlay = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/overlay/overlay.p4");
+    let overlay = compile(&overlay, &Sources::default()).pipeline.unwrap();
+    let device_config = ir::text::print(&overlay);
+    let pipeline = node.verify(device_config.as_bytes()).unwrap();
+    let config =
+        Forwarding { pipeline, p4info: bytes::Bytes::new(), device_config: device_config.into(), cookie: None };
+    node.commit(&config, Keep::Nothing).unwrap();
+
+    fs::write(&file, "region: [").unwrap();
+    assert!(matches!(node.serve_region(&file, None), Err(RegionError::File(_))));
+    assert_eq!(node.running().unwrap().pipeline.name, "overlay", "what ran goes on");
+    assert!(node.region_status().unwrap().refused.is_some());
+    fs::write(&file, lab_region()).unwrap();
+    let entries = node.diff_region(None).unwrap().summary.inserted;
+    assert_eq!(node.running().unwrap().pipeline.name, "overlay", "a difference changes nothing");
+    assert_eq!(node.apply_region(None).unwrap().inserted, entries);
+    assert_eq!(node.running().unwrap().pipeline.name, "gateway");
+    assert!(entries > 50 && node.region_status().unwrap().refused.is_none());
 }
 
 #[test]

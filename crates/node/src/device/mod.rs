@@ -3,7 +3,7 @@
 mod requests;
 
 use requests::unavailable;
-pub(crate) use requests::{forwarding, kept, parse};
+pub(crate) use requests::{forwarding, kept, packed, parse};
 
 use crate::cpu_port::Punted;
 use crate::engine::{Choice, Controlled, NoRoom};

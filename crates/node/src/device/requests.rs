@@ -13,7 +13,7 @@ use tables::{Counter, Entry, Port, State, Update, WriteBatch, WriteError};
 
 /// The same batch with its entries in words, which take less time and room in tables and store. Those that cannot be packed stay as they are: to apply
 /// them says why.
-fn packed(state: &State, batch: &WriteBatch) -> WriteBatch {
+pub(crate) fn packed(state: &State, batch: &WriteBatch) -> WriteBatch {
     let one = |update: &Update| match update {
         Update::Entry(kind, entry) => match state.pack(*kind, entry) {
             Ok(entry) => Update::Packed(*kind, entry),

@@ -4,12 +4,14 @@ use super::program::forwarding;
 use super::uplinks;
 use super::{Applied, Difference, RegionStatus};
 use crate::Node;
+use crate::device::packed;
 use ir::{Pipeline, TableId};
-use p4runtime::{Code, Device, Keep, Refusal};
+use p4runtime::{Code, Device, Forwarding, Keep, Refusal};
 use parking_lot::{Mutex, RwLock};
 use region::{Api, Changes, Document, Edit, Entries, EntryKey, Numbers, Part, Region};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tables::{Entry, State, Update, UpdateKind};
@@ -69,14 +71,15 @@ impl Installed {
         made
     }
 
-    /// Goes over to another version that differs in some VPCs. What leads back, and what has to be written.
+    /// Goes over to another version that differs in some VPCs. What leads back, and what has to be written, packed.
     fn change(&mut self, edit: Edit) -> (Edit, Numbers, Changes) {
         let vpcs = edit.vpcs.clone();
         let before = self.entries(&vpcs);
         let (back, numbers) = (self.document.apply(edit), self.numbers.clone());
         self.numbers.assign(&self.document.region);
         self.known.get_mut().clear();
-        (back, numbers, region::diff(before, self.entries(&vpcs)).into())
+        let batch = region::diff(before, self.entries(&vpcs));
+        (back, numbers, packed(&self.layouts, &batch).into())
     }
 
     /// Goes back again.
@@ -92,6 +95,8 @@ impl Installed {
 pub(crate) struct RegionKeeper {
     /// The file that is read when no other is named. Locked while a file is applied: one after the other.
     file: Mutex<Option<PathBuf>>,
+    /// The gateway's program, as it is to run.
+    program: Mutex<Option<Forwarding>>,
     installed: RwLock<Option<Installed>>,
     /// A write has failed: what is in the tables is looked at, and not what the version in force asked for.
     in_doubt: AtomicBool,
@@ -144,11 +149,11 @@ impl RegionKeeper {
 }
 
 /// Another version of the region, not yet in force.
-enum Candidate {
+enum Version {
     /// One that differs from the version in force in some VPCs.
     Edit(Edit),
-    /// One that was read as a whole; with the numbers of its VPCs, and what has to be written.
-    Whole(Box<(Document, Api, Numbers, Changes)>),
+    /// One that was read as a whole.
+    Whole(Box<Document>),
 }
 
 impl Node {
@@ -161,16 +166,8 @@ impl Node {
     /// The file is wrong, or the program is refused. The node then runs what it ran before.
     pub fn serve_region(&self, file: &Path, program: Option<Vec<u8>>) -> Result<Applied, RegionError> {
         let config = forwarding(program.unwrap_or_else(|| super::gateway().as_bytes().to_vec()))?;
+        *self.region.program.lock() = Some(config);
         *self.region.file.lock() = Some(file.to_owned());
-        if self.running().is_none_or(|running| running.device_config != config.device_config) {
-            // What is wrong with the file is said before the program changes.
-            let began = Instant::now();
-            let document = read(file)?;
-            self.commit_own(&config, Keep::WhatFits)?;
-            let _in_force = self.region.file.lock();
-            let candidate = self.whole_candidate(document)?;
-            return self.install(file, candidate, began);
-        }
         self.apply_region(None)
     }
 
@@ -182,7 +179,7 @@ impl Node {
         let began = Instant::now();
         let mut in_force = self.region.file.lock();
         let file = file.map(Path::to_owned).or_else(|| in_force.clone()).ok_or(RegionError::None)?;
-        let outcome = self.candidate(&file).and_then(|candidate| self.install(&file, candidate, began));
+        let outcome = self.read_region(&file).and_then(|version| self.install(&file, version, began));
         let mut status = self.region.status.lock();
         match &outcome {
             Ok(_) => {
@@ -202,8 +199,9 @@ impl Node {
         let began = Instant::now();
         let in_force = self.region.file.lock();
         let file = file.map(Path::to_owned).or_else(|| in_force.clone()).ok_or(RegionError::None)?;
-        let (changes, warnings) = match self.candidate(&file)? {
-            Candidate::Edit(edit) => {
+        let program = self.region_program()?.pipeline;
+        let (changes, warnings) = match self.read_region(&file)? {
+            Version::Edit(edit) => {
                 let mut installed = self.region.installed.write();
                 let installed = installed.as_mut().ok_or(RegionError::None)?;
                 let (back, numbers, changes) = installed.change(edit);
@@ -211,11 +209,14 @@ impl Node {
                 installed.change_back(back, numbers);
                 (changes, warnings)
             }
-            Candidate::Whole(whole) => (whole.3, self.uplink_warnings(&whole.0.region, &file)),
+            Version::Whole(document) => {
+                let running = self.state().filter(|state| state.pipeline() == &program);
+                let state = running.map_or_else(|| empty(program.clone()), Ok)?;
+                (self.compare(&state, &document)?.2, self.uplink_warnings(&document.region, &file))
+            }
         };
         let updates = &changes.batch.updates;
-        let pipeline = self.running().map(|running| running.pipeline).ok_or(RegionError::None)?;
-        let lines = updates.iter().take(MAX_LINES).filter_map(|update| line(&pipeline, update)).collect();
+        let lines = updates.iter().take(MAX_LINES).filter_map(|update| line(&program, update)).collect();
         let more = updates.len().saturating_sub(MAX_LINES);
         Ok(Difference { summary: summary(&file, &changes, warnings, began), lines, more })
     }
@@ -245,8 +246,13 @@ impl Node {
         })
     }
 
-    /// Reads a file and finds what it changes.
-    fn candidate(&self, file: &Path) -> Result<Candidate, RegionError> {
+    /// The program that the region is for.
+    fn region_program(&self) -> Result<Forwarding, RegionError> {
+        self.region.program.lock().clone().ok_or(RegionError::None)
+    }
+
+    /// Reads a file: what it changes of the version in force, or all of it.
+    fn read_region(&self, file: &Path) -> Result<Version, RegionError> {
         let text = region::read(file)?;
         {
             let installed = self.region.installed.read();
@@ -254,53 +260,29 @@ impl Node {
                 |installed: &&Installed| installed.file == file && !self.region.in_doubt.load(Ordering::Relaxed);
             let same_file = installed.as_ref().filter(is_known);
             if let Some(edit) = same_file.and_then(|installed| installed.document.edit(&text)) {
-                return Ok(Candidate::Edit(edit));
+                return Ok(Version::Edit(edit));
             }
         }
-        self.whole_candidate(parse(file, text)?)
+        let document = Document::parse(&file.display().to_string(), text).map_err(region::LoadError::from)?;
+        Ok(Version::Whole(Box::new(document)))
     }
 
-    /// Compares a version of the region with the tables.
-    fn whole_candidate(&self, document: Document) -> Result<Candidate, RegionError> {
-        let state = self.state().ok_or(RegionError::None)?;
+    /// Compares a version of the region with tables; the numbers of its VPCs, and what has to be written.
+    fn compare(&self, state: &State, document: &Document) -> Result<(Api, Numbers, Changes), RegionError> {
         let kept = self.region.installed.read().as_ref().map(|installed| installed.numbers.clone());
         let api = Api::new(state.pipeline())?;
         let mut numbers = kept.unwrap_or_else(|| self.kept_numbers());
         let fresh = numbers.assign(&document.region);
-        let changes = region::changes(&state, &document.region, &api, &numbers, &fresh)
+        let changes = region::changes(state, &document.region, &api, &numbers, &fresh)
             .map_err(|error| Refusal::invalid(error.to_string()))?;
-        Ok(Candidate::Whole(Box::new((document, api, numbers, changes))))
+        Ok((api, numbers, changes))
     }
 
     /// Writes what changes; the version is in force then.
-    fn install(&self, file: &Path, candidate: Candidate, began: Instant) -> Result<Applied, RegionError> {
-        // The lock is not held while tables are written: a thread that has the tables may ask for a VPC's name.
-        let changes = match candidate {
-            Candidate::Edit(edit) => {
-                let changed = self.region.installed.write().as_mut().map(|installed| {
-                    let (back, numbers, changes) = installed.change(edit);
-                    (back, numbers, changes, installed.numbers.clone())
-                });
-                let (back, before, mut changes, numbers) = changed.ok_or(RegionError::None)?;
-                if let Err(error) = self.write_changes(&mut changes, &numbers) {
-                    if let Some(installed) = self.region.installed.write().as_mut() {
-                        installed.change_back(back, before);
-                    }
-                    return Err(error);
-                }
-                changes
-            }
-            Candidate::Whole(whole) => {
-                let (document, api, numbers, mut changes) = *whole;
-                self.write_changes(&mut changes, &numbers)?;
-                let pipeline = self.running().map(|running| running.pipeline).ok_or(RegionError::None)?;
-                let layouts = State::new(pipeline).map_err(|error| Refusal::invalid(error.to_string()))?;
-                let known = Mutex::default();
-                let installed = Installed { file: file.to_owned(), document, api, numbers, layouts, known };
-                *self.region.installed.write() = Some(installed);
-                self.region.in_doubt.store(false, Ordering::Relaxed);
-                changes
-            }
+    fn install(&self, file: &Path, version: Version, began: Instant) -> Result<Applied, RegionError> {
+        let changes = match version {
+            Version::Edit(edit) => self.install_edit(edit)?,
+            Version::Whole(document) => self.install_whole(file, *document)?,
         };
         let installed = self.region.installed.read();
         let region = installed.as_ref().map(|installed| &installed.document.region).ok_or(RegionError::None)?;
@@ -309,6 +291,41 @@ impl Node {
         status.warnings.clone_from(&warnings);
         status.applications += 1;
         Ok(summary(file, &changes, warnings, began))
+    }
+
+    fn install_edit(&self, edit: Edit) -> Result<Changes, RegionError> {
+        // The lock is not held while tables are written: a thread that has the tables may ask for a VPC's name.
+        let changed = self.region.installed.write().as_mut().map(|installed| {
+            let (back, numbers, changes) = installed.change(edit);
+            (back, numbers, changes, installed.numbers.clone())
+        });
+        let (back, before, mut changes, numbers) = changed.ok_or(RegionError::None)?;
+        if let Err(error) = self.write_changes(&mut changes, &numbers) {
+            if let Some(installed) = self.region.installed.write().as_mut() {
+                installed.change_back(back, before);
+            }
+            return Err(error);
+        }
+        Ok(changes)
+    }
+
+    /// Has the region's program run, too, if it does not yet: what is wrong with the file was said before.
+    fn install_whole(&self, file: &Path, document: Document) -> Result<Changes, RegionError> {
+        let config = self.region_program()?;
+        // What a region needs of a program is looked at before it runs.
+        Api::new(&config.pipeline)?;
+        if self.running().is_none_or(|running| running.device_config != config.device_config) {
+            self.commit_own(&config, Keep::WhatFits)?;
+        }
+        let state = self.state().ok_or(RegionError::None)?;
+        let (api, numbers, mut changes) = self.compare(&state, &document)?;
+        drop(state);
+        self.write_changes(&mut changes, &numbers)?;
+        let (layouts, known) = (empty(config.pipeline)?, Mutex::default());
+        let installed = Installed { file: file.to_owned(), document, api, numbers, layouts, known };
+        *self.region.installed.write() = Some(installed);
+        self.region.in_doubt.store(false, Ordering::Relaxed);
+        Ok(changes)
     }
 
     /// Writes changes to the tables, and keeps the numbers that they were made with.
@@ -332,13 +349,9 @@ impl Node {
     }
 }
 
-/// Reads and checks a file as a whole.
-fn read(file: &Path) -> Result<Document, RegionError> {
-    parse(file, region::read(file)?)
-}
-
-fn parse(file: &Path, text: String) -> Result<Document, RegionError> {
-    Ok(Document::parse(&file.display().to_string(), text).map_err(region::LoadError::from)?)
+/// The tables of a program that holds no entries but its own.
+fn empty(pipeline: Arc<Pipeline>) -> Result<State, Refusal> {
+    State::new(pipeline).map_err(|error| Refusal::invalid(error.to_string()))
 }
 
 fn summary(file: &Path, changes: &Changes, warnings: Vec<String>, began: Instant) -> Applied {
@@ -350,14 +363,6 @@ fn summary(file: &Path, changes: &Changes, warnings: Vec<String>, began: Instant
 /// A change as a person reads it.
 fn line(pipeline: &Pipeline, update: &Update) -> Option<String> {
     match update {
-        Update::Entry(UpdateKind::Delete, entry) => {
-            let text = tables::format_entry(pipeline, entry);
-            Some(format!("- {}", text.split_once(" -> ").map_or(text.as_str(), |(keys, _)| keys)))
-        }
-        Update::Entry(kind, entry) => {
-            let sign = if *kind == UpdateKind::Insert { '+' } else { '~' };
-            Some(format!("{sign} {}", tables::format_entry(pipeline, entry)))
-        }
         Update::Packed(kind, entry) => {
             let (sign, entry) = match kind {
                 UpdateKind::Insert => ('+', entry.to_table_entry(pipeline)?),
