@@ -1,6 +1,7 @@
 //! The configuration file, as it is written.
 
 use crate::log::LogSettings;
+use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -152,7 +153,7 @@ pub struct TokenSetting {
 }
 
 /// What runs programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
     /// Native code for batches of packets.
@@ -160,7 +161,7 @@ pub enum Engine {
     Jit,
     /// The reference engine: slow, one packet at a time.
     Interp,
-    /// An emulated switch (`[switch]`): a program is placed on a chip, and runs as that would run it; slow, one packet at a time.
+    /// An emulated switch: a program is placed on a chip (`[switch]`, `--target`), and runs as that would run it; slow, one packet at a time.
     Asic,
 }
 
@@ -260,7 +261,7 @@ fn choose_ms() -> u64 {
 }
 
 /// Which flow cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
     /// None.
@@ -382,7 +383,7 @@ pub enum Leads {
 }
 
 /// By which means a network interface is a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Means {
     /// DPDK's AF_PACKET driver if there is DPDK, else a raw socket.

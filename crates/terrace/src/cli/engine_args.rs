@@ -12,47 +12,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tables::{Update, UpdateKind, WriteBatch};
 
-/// Which engine runs the program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-enum EngineKind {
-    /// Native code for batches of packets
-    #[default]
-    Jit,
-    /// The reference engine: slow, one packet at a time
-    Interp,
-    /// An emulated switch: the program is placed on a chip (`--target`, `--fold`), and runs as that would run it; slow
-    Asic,
-}
-
-/// Which flow cache is in front of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-enum Cache {
-    /// None
-    #[default]
-    None,
-    /// What native code did with whole flows, as rewrites of bytes. In front of `jit`
-    Rewrites,
-    /// The same in the kernel (XDP), attached to the ports. In front of `jit`
-    Xdp,
-    /// The model of a SmartNIC's cache: whole traversals, by all fields. In front of `interp`, as the next three
-    Exact,
-    /// Whole traversals, by the bits that decided
-    Megaflow,
-    /// Pieces of traversals, in a chain of tables
-    SubTraversal,
-    /// Pieces or whole traversals, whatever gains more
-    Adaptive,
-}
-
 /// `--engine`, `--cache`, `--tiers`, and the chip: as in a node's configuration.
 #[derive(Clone, Debug, Args)]
 pub struct EngineArgs {
     /// What runs the program.
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
-    engine: EngineKind,
+    engine: Engine,
     /// The flow cache in front of it.
     #[arg(long, value_name = "KIND", value_enum, default_value_t)]
-    cache: Cache,
+    cache: CacheKind,
     /// Divide the program among tiers: what the switch holds of it runs on an emulated switch, the rest behind a flow cache (`adaptive` unless --cache is given).
     #[arg(long)]
     tiers: bool,
@@ -109,20 +77,7 @@ impl EngineArgs {
 
     /// As a node's configuration has it.
     pub fn configure(&self, file: &mut ConfigFile) {
-        file.engine = match self.engine {
-            EngineKind::Jit => Engine::Jit,
-            EngineKind::Interp => Engine::Interp,
-            EngineKind::Asic => Engine::Asic,
-        };
-        file.cache.kind = match self.cache {
-            Cache::None => CacheKind::None,
-            Cache::Rewrites => CacheKind::Rewrites,
-            Cache::Xdp => CacheKind::Xdp,
-            Cache::Exact => CacheKind::Exact,
-            Cache::Megaflow => CacheKind::Megaflow,
-            Cache::SubTraversal => CacheKind::SubTraversal,
-            Cache::Adaptive => CacheKind::Adaptive,
-        };
+        (file.engine, file.cache.kind) = (self.engine, self.cache);
         file.switch.target = self.absolute_target();
         file.switch.fold = self.fold.as_ref().and_then(|pipes| pipes.parse().ok());
         file.switch.compress.clone_from(&self.compress);

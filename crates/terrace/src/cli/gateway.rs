@@ -139,7 +139,7 @@ impl RunArgs {
             return Err(Failure::Usage("the gateway has no port; give --port NUMBER=INTERFACE".to_owned()));
         }
         let setting =
-            |(number, device)| PortSetting { number, device, by: self.io.into(), netns: netns.clone(), leads: None };
+            |(number, device)| PortSetting { number, device, by: self.io.means, netns: netns.clone(), leads: None };
         file.ports = ports.into_iter().map(setting).collect();
         let usual = || self.lab.as_ref().map_or_else(|| USUAL_SOCKET.into(), |lab| lab::control_socket(lab));
         file.control.socket = Some(self.control.as_deref().map_or_else(usual, absolute));
