@@ -201,7 +201,7 @@ impl Node {
             let (program, updates) = (&config.pipeline.name, store.updates());
             tracing::info!(program, updates, cookie = config.cookie, ms, "the store was read");
             self.tell_links(&mut *engine);
-            self.plane.exchange(&*engine)?;
+            self.exchange(&*engine)?;
             inner.current = Some(Current { config, engine });
         }
         inner.digests = store.digests()?;
@@ -213,17 +213,22 @@ impl Node {
     /// An engine for a pipeline, which runs nothing yet.
     pub(crate) fn load(&self, pipeline: &Arc<Pipeline>) -> Result<Box<dyn Controlled>, Refusal> {
         let mut engine = self.choice.load(pipeline, &self.settings)?;
-        if self.choice.falls_back(&*engine) {
-            let (program, why) = (&pipeline.name, engine.without_code().unwrap_or_default());
+        // The idle time of an entry that is written at once begins now, not with time itself.
+        engine.advance_time(io::now());
+        Ok(engine)
+    }
+
+    /// Has the workers run an engine from now on. If it is not the one that was asked for, the log says so.
+    pub(crate) fn exchange(&self, engine: &dyn Controlled) -> Result<(), PlaneError> {
+        if self.choice.falls_back(engine) {
+            let (program, why) = (&engine.pipeline().name, engine.without_code().unwrap_or_default());
             tracing::warn!(
                 program,
                 why,
                 "fallback: the program runs on the reference engine, at about a tenth of native code's speed"
             );
         }
-        // The idle time of an entry that is written at once begins now, not with time itself.
-        engine.advance_time(io::now());
-        Ok(engine)
+        self.plane.exchange(engine)
     }
 
     /// What runs its programs.

@@ -73,7 +73,7 @@ impl Node {
             store.replace(&kept(config), batches).map_err(|error| unavailable(&error))?;
         }
         self.tell_links(&mut *engine);
-        let outcome = self.plane.exchange(&*engine);
+        let outcome = self.exchange(&*engine);
         let Inner { current, past, past_beside, .. } = &mut *inner;
         if let Some(mut former) = current.replace(Current { config: config.clone(), engine }) {
             former.engine.retire();

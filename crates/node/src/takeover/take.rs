@@ -196,7 +196,7 @@ impl Taking {
         };
         // While the other one forwards still: what comes later, these workers see.
         if let Some(current) = &current {
-            node.plane.exchange(&*current.engine).map_err(TakeoverError::here)?;
+            node.exchange(&*current.engine).map_err(TakeoverError::here)?;
         }
         let mut inner = node.inner();
         (inner.current, inner.saved) = (current, saved);
