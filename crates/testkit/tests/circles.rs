@@ -4,9 +4,11 @@
 //! declares or re-exports its parts is no arrow, and neither is what unit tests import. The numbers may only go down: the aim
 //! is at most 10 circles in all, none of more than 4 files.
 
+mod tree;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// For each crate, how many circles there may be, and how many files the largest may have. Lower them when a circle is gone.
 const BOUNDS: &[(&str, usize, usize)] = &[
@@ -46,18 +48,15 @@ struct Import {
 
 impl Crate {
     fn read(source: &Path) -> Crate {
-        let mut paths = Vec::new();
-        rust_files(source, &mut paths);
         let mut files = BTreeMap::new();
-        for path in paths {
+        for path in tree::files(source, &["rs"]) {
             let inside = path.strip_prefix(source).expect("a file in its folder").with_extension("");
             let mut module: ModulePath = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
             if module.last().is_some_and(|last| last == "mod" || module.len() == 1 && (last == "lib" || last == "main"))
             {
                 module.pop();
             }
-            let text = std::fs::read_to_string(&path).expect("sources are text");
-            files.insert(module, inline_modules_flat(without_unit_tests(without_comments(&text))));
+            files.insert(module, inline_modules_flat(without_unit_tests(without_comments(&tree::read(&path)))));
         }
         let mut all = Crate { files, imports: BTreeMap::new() };
         all.imports = all.files.iter().map(|(module, text)| (module.clone(), all.imports_of(module, text))).collect();
@@ -191,10 +190,8 @@ fn word_position(text: &str, word: &str) -> Option<usize> {
 
 /// Whether a file declares an item of that name.
 fn declares(text: &str, item: &str) -> bool {
-    ["struct", "enum", "trait", "type", "fn", "const", "static", "union", "mod"].iter().any(|keyword| {
-        text.match_indices(&format!("{keyword} {item}"))
-            .any(|(at, found)| !text[at + found.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-    })
+    let keywords = ["struct", "enum", "trait", "type", "fn", "const", "static", "union", "mod"];
+    keywords.iter().any(|keyword| tree::has_words(text, &format!("{keyword} {item}")))
 }
 
 /// The text without comments, and with empty strings.
@@ -251,16 +248,6 @@ fn body_end(text: &str) -> usize {
     close.map_or(text.len(), |(at, c)| at + c.len_utf8())
 }
 
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
-
 /// The circles of a crate, with their arrows, for people.
 fn described(arrows: &BTreeMap<&ModulePath, BTreeSet<ModulePath>>, circles: &[BTreeSet<ModulePath>]) -> String {
     let name = |file: &ModulePath| if file.is_empty() { "lib".to_owned() } else { file.join("/") };
@@ -277,7 +264,7 @@ fn described(arrows: &BTreeMap<&ModulePath, BTreeSet<ModulePath>>, circles: &[BT
 
 #[test]
 fn circles_of_files_do_not_grow() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = tree::root().join("crates");
     let names: BTreeSet<String> = std::fs::read_dir(&crates)
         .expect("a folder of crates")
         .flatten()

@@ -1,13 +1,12 @@
 //! What CONTRIBUTING.md names in backquotes exists: files, and types and functions in the files of the same step.
 
-use std::path::{Path, PathBuf};
+mod tree;
+
+use std::path::Path;
+use tree::root;
 
 /// What is in backquotes but neither a file nor a name in the tree: commands, keywords, examples.
 const OTHER: &[&str] = &["unsafe", "_ =>", "=", "is_valid", "age_ns"];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// The numbered steps of the page, each in one piece with its number of line; other paragraphs are steps, too.
 fn steps(page: &str) -> Vec<(usize, String)> {
@@ -42,28 +41,14 @@ fn is_command(quoted: &str) -> bool {
 fn declares(text: &str, name: &str) -> bool {
     let keywords = ["struct ", "enum ", "trait ", "type ", "fn ", "macro_rules! ", "mod ", "const "];
     let starts = keywords.iter().map(|keyword| format!("{keyword}{name}")).chain([format!("    {name} {{")]);
-    starts.into_iter().any(|start| {
-        text.match_indices(&start)
-            .any(|(at, _)| !text[at + start.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-    })
-}
-
-/// All Rust sources of the crates, for names whose file the step does not give.
-fn sources(folder: &Path, out: &mut Vec<String>) {
-    for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            out.push(std::fs::read_to_string(&path).expect("sources are text"));
-        }
-    }
+    starts.into_iter().any(|start| tree::has_words(text, &start))
 }
 
 #[test]
 fn recipes_name_what_exists() {
     let page = std::fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md is there");
-    let mut all = Vec::new();
-    sources(&root().join("crates"), &mut all);
+    // For names whose file the step does not give.
+    let all: Vec<String> = tree::files(&root().join("crates"), &["rs"]).iter().map(|path| tree::read(path)).collect();
     let mut wrong = Vec::new();
     for (line, step) in steps(&page) {
         for quoted in quoted(&step) {

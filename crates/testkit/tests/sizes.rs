@@ -1,41 +1,30 @@
 //! The size of each crate stands in ARCHITECTURE.md: lines of Rust without tests, in thousands. `BLESS=1` writes it.
 
+mod tree;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tree::root;
 
 const BEGIN: &str = "<!-- sizes: made by crates/testkit/tests/sizes.rs -->\n";
 const END: &str = "<!-- end of sizes -->\n";
 /// By so much a size may be off before the page has to be written again.
 const TOLERANCE: f64 = 0.05;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Whether a file holds nothing but tests.
-fn is_test(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name == "tests" || name == "tests.rs" || name.ends_with("_tests.rs")
+/// Whether a part of a path says that there is nothing but tests.
+fn is_test(part: &str) -> bool {
+    part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs")
 }
 
 /// Lines of the Rust files below a folder, up to the tests that stand in them.
 fn lines(folder: &Path) -> usize {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    let of = |path: PathBuf| {
-        if is_test(&path) {
-            return 0;
-        }
-        if path.is_dir() {
-            return lines(&path);
-        }
-        if path.extension().is_none_or(|extension| extension != "rs") {
-            return 0;
-        }
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        text.lines().take_while(|line| line.trim() != "#[cfg(test)]").count()
+    let own = |path: &PathBuf| {
+        let inside = path.strip_prefix(folder).unwrap_or(path);
+        !inside.iter().any(|part| is_test(&part.to_string_lossy()))
     };
-    entries.flatten().map(|entry| of(entry.path())).sum()
+    let of = |path: PathBuf| tree::read(&path).lines().take_while(|line| line.trim() != "#[cfg(test)]").count();
+    tree::files(folder, &["rs"]).into_iter().filter(own).map(of).sum()
 }
 
 fn sizes() -> BTreeMap<String, usize> {

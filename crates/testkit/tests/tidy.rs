@@ -1,8 +1,11 @@
 //! The shape of the repository: who depends on whom, what is forbidden where, how long files are, which licences.
 
+mod tree;
+
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use tree::root;
 
 /// Which crates of the workspace a crate may depend on. ARCHITECTURE.md draws the same.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
@@ -52,36 +55,18 @@ const MAY_BE_UNSAFE: &[&str] =
 /// tests that are lists of cases may be longer.
 const MAX_LINES: usize = 600;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn metadata() -> Metadata {
     let mut command = MetadataCommand::new();
     command.manifest_path(root().join("Cargo.toml")).other_options(vec!["--locked".into(), "--offline".into()]);
     command.exec().expect("cargo metadata works in a built workspace")
 }
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for path in entries.flatten().map(|e| e.path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs" || e == "p4") {
-            found.push(path);
-        }
-    }
-}
-
 fn all_sources() -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for folder in ["crates", "xtask", "programs", "fuzz"] {
-        sources(&root().join(folder), &mut found);
-    }
+    let folders = ["crates", "xtask", "programs", "fuzz"].iter();
+    let found: Vec<_> = folders.flat_map(|folder| tree::files(&root().join(folder), &["rs", "p4"])).collect();
     assert!(found.len() > 50, "only {} source files found: has the tree moved?", found.len());
     let name = |p: &Path| p.strip_prefix(root()).unwrap_or(p).display().to_string();
-    found.iter().map(|p| (name(p), std::fs::read_to_string(p).expect("sources are text"))).collect()
+    found.iter().map(|p| (name(p), tree::read(p))).collect()
 }
 
 #[test]

@@ -1,0 +1,35 @@
+//! The tree's own files, for tests about them.
+
+#![allow(dead_code)] // each test uses some of it
+
+use std::path::{Path, PathBuf};
+
+/// The folder of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The files below a folder with one of these extensions, but for hidden folders and what is built.
+pub fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            found.extend(files(&path, extensions));
+        } else if path.extension().is_some_and(|own| extensions.iter().any(|wanted| own == *wanted)) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A file's text.
+pub fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).expect("sources are text")
+}
+
+/// Whether a text has words that end where a name ends: `struct Foo`, but not in `struct Foobar`.
+pub fn has_words(text: &str, words: &str) -> bool {
+    let goes_on = |at: usize| text[at + words.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    text.match_indices(words).any(|(at, _)| !goes_on(at))
+}
