@@ -82,34 +82,11 @@ impl<O: Overseer> Machine<'_, O> {
             return None;
         }
         match op {
-            Op::Mov1 { d, a } => {
-                if O::TRACES {
-                    self.note_set(frame, *d, *a, code.locs[at]);
-                }
-                frame.slots[*d as usize] = frame.slots[*a as usize];
-            }
-            Op::MovN { d, a, n } => {
-                if O::TRACES {
-                    self.note_set(frame, *d, *a, code.locs[at]);
-                }
-                frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
-            }
-            Op::Field1 { h, d, a } => {
-                if frame.valid[*h as usize] {
-                    if O::TRACES {
-                        self.note_set(frame, *d, *a, code.locs[at]);
-                    }
-                    frame.slots[*d as usize] = frame.slots[*a as usize];
-                }
-            }
-            Op::FieldN { h, d, a, n } => {
-                if frame.valid[*h as usize] {
-                    if O::TRACES {
-                        self.note_set(frame, *d, *a, code.locs[at]);
-                    }
-                    frame.slots.copy_within(*a as usize..(*a + *n) as usize, *d as usize);
-                }
-            }
+            Op::Mov1 { d, a } => self.set(frame, (*d, *a, 1), code.locs[at]),
+            Op::MovN { d, a, n } => self.set(frame, (*d, *a, *n), code.locs[at]),
+            Op::Field1 { h, d, a } if frame.valid[*h as usize] => self.set(frame, (*d, *a, 1), code.locs[at]),
+            Op::FieldN { h, d, a, n } if frame.valid[*h as usize] => self.set(frame, (*d, *a, *n), code.locs[at]),
+            Op::Field1 { .. } | Op::FieldN { .. } => {}
             Op::Wide { index } => wide(frame, &code.wide[*index as usize]),
             Op::IsValid { d, h } => frame.slots[*d as usize] = u64::from(frame.valid[*h as usize]),
             Op::Goto { pc: to } => *pc = *to as usize,
@@ -142,6 +119,18 @@ impl<O: Overseer> Machine<'_, O> {
             },
         }
         None
+    }
+
+    /// Sets so many slots of a variable to what is in others.
+    #[inline(always)]
+    fn set(&mut self, frame: &mut Frame, (to, from, count): (Slot, Slot, u32), loc: Loc) {
+        if O::TRACES {
+            self.note_set(frame, to, from, loc);
+        }
+        match count {
+            1 => frame.slots[to as usize] = frame.slots[from as usize],
+            _ => frame.slots.copy_within(from as usize..(from + count) as usize, to as usize),
+        }
     }
 
     /// Uses up fuel; false if there is none.
