@@ -23,9 +23,6 @@ pub struct PortStats {
     /// Lost at the port, by reason: `rx_` on the way in, `tx_` on the way out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lost: BTreeMap<String, Counter>,
-    /// Why nothing can go through it at present, and the mend.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
 }
 
 /// All of it. Each packet is in one place: those of `received` and `copies` together are those of `forwarded`, `to_cpu` and `drops`.
@@ -78,10 +75,8 @@ impl Stats {
         for (reason, counter) in report.drops().iter().filter(|(reason, _)| *reason != taken_by_nobody) {
             stats.drops.insert(reasons.drop_name(reason).into_owned(), counter);
         }
-        let one = |(id, (name, counters)): (&packet::PortId, &(String, PortCounters))| {
-            let trouble = report.troubles.get(id).cloned();
-            PortStats { trouble, ..port(id.0, name, counters, reasons) }
-        };
+        let one =
+            |(id, (name, counters)): (&packet::PortId, &(String, PortCounters))| port(id.0, name, counters, reasons);
         stats.ports = report.ports.iter().map(one).collect();
         stats
     }
@@ -142,9 +137,6 @@ impl Stats {
             for (reason, count) in &port.lost {
                 let _ = writeln!(text, "    {reason:<30} {:>12} lost", count.packets);
             }
-            if let Some(trouble) = &port.trouble {
-                let _ = writeln!(text, "    {trouble}");
-            }
         }
         if !self.notes.is_empty() {
             let _ = writeln!(text, "notes (engine {})", self.engine);
@@ -167,7 +159,7 @@ impl Stats {
 fn port(number: u32, name: &str, counters: &PortCounters, reasons: &ReasonTable) -> PortStats {
     let (received, sent) = (counters.received, counters.sent);
     let lost = counters.drops.iter().map(|(reason, counter)| (reasons.drop_name(reason).into_owned(), counter));
-    PortStats { port: number, name: name.to_owned(), received, sent, lost: lost.collect(), trouble: None }
+    PortStats { port: number, name: name.to_owned(), received, sent, lost: lost.collect() }
 }
 
 /// As serde asks it.
