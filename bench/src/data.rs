@@ -23,6 +23,11 @@ pub struct Rule {
     pub protocol: (u8, u8),
 }
 
+/// Prefixes of a full routing table.
+pub const ROUTES: &str = "routes/bgp-prefixes.txt.gz";
+/// The folder of ClassBench's rule sets.
+pub const CLASSBENCH: &str = "classbench";
+
 /// A data set's path.
 ///
 /// # Errors
@@ -66,7 +71,7 @@ pub fn bgp_v6() -> anyhow::Result<Vec<(u128, u8)>> {
 }
 
 fn prefixes<A: std::str::FromStr, N: Ord>(number: impl Fn(A) -> N) -> anyhow::Result<Vec<(N, u8)>> {
-    let path = path("routes/bgp-prefixes.txt.gz")?;
+    let path = path(ROUTES)?;
     let unpacked = Command::new("gzip").arg("-dc").arg(&path).output().context("gzip unpacks the routes")?;
     let text = String::from_utf8(unpacked.stdout).context("the routes are text")?;
     let prefix = |line: &str| {
@@ -84,7 +89,7 @@ fn prefixes<A: std::str::FromStr, N: Ord>(number: impl Fn(A) -> N) -> anyhow::Re
 /// # Errors
 /// The data set is missing or not what it should be.
 pub fn classbench(name: &str) -> anyhow::Result<Vec<Rule>> {
-    let path = path(&format!("classbench/{name}"))?;
+    let path = path(&format!("{CLASSBENCH}/{name}"))?;
     let text = std::fs::read_to_string(&path)?;
     let mut rules = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with('@')) {

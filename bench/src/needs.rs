@@ -42,7 +42,7 @@ const NEEDS: &[Need] = &[
 
 /// Data sets, and what is left out without them.
 const DATA: [(&str, &str); 2] =
-    [("routes/bgp-prefixes.txt.gz", "lookups of real routes"), ("classbench", "lookups of ClassBench's rules")];
+    [(data::ROUTES, "lookups of real routes"), (data::CLASSBENCH, "lookups of ClassBench's rules")];
 
 /// What is missing for the parts that this run looks at, a line each; none if nothing is.
 pub fn missing(options: &Options) -> Vec<String> {
