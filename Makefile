@@ -2,11 +2,12 @@
 
 .PHONY: demo test lint bench fuzz deb conformance clean
 
-# The lab: tenants' machines talk through the gateway; prints who reached whom, and ends by itself.
+# The lab: tenants' machines talk through the gateway; prints who reached whom, and ends by itself. It is the core alone: without the
+# emulated switch, its solver, and the flow caches.
 demo:
 	@scripts/setup demo
-	cargo build --profile demo --locked -p terrace
-	@cargo run --profile demo --locked --quiet -p terrace -- demo
+	cargo build --profile demo --locked -p terrace --no-default-features
+	@cargo run --profile demo --locked --quiet -p terrace --no-default-features -- demo
 
 # Clippy looks at the workspace's crates while they are compiled for the tests: to check all of it apart, dependencies included, would take a third
 # of the time more.
@@ -57,7 +58,7 @@ fuzz:
 
 # The Debian package, in target/deb: docs/install.md says what is in it. Needs dpkg-dev; with libdpdk-dev ports can be DPDK's.
 deb:
-	cargo build --release --locked -p node -p terrace
+	cargo build --release --locked -p terraced -p terrace
 	packaging/deb $(or $(CARGO_TARGET_DIR),target)/release target/deb
 
 # p4c's own tests; P4C is a checkout of p4lang/p4c.

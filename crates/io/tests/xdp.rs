@@ -1,7 +1,7 @@
 //! The kernel's flow cache and AF_XDP ports on veth pairs, in network namespaces that each test makes and removes.
 //!
 //! Needs root and a kernel with XDP. Otherwise each test says that it was skipped (`--nocapture` shows it). What flows mean is tested where they are made
-//! (`crates/node/tests/xdp`); here they are written by hand.
+//! (`crates/terraced/tests/xdp`); here they are written by hand.
 
 #[path = "support/receive.rs"]
 mod receive;

@@ -7,7 +7,7 @@
 //! for, are looked up where they are applied, and those that need nothing of the lookup in front of them together with it.
 //!
 //! The files lie in layers. A layer imports only from those above it in this table, and no two files import each other
-//! (`crates/testkit/tests/circles.rs`).
+//! (`dev/testkit/tests/circles.rs`).
 //!
 //! | layer | what | where |
 //! |---|---|---|

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | all of it as one device that P4Runtime controls | `device/`, `reconcile.rs` |
 //! | the engines that can run programs, behind one trait | `engine/` |
-//! | a program divided among tiers, and what moves between them | `tiers/` |
+//! | the emulated switch, tiers and flow caches, which a binary brings along | `wings.rs` |
 //! | the workers, and how they go over to another program | `plane.rs`, `running.rs` |
 //! | the port between them and the controller | `cpu_port.rs` |
 //! | the process, and its configuration file | `daemon/`, `config/` |
@@ -39,7 +39,7 @@ mod running;
 pub mod status;
 mod store;
 pub mod takeover;
-pub mod tiers;
+pub mod wings;
 
 pub use counts::{Counts, PortCounts};
 pub use cpu_port::{PuntSink, Punted};

@@ -3,7 +3,7 @@
 //! machine, a subnet or a route, is refused.
 //!
 //! The data plane's half of the list is in `programs/gateway/inner_checks.p4`; a test holds the two
-//! to each other at both ends of each range (`crates/testkit/tests/gateway_addresses.rs`).
+//! to each other at both ends of each range (`dev/testkit/tests/gateway_addresses.rs`).
 //!
 //! Deliberately absent: ranges that routers do forward though they are special (RFC 6890: 100.64.0.0/10, documentation, benchmarking; RFC 6666:
 //! 100::/64, which a tenant may well send to a black hole of its own; RFC 3879: fec0::/10, which is ordinary unicast).

@@ -1,6 +1,6 @@
 //! Keys that say what the gateway does with packets: sources of VXLAN, options and extension headers, ICMP types, ports of all protocols that have
 //! them, and lists of ways through other VPCs. What is wrong in them is named with its place and a mend. What becomes of them in the tables is
-//! tested in `crates/testkit/tests/gateway_entries.rs`.
+//! tested in `dev/testkit/tests/gateway_entries.rs`.
 
 use expect_test::{Expect, expect};
 

@@ -5,7 +5,7 @@ use io::{Attached, Port};
 use node::admin::answer::Responder;
 use node::admin::client::AskError;
 use node::admin::{Answer, ControlSocket, Request, ask};
-use node::engine::Choice;
+use node::engine::reference;
 use node::region::{Applied, RegionError};
 use node::{Node, Parts, Seat, Store};
 use p4runtime::{Code, Device, Forwarding, Keep};
@@ -40,9 +40,10 @@ fn start(store: Option<Store>, ports: Vec<Attached>) -> Arc<Node> {
         seats: vec![Seat { core: None, ports }],
         idle: io::Idle::default(),
         settings: interp::Config { cpu_port: Some(510), ..interp::Config::default() },
-        engine: Choice::Interp,
+        engine: reference(),
         store,
         translations: Default::default(),
+        wings: terraced::wings(),
     };
     Arc::new(Node::start(parts).unwrap())
 }

@@ -1,19 +1,17 @@
 //! The configuration file: TOML, checked as a whole before anything of it is used. `docs/node.schema.json` is its schema.
 
+mod engine;
 mod model;
 mod tiers;
 
 pub use model::{
-    Attach, CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, Engine, IdleSetting, Leads, Means,
-    MetricsSetting, PortSetting, Service, SwitchEngine, SwitchSetting, Tier, TiersSetting, TokenSetting,
+    Attach, CacheKind, CacheSetting, ConfigFile, Control, CounterSetting, DOWN_PORT, Engine, IdleSetting, Leads, Means,
+    MetricsSetting, PortSetting, Service, SwitchEngine, SwitchSetting, TIERS_KEY, Tier, TiersSetting, TokenSetting,
     TranslationSetting,
 };
 
-use crate::engine::{CachePlan, Choice, Compress, Room, SwitchPlan, XdpPlan};
-use asic::target::Target;
-use flowcache::admission::Budget;
-use flowcache::pace::Spare;
-use flowcache::{CacheConfig, Kind};
+use crate::engine::Factory;
+use crate::wings::Wings;
 use p4runtime::server::{Access, Credentials, Power, ServeOptions, Tls, TlsWhere, TokenHash};
 use p4runtime::{Translation, Translations};
 use std::collections::BTreeMap;
@@ -21,25 +19,6 @@ use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-impl CacheKind {
-    /// Whether it is a model of a SmartNIC's cache.
-    fn is_model(self) -> bool {
-        match self {
-            CacheKind::None | CacheKind::Rewrites | CacheKind::Xdp => false,
-            CacheKind::Exact | CacheKind::Megaflow | CacheKind::SubTraversal | CacheKind::Adaptive => true,
-        }
-    }
-}
-
-impl From<Attach> for io::xdp::Mode {
-    fn from(attach: Attach) -> io::xdp::Mode {
-        match attach {
-            Attach::Native => io::xdp::Mode::Native,
-            Attach::Generic => io::xdp::Mode::Generic,
-        }
-    }
-}
 
 /// A configuration that was checked.
 #[derive(Clone, Debug)]
@@ -53,11 +32,13 @@ pub struct Config {
     /// How to serve.
     pub serve: ServeOptions,
     /// What runs programs.
-    pub engine: Choice,
+    pub engine: Factory,
     /// How strings of controllers are translated.
     pub translations: Translations,
     /// The program of a region's gateway, if it is not the one that the node brings along.
     pub program: Option<Vec<u8>>,
+    /// What this binary has besides native code and the reference engine.
+    pub wings: Wings,
 }
 
 /// Something wrong with a configuration, with its place.
@@ -107,12 +88,12 @@ impl BadConfig {
 ///
 /// # Errors
 /// All mistakes that were found.
-pub fn load(path: &Path) -> Result<Config, BadConfig> {
+pub fn load(path: &Path, wings: Wings) -> Result<Config, BadConfig> {
     let bad = |mistakes| BadConfig { path: path.to_owned(), mistakes };
     let whole = |message: String| bad(vec![Mistake { place: None, message }]);
     let text =
         std::fs::read_to_string(path).map_err(|error| whole(format!("cannot be read: {error}; check the path")))?;
-    check(&text).map_err(bad)
+    check(&text, wings).map_err(bad)
 }
 
 /// The schema of the file (JSON Schema).
@@ -124,12 +105,12 @@ pub fn schema() -> serde_json::Value {
 ///
 /// # Errors
 /// All mistakes that were found.
-pub fn check(text: &str) -> Result<Config, Vec<Mistake>> {
+pub fn check(text: &str, wings: Wings) -> Result<Config, Vec<Mistake>> {
     let file: ConfigFile = toml::from_str(text).map_err(|error| {
         let place = error.span().map(|span| place(text, span));
         vec![Mistake { place, message: format!("{}; docs/node.md has all keys", error.message().trim_end()) }]
     })?;
-    let mut checker = Checker { text, mistakes: Vec::new() };
+    let mut checker = Checker { text, mistakes: Vec::new(), wings };
     let listen = checker.addresses(&file.p4runtime.listen, "127.0.0.1:9559");
     let metrics = checker.addresses(&file.metrics.listen, "127.0.0.1:9560");
     checker.counters(&file.metrics.counters);
@@ -139,7 +120,7 @@ pub fn check(text: &str) -> Result<Config, Vec<Mistake>> {
     let translations = checker.translations(&file);
     let program = checker.program(&file);
     match checker.mistakes.is_empty() {
-        true => Ok(Config { file, listen, metrics, serve, engine, translations, program }),
+        true => Ok(Config { file, listen, metrics, serve, engine, translations, program, wings }),
         false => Err(checker.mistakes),
     }
 }
@@ -153,6 +134,7 @@ fn place(text: &str, span: Range<usize>) -> (usize, usize) {
 struct Checker<'a> {
     text: &'a str,
     mistakes: Vec<Mistake>,
+    wings: Wings,
 }
 
 impl Checker<'_> {
@@ -257,111 +239,6 @@ impl Checker<'_> {
         translations
     }
 
-    fn engine(&mut self, file: &ConfigFile) -> Choice {
-        let SwitchSetting { target, fold, compress, sizes, room } = &file.switch;
-        let chip = self.target(target);
-        if fold.is_some_and(|pipes| ![1, 2, 4].contains(&pipes)) {
-            self.wrong("fold", "`fold` is 1, 2 or 4; without it, the fewest with which a program fits".to_owned());
-        }
-        if *room == 0 {
-            self.wrong("room", "`room` is 1 at least; without it, tables have room for 1024 entries".to_owned());
-        }
-        let text = self.file("sizes", sizes.as_ref());
-        let sizing = sizes.as_ref().zip(text).map(|(path, text)| (path.display().to_string(), text));
-        let chip = chip.map(|target| {
-            let room = Room { sizing, others: *room, ..Room::default() };
-            Choice::Asic(Box::new(SwitchPlan { target, fold: *fold, compress: Compress(compress.clone()), room }))
-        });
-        let Some(tiers) = &file.tiers else { return self.whole(file, chip) };
-        let above = match tiers.switch {
-            SwitchEngine::Asic => chip.unwrap_or_default(),
-            SwitchEngine::Jit => Choice::Jit,
-            SwitchEngine::Interp => Choice::Interp,
-        };
-        Choice::Tiers(Box::new(self.tiers(file, tiers, above)))
-    }
-
-    /// The engine of a program that is not divided.
-    fn whole(&mut self, file: &ConfigFile, chip: Option<Choice>) -> Choice {
-        let CacheSetting { kind, attach, .. } = file.cache;
-        let cache = self.cache(&file.cache, kind);
-        match (file.engine, kind) {
-            (Engine::Jit, CacheKind::None) => Choice::Jit,
-            (Engine::Interp, CacheKind::None) => Choice::Interp,
-            (Engine::Asic, CacheKind::None) => chip.unwrap_or_default(),
-            (Engine::Jit, CacheKind::Rewrites) => Choice::FlowCache(cache),
-            (Engine::Jit, CacheKind::Xdp) => {
-                let flows = u32::try_from(cache.cache.entries).unwrap_or(u32::MAX);
-                Choice::Xdp(XdpPlan::new(flows).with(cache).attached(attach.into()))
-            }
-            (Engine::Interp, kind) if kind.is_model() => Choice::FlowCache(cache),
-            (engine, kind) => {
-                let message = match (engine, kind.is_model()) {
-                    (Engine::Asic, _) => {
-                        "an emulated switch has no cache in front of it; take it away, or divide programs with [tiers]"
-                    }
-                    (_, true) => {
-                        "the model of a SmartNIC's cache is in front of the reference engine: set engine = \"interp\"; for speed, take `rewrites` or `xdp`"
-                    }
-                    (_, false) => "`rewrites` and `xdp` are in front of native code: set engine = \"jit\"",
-                };
-                self.wrong("kind", message.to_owned());
-                Choice::default()
-            }
-        }
-    }
-
-    /// A cache of the kind; what it is in front of is looked at elsewhere.
-    fn cache(&mut self, setting: &CacheSetting, kind: CacheKind) -> CachePlan {
-        let CacheSetting { tables, entries, idle_ms, slow_path_pps, slow_path_least_percent, tenant, .. } = setting;
-        let usual = if kind == CacheKind::Xdp { XdpPlan::FLOWS as usize } else { 8_000 };
-        let (tables, entries) = (tables.unwrap_or(4), entries.unwrap_or(usual));
-        if !(1..=8).contains(&tables) {
-            self.wrong("tables", "`tables` is 1 to 8; without it, a chain has 4".to_owned());
-        }
-        if kind == CacheKind::Xdp && !(1..=1 << 22).contains(&entries) {
-            self.wrong("entries", "`entries` of the kernel's cache is 1 to 4194304; without it, 16384".to_owned());
-        }
-        for (name, zero) in [("entries", entries == 0), ("slow_path_pps", *slow_path_pps == Some(0))] {
-            if zero && kind != CacheKind::Xdp {
-                self.wrong(name, format!("`{name}` is 1 at least"));
-            }
-        }
-        if slow_path_least_percent.is_some_and(|percent| !(1..=100).contains(&percent)) {
-            self.wrong("slow_path_least_percent", "`slow_path_least_percent` is 1 to 100".to_owned());
-        }
-        let spare = slow_path_least_percent.map(|least_percent| Spare { least_percent });
-        // A pace without another bound has one that no core reaches.
-        let slow_path_pps = slow_path_pps.or(spare.map(|_| 1_000_000_000));
-        let rewrites = !kind.is_model();
-        let kind = match kind {
-            CacheKind::None | CacheKind::Rewrites | CacheKind::Xdp | CacheKind::Exact => Kind::Exact,
-            CacheKind::Megaflow => Kind::Megaflow,
-            CacheKind::SubTraversal => Kind::SubTraversal { tables },
-            CacheKind::Adaptive => Kind::Adaptive { tables },
-        };
-        let cache = CacheConfig {
-            kind,
-            entries,
-            idle_ns: idle_ms.map(|ms| ms.saturating_mul(1_000_000)),
-            slow_path: slow_path_pps.map(Budget::per_second),
-            ..CacheConfig::default()
-        };
-        CachePlan { cache, spare, rewrites, tenant: tenant.clone() }
-    }
-
-    /// A chip that is shipped, or that of a file.
-    fn target(&mut self, name: &str) -> Option<Target> {
-        if let Some(target) = Target::shipped(name) {
-            return Some(target);
-        }
-        let known = Target::SHIPPED.join(", ");
-        let read = std::fs::read_to_string(name)
-            .map_err(|error| format!("{name}: {error}; give a target file, or one of {known}"))
-            .and_then(|text| Target::from_toml(&text, name).map_err(|error| error.to_string()));
-        read.map_err(|message| self.wrong("target", message)).ok()
-    }
-
     fn file(&mut self, key: &str, path: Option<&PathBuf>) -> Option<String> {
         let path = path?;
         match std::fs::read_to_string(path) {
@@ -412,14 +289,14 @@ mod tests {
     use super::*;
 
     fn mistakes(text: &str) -> Vec<String> {
-        let found = check(text).err().unwrap_or_default();
+        let found = check(text, Wings::default()).err().unwrap_or_default();
         let line = |mistake: Mistake| format!("{:?} {}", mistake.place.unwrap_or_default(), mistake.message);
         found.into_iter().map(line).collect()
     }
 
     #[test]
     fn an_empty_file_is_a_node_on_loopback() {
-        let config = check("").expect("good");
+        let config = check("", Wings::default()).expect("good");
         assert_eq!(config.listen, ["127.0.0.1:9559".parse().expect("an address")]);
         assert_eq!((config.file.device_id, config.file.cpu_port, config.file.ports.len()), (1, 510, 0));
     }
@@ -442,76 +319,5 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         let found = mistakes("cores = [1, 2, 1]\n[[port]]\nnumber = 510\ndevice = \"x\"\n");
         assert_eq!(found.len(), 2, "{found:?}");
-    }
-
-    #[test]
-    fn the_cache() {
-        let text = "engine = \"interp\"\n[cache]\nkind = \"sub-traversal\"\ntables = 3\nentries = 50\nidle_ms = 7\nslow_path_pps = 1000\ntenant = \"meta.vpc\"\n";
-        let Ok(Choice::FlowCache(plan)) = check(text).map(|config| config.engine) else { panic!("not the cache") };
-        assert_eq!((plan.cache.kind, plan.cache.entries), (Kind::SubTraversal { tables: 3 }, 50));
-        assert_eq!((plan.cache.idle_ns, plan.tenant.as_deref()), (Some(7_000_000), Some("meta.vpc")));
-        assert_eq!(plan.cache.slow_path, Some(Budget::per_second(1_000)));
-        assert_eq!(plan.spare, None);
-        let paced = "engine = \"interp\"\n[cache]\nkind = \"adaptive\"\nslow_path_least_percent = 7\n";
-        let Ok(Choice::FlowCache(plan)) = check(paced).map(|config| config.engine) else { panic!("not the cache") };
-        assert!(plan.spare == Some(Spare { least_percent: 7 }) && plan.cache.slow_path.is_some());
-        assert!(!plan.rewrites);
-        let rewrites = "[cache]\nkind = \"rewrites\"\nentries = 50\n";
-        let Ok(Choice::FlowCache(plan)) = check(rewrites).map(|config| config.engine) else { panic!("not the cache") };
-        assert!(plan.rewrites && plan.cache.entries == 50);
-        let wrong = "tables = 9\nentries = 0\nslow_path_pps = 0\nslow_path_least_percent = 0\n";
-        let wrong = check(&format!("engine = \"interp\"\n[cache]\nkind = \"exact\"\n{wrong}")).map(|_| ());
-        let places: Vec<_> = wrong.unwrap_err().into_iter().filter_map(|mistake| mistake.place).collect();
-        assert_eq!(places, [(4, 1), (5, 1), (6, 1), (7, 1)]);
-    }
-
-    #[test]
-    fn a_cache_is_in_front_of_the_engine_that_it_is_made_for() {
-        let engine = |text: &str| check(text).map(|config| config.engine.name());
-        assert_eq!(engine("[cache]\nkind = \"none\"\n"), Ok("jit"), "nothing is slower by a default");
-        for (engine, kind, mend) in [
-            ("jit", "adaptive", "engine = \"interp\""),
-            ("jit", "exact", "engine = \"interp\""),
-            ("interp", "rewrites", "engine = \"jit\""),
-            ("interp", "xdp", "engine = \"jit\""),
-            ("asic", "rewrites", "[tiers]"),
-        ] {
-            let found = mistakes(&format!("engine = \"{engine}\"\n[cache]\nkind = \"{kind}\"\n"));
-            assert!(found.len() == 1 && found[0].starts_with("(3, 1) ") && found[0].contains(mend), "{found:?}");
-        }
-    }
-
-    #[test]
-    fn the_flow_cache_in_the_kernel() {
-        let flows = |text: &str| match check(text).map(|config| config.engine) {
-            Ok(Choice::Xdp(plan)) => {
-                assert_eq!(plan.cache.cache.slow_path, Some(Budget::per_second(7)));
-                plan.flows
-            }
-            other => panic!("{other:?}"),
-        };
-        let slow = "[cache]\nkind = \"xdp\"\nslow_path_pps = 7\n";
-        assert_eq!(flows(slow), XdpPlan::FLOWS);
-        assert_eq!(flows(&format!("{slow}entries = 77\n")), 77);
-        let found = mistakes("[cache]\nkind = \"xdp\"\nentries = 0\n");
-        assert!(found[0].starts_with("(3, 1) `entries` of the kernel's cache is 1 to 4194304"), "{found:?}");
-    }
-
-    #[test]
-    fn the_engine_and_its_chip_are_checked_as_a_whole() {
-        let engine = |text: &str| check(text).map(|config| config.engine).unwrap_or_else(|found| panic!("{found:?}"));
-        assert_eq!(engine("").name(), "jit");
-        assert_eq!(engine("engine = \"interp\"\n").name(), "interp");
-        let Choice::Asic(plan) = engine("engine = \"asic\"\n[switch]\ntarget = \"tofino2\"\nfold = 2\nroom = 7\n")
-        else {
-            panic!("not the switch")
-        };
-        assert_eq!((plan.target.name.as_str(), plan.fold, plan.room.others), ("tofino2", Some(2), 7));
-        let wrong =
-            "engine = \"asic\"\n[switch]\ntarget = \"tofino9\"\nfold = 3\nroom = 0\nsizes = \"/nowhere.toml\"\n";
-        let found = mistakes(wrong);
-        assert_eq!(found.len(), 4, "{found:?}");
-        assert!(found[0].contains("give a target file, or one of tofino1, tofino2, dpu8"), "{found:?}");
-        assert!(mistakes("engine = \"npu\"\n")[0].contains("unknown variant `npu`"));
     }
 }

@@ -1,11 +1,19 @@
 //! The configuration file, as it is written.
 
+use crate::engine::Room;
 use crate::log::LogSettings;
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+/// The port by which the switch's half of a program knows the tiers below, unless something else is said. v1model's ports have nine bits,
+/// and the last ones mean something.
+pub const DOWN_PORT: u32 = 509;
+
+/// The key of bridge headers, unless something else is said: good for tiers within one process, and for tests.
+pub const TIERS_KEY: u32 = 0x7e55_ace5;
 
 /// A node's configuration.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -245,11 +253,11 @@ fn all_tiers() -> Vec<Tier> {
 }
 
 fn tiers_key() -> u32 {
-    crate::tiers::KEY
+    TIERS_KEY
 }
 
 fn down_port() -> u32 {
-    crate::tiers::DOWN_PORT
+    DOWN_PORT
 }
 
 fn silence_ms() -> u64 {
@@ -406,7 +414,7 @@ fn none() -> String {
 }
 
 fn room() -> u64 {
-    crate::engine::ROOM
+    Room::DEFAULT
 }
 
 fn index() -> String {

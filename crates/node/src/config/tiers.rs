@@ -2,16 +2,13 @@
 
 use super::Checker;
 use super::model::{CacheKind, ConfigFile, Engine, Leads, Tier, TiersSetting};
-use crate::engine::Choice;
-use crate::tiers::TiersPlan;
-use offload::cut::Held;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use crate::engine::{Factory, native, reference};
+use crate::wings::Division;
 
 impl Checker<'_> {
     /// How programs are divided; `above` runs the switch's half, if it is here.
-    pub(super) fn tiers(&mut self, file: &ConfigFile, setting: &TiersSetting, above: Choice) -> TiersPlan {
-        let TiersSetting { here, hot, absent, key, down_port, spread, silence_ms, choose_ms, .. } = setting;
+    pub(super) fn tiers(&mut self, file: &ConfigFile, setting: &TiersSetting, above: Factory) -> Factory {
+        let TiersSetting { here, hot, absent, down_port, silence_ms, .. } = setting;
         let has = |tier: Tier| here.contains(&tier);
         let ports = |leads: Leads| {
             let all = file.ports.iter().filter(move |port| port.leads == Some(leads));
@@ -55,25 +52,22 @@ impl Checker<'_> {
         if *silence_ms < 50 {
             self.wrong("silence_ms", "`silence_ms` is 50 at least: tiers are asked ten times a second".to_owned());
         }
-        let hot = hot.iter().map(|(name, entries)| (name.clone(), Held::Hot(*entries)));
-        let held: BTreeMap<String, Held> = hot.chain(absent.iter().map(|name| (name.clone(), Held::Absent))).collect();
         let below = self.below(file, has(Tier::Dpu));
-        TiersPlan {
-            above: has(Tier::Switch).then(|| Box::new(above)),
-            below: (has(Tier::Cpu) || has(Tier::Dpu)).then(|| Box::new(below)),
-            held,
-            key: *key,
-            down_port: *down_port,
+        let Some(switch) = self.wings.switch else {
+            self.lacks("tiers", "tiers");
+            return below;
+        };
+        switch.tiers(Division {
+            setting,
+            above: has(Tier::Switch).then_some(above),
+            below: (has(Tier::Cpu) || has(Tier::Dpu)).then_some(below),
             down,
             up,
-            spread: spread.clone(),
-            silence: Duration::from_millis(*silence_ms),
-            choose: Duration::from_millis(*choose_ms),
-        }
+        })
     }
 
     /// What runs the lower half: with a DPU, a flow cache in front of it.
-    fn below(&mut self, file: &ConfigFile, has_dpu: bool) -> Choice {
+    fn below(&mut self, file: &ConfigFile, has_dpu: bool) -> Factory {
         if file.engine == Engine::Asic {
             let message =
                 "with [tiers], `engine` is what runs the lower half: \"jit\" or \"interp\"; the chip is `switch`";
@@ -86,13 +80,13 @@ impl Checker<'_> {
                 CacheKind::Rewrites
             }
             (true, kind) => kind,
-            (false, CacheKind::None) if file.engine == Engine::Interp => return Choice::Interp,
-            (false, CacheKind::None) => return Choice::Jit,
+            (false, CacheKind::None) if file.engine == Engine::Interp => return reference(),
+            (false, CacheKind::None) => return native(),
             (false, _) => {
                 self.wrong("kind", "the cache is the DPU's: add \"dpu\" to `here`, or take it away".to_owned());
-                return Choice::Jit;
+                return native();
             }
         };
-        Choice::FlowCache(self.cache(&file.cache, kind))
+        self.cache(&file.cache, kind)
     }
 }

@@ -13,6 +13,7 @@ mod succession;
 use crate::config::{self, Config};
 use crate::device::Node;
 use crate::log::{Log, LogSettings};
+use crate::wings::Wings;
 use clap::Parser;
 use processors::Processors;
 use std::path::PathBuf;
@@ -41,16 +42,16 @@ struct Arguments {
     takeover: bool,
 }
 
-/// Runs the process. Exit codes: 0 it was told to end, or another has taken over, 1 the configuration is refused, 2 it cannot start or go on.
-pub fn main() -> ExitCode {
+/// Runs the process `terraced`, with these wings. Exit codes: 0 it was told to end, or another has taken over, 1 the configuration is refused, 2 it cannot start or go on.
+pub fn main(wings: Wings) -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.schema {
         println!("{:#}", config::schema());
         return ExitCode::SUCCESS;
     }
     let config = match &arguments.config {
-        Some(path) => config::load(path),
-        None => config::check("").map_err(|mistakes| config::BadConfig { path: "(none)".into(), mistakes }),
+        Some(path) => config::load(path, wings),
+        None => config::check("", wings).map_err(|mistakes| config::BadConfig { path: "(none)".into(), mistakes }),
     };
     let config = match config {
         Ok(config) => config,

@@ -4,7 +4,7 @@ use super::notify;
 use super::start::open;
 use crate::config::{self, BadConfig, Config, ConfigFile, PortSetting};
 use crate::device::Node;
-use crate::engine::Choice;
+use crate::engine::Factory;
 use crate::log::Log;
 use crate::region::Applied;
 use p4runtime::server::Credentials;
@@ -34,7 +34,7 @@ pub(super) struct Reload {
     pub log: Arc<Log>,
     pub node: Arc<Node>,
     /// Ports are opened as it takes them.
-    pub engine: Choice,
+    pub engine: Factory,
     /// For the service manager.
     pub status: String,
 }
@@ -47,7 +47,7 @@ impl Reload {
         match &self.path {
             None if self.file.region.is_some() => {}
             None => warn!("there is no configuration to be read again: this node was started without --config"),
-            Some(path) => match config::load(path) {
+            Some(path) => match config::load(path, self.node.wings) {
                 Ok(config) => self.change(config),
                 Err(bad) => refuse(&bad),
             },
@@ -106,7 +106,7 @@ pub(super) fn refuse(bad: &BadConfig) {
 }
 
 /// Ports come and go: what there is afterwards. A port that cannot be had is named; the others go on whatever happens to it.
-fn ports(node: &Node, engine: &Choice, before: &[PortSetting], after: Vec<PortSetting>) -> Vec<PortSetting> {
+fn ports(node: &Node, engine: &Factory, before: &[PortSetting], after: Vec<PortSetting>) -> Vec<PortSetting> {
     let mut there: Vec<PortSetting> = Vec::new();
     for old in before {
         if after.contains(old) {
@@ -166,10 +166,11 @@ fn differences(before: &ConfigFile, after: &ConfigFile) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wings::Wings;
 
     #[test]
     fn each_key_that_differs_is_named_and_what_needs_a_restart_is_known() {
-        let file = |text: &str| config::check(text).expect("it is good").file;
+        let file = |text: &str| config::check(text, Wings::default()).expect("it is good").file;
         let named = |text: &str| {
             let (now, later): (Vec<_>, Vec<_>) =
                 differences(&file(""), &file(text)).into_iter().partition(|key| is_at_once(key));

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, IdleSetting, Means, PortSetting};
 use crate::device::{Node, Parts};
-use crate::engine::Choice;
+use crate::engine::Factory;
 use crate::plane::Seat;
 use crate::store::Store;
 use io::dpdk::{DpdkOptions, HugePages};
@@ -37,11 +37,12 @@ pub(super) fn parts(config: &Config) -> Parts {
     };
     let settings = interp::Config { cpu_port: Some(file.cpu_port), ..interp::Config::default() };
     let translations = config.translations.clone();
-    Parts { device_id: file.device_id, seats, idle, settings, engine: config.engine.clone(), store: None, translations }
+    let (engine, wings) = (config.engine.clone(), config.wings);
+    Parts { device_id: file.device_id, seats, idle, settings, engine, store: None, translations, wings }
 }
 
 /// The port that a setting names, in the namespace that has it.
-pub(super) fn open(setting: &PortSetting, engine: &Choice) -> anyhow::Result<Box<dyn Port>> {
+pub(super) fn open(setting: &PortSetting, engine: &Factory) -> anyhow::Result<Box<dyn Port>> {
     let kind = match setting.by {
         Means::Auto => PortKind::Auto,
         Means::AfPacket => PortKind::AfPacket,
@@ -53,10 +54,10 @@ pub(super) fn open(setting: &PortSetting, engine: &Choice) -> anyhow::Result<Box
     if setting.netns.is_some() {
         options.eal.huge_pages = HugePages::Avoid;
     }
-    let open = || match (engine, kind) {
-        // Named means are those that were asked for.
-        (Choice::Xdp(plan), PortKind::Auto) => plan.open(&setting.device, setting.number),
-        _ => open_port(&setting.device, kind, &options),
+    let open = || {
+        // Means that the configuration names are those that were asked for.
+        let own = (kind == PortKind::Auto).then(|| engine.open_port(&setting.device, setting.number));
+        own.flatten().unwrap_or_else(|| open_port(&setting.device, kind, &options))
     };
     let opened = match &setting.netns {
         Some(name) => Namespace::open(name)?.run(open)?,

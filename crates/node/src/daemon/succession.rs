@@ -4,7 +4,7 @@ use super::processors::Processors;
 use super::start::{open, parts};
 use crate::config::{Config, PortSetting};
 use crate::device::Node;
-use crate::engine::Choice;
+use crate::engine::Factory;
 use crate::takeover::{self, Giver, Listening, Taken, TakeoverError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -41,7 +41,7 @@ pub(super) fn take_over(config: &Config) -> anyhow::Result<(Arc<Node>, Vec<Liste
 }
 
 /// Opens a port that the process before had, as soon as that one has let go of it.
-fn attach_when_free(node: &Node, setting: &PortSetting, engine: &Choice) {
+fn attach_when_free(node: &Node, setting: &PortSetting, engine: &Factory) {
     let deadline = Instant::now() + FREED;
     let failed = loop {
         match open(setting, engine) {

@@ -6,13 +6,14 @@ use requests::unavailable;
 pub(crate) use requests::{forwarding, kept, packed, parse};
 
 use crate::cpu_port::Punted;
-use crate::engine::{Choice, Controlled, NoRoom};
+use crate::engine::{Controlled, Factory, NoRoom};
 use crate::observe::tallied::Tallied;
 use crate::observe::{Observation, Service};
 use crate::plane::{LinkNews, Plane, PlaneError, Seat};
 use crate::reconcile::Matching;
 use crate::region::RegionKeeper;
 use crate::store::{KeptDigest, Store, StoreError};
+use crate::wings::Wings;
 use crate::{Counts, levels, reconcile};
 use interp::DigestMessage;
 use io::{Attached, Idle, Port};
@@ -47,11 +48,13 @@ pub struct Parts {
     /// How programs are run; the CPU port is [`interp::Config::cpu_port`], or PNA's own.
     pub settings: interp::Config,
     /// What runs programs.
-    pub engine: Choice,
+    pub engine: Factory,
     /// Where everything is kept; `None`: a restart begins with nothing.
     pub store: Option<Store>,
     /// How strings of controllers are translated, as far as programs do not say it.
     pub translations: Translations,
+    /// What this binary has besides native code and the reference engine.
+    pub wings: Wings,
 }
 
 /// A node cannot start.
@@ -120,7 +123,8 @@ pub struct Node {
     pub(crate) device_id: u64,
     pub(crate) plane: Plane,
     pub(crate) settings: interp::Config,
-    choice: Choice,
+    factory: Factory,
+    pub(crate) wings: Wings,
     inner: Mutex<Inner>,
     service: Service,
     /// What had been counted when the node was told to show counts from 0.
@@ -153,7 +157,7 @@ impl Node {
     /// # Errors
     /// See [`StartError`].
     pub fn start(parts: Parts) -> Result<Node, StartError> {
-        let Parts { device_id, seats, idle, mut settings, engine: choice, store, translations } = parts;
+        let Parts { device_id, seats, idle, mut settings, engine: factory, store, translations, wings } = parts;
         let region: Arc<RegionKeeper> = Arc::default();
         let sources = region.clone();
         settings.sources = interp::Sources::new(move |table, entry| sources.source(table, entry));
@@ -170,7 +174,8 @@ impl Node {
             device_id,
             plane,
             settings,
-            choice,
+            factory,
+            wings,
             inner,
             service,
             cleared,
@@ -212,7 +217,7 @@ impl Node {
 
     /// An engine for a pipeline, which runs nothing yet.
     pub(crate) fn load(&self, pipeline: &Arc<Pipeline>) -> Result<Box<dyn Controlled>, Refusal> {
-        let mut engine = self.choice.load(pipeline, &self.settings)?;
+        let mut engine = self.factory.load(pipeline, &self.settings)?;
         // The idle time of an entry that is written at once begins now, not with time itself.
         engine.advance_time(io::now());
         Ok(engine)
@@ -220,7 +225,7 @@ impl Node {
 
     /// Has the workers run an engine from now on. If it is not the one that was asked for, the log says so.
     pub(crate) fn exchange(&self, engine: &dyn Controlled) -> Result<(), PlaneError> {
-        if self.choice.falls_back(engine) {
+        if self.factory.falls_back(engine) {
             let (program, why) = (&engine.pipeline().name, engine.without_code().unwrap_or_default());
             tracing::warn!(
                 program,
@@ -232,8 +237,8 @@ impl Node {
     }
 
     /// What runs its programs.
-    pub(crate) fn choice(&self) -> &Choice {
-        &self.choice
+    pub(crate) fn factory(&self) -> &Factory {
+        &self.factory
     }
 
     /// What each worker has done. What processes before this one counted is with the first.
@@ -381,8 +386,7 @@ impl Node {
     /// The ports, and whether each is up. `None` in a process of several tiers that does not have the switch: the ports that programs know are
     /// another process's, and whether they are up is not known here.
     pub(crate) fn links(&self) -> Option<BTreeMap<u32, tables::Port>> {
-        let elsewhere = matches!(&self.choice, Choice::Tiers(plan) if plan.above.is_none());
-        (!elsewhere).then(|| self.plane.links())
+        (!self.factory.has_ports_elsewhere()).then(|| self.plane.links())
     }
 
     /// Tells an engine which ports are up, if it does not know: members of groups whose watch port is down are chosen no more, and those

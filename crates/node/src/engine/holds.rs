@@ -1,6 +1,6 @@
 //! [`Holds`]: what the reference engine and native code hold, as the control plane reads and sets it where either is inside something else.
 
-use super::one_by_one;
+use super::counted_one_by_one;
 use interp::{DigestMessage, EntryLevel, IdleEntry, Interp, MeterLevel};
 use ir::{ExternId, TableId};
 use jit::{ActionTally, Jit, TableTally, Tallies};
@@ -8,42 +8,59 @@ use num_bigint::BigUint;
 use tables::{Counter, Entry, State};
 
 /// What an engine holds, as [`Controlled`] has it.
-pub(super) trait Holds: Send {
+pub trait Holds: Send {
+    /// Shows what the control plane has written, and what packets have added.
     fn look(&self, at: &mut dyn FnMut(&State));
 
+    /// See [`super::Controlled::counter`].
     fn counter(&self, counter: ExternId, index: u64) -> Option<Counter>;
 
+    /// See [`super::Controlled::counted`].
     fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)>;
 
+    /// See [`super::Controlled::array_len`].
     fn array_len(&self, object: ExternId) -> Option<u64>;
 
+    /// See [`super::Controlled::register`].
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>>;
 
+    /// See [`super::Controlled::entry_counter`].
     fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter>;
 
+    /// See [`super::Controlled::entry_idle_for`].
     fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64>;
 
+    /// See [`super::Controlled::take_digests`].
     fn take_digests(&mut self) -> Vec<DigestMessage>;
 
+    /// Takes the entries that were found idle between two looks.
     fn take_idle(&mut self) -> Vec<IdleEntry>;
 
+    /// See [`super::Controlled::hold_idle`].
     fn hold_idle(&mut self, hold: bool);
 
+    /// See [`super::Controlled::meter_levels`].
     fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)>;
 
+    /// See [`super::Controlled::set_meter_level`].
     fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterLevel);
 
+    /// See [`super::Controlled::entry_level`].
     fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel>;
 
+    /// See [`super::Controlled::set_entry_level`].
     fn set_entry_level(&mut self, table: TableId, entry: &Entry, level: EntryLevel);
 
+    /// See [`super::Controlled::flow_id`].
     fn flow_id(&self) -> u32;
 
+    /// See [`super::Controlled::set_flow_id`].
     fn set_flow_id(&mut self, id: u32);
 
+    /// See [`super::Controlled::tallies`].
     fn tallies(&self) -> Tallies;
 
-    /// See [`Controlled::code_bytes`].
+    /// See [`super::Controlled::code_bytes`].
     fn code_bytes(&self) -> usize {
         0
     }
@@ -60,7 +77,7 @@ impl Holds for Interp {
 
     fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
         let elements = end.min(self.array_len(counter).unwrap_or(0));
-        one_by_one(elements, |index| self.counter(counter, index))
+        counted_one_by_one(elements, |index| self.counter(counter, index))
     }
 
     fn array_len(&self, object: ExternId) -> Option<u64> {

@@ -11,15 +11,17 @@ use std::sync::Arc;
 use tables::{WriteBatch, WriteError};
 
 /// An engine with another one inside, which has all state.
-pub(super) trait Inside: Engine + Send + 'static {
+pub trait Inside: Engine + Send + 'static {
     /// What is inside.
     type Of: Holds;
 
     /// As in configurations.
     const NAME: &'static str;
 
+    /// It.
     fn inside(&mut self) -> &mut Self::Of;
 
+    /// See [`Controlled::write`].
     fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError>;
 
     /// Time passes; the entries that are found idle.
@@ -38,6 +40,7 @@ pub(super) trait Inside: Engine + Send + 'static {
         EngineCounters::default()
     }
 
+    /// See [`Controlled::notes`].
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -47,11 +50,7 @@ pub(super) trait Inside: Engine + Send + 'static {
 }
 
 /// What workers that take turns are to the control plane. `without_code`: why the engine inside is no native code, if it is none.
-pub(super) fn in_turns<E: Inside>(
-    pipeline: &Arc<Pipeline>,
-    engine: E,
-    without_code: Option<String>,
-) -> Box<dyn Controlled> {
+pub fn in_turns<E: Inside>(pipeline: &Arc<Pipeline>, engine: E, without_code: Option<String>) -> Box<dyn Controlled> {
     Team::lead(pipeline, Turns::new(engine), without_code)
 }
 

@@ -1,18 +1,30 @@
 //! The reference engine.
 
-use super::Controlled;
 use super::inside::{Inside, in_turns};
+use super::{Controlled, EngineFactory};
 use interp::{Config, IdleEntry, Interp};
 use ir::Pipeline;
+use p4runtime::Refusal;
 use std::sync::Arc;
 use tables::{WriteBatch, WriteError};
 
-/// Why there is no native code where a configuration says so.
-pub(super) const ASKED: &str = "asked";
+/// Why there is no native code where a configuration asks for none.
+pub const NOT_WANTED: &str = "asked";
 
-pub(super) fn load(pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
-    let engine = Interp::new(pipeline.clone(), settings.clone()).map_err(|error| error.to_string())?;
-    Ok(in_turns(pipeline, engine, Some(ASKED.to_owned())))
+/// `engine = "interp"`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reference;
+
+impl EngineFactory for Reference {
+    fn name(&self) -> &'static str {
+        "interp"
+    }
+
+    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, Refusal> {
+        let engine = Interp::new(pipeline.clone(), settings.clone());
+        let engine = engine.map_err(|error| Refusal::unimplemented(error.to_string()))?;
+        Ok(in_turns(pipeline, engine, Some(NOT_WANTED.to_owned())))
+    }
 }
 
 impl Inside for Interp {

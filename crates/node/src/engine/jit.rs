@@ -1,23 +1,34 @@
 //! Native code. What it has no form for it runs on the reference engine, and says why.
 
-use super::{Controlled, NoRoom};
+use super::{Controlled, EngineFactory, NoRoom};
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{Jit, Tallies};
 use num_bigint::BigUint;
+use p4runtime::Refusal;
 use packet::Engine;
 use std::convert::Infallible;
 use std::sync::Arc;
 use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
-/// What to say if native code was asked for, and the program runs on the reference engine.
-pub(super) fn fallback_note(why: &str) -> String {
-    format!("fallback: the program runs on the reference engine, at about a tenth of native code's speed: {why}")
+/// `engine = "jit"`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Native;
+
+impl EngineFactory for Native {
+    fn name(&self) -> &'static str {
+        "jit"
+    }
+
+    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, Refusal> {
+        let engine = Jit::new(pipeline.clone(), settings.clone());
+        Ok(Box::new(engine.map_err(|error| Refusal::unimplemented(error.to_string()))?))
+    }
 }
 
-pub(super) fn load(pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
-    let engine = Jit::new(pipeline.clone(), settings.clone()).map_err(|error| error.to_string())?;
-    Ok(Box::new(engine))
+/// What to say if native code was asked for, and the program runs on the reference engine.
+fn fallback_note(why: &str) -> String {
+    format!("fallback: the program runs on the reference engine, at about a tenth of native code's speed: {why}")
 }
 
 impl Controlled for Jit {

@@ -1,157 +1,44 @@
-//! The engines that a node can run programs on, behind one trait, chosen when the node starts.
+//! The engines that run programs, behind one trait, chosen when the node starts.
 //!
 //! This module answers one question: *what must an engine be able to do, besides running packets, so that a controller does not notice which one it is?*
-//! That is [`Controlled`]. Workers run what [`Controlled::worker`] gives them, which is an engine as `packet` knows it.
+//! That is [`Controlled`]. Workers run what [`Controlled::worker`] gives them, which is an engine as `packet` knows it. Which engine a program
+//! gets, an [`EngineFactory`] says: native code and the reference engine are here, all others come from the [wings](crate::wings).
 //!
-//! | engine | where | its workers |
-//! |---|---|---|
-//! | native code | `jit.rs` | share tables; each counts for itself |
-//! | the reference engine | `interp.rs` | take turns |
-//! | a flow cache in front of it | `flowcache.rs` | take turns |
-//! | rewrites in front of native code | `rewrites.rs` | share tables; each has rewrites of its own |
-//! | rewrites in front of the reference engine | `rewrites.rs` | take turns |
-//! | two of them, each with half of the program | `tiers/` of this crate | theirs, while nobody writes |
-//! | the same, with the kernel's flow cache in front of them | `xdp/` | take turns |
-//! | the emulated switch | `switch.rs`; which chip, and what is where on it: `plan.rs` | take turns |
+//! | what | where |
+//! |---|---|
+//! | native code: workers share tables, each counts for itself | `jit.rs` |
+//! | the reference engine: workers take turns | `interp.rs` |
+//! | for engines around either of them: workers that take turns, or share tables | `inside.rs`, `turns.rs`, `team.rs`; what is inside: `holds.rs` |
+//! | what makes engines | `factory.rs` |
 //!
 //! What an engine cannot do it says: in an error, or in [`Controlled::notes`], which a node shows.
 
-mod flowcache;
+mod factory;
 mod holds;
 mod inside;
 mod interp;
 mod jit;
-mod plan;
-mod rewrites;
-mod switch;
 mod team;
 mod turns;
-mod xdp;
 
-pub use flowcache::CachePlan;
-pub use plan::{Compress, NoPlan, ROOM, Room, SwitchPlan};
-pub use xdp::XdpPlan;
+pub use factory::{EngineFactory, Factory, Room, native, reference};
+pub use holds::Holds;
+pub use inside::{Inside, in_turns};
+pub use interp::NOT_WANTED;
+use interp::Reference;
+use jit::Native;
+pub use team::{Team, Workers};
+pub use turns::Turns;
 
-use crate::explain::Part;
-use crate::tiers::{Record, TiersPlan};
-use ::interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
+use crate::explain::{Explained, Part, Record};
+use ::interp::{DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ::jit::Tallies;
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
-use p4runtime::{Code, Refusal};
 use packet::{Engine, EngineCounters};
 use std::sync::Arc;
 use tables::{Counter, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
 use thiserror::Error;
-
-/// Which engine runs programs.
-#[derive(Clone, Debug, Default)]
-pub enum Choice {
-    /// Native code for batches of packets.
-    #[default]
-    Jit,
-    /// The reference engine.
-    Interp,
-    /// A flow cache in front of the reference engine.
-    FlowCache(CachePlan),
-    /// An emulated switch, with the program placed on it.
-    Asic(Box<SwitchPlan>),
-    /// Tiers together: each half of the program on an engine of its own.
-    Tiers(Box<TiersPlan>),
-    /// A flow cache in the kernel, in front of native code, or of the reference engine.
-    Xdp(XdpPlan),
-}
-
-impl Choice {
-    /// What runs programs, or their lower halves: as in configurations, metrics and command lines.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Choice::Jit | Choice::Xdp(_) => "jit",
-            Choice::Interp => "interp",
-            Choice::FlowCache(plan) if plan.rewrites => "jit",
-            Choice::FlowCache(_) => "interp",
-            Choice::Asic(_) => "asic",
-            Choice::Tiers(plan) => plan.below.as_ref().or(plan.above.as_ref()).map_or("jit", |half| half.name()),
-        }
-    }
-
-    /// Whether native code was asked for, and a program runs on the reference engine.
-    pub fn falls_back(&self, engine: &dyn Controlled) -> bool {
-        self.name() == "jit" && self.tiers().is_none() && engine.without_code().is_some()
-    }
-
-    /// The kind of the flow cache in front of it, likewise.
-    pub fn cache(&self) -> &'static str {
-        match self {
-            Choice::Jit | Choice::Interp | Choice::Asic(_) => "none",
-            Choice::FlowCache(plan) => plan.kind(),
-            Choice::Xdp(_) => "xdp",
-            Choice::Tiers(plan) => plan.below.as_ref().map_or("none", |half| half.cache()),
-        }
-    }
-
-    /// The tiers of this process, if programs are divided among tiers.
-    pub fn tiers(&self) -> Option<String> {
-        let Choice::Tiers(plan) = self else { return None };
-        let dpu = plan.below.as_ref().is_some_and(|half| half.cache() != "none");
-        let tiers = [("switch", plan.above.is_some()), ("dpu", dpu), ("cpu", plan.below.is_some())];
-        let here: Vec<&str> = tiers.iter().filter(|(_, is_here)| *is_here).map(|(name, _)| *name).collect();
-        Some(here.join(", "))
-    }
-
-    /// An engine for a pipeline that the verifier has accepted; it has the program's own entries.
-    ///
-    /// # Errors
-    /// `UNIMPLEMENTED`: the engine cannot run it; `RESOURCE_EXHAUSTED`: it does not fit on the chip. With what would help.
-    pub fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, Refusal> {
-        let cannot = |error: String| Refusal::unimplemented(error);
-        match self {
-            Choice::Jit => jit::load(pipeline, settings).map_err(cannot),
-            Choice::Interp => interp::load(pipeline, settings).map_err(cannot),
-            Choice::FlowCache(plan) => flowcache::load(plan, pipeline, settings).map_err(cannot),
-            Choice::Xdp(plan) => xdp::load(plan, pipeline, settings).map_err(cannot),
-            Choice::Asic(plan) => match switch::load(plan, pipeline, settings) {
-                Ok(engine) => Ok(engine),
-                Err(NoPlan::Full(why)) => Err(Refusal::new(Code::ResourceExhausted, why)),
-                Err(NoPlan::Impossible(why)) => Err(Refusal::unimplemented(why)),
-            },
-            Choice::Tiers(plan) => plan.load(pipeline, settings),
-        }
-    }
-}
-
-/// What packets are explained by.
-pub enum Parts {
-    /// A program that runs as a whole.
-    Whole(Part),
-    /// One that is divided among tiers.
-    Halves(Box<Halves>),
-}
-
-/// Chooses among links: a packet as it came, and the frame with its bridge header.
-pub type Link = Box<dyn Fn(&[u8], &[u8]) -> Option<u32> + Send + Sync>;
-
-/// A program that is divided among tiers.
-pub struct Halves {
-    /// The upper half, if it is in this process.
-    pub above: Option<Part>,
-    /// The lower half, if it is in this process.
-    pub below: Option<Part>,
-    /// The key of bridge headers.
-    pub key: u32,
-    /// The upper half's port that leads down.
-    pub down_port: u32,
-    /// Bytes of a bridge header.
-    pub bridge: usize,
-    /// Ports to tiers below in other processes.
-    pub down: Vec<u32>,
-    /// Ports to the switch, if that is in another process.
-    pub up: Vec<u32>,
-    /// Over which of the ports that lead down a packet, and what is sent of it, would go now; `None`: nobody answers there.
-    pub link: Link,
-    /// Why packets stop, by number.
-    pub stops: Vec<String>,
-}
 
 /// An engine as the control plane has it: by it tables are written and counters read, and from it workers get theirs. It runs no packets itself.
 pub trait Controlled: Send {
@@ -201,9 +88,9 @@ pub trait Controlled: Send {
     /// The registers, for an explainer: it reads them as they are when it asks.
     fn registers(&self) -> Registers;
 
-    /// The program, or its halves, with tables and registers, for an explainer.
-    fn parts(&self) -> Parts {
-        Parts::Whole(Part::of(self))
+    /// The program, or what of it runs in this process, with tables and registers, for an explainer.
+    fn explained(&self) -> Box<dyn Explained> {
+        Box::new(Part::of(self))
     }
 
     /// What it did with packets that have this mark, the oldest first: [`crate::explain`].
@@ -289,10 +176,10 @@ pub trait Controlled: Send {
     }
 }
 
-/// An engine has too little room for what another one held.
+/// An engine has too little room for what another one held: why.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the engine has no room for all entries: {0}; give it more room, or run the engine that took them")]
-pub struct NoRoom(String);
+pub struct NoRoom(pub String);
 
 /// Whether a valid write was refused for want of room.
 fn is_full(error: &UpdateError) -> bool {
@@ -319,8 +206,8 @@ fn load_one_by_one(
     Ok(())
 }
 
-/// Those of so many elements that have counted packets, for engines that are asked for one at a time.
-fn one_by_one(end: u64, counter: impl Fn(u64) -> Option<Counter>) -> Vec<(u64, Counter)> {
+/// The elements below `end` that have counted packets, for engines that are asked for one at a time.
+pub fn counted_one_by_one(end: u64, counter: impl Fn(u64) -> Option<Counter>) -> Vec<(u64, Counter)> {
     (0..end).filter_map(|index| Some((index, counter(index).filter(|value| value.packets != 0)?))).collect()
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
 /// Workers, and what they share. A clone is the same ones.
-pub(super) trait Workers: Clone + Send + Sync + 'static {
+pub trait Workers: Clone + Send + Sync + 'static {
     /// What has the state.
     type Of: Holds;
 
@@ -27,6 +27,7 @@ pub(super) trait Workers: Clone + Send + Sync + 'static {
     /// What workers have counted elsewhere is counted there, before it is read.
     fn merge(&self) {}
 
+    /// See [`Controlled::write`].
     fn change(&self, batch: &WriteBatch) -> Result<(), WriteError>;
 
     /// See [`Controlled::load`].
@@ -50,13 +51,14 @@ pub(super) trait Workers: Clone + Send + Sync + 'static {
         EngineCounters::default()
     }
 
+    /// See [`Controlled::notes`].
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// See the module.
-pub(super) struct Team<W> {
+/// Workers with what they share, as an engine.
+pub struct Team<W> {
     pipeline: Arc<Pipeline>,
     workers: W,
     without_code: Option<String>,

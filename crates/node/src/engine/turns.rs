@@ -15,6 +15,7 @@ impl<E> Clone for Turns<E> {
 }
 
 impl<E: Engine + 'static> Turns<E> {
+    /// Of this engine.
     pub fn new(engine: E) -> Turns<E> {
         Turns(Arc::new(Mutex::new(engine)))
     }

@@ -4,7 +4,7 @@
 //! filter mentions makes a node wait for a name server. What arrives is checked and run here: jumps go forward only, so a program ends
 //! after as many instructions as it has, and it reads nothing but the packet.
 //!
-//! Instructions are those of S. McCanne, V. Jacobson: The BSD Packet Filter (1993), with libpcap's `mod` and `xor`; `crates/node/tests` compares
+//! Instructions are those of S. McCanne, V. Jacobson: The BSD Packet Filter (1993), with libpcap's `mod` and `xor`; `crates/terraced/tests` compares
 //! them with libpcap's own interpreter.
 
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,11 @@
 //! What a process did with a packet that another one has given a mark: its part of the packet's story.
 
-use super::Teller;
 use super::answer::{Arrived, Explanation, Onward, Verdicted};
 use super::live::compared;
+use super::marked::{Came, Record, Spent};
 use super::tap::Fate;
+use super::told::{Arrival, Explained, Teller};
 use crate::device::Node;
-use crate::engine::Parts;
-use crate::tiers::{Came, Record, Spent};
 use packet::ReasonTable;
 use serde::{Deserialize, Serialize};
 
@@ -88,15 +87,21 @@ impl Node {
             inner.current.as_ref().map(|current| current.engine.followed(mark)).unwrap_or_default()
         };
         let Some(present) = (!records.is_empty()).then(|| self.present()).flatten() else { return Vec::new() };
-        let (parts, reasons) = (&present.parts, present.parts.reasons());
+        let explained = &*present.explained;
+        let reasons = explained.reasons();
         // Of those that came by a front port nothing is explained here.
         let explains = records.iter().any(|record| record.came != Came::Front);
-        let mut teller = explains.then(|| Teller::new(parts, &self.settings)).flatten();
-        records.iter().map(|record| part(record, parts, &reasons, teller.as_mut())).collect()
+        let mut teller = explains.then(|| Teller::new(explained, &self.settings)).flatten();
+        records.iter().map(|record| part(record, explained, &reasons, teller.as_mut())).collect()
     }
 }
 
-fn part(record: &Record, parts: &Parts, reasons: &ReasonTable, teller: Option<&mut Teller>) -> FollowedPart {
+fn part(
+    record: &Record,
+    explained: &dyn Explained,
+    reasons: &ReasonTable,
+    teller: Option<&mut Teller>,
+) -> FollowedPart {
     let Record { mark, came, bytes, port, at, spent, fates, more } = record;
     let verdict = |fate: &Fate| Verdicted::new(fate.verdict, fate.origin, &fate.bytes, reasons);
     let mut part = FollowedPart {
@@ -109,7 +114,7 @@ fn part(record: &Record, parts: &Parts, reasons: &ReasonTable, teller: Option<&m
         packet: Arrived::new(bytes, *port, *at),
         tiers: spent.iter().map(InTier::from).collect(),
         became: fates.iter().map(verdict).collect(),
-        onward: parts.onward(fates),
+        onward: explained.onward(fates),
         more: *more,
         later_ns: io::now().saturating_sub(*at),
         differs: None,
@@ -118,9 +123,10 @@ fn part(record: &Record, parts: &Parts, reasons: &ReasonTable, teller: Option<&m
     if part.came == CameFrom::Front {
         return part;
     }
-    let told = teller.and_then(|teller| teller.tell(parts, bytes, *port, *at, *mark));
+    let came = Arrival { bytes, port: *port, now: *at, mark: *mark };
+    let told = teller.and_then(|teller| explained.tell(teller, came));
     let became = (&part.became[..], part.more);
-    (part.explanation, part.differs) = compared(told, (parts, reasons), became, part.later_ns);
+    (part.explanation, part.differs) = compared(told, (explained, reasons), became, part.later_ns);
     part
 }
 

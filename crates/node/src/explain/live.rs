@@ -1,11 +1,10 @@
 //! [`LiveTrace`]: packets that pass, each with what became of it and why.
 
 use crate::device::Node;
-use crate::engine::Parts;
+use crate::explain::Present;
 use crate::explain::answer::{Arrived, Explanation, Traced, Verdicted};
 use crate::explain::tap::{Seen, Session, Wanted};
-use crate::explain::told::Told;
-use crate::explain::{Present, Teller};
+use crate::explain::told::{Arrival, Explained, Teller, Told};
 use interp::host::architecture::reason_table;
 use packet::ReasonTable;
 use std::sync::Arc;
@@ -118,11 +117,11 @@ impl<'a> LiveTrace<'a> {
             let at = io::now();
             let same = former.filter(|known| {
                 Arc::ptr_eq(&known.present.pipeline, &present.pipeline)
-                    && known.present.parts.same_programs(&present.parts)
+                    && present.explained.has_programs_of(&*known.present.explained)
             });
             let (teller, reasons) = match same {
                 Some(known) => (known.teller, known.reasons),
-                None => (Teller::new(&present.parts, &self.node.settings), reason_table(&present.pipeline)),
+                None => (Teller::new(&*present.explained, &self.node.settings), reason_table(&present.pipeline)),
             };
             self.known = Some(Known { present, at, teller, reasons });
         }
@@ -156,12 +155,13 @@ impl<'a> LiveTrace<'a> {
             return traced;
         };
         traced.later_ns = known.at.saturating_sub(seen.at);
-        let Present { parts, .. } = &known.present;
-        traced.onward = parts.onward(&seen.fates);
+        let explained = &*known.present.explained;
+        traced.onward = explained.onward(&seen.fates);
         let teller = known.teller.as_mut();
-        let told = teller.and_then(|teller| teller.tell(parts, &seen.bytes, seen.port, seen.at, seen.mark));
+        let came = Arrival { bytes: &seen.bytes, port: seen.port, now: seen.at, mark: seen.mark };
+        let told = teller.and_then(|teller| explained.tell(teller, came));
         let became = (&traced.became[..], traced.more);
-        (traced.explanation, traced.differs) = compared(told, (parts, &known.reasons), became, traced.later_ns);
+        (traced.explanation, traced.differs) = compared(told, (explained, &known.reasons), became, traced.later_ns);
         traced
     }
 }
@@ -175,14 +175,14 @@ impl Drop for LiveTrace<'_> {
 /// What the tables say of a packet, and why there is nothing of it, or something else than what became of the packet.
 pub(super) fn compared(
     told: Option<Told>,
-    (parts, reasons): (&Parts, &ReasonTable),
+    (explained, reasons): (&dyn Explained, &ReasonTable),
     (became, more): (&[Verdicted], usize),
     later_ns: u64,
 ) -> (Option<Explanation>, Option<String>) {
     let Some(told) = told else {
         return (None, Some("the explainer does not take this program, which is a bug".to_owned()));
     };
-    let explanation = Explanation::new(told, reasons, parts.version());
+    let explanation = Explanation::new(told, reasons, explained.version());
     let differs = difference(became, more, &explanation.verdicts, later_ns);
     (Some(explanation), differs)
 }

@@ -10,8 +10,8 @@
 //! | the copies, around a worker's engine | `tap.rs` |
 //! | a trace | `live.rs` |
 //! | what is said of a packet | `answer.rs` |
-//! | a packet that goes from process to process: its mark, and what each process says of it | `marks.rs`, `followed.rs` |
-//! | who says it: an explainer for each half of a program | `told.rs` |
+//! | a packet that goes from process to process: its mark, what was done with it, and what each process says of it | `marks.rs`, `marked.rs`, `followed.rs` |
+//! | who says it: an explainer for each part of a program | `told.rs` |
 //! | what a flow cache keeps of a packet's way | `offloaded.rs` |
 //! | a trace as a client asks for it | `serve.rs` |
 
@@ -19,6 +19,7 @@ pub mod answer;
 pub mod filter;
 mod followed;
 mod live;
+mod marked;
 mod marks;
 pub mod offloaded;
 mod serve;
@@ -27,15 +28,14 @@ mod told;
 
 pub use followed::{CameFrom, FollowedPart, InTier, machine};
 pub use live::{LiveTrace, MAX_PACKETS, MAX_TIME, Next};
+pub use marked::{Came, Followed, MAX_RECORDS, Record, Spent};
 pub use serve::{PortName, TraceAnswer, TraceOf};
 pub use tap::{Fate, MAX_SESSIONS, Wanted};
 pub(crate) use tap::{Tapped, Taps};
-pub use told::Part;
-pub(crate) use told::Teller;
+pub use told::{Arrival, CacheInput, End, Explained, Part, Teller, TierPorts, Told};
 
 use crate::config::Leads;
 use crate::device::Node;
-use crate::engine::Parts;
 use answer::{Arrived, Explanation};
 use ir::Pipeline;
 use serde::{Deserialize, Serialize};
@@ -47,8 +47,8 @@ use thiserror::Error;
 pub(crate) struct Present {
     /// The program.
     pub pipeline: Arc<Pipeline>,
-    /// It, or its halves, with what controllers have written, and packets added.
-    pub parts: Parts,
+    /// It, or what of it is here, with what controllers have written, and packets added.
+    pub explained: Box<dyn Explained>,
 }
 
 /// Why there is no explanation.
@@ -68,9 +68,9 @@ pub enum CannotExplain {
         "this node has no {0}, so no such packet comes; name first the node that packets come to, and then those of the tiers below"
     )]
     NoSuchPort(&'static str),
-    /// Its tables would have to be copied.
-    #[error("the tables have {0} entries, and at most {most} are copied for this answer; give the program and its entries instead of --node", most = offloaded::MAX_ENTRIES)]
-    TooMuch(usize),
+    /// Of what a flow cache keeps.
+    #[error(transparent)]
+    Offload(#[from] offloaded::CannotOffload),
     /// A bug.
     #[error("the explainer does not take this program, which is a bug of terrace")]
     Bug,
@@ -107,11 +107,8 @@ impl Node {
         if bytes.len() > packet::MAX_LEN {
             return Err(CannotExplain::TooLong(bytes.len()));
         }
-        let Present { parts, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
-        let (up, down): (&[u32], &[u32]) = match &parts {
-            Parts::Halves(halves) => (&halves.up, &halves.down),
-            Parts::Whole(_) => (&[], &[]),
-        };
+        let Present { explained, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
+        let TierPorts { up, down } = explained.tier_ports();
         let port = match from {
             None => port,
             Some(Leads::Up) => *up.first().ok_or(CannotExplain::NoSuchPort("port to a switch elsewhere"))?,
@@ -119,10 +116,10 @@ impl Node {
             Some(Leads::Down) if down.contains(&port) => port,
             Some(Leads::Down) => *down.first().ok_or(CannotExplain::NoSuchPort("port to tiers below elsewhere"))?,
         };
-        let mut teller = Teller::new(&parts, &self.settings).ok_or(CannotExplain::Bug)?;
+        let mut teller = Teller::new(&*explained, &self.settings).ok_or(CannotExplain::Bug)?;
         let now = io::now();
-        let told = teller.tell(&parts, bytes, port, now, 0).ok_or(CannotExplain::Bug)?;
-        let explanation = Explanation::new(told, &parts.reasons(), parts.version());
+        let told = explained.tell(&mut teller, Arrival { bytes, port, now, mark: 0 }).ok_or(CannotExplain::Bug)?;
+        let explanation = Explanation::new(told, &explained.reasons(), explained.version());
         Ok(WhatIf { packet: Arrived::new(bytes, port, now), explanation, offload: None })
     }
 
@@ -132,13 +129,12 @@ impl Node {
     /// [`CannotExplain::TooMany`]; of packets that are to be followed, also if none come here by a front port.
     pub fn trace(&self, mut wanted: Wanted, packets: u64, time: Duration) -> Result<LiveTrace<'_>, CannotExplain> {
         if wanted.follow {
-            let Present { parts, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
-            if let Parts::Halves(halves) = &parts {
-                if halves.above.is_none() {
-                    return Err(CannotExplain::NoSuchPort("switch, and no front ports"));
-                }
-                wanted.inner_ports = [&halves.down[..], &halves.up].concat();
+            let Present { explained, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
+            if !explained.has_front_ports() {
+                return Err(CannotExplain::NoSuchPort("switch, and no front ports"));
             }
+            let TierPorts { up, down } = explained.tier_ports();
+            wanted.inner_ports = [down, up].concat();
         }
         LiveTrace::begin(self, wanted, packets, time).ok_or(CannotExplain::TooMany)
     }
@@ -147,6 +143,6 @@ impl Node {
     pub(crate) fn present(&self) -> Option<Present> {
         let inner = self.inner();
         let engine = &inner.current.as_ref()?.engine;
-        Some(Present { pipeline: engine.pipeline().clone(), parts: engine.parts() })
+        Some(Present { pipeline: engine.pipeline().clone(), explained: engine.explained() })
     }
 }

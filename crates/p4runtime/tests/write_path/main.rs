@@ -22,7 +22,7 @@ const SECONDS: u64 = 4;
 fn forwarding() -> Forwarding {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let options = p4::compile::Options { include_dirs: vec![root.join("programs/include")], ..Default::default() };
-    let file = root.join("crates/node/tests/programs/everything.p4");
+    let file = root.join("crates/terraced/tests/programs/everything.p4");
     let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, &file, &options);
     let pipeline = Arc::new(compiled.pipeline.expect("it compiles"));
     let p4info = p4runtime::p4info::to_message(&ir::p4info::generate(&pipeline)).encode_to_vec().into();

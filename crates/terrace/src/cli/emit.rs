@@ -45,10 +45,10 @@ pub struct EmitArgs {
     #[arg(long, value_name = "FILE")]
     below: Option<PathBuf>,
     /// The chip's port that leads to the tier below.
-    #[arg(long, value_name = "PORT", default_value_t = node::tiers::DOWN_PORT, requires = "below")]
+    #[arg(long, value_name = "PORT", default_value_t = node::config::DOWN_PORT, requires = "below")]
     down_port: u32,
     /// The key in bridge headers: a number that both tiers know.
-    #[arg(long, value_name = "NUMBER", default_value_t = node::tiers::KEY, requires = "below")]
+    #[arg(long, value_name = "NUMBER", default_value_t = node::config::TIERS_KEY, requires = "below")]
     bridge_key: u32,
     /// For a chip: print the pipeline after a pass instead of the program. all: after each; `passes` lists them.
     #[arg(long, value_name = "PASS", conflicts_with_all = ["below", "strict"])]

@@ -1,16 +1,17 @@
 //! Which engine runs a program, as commands are told.
 
 use super::failure::Failure;
-use asic::target::Target;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use interp::Config;
 use ir::{Pipeline, TableId};
 use node::config::{self, CacheKind, ConfigFile, Engine, TiersSetting};
-use node::engine::{Choice, Controlled, Room};
+use node::engine::{Controlled, Room};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use tables::{Update, UpdateKind, WriteBatch};
+use terraced::wings;
 
 /// `--engine`, `--cache`, `--tiers`, and the chip: as in a node's configuration.
 #[derive(Clone, Debug, Args)]
@@ -60,18 +61,12 @@ impl EngineArgs {
     ) -> Result<Box<dyn Controlled>, Failure> {
         let mut file = usual_configuration()?;
         self.configure(&mut file);
-        let mut choice = checked(&file)?.engine;
-        let chip = match &mut choice {
-            Choice::Tiers(plan) => plan.above.as_deref_mut(),
-            whole => Some(whole),
-        };
-        if let Some(Choice::Asic(plan)) = chip {
-            plan.room = room(pipeline, entries);
-        }
-        choice.load(pipeline, config).map_err(|refusal| match choice {
-            Choice::Asic(_) | Choice::Tiers(_) => Failure::Refused(refusal.message),
-            // They take whatever compiles.
-            Choice::Jit | Choice::Interp | Choice::FlowCache(_) | Choice::Xdp(_) => Failure::Bug(refusal.message),
+        let factory = checked(&file)?.engine;
+        let on_chip = factory.with_room(&room(pipeline, entries));
+        let takes_everything = on_chip.is_none() && factory.tiers().is_none();
+        on_chip.unwrap_or(factory).load(pipeline, config).map_err(|refusal| match takes_everything {
+            true => Failure::Bug(refusal.message),
+            false => Failure::Refused(refusal.message),
         })
     }
 
@@ -90,10 +85,11 @@ impl EngineArgs {
 
     /// The chip, such that it is found from any directory.
     fn absolute_target(&self) -> String {
-        match Target::shipped(&self.target) {
-            Some(_) => self.target.clone(),
-            None => std::path::absolute(&self.target)
+        match Path::new(&self.target).is_file() {
+            true => std::path::absolute(&self.target)
                 .map_or_else(|_| self.target.clone(), |path| path.display().to_string()),
+            // It is shipped, or its name is refused later.
+            false => self.target.clone(),
         }
     }
 
@@ -114,13 +110,13 @@ impl EngineArgs {
 /// The configuration of a node of which nothing was said.
 pub fn usual_configuration() -> Result<ConfigFile, Failure> {
     let refused = |mistakes| Failure::Bug(format!("no configuration is refused: {mistakes:?}"));
-    config::check("").map(|config| config.file).map_err(refused)
+    config::check("", wings()).map(|config| config.file).map_err(refused)
 }
 
 /// The configuration as a node takes it.
 pub fn checked(file: &ConfigFile) -> Result<config::Config, Failure> {
     let text = toml::to_string(file).map_err(|error| Failure::Bug(error.to_string()))?;
-    config::check(&text).map_err(|mistakes| {
+    config::check(&text, wings()).map_err(|mistakes| {
         let messages: Vec<String> = mistakes.into_iter().map(|mistake| mistake.message).collect();
         Failure::Usage(messages.join("\n"))
     })

@@ -1,10 +1,12 @@
 //! The subcommands, one file each.
 
+#[cfg(feature = "wings")]
 mod cache_eval;
 mod check;
 mod compile;
 mod completions;
 mod demo;
+#[cfg(feature = "wings")]
 mod emit;
 mod engine_args;
 pub mod failure;
@@ -12,11 +14,13 @@ mod gateway;
 mod inputs;
 mod io_args;
 mod lab;
+#[cfg(feature = "wings")]
 mod plan;
 mod program_args;
 mod region;
 mod run;
 mod show;
+#[cfg(feature = "wings")]
 mod sizing;
 mod stf;
 mod trace;
@@ -67,6 +71,7 @@ enum Color {
 enum Command {
     Check(check::CheckArgs),
     Compile(compile::CompileArgs),
+    #[cfg(feature = "wings")]
     Emit(emit::EmitArgs),
     Run(run::RunArgs),
     Trace(Box<trace::TraceArgs>),
@@ -76,7 +81,9 @@ enum Command {
     Clear(show::ClearArgs),
     Gateway(gateway::GatewayArgs),
     Lab(lab::LabArgs),
+    #[cfg(feature = "wings")]
     Plan(Box<plan::PlanArgs>),
+    #[cfg(feature = "wings")]
     CacheEval(Box<cache_eval::CacheEvalArgs>),
     Region(region::RegionArgs),
     Stf(stf::StfArgs),
@@ -107,6 +114,7 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
     match command {
         Command::Check(args) => args.run(ui),
         Command::Compile(args) => args.run(ui),
+        #[cfg(feature = "wings")]
         Command::Emit(args) => args.run(ui),
         Command::Run(args) => args.run(ui),
         Command::Trace(args) => args.run(ui),
@@ -115,7 +123,9 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
         Command::Clear(args) => args.run(ui),
         Command::Gateway(args) => args.run(ui),
         Command::Lab(args) => args.run(ui),
+        #[cfg(feature = "wings")]
         Command::Plan(args) => args.run(ui),
+        #[cfg(feature = "wings")]
         Command::CacheEval(args) => args.run(ui),
         Command::Region(args) => args.run(ui),
         Command::Stf(args) => args.run(ui),

@@ -1,11 +1,11 @@
 //! A node of this process that runs the gateway with the lab's region: packets flow over wired ports, and `terrace` asks it.
 
+use cache_engines::CachePlan;
 use io::memory::{self, MemoryPort};
 use io::{Attached, Idle};
 use node::admin::ControlSocket;
 use node::admin::answer::Responder;
-use node::engine::{CachePlan, Choice};
-use node::tiers::TiersPlan;
+use node::engine::{EngineFactory, Factory, native};
 use node::{Node, Parts, Seat};
 use offload::cut::Held;
 use p4runtime::{Device, Forwarding, Keep};
@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use switch_engines::tiers::TiersPlan;
 use terrace::program::{DEFAULT_PROGRAM, Sources, compile};
 
 pub use crate::command::{root, run as terrace};
@@ -33,23 +34,22 @@ pub struct Lab {
 
 impl Lab {
     pub fn start() -> Lab {
-        Lab::with(Choice::Jit, Vec::new())
+        Lab::with(native(), Vec::new())
     }
 
     /// A switch without the table `acl_in.v4`, and the tiers below it in a node of their own.
     pub fn apart() -> [Lab; 2] {
         let (above, below) = memory::pair("to-below", "to-switch", 1 << 12).unwrap();
         let held = [("acl_in.v4".to_owned(), Held::Absent)].into();
-        let plan = TiersPlan::here(Choice::Jit, Choice::FlowCache(CachePlan::default()), held);
+        let plan = TiersPlan::here(native(), CachePlan::default().shared(), held);
         let plan = TiersPlan { silence: Duration::from_secs(3600), ..plan };
         let switch = TiersPlan { below: None, down: vec![301], ..plan.clone() };
         let lower = TiersPlan { above: None, up: vec![401], ..plan };
         let port = |number, port: MemoryPort| vec![Attached { id: PortId(number), port: Box::new(port) }];
-        [(switch, port(301, above)), (lower, port(401, below))]
-            .map(|(plan, link)| Lab::with(Choice::Tiers(Box::new(plan)), link))
+        [(switch, port(301, above)), (lower, port(401, below))].map(|(plan, link)| Lab::with(plan.shared(), link))
     }
 
-    fn with(engine: Choice, links: Vec<Attached>) -> Lab {
+    fn with(engine: Factory, links: Vec<Attached>) -> Lab {
         let folder = tempfile::tempdir().unwrap();
         let (mut wires, mut ports) = (Vec::new(), links);
         for number in 1..=5 {
@@ -67,6 +67,7 @@ impl Lab {
             engine,
             store: None,
             translations: Default::default(),
+            wings: terraced::wings(),
         };
         let node = Arc::new(Node::start(parts).unwrap());
         let compiled = compile(Path::new(DEFAULT_PROGRAM), &Sources::default()).pipeline.unwrap();

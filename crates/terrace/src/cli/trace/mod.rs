@@ -5,6 +5,7 @@ mod capture_filter;
 mod elsewhere;
 mod fields;
 mod layers;
+#[cfg(feature = "wings")]
 mod offload;
 mod on_node;
 mod pcapng;
@@ -108,7 +109,7 @@ impl TraceArgs {
         let inputs = self.inputs.load(ui)?;
         let input = self.packet(inputs.region.as_ref())?;
         if self.offload {
-            return offload::tell(&inputs, &input, ui);
+            return tell_offload(&inputs, &input, ui);
         }
         let mut engine = Interp::new(Arc::clone(&inputs.pipeline), Config::default())
             .map_err(|error| Failure::Bug(error.to_string()))?;
@@ -182,4 +183,13 @@ fn digits(text: &str) -> Result<Vec<u8>, Failure> {
         return Err(Failure::Usage(format!("--hex has more than {} bytes, the longest packet", packet::MAX_LEN)));
     }
     Ok(nibbles.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+#[cfg(feature = "wings")]
+use offload::tell as tell_offload;
+
+/// There is no flow cache to be asked.
+#[cfg(not(feature = "wings"))]
+fn tell_offload(_: &super::inputs::Inputs, _: &Input, _: Ui) -> Result<(), Failure> {
+    Err(Failure::Usage(node::explain::offloaded::CannotOffload::NoCaches.to_string()))
 }

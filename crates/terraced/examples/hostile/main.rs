@@ -1,0 +1,315 @@
+//! What hostile clients cost a node: packets forwarded in a second before, while and after each attack, the node's memory, and how long another
+//! client waits. `cargo run --release -p terraced --example hostile [SECONDS [ATTACK]]`; exit code 1 if a node is worse for an attack that is over.
+//!
+//! All attacks are made twice on the same node, so that what is not given back shows: memory after the second time may not be more than after the
+//! first. The most that clients may take at a time is what [`Limits::memory`] adds up.
+//!
+//! A worker of its own processor (0) forwards as fast as it can; the service and its attackers, a process of their own, have the others.
+
+mod attacks;
+#[path = "../../tests/process/forward.rs"]
+#[allow(dead_code)]
+mod forward;
+mod mill;
+
+use attacks::{ATTACKS, Target, attack};
+use forward::Forward;
+use io::{Attached, Idle};
+use mill::Mill;
+use node::engine::native;
+use node::{Node, Parts, Seat};
+use p4runtime::client::Client;
+use p4runtime::proto::v1::{Entity, TableEntry, entity, update, write_request::Atomicity};
+use p4runtime::server::{Access, Credentials, Limits, Power, ServeOptions, Tls, TokenHash, serve};
+use packet::PortId;
+use parking_lot::Mutex;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+
+/// As `terraced` has it: memory is given back, which glibc's allocator does only at the end of a heap.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Entries of the node.
+const ENTRIES: u64 = 100_000;
+/// A token that may do everything.
+const TOKEN: &str = "the-owner";
+/// Memory that may be in use after attacks, in MiB more than before the first: allocators and caches keep some.
+const KEPT: u64 = 64;
+/// Memory that may be in use after the second time, in MiB more than after the first.
+const GROWN: u64 = 16;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match &arguments[..] {
+        [word, name, plain, tls, seconds] if word == "attack" => attacker(name, plain, tls, seconds),
+        rest => measure(rest.first().and_then(|text| text.parse().ok()).unwrap_or(4), rest.get(1).map(String::as_str)),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn attacker(name: &str, plain: &str, tls: &str, seconds: &str) -> anyhow::Result<bool> {
+    let target = Target { plain: plain.parse()?, tls: Some(tls.parse()?), token: Some(TOKEN.to_owned()) };
+    let until = Instant::now() + Duration::from_secs(seconds.parse()?);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    println!("{}", runtime.block_on(attack(name, target, until)));
+    Ok(true)
+}
+
+/// Keeps everything of this process that begins from now on off the worker's processor.
+fn leave_the_worker_alone() {
+    let pid = std::process::id().to_string();
+    let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+    let done = Command::new("taskset").args(["-cp", &format!("1-{}", last.max(1)), &pid]).output();
+    if !done.is_ok_and(|output| output.status.success()) {
+        eprintln!("taskset does not work here: the service may take time from the worker");
+    }
+}
+
+fn tls() -> anyhow::Result<Tls> {
+    let mut params = CertificateParams::new(vec![])?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate()?;
+    let client_authority = params.self_signed(&key)?.pem();
+    let issuer = Issuer::new(params, key);
+    let key = KeyPair::generate()?;
+    let certificate = CertificateParams::new(vec!["node.test".to_owned()])?.signed_by(&key, &issuer)?.pem();
+    Ok(Tls { certificate, key: key.serialize_pem(), client_authority })
+}
+
+/// A node whose worker always has packets.
+fn node() -> anyhow::Result<Arc<Node>> {
+    let mut frame = vec![0; 64];
+    frame[5] = 1;
+    let port = Attached { id: PortId(1), port: Box::new(Mill::new(frame)) };
+    let seats = vec![Seat { core: Some(0), ports: vec![port] }];
+    let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
+    let parts = Parts {
+        device_id: 1,
+        seats,
+        idle: Idle::BUSY,
+        settings,
+        engine: native(),
+        store: None,
+        translations: Default::default(),
+        wings: terraced::wings(),
+    };
+    let node = Arc::new(Node::start(parts)?);
+    // The worker has its processor; what comes after is kept off it.
+    leave_the_worker_alone();
+    let weak = Arc::downgrade(&node);
+    std::thread::spawn(move || {
+        while let Some(node) = weak.upgrade() {
+            node.tick();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    Ok(node)
+}
+
+fn memory(line: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let found = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();
+    found.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+/// How long the worker has had its processor, as the system counts it (`/proc/PID/task/TID/schedstat`): what other processes of the machine take of that
+/// is no attack's doing.
+fn worked() -> Option<Duration> {
+    let mut tasks = std::fs::read_dir("/proc/self/task").ok()?.flatten().map(|task| task.path());
+    let is_worker =
+        |path: &PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "worker-0");
+    let counts = std::fs::read_to_string(tasks.find(is_worker)?.join("schedstat")).ok()?;
+    counts.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// Another client, which writes and reads an entry again and again. How long each took.
+async fn witness(target: Target, forward: Forward, waits: Arc<Mutex<Vec<Duration>>>) {
+    let Some(mut client) = target.client().await else { return eprintln!("the other client does not get in") };
+    // Greater than that of who wrote the entries: the end of that stream may not have been noticed yet.
+    let (_stream, _) = match client.arbitrate(Some(2)).await {
+        Ok(stream) => stream,
+        Err(error) => return eprintln!("the other client may not write: {error}"),
+    };
+    let mut told = false;
+    for number in 0.. {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let began = Instant::now();
+        let update = forward.update(update::Type::Modify, 2, number % 500);
+        let written = client.write(vec![update], Atomicity::ContinueOnError).await;
+        let one = TableEntry { action: None, ..forward.entry(2, 0) };
+        let wanted = Entity { entity: Some(entity::Entity::TableEntry(one)) };
+        let read = client.read_all(vec![wanted]).await;
+        if let (Ok(()), Ok([_])) = (&written, read.as_deref()) {
+            waits.lock().push(began.elapsed());
+        } else if !std::mem::replace(&mut told, true) {
+            eprintln!("the other client is not served: {written:?} {:?}", read.err());
+        }
+    }
+}
+
+async fn prepare(client: &mut Client) -> anyhow::Result<Forward> {
+    let pipeline = forward::pipeline();
+    forward::commit(client, &pipeline).await;
+    let forward = Forward::new(&pipeline);
+    for first in (1..=ENTRIES).step_by(1_000) {
+        let updates = (first..first + 1_000).map(|n| forward.update(update::Type::Insert, n, 1)).collect();
+        client.write(updates, Atomicity::ContinueOnError).await?;
+    }
+    Ok(forward)
+}
+
+/// What was seen for a while.
+struct Seen {
+    /// Millions of packets in a second in which the worker had its processor.
+    rate: f64,
+    /// How much of the time it had it, in percent.
+    share: f64,
+    /// Answers to the other client, the longest wait and the median, in ms.
+    answers: usize,
+    longest: f64,
+    median: f64,
+}
+
+async fn watch(node: &Node, waits: &Mutex<Vec<Duration>>, time: Duration) -> Seen {
+    let forwarded = || node.counts().iter().map(|counts| counts.forwarded.packets).sum::<u64>();
+    let take = || std::mem::take(&mut *waits.lock());
+    take();
+    let (before, had, began) = (forwarded(), worked(), Instant::now());
+    tokio::time::sleep(time).await;
+    let (packets, passed) = ((forwarded() - before) as f64, began.elapsed());
+    let had = worked().zip(had).map_or(passed, |(now, then)| now.saturating_sub(then)).as_secs_f64();
+    let (rate, share) = (packets / had / 1e6, 100.0 * had / passed.as_secs_f64());
+    let mut waits: Vec<f64> = take().iter().map(|wait| wait.as_secs_f64() * 1e3).collect();
+    waits.sort_by(f64::total_cmp);
+    let at = |index: usize| waits.get(index).copied().unwrap_or(f64::INFINITY);
+    Seen { rate, share, answers: waits.len(), longest: at(waits.len().wrapping_sub(1)), median: at(waits.len() / 2) }
+}
+
+fn measure(seconds: u64, only: Option<&str>) -> anyhow::Result<bool> {
+    let node = node()?;
+    // As `terraced` has it.
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).thread_keep_alive(Duration::from_millis(100)).enable_all().build()?;
+    runtime.block_on(async {
+        let (plain, tls_listener) = (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("0.0.0.0:0").await?);
+        let (token, tls) = (Some(TOKEN.to_owned()), Some(tls_listener.local_addr()?));
+        let target = Target { plain: plain.local_addr()?, tls, token };
+        let access = Access { tokens: vec![(TokenHash::of(TOKEN), Power::PipelineOwner)] };
+        let credentials = Credentials::new(Some(&self::tls()?), access)?;
+        let options = ServeOptions { credentials, ..ServeOptions::default() };
+        let served = serve(vec![plain, tls_listener], node.clone(), options, std::future::pending());
+        tokio::spawn(served);
+        let forward = {
+            let mut client = target.client().await.ok_or_else(|| anyhow::anyhow!("the node does not serve"))?;
+            let (_stream, _) = client.arbitrate(Some(1)).await?;
+            prepare(&mut client).await?
+        };
+        let waits: Arc<Mutex<Vec<Duration>>> = Arc::default();
+        tokio::spawn(witness(target.clone(), forward, waits.clone()));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let rested = memory("VmRSS:");
+        let mut good = true;
+        let mut after = Vec::new();
+        for time in 1..=2 {
+            println!("time {time}");
+            good &= attacks_in_turn(&node, &target, &waits, seconds, only).await?;
+            // What threads keep for the next request, they give back when they have had none for a while.
+            tokio::time::sleep(Duration::from_secs(12)).await;
+            after.push(memory("VmRSS:"));
+        }
+        println!("memory, MiB: {rested} before, {} and {} after attacks", after[0], after[1]);
+        if after.iter().any(|mib| *mib > rested + KEPT) || after[1] > after[0] + GROWN {
+            println!("  memory was not given back: {KEPT} MiB more than before, and {GROWN} more the second time, are the bound");
+            good = false;
+        }
+        Ok(good)
+    })
+}
+
+async fn attacks_in_turn(
+    node: &Node,
+    target: &Target,
+    waits: &Mutex<Vec<Duration>>,
+    seconds: u64,
+    only: Option<&str>,
+) -> anyhow::Result<bool> {
+    let (plain, tls) = (target.plain.to_string(), target.tls.unwrap_or(target.plain).to_string());
+    let most = (Limits::default().memory() >> 20) as u64;
+    println!(
+        "forwarded: millions of packets in a second of the worker's, and how much of the time it had its processor (%); memory: MiB, {most} more at most; another client's write and read: ms"
+    );
+    println!(
+        "{:<24} {:>9} {:>7} {:>7} {:>7} {:>4} {:>4} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8}",
+        "attack",
+        "attempts",
+        "before",
+        "during",
+        "after",
+        "%",
+        "%",
+        "memory",
+        "peak",
+        "after",
+        "answers",
+        "median",
+        "longest"
+    );
+    let mut good = true;
+    for name in ATTACKS.into_iter().filter(|name| only.is_none_or(|only| *name == only)) {
+        let before = watch(node, waits, Duration::from_secs(2)).await;
+        // Writing 5 there begins a new peak (proc(5)).
+        let _ = std::fs::write("/proc/self/clear_refs", "5");
+        let memory_before = memory("VmRSS:");
+        let mut attacker = Command::new(std::env::current_exe()?);
+        attacker.args(["attack", name, &plain, &tls, &(seconds + 1).to_string()]);
+        let attacker = attacker.stdout(std::process::Stdio::piped()).spawn()?;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let during = watch(node, waits, Duration::from_secs(seconds)).await;
+        let attempts = tokio::task::spawn_blocking(move || attacker.wait_with_output()).await??;
+        let attempts = String::from_utf8_lossy(&attempts.stdout).trim().to_owned();
+        let peak = memory("VmHWM:");
+        // What was begun is ended.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let after = watch(node, waits, Duration::from_secs(2)).await;
+        let memory_after = memory("VmRSS:");
+        println!(
+            "{name:<24} {attempts:>9} {:>7.2} {:>7.2} {:>7.2} {:>4.0} {:>4.0} {memory_before:>7} {peak:>7} {memory_after:>7} {:>8} {:>8.1} {:>8.1}",
+            before.rate,
+            during.rate,
+            after.rate,
+            before.share,
+            during.share,
+            during.answers,
+            during.median,
+            during.longest
+        );
+        let mut bad = Vec::new();
+        if attempts.parse::<u64>().unwrap_or(0) == 0 {
+            bad.push("the attack did not take place");
+        }
+        if during.answers == 0 || after.answers == 0 {
+            bad.push("the other client was not served");
+        }
+        if during.rate == 0.0 || after.rate == 0.0 {
+            bad.push("nothing was forwarded");
+        }
+        if peak > memory_before + most {
+            bad.push("there was no bound");
+        }
+        bad.iter().for_each(|what| println!("  {what}"));
+        good &= bad.is_empty();
+    }
+    Ok(good)
+}

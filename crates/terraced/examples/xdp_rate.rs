@@ -1,0 +1,246 @@
+//! Packets a second of the gateway on a veth pair: carried out in the kernel, and by AF_XDP alone, in one run.
+//!
+//! ```sh
+//! cargo run --release -p terraced --example xdp_rate -- [SECONDS] [FLOWS]    # as root
+//! ```
+//!
+//! The generator is the kernel's own (BPF_PROG_TEST_RUN with live frames): a program at the far end sends each frame, and the gateway's port gets it as from a
+//! wire. It, and what the kernel does with packets, runs on one processor; what is in user space runs there too, and then on one of its own. By AF_XDP alone means: the same port and the same program in the kernel, but it knows no flow,
+//! so that all packets go to the socket and come back by it; through nothing at all, through native code, and through the interpreter.
+
+use cache_engines::XdpPlan;
+use interp::Config;
+use io::xdp::{Kernel, XdpPort};
+use io::{Namespace, Outgoing, Port};
+use ir::Pipeline;
+use node::engine::{EngineFactory, native, reference};
+use packet::{Batch, Emission, Engine, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tables::WriteBatch;
+use testkit::differ::case::Step;
+
+/// Frames of one call of the generator.
+const CALL: u32 = 1 << 17;
+
+/// Sends all back.
+struct Mirror;
+
+impl Engine for Mirror {
+    fn name(&self) -> &str {
+        "nothing"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        &ReasonTable::EMPTY
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        for (index, packet) in batch.packets().iter().enumerate() {
+            let verdict = Verdict::Forward { port: packet.ingress_port };
+            out.emit(Emission { packet: PacketRef::Input(index as u16), origin: Origin::Received, verdict });
+        }
+    }
+}
+
+fn ip(arguments: &str) {
+    let done = Command::new("ip").args(arguments.split_whitespace()).status();
+    assert!(done.is_ok_and(|status| status.success()), "ip {arguments}: run as root");
+}
+
+struct Removed(String);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        ip(&format!("netns del {}", self.0));
+    }
+}
+
+/// A port that receives, runs an engine, and sends, until told to stop; how many packets it sent.
+fn serve(port: &mut XdpPort, engine: &mut dyn Engine, number: u32, stop: &AtomicBool) -> u64 {
+    let (mut batch, mut out) = (Batch::new(), Output::new());
+    let before = port.counters().sent.packets;
+    while !stop.load(Ordering::Relaxed) {
+        batch.clear();
+        out.clear();
+        if port.receive(PortId(number), &mut batch).is_err() || batch.is_empty() {
+            std::thread::yield_now();
+            continue;
+        }
+        engine.process(&mut batch, &mut out);
+        let leaving: Vec<&Packet> = out
+            .emissions()
+            .iter()
+            .filter(|emission| matches!(emission.verdict, Verdict::Forward { .. }))
+            .filter_map(|emission| out.packet(&batch, emission.packet))
+            .collect();
+        port.send(&mut Outgoing::copies_of(&leaving));
+    }
+    port.counters().sent.packets - before
+}
+
+/// Packets that are forwarded by the port that they come in by, as a gateway does with one uplink, and the entries they need.
+struct Scene {
+    pipeline: Arc<Pipeline>,
+    entries: WriteBatch,
+    /// A packet of each flow.
+    frames: Vec<Vec<u8>>,
+    /// The port.
+    number: u32,
+}
+
+fn scene(flows: usize) -> anyhow::Result<Scene> {
+    for seed in 0.. {
+        let case = testkit::differ::plan::gateway(seed, 400)?;
+        let Some(Step::Write(entries)) = case.steps.first() else { continue };
+        let mut oracle = interp::Interp::new(case.pipeline.clone(), Config::default())?;
+        oracle.write(entries)?;
+        for step in &case.steps {
+            let Step::Packets(packets) = step else { continue };
+            for packet in packets {
+                let bytes = &packet.bytes;
+                let tunnelled = bytes.len() >= 92 && bytes[12..14] == [8, 0] && bytes[62..64] == [8, 0];
+                let outputs = oracle.process(bytes, packet.port, 0);
+                let Some((port, _)) = outputs.sent().next().filter(|_| tunnelled && [6, 17].contains(&bytes[73]))
+                else {
+                    continue;
+                };
+                // Other ports within the tunnel are other flows.
+                let flow = |number: usize| {
+                    let mut bytes = bytes.clone();
+                    bytes[84..86].copy_from_slice(&(1_024 + number as u16).to_be_bytes());
+                    bytes
+                };
+                let all: Vec<Vec<u8>> = (0..flows).map(flow).collect();
+                let leave = |bytes: &Vec<u8>| {
+                    oracle.process(bytes, port, 0).sent().next().is_some_and(|(leaves, _)| leaves == port)
+                };
+                if all.iter().all(leave) {
+                    let (pipeline, entries) = (case.pipeline.clone(), entries.clone());
+                    return Ok(Scene { pipeline, entries, frames: all, number: port });
+                }
+            }
+        }
+    }
+    anyhow::bail!("no packet of any region is forwarded")
+}
+
+/// What generates.
+struct Generator<'g> {
+    kernel: &'g Kernel,
+    /// The interface's number is one of this.
+    namespace: Namespace,
+    far: u32,
+    core: usize,
+    frames: &'g [Vec<u8>],
+    time: Duration,
+}
+
+impl Generator<'_> {
+    /// Generates; how long it really took.
+    fn run(&self) -> anyhow::Result<Duration> {
+        self.namespace.run(|| {
+            let _ = io::stay_on(&[self.core]);
+            let start = Instant::now();
+            while start.elapsed() < self.time {
+                self.kernel.generate(self.far, self.frames, CALL)?;
+            }
+            Ok(start.elapsed())
+        })?
+    }
+}
+
+/// Packets a second of flows that the kernel has.
+fn in_kernel(
+    plan: &XdpPlan,
+    (pipeline, entries): (&Arc<ir::Pipeline>, &WriteBatch),
+    number: u32,
+    generator: &Generator<'_>,
+) -> anyhow::Result<f64> {
+    let (kernel, frames) = (generator.kernel, generator.frames);
+    let mut engine =
+        plan.clone().shared().load(pipeline, &Config::default()).map_err(|refusal| anyhow::anyhow!(refusal.message))?;
+    engine.write(entries)?;
+    // The first packet of each flow is the interpreter's.
+    let mut worker = engine.worker();
+    for frame in frames {
+        let (mut batch, mut out) = (Batch::new(), Output::new());
+        batch.push_bytes(frame, PortId(number), io::now())?;
+        worker.process(&mut batch, &mut out);
+    }
+    anyhow::ensure!(kernel.held() == frames.len(), "{} of {} flows are in the kernel", kernel.held(), frames.len());
+    // What the last run has left in a ring is not this one's.
+    std::thread::sleep(Duration::from_millis(200));
+    let before = kernel.outcomes();
+    let took = generator.run()?;
+    let after = kernel.outcomes();
+    anyhow::ensure!(after.missed == before.missed, "{before:?} {after:?}");
+    Ok((after.sent - before.sent) as f64 / took.as_secs_f64())
+}
+
+fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3.0);
+    let flows: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(100);
+    let time = Duration::from_secs_f64(seconds);
+    let Scene { pipeline, entries, frames, number } = scene(flows)?;
+    let name = format!("xdp-rate-{}", std::process::id());
+    ip(&format!("netns add {name}"));
+    let _removed = Removed(name.clone());
+    ip(&format!("-n {name} link add near mtu 3400 type veth peer name far mtu 3400"));
+    // Nothing is to be sent but what the generator sends.
+    ["near", "far"].iter().for_each(|end| ip(&format!("-n {name} link set {end} addrgenmode none up")));
+    let plan = XdpPlan::new(flows.max(1_024) as u32 * 2);
+    let kernel = plan.kernel().map_err(|why| anyhow::anyhow!("{why}"))?;
+    let open = || -> anyhow::Result<_> {
+        let port = XdpPort::open(kernel, "near", number)?;
+        let far = XdpPort::open(kernel, "far", number + 1)?;
+        let index = far.interface();
+        drop(far);
+        Ok((port, index, kernel.sink("far")?))
+    };
+    let (mut port, far, _passes) = Namespace::open(&name)?.run(open)??;
+    let cores = io::allowed_cores()?;
+    let (first, last) = (cores[0], cores[cores.len() - 1]);
+    println!(
+        "{} bytes a packet, {flows} flows, {seconds} s each; {:?}, zero copy: {}",
+        frames[0].len(),
+        port.mode(),
+        port.is_zero_copy()
+    );
+
+    let generator = Generator { kernel, namespace: Namespace::open(&name)?, far, core: first, frames: &frames, time };
+    let alone = |port: &mut XdpPort, engine: &mut dyn Engine, core: usize| -> anyhow::Result<f64> {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let _ = io::stay_on(&[core]);
+                serve(port, engine, number, &stop)
+            });
+            let took = generator.run();
+            stop.store(true, Ordering::Relaxed);
+            let sent = server.join().map_err(|_| anyhow::anyhow!("the server panicked"))?;
+            Ok(sent as f64 / took?.as_secs_f64())
+        })
+    };
+    let mut rates = Vec::new();
+    for (core, place) in [(first, "on the same processor"), (last, "on a processor of its own")] {
+        rates.push((format!("AF_XDP alone, through nothing, {place}"), alone(&mut port, &mut Mirror, core)?));
+        for (choice, what) in [(native(), "native code"), (reference(), "the interpreter")] {
+            let engine = choice.load(&pipeline, &Config::default());
+            let mut engine = engine.map_err(|refusal| anyhow::anyhow!(refusal.message))?;
+            engine.write(&entries)?;
+            let rate = alone(&mut port, &mut *engine.worker(), core)?;
+            rates.push((format!("AF_XDP alone, through {what}, {place}"), rate));
+        }
+    }
+
+    let rate = in_kernel(&plan, (&pipeline, &entries), number, &generator)?;
+    println!("in the kernel: {:.3} million packets a second", rate / 1e6);
+    for (what, alone) in &rates {
+        println!("{what}: {:.3}; the kernel has {:.1} x as many", alone / 1e6, rate / alone);
+    }
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! Ports that come and go, and processes that take over from each other, while packets flow: none is lost, none sees half of a change.
+
+use crate::support::{CPU, entry, forwarding, frame, mark, marks};
+use crate::wire::{Stopping, drive};
+use io::memif::MemifPort;
+use io::{Attached, Idle, Port};
+use node::engine::{Factory, native};
+use node::takeover::{self, Giver};
+use node::{Node, Parts, Seat, Store};
+use p4runtime::{Device, Keep};
+use packet::Packet;
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use tables::{UpdateKind, WriteBatch};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !there() {
+        assert!(Instant::now() < deadline, "{what}: in vain");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A folder with sockets and a store, and the engine of the nodes that are started there.
+pub struct Place {
+    folder: tempfile::TempDir,
+    engine: RefCell<Factory>,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { folder: tempfile::tempdir().expect("a folder"), engine: RefCell::new(native()) }
+    }
+
+    /// Nodes that are started from now on run programs on this one.
+    pub fn run_on(&self, engine: Factory) {
+        self.engine.replace(engine);
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn device(&self, port: u32, role: &str) -> String {
+        format!("memif:socket={},role={role}", self.path(&format!("{port}.sock")).display())
+    }
+
+    pub fn port(&self, port: u32, role: &str) -> MemifPort {
+        MemifPort::open(&self.device(port, role)).expect("it can be opened")
+    }
+
+    pub fn parts(&self, ports: Vec<Attached>, store: Option<Store>) -> Parts {
+        let settings = interp::Config { cpu_port: Some(CPU), ..interp::Config::default() };
+        let seats = vec![Seat { core: None, ports }];
+        Parts {
+            device_id: 1,
+            seats,
+            idle: Idle::default(),
+            settings,
+            engine: self.engine.borrow().clone(),
+            store,
+            translations: Default::default(),
+            wings: terraced::wings(),
+        }
+    }
+
+    /// A node that forwards what comes in on port 1 back to it.
+    fn node(&self) -> Arc<Node> {
+        let store = Store::open(&self.path("store")).expect("a store");
+        let ports = vec![Attached::new(1, self.port(1, "server"))];
+        let node = Node::start(self.parts(ports, Some(store))).expect("a node");
+        node.commit(&forwarding(&node, &marks(&[])), Keep::Nothing).expect("a good config");
+        let mut batch = WriteBatch::new();
+        batch.insert(entry(&node, "forward", 1, "out_of", &[1]));
+        write(&node, &batch);
+        write(&node, &mark(&node, UpdateKind::Insert, 1));
+        Arc::new(node)
+    }
+
+    /// Lets it be taken over, and tells what happens.
+    pub fn serve(&self, node: &Arc<Node>) -> (std::thread::JoinHandle<()>, mpsc::Receiver<String>) {
+        let giver = Giver::listen(&self.path("takeover")).expect("a socket");
+        let (sender, said) = mpsc::channel();
+        let node = Arc::downgrade(node);
+        let serve = move || {
+            let mut say = |line| drop(sender.send(line));
+            takeover::serve(&giver, &node, &[], &mut say).expect("the socket works");
+        };
+        (std::thread::spawn(serve), said)
+    }
+
+    pub fn take(&self) -> Result<takeover::Taken, takeover::TakeoverError> {
+        let expected = [(1, self.device(1, "server"))];
+        let parts = self.parts(Vec::new(), None);
+        takeover::take(&self.path("takeover"), parts, Some(&self.path("store")), &expected)
+    }
+}
+
+pub fn write(node: &Node, batch: &WriteBatch) {
+    let outcomes = node.write(std::slice::from_ref(batch)).expect("a pipeline runs");
+    outcomes.into_iter().for_each(|outcome| outcome.expect("a good batch"));
+}
+
+pub fn connect(end: &mut MemifPort) {
+    until("the node is there", || end.trouble().is_none());
+}
+
+/// Packets that hit an entry of a table.
+fn taken_tables(node: &Node, name: &str) -> packet::Counter {
+    node.tallied().tables.get(name).map(|table| table.hits).unwrap_or_default()
+}
+
+/// What the node counted of its port, and what its program counted.
+fn counted(node: &Node) -> (u64, u64) {
+    let pipeline = node.running().expect("runs").pipeline;
+    let (id, _) = pipeline.externs.iter().find(|(_, e)| e.preamble.name.ends_with("by_port")).expect("the counter");
+    let port = node.counts()[0].ports.get(&1).map_or(0, |port| port.received.packets);
+    (port, node.counter(id, 1).expect("in range").packets)
+}
+
+#[test]
+fn ports_come_and_go_and_the_others_lose_nothing() {
+    let place = Place::new();
+    let node = place.node();
+    let mut end = place.port(1, "client");
+    connect(&mut end);
+    let stop = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let _stopping = Stopping(&stop);
+        let traffic = scope.spawn(|| drive(&mut end, &stop));
+        let mut other = place.port(2, "client");
+        for round in 1..=20u64 {
+            node.attach_port(2, Box::new(place.port(2, "server"))).expect("a worker takes it");
+            assert!(node.attach_port(2, Box::new(place.port(3, "server"))).is_err(), "there is a port 2");
+            assert_eq!(node.ports().iter().map(|(number, ..)| *number).collect::<Vec<_>>(), [1, 2]);
+            connect(&mut other);
+            // There is no way to its destination: nothing of it comes back elsewhere.
+            let mut bytes = frame(0);
+            bytes[5] = 9;
+            let packet = Packet::from_bytes(&bytes).expect("short");
+            assert_eq!(other.send_all(&mut std::iter::once(&packet)), 1);
+            until("it is received", || {
+                node.counts()[0].ports.get(&2).is_some_and(|port| port.received.packets == round)
+            });
+            drop(node.detach_port(2).expect("the worker follows").expect("it is there"));
+            assert!(node.detach_port(2).expect("nothing to do").is_none());
+            until("it is gone", || other.trouble().is_some());
+            assert_eq!(node.counts()[0].ports[&2].received.packets, round, "the report keeps what it counted");
+        }
+        stop.store(true, Ordering::Relaxed);
+        traffic.join().expect("no packet was lost")
+    });
+    assert!(seen.back > 1000, "too little traffic to mean anything: {seen:?}");
+}
+
+#[test]
+fn twice_taken_over_under_traffic_nothing_is_lost_and_all_is_there() {
+    let place = Place::new();
+    let mut node = place.node();
+    let mut end = place.port(1, "client");
+    connect(&mut end);
+    let stop = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let _stopping = Stopping(&stop);
+        let traffic = scope.spawn(|| drive(&mut end, &stop));
+        for round in 1..=5u64 {
+            let (serving, said) = place.serve(&node);
+            // A write at any moment is made by one of the two, or refused by the first.
+            let writer = {
+                let node = node.clone();
+                std::thread::spawn(move || {
+                    let mut written = 0;
+                    for number in 0..u64::MAX {
+                        let batch = mark(&*node, UpdateKind::Modify, round * 10_000 + number % 10_000);
+                        match node.write(&[batch]) {
+                            Ok(_) => written = round * 10_000 + number % 10_000,
+                            Err(refusal) => {
+                                assert_eq!(refusal.code, p4runtime::Code::Unavailable, "{refusal:?}");
+                                break;
+                            }
+                        }
+                    }
+                    written
+                })
+            };
+            std::thread::sleep(Duration::from_millis(30));
+            let taken = place.take().expect("it can be taken over");
+            serving.join().expect("it ends");
+            assert!(said.recv().expect("it says so").contains("has taken over"));
+            let written = writer.join().expect("the last acknowledged write");
+            assert!(node.ports().len() == 1 && taken.missing.is_empty() && taken.node.ports().len() == 1);
+            let before = counted(&node);
+            let tallied = node.tallied();
+            assert!(before.0 > 0 && before.1 > 0, "{before:?}");
+            assert!(!tallied.tables.is_empty(), "native code counts what its tables do");
+            node = Arc::new(taken.node);
+            let state = node.state().expect("runs");
+            let expected = mark(&*node, UpdateKind::Insert, written);
+            for update in &expected.updates {
+                let tables::Update::Entry(_, entry) = update else { panic!("an entry") };
+                let there = state.entries(entry.table).next().expect("an entry");
+                let there = there.to_table_entry(state.pipeline(), entry.table);
+                assert_eq!(there.action, entry.action, "what was acknowledged last, in round {round}");
+            }
+            for (name, table) in &tallied.tables {
+                assert!(taken_tables(&node, name).packets >= table.hits.packets, "{name} counts on");
+            }
+            until("counters go on", || {
+                let now = counted(&node);
+                now.0 > before.0 && now.1 > before.1
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        traffic.join().expect("no packet was lost")
+    });
+    assert_eq!(seen.halves, 0, "{seen:?}");
+    assert!(seen.back > 1000 && seen.marks.len() > 20, "too little to mean anything: {seen:?}");
+    until("all is counted", || counted(&node).0 == u64::from(seen.back));
+    assert_eq!(counted(&node).1, u64::from(seen.back));
+    // The store has been followed all the way.
+    let state = crate::restart::contents(&node.state().expect("runs"));
+    drop(node);
+    let store = Store::open(&place.path("store")).expect("nobody else has it");
+    let again = Node::start(place.parts(Vec::new(), Some(store))).expect("a node");
+    assert_eq!(crate::restart::contents(&again.state().expect("runs")), state);
+}
+
+/// Speaks the protocol as a taker would, with none of its code: this many of its messages, then it is gone.
+fn fake(path: &Path, hello: &str, messages: usize) -> Option<()> {
+    let mut stream = UnixStream::connect(path).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let say = |stream: &mut UnixStream, bytes: &[u8]| {
+        stream.write_all(&(bytes.len() as u32).to_le_bytes()).and_then(|()| stream.write_all(bytes)).ok()
+    };
+    let hear = |stream: &mut UnixStream| -> Option<Vec<u8>> {
+        let mut len = [0; 4];
+        stream.read_exact(&mut len).ok()?;
+        let mut bytes = vec![0; u32::from_le_bytes(len) as usize];
+        stream.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    };
+    say(&mut stream, hello.as_bytes())?;
+    hear(&mut stream)?;
+    // Ready, store open, prepared; each after a message of the giver's by its number.
+    for (said, after) in [(1, 3), (2, 4), (3, 7)].into_iter().take(messages) {
+        while hear(&mut stream)?.first() != Some(&after) {}
+        say(&mut stream, &[said])?;
+    }
+    if messages == 3 {
+        // Told to go, it is gone.
+        assert_eq!(hear(&mut stream)?, [8]);
+    }
+    Some(())
+}
+
+#[test]
+fn a_taker_that_ends_at_any_point_or_speaks_another_version_changes_nothing() {
+    let place = Place::new();
+    let node = place.node();
+    let mut end = place.port(1, "client");
+    connect(&mut end);
+    let (_, said) = place.serve(&node);
+    let hello = r#"{"protocols":[7,1],"program":"a test","device_id":1,"what a later version has":[]}"#;
+    let stop = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let _stopping = Stopping(&stop);
+        let traffic = scope.spawn(|| drive(&mut end, &stop));
+        for round in 0..16u64 {
+            fake(&place.path("takeover"), hello, round as usize % 4).expect("as far as it wants");
+            let line = said.recv_timeout(PATIENCE).expect("it says so");
+            assert!(line.contains("this process goes on"), "{line}");
+            // Writes go on, and are kept.
+            write(&node, &mark(&*node, UpdateKind::Modify, 100 + round));
+        }
+        for (hello, why) in [
+            (r#"{"protocols":[99],"program":"of the future","device_id":1}"#, "of the future speaks versions [99]"),
+            (r#"{"protocols":[1],"program":"p","device_id":5}"#, "device 1 is here, not 5"),
+            ("what?", "its first message"),
+        ] {
+            let _ = fake(&place.path("takeover"), hello, 0);
+            let line = said.recv_timeout(PATIENCE).expect("it says so");
+            assert!(line.contains(why), "{line}");
+        }
+        stop.store(true, Ordering::Relaxed);
+        traffic.join().expect("no packet was lost")
+    });
+    assert_eq!(seen.halves, 0);
+    assert!(seen.back > 1000, "{seen:?}");
+    let state = crate::restart::contents(&node.state().expect("runs"));
+    drop(node);
+    until("the store is free", || Store::open(&place.path("store")).is_ok());
+    let store = Store::open(&place.path("store")).expect("nobody else has it");
+    let again = Node::start(place.parts(Vec::new(), Some(store))).expect("a node");
+    assert_eq!(crate::restart::contents(&again.state().expect("runs")), state);
+}
+
+#[test]
+fn the_socket_is_for_this_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let giver = Giver::listen(&place.path("takeover")).expect("a socket");
+    let mode = std::fs::metadata(giver.path()).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    drop(giver);
+    assert!(matches!(place.take(), Err(takeover::TakeoverError::Nobody { .. })));
+}

@@ -1,0 +1,42 @@
+//! The published JSON Schema is that of the configuration. `BLESS=1` rewrites it. And the example of docs/node.md is a good one.
+
+fn docs(name: &str) -> String {
+    format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_published_schema_is_current() {
+    let current = serde_json::to_string_pretty(&node::config::schema()).expect("a schema is JSON") + "\n";
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(docs("node.schema.json"), &current).expect("docs/ can be written");
+    }
+    let published = std::fs::read_to_string(docs("node.schema.json")).unwrap_or_default();
+    assert!(
+        published == current,
+        "docs/node.schema.json is not current: run `BLESS=1 cargo test -p terraced --test schema`"
+    );
+}
+
+#[test]
+fn the_example_of_the_page_has_all_keys_and_only_those() {
+    let page = std::fs::read_to_string(docs("node.md")).expect("the page is there");
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let mistakes = node::config::check(example, terraced::wings()).err().unwrap_or_default();
+    // Its certificates, its program and its sizing file are not here, and its token is none.
+    let expected = ["certificate", "key", "client_authority", "hexadecimal", "`sizes`", "`program`"];
+    for mistake in &mistakes {
+        assert!(expected.iter().any(|word| mistake.message.contains(word)), "{}", mistake.message);
+    }
+    assert_eq!(mistakes.len(), 6, "{mistakes:?}");
+    let schema = node::config::schema();
+    let mut keys: Vec<String> = Vec::new();
+    let parts = schema["$defs"].as_object().expect("parts").values().chain([&schema]);
+    parts.filter_map(|part| part["properties"].as_object()).for_each(|all| keys.extend(all.keys().cloned()));
+    for key in keys {
+        let shown = example.contains(&format!("{key} ="))
+            || example.contains(&format!("[{key}]"))
+            || example.contains(&format!(".{key}]]"))
+            || example.contains(&format!("[[{key}]]"));
+        assert!(shown, "the example does not show `{key}`");
+    }
+}

@@ -1,0 +1,251 @@
+//! A namespace with veth pairs, the kernel's flow cache at one end of each, the world at the other.
+
+use cache_engines::XdpPlan;
+use interp::{Config, Interp, Outputs};
+use io::{Namespace, Outgoing, Port, RawPort};
+use ir::Pipeline;
+use node::engine::{Controlled, EngineFactory};
+use packet::{Batch, Counter, Engine, EngineCounters, Output, Packet, PacketRef, PortCounters, PortId, Verdict};
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longer than any packet takes on a busy machine.
+const LONG: Duration = Duration::from_secs(5);
+
+fn ip(arguments: &str) -> bool {
+    Command::new("ip").args(arguments.split_whitespace()).output().is_ok_and(|output| output.status.success())
+}
+
+/// Removed when the test ends, in whatever way.
+struct Removed(String);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        ip(&format!("netns del {}", self.0));
+    }
+}
+
+/// See the module. The engine runs on the test's own thread.
+pub struct Lab {
+    pub plan: XdpPlan,
+    pub engine: Box<dyn Controlled>,
+    worker: Box<dyn Engine>,
+    ports: Vec<Box<dyn Port>>,
+    world: Vec<RawPort>,
+    /// By which the world's ends take packets from programs.
+    pub passes: Vec<Box<dyn Send>>,
+    /// What the engine was given, and said.
+    pub counted: EngineCounters,
+    batch: Batch,
+    out: Output,
+    _namespace: Removed,
+}
+
+/// What became of a packet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// What left: port and bytes.
+    pub sent: Vec<(u32, Vec<u8>)>,
+    /// The verdicts of the engine, if the kernel did not know what to do.
+    pub told: Vec<Verdict>,
+    /// The kernel did.
+    pub in_kernel: bool,
+}
+
+impl Lab {
+    /// With ports 0 to `ports`; `None`, and a message, where that cannot be.
+    pub fn new(ports: u32, flows: u32, pipeline: &Arc<Pipeline>) -> Option<Lab> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("node-xdp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        if !io::xdp::BUILT_IN || !ip(&format!("netns add {name}")) {
+            println!("SKIPPED: needs root, and clang when it is built");
+            return None;
+        }
+        let namespace = Removed(name.clone());
+        let plan = XdpPlan::new(flows);
+        for port in 0..ports {
+            assert!(ip(&format!("-n {name} link add a{port} mtu 3400 type veth peer name b{port} mtu 3400")));
+            for end in ["a", "b"] {
+                // Nothing is to be sent but what the test sends.
+                assert!(ip(&format!("-n {name} link set {end}{port} addrgenmode none")));
+                assert!(ip(&format!("-n {name} link set {end}{port} up")));
+            }
+        }
+        let open = || {
+            let kernel = plan.kernel().expect("a kernel with XDP");
+            let (mut near, mut world, mut passes) = (Vec::new(), Vec::new(), Vec::<Box<dyn Send>>::new());
+            for port in 0..ports {
+                passes.push(Box::new(kernel.let_pass(&format!("b{port}")).expect("a program for the world")));
+                let opened = plan.open(&format!("a{port}"), port).expect("a port");
+                assert_eq!(opened.note, None);
+                near.push(opened.port);
+                // Behind the frame by which the port has found out whether this end takes any.
+                world.push(RawPort::open(&format!("b{port}")).expect("the world"));
+            }
+            (near, world, passes)
+        };
+        let (ports, world, passes) = Namespace::open(&name).and_then(|namespace| namespace.run(open)).expect("made");
+        let engine = plan.clone().shared().load(pipeline, &Config::default());
+        let engine = engine.unwrap_or_else(|refusal| panic!("{}", refusal.message));
+        let worker = engine.worker();
+        let (batch, out) = (Batch::new(), Output::new());
+        let counted = EngineCounters::default();
+        Some(Lab { plan, engine, worker, ports, world, passes, counted, batch, out, _namespace: namespace })
+    }
+
+    /// Packets that the kernel's program is done with.
+    fn done(&self) -> (u64, u64) {
+        let found = self.plan.kernel().expect("it was there").outcomes();
+        assert_eq!((found.fault, found.foreign, found.no_headroom), (0, 0, 0), "{found:?}");
+        (found.sent + found.redirected + found.dropped, found.missed)
+    }
+
+    /// Sends a packet from the world to a port, lets the engine have it if it gets there, and waits for what leaves: `expected` packets.
+    pub fn send(&mut self, port: u32, bytes: &[u8], expected: usize) -> Seen {
+        let before = self.done();
+        let packet = packet::Packet::from_bytes(bytes).expect("a packet");
+        assert_eq!(self.world[port as usize].send_all(&mut std::iter::once(&packet)), 1, "{} bytes", bytes.len());
+        let mut seen = Seen::default();
+        let deadline = Instant::now() + LONG;
+        loop {
+            assert!(Instant::now() < deadline, "nobody says what became of a packet of {} bytes", bytes.len());
+            let now = self.done();
+            if now.0 > before.0 {
+                seen.in_kernel = true;
+                break;
+            }
+            if now.1 > before.1 && self.poll(&mut seen) {
+                break;
+            }
+        }
+        while seen.sent.len() < expected {
+            assert!(Instant::now() < deadline, "a packet of {} bytes is lost: {seen:?}", bytes.len());
+            self.collect(&mut seen);
+        }
+        seen
+    }
+
+    /// One round of a runner; whether a packet came.
+    fn poll(&mut self, seen: &mut Seen) -> bool {
+        self.batch.clear();
+        self.out.clear();
+        for (id, port) in self.ports.iter_mut().enumerate() {
+            port.receive(PortId(id as u32), &mut self.batch).expect("the port is there");
+        }
+        if self.batch.is_empty() {
+            return false;
+        }
+        self.counted.receive(&self.batch);
+        self.worker.process(&mut self.batch, &mut self.out);
+        self.counted.record(&self.batch, &self.out);
+        for emission in self.out.emissions() {
+            seen.told.push(emission.verdict);
+            if let Verdict::Forward { port } = emission.verdict {
+                let packet = self.out.packet(&self.batch, emission.packet).expect("it is there").clone();
+                self.ports[port.0 as usize].send(&mut Outgoing::copies_of(&[&packet]));
+            }
+            assert!(matches!(emission.packet, PacketRef::Input(_)), "no copies");
+        }
+        true
+    }
+
+    /// Sends packets from the world to a port at once, and waits until the kernel or the engine has done with them. What leaves nobody waits for.
+    pub fn send_all(&mut self, port: u32, packets: &[Packet]) {
+        let before = self.done();
+        let count = packets.len() as u64;
+        assert_eq!(self.world[port as usize].send_all(&mut packets.iter()), packets.len());
+        let (deadline, mut seen) = (Instant::now() + LONG, Seen::default());
+        loop {
+            let now = self.done();
+            let came = now.0 - before.0 + seen.told.len() as u64;
+            if came == count {
+                return;
+            }
+            assert!(came < count && Instant::now() < deadline, "{came} of {count}");
+            self.poll(&mut seen);
+        }
+    }
+
+    /// What went through a port.
+    pub fn port(&mut self, port: u32) -> PortCounters {
+        self.ports[port as usize].counters().clone()
+    }
+
+    /// What has left by now.
+    pub fn collect(&mut self, seen: &mut Seen) {
+        for (id, port) in self.world.iter_mut().enumerate() {
+            let mut batch = Batch::new();
+            port.receive(PortId(id as u32), &mut batch).expect("the world is there");
+            seen.sent.extend(batch.packets().iter().map(|packet| (id as u32, packet.bytes().to_vec())));
+        }
+    }
+
+    /// Waits until all is quiet, and nothing has left that nobody waited for.
+    pub fn nothing_more(&mut self) {
+        std::thread::sleep(Duration::from_millis(50));
+        let mut seen = Seen::default();
+        self.collect(&mut seen);
+        assert!(!self.poll(&mut seen) && seen == Seen::default(), "{seen:?}");
+    }
+}
+
+/// The interpreter beside it.
+pub struct Oracle {
+    pub interp: Interp,
+    /// What it was given, and said.
+    pub counted: EngineCounters,
+    /// What came to each port.
+    pub came: BTreeMap<u32, Counter>,
+}
+
+impl Oracle {
+    pub fn new(pipeline: &Arc<Pipeline>) -> Oracle {
+        let interp = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter takes it");
+        Oracle { interp, counted: EngineCounters::default(), came: BTreeMap::new() }
+    }
+
+    fn count(&mut self, port: u32, len: usize, outputs: &Outputs) {
+        self.counted.received.add(len);
+        self.came.entry(port).or_default().add(len);
+        for packet in outputs.packets() {
+            match packet.verdict {
+                Verdict::Forward { port } => self.counted.forwarded.entry(port).or_default().add(packet.bytes.len()),
+                Verdict::ToCpu { reason } => self.counted.to_cpu.entry(reason).or_default().add(packet.bytes.len()),
+                Verdict::Drop(reason) => self.counted.drops.add(reason, packet.bytes.len()),
+            }
+        }
+    }
+
+    /// What must become of the packet, and what does; whether the kernel did it. `now`: for both.
+    pub fn compare(&mut self, lab: &mut Lab, port: u32, bytes: &[u8]) -> Compared {
+        let mut outputs = Outputs::new();
+        self.interp.process_into(bytes, port, io::now(), &mut outputs);
+        self.count(port, bytes.len(), &outputs);
+        let sent: Vec<(u32, Vec<u8>)> = outputs.sent().map(|(port, bytes)| (port, bytes.to_vec())).collect();
+        let found = lab.send(port, bytes, sent.len());
+        assert_eq!(sent, found.sent, "a packet of {} bytes at port {port}: {bytes:02x?}", bytes.len());
+        let verdicts: Vec<Verdict> = outputs.packets().iter().map(|packet| packet.verdict).collect();
+        assert!(found.in_kernel || verdicts == found.told, "{verdicts:?} and {:?}", found.told);
+        Compared { in_kernel: found.in_kernel, forwarded: !sent.is_empty() }
+    }
+}
+
+/// See [`Oracle::compare`].
+#[derive(Clone, Copy, Debug)]
+pub struct Compared {
+    pub in_kernel: bool,
+    pub forwarded: bool,
+}
+
+impl Lab {
+    /// The same program, anew: the engine before it is gone.
+    pub fn another(&mut self, pipeline: &Arc<Pipeline>) {
+        let engine = self.plan.clone().shared().load(pipeline, &Config::default());
+        let engine = engine.unwrap_or_else(|refusal| panic!("{}", refusal.message));
+        self.worker = engine.worker();
+        self.engine = engine;
+    }
+}

@@ -1,0 +1,257 @@
+//! High locality of cache, occasionally: gateway.p4 with a million VMs of which 5 % draw 95 % of the packets, over three tiers and on software alone.
+//!
+//! `cargo run --release -p bench --example hlco [VMS] [SECONDS] [native]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. One core for everything.
+//! It answers three questions:
+//!
+//! - How many packets never reach software, and how many do once all is warm?
+//! - At the rate at which software alone loses 5 %, what do the tiers lose?
+//! - How long does a packet wait and take there, beside software alone?
+//!
+//! Software is what the tiers have below: the reference engine, or native code. The switch is native code here, with room for 5 % of the VMs, the DPU an exact flow cache, of segments
+//! or, in front of native code, of rewrites. So times
+//! are those of three kinds of software on one core, each an order faster than the next, as switch, DPU and CPU are; no figure is a chip's. Packets come at
+//! times drawn beforehand (exponential gaps), whether anybody is ready or not, into a queue of bounded length.
+
+use anyhow::{Context, ensure};
+use bench::program::{Kind as Which, Program};
+use bench::ring::{IN_PORT, Template};
+use bench::world::{Entries, Flow, Flows, Layout, World};
+use cache_engines::CachePlan;
+use flowcache::{CacheConfig, Kind};
+use interp::Config;
+use node::engine::{Controlled, EngineFactory, Factory, native, reference};
+use offload::cut::Held;
+use packet::{Batch, Engine, Output, PortId, Verdict};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use switch_engines::tiers::TiersPlan;
+
+/// Packets that are given together, at most.
+const BATCH: usize = 32;
+
+/// Packets that can wait, as in a port's ring.
+const QUEUE: usize = 1024;
+
+fn main() -> anyhow::Result<()> {
+    let arg = |index, default: usize| std::env::args().nth(index).map_or(Ok(default), |arg| arg.parse());
+    let (vms, seconds) = (arg(1, 1_000_000)?, arg(2, 10)?);
+    let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
+    let world = World { layout: Layout::ManyTenants, vms };
+    let hot = (vms / 20).max(1);
+    println!("{vms} VMs, {hot} of them draw 95 % of the packets");
+
+    let is_native = std::env::args().nth(3).is_some_and(|kind| kind == "native");
+    let alone = if is_native { native() } else { reference() };
+    let mut software = System::new("software alone", &alone, &program, world)?;
+    let cache = CacheConfig {
+        kind: Kind::Exact,
+        entries: vms + vms / 8,
+        idle_ns: Some(Duration::from_secs(600).as_nanos() as u64),
+        ..CacheConfig::default()
+    };
+    let below = CachePlan { cache, rewrites: is_native, ..CachePlan::default() }.shared();
+    let held = BTreeMap::from([("vm_nc_v4".to_owned(), Held::Hot(hot as u64))]);
+    let tiers = TiersPlan::here(native(), below, held).shared();
+    let mut tiers = System::new("three tiers", &tiers, &program, world)?;
+
+    warm(&mut tiers, vms)?;
+    compare(&mut software, &mut tiers, Duration::from_secs(seconds as u64))
+}
+
+/// Which VM the next packet is for: one of the hot ones in 95 of 100.
+struct Draw {
+    rng: fastrand::Rng,
+    vms: usize,
+    hot: usize,
+}
+
+impl Draw {
+    fn next(&mut self) -> usize {
+        match self.rng.f64() < 0.95 {
+            true => self.rng.usize(..self.hot),
+            false => self.hot + self.rng.usize(..self.vms - self.hot),
+        }
+    }
+}
+
+/// An engine with its tables filled, and packets for it.
+struct System {
+    name: &'static str,
+    engine: Box<dyn Controlled>,
+    worker: Box<dyn Engine>,
+    template: Template,
+    flows: Vec<Flow>,
+    draw: Draw,
+    batch: Batch,
+    out: Output,
+    began: Instant,
+}
+
+impl System {
+    fn new(name: &'static str, choice: &Factory, program: &Program, world: World) -> anyhow::Result<System> {
+        let began = Instant::now();
+        let refused = |refusal: p4runtime::Refusal| anyhow::anyhow!("{name}: {}", refusal.message);
+        let mut engine = choice.load(&program.pipeline, &Config::default()).map_err(refused)?;
+        Entries::new(world, program)?.all(|batch| engine.write(batch))?;
+        println!("{name}: tables filled in {:.1} s", began.elapsed().as_secs_f64());
+        let hot = (world.vms / 20).max(1);
+        Ok(System {
+            name,
+            worker: engine.worker(),
+            engine,
+            template: Template::new(64),
+            flows: Flows::each(&world),
+            draw: Draw { rng: fastrand::Rng::with_seed(7), vms: world.vms, hot },
+            batch: Batch::with_capacity(BATCH),
+            out: Output::new(),
+            began,
+        })
+    }
+
+    /// Runs packets for so many VMs as one batch; all of them must be forwarded.
+    fn run(&mut self, count: usize) -> anyhow::Result<()> {
+        let (now, len) = (self.began.elapsed().as_nanos() as u64, self.template.packet_len());
+        self.batch.clear();
+        for _ in 0..count {
+            let flow = self.flows[self.draw.next()];
+            let packet = self.batch.push().ok().context("a batch has room")?;
+            packet.reset();
+            (packet.ingress_port, packet.received_at) = (PortId(IN_PORT), now);
+            self.template.write(flow, packet.receive_space(len).ok().context("a packet has room")?);
+            packet.received(len);
+        }
+        self.out.clear();
+        self.worker.process(&mut self.batch, &mut self.out);
+        let forwarded = self.out.emissions().iter().filter(|e| matches!(e.verdict, Verdict::Forward { .. })).count();
+        ensure!(forwarded == count, "{}: {:?}", self.name, self.out.emissions());
+        Ok(())
+    }
+
+    /// Packets a second when there is always a full batch.
+    fn capacity(&mut self, time: Duration) -> anyhow::Result<f64> {
+        let (start, mut packets) = (Instant::now(), 0);
+        while start.elapsed() < time {
+            self.run(BATCH)?;
+            packets += BATCH;
+        }
+        Ok(packets as f64 / start.elapsed().as_secs_f64())
+    }
+
+    /// Packets that come at a rate, for so long.
+    fn offered(&mut self, rate: f64, time: Duration) -> anyhow::Result<Offered> {
+        let mut gaps = fastrand::Rng::with_seed(11);
+        let (start, mut next, mut waiting) = (Instant::now(), 0.0, VecDeque::with_capacity(QUEUE));
+        let mut offered = Offered::default();
+        let end = time.as_nanos() as f64;
+        loop {
+            let now = start.elapsed().as_nanos() as f64;
+            while next <= now && next < end {
+                match waiting.len() < QUEUE {
+                    true => waiting.push_back(next),
+                    false => offered.lost += 1,
+                }
+                offered.came += 1;
+                next -= (1.0 - gaps.f64()).ln() * 1e9 / rate;
+            }
+            let count = waiting.len().min(BATCH);
+            if count == 0 {
+                if next >= end {
+                    return Ok(offered);
+                }
+                continue;
+            }
+            self.run(count)?;
+            let done = start.elapsed().as_nanos() as f64;
+            offered.times.extend(waiting.drain(..count).map(|came| (done - came) as u64));
+        }
+    }
+}
+
+/// What became of packets that came at a rate.
+#[derive(Default)]
+struct Offered {
+    came: usize,
+    lost: usize,
+    /// From when it came to when it was sent, in nanoseconds.
+    times: Vec<u64>,
+}
+
+impl Offered {
+    fn mean(&self) -> f64 {
+        self.times.iter().sum::<u64>() as f64 / self.times.len().max(1) as f64 / 1e3
+    }
+
+    fn p99(&mut self) -> f64 {
+        let at = self.times.len() * 99 / 100;
+        match at < self.times.len() {
+            true => *self.times.select_nth_unstable(at).1 as f64 / 1e3,
+            false => 0.0,
+        }
+    }
+}
+
+/// From nothing in any cache until nearly all is there: what each tier serves.
+fn warm(tiers: &mut System, vms: usize) -> anyhow::Result<()> {
+    println!("\n| packets so far | switch | dpu | software, per mille | Mpps |\n|---|---|---|---|---|");
+    let window = vms * 10;
+    let (mut before, mut all) = (BTreeMap::new(), 0);
+    for _ in 0..20 {
+        let start = Instant::now();
+        for at in 0..window / BATCH {
+            tiers.run(BATCH)?;
+            // As a node's housekeeping does.
+            if at % 4096 == 0 {
+                tiers.engine.advance_time(tiers.began.elapsed().as_nanos() as u64);
+            }
+        }
+        all += window;
+        let served: BTreeMap<&str, u64> = tiers.engine.served().into_iter().collect();
+        let since = |tier: &str| served.get(tier).unwrap_or(&0) - before.get(tier).unwrap_or(&0);
+        let (switch, dpu, cpu) = (since("switch"), since("dpu"), since("cpu"));
+        let share = |part: u64, of: f64| of * part as f64 / (switch + dpu + cpu) as f64;
+        let rate = window as f64 / start.elapsed().as_secs_f64() / 1e6;
+        println!(
+            "| {} M | {:.2} % | {:.2} % | {:.3} | {rate:.2} |",
+            all / 1_000_000,
+            share(switch, 100.0),
+            share(dpu, 100.0),
+            share(cpu, 1000.0)
+        );
+        if share(cpu, 1000.0) < 0.1 {
+            break;
+        }
+        before = served;
+    }
+    tiers.engine.notes().iter().for_each(|note| println!("{note}"));
+    Ok(())
+}
+
+fn compare(software: &mut System, tiers: &mut System, time: Duration) -> anyhow::Result<()> {
+    software.capacity(time / 4)?;
+    let capacity = software.capacity(time)?;
+    println!("\nsoftware alone: {:.3} Mpps; the tiers: {:.3} Mpps", capacity / 1e6, tiers.capacity(time)? / 1e6);
+    println!(
+        "\n| offered, of what software can do | offered Mpps | system | lost | mean us | P99 us |\n|---|---|---|---|---|---|"
+    );
+    for load in [0.5, 0.9, 1.0 / 0.95] {
+        let mut times = Vec::new();
+        for system in [&mut *software, &mut *tiers] {
+            let rate = capacity * load;
+            let mut offered = system.offered(rate, time)?;
+            let lost = 100.0 * offered.lost as f64 / offered.came.max(1) as f64;
+            let (mean, p99) = (offered.mean(), offered.p99());
+            println!("| {load:.2} | {:.3} | {} | {lost:.2} % | {mean:.1} | {p99:.1} |", rate / 1e6, system.name);
+            times.push((mean, p99));
+        }
+        if let [(mean, p99), (tiers_mean, tiers_p99)] = times[..] {
+            let less = |of: f64, to: f64| 100.0 * (to / of - 1.0);
+            println!(
+                "| | | the tiers beside software | | {:+.1} % | {:+.1} % |",
+                less(mean, tiers_mean),
+                less(p99, tiers_p99)
+            );
+        }
+    }
+    Ok(())
+}

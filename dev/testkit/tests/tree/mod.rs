@@ -1,0 +1,50 @@
+//! The tree's own files, for tests about them.
+
+#![allow(dead_code)] // each test uses some of it
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The folder of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The folders of packages.
+pub const FOLDERS: [&str; 4] = ["crates", "switch", "caches", "dev"];
+
+/// The packages of the workspace, by name, with their folders.
+pub fn packages() -> BTreeMap<String, PathBuf> {
+    let inside = |folder: &str| std::fs::read_dir(root().join(folder)).into_iter().flatten().flatten();
+    let named = |path: PathBuf| {
+        let manifest = std::fs::read_to_string(path.join("Cargo.toml")).ok()?;
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))?;
+        Some((name.to_owned(), path))
+    };
+    FOLDERS.iter().flat_map(|folder| inside(folder)).filter_map(|entry| named(entry.path())).collect()
+}
+
+/// The files below a folder with one of these extensions, but for hidden folders and what is built.
+pub fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            found.extend(files(&path, extensions));
+        } else if path.extension().is_some_and(|own| extensions.iter().any(|wanted| own == *wanted)) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A file's text.
+pub fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).expect("sources are text")
+}
+
+/// Whether a text has words that end where a name ends: `struct Foo`, but not in `struct Foobar`.
+pub fn has_words(text: &str, words: &str) -> bool {
+    let goes_on = |at: usize| text[at + words.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    text.match_indices(words).any(|(at, _)| !goes_on(at))
+}

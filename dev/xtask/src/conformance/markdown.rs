@@ -1,0 +1,98 @@
+//! Writes the tables of docs/conformance.md: what stands between its two markers is made here, the rest is kept.
+
+use super::report::{Tally, bar_text, by_cause};
+use super::{Category, Done, Outcome};
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+const BEGIN: &str = "<!-- conformance: begin (written by cargo xtask conformance --markdown) -->";
+const END: &str = "<!-- conformance: end -->";
+
+/// Rewrites the file in place.
+pub fn write(done: &[Done]) -> Result<()> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
+    let old = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+    let new = replaced(&old, &tables(done)).with_context(|| {
+        format!("{} has lost its markers; put back the lines `{BEGIN}` and `{END}`", file.display())
+    })?;
+    fs::write(&file, new).with_context(|| format!("writing {}", file.display()))
+}
+
+fn replaced(old: &str, tables: &str) -> Option<String> {
+    let begin = old.find(BEGIN)? + BEGIN.len();
+    let end = begin + old[begin..].find(END)?;
+    Some(format!("{}\n\n{tables}\n{}", &old[..begin], &old[end..]))
+}
+
+fn tables(done: &[Done]) -> String {
+    let mut text = "| category | what | programs | passed | share | bar |\n|---|---|---:|---:|---:|---:|\n".to_owned();
+    for category in Category::ALL {
+        let tally = Tally::of(done, category);
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} | {:.1} % | {} |",
+            category.name(),
+            category.meaning(),
+            tally.total,
+            tally.passed,
+            tally.percent(),
+            bar_text(category.bar())
+        );
+    }
+    for category in Category::ALL {
+        let causes = by_cause(done, category);
+        let _ = writeln!(text, "\n### `{}`: what fails, and why\n", category.name());
+        if causes.is_empty() {
+            text.push_str("Nothing.\n");
+        } else {
+            text.push_str("| program | cause | in detail |\n|---|---|---|\n");
+        }
+        for (cause, programs) in causes {
+            for (program, detail) in programs {
+                let name = program.split_once('/').map_or(program, |(_, name)| name);
+                let _ = writeln!(text, "| `{name}` | {} | {} |", cell(cause), cell(detail));
+            }
+        }
+        skipped(&mut text, done, category);
+    }
+    text
+}
+
+fn skipped(text: &mut String, done: &[Done], category: Category) {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in done.iter().filter(|one| one.category == category) {
+        if let Outcome::Skip { reason } = &one.outcome {
+            *reasons.entry(reason).or_default() += 1;
+        }
+    }
+    for (reason, count) in reasons {
+        let _ = writeln!(text, "\nNot counted: {count} programs ({reason}).");
+    }
+}
+
+/// Text that cannot break a table.
+fn cell(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut short: String = text.chars().take(LONGEST).collect();
+    if text.chars().count() > LONGEST {
+        short.push('…');
+    }
+    short.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_markers_changes() {
+        let old = format!("head\n{BEGIN}\nold\n{END}\ntail\n");
+        let new = replaced(&old, "new").unwrap();
+        assert_eq!(new, format!("head\n{BEGIN}\n\nnew\n{END}\ntail\n"));
+        assert_eq!(replaced(&new, "new").unwrap(), new);
+        assert_eq!(replaced("no markers", "new"), None);
+    }
+}

@@ -1,0 +1,351 @@
+//! Single tables made at random, each in a program of its own: what the chip's compiler uses for them, beside what the model says
+//! (`asic::memory`). The model states the compiler's rules; `switch/asic/tests/calibration.csv` has tables of few shapes, and this has all others.
+
+use super::report::Used;
+use super::{Chip, CompilerArgs};
+use anyhow::{Context, Result};
+use asic::demand::{Action, Attached, AttachedKind, Key, Match, Table};
+use asic::{memory, target::Target};
+use clap::Args;
+use fastrand::Rng;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Write;
+
+/// Hold the model of the chip's memories to what its open compiler uses for single tables, made at random.
+#[derive(Debug, Args)]
+pub struct TablesArgs {
+    #[command(flatten)]
+    compiler: CompilerArgs,
+    /// How many tables.
+    #[arg(long, default_value_t = 40)]
+    count: u64,
+    /// The first one's seed; each next one has the next.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The shapes of the calibration instead (its keys, sizes and widths of data), drawn at random.
+    #[arg(long)]
+    grid: bool,
+    /// Exit with 1 below the bars of the calibration.
+    #[arg(long)]
+    check: bool,
+}
+
+/// How a table is matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Exact,
+    Ternary,
+    /// All keys but the last one are exact, and that is a prefix.
+    Alpm(u64),
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+struct Spec {
+    kind: Kind,
+    keys: Vec<u32>,
+    entries: u64,
+    /// Widths of the arguments of an entry's action.
+    data: Vec<u32>,
+    counter: bool,
+}
+
+impl Spec {
+    fn random(rng: &mut Rng) -> Spec {
+        let kind = match rng.u8(..10) {
+            0..5 => Kind::Exact,
+            5..8 => Kind::Ternary,
+            _ => Kind::Alpm(1024 << rng.u32(..3)),
+        };
+        let widths: &[u32] = &[8, 9, 12, 16, 20, 24, 32, 48, 64, 128];
+        let mut keys: Vec<u32> = (0..rng.usize(1..6)).map(|_| widths[rng.usize(..widths.len())]).collect();
+        // What is on a crossbar: 128 bytes for exact keys, 66 for others.
+        let most = if kind == Kind::Exact { 512 } else { 320 };
+        while keys.iter().sum::<u32>() > most {
+            keys.pop();
+        }
+        if let Kind::Alpm(_) = kind {
+            keys.truncate(2);
+            keys.push(if rng.bool() { 32 } else { 128 });
+        }
+        let (least, more) = if kind == Kind::Exact { (6, 13) } else { (6, 9) };
+        let entries = ((1u64 << (least + rng.u32(..more))) as f64 * (1.0 + rng.f64())) as u64;
+        let entries = if let Kind::Alpm(partitions) = kind { entries.max(8 * partitions) } else { entries };
+        let data = (0..rng.usize(..4)).map(|_| [8, 16, 24, 32, 48, 64, 128][rng.usize(..7)]).collect();
+        Spec { kind, keys, entries, data, counter: rng.u8(..5) == 0 }
+    }
+
+    /// One of the calibration's shapes.
+    fn of_grid(rng: &mut Rng) -> Spec {
+        let all: &[&[u32]] = &[
+            &[32],
+            &[24, 32],
+            &[24, 128],
+            &[24, 8, 32],
+            &[48],
+            &[16],
+            &[32, 32, 8, 16, 16],
+            &[128, 128, 8, 16, 16],
+            &[24, 32, 32, 8, 16, 16],
+            &[12, 12, 32],
+        ];
+        let kind = match rng.u8(..10) {
+            0..5 => Kind::Exact,
+            5..8 => Kind::Ternary,
+            _ => Kind::Alpm(1024 << rng.u32(..4)),
+        };
+        let keys = match kind {
+            Kind::Alpm(_) => [&[32][..], &[24, 32], &[24, 128]][rng.usize(..3)],
+            _ => all[rng.usize(..all.len())],
+        };
+        let sizes: &[u64] = match kind {
+            Kind::Exact => &[1024, 4096, 16384, 65536, 131_072, 262_144, 524_288],
+            Kind::Ternary => &[512, 1024, 2048, 4096, 8192, 16384, 32768],
+            Kind::Alpm(_) => &[16384, 32768, 65536, 131_072, 262_144],
+        };
+        let data = [0, 16, 32, 64, 128][rng.usize(..5)];
+        let data = (0..data).step_by(32).map(|at| 32.min(data - at)).collect();
+        Spec { kind, keys: keys.to_vec(), entries: sizes[rng.usize(..sizes.len())], data, counter: rng.u8(..4) == 0 }
+    }
+
+    fn name(&self) -> String {
+        let list = |widths: &[u32]| widths.iter().map(u32::to_string).collect::<Vec<_>>().join("+");
+        let kind = match self.kind {
+            Kind::Exact => "exact".to_owned(),
+            Kind::Ternary => "ternary".to_owned(),
+            Kind::Alpm(partitions) => format!("alpm of {partitions}"),
+        };
+        let data = if self.data.is_empty() { "no data".to_owned() } else { format!("data {}", list(&self.data)) };
+        let counter = if self.counter { ", a counter" } else { "" };
+        format!("{kind} {}, {} entries, {data}{counter}", list(&self.keys), self.entries)
+    }
+
+    /// As the model sees it.
+    fn table(&self) -> Table {
+        let last = self.keys.len() - 1;
+        let exact = |n| self.kind == Kind::Exact || (self.kind != Kind::Ternary && n != last);
+        let key =
+            |(n, bits): (usize, &u32)| Key { name: format!("hdr.k.f{n}"), bits: *bits, exact: exact(n), range: false };
+        let action =
+            |name: &str, params: &[u32]| Action { name: name.into(), params: params.to_vec(), default_only: false };
+        let counter = Attached { name: "c".into(), kind: AttachedKind::Counter, size: None, bits: 128 };
+        Table {
+            name: "t".into(),
+            id: None,
+            kind: match self.kind {
+                Kind::Exact => Match::Exact,
+                Kind::Ternary => Match::Ternary,
+                Kind::Alpm(partitions) => Match::Alpm { partitions },
+            },
+            keys: self.keys.iter().enumerate().map(key).collect(),
+            entries: self.entries,
+            actions: vec![action("set", &self.data), action("nothing", &[])],
+            attached: if self.counter { vec![counter] } else { Vec::new() },
+        }
+    }
+
+    /// The program around the table: it sends all packets to one port, and writes what an entry gives to fields of a header.
+    fn text(&self) -> String {
+        let mut text = String::from("#include <core.p4>\n#include <tna.p4>\n\n");
+        // Writing to a string does not fail.
+        let mut line = |what: &str| _ = writeln!(text, "{what}");
+        let header = |name: &str, field: &str, widths: &[u32]| {
+            let mut fields: String =
+                widths.iter().enumerate().map(|(n, bits)| format!("bit<{bits}> {field}{n}; ")).collect();
+            let rest = widths.iter().sum::<u32>() % 8;
+            if rest > 0 || widths.is_empty() {
+                _ = write!(fields, "bit<{}> pad; ", 8 - rest);
+            }
+            format!("header {name}_h {{ {fields}}}")
+        };
+        line(&header("k", "f", &self.keys));
+        line(&header("d", "d", &self.data));
+        line("struct headers_t { k_h k; d_h d; }\nstruct metadata_t { }\nstruct no_headers_t { }");
+        line(
+            "parser ip(packet_in packet, out headers_t hdr, out metadata_t meta, out ingress_intrinsic_metadata_t ig_intr_md) {",
+        );
+        line(
+            "    state start { packet.extract(ig_intr_md); packet.advance(PORT_METADATA_SIZE); packet.extract(hdr.k); packet.extract(hdr.d); transition accept; }\n}",
+        );
+        line(
+            "control ig(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic_metadata_t ig_intr_md, in ingress_intrinsic_metadata_from_parser_t ig_prsr_md, inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md, inout ingress_intrinsic_metadata_for_tm_t ig_tm_md) {",
+        );
+        let count = if self.counter { "c.count(); " } else { "" };
+        if self.counter {
+            line("    DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) c;");
+        }
+        let params: Vec<String> = self.data.iter().enumerate().map(|(n, bits)| format!("bit<{bits}> p{n}")).collect();
+        let sets: String = (0..self.data.len()).map(|n| format!("hdr.d.d{n} = p{n}; ")).collect();
+        line(&format!("    action set({}) {{ {count}{sets}}}", params.join(", ")));
+        line(&format!("    action nothing() {{ {count}}}"));
+        if let Kind::Alpm(partitions) = self.kind {
+            line(&format!("    Alpm(number_partitions = {partitions}, subtrees_per_partition = 2) parts;"));
+        }
+        let last = self.keys.len() - 1;
+        let kind = |n: usize| match self.kind {
+            Kind::Exact => "exact",
+            Kind::Ternary => "ternary",
+            Kind::Alpm(_) if n == last => "lpm",
+            Kind::Alpm(_) => "exact",
+        };
+        let keys: String = (0..self.keys.len()).map(|n| format!("hdr.k.f{n}: {}; ", kind(n))).collect();
+        line(&format!(
+            "    table t {{\n        key = {{ {keys}}}\n        actions = {{ set; nothing; }}\n        size = {};",
+            self.entries
+        ));
+        line("        default_action = nothing();");
+        if self.counter {
+            line("        counters = c;");
+        }
+        if let Kind::Alpm(_) = self.kind {
+            line("        alpm = parts;");
+        }
+        line("    }\n    apply { ig_tm_md.ucast_egress_port = 1; ig_tm_md.bypass_egress = 1; t.apply(); }\n}");
+        line(
+            "control id(packet_out packet, inout headers_t hdr, in metadata_t meta, in ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md) { apply { packet.emit(hdr); } }",
+        );
+        line(
+            "parser ep(packet_in packet, out no_headers_t hdr, out metadata_t meta, out egress_intrinsic_metadata_t eg_intr_md) { state start { packet.extract(eg_intr_md); transition accept; } }",
+        );
+        line(
+            "control eg(inout no_headers_t hdr, inout metadata_t meta, in egress_intrinsic_metadata_t eg_intr_md, in egress_intrinsic_metadata_from_parser_t eg_prsr_md, inout egress_intrinsic_metadata_for_deparser_t eg_dprsr_md, inout egress_intrinsic_metadata_for_output_port_t eg_oport_md) { apply { } }",
+        );
+        line(
+            "control ed(packet_out packet, inout no_headers_t hdr, in metadata_t meta, in egress_intrinsic_metadata_for_deparser_t eg_dprsr_md) { apply { } }",
+        );
+        line("Pipeline(ip(), ig(), id(), ep(), eg(), ed()) pipe;\nSwitch(pipe) main;");
+        text
+    }
+}
+
+/// What both say of a table.
+struct Row {
+    seed: u64,
+    spec: Spec,
+    compiler: Result<Used, String>,
+    model: Result<Used, String>,
+}
+
+impl TablesArgs {
+    /// Runs the task; false if `--check` found a bar missed.
+    ///
+    /// # Errors
+    /// A compiler that is not there or can't be started.
+    pub fn run(self) -> Result<bool> {
+        let compiler = self.compiler.compiler()?;
+        let (temporary, dir) = self.compiler.folder();
+        let target = Target::shipped("tofino1").context("the chip is shipped")?;
+        let style = ProgressStyle::with_template("{pos}/{len} {wide_msg} {elapsed}")?;
+        let progress = ProgressBar::new(self.count).with_style(style);
+        let mut rows = Vec::new();
+        for seed in self.seed..self.seed + self.count {
+            let mut rng = Rng::with_seed(seed);
+            let spec = if self.grid { Spec::of_grid(&mut rng) } else { Spec::random(&mut rng) };
+            progress.set_message(spec.name());
+            let dir = dir.join(format!("table-{seed}"));
+            std::fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
+            let text = dir.join("table.p4");
+            std::fs::write(&text, spec.text()).with_context(|| format!("writing {}", text.display()))?;
+            let compiler = compiler.compile(Chip::Tofino1, &text, &dir)?;
+            let model = model(&target, &spec.table());
+            rows.push(Row { seed, spec, compiler, model });
+            progress.inc(1);
+        }
+        progress.finish_and_clear();
+        drop(temporary);
+        let (text, met) = table(&rows);
+        print!("{text}");
+        Ok(met || !self.check)
+    }
+}
+
+/// What the model says.
+fn model(target: &Target, table: &Table) -> Result<Used, String> {
+    let parts = memory::alone(target, table).map_err(|error| error.to_string())?;
+    let sum = |of: fn(&asic::target::Usage) -> u32| parts.iter().map(|part| u64::from(of(&part.usage))).sum();
+    Ok(Used { stages: parts.len() as u64, sram: sum(|usage| usage.sram), tcam: sum(|usage| usage.tcam) })
+}
+
+/// Rows as Markdown, and for how many both say the same, with the bars of the calibration.
+fn table(rows: &[Row]) -> (String, bool) {
+    let mut text = String::from(
+        "| seed | table | compiler: stages | SRAM | TCAM | model: stages | SRAM | TCAM | |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    let cells = |used: &Result<Used, String>| match used {
+        Ok(used) => format!("{} | {} | {}", used.stages, used.sram, used.tcam),
+        Err(_) => "- | - | -".to_owned(),
+    };
+    for row in rows {
+        let note = match (&row.compiler, &row.model) {
+            (Ok(compiler), Ok(model)) if compiler == model => String::new(),
+            (Ok(_), Ok(_)) => "differs".to_owned(),
+            (Err(why), _) | (_, Err(why)) => why.replace('|', "\\|"),
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {note} |",
+            row.seed,
+            row.spec.name(),
+            cells(&row.compiler),
+            cells(&row.model)
+        );
+    }
+    let both: Vec<(Used, Used)> =
+        rows.iter().filter_map(|r| Some((r.compiler.clone().ok()?, r.model.clone().ok()?))).collect();
+    let taken = rows.iter().filter(|row| row.compiler.is_ok()).count();
+    let within = |(theirs, ours): &&(Used, Used), percent: f64, blocks: u64| {
+        let off = theirs.sram.abs_diff(ours.sram);
+        off <= blocks || off as f64 <= theirs.sram as f64 * percent / 100.0
+    };
+    let fits = |used: &Result<Used, String>| used.as_ref().is_ok_and(|used| used.stages <= Chip::Tofino1.stages());
+    let right = rows.iter().filter(|row| fits(&row.compiler) == fits(&row.model)).count();
+    let count = |f: &dyn Fn(&&(Used, Used)) -> bool| both.iter().filter(f).count();
+    let bars = [
+        ("TCAM blocks equal", count(&|(t, o)| t.tcam == o.tcam), taken, 97.0),
+        ("SRAM blocks within 5 % or 2 blocks", count(&|pair| within(pair, 5.0, 2)), taken, 90.0),
+        ("SRAM blocks within 15 %", count(&|pair| within(pair, 15.0, 0)), taken, 100.0),
+        ("stages equal", count(&|(t, o)| t.stages == o.stages), taken, 85.0),
+        ("stages within one", count(&|(t, o)| t.stages.abs_diff(o.stages) <= 1), taken, 98.0),
+        ("fits or does not fit", right, rows.len(), 98.0),
+    ];
+    text.push('\n');
+    let mut met = true;
+    for (what, n, of, must) in bars {
+        let share = 100.0 * n as f64 / of.max(1) as f64;
+        met &= share >= must;
+        let _ = writeln!(text, "{what:36} {n:3} of {of:3} = {share:5.1} % (at least {must:.0} %)");
+    }
+    (text, met)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_as_their_programs_have_them() {
+        for seed in 0..200 {
+            let mut rng = Rng::with_seed(seed);
+            for spec in [Spec::random(&mut rng), Spec::of_grid(&mut rng)] {
+                let (text, table) = (spec.text(), spec.table());
+                let size = format!("size = {};", table.entries);
+                assert!(text.contains(&size) && text.matches("hdr.k.f").count() == table.keys.len(), "{text}");
+                assert_eq!(text.matches("hdr.d.d").count(), table.actions[0].params.len(), "{text}");
+                assert_eq!(text.contains("counters = c;"), !table.attached.is_empty(), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn bars_are_counted() {
+        let spec = Spec::of_grid(&mut Rng::with_seed(1));
+        let used = |sram| Ok(Used { stages: 1, sram, tcam: 0 });
+        let row = |compiler, model| Row { seed: 1, spec: spec.clone(), compiler, model };
+        assert!(table(&[row(used(10), used(10))]).1);
+        let (text, met) = table(&[row(used(10), used(20)), row(used(10), used(10)), row(Err("no".into()), used(10))]);
+        assert!(
+            !met && text.contains("SRAM blocks within 5 % or 2 blocks     1 of   2") && text.contains("| no |"),
+            "{text}"
+        );
+    }
+}
