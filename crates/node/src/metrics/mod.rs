@@ -1,22 +1,34 @@
-//! What a node tells Prometheus: each value that [`crate::observe`] has, under a name that stays. docs/metrics.md lists them.
+//! What a node tells Prometheus: each value that [`crate::observe`] has, under a name that stays.
 //!
 //! | what | where |
 //! |---|---|
-//! | ports, tables, stages, drops, workers, controllers | `families.rs` |
+//! | the list of metrics: name, labels, meaning, source | `list.rs` |
+//! | where values come from | `about.rs`, `packets.rs`, `tables.rs`, `workers.rs`, `service.rs`; what is looked at: `seen.rs` |
+//! | samples as families of OpenMetrics | `families.rs` |
 //! | a program's own counters: the greatest, and the rest together | [`top`] |
 //! | who may ask, over HTTP | [`http`] |
 //!
 //! Deliberately absent: rates and averages (who scrapes makes them), and a value for each entry of a table (`terrace show table` has them).
 
+mod about;
 mod families;
 pub mod http;
+mod list;
+mod packets;
+mod seen;
+mod service;
+mod tables;
 pub mod top;
+mod workers;
+
+pub use list::{METRICS, Metric};
 
 use crate::Node;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
+use seen::Seen;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use top::{Followed, Tops};
@@ -41,9 +53,8 @@ impl fmt::Debug for Collecting {
 impl Collector for Collecting {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(node) = self.node.upgrade() else { return Ok(()) };
-        families::encode(&node, &mut encoder)?;
-        let mut tops = self.tops.lock();
-        tops.encode(&node, &mut encoder)
+        let seen = Seen::of(&node, &mut self.tops.lock());
+        families::encode(&seen, &mut encoder)
     }
 }
 

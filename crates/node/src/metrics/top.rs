@@ -3,14 +3,12 @@
 //! How many are shown is bounded, whatever indices packets choose. Which are shown changes with traffic; so that every value only grows and all of them
 //! together are what was counted, an element that comes up begins at 0, and what it had before stays with the rest.
 
-use super::families::Family;
+use super::seen::Counted;
 use crate::Node;
 use ir::{ExternId, ExternKind};
 use packet::Counter;
-use prometheus_client::encoding::DescriptorEncoder;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::fmt;
 
 /// Elements shown of a counter of which nothing else was said.
 const USUAL: usize = 16;
@@ -96,7 +94,8 @@ impl Tops {
         }
     }
 
-    pub(super) fn encode(&mut self, node: &Node, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// The elements that are shown, of all counters, each with the values of the labels `counter`, `by` and `index`.
+    pub(super) fn counted(&mut self, node: &Node) -> Counted {
         let counters: Vec<(ExternId, String, u64)> = node
             .with_engine(|_, forwarding| {
                 let counters = forwarding.pipeline.externs.iter().filter_map(|(id, object)| match object.kind {
@@ -116,10 +115,10 @@ impl Tops {
             let (shown, rest) = self.shown.entry(name.clone()).or_default().show(counted.into_iter(), top);
             let shown = shown.into_iter().map(|(index, count)| (index.to_string(), count));
             for (index, count) in shown.chain([("rest".to_owned(), rest)]) {
-                all.push((vec![("counter", name.clone()), ("by", label.clone()), ("index", index)], count));
+                all.push((vec![name.clone(), label.clone(), index], count));
             }
         }
-        Family::of(encoder).counts("counter", "that the program counted: the greatest elements, and the rest", &all)
+        all
     }
 }
 

@@ -1,0 +1,42 @@
+//! Controllers, and what they ask for.
+
+use super::seen::{Seen, Times, Values, one};
+use p4runtime::server::RequestKind;
+use std::sync::atomic::Ordering;
+
+pub(super) fn connections(seen: &Seen<'_>) -> Values {
+    one(seen.node.service().watch.connections() as f64)
+}
+
+pub(super) fn controllers(seen: &Seen<'_>) -> Values {
+    let clients = seen.node.service().watch.clients();
+    let standing = [("primary", true), ("backup", false)].map(|(standing, primary)| {
+        let count = clients.iter().filter(|client| client.role.is_some() && client.primary == primary).count();
+        (vec![standing.to_owned()], count as f64)
+    });
+    standing.into()
+}
+
+pub(super) fn refused_connections(seen: &Seen<'_>) -> Values {
+    one(seen.node.service().counters.refused_connections.load(Ordering::Relaxed) as f64)
+}
+
+pub(super) fn lost_messages(seen: &Seen<'_>) -> Values {
+    let lost = seen.node.service().counters.lost_messages.load(Ordering::Relaxed) + seen.node.events_lost();
+    one(lost as f64)
+}
+
+pub(super) fn requests(seen: &Seen<'_>) -> Values {
+    let results = RequestKind::ALL.into_iter().flat_map(|kind| {
+        let answered = seen.now.requests.get(&kind).cloned().unwrap_or_default();
+        let ok = answered.time.count().saturating_sub(answered.refused);
+        [("ok", ok), ("refused", answered.refused)]
+            .map(|(result, count)| (vec![kind.name().to_owned(), result.to_owned()], count as f64))
+    });
+    results.collect()
+}
+
+pub(super) fn request_times(seen: &Seen<'_>) -> Times {
+    let answered = seen.now.requests.iter();
+    answered.map(|(kind, answered)| (vec![kind.name().to_owned()], answered.time.clone())).collect()
+}
