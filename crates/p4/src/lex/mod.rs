@@ -10,5 +10,5 @@ mod token;
 
 pub use dump::dump;
 pub use number::{NumberError, parse_integer};
-pub(crate) use scan::tokens_of;
+pub(crate) use scan::{Piece, tokens_of};
 pub use token::*;

@@ -2,7 +2,6 @@
 
 use super::{Tok, Token};
 use crate::diag::Diagnostic;
-use crate::preprocess::Piece;
 use crate::span::{SourceMap, Span};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -93,6 +92,19 @@ const PUNCTUATION: &[Tok] = &[
     Tok::At,
     Tok::Hash,
 ];
+
+/// A piece of the text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// Offset in the text.
+    pub start: u32,
+    /// Length in bytes.
+    pub len: u32,
+    /// Where it was written, or the macro that it came out of was used.
+    pub span: Span,
+    /// The text at `span` is the same, so that a part of the piece is a part of it.
+    pub exact: bool,
+}
 
 /// The tokens of a text, and what is wrong with it.
 pub(crate) struct Scanned {

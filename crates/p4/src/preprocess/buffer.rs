@@ -5,8 +5,7 @@
 //! place, and what it got shorter by stays behind it; a comment over several lines that is kept
 //! has those bytes in it, in cpp's output as well as here.
 
-use super::include::FoundIn;
-use crate::span::FileId;
+use crate::span::{FileId, Span};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -42,13 +41,22 @@ pub(super) enum NoteKind {
 #[derive(Debug)]
 pub(super) struct Condition {
     /// The `#if`.
-    pub span: crate::span::Span,
+    pub span: Span,
     /// `if`, `ifdef`, `ifndef`, `elif` or `else`, which was last.
     pub directive: &'static str,
     /// No `#elif` and no `#else` that follows is read.
     pub skip_others: bool,
     /// The text around the conditional is skipped.
     pub was_skipping: bool,
+}
+
+/// Where a file was found, from which `#include_next` goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FoundIn {
+    /// Beside the file that includes it.
+    Here,
+    /// In the include directory of that number.
+    Directory(usize),
 }
 
 /// A text that is being read.

@@ -1,10 +1,9 @@
 //! The macros that the preprocessor itself has.
 
-use super::Preprocessor;
 use super::clock::Clock;
-use super::names::Builtin;
-use super::replace::push_quoted;
-use super::token::{Kind, PpToken, flag};
+use super::definition::Builtin;
+use super::preprocessor::Preprocessor;
+use super::token::{Kind, PpToken, flag, push_quoted};
 use crate::diag::Diagnostic;
 
 impl Preprocessor<'_> {

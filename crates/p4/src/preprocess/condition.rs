@@ -2,7 +2,7 @@
 
 use super::buffer::Condition;
 use super::directive::Directive;
-use super::{InDirective, Preprocessor};
+use super::preprocessor::{InDirective, Preprocessor};
 use crate::diag::Diagnostic;
 
 /// Conditionals nest no deeper.

@@ -1,7 +1,7 @@
 //! Numbers and characters in `#if`.
 
-use super::Preprocessor;
 use super::number::Num;
+use super::preprocessor::Preprocessor;
 use super::token::{Kind, PpToken};
 use crate::diag::Diagnostic;
 use crate::span::Span;

@@ -1,8 +1,10 @@
 //! Directives.
 
-use super::names::Symbol;
-use super::token::{Kind, PpToken, flag};
-use super::{Arguments, InDirective, Preprocessor};
+use super::buffer::Buffer;
+use super::constant::Code;
+use super::definition::Definition;
+use super::preprocessor::{Arguments, InDirective, Preprocessor};
+use super::token::{Kind, PpToken, Symbol, flag};
 use crate::diag::Diagnostic;
 use std::rc::Rc;
 
@@ -170,7 +172,7 @@ impl Preprocessor<'_> {
     fn undef(&mut self) {
         if let Some(name) = self.macro_name("undef", true) {
             let node = self.names.node(name.value);
-            let builtin = matches!(node.definition, super::names::Definition::Builtin(_));
+            let builtin = matches!(node.definition, Definition::Builtin(_));
             if self.names.is_defined(name.value) && (builtin || node.guarded) {
                 let message = format!("`{}`, which the preprocessor has itself, is undefined", name.spelling());
                 self.report(Diagnostic::warning("undefined-builtin", name.span, message));
@@ -255,9 +257,9 @@ impl Preprocessor<'_> {
         while !rest.is_empty() {
             let (code, len) = self.character(rest, 8, token.span);
             match code {
-                super::constant::Code::Byte(byte) => bytes.push(byte as u8),
-                super::constant::Code::Character(_) => bytes.extend_from_slice(&rest[..len]),
-                super::constant::Code::Universal(code) => {
+                Code::Byte(byte) => bytes.push(byte as u8),
+                Code::Character(_) => bytes.extend_from_slice(&rest[..len]),
+                Code::Universal(code) => {
                     let character = char::from_u32(code).unwrap_or('\u{fffd}');
                     bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 }
@@ -365,7 +367,7 @@ impl Preprocessor<'_> {
     /// Runs `read` over a line that is in no file.
     pub(super) fn with_internal(&mut self, text: &str, read: impl FnOnce(&mut Self)) {
         let name: Rc<str> = self.buffer.name.clone();
-        let internal = super::buffer::Buffer::internal(text, name, self.buffer.line);
+        let internal = Buffer::internal(text, name, self.buffer.line);
         let outer = std::mem::replace(&mut self.buffer, internal);
         let state = self.state.directive;
         let contexts = std::mem::take(&mut self.contexts);

@@ -6,49 +6,13 @@
 //! definitions. Around everything that came out of a macro is *padding*, from which the printer
 //! knows where white space was and where tokens would become one without a blank.
 
-use super::macros::Macro;
-use super::names::{Definition, Symbol};
-use super::token::{Kind, PpToken, flag};
-use super::{Arguments, Preprocessor};
+use super::context::{Context, Tokens};
+use super::definition::{Definition, Macro};
+use super::preprocessor::{Arguments, Preprocessor};
+use super::token::{Kind, PpToken, Symbol, flag};
 use crate::diag::Diagnostic;
 use crate::span::Span;
 use std::rc::Rc;
-
-/// Tokens of an expansion.
-#[derive(Debug)]
-enum Tokens {
-    /// The body of a macro without parameters.
-    Body(Rc<Macro>),
-    List(Vec<PpToken>),
-}
-
-/// A token list on the stack.
-#[derive(Debug)]
-pub(super) struct Context {
-    tokens: Tokens,
-    at: usize,
-    /// The macro that is disabled as long as the list is read.
-    owner: Option<Symbol>,
-    /// Where the outermost use of a macro is that led here, and its line; `None` for an argument.
-    origin: Option<(Span, u32)>,
-}
-
-impl Context {
-    fn next(&mut self) -> Option<PpToken> {
-        let mut token = match &self.tokens {
-            Tokens::Body(definition) => definition.body.get(self.at)?.clone(),
-            Tokens::List(list) => list.get(self.at)?.clone(),
-        };
-        self.at += 1;
-        if let Some((span, line)) = self.origin {
-            token.line = line;
-            if matches!(self.tokens, Tokens::Body(_)) {
-                token.span = span;
-            }
-        }
-        Some(token)
-    }
-}
 
 /// An argument of a call.
 #[derive(Default, Debug)]

@@ -3,10 +3,9 @@
 //! An operator-precedence parser with a stack of its own, so that no nesting is too deep, and so
 //! that it reads exactly as far as cpp does.
 
-use super::Preprocessor;
-use super::names::Symbol;
 use super::number::Num;
-use super::token::{Kind, PpToken};
+use super::preprocessor::Preprocessor;
+use super::token::{Kind, PpToken, Symbol};
 use crate::diag::Diagnostic;
 use crate::span::Span;
 

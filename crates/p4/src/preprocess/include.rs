@@ -1,23 +1,17 @@
 //! `#include` and its kin.
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, FoundIn};
 use super::directive::Directive;
 use super::loader::normal;
+use super::preprocessor::{InDirective, Preprocessor};
 use super::token::Kind;
-use super::{InDirective, Preprocessor};
 use crate::diag::Diagnostic;
 use crate::span::Span;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Where a file was found, from which `#include_next` goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FoundIn {
-    /// Beside the file that includes it.
-    Here,
-    /// In the include directory of that number.
-    Directory(usize),
-}
+/// The code of the finding that an included file does not exist.
+pub(crate) const INCLUDE_NOT_FOUND: &str = "include-not-found";
 
 /// A file that was found.
 pub(super) struct Found {
@@ -202,7 +196,7 @@ impl Preprocessor<'_> {
             help = foreign;
         }
         let message = format!("there is no file `{name}`");
-        self.report(Diagnostic::error(super::INCLUDE_NOT_FOUND, span, message).help(help));
+        self.report(Diagnostic::error(INCLUDE_NOT_FOUND, span, message).help(help));
         None
     }
 }

@@ -1,8 +1,8 @@
 //! Tokens of the text, line by line: white space, comments, directives and skipped text are dealt
 //! with here.
 
-use super::Preprocessor;
 use super::buffer::{NoteKind, is_blank};
+use super::preprocessor::{Arguments, InDirective, Preprocessor};
 use super::scan::scan;
 use super::token::{Kind, PpToken, flag};
 use crate::diag::Diagnostic;
@@ -22,7 +22,7 @@ impl Preprocessor<'_> {
                 self.last_span = token.span;
             }
             if token.has(flag::LINE_START) {
-                if token.kind == Kind::Hash && self.state.arguments != super::Arguments::Looked {
+                if token.kind == Kind::Hash && self.state.arguments != Arguments::Looked {
                     if self.handle_directive(&token) {
                         continue;
                     }
@@ -55,11 +55,11 @@ impl Preprocessor<'_> {
             }
             if self.buffer.needs_line {
                 if !self.fresh_line() {
-                    let open = self.state.in_directive() || self.state.arguments != super::Arguments::None;
+                    let open = self.state.in_directive() || self.state.arguments != Arguments::None;
                     return self.end_token(if open { 0 } else { flag::LINE_START });
                 }
                 flags = flag::LINE_START;
-                if self.state.arguments == super::Arguments::Collected {
+                if self.state.arguments == Arguments::Collected {
                     flags |= flag::WHITE;
                 }
             }
@@ -80,7 +80,7 @@ impl Preprocessor<'_> {
                 }
                 b'\n' => {
                     self.buffer.at += 1;
-                    if self.buffer.at < self.buffer.limit || self.state.directive == super::InDirective::Include {
+                    if self.buffer.at < self.buffer.limit || self.state.directive == InDirective::Include {
                         self.buffer.line += 1;
                     }
                     self.buffer.needs_line = true;
@@ -227,7 +227,7 @@ impl Preprocessor<'_> {
                 bytes = head;
             }
             let text = String::from_utf8_lossy(bytes);
-            let in_arguments = self.state.arguments != super::Arguments::None;
+            let in_arguments = self.state.arguments != Arguments::None;
             token.text = Some(if of_line && in_arguments { block_comment(&text).into() } else { (&*text).into() });
         }
         token
@@ -275,7 +275,7 @@ impl Preprocessor<'_> {
                 self.buffer.read_line();
                 return true;
             }
-            if self.state.arguments != super::Arguments::None {
+            if self.state.arguments != Arguments::None {
                 return false;
             }
             if self.outer.is_empty() {

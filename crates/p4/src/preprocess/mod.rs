@@ -16,6 +16,8 @@ mod builtin;
 mod clock;
 mod condition;
 mod constant;
+mod context;
+mod definition;
 mod directive;
 mod expand;
 mod expression;
@@ -25,78 +27,29 @@ mod loader;
 mod macros;
 mod names;
 mod number;
+mod options;
 mod paste;
 mod pragma;
+mod preprocessor;
 mod print;
+mod printer;
 mod replace;
 mod scan;
 mod token;
 mod va_opt;
 
+pub(crate) use include::INCLUDE_NOT_FOUND;
 pub use loader::{DiskLoader, FileLoader, MemoryLoader};
-pub(crate) use print::Piece;
+pub use options::{Limits, Options};
+pub use preprocessor::Counts;
 
 use crate::diag::Diagnostic;
 use crate::lex::{Token, tokens_of};
-use crate::span::{FileId, SourceMap, Span};
-use buffer::Buffer;
-use expand::Context;
-use include::FoundIn;
-use names::{Names, Symbol};
-use print::Printer;
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use token::{Kind, PpToken};
-
-/// The code of the finding that an included file does not exist.
-pub(crate) const INCLUDE_NOT_FOUND: &str = "include-not-found";
-
-/// What the caller chooses.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Directories in which `#include` searches, in order. For `#include "x"`, the including
-    /// file's directory comes first.
-    pub include_dirs: Vec<PathBuf>,
-    /// Macros defined before the first line: name (with parameters, if any: `f(x)`) and
-    /// replacement.
-    pub defines: Vec<(String, String)>,
-    /// Bounds on time and memory.
-    pub limits: Limits,
-}
-
-/// Bounds that hostile input runs into and other input does not.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// How deep `#include` nests; cpp's bound.
-    pub include_depth: usize,
-    /// How many files are read in all.
-    pub files: usize,
-    /// Bytes in one file.
-    pub file_bytes: usize,
-    /// Bytes of all files, and of the text that comes out.
-    pub text_bytes: usize,
-    /// Tokens that are put out, and tokens that macro expansion makes on the way.
-    pub tokens: usize,
-    /// How deep macro calls nest in arguments of macro calls.
-    pub macro_depth: usize,
-    /// Errors after which the rest is not looked at.
-    pub errors: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            include_depth: 200,
-            files: 1000,
-            file_bytes: 16 << 20,
-            text_bytes: 128 << 20,
-            tokens: 4_000_000,
-            macro_depth: 200,
-            errors: 100,
-        }
-    }
-}
+use crate::span::{SourceMap, Span};
+use buffer::{Buffer, FoundIn};
+use preprocessor::Preprocessor;
+use std::path::Path;
+use token::Kind;
 
 /// The tokens of a program and all it includes.
 #[derive(Debug)]
@@ -120,25 +73,6 @@ pub struct PreprocessedText {
     pub diagnostics: Vec<Diagnostic>,
     /// What was done for it.
     pub counts: Counts,
-}
-
-/// How much the preprocessor did.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
-    /// Macros that were expanded.
-    pub expansions: usize,
-    /// Pairs of tokens of which `##` made one.
-    pub pastes: usize,
-    /// Pairs of tokens that `##` left as they were.
-    pub failed_pastes: usize,
-    /// Arguments that were made strings.
-    pub strings: usize,
-    /// Branches of conditionals that were read.
-    pub branches: usize,
-    /// Lines that were spliced.
-    pub splices: usize,
-    /// Files that were included.
-    pub includes: usize,
 }
 
 /// Reads `main` and all that it includes.
@@ -175,153 +109,7 @@ pub fn preprocess_text(loader: &dyn FileLoader, main: &Path, options: &Options) 
     PreprocessedText { source_map: pp.map, text: pp.printer.text, diagnostics: pp.diagnostics, counts: pp.counts }
 }
 
-/// Whether the text is in a directive, and in which.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum InDirective {
-    No,
-    Other,
-    Include,
-    Condition,
-}
-
-/// Whether the arguments of a call are being read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Arguments {
-    None,
-    /// The parenthesis is looked for.
-    Looked,
-    Collected,
-}
-
-/// How the text is to be read at the moment.
-#[derive(Debug)]
-struct State {
-    directive: InDirective,
-    /// A conditional does not hold.
-    skipping: bool,
-    arguments: Arguments,
-    /// Macros are not expanded while this is not 0.
-    prevent_expansion: u32,
-    /// `<` may begin the name of a file.
-    angled_headers: bool,
-    /// Padding is needed though this is a directive.
-    directive_wants_padding: bool,
-    /// `__VA_ARGS__` means something.
-    va_args_ok: bool,
-    /// Poisoned names may be named.
-    poisoned_ok: bool,
-    /// `_Pragma` waits.
-    ignores_pragma: bool,
-}
-
-impl State {
-    fn in_directive(&self) -> bool {
-        self.directive != InDirective::No
-    }
-
-    fn keeps_comments(&self) -> bool {
-        !self.in_directive()
-    }
-}
-
-struct Preprocessor<'a> {
-    loader: &'a dyn FileLoader,
-    options: &'a Options,
-    map: SourceMap,
-    names: Names,
-    main_file: Option<FileId>,
-    main_name: Rc<str>,
-    /// The text that is read, and the files around it.
-    buffer: Buffer,
-    outer: Vec<Buffer>,
-    /// Tokens that were read too far.
-    put_back: Vec<PpToken>,
-    /// The last token was the directive's end.
-    seen_end: bool,
-    state: State,
-    contexts: Vec<Context>,
-    /// A macro is about to be expanded: its arguments are read.
-    about_to_expand: bool,
-    /// The macro whose expansion began outside of any other, and the line of its name.
-    top_macro: Option<Symbol>,
-    invocation_line: u32,
-    /// Operands that do not matter are being read.
-    skip_eval: u32,
-    counter: u64,
-    clock: Option<clock::Clock>,
-    /// Files with `#pragma once`, and all files that were entered.
-    once: HashSet<PathBuf>,
-    seen: HashSet<PathBuf>,
-    pushed: pragma::Pushed,
-    printer: Printer,
-    /// Line and column of the last token that began a line.
-    line_start: (u32, u32),
-    /// The directive, and the token that was read last.
-    directive_span: Span,
-    last_span: Span,
-    diagnostics: Vec<Diagnostic>,
-    /// A comment without end was reported.
-    open_comment: bool,
-    macro_depth: usize,
-    counts: Counts,
-    /// Tokens and bytes that may still be made.
-    tokens_left: usize,
-    bytes_left: usize,
-    /// All text has been read.
-    ended: bool,
-    /// A limit was hit: nothing more is read.
-    stopped: bool,
-}
-
-impl<'a> Preprocessor<'a> {
-    fn new(loader: &'a dyn FileLoader, options: &'a Options, markers: bool) -> Self {
-        Preprocessor {
-            loader,
-            options,
-            map: SourceMap::new(),
-            names: Names::default(),
-            main_file: None,
-            main_name: "".into(),
-            buffer: Buffer::new(FileId::default(), PathBuf::new(), FoundIn::Here, "", ""),
-            outer: Vec::new(),
-            put_back: Vec::new(),
-            seen_end: false,
-            state: State {
-                directive: InDirective::No,
-                skipping: false,
-                arguments: Arguments::None,
-                prevent_expansion: 0,
-                angled_headers: false,
-                directive_wants_padding: false,
-                va_args_ok: false,
-                poisoned_ok: false,
-                ignores_pragma: false,
-            },
-            contexts: Vec::new(),
-            about_to_expand: false,
-            top_macro: None,
-            invocation_line: 0,
-            skip_eval: 0,
-            counter: 0,
-            clock: None,
-            once: HashSet::new(),
-            seen: HashSet::new(),
-            pushed: Vec::new(),
-            printer: Printer::new(markers),
-            line_start: (1, 1),
-            directive_span: Span::default(),
-            last_span: Span::default(),
-            diagnostics: Vec::new(),
-            open_comment: false,
-            macro_depth: 0,
-            counts: Counts::default(),
-            tokens_left: options.limits.tokens,
-            bytes_left: options.limits.text_bytes,
-            ended: false,
-            stopped: false,
-        }
-    }
-
+impl Preprocessor<'_> {
     /// Reads the main file to its end.
     fn run(&mut self, main: &Path) {
         let name = main.display().to_string();
@@ -353,59 +141,5 @@ impl<'a> Preprocessor<'a> {
             self.print(&token);
         }
         self.printer.finish();
-    }
-
-    fn report(&mut self, diagnostic: Diagnostic) {
-        if self.stopped {
-            return;
-        }
-        let span = diagnostic.primary;
-        self.diagnostics.push(diagnostic);
-        if self.diagnostics.len() == self.options.limits.errors {
-            self.diagnostics.push(Diagnostic::too_many(self.options.limits.errors, span));
-            self.stopped = true;
-        }
-    }
-
-    /// Reports the limit that was hit. Nothing more is read.
-    fn stop_with(&mut self, diagnostic: Diagnostic) {
-        self.report(diagnostic);
-        self.stopped = true;
-    }
-
-    /// Uses up `count` tokens; reports and stops when there are none left.
-    fn spend(&mut self, count: usize, at: Span) -> bool {
-        if self.stopped {
-            return false;
-        }
-        if let Some(left) = self.tokens_left.checked_sub(count) {
-            self.tokens_left = left;
-            return true;
-        }
-        self.too_many_tokens(at);
-        false
-    }
-
-    fn too_many_tokens(&mut self, at: Span) {
-        let limit = self.options.limits.tokens;
-        let message = format!("the program has more than {limit} tokens after preprocessing");
-        let help = "look for a file that includes itself or a macro that multiplies itself";
-        self.stop_with(Diagnostic::error("limit", at, message).help(help));
-    }
-
-    /// Uses up `count` bytes of text; reports and stops when there are none left.
-    fn spend_bytes(&mut self, count: usize, at: Span) -> bool {
-        if self.stopped {
-            return false;
-        }
-        if let Some(left) = self.bytes_left.checked_sub(count) {
-            self.bytes_left = left;
-            return true;
-        }
-        let limit = self.options.limits.text_bytes;
-        let message = format!("the files and what macros make of them have more than {limit} bytes");
-        let diagnostic = Diagnostic::error("limit", at, message);
-        self.stop_with(diagnostic.help("look for a macro that multiplies a long text"));
-        false
     }
 }

@@ -1,36 +1,9 @@
 //! Names: one symbol for all that are spelled alike, with what it means at the moment.
 
-use super::macros::Macro;
+use super::definition::{Builtin, Definition, Macro};
+use super::token::{PpToken, Symbol};
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// A name's number.
-pub(super) type Symbol = u32;
-
-/// A macro that the preprocessor itself has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Builtin {
-    Line,
-    File,
-    BaseFile,
-    IncludeLevel,
-    Counter,
-    Date,
-    Time,
-    Timestamp,
-    One,
-    HasInclude,
-    HasIncludeNext,
-    Pragma,
-}
-
-/// What a name is replaced by.
-#[derive(Clone, Debug)]
-pub(super) enum Definition {
-    None,
-    User(Rc<Macro>),
-    Builtin(Builtin),
-}
 
 /// All about a name.
 #[derive(Debug)]
@@ -46,7 +19,7 @@ pub(super) struct Node {
     /// Index of the parameter of that name, from 1, while a macro is being defined.
     pub parameter: u32,
     /// What `#assert` said of the name as a predicate.
-    pub answers: Vec<Vec<super::token::PpToken>>,
+    pub answers: Vec<Vec<PpToken>>,
 }
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! `##`
 
-use super::Preprocessor;
+use super::preprocessor::Preprocessor;
 use super::scan::scan;
 use super::token::{Kind, PpToken, flag};
 

@@ -1,14 +1,10 @@
 //! `#pragma` and `_Pragma`: those that the preprocessor itself carries out. The others mean
 //! nothing to P4.
 
-use super::Preprocessor;
 use super::loader::normal;
-use super::names::{Definition, Symbol};
-use super::token::{Kind, PpToken};
+use super::preprocessor::Preprocessor;
+use super::token::{Kind, PpToken, Symbol};
 use crate::diag::Diagnostic;
-
-/// Definitions that `#pragma push_macro` set aside.
-pub(super) type Pushed = Vec<(Symbol, Definition)>;
 
 impl Preprocessor<'_> {
     pub(super) fn pragma(&mut self) {

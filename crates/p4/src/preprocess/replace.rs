@@ -1,9 +1,9 @@
 //! The body of a macro with its parameters replaced.
 
-use super::Preprocessor;
+use super::definition::Macro;
 use super::expand::Argument;
-use super::macros::Macro;
-use super::token::{Gap, Kind, PpToken, flag};
+use super::preprocessor::Preprocessor;
+use super::token::{Gap, Kind, PpToken, flag, push_quoted};
 use super::va_opt::{Tracker, Update};
 use crate::diag::Diagnostic;
 
@@ -242,17 +242,5 @@ impl Preprocessor<'_> {
         self.counts.strings += 1;
         self.spend(text.len() / 8, name.span);
         PpToken { text: Some(text.into()), line: name.line, ..PpToken::new(Kind::Str, 0, span) }
-    }
-}
-
-/// Appends `text` with a backslash before each backslash and each double quote; a newline becomes
-/// `\n`.
-pub(super) fn push_quoted(out: &mut String, text: &str) {
-    for character in text.chars() {
-        match character {
-            '\\' | '"' => out.extend(['\\', character]),
-            '\n' => out.push_str("\\n"),
-            _ => out.push(character),
-        }
     }
 }

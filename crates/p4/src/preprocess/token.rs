@@ -4,6 +4,9 @@
 use crate::span::Span;
 use std::rc::Rc;
 
+/// A name's number.
+pub(super) type Symbol = u32;
+
 macro_rules! kinds {
     ($($name:ident = $text:literal,)*) => {
         /// What a preprocessing token is.
@@ -203,5 +206,17 @@ impl Gap {
     /// Whether there is white space in front of `token`, which comes after the padding.
     pub fn is_white(self, token: &PpToken) -> bool {
         self.0.unwrap_or(token.is_white())
+    }
+}
+
+/// Appends `text` with a backslash before each backslash and each double quote; a newline becomes
+/// `\n`.
+pub(super) fn push_quoted(out: &mut String, text: &str) {
+    for character in text.chars() {
+        match character {
+            '\\' | '"' => out.extend(['\\', character]),
+            '\n' => out.push_str("\\n"),
+            _ => out.push(character),
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! `__VA_OPT__(...)`: what is kept only if the call has variable arguments.
 
-use super::names::Symbol;
-use super::token::{Kind, PpToken, flag};
+use super::token::{Kind, PpToken, Symbol, flag};
 
 /// What a token of the body is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
