@@ -1,7 +1,7 @@
 //! Parsers and controls.
 
 use super::{
-    ActionDecl, Annotations, Block, ConstDecl, Expr, Ident, InstanceDecl, Param, Span, Stmt, TableDecl, Type,
+    ActionDecl, Annotations, Block, ConstDecl, Expr, Ident, InstanceDecl, Keyset, Param, Span, Stmt, TableDecl, Type,
     TypeParam, VarDecl,
 };
 
@@ -127,19 +127,6 @@ pub struct SelectCase {
     /// The state to go to.
     pub state: Ident,
     /// The whole case.
-    pub span: Span,
-}
-
-/// A key set of a select case or table entry.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Keyset {
-    /// One expression per column: a value, `a &&& b`, `a .. b`, [`super::ExprKind::Default`],
-    /// [`super::ExprKind::DontCare`], or the name of a value set.
-    pub elements: Vec<Expr>,
-    /// Whether it was written as a tuple `(a, b)`; otherwise there is exactly one element, and `default` or `_`
-    /// stands for all columns.
-    pub tuple: bool,
-    /// The whole key set.
     pub span: Span,
 }
 

@@ -1,6 +1,6 @@
-//! Expressions.
+//! Expressions, and types as written: each is a part of the other.
 
-use super::{Ident, Path, Span, Type};
+use super::{BinaryOp, Ident, Path, Span, UnaryOp};
 use num_bigint::BigInt;
 use std::sync::Arc;
 
@@ -152,113 +152,6 @@ pub struct LiteralWidth {
     pub signed: bool,
 }
 
-/// Prefix operators.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum UnaryOp {
-    /// `!`
-    Not,
-    /// `~`
-    BitNot,
-    /// `-`
-    Neg,
-    /// `+`
-    Plus,
-}
-
-impl UnaryOp {
-    /// The operator as written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            UnaryOp::Not => "!",
-            UnaryOp::BitNot => "~",
-            UnaryOp::Neg => "-",
-            UnaryOp::Plus => "+",
-        }
-    }
-}
-
-/// Infix operators.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum BinaryOp {
-    /// `*`
-    Mul,
-    /// `/`
-    Div,
-    /// `%`
-    Mod,
-    /// `+`
-    Add,
-    /// `-`
-    Sub,
-    /// `|+|`: saturating addition.
-    AddSat,
-    /// `|-|`: saturating subtraction.
-    SubSat,
-    /// `++`: concatenation.
-    Concat,
-    /// `<<`
-    Shl,
-    /// `>>`
-    Shr,
-    /// `<`
-    Lt,
-    /// `<=`
-    Le,
-    /// `>`
-    Gt,
-    /// `>=`
-    Ge,
-    /// `==`
-    Eq,
-    /// `!=`
-    Ne,
-    /// `&`
-    BitAnd,
-    /// `^`
-    BitXor,
-    /// `|`
-    BitOr,
-    /// `&&`
-    And,
-    /// `||`
-    Or,
-    /// `&&&`: value and mask, only in key sets.
-    Mask,
-    /// `..`: both ends included, only in key sets and for-in.
-    Range,
-}
-
-impl BinaryOp {
-    /// The operator as written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BinaryOp::Mul => "*",
-            BinaryOp::Div => "/",
-            BinaryOp::Mod => "%",
-            BinaryOp::Add => "+",
-            BinaryOp::Sub => "-",
-            BinaryOp::AddSat => "|+|",
-            BinaryOp::SubSat => "|-|",
-            BinaryOp::Concat => "++",
-            BinaryOp::Shl => "<<",
-            BinaryOp::Shr => ">>",
-            BinaryOp::Lt => "<",
-            BinaryOp::Le => "<=",
-            BinaryOp::Gt => ">",
-            BinaryOp::Ge => ">=",
-            BinaryOp::Eq => "==",
-            BinaryOp::Ne => "!=",
-            BinaryOp::BitAnd => "&",
-            BinaryOp::BitXor => "^",
-            BinaryOp::BitOr => "|",
-            BinaryOp::And => "&&",
-            BinaryOp::Or => "||",
-            BinaryOp::Mask => "&&&",
-            BinaryOp::Range => "..",
-        }
-    }
-}
-
 /// An argument of a call or constructor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Arg {
@@ -280,3 +173,73 @@ pub struct NamedExpr {
     /// The whole pair.
     pub span: Span,
 }
+
+/// A key set of a select case or table entry.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Keyset {
+    /// One expression per column: a value, `a &&& b`, `a .. b`, [`ExprKind::Default`],
+    /// [`ExprKind::DontCare`], or the name of a value set.
+    pub elements: Vec<Expr>,
+    /// Whether it was written as a tuple `(a, b)`; otherwise there is exactly one element, and `default` or `_`
+    /// stands for all columns.
+    pub tuple: bool,
+    /// The whole key set.
+    pub span: Span,
+}
+
+/// A type where it is used.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Type {
+    /// Which type.
+    pub kind: TypeKind,
+    /// The whole reference.
+    pub span: Span,
+}
+
+/// The ways to write a type. Widths and sizes are expressions that the checker evaluates.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TypeKind {
+    /// `bool`
+    Bool,
+    /// `error`
+    Error,
+    /// `match_kind`
+    MatchKind,
+    /// `string`
+    String,
+    /// `void`: only a result type or a type argument.
+    Void,
+    /// `_` as a type argument: to be inferred or not cared for.
+    DontCare,
+    /// `int`: arbitrary precision.
+    InfInt,
+    /// `bit<W>`, `bit<(W)>`; without a width (`bit`) it means `bit<1>`.
+    Bit(Option<Box<Expr>>),
+    /// `int<W>`: two's complement of W bits.
+    Int(Box<Expr>),
+    /// `varbit<W>`: at most W bits.
+    Varbit(Box<Expr>),
+    /// A named type or type variable.
+    Name(Path),
+    /// A generic type with arguments, `T<A, B>`.
+    Specialized {
+        /// The generic type.
+        base: Path,
+        /// Its arguments.
+        args: Vec<Type>,
+    },
+    /// `T[n]`: a header stack (or, since 1.2.5, an array).
+    Stack {
+        /// The type of one element.
+        element: Box<Type>,
+        /// The number of elements.
+        size: Box<Expr>,
+    },
+    /// `tuple<A, B>`
+    Tuple(Vec<Type>),
+    /// `list<T>`
+    List(Box<Type>),
+}
+
+/// A type parameter `T` of a generic declaration.
+pub type TypeParam = Ident;

@@ -9,29 +9,24 @@ mod annotation;
 mod container;
 mod decl;
 mod dump;
-
 mod expr;
 mod ident;
+mod operator;
+mod program;
 mod stmt;
 mod table;
-mod types;
+mod variable;
 
 pub use annotation::*;
 pub use container::*;
 pub use decl::*;
 pub use dump::dump;
-
 pub use expr::*;
 pub use ident::*;
+pub use operator::*;
+pub use program::*;
 pub use stmt::*;
 pub use table::*;
-pub use types::*;
+pub use variable::*;
 
 pub use crate::span::Span;
-
-/// A whole program: the declarations of the main file and of all it includes, in order.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Program {
-    /// The top-level declarations.
-    pub decls: Vec<Decl>,
-}

@@ -1,6 +1,6 @@
-//! Statements.
+//! Statements, and the declarations among them: an instance's initialiser has functions, which have statements.
 
-use super::{Annotations, Arg, BinaryOp, ConstDecl, Expr, Ident, InstanceDecl, Span, Type, VarDecl};
+use super::{Annotations, Arg, BinaryOp, ConstDecl, Expr, Ident, Param, Span, Type, TypeParam, VarDecl};
 
 /// A statement, or a declaration in a block.
 #[derive(Clone, PartialEq, Debug)]
@@ -130,4 +130,49 @@ pub struct ForInStmt {
     pub collection: Expr,
     /// The body.
     pub body: Stmt,
+}
+
+/// `T(args) x;` or `T(args) x = { ... };`
+#[derive(Clone, PartialEq, Debug)]
+pub struct InstanceDecl {
+    /// Annotations, such as `@name`.
+    pub annotations: Annotations,
+    /// The type that is instantiated.
+    pub ty: Type,
+    /// Constructor arguments.
+    pub args: Vec<Arg>,
+    /// The instance's name.
+    pub name: Ident,
+    /// The block that implements abstract methods, if any was written.
+    pub initializer: Option<Vec<ObjMember>>,
+    /// The whole declaration.
+    pub span: Span,
+}
+
+/// A member of an instance's initialiser block.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ObjMember {
+    /// An implementation of an abstract method.
+    Function(FunctionDecl),
+    /// An instance that the methods use.
+    Instance(InstanceDecl),
+}
+
+/// `T f<X>(params) { ... }`
+#[derive(Clone, PartialEq, Debug)]
+pub struct FunctionDecl {
+    /// Annotations.
+    pub annotations: Annotations,
+    /// Type of the result.
+    pub result: Type,
+    /// The name.
+    pub name: Ident,
+    /// Type parameters.
+    pub type_params: Vec<TypeParam>,
+    /// Parameters.
+    pub params: Vec<Param>,
+    /// The body.
+    pub body: Block,
+    /// The whole declaration.
+    pub span: Span,
 }

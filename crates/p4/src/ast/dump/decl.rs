@@ -1,33 +1,13 @@
 //! Declarations.
 
-use super::Node;
 use super::expr::{annotations, arg, expr, keyset, ty};
-use super::stmt::{block, stmt};
+use super::node::Node;
+use super::stmt::{block, function, instance, stmt};
+use super::variable::{const_decl, head, param, params, var, word};
 use crate::ast::{
-    ActionDecl, ActionRef, Annotation, ConstDecl, Decl, Direction, Entry, EnumDecl, FunctionDecl, Ident, InstanceDecl,
-    Local, MembersDecl, MethodDecl, ObjMember, Param, ParserState, PropertyValue, StructDecl, TableDecl, TableProperty,
-    TransitionKind, TypedefDecl, TypedefTarget, VarDecl,
+    ActionDecl, ActionRef, Decl, Entry, EnumDecl, Local, MembersDecl, MethodDecl, ParserState, PropertyValue,
+    StructDecl, TableDecl, TableProperty, TransitionKind, TypedefDecl, TypedefTarget,
 };
-
-/// `(what name annotations...)`
-fn head(what: &str, name: &Ident, all: &[Annotation]) -> Node {
-    Node::list(what).with(word(name)).with_all(annotations(all))
-}
-
-fn word(name: &Ident) -> Node {
-    Node::word(&*name.name)
-}
-
-fn params(all: &[Param]) -> Node {
-    Node::list("params").with_all(all.iter().map(param))
-}
-
-fn param(p: &Param) -> Node {
-    let node = Node::List(Vec::new());
-    let direction = (p.direction != Direction::None).then(|| Node::word(p.direction.as_str()));
-    let node = node.with_all(direction).with(ty(&p.ty)).with(word(&p.name));
-    node.with_all(annotations(&p.annotations)).with_group("default", p.default.iter().map(expr))
-}
 
 pub(super) fn decl(d: &Decl) -> Node {
     match d {
@@ -74,30 +54,8 @@ pub(super) fn decl(d: &Decl) -> Node {
     }
 }
 
-pub(super) fn const_decl(d: &ConstDecl) -> Node {
-    head("const", &d.name, &d.annotations).with_all([ty(&d.ty), expr(&d.value)])
-}
-
-pub(super) fn var(d: &VarDecl) -> Node {
-    head("var", &d.name, &d.annotations).with(ty(&d.ty)).with_all(d.init.iter().map(expr))
-}
-
-pub(super) fn instance(d: &InstanceDecl) -> Node {
-    let node = head("instance", &d.name, &d.annotations).with(ty(&d.ty)).with_all(d.args.iter().map(arg));
-    let members = d.initializer.iter().flatten().map(|member| match member {
-        ObjMember::Function(f) => function(f),
-        ObjMember::Instance(i) => instance(i),
-    });
-    node.with_group("initializer", members)
-}
-
 fn action(d: &ActionDecl) -> Node {
     head("action", &d.name, &d.annotations).with(params(&d.params)).with(block(&d.body))
-}
-
-fn function(d: &FunctionDecl) -> Node {
-    let node = head("function", &d.name, &d.annotations).with_group("types", d.type_params.iter().map(word));
-    node.with_all([params(&d.params), ty(&d.result), block(&d.body)])
 }
 
 fn method(d: &MethodDecl) -> Node {

@@ -1,6 +1,6 @@
 //! Expressions, types and annotations.
 
-use super::Node;
+use super::node::Node;
 use crate::ast::{
     Annotation, AnnotationBody, Arg, Expr, ExprKind, IntLiteral, Keyset, NamedExpr, Type, TypeKind, UnaryOp,
 };

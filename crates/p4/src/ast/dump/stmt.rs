@@ -1,9 +1,9 @@
-//! Statements.
+//! Statements, and the declarations among them.
 
-use super::Node;
-use super::decl::{const_decl, instance, var};
 use super::expr::{annotations, arg, expr, ty};
-use crate::ast::{Block, Stmt, StmtKind, SwitchCase};
+use super::node::Node;
+use super::variable::{const_decl, head, params, var, word};
+use crate::ast::{Block, FunctionDecl, InstanceDecl, ObjMember, Stmt, StmtKind, SwitchCase};
 
 pub(super) fn block(b: &Block) -> Node {
     Node::list("block").with_all(annotations(&b.annotations)).with_all(b.stmts.iter().map(stmt))
@@ -49,4 +49,18 @@ pub(super) fn stmt(s: &Stmt) -> Node {
 
 fn switch_case(case: &SwitchCase) -> Node {
     Node::list("case").with(expr(&case.label)).with_all(case.block.iter().map(block))
+}
+
+pub(super) fn instance(d: &InstanceDecl) -> Node {
+    let node = head("instance", &d.name, &d.annotations).with(ty(&d.ty)).with_all(d.args.iter().map(arg));
+    let members = d.initializer.iter().flatten().map(|member| match member {
+        ObjMember::Function(f) => function(f),
+        ObjMember::Instance(i) => instance(i),
+    });
+    node.with_group("initializer", members)
+}
+
+pub(super) fn function(d: &FunctionDecl) -> Node {
+    let node = head("function", &d.name, &d.annotations).with_group("types", d.type_params.iter().map(word));
+    node.with_all([params(&d.params), ty(&d.result), block(&d.body)])
 }
