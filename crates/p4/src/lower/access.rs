@@ -3,46 +3,19 @@
 //! An index that is known at run time only selects among candidates: reading out of range gives zero or an invalid header,
 //! writing there has no effect.
 
-use super::constant::Known;
+use super::frame::Binding;
+use super::known::Known;
+use super::lowering::{Lower, Res};
 use super::place::Place;
-use super::types::Shape;
-use super::value::{Val, holds_reference};
+use super::shape::Shape;
+use super::value::{Access, Val, holds_reference};
 use super::walk::is_pure;
-use super::{Binding, Lower, Res};
 use crate::hir::{Expr, ExprKind, Ty};
 use crate::span::Span;
 use ir::{BinaryOp, BlockCall, Const, Type, Value};
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 use std::rc::Rc;
-
-/// Where an expression points.
-#[derive(Clone, Debug)]
-pub(super) enum Access {
-    Place(Place),
-    /// Not in storage.
-    Val(Val),
-    /// The candidate of that index. `next` is the stack whose next index it is.
-    Dynamic {
-        candidates: Rc<[Place]>,
-        index: Value,
-        next: Option<ir::VarId>,
-    },
-    /// Bits of a scalar.
-    Slice {
-        base: Box<Access>,
-        hi: u32,
-        lo: u32,
-        ty: Ty,
-    },
-    /// Bits of a scalar from a place known at run time.
-    DynSlice {
-        base: Box<Access>,
-        lo: Value,
-        width: u32,
-        ty: Ty,
-    },
-}
 
 impl Lower<'_> {
     /// Resolves an expression that may be an l-value; any other is evaluated.
@@ -333,7 +306,7 @@ impl Lower<'_> {
         }
         // Candidates that the value refers to must not change before all is read; other storage does not.
         let val = match &val {
-            Val::Ref(src) if !candidates.iter().any(|c| c.overlaps(src, self)) => val,
+            Val::Ref(src) if !candidates.iter().any(|c| c.overlaps(src, &self.p)) => val,
             _ => self.snapshot(val, ty, span)?,
         };
         self.choose(index, candidates.len(), |lower, n| match n {

@@ -1,9 +1,9 @@
 //! Application of tables: one terminator, with the code of each action inlined behind it.
 
 use super::call::Code;
+use super::lowering::{Lower, Res, TableContext};
 use super::params::Arg;
 use super::value::Val;
-use super::{Lower, Res, TableContext};
 use crate::ast::Direction;
 use crate::hir;
 use crate::span::Span;

@@ -1,10 +1,11 @@
 //! Architectures: which object plays which part, and what storage the parts share.
 
-use super::constant::Known;
-use super::instantiate::{ObjectId, Package};
-use super::place::{Place, Storage};
-use super::types::Shape;
-use super::{Binding, Lower, Res};
+use super::frame::{Binding, Context};
+use super::known::{Known, ObjectId, Package};
+use super::lowering::{Lower, Res};
+use super::place::Place;
+use super::shape::Shape;
+use super::storage::Storage;
 use crate::architectures;
 use crate::diag::Diagnostic;
 use crate::hir::{self, Constructor, Ty};
@@ -275,7 +276,7 @@ impl Lower<'_> {
     ) -> Res<()> {
         let params = self.params(id);
         let object = &self.objects[id.index()];
-        let context = super::call::Context { this: id, scope: object.scope.clone(), subst: Rc::clone(&object.subst) };
+        let context = Context { this: id, scope: object.scope.clone(), subst: Rc::clone(&object.subst) };
         let decl = object.decl.map(|decl| &self.hir.objects[decl.index()]);
         let (name, span) = decl.map_or(("", Span::default()), |decl| (&*decl.name, decl.span));
         self.b = BodyBuilder::new();

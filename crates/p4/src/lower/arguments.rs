@@ -6,24 +6,15 @@
 //! as evaluation changes nothing, the order does not show; otherwise [`Lower::prepare`] has
 //! evaluated them before.
 
-use super::access::Access;
-use super::types::Shape;
-use super::value::{Val, holds_reference};
+use super::frame::Prepared;
+use super::lowering::{Lower, Res};
+use super::shape::Shape;
+use super::value::{Access, Val, holds_reference};
 use super::walk::is_pure_arg;
-use super::{Lower, Res};
 use crate::ast::Direction;
 use crate::hir::{Call, CallArg, Expr, LocalId};
 use crate::span::Span;
 use ir::Value;
-
-/// An argument that was evaluated before its call.
-#[derive(Clone, Debug)]
-pub(super) enum Prepared {
-    /// Of an `in` parameter.
-    Val(Val),
-    /// Of an `out` or `inout` parameter: the l-value, saved.
-    Access(Access),
-}
 
 impl Lower<'_> {
     /// Evaluates the arguments of an extern call if evaluation has side effects. What is known at

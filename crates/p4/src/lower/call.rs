@@ -1,54 +1,16 @@
 //! Calls: everything is inlined.
 
-use super::constant::Known;
-use super::instantiate::ObjectId;
-use super::params::{Arg, Bound, CopyOut};
+use super::frame::{Binding, Bound, Context, CopyOut, Frame, ResultTo};
+use super::known::{Known, ObjectId};
+use super::lowering::{Lower, MAX_CALL_DEPTH, Res};
+use super::params::Arg;
 use super::place::Place;
-use super::types::Shape;
+use super::shape::Shape;
 use super::value::Val;
 use super::walk::returns_early;
-use super::{Binding, Lower, MAX_CALL_DEPTH, Res};
 use crate::hir::{self, Call, Callee, Expr, LocalDecl, LocalId, ObjectKind, ObjectRef, Stmt, StmtKind, Ty};
 use crate::span::Span;
-use ir::{Block, Value};
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-
-/// An activation of a function, action, control or parser.
-#[derive(Debug, Default)]
-pub(super) struct Frame {
-    /// Where `return` goes, made when first needed.
-    ret: Option<Block>,
-    /// What `return` gives, and to where.
-    result: Option<(Ty, ResultTo)>,
-    /// What is copied back to the caller's l-values at the end, also at the end by `exit`.
-    copy_outs: Vec<CopyOut>,
-    /// Where `exit` copies them, made when first needed.
-    exit: Option<Block>,
-    /// The loops around the statement at hand.
-    pub(super) loops: Vec<LoopTargets>,
-    /// Bindings that hold again after the activation.
-    saved: Vec<(LocalId, Option<Binding>)>,
-    /// Storage that is free again after the activation.
-    owned: Vec<(LocalId, Place)>,
-    /// The variables whose declaration was met.
-    declared: HashSet<LocalId>,
-}
-
-/// Where a result goes.
-#[derive(Clone, Debug)]
-enum ResultTo {
-    /// The parameter of the return block.
-    Param(Value),
-    Place(Place),
-}
-
-/// Where `break` and `continue` go.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LoopTargets {
-    pub(super) on_break: Block,
-    pub(super) on_continue: Block,
-}
 
 /// What is called.
 #[derive(Clone, Copy, Debug)]
@@ -57,14 +19,6 @@ pub(super) enum Code {
     Action(hir::ActionId),
     /// A parser or control.
     Object(ObjectId),
-}
-
-/// What names mean in the code that is lowered.
-#[derive(Clone, Debug)]
-pub(super) struct Context {
-    pub(super) this: ObjectId,
-    pub(super) scope: String,
-    pub(super) subst: Rc<HashMap<hir::TypeParamId, Ty>>,
 }
 
 impl<'a> Lower<'a> {

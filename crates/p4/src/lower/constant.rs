@@ -1,40 +1,19 @@
 //! What is known when the program is instantiated: numbers, enumeration members, objects.
 
-use super::instantiate::{Naming, ObjectId, Package};
+use super::frame::Binding;
+use super::known::{Known, Naming, ObjectId};
+use super::lowering::{Lower, Res};
+use super::shape::Shape;
 use super::value::{Val, wrap};
-use super::{Lower, Res};
 use crate::ast::{BinaryOp, UnaryOp};
-use crate::hir::{self, Callee, Expr, ExprKind, SizeOf, Ty, TyKind};
+use crate::hir::{Callee, Expr, ExprKind, SizeOf, Ty, TyKind};
 use crate::span::Span;
 use ir::{Const, Type};
 use num_bigint::{BigInt, BigUint};
 use num_traits::{Signed, ToPrimitive, Zero};
-use std::rc::Rc;
-use std::sync::Arc;
 
 /// Greatest shift of a number of type `int` that is computed.
 const MAX_SHIFT: u32 = 1 << 16;
-
-/// Something known when the program is instantiated.
-#[derive(Clone, Debug)]
-pub(super) enum Known {
-    Int(BigInt),
-    Bool(bool),
-    Text(Arc<str>),
-    /// Index into the program's errors.
-    Error(usize),
-    Enum(hir::EnumId, usize),
-    /// A parser or control.
-    Object(ObjectId),
-    Extern(ir::ExternId),
-    Package(Rc<Package>),
-    /// `packet_in` or `packet_out` of the block.
-    Packet,
-    /// Of a struct, tuple or list.
-    Tuple(Rc<[Known]>),
-    /// A missing `@optional` argument.
-    Missing,
-}
 
 impl Lower<'_> {
     /// The known value of an expression, without complaint if there is none.
@@ -46,7 +25,7 @@ impl Lower<'_> {
             ExprKind::Error(n) => Known::Error(*n),
             ExprKind::EnumMember(id, n) => Known::Enum(*id, *n),
             ExprKind::Local(id) => {
-                if let Some(super::Binding::Known(known)) = &self.locals[id.index()] {
+                if let Some(Binding::Known(known)) = &self.locals[id.index()] {
                     return Some(known.clone());
                 }
                 self.objects[self.this.index()].arguments.get(id).cloned()?
@@ -170,7 +149,7 @@ impl Lower<'_> {
             }
             _ => {}
         }
-        if let super::types::Shape::Scalar(scalar) = self.shape(ty)
+        if let Shape::Scalar(scalar) = self.shape(ty)
             && let Some(bits) = self.bits_of(known, scalar)
         {
             return Val::Scalar(self.b.constant(Const::new(scalar, bits)));

@@ -1,6 +1,8 @@
 //! Entries that the program declares, and their priorities (specification, section "Entry priorities").
 
-use super::{Lower, Res};
+use super::known::Known;
+use super::lowering::{Lower, Res};
+use super::names;
 use crate::hir::{self, Expr, KeysetItem};
 use crate::span::Span;
 use ir::{ActionCall, ConstEntry, KeyMatch, MatchKind, Table, Type};
@@ -106,11 +108,11 @@ impl Lower<'_> {
             return Ok(const_priorities(&decl.entries));
         }
         let largest_wins = match self.known_property(decl, "largest_priority_wins") {
-            Some(super::constant::Known::Bool(b)) => b,
+            Some(Known::Bool(b)) => b,
             _ => true,
         };
         let delta = match self.known_property(decl, "priority_delta") {
-            Some(super::constant::Known::Int(n)) => n.to_i64().unwrap_or(1),
+            Some(Known::Int(n)) => n.to_i64().unwrap_or(1),
             _ => 1,
         };
         let mut numbers: Vec<i64> = Vec::new();
@@ -151,7 +153,7 @@ impl Lower<'_> {
     }
 
     /// The known value of a property.
-    fn known_property(&mut self, decl: &hir::Table, name: &str) -> Option<super::constant::Known> {
+    fn known_property(&mut self, decl: &hir::Table, name: &str) -> Option<Known> {
         let value = decl.properties.iter().find(|p| *p.name == *name)?.value.as_ref()?;
         self.try_known(value)
     }
@@ -161,7 +163,7 @@ impl Lower<'_> {
 /// does: `@priority(n)` puts an entry at the `n`th place instead of its own.
 fn const_priorities(entries: &[hir::Entry]) -> Vec<i32> {
     let place = |(n, entry): (usize, &hir::Entry)| {
-        let given = super::names::number(&entry.annotations, "priority").and_then(|n| i32::try_from(n).ok());
+        let given = names::number(&entry.annotations, "priority").and_then(|n| i32::try_from(n).ok());
         given.unwrap_or_else(|| i32::try_from(n + 1).unwrap_or(i32::MAX))
     };
     let places: Vec<i32> = entries.iter().enumerate().map(place).collect();

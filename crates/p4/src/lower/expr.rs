@@ -1,10 +1,10 @@
 //! Expressions: evaluation from left to right, with side effects in between.
 
-use super::constant::Known;
-use super::types::Shape;
+use super::known::Known;
+use super::lowering::{Lower, Res};
+use super::shape::Shape;
 use super::value::{Val, holds_reference};
 use super::walk::is_pure;
-use super::{Lower, Res};
 use crate::ast;
 use crate::hir::{Callee, Expr, ExprKind, Order, Types};
 use ir::{BinaryOp, BlockCall, Type, UnaryOp, Value};

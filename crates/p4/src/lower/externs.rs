@@ -1,16 +1,16 @@
 //! Extern objects and calls, whatever the architecture.
 
-use super::access::Access;
-use super::constant::Known;
-use super::instantiate::Naming;
-use super::types::Shape;
-use super::value::Val;
+use super::extern_names::{EXTERN_WITHOUT_IMPLEMENTATION, PNA_OBJECTS, V1MODEL_OBJECTS};
+use super::known::{Known, Naming};
+use super::lowering::{Lower, Refused, Res, TableContext};
+use super::names;
+use super::shape::Shape;
+use super::value::{Access, Val};
 use super::walk::is_pure;
-use super::{EXTERN_WITHOUT_IMPLEMENTATION, Lower, Refused, Res, TableContext, names};
 use crate::diag::Diagnostic;
 use crate::hir::{self, Call, CallArg, Construct, Expr, ObjectRef, Ty};
 use crate::span::Span;
-use ir::{Arch, Arg, ExternInst, ExternKind, HashAlgorithm, Type, Value};
+use ir::{Arch, Arg, ExternInst, ExternKind, Type, Value};
 use std::sync::Arc;
 
 /// An out argument: where it goes, and its type.
@@ -46,8 +46,8 @@ impl<'a> Lower<'a> {
     pub(super) fn is_known_extern(&self, id: hir::ExternId) -> bool {
         let name: &str = &self.hir.externs[id.index()].name;
         match self.p.arch {
-            Arch::V1Model => super::externs_v1model::OBJECTS.contains(&name),
-            Arch::Pna => super::externs_pna::OBJECTS.contains(&name),
+            Arch::V1Model => V1MODEL_OBJECTS.contains(&name),
+            Arch::Pna => PNA_OBJECTS.contains(&name),
         }
     }
 
@@ -282,20 +282,4 @@ fn decl_kind(kind: &ExternKind) -> &'static str {
         ExternKind::Random { .. } => "random number generator",
         _ => "extern object",
     }
-}
-
-/// The hash algorithm of that name in v1model or PNA.
-pub(super) fn hash_algorithm(name: &str) -> Option<HashAlgorithm> {
-    Some(match name {
-        "crc32" | "CRC32" => HashAlgorithm::Crc32,
-        "crc32_custom" | "CRC32_CUSTOM" => HashAlgorithm::Crc32Custom,
-        "crc16" | "CRC16" => HashAlgorithm::Crc16,
-        "crc16_custom" | "CRC16_CUSTOM" => HashAlgorithm::Crc16Custom,
-        "random" => HashAlgorithm::Random,
-        "identity" | "IDENTITY" => HashAlgorithm::Identity,
-        "csum16" | "ONES_COMPLEMENT16" => HashAlgorithm::Csum16,
-        "xor16" => HashAlgorithm::Xor16,
-        "TARGET_DEFAULT" => HashAlgorithm::TargetDefault,
-        _ => return None,
-    })
 }

@@ -1,27 +1,12 @@
 //! The externs of PNA.
 
-use super::externs::hash_algorithm;
+use super::extern_names::hash_algorithm;
+use super::known::Known;
+use super::lowering::{Lower, Res};
 use super::value::Val;
-use super::{Lower, Res};
 use crate::hir::{Call, CallArg, Construct, Method, Ty};
 use crate::span::Span;
 use ir::{Arg, BlockCall, Const, ExternFn, ExternKind, HashAlgorithm, Type};
-
-/// The extern types of PNA.
-pub(super) const OBJECTS: [&str; 12] = [
-    "Hash",
-    "Checksum",
-    "InternetChecksum",
-    "Counter",
-    "DirectCounter",
-    "Meter",
-    "DirectMeter",
-    "Register",
-    "Random",
-    "ActionProfile",
-    "ActionSelector",
-    "Digest",
-];
 
 impl Lower<'_> {
     /// What a constructor makes; `None` if it is not PNA's.
@@ -391,9 +376,9 @@ impl Lower<'_> {
     }
 }
 
-fn flatten_known(known: &super::constant::Known, out: &mut Vec<super::constant::Known>) {
+fn flatten_known(known: &Known, out: &mut Vec<Known>) {
     match known {
-        super::constant::Known::Tuple(items) => items.iter().for_each(|item| flatten_known(item, out)),
+        Known::Tuple(items) => items.iter().for_each(|item| flatten_known(item, out)),
         other => out.push(other.clone()),
     }
 }

@@ -1,25 +1,14 @@
 //! The externs of v1model.
 
-use super::access::Access;
-use super::externs::hash_algorithm;
+use super::extern_names::hash_algorithm;
+use super::lowering::{Lower, Res};
+use super::names;
 use super::place::Place;
-use super::value::Val;
-use super::{Lower, Res, names};
+use super::shape::Shape;
+use super::value::{Access, Val};
 use crate::hir::{self, Call, CallArg, Construct, Ty};
 use crate::span::Span;
 use ir::{Arg, CounterUnit, ExternFn, ExternInst, ExternKind, MeterUnit, Type};
-
-/// The extern types of v1model.
-pub(super) const OBJECTS: [&str; 8] = [
-    "counter",
-    "direct_counter",
-    "meter",
-    "direct_meter",
-    "register",
-    "action_profile",
-    "action_selector",
-    "Checksum16",
-];
 
 impl Lower<'_> {
     /// What a constructor makes; `None` if it is not v1model's.
@@ -255,7 +244,7 @@ impl Lower<'_> {
     }
 
     fn metadata_field(&mut self, place: &Place, ty: Ty, name: &str) -> Option<ir::VarId> {
-        let super::types::Shape::Struct(members) = self.shape(ty) else { return None };
+        let Shape::Struct(members) = self.shape(ty) else { return None };
         let n = members.iter().position(|m| *m.name == *name)?;
         match place.part(n) {
             Some(Place::Scalar(var)) => Some(*var),

@@ -1,7 +1,8 @@
 //! Names and ids that the program gives to what the control plane sees: no two objects have the same (P4Runtime
 //! specification, section "ID Allocation").
 
-use super::{Lower, Res, names};
+use super::lowering::{Lower, Res};
+use super::names;
 use crate::ast::Annotations;
 use crate::diag::Diagnostic;
 use crate::span::Span;

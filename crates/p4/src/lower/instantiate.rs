@@ -1,92 +1,17 @@
 //! Instantiation: from `main` on, packages, parsers, controls and extern objects come into being.
 
-use super::constant::Known;
-use super::{Lower, MAX_CALL_DEPTH, Res};
-use crate::hir::{self, Construct, Constructor, Expr, LocalDecl, ObjectKind, Ty};
-use crate::span::Span;
-use std::collections::HashMap;
+use super::known::{Known, Naming, Object, ObjectId, Package};
+use super::lowering::{Lower, MAX_CALL_DEPTH, Res};
+use super::names;
+use crate::hir::{self, Construct, Constructor, Expr, LocalDecl, ObjectKind};
 use std::rc::Rc;
-
-/// An instantiated parser or control.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(super) struct ObjectId(u32);
-
-impl ObjectId {
-    /// The top level, outside all objects.
-    pub(super) const OUTSIDE: ObjectId = ObjectId(0);
-
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// An instantiated parser or control.
-#[derive(Clone, Debug)]
-pub(super) struct Object {
-    /// Its declaration; `None` for the top level.
-    pub(super) decl: Option<hir::TypeDeclId>,
-    /// Control-plane name, which those of its tables begin with; empty for the top level.
-    pub(super) path: String,
-    /// Name of its variables' prefix.
-    pub(super) scope: String,
-    /// Its constructor's arguments.
-    pub(super) arguments: HashMap<hir::LocalId, Known>,
-    /// The instances it declares.
-    pub(super) instances: HashMap<hir::InstanceId, Known>,
-    pub(super) tables: HashMap<hir::TableId, ir::TableId>,
-    pub(super) actions: HashMap<hir::ActionId, ir::ActionId>,
-    pub(super) value_sets: HashMap<hir::ValueSetId, ir::ValueSetId>,
-    /// What the type parameters mean in it.
-    pub(super) subst: Rc<HashMap<hir::TypeParamId, Ty>>,
-    /// How many objects it is in.
-    depth: usize,
-}
-
-impl Object {
-    /// The top level.
-    pub(super) fn outside() -> Self {
-        Object {
-            decl: None,
-            path: String::new(),
-            scope: String::new(),
-            arguments: HashMap::new(),
-            instances: HashMap::new(),
-            tables: HashMap::new(),
-            actions: HashMap::new(),
-            value_sets: HashMap::new(),
-            subst: Rc::default(),
-            depth: 0,
-        }
-    }
-}
-
-/// An instantiated package.
-#[derive(Clone, Debug)]
-pub(super) struct Package {
-    pub(super) decl: hir::TypeDeclId,
-    pub(super) args: Vec<Known>,
-    pub(super) span: Span,
-}
-
-/// What an instance is called.
-#[derive(Clone, Debug)]
-pub(super) struct Naming {
-    /// Control-plane name.
-    pub(super) path: String,
-    /// What its variables' names begin with.
-    pub(super) scope: String,
-    /// Its annotations.
-    pub(super) annotations: Rc<crate::ast::Annotations>,
-    /// Whether it is an argument of a package: then it is called by its type, as other compilers do.
-    pub(super) by_type: bool,
-}
 
 impl Lower<'_> {
     /// The names of a declaration in the object at hand.
     pub(super) fn naming(&self, name: &str, annotations: &crate::ast::Annotations) -> Naming {
         let this = &self.objects[self.this.index()];
         let scope = if this.scope.is_empty() { name.to_string() } else { format!("{}.{name}", this.scope) };
-        let path = super::names::control_plane_name(&this.path, name, annotations);
+        let path = names::control_plane_name(&this.path, name, annotations);
         Naming { path, scope, annotations: Rc::new(annotations.clone()), by_type: false }
     }
 
@@ -197,7 +122,7 @@ impl Lower<'_> {
             depth,
             ..Object::outside()
         };
-        let id = ObjectId(self.objects.len() as u32);
+        let id = ObjectId::from_index(self.objects.len());
         self.objects.push(new);
         let outer = std::mem::replace(&mut self.this, id);
         let outer_subst = std::mem::replace(&mut self.subst, subst);

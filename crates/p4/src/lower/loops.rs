@@ -1,9 +1,9 @@
 //! Loops: `for` and `for ... in` become cycles of blocks; over the elements of a value they are written out.
 
-use super::call::LoopTargets;
-use super::types::Shape;
+use super::frame::{Binding, LoopTargets};
+use super::lowering::{Lower, Res};
+use super::shape::Shape;
 use super::value::Val;
-use super::{Binding, Lower, Res};
 use crate::hir::{Expr, ForRange, LocalId, Stmt};
 use crate::span::Span;
 use ir::{BinaryOp, Block};

@@ -1,7 +1,7 @@
 //! Names and annotations as the control plane sees them (specification, section "Control plane names").
 
-use super::Lower;
-use super::types::Shape;
+use super::lowering::Lower;
+use super::shape::Shape;
 use crate::ast::{self, Annotation, AnnotationBody, Annotations};
 use crate::hir::{Callee, Expr, ExprKind};
 use crate::lex::{Tok, separated};

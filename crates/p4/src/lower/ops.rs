@@ -1,8 +1,8 @@
 //! Operators on scalars, and conversions.
 
-use super::types::Shape;
+use super::lowering::{Lower, Res};
+use super::shape::Shape;
 use super::value::Val;
-use super::{Lower, Res};
 use crate::ast;
 use crate::hir::{Expr, Ty};
 use crate::span::Span;

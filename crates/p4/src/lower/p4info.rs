@@ -1,8 +1,10 @@
 //! What P4Info has to know of types: data types, types with a name, controller headers, field lists.
 
+use super::lowering::Lower;
+use super::names;
 use super::place::Place;
-use super::types::Shape;
-use super::{Lower, names};
+use super::shape::{Member, Shape};
+use super::value::wrap;
 use crate::ast::{self, Annotation, StructKind};
 use crate::diag::Diagnostic;
 use crate::hir::{self, Ty, TyKind};
@@ -60,14 +62,14 @@ impl Lower<'_> {
         self.note(&name, |lower| match (decl.kind, shape) {
             (StructKind::Header, _) => NamedType::Header(lower.flat_header(ty)),
             (StructKind::HeaderUnion, Shape::Union(members)) => {
-                let member = |(name, m): (String, &super::types::Member)| match lower.data_type(m.ty) {
+                let member = |(name, m): (String, &Member)| match lower.data_type(m.ty) {
                     DataType::Named(ty) => (name, ty),
                     _ => (name, String::new()),
                 };
                 NamedType::Union(field_names.into_iter().zip(members.iter()).map(member).collect())
             }
             (_, Shape::Struct(members)) => {
-                let member = |(name, m): (String, &super::types::Member)| (name, lower.data_type(m.ty));
+                let member = |(name, m): (String, &Member)| (name, lower.data_type(m.ty));
                 NamedType::Struct(field_names.into_iter().zip(members.iter()).map(member).collect())
             }
             _ => NamedType::Struct(Vec::new()),
@@ -99,7 +101,7 @@ impl Lower<'_> {
                     _ => 0,
                 };
                 let bits = |value: &Option<num_bigint::BigInt>| match value {
-                    Some(value) => super::value::wrap(value, width),
+                    Some(value) => wrap(value, width),
                     None => BigUint::default(),
                 };
                 let member = |(name, value): &(std::sync::Arc<str>, _)| (name.to_string(), bits(value));

@@ -1,6 +1,7 @@
 //! What the annotations of `main` say: `@pkginfo`, `@platform_property` (P4Runtime specification, section "PkgInfo").
 
-use super::{Lower, names};
+use super::lowering::Lower;
+use super::names;
 use crate::ast::{self, ExprKind, NamedExpr};
 use crate::diag::Diagnostic;
 use std::collections::HashSet;

@@ -1,10 +1,9 @@
 //! Methods of `packet_in` and `packet_out`, and `verify`.
 
-use super::access::Access;
-use super::place::Place;
-use super::types::Shape;
-use super::value::{Val, header_id};
-use super::{Lower, Res};
+use super::lowering::{Lower, Res};
+use super::place::{Leaf, Place, header_id};
+use super::shape::Shape;
+use super::value::{Access, Val};
 use crate::hir::{Call, CallArg, Expr, Ty};
 use crate::span::Span;
 use ir::{HeaderId, Type, Value};
@@ -120,7 +119,7 @@ impl Lower<'_> {
             Val::Ref(place) => {
                 let mut headers: Vec<HeaderId> = Vec::new();
                 place.for_each_leaf(&mut |leaf| {
-                    if let super::place::Leaf::Header(id) = leaf {
+                    if let Leaf::Header(id) = leaf {
                         headers.push(id);
                     }
                 });

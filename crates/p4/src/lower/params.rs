@@ -3,18 +3,15 @@
 //! A parameter shares its argument's storage only where nobody can tell: nothing else that the callee reaches overlaps it,
 //! and no argument evaluated later has side effects.
 
-use super::access::Access;
-use super::call::Context;
-use super::constant::Known;
-use super::instantiate::Naming;
-use super::place::Place;
-use super::types::Shape;
-use super::value::Val;
+use super::frame::{Binding, Bound, Context, CopyOut};
+use super::known::{Known, Naming};
+use super::lowering::{Lower, Res};
+use super::place::{Place, union_members};
+use super::shape::Shape;
+use super::value::{Access, Val};
 use super::walk::{is_pure_arg, root};
-use super::{Binding, Lower, Res};
 use crate::ast::Direction;
 use crate::hir::{self, CallArg, Expr, ExprKind, LocalId, LocalKind, Ty, walk_expr};
-use crate::span::Span;
 use ir::VarKind;
 
 /// An argument.
@@ -24,23 +21,6 @@ pub(super) enum Arg<'c> {
     Call(&'c CallArg),
     /// Action data.
     Data(Val),
-}
-
-/// A copy back to the caller.
-#[derive(Clone, Debug)]
-pub(super) struct CopyOut {
-    pub(super) to: Access,
-    pub(super) from: Place,
-    pub(super) ty: Ty,
-    pub(super) span: Span,
-}
-
-/// Parameters, bound.
-#[derive(Debug, Default)]
-pub(super) struct Bound {
-    pub(super) bindings: Vec<(LocalId, Binding)>,
-    pub(super) copy_outs: Vec<CopyOut>,
-    pub(super) owned: Vec<(LocalId, Place)>,
 }
 
 impl Lower<'_> {
@@ -129,7 +109,7 @@ impl Lower<'_> {
         match place {
             Place::Scalar(var) => matches!(self.p.vars.get(*var).map(|v| v.kind), Some(VarKind::Field(..))),
             Place::Struct(parts) => parts.iter().any(|part| self.differs_from_copy(part)),
-            Place::Header { id, .. } => !self.union_members(*id).is_empty(),
+            Place::Header { id, .. } => !union_members(&self.p, *id).is_empty(),
             Place::Stack { .. } | Place::Union { .. } | Place::Nothing => false,
         }
     }
@@ -214,7 +194,7 @@ impl Lower<'_> {
             return false;
         }
         match (self.access(a), self.access(b)) {
-            (Ok(Access::Place(a)), Ok(Access::Place(b))) => !a.overlaps(&b, self),
+            (Ok(Access::Place(a)), Ok(Access::Place(b))) => !a.overlaps(&b, &self.p),
             _ => false,
         }
     }

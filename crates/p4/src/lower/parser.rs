@@ -1,8 +1,8 @@
 //! Parsers: states become blocks, sub-parsers are inlined state by state.
 
-use super::instantiate::ObjectId;
+use super::known::ObjectId;
+use super::lowering::{Lower, Res};
 use super::used::reached_states;
-use super::{Lower, Res};
 use crate::hir::{ParserBody, StateRef, Transition, TransitionKind};
 use crate::span::Span;
 use ir::Block;

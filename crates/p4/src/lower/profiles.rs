@@ -1,7 +1,8 @@
 //! Properties of tables: what is attached to them.
 
-use super::constant::Known;
-use super::{Lower, Res, names};
+use super::known::{Known, Naming};
+use super::lowering::{Lower, Res};
+use super::names;
 use crate::hir::{ExprKind, Property};
 use ir::{ExternKind, Table, Type, VarKind};
 
@@ -74,14 +75,14 @@ impl Lower<'_> {
     }
 
     /// What an object made in a property is called: by the property's `@name`, else after table and property.
-    fn property_naming(&self, property: &Property, table: &str) -> super::instantiate::Naming {
+    fn property_naming(&self, property: &Property, table: &str) -> Naming {
         let path = match names::annotation(&property.annotations, "name") {
             // As p4c has it: the name of a property stands alone, without that of its table or control.
             Some(_) => names::control_plane_name("", &property.name, &property.annotations),
             None => format!("{table}.{}", property.name),
         };
         let annotations = std::rc::Rc::new(property.annotations.clone());
-        super::instantiate::Naming { scope: path.clone(), path, annotations, by_type: false }
+        Naming { scope: path.clone(), path, annotations, by_type: false }
     }
 
     /// Complains about objects that are attached as what they are not.

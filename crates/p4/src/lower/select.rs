@@ -1,7 +1,7 @@
 //! `select`: constants become a switch, everything else a chain of tests; the first case that matches wins.
 
+use super::lowering::{Lower, Res};
 use super::parser::States;
-use super::{Lower, Res};
 use crate::hir::{self, Expr, KeysetItem, SelectCase};
 use crate::span::Span;
 use ir::{BinaryOp, Const, Value};

@@ -1,9 +1,8 @@
 //! Validity of headers, and operations on stacks (specification, sections "Operations on headers" and "Operations on header stacks").
 
-use super::access::Access;
+use super::lowering::{Lower, Res};
 use super::place::Place;
-use super::value::Val;
-use super::{Lower, Res};
+use super::value::{Access, Val};
 use crate::hir::Expr;
 use ir::{BinaryOp, Value};
 use std::rc::Rc;

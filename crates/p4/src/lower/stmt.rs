@@ -1,8 +1,9 @@
 //! Statements.
 
-use super::types::Shape;
+use super::frame::Binding;
+use super::lowering::{Lower, Res};
+use super::shape::Shape;
 use super::value::Val;
-use super::{Binding, Lower, Res};
 use crate::ast;
 use crate::hir::{Expr, LocalId, Stmt, StmtKind};
 

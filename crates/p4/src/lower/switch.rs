@@ -1,6 +1,6 @@
 //! `switch`, over the action that a table ran and over values.
 
-use super::{Lower, Res};
+use super::lowering::{Lower, Res};
 use crate::hir::{self, Expr, Stmt, SwitchActionCase, SwitchValueCase};
 use crate::span::Span;
 use ir::{Block, Const};

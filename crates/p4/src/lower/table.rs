@@ -1,7 +1,8 @@
 //! Declarations of tables, actions and value sets.
 
-use super::types::Shape;
-use super::{Lower, Res, names};
+use super::lowering::{Lower, Res};
+use super::names;
+use super::shape::Shape;
 use crate::ast::Direction;
 use crate::hir::{self, Expr};
 use crate::span::Span;

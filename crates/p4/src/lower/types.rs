@@ -1,44 +1,16 @@
 //! Types: substitution of type parameters, and the shape that a type's values are stored in.
 
-use super::{Lower, MAX_VARS, Res};
+use super::lowering::{Lower, MAX_VARS, Res};
+use super::shape::{Member, Shape};
 use crate::ast::StructKind;
 use crate::hir::{self, Ty, TyKind, Types};
 use crate::span::Span;
-use ir::{HeaderField, HeaderTypeId, Type};
+use ir::{HeaderField, Type};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// How deep types nest. Deeper ones count as too large for storage, so that whoever walks a type's parts recurses no deeper.
 const MAX_TYPE_DEPTH: usize = 128;
-
-/// A field of a struct, header or union; an element of a tuple.
-#[derive(Clone, Debug)]
-pub(super) struct Member {
-    /// Name; of tuple elements `f0`, `f1`, ...
-    pub(super) name: Arc<str>,
-    /// Type, without type parameters.
-    pub(super) ty: Ty,
-}
-
-/// What values of a type consist of.
-#[derive(Clone, Debug)]
-pub(super) enum Shape {
-    Scalar(Type),
-    /// Structs and tuples.
-    Struct(Rc<[Member]>),
-    Header(HeaderTypeId, Rc<[Member]>),
-    Union(Rc<[Member]>),
-    /// Element type and size.
-    Stack(Ty, u32),
-    /// Element type; of known length only when there is a value.
-    List(Ty),
-    /// `int`, `string`, `match_kind`: compile time only.
-    Known,
-    Void,
-    /// Externs, objects and what errors left behind.
-    Opaque,
-}
 
 impl Lower<'_> {
     /// The type with the type parameters in scope replaced.

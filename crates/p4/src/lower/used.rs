@@ -9,9 +9,10 @@
 //!   taken. Code behind an `exit` is left, except in a control that also has a `return`.
 //! - an action is used if a used table lists it or the control's own code calls it.
 
-use super::constant::Known;
+use super::known::Known;
+use super::lowering::Lower;
+use super::names;
 use super::walk::is_pure;
-use super::{Lower, names};
 use crate::ast::{BinaryOp, UnaryOp};
 use crate::diag::Diagnostic;
 use crate::hir::*;

@@ -1,6 +1,6 @@
 //! What code may do, found by walking it: side effects of expressions, variables that actions mention.
 
-use super::Lower;
+use super::lowering::Lower;
 use crate::hir::{self, *};
 use std::collections::HashSet;
 use std::rc::Rc;

@@ -1,0 +1,50 @@
+//! Names of what an architecture has: extern objects and hash algorithms.
+
+use ir::HashAlgorithm;
+
+/// The code of the finding that a program uses an extern which the architecture does not have. Such a program may be valid P4.
+pub const EXTERN_WITHOUT_IMPLEMENTATION: &str = "extern-without-implementation";
+
+/// The extern types of v1model.
+pub(super) const V1MODEL_OBJECTS: [&str; 8] = [
+    "counter",
+    "direct_counter",
+    "meter",
+    "direct_meter",
+    "register",
+    "action_profile",
+    "action_selector",
+    "Checksum16",
+];
+
+/// The extern types of PNA.
+pub(super) const PNA_OBJECTS: [&str; 12] = [
+    "Hash",
+    "Checksum",
+    "InternetChecksum",
+    "Counter",
+    "DirectCounter",
+    "Meter",
+    "DirectMeter",
+    "Register",
+    "Random",
+    "ActionProfile",
+    "ActionSelector",
+    "Digest",
+];
+
+/// The hash algorithm of that name in v1model or PNA.
+pub(super) fn hash_algorithm(name: &str) -> Option<HashAlgorithm> {
+    Some(match name {
+        "crc32" | "CRC32" => HashAlgorithm::Crc32,
+        "crc32_custom" | "CRC32_CUSTOM" => HashAlgorithm::Crc32Custom,
+        "crc16" | "CRC16" => HashAlgorithm::Crc16,
+        "crc16_custom" | "CRC16_CUSTOM" => HashAlgorithm::Crc16Custom,
+        "random" => HashAlgorithm::Random,
+        "identity" | "IDENTITY" => HashAlgorithm::Identity,
+        "csum16" | "ONES_COMPLEMENT16" => HashAlgorithm::Csum16,
+        "xor16" => HashAlgorithm::Xor16,
+        "TARGET_DEFAULT" => HashAlgorithm::TargetDefault,
+        _ => return None,
+    })
+}
