@@ -5,8 +5,7 @@
 //! coalescing of register allocators (Chaitin 1982): liveness, interference, and a union of the two sides of each copy that do not interfere.
 
 use super::graph::Graph;
-use super::leaves::{Leaf, Leaves, Shape};
-use super::regions::touched_vars;
+use super::leaves::{Leaf, Leaves, Shape, touched_vars};
 use fixedbitset::FixedBitSet;
 use ir::{Arg, Block, Body, Cfg, Entity, Inst, Pipeline, Term, Value, VarId, VarKind};
 

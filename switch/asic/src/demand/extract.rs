@@ -1,45 +1,21 @@
 //! A program's demand, from its IR.
 
 use super::alias::Classes;
-use super::edges::{Finder, order, reduced};
+use super::edges::{Edges, Finder, order, reduced};
+use super::error::DemandError;
 use super::graph::Graph;
 use super::leaves::Leaves;
 use super::nodes::{Moment, Node, NodeId};
 use super::regions::{Code, Walk};
 use super::state::{Cell, Fate, State};
 use super::table::Wanted;
-use super::{Action, DependencyKind, Gateway, Match, Program, Table, edges::Edges, fields, parser, table};
+use super::{Action, DependencyKind, Gateway, Match, Program, Table, fields, parser, table};
 use crate::rewrite::Sizes;
 use ir::{ControlKind, ExternId, ExternKind, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More tables and steps than this are no program for a chip; the bound keeps quadratic work small.
 const MAX_NODES: usize = 2_000;
-
-/// Why a program's demand cannot be told.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum DemandError {
-    /// A limit, not a mistake: no chip has room for a fraction of this.
-    #[error(
-        "the program has {count} {what}; at most {most} are planned: split the program, or have less of it on the switch"
-    )]
-    TooLarge {
-        /// What there are too many of.
-        what: &'static str,
-        /// How many there are.
-        count: usize,
-        /// How many are allowed.
-        most: usize,
-    },
-    /// A size is given for something that the program does not have.
-    #[error("no table, counter, meter or register is called `{name}`, or more than one is; the program has {known}")]
-    UnknownTable {
-        /// The name.
-        name: String,
-        /// The names that there are.
-        known: String,
-    },
-}
 
 impl Program {
     /// What the pipeline asks of a chip when its tables hold `sizes` entries. Tables are named by their control-plane name, or by a suffix of

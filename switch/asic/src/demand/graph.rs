@@ -1,6 +1,6 @@
 //! The blocks between parser and deparser as one graph: which leads to which, and which branch decides over which.
 
-use super::DemandError;
+use super::error::DemandError;
 use fixedbitset::FixedBitSet;
 use ir::{Block, BlockData, Body, Cfg, Control, ControlKind, Entity, Pipeline};
 use petgraph::Direction;

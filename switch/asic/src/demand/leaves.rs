@@ -4,7 +4,7 @@
 //! a value is computed again wherever it is used. Other operations take an instruction, whose result is kept in the packet's state.
 
 use fixedbitset::FixedBitSet;
-use ir::{BinaryOp, Body, Cfg, Entity, EntityMap, HeaderId, Inst, Type, UnaryOp, Value, VarId};
+use ir::{BinaryOp, Body, Cfg, Entity, EntityMap, ExternFn, HeaderId, Inst, Pipeline, Type, UnaryOp, Value, VarId};
 use std::rc::Rc;
 
 /// A piece of the packet's state that a value is made of.
@@ -129,4 +129,14 @@ impl Leaves {
         };
         if free { Shape::Free } else { Shape::Kept }
     }
+}
+
+/// The variables of the architecture that an extern function writes.
+pub(super) fn touched_vars(pipeline: &Pipeline, func: ExternFn) -> Vec<VarId> {
+    let name = match func {
+        ExternFn::MarkToDrop => "standard_metadata.egress_spec",
+        ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload => "standard_metadata.checksum_error",
+        _ => return Vec::new(),
+    };
+    pipeline.intrinsics.get(name).copied().into_iter().collect()
 }

@@ -4,6 +4,7 @@
 
 mod alias;
 mod edges;
+mod error;
 mod extract;
 mod fields;
 mod graph;
@@ -15,7 +16,7 @@ mod regions;
 mod state;
 mod table;
 
-pub use extract::DemandError;
+pub use error::DemandError;
 
 use ir::TableId;
 use serde::{Deserialize, Serialize};

@@ -5,21 +5,11 @@
 //! steps are tables without keys. Checksums of headers are the parser's and the deparser's work and take no step.
 
 use super::graph::{At, Graph};
-use super::leaves::{Leaves, Shape};
+use super::leaves::{Leaves, Shape, touched_vars};
 use super::nodes::{Access, END, Event, Moment, Node, NodeId, place};
 use super::state::{Cell, Fate, State};
-use ir::{Arg, ExternFn, ExternId, ExternKind, Inst, InstData, Loc, Pipeline, TableId, Term, Value, VarId};
+use ir::{Arg, ExternFn, ExternId, ExternKind, Inst, InstData, Loc, TableId, Term, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// The variables of the architecture that an extern function writes.
-pub(super) fn touched_vars(pipeline: &Pipeline, func: ExternFn) -> Vec<VarId> {
-    let name = match func {
-        ExternFn::MarkToDrop => "standard_metadata.egress_spec",
-        ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload => "standard_metadata.checksum_error",
-        _ => return Vec::new(),
-    };
-    pipeline.intrinsics.get(name).copied().into_iter().collect()
-}
 
 /// A stretch of straight code: blocks that each lead to the next one alone.
 struct Region {

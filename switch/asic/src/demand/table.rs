@@ -1,6 +1,7 @@
 //! A table of the program, as memories see it.
 
-use super::{Action, Attached, AttachedKind, DemandError, Key, Match, Table};
+use super::error::DemandError;
+use super::{Action, Attached, AttachedKind, Key, Match, Table};
 use crate::rewrite::Sizes;
 use crate::rewrite::{alpm, results};
 use ir::{CounterUnit, ExternId, ExternKind, MatchKind, Pipeline, TableId};
