@@ -255,7 +255,7 @@ struct Emitter<'a> {
     /// How often each hash was used.
     hashes: HashMap<ExternId, usize>,
     /// Conditions that became tables.
-    checks: Vec<tofino::whole::Check<'a>>,
+    checks: Vec<tofino::check_table::Check<'a>>,
 }
 
 impl<'a> Emitter<'a> {

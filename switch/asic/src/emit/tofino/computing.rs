@@ -4,7 +4,7 @@
 //! - A choice by whether the packet has a certain length goes on as if it had.
 //! - States that compute end with an error of the parser, as a packet that the chip leaves to others would.
 
-use super::prepare::Preparer;
+use super::preparer::Preparer;
 use ir::*;
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Conditions as gateways decide them: equality with constants under masks, on few bits; wider ones are small tables.
 
+use super::check_table::Check;
 use super::prefixes::{self, mirrored, ones};
-use super::whole::Check;
 use crate::emit::Res;
 use crate::emit::body::Writer;
 use crate::emit::expr::{self, Expr, Form};

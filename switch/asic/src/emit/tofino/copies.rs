@@ -5,21 +5,12 @@
 //! over such a copy the control writes, too.
 
 use super::parser_writes::comes_to;
-use super::prepare::Preparer;
+use super::preparer::{Copied, Preparer};
 use ir::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Blocks that are copied for one way through the parser.
 const MAX_CLONED: usize = 64;
-
-/// A copy that the control makes.
-#[derive(Clone, Debug)]
-pub(super) struct Copied {
-    flag: VarId,
-    to: VarId,
-    /// A field that stays, or a constant.
-    from: Inst,
-}
 
 impl Preparer {
     /// Whether a field has at the begin of the control what the parser has extracted.

@@ -3,7 +3,7 @@
 use crate::emit::body::Writer;
 use crate::emit::text::{Lines, line};
 use crate::emit::tofino::halves;
-use crate::emit::tofino::prepare::Deparsed;
+use crate::emit::tofino::preparer::Deparsed;
 use crate::emit::{Emitter, Res, Stmt, parser};
 use ir::*;
 use std::collections::{BTreeMap, BTreeSet};

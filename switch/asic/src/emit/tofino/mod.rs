@@ -3,6 +3,7 @@
 pub(super) mod action;
 mod branch_folding;
 mod carry;
+pub(super) mod check_table;
 mod combine;
 mod computing;
 pub(super) mod condition;
@@ -25,6 +26,7 @@ mod parsing;
 pub(super) mod passes;
 mod prefixes;
 pub(super) mod prepare;
+pub(super) mod preparer;
 pub(super) mod register;
 mod select_actions;
 mod single_stores;

@@ -1,6 +1,6 @@
 //! Objects that packets go by: what the chip's have no form for is taken out, and named.
 
-use super::prepare::Preparer;
+use super::preparer::Preparer;
 use super::register;
 use ir::*;
 use num_bigint::BigUint;

@@ -14,23 +14,13 @@
 //! (`meta.check_...`), goes on as if the test had held, and one table at the begin of the control
 //! finds the first test that does not hold.
 
-use super::prefixes::{Prefixes, below, from, mirrored};
-use super::prepare::Preparer;
+use super::prefixes::{below, from, mirrored};
+use super::preparer::{Late, Preparer};
 use ir::*;
 use num_bigint::BigUint;
 
 /// Ranges of wider fields are not for the parser.
 const PARSER_BITS: u32 = 8;
-
-/// A test that the parser leaves to the control.
-#[derive(Clone, Debug)]
-pub(super) struct Late {
-    /// Says that it has to be made, or, if there is no field, that it failed.
-    flag: VarId,
-    /// The error's number.
-    error: u32,
-    field: Option<(VarId, Prefixes)>,
-}
 
 impl Preparer {
     /// A test that the chip's parser notes as failed.

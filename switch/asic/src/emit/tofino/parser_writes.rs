@@ -11,7 +11,7 @@
 //! tofino back-end, `parde/check_parser_multi_write`), so that the first of two writes has to move
 //! to the ways that don't come to the second one.
 
-use super::prepare::Preparer;
+use super::preparer::Preparer;
 use ir::*;
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! A parser in the shape that the chip's has: tests are states, sums are added up where fields are extracted, and a state only moves
 //! bits of the packet and constants.
 
-use super::prepare::Preparer;
+use super::preparer::Preparer;
 use ir::*;
 use num_bigint::BigUint;
 use std::collections::{BTreeMap, HashSet};

@@ -5,23 +5,11 @@
 //!   changes the header behind it.
 //! - What has no form is taken out, and named.
 
-use super::copies::Copied;
-use super::parser_checks::Late;
+use super::narrow::narrow;
+use super::preparer::{Deparsed, Preparer};
 use crate::emit::Unsupported;
 use ir::*;
-use num_bigint::BigUint;
 use std::collections::HashSet;
-
-/// A checksum that the deparser computes.
-#[derive(Clone, Debug)]
-pub(in crate::emit) struct Deparsed {
-    /// The field that it goes to.
-    pub(in crate::emit) field: VarId,
-    /// The fields that it is computed over.
-    pub(in crate::emit) over: Vec<VarId>,
-    /// Set where the program computes it.
-    pub(in crate::emit) wanted: VarId,
-}
 
 /// A pipeline as Tofino can have it.
 pub(in crate::emit) struct Prepared {
@@ -30,30 +18,12 @@ pub(in crate::emit) struct Prepared {
     pub(in crate::emit) deparsed: Vec<Deparsed>,
 }
 
-pub(super) struct Preparer {
-    pub(super) p: Pipeline,
-    pub(super) meta: String,
-    left_out: Vec<Unsupported>,
-    deparsed: Vec<Deparsed>,
-    /// Tests that the parser leaves to the control, in the order in which a packet meets them.
-    pub(super) late: Vec<Late>,
-    /// Copies that the parser leaves to the control.
-    pub(super) copied: Vec<Copied>,
-}
-
 /// Prepares a pipeline.
 pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
-    let mut this = Preparer {
-        p: p.clone(),
-        meta: meta.to_owned(),
-        left_out: Vec::new(),
-        deparsed: Vec::new(),
-        late: Vec::new(),
-        copied: Vec::new(),
-    };
+    let mut this = Preparer::new(p, meta);
     let error = this.parser_error();
     this.colours();
-    super::narrow::narrow(&mut this.p);
+    narrow(&mut this.p);
     let ids: Vec<ControlId> = p.controls.iter().map(|(id, _)| id).collect();
     for id in ids {
         let mut body = std::mem::take(&mut this.p.controls[id].body);
@@ -87,17 +57,6 @@ pub(in crate::emit) fn prepare(p: &Pipeline, meta: &str) -> Prepared {
 }
 
 impl Preparer {
-    pub(super) fn leave_out(&mut self, loc: Loc, what: impl Into<String>) {
-        let what = Unsupported::new(&self.p, loc, what);
-        if !self.left_out.contains(&what) {
-            self.left_out.push(what);
-        }
-    }
-
-    pub(super) fn add_var(&mut self, name: &str, ty: Type, kind: VarKind) -> VarId {
-        self.p.vars.push(Var { name: name.to_owned(), ty, kind, loc: Loc::default() })
-    }
-
     /// The program's parser error, as a number in its metadata.
     fn parser_error(&mut self) -> VarId {
         let name = format!("{}.parser_error", self.meta);
@@ -120,13 +79,6 @@ impl Preparer {
             {
                 *c = Const::new(Type::Bit(8), c.bits.clone());
             }
-        }
-    }
-
-    pub(super) fn constant(body: &Body, value: Value) -> Option<BigUint> {
-        match &body.definition(value)?.inst {
-            Inst::Const(c) => Some(c.bits.clone()),
-            _ => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Checksums that a parser verifies. The chip adds a field up while it extracts it, so each sum is added to in the states that extract
 //! its headers; where it is looked at stays where it was.
 
-use super::prepare::Preparer;
+use super::preparer::Preparer;
 use ir::*;
 use std::collections::HashSet;
 

@@ -16,7 +16,7 @@ mod kept;
 mod place;
 mod shapes;
 
-use super::prepare::Deparsed;
+use super::preparer::Deparsed;
 use crate::emit::mentions::Mentions;
 use bridge::Bridge;
 use ir::*;
