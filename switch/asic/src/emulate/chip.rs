@@ -5,9 +5,9 @@
 //! a packet from pass to pass.
 
 use super::attached;
-use super::clocks::Run;
 use super::counts::{Counts, Violation};
 use super::program::Program;
+use super::run::Run;
 use super::store::Store;
 use interp::overseer::{BitBuffer, Boundary, Decision, Destination, Found, Frame, Origin, Overseer};
 use interp::walk::{ApplySite, Op, Outcome, Pc};

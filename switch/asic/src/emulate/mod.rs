@@ -44,6 +44,7 @@ mod parts;
 mod placed;
 mod program;
 mod rates;
+mod run;
 mod schedule;
 mod store;
 
