@@ -1,7 +1,7 @@
 //! A row of words and what lies in it, bit by bit.
 
-use super::super::key::Byte;
-use super::{Form, Overhead, Plan};
+use super::form::{Form, Overhead, Plan};
+use crate::memory::key::Byte;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
