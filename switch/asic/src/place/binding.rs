@@ -2,7 +2,7 @@
 
 use super::attempt::{Settings, attempt};
 use super::bounds::Ground;
-use super::heuristic::{FEW, at_scale, tries, urgency};
+use super::orders::{FEW, at_scale, tries, urgency};
 use super::{Path, Placement};
 use crate::demand::{Match, Program, Table};
 use crate::target::{Target, Usage};

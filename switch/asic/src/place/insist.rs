@@ -3,7 +3,7 @@
 
 use super::attempt::{Attempt, Settings, attempt, attempt_along};
 use super::bounds::Ground;
-use super::heuristic::{next, urgency};
+use super::orders::{next, urgency};
 use super::relaxed::{Asked, Begun, Relaxed, relaxed};
 use std::time::Instant;
 

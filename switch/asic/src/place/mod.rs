@@ -14,6 +14,7 @@ mod insist;
 mod model;
 mod narrow;
 mod optimum;
+mod orders;
 mod path;
 mod relaxed;
 mod solve;

@@ -5,9 +5,9 @@
 
 use super::attempt::Attempt;
 use super::bounds::Ground;
-use super::heuristic::{at_scale, capped};
 use super::insist::{follow, insist};
 use super::optimum::Search;
+use super::orders::{at_scale, capped};
 use super::relaxed::{Asked, Relaxed, relaxed};
 use super::{Objective, Path, Placement, Unplaced};
 use crate::demand::Program;

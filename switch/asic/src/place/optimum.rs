@@ -2,8 +2,9 @@
 
 use super::attempt::{Settings, attempt};
 use super::bounds::Ground;
-use super::heuristic::{best, capped, full, urgency};
+use super::heuristic::{best, full};
 use super::model::{Ask, Model};
+use super::orders::{at_scale, capped, urgency};
 use super::solve::{Answer, solve};
 use super::{Objective, Path, Placement, Unplaced};
 use crate::demand::{Match, Program};
@@ -231,7 +232,7 @@ impl Search<'_, '_> {
         share: f64,
     ) -> Option<Placement> {
         let ground = self.ground;
-        let entries = super::heuristic::at_scale(ground, scale);
+        let entries = at_scale(ground, scale);
         let value = |n: usize, at: usize| amounts[n][at].and_then(|c| columns.get(c)).copied().unwrap_or(0.0);
         let positions = ground.path.hops.len() * stages as usize;
         let shares: Vec<Vec<u64>> = (0..entries.len())
