@@ -12,29 +12,21 @@
 use super::address::Address;
 use super::direct;
 use super::levels;
-use super::lines::{first_lines, prefetch, search};
+use super::lines::{first_lines, search};
 use super::matcher::{Matcher, Scalar};
 use super::node::{INNER, PREAMBLE};
 use super::pool::Ref;
 use super::root::{Root, Slots};
-use super::set::Formats;
 use super::table::{Short, Table};
 use super::values::NUMBER_BITS;
-use smallvec::SmallVec;
+use super::view::{CHUNK, MASKS, NEAR, View, prefetch};
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
-/// Keys in flight: the waits between passes are shared by many.
-pub(super) const CHUNK: usize = 512;
-/// Bytes that stay in the nearer caches: values and lines that are more altogether are asked for before they are read.
-pub(super) const NEAR: usize = 256 << 10;
 /// So many keys or more with one exact key are looked up as in a table without.
 const SAME: usize = 24;
 /// So few keys of a table without exact keys are looked up one by one.
 const FEW: usize = 4;
-/// What counts of a word read from a slot, by the logarithm of the slot's size.
-pub(super) const MASKS: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, u64::MAX];
-
 /// A key on its way through nodes or at a set.
 #[derive(Clone, Copy)]
 struct Cursor<A> {
@@ -59,53 +51,22 @@ struct Way<A> {
     at_sets: usize,
 }
 
-/// A table's memory.
-pub(super) struct View<'a> {
-    /// The first line of the pool.
-    pub pool: *const u8,
-    /// Value number 0, and bytes from one to the next.
-    pub values: *const u8,
-    pub stride: usize,
-    pub numbered: bool,
-    /// Of lines in the pool.
-    pub formats: &'a Formats,
-}
-
-impl<'a> View<'a> {
-    fn new<A: Address>(table: &'a Table<A>) -> View<'a> {
-        let forest = &table.forest;
-        View {
-            pool: forest.pool.start(),
-            values: forest.values.start(),
-            stride: forest.values.stride(),
-            numbered: forest.numbered,
-            formats: &forest.formats,
+impl<A: Address> Table<A> {
+    /// Looks up `out.len()` keys, each of `exact_words` words and then [`Address::WORDS`]. Keys that aren't there find nothing.
+    pub(super) fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
+        let walk = |keys: &[u64], out: &mut [*const u8]| walk(self, keys, out);
+        match &self.short {
+            Short::Direct(direct) => direct::lookup(self, direct, keys, out, walk),
+            Short::Levels(levels) => levels::lookup(self, levels, keys, out, walk),
+            Short::None => walk(keys, out),
         }
     }
-}
 
-/// Looks up `out.len()` keys, each of `exact_words` words and then [`Address::WORDS`]. Keys that aren't there find nothing.
-pub(super) fn lookup<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
-    let walk = |keys: &[u64], out: &mut [*const u8]| walk(table, keys, out);
-    match &table.short {
-        Short::Direct(direct) => direct::lookup(table, direct, keys, out, walk),
-        Short::Levels(levels) => levels::lookup(table, levels, keys, out, walk),
-        Short::None => walk(keys, out),
+    pub(super) fn lookup(&self, key: &[u64]) -> Option<&[u8]> {
+        let mut out = [std::ptr::null()];
+        self.lookup_batch(key, &mut out);
+        bytes(self, out[0], self.longest_value)
     }
-}
-
-/// Looks up some of the keys, of so many words each, by `walk`: those that a shorter way does not answer.
-pub(super) fn look_elsewhere(
-    who: impl Iterator<Item = usize> + Clone,
-    words: usize,
-    keys: &[u64],
-    out: &mut [*const u8],
-    walk: impl Fn(&[u64], &mut [*const u8]),
-) {
-    let far: SmallVec<[u64; 32]> = who.clone().flat_map(|who| &keys[who * words..(who + 1) * words]).copied().collect();
-    let mut found = SmallVec::<[*const u8; 16]>::from_elem(std::ptr::null(), far.len() / words);
-    walk(&far, &mut found);
-    who.zip(found).for_each(|(who, found)| out[who] = found);
 }
 
 /// The same without a shorter way.
@@ -130,7 +91,7 @@ fn walk<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
 
 /// The same, one key after the other, of a table without exact keys: what many take steps for together is slower for few.
 fn walk_each<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
-    let view = View::new(table);
+    let view = View::new(&table.forest);
     for (key, out) in keys.chunks_exact(A::WORDS).zip(out) {
         let (mut at, mut address, mut found) = (table.root, A::from_words(key, table.lpm_bits), std::ptr::null());
         while !at.is_null() {
@@ -174,7 +135,7 @@ fn lookup_avx512<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u
     use super::lanes::Lanes;
     use super::matcher::Avx512;
 
-    let view = View::new(table);
+    let view = View::new(&table.forest);
     let mut memory = MaybeUninit::uninit();
     let lanes = Lanes::new(&mut memory);
     let whole = table.directory.is_none().then(|| Root::at(&view, table, table.root));
@@ -272,7 +233,7 @@ fn lookup_avx2<A: Address>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]
 /// The processor has what the matcher needs.
 #[inline(always)]
 unsafe fn lookup_with<A: Address, M: Matcher>(table: &Table<A>, keys: &[u64], out: &mut [*const u8]) {
-    let view = View::new(table);
+    let view = View::new(&table.forest);
     let mut way = Way::<A> {
         nodes: [const { MaybeUninit::uninit() }; CHUNK],
         sets: [const { MaybeUninit::uninit() }; CHUNK],

@@ -5,13 +5,13 @@
 #![allow(unsafe_code)]
 
 use super::address::Address;
-use super::batch::{CHUNK, NEAR, View};
 use super::directory::{self, Directory, KeyPlace};
-use super::lines::{gate, prefetch, search};
+use super::lines::{gate, search};
 use super::matcher::{Avx512, Matcher, Scalar};
 use super::pool::{Line, Ref};
 use super::set::{Format, Formats, HEAD, Kind};
 use super::table::Table;
+use super::view::{CHUNK, NEAR, View, prefetch};
 use super::window::{WINDOW, window};
 use crate::fast::eight::{EIGHT, Eight, all, first_lanes, lanes, load, pairs, store};
 use smallvec::SmallVec;

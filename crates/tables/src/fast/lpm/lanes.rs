@@ -5,11 +5,11 @@
 //! go on are packed. The gathers of a level don't depend on each other, and the processor has many of them in flight by itself.
 #![allow(unsafe_code)]
 
-use super::batch::{CHUNK, View};
 use super::node::PREAMBLE;
 use super::pool::Ref;
 use super::root::{Prefix, Root};
 use super::values::NUMBER_BITS;
+use super::view::{CHUNK, View};
 use crate::fast::eight::{EIGHT, first_lanes, pairs};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;

@@ -5,12 +5,12 @@
 #![allow(unsafe_code)]
 
 use super::address::Address;
-use super::batch::{CHUNK, NEAR, View};
 use super::directory::{self, Directory, KeyPlace};
 use super::matcher::Matcher;
 use super::pool::{Line, Ref};
 use super::set::{Formats, HEAD, Kind};
 use super::table::Table;
+use super::view::{CHUNK, NEAR, View, prefetch};
 use super::window::{WINDOW, masks};
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
@@ -228,16 +228,4 @@ unsafe fn matches_wide(line: *const u8, shifts: *const u8, address: u128) -> u32
 unsafe fn load(from: *const u8) -> u64 {
     // SAFETY: the caller's promise.
     u64::from_le(unsafe { from.cast::<u64>().read_unaligned() })
-}
-
-#[inline(always)]
-pub(super) fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, for any address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }

@@ -6,12 +6,12 @@
 //! | a few prefixes in a line, their values beside them | `set.rs` |
 //! | many prefixes: a multibit trie | `node.rs` |
 //! | which of the two, and of which stride | `build.rs` |
-//! | the first 24 bits of a large table without exact keys | `direct.rs` |
+//! | the first 24 bits of a large table without exact keys | `direct/` |
 //! | the first 48 bits of one with wider addresses | `levels/` |
 //! | what the trie says of all addresses with the same first bits | `painter.rs` |
 //! | how prefixes come and go | `forest.rs` |
 //! | memory | `pool.rs` for lines, `values.rs` for values that many prefixes share |
-//! | lookups | `batch.rs`; what all keys see first: `root.rs`; in lines: `lines.rs`, `matcher.rs`, eight keys at once `eights.rs`; through nodes, eight keys at once: `lanes.rs` |
+//! | lookups | `batch.rs`; what they read and share: `view.rs`; what all keys see first: `root.rs`; in lines: `lines.rs`, `matcher.rs`, eight keys at once `eights.rs`; through nodes, eight keys at once: `lanes.rs` |
 //! | addresses beyond 128 bits | `plain.rs` |
 //!
 //! A million tenants with a few prefixes each cost one random cache line per lookup: the line that the tenant's key hashes to has
@@ -41,6 +41,7 @@ mod root;
 mod set;
 mod table;
 mod values;
+mod view;
 mod window;
 
 #[cfg(test)]

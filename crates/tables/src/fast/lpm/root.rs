@@ -2,12 +2,12 @@
 #![allow(unsafe_code)]
 
 use super::address::Address;
-use super::batch::{CHUNK, MASKS, View};
 use super::node::PREAMBLE;
 use super::pool::{Line, Ref};
 use super::set::{Formats, Set};
 use super::table::Table;
 use super::values::NUMBER_BITS;
+use super::view::{CHUNK, MASKS, View};
 use smallvec::SmallVec;
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;

@@ -1,7 +1,6 @@
 //! [`Table`]: the directory of exact keys, if there are any, and the forest behind it.
 
 use super::address::Address;
-use super::batch;
 use super::direct::{self, Direct};
 use super::directory::{Directory, KeyPlace};
 use super::forest::{Forest, ROOM};
@@ -34,7 +33,7 @@ pub(super) struct Table<A> {
     pub formats: Formats,
     pub exact_words: usize,
     pub lpm_bits: u32,
-    longest_value: usize,
+    pub longest_value: usize,
     len: usize,
 }
 
@@ -152,16 +151,6 @@ impl<A: Address> Table<A> {
     fn prefix(&self, words: &[u64], len: u32) -> (A, u32) {
         let len = len.min(self.lpm_bits);
         (A::from_words(words, self.lpm_bits).keep(len), len)
-    }
-
-    pub(super) fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
-        batch::lookup(self, keys, out);
-    }
-
-    pub(super) fn lookup(&self, key: &[u64]) -> Option<&[u8]> {
-        let mut out = [std::ptr::null()];
-        batch::lookup(self, key, &mut out);
-        batch::bytes(self, out[0], self.longest_value)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::super::address::Address;
-use super::super::lines::prefetch;
+use super::super::view::prefetch;
 use super::block::{ARRAY, LINE, TREE};
 use super::lookup::{CHUNK, Known, Machine, VISIT_BITS, VISIT_LINE, View, Visits};
 use super::{KIND, PAGE, STEP};

@@ -4,9 +4,8 @@
 #![allow(unsafe_code)]
 
 use super::super::address::Address;
-use super::super::batch::look_elsewhere;
-use super::super::lines::prefetch;
 use super::super::table::Table;
+use super::super::view::{look_elsewhere, prefetch};
 use super::block::{ARRAY, LINE, RUNS, TREE};
 use super::{ASK, BITS, ENTRIES, Entry, KIND, Levels, PAGE, STEP};
 use smallvec::SmallVec;
