@@ -1,10 +1,10 @@
 //! One body: order of blocks, places of values, jumps.
 
-use crate::decode::decoder::Decoder;
+use crate::decode::decoder::{Decoder, Form};
+use crate::decode::error::Fault;
 use crate::decode::inst::inst;
 use crate::decode::layout::Layout;
 use crate::decode::uses::{LastUses, Writes};
-use crate::decode::{Fault, Form};
 use crate::program::*;
 use ir::{Block, BlockCall, Body, Control, Entity, Inst, Loc, Pipeline, Term, Value};
 

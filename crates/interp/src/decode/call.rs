@@ -1,8 +1,8 @@
 //! Extern calls.
 
 use crate::algorithm;
-use crate::decode::Fault;
 use crate::decode::decoder::Decoder;
+use crate::decode::error::Fault;
 use crate::program::{Call, CallArg, Op, Reg};
 use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HashAlgorithm, Pipeline, Value};
 

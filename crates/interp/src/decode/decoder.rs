@@ -1,9 +1,19 @@
 //! [`Decoder`]: a body while it is decoded: where its values are, and the code so far.
 
+use crate::decode::error::Fault;
 use crate::decode::layout::Layout;
-use crate::decode::{Fault, Form};
 use crate::program::{Code, Op, Origin, Pc, Reg};
 use ir::{BlockCall, Body, Entity, Loc, Pipeline, Value, VarId};
+
+/// How a body is decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// In few instructions.
+    Short,
+    /// An instruction for each of the IR (none for a constant), at least one for each block, and slots for each value
+    /// that no other value or variable has.
+    PerInstruction,
+}
 
 /// A body while it is decoded.
 pub(super) struct Decoder<'a> {

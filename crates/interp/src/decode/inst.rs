@@ -1,7 +1,8 @@
 //! Straight-line instructions.
 
+use crate::decode::call;
 use crate::decode::decoder::Decoder;
-use crate::decode::{Fault, call};
+use crate::decode::error::Fault;
 use crate::program::*;
 use crate::words::mask64;
 use ir::{BinaryOp, HeaderId, Inst, InstData, UnaryOp, Value, VarKind};

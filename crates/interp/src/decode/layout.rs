@@ -1,6 +1,6 @@
 //! Which slot holds what.
 
-use crate::decode::LoadError;
+use crate::decode::error::LoadError;
 use crate::program::{Field, Header, Reg, Slot};
 use ir::{Const, Entity, HeaderId, Pipeline, Type, VarId};
 use std::collections::HashMap;

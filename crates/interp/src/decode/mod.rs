@@ -3,57 +3,22 @@
 mod body;
 pub(crate) mod call;
 mod decoder;
+mod error;
 mod inst;
 pub(crate) mod layout;
 mod uses;
 
+pub use decoder::Form;
+pub use error::LoadError;
+
 use crate::program::{Code, Errors, Program, ROLES};
 use crate::well_known::WellKnown;
+use body::decode_body;
 use ir::{Entity, Pipeline, VarId, VarKind};
 use layout::Layout;
-use thiserror::Error;
 
 /// The most slots that the variables and constants of a program may take: 64 MiB a packet in flight.
 const MAX_SLOTS: u64 = 1 << 23;
-
-/// A pipeline that can't be loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LoadError {
-    /// Something that the verifier refuses: always a bug of what made the pipeline.
-    #[error(
-        "in {place}: {what}; the pipeline is inconsistent, which is a bug of what made it (run the IR verifier on it)"
-    )]
-    Inconsistent {
-        /// Where.
-        place: String,
-        /// What.
-        what: String,
-    },
-    /// The pipeline's own entries or default actions.
-    #[error(transparent)]
-    State(#[from] tables::StateError),
-    /// A limit of this engine.
-    #[error("the program needs {slots} words of variables, more than {most}: make stacks or varbits smaller")]
-    TooLarge {
-        /// How many.
-        slots: u64,
-        /// How many there can be.
-        most: u64,
-    },
-}
-
-/// Something wrong within one body; the caller adds the place.
-pub(crate) type Fault = String;
-
-/// How a body is decoded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
-    /// In few instructions.
-    Short,
-    /// An instruction for each of the IR (none for a constant), at least one for each block, and slots for each value
-    /// that no other value or variable has.
-    PerInstruction,
-}
 
 /// Decodes a pipeline.
 pub fn decode(pipeline: &Pipeline, form: Form) -> Result<Program, LoadError> {
@@ -64,7 +29,7 @@ pub fn decode(pipeline: &Pipeline, form: Form) -> Result<Program, LoadError> {
     let mut layout = Layout::new(pipeline);
     let mut codes = Vec::new();
     for control in pipeline.controls.values() {
-        let code = body::decode_body(pipeline, &mut layout, control, form)
+        let code = decode_body(pipeline, &mut layout, control, form)
             .map_err(|what| LoadError::Inconsistent { place: control.name.clone(), what })?;
         codes.push(code);
     }
