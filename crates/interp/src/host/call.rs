@@ -1,7 +1,7 @@
 //! Calls.
 
 use crate::frame::{Destination, Frame, Request};
-use crate::host::site::Known;
+use crate::host::place::Known;
 use crate::host::{ExternHost, Lane, SiteId};
 use crate::machine::Machine;
 use crate::meter::Colour;

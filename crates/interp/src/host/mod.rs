@@ -20,9 +20,9 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | call sites and calls | `site.rs`, `call.rs` |
+//! | call sites and calls, where their values lie | `site.rs`, `call.rs`, `place.rs` |
 //! | what changes as packets hit an entry | `entries.rs` |
-//! | members and groups, value sets | `choice.rs` |
+//! | members and groups, value sets | `choice.rs`, `selector.rs` |
 //! | what the control plane writes and reads | `objects.rs` |
 //! | the constants and variables of the architectures | [`architecture`] |
 //! | hashes and sums over bytes, without a host | [`hash`], [`ones_complement_sum`] |
@@ -32,17 +32,20 @@ mod call;
 mod choice;
 mod entries;
 mod objects;
+mod place;
+mod selector;
 mod site;
 
 pub use call::{Effect, PacketContext};
-pub use choice::{MemberAction, SelectorHash};
+pub use choice::MemberAction;
 pub use entries::Expired;
-pub use site::{Place, Site, SiteError, SiteId};
+pub use place::Place;
+pub use selector::SelectorHash;
+pub use site::{Site, SiteError, SiteId};
 
 pub use crate::algorithm::{by_name as hash_algorithm, hash, ones_subtract, ones_sum as ones_complement_sum};
 
-use choice::places;
-use site::Known;
+use place::{Known, places};
 
 use crate::config::Config;
 use crate::decode::{Form, LoadError, decode};

@@ -3,6 +3,7 @@
 use crate::decode::call::checked_call;
 use crate::decode::layout;
 use crate::host::ExternHost;
+use crate::host::place::{Known, Place};
 use crate::program::{Call, CallArg, Reg};
 use ir::{Arg, Entity, ExternFn, Inst, TableId, Type, Value, VarId};
 use thiserror::Error;
@@ -10,25 +11,6 @@ use thiserror::Error;
 /// A call site of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub struct SiteId(pub(super) u32);
-
-/// Where a value lies in an area of words. The value's bits above its width are 0; words are least significant first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Place {
-    /// First word.
-    pub word: usize,
-    /// How many: [`tables::words_for`] the width, and one more for a varbit.
-    pub words: usize,
-    /// Width in bits; of a varbit the greatest.
-    pub width: u32,
-    /// The first word is the length in bits, the others are the bits as a number.
-    pub varbit: bool,
-}
-
-impl Place {
-    pub(super) fn new(reg: Reg) -> Place {
-        Place { word: reg.slot as usize, words: reg.words as usize, width: reg.width, varbit: reg.varbit }
-    }
-}
 
 /// How a call is made.
 #[derive(Clone, PartialEq, Debug)]
@@ -72,24 +54,6 @@ pub enum SiteError {
         /// How many there can be.
         most: usize,
     },
-}
-
-/// What the host keeps of a call site.
-#[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub call: Call,
-    pub arg_words: usize,
-    pub result_words: usize,
-    /// The table that the call names.
-    pub table: Option<usize>,
-    /// See [`Site::payload`].
-    pub payload: bool,
-    /// It reads or changes what checksum objects keep for a packet.
-    pub lane: bool,
-    /// It may have an [`crate::host::Effect`].
-    pub asks: bool,
-    /// Arguments whose length is to be looked at.
-    pub varbits: Vec<Place>,
 }
 
 /// The most words of arguments and results that a call may have: 8 MiB.
