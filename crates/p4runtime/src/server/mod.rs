@@ -7,7 +7,7 @@
 //! - `stream`: what a client sends on its stream, `events`: what the device tells it, [`outbox`]: what waits to be sent,
 //!   [`digests`]: digest messages into lists, `held`: what another process can go on with.
 //! - `write`, `read`, `pipeline`, `saved`: the requests, `agreement`: whether a P4Info is that of a device config, [`direct`]: without a network; one that changes something at a time, reads of snapshots between them.
-//! - `answer`: what was read and is not yet taken; `connection`, `unsent`, `received`: what requests of one connection share,
+//! - `answer`: what was read and is not yet taken; `connection`, `unsent` (counted by `count_unsent`), `received`: what requests of one connection share,
 //!   and bounds of what comes in and goes out; `places`: what is shared out between clients.
 //! - `admission`, [`tls`], [`limits`], `peer`: connections; [`credentials`]: who gets in, which may change meanwhile.
 //!
@@ -22,6 +22,7 @@ pub mod arbitration;
 mod batch_status;
 mod connection;
 mod core;
+mod count_unsent;
 pub mod credentials;
 pub mod digests;
 pub mod direct;
@@ -65,6 +66,7 @@ use crate::proto::v1::p4_runtime_server::P4RuntimeServer;
 use crate::{Device, proto};
 use admission::Door;
 use core::Core;
+use count_unsent::CountUnsent;
 use received::Receiving;
 use service::Service;
 use std::future::Future;
@@ -74,7 +76,6 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tonic::transport::Server;
 use tower::layer::util::{Identity, Stack};
-use unsent::CountUnsent;
 
 /// How a server is reached, by whom, and how much they may ask for.
 #[derive(Clone, Debug, Default)]
