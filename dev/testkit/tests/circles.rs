@@ -12,19 +12,19 @@ use std::path::Path;
 
 /// For each crate, how many circles there may be, and how many files the largest may have. Lower them when a circle is gone.
 const BOUNDS: &[(&str, usize, usize)] = &[
-    ("asic", 6, 9),
+    ("asic", 0, 0),
     ("flowcache", 0, 0),
-    ("interp", 2, 3),
+    ("interp", 0, 0),
     ("io", 0, 0),
     ("ir", 0, 0),
     ("jit", 0, 0),
     ("node", 3, 7),
     ("offload", 0, 0),
-    ("p4", 5, 11),
-    ("p4runtime", 1, 2),
+    ("p4", 0, 0),
+    ("p4runtime", 0, 0),
     ("packet", 0, 0),
     ("region", 0, 0),
-    ("tables", 1, 6),
+    ("tables", 0, 0),
     ("terrace", 2, 2),
     ("testkit", 0, 0),
 ];
