@@ -10,6 +10,7 @@
 //! `plan.rs` says how a cache is made, `explain.rs` what it would keep of a packet.
 
 mod explain;
+mod factory;
 mod model;
 mod plan;
 mod rewrites;

@@ -2,12 +2,12 @@
 
 use crate::plan::{CachePlan, no_tenant};
 use crate::wrapped::Wrapped;
+use entries::{WriteBatch, WriteError};
 use flowcache::{FlowCache, Kind, Stats};
 use interp::{Config, IdleEntry, Interp};
 use ir::Pipeline;
 use node::engine::{Controlled, Inside, NOT_WANTED, in_turns};
 use std::sync::Arc;
-use tables::{WriteBatch, WriteError};
 
 pub(crate) fn load(
     plan: &CachePlan,

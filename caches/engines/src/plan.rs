@@ -1,13 +1,7 @@
 //! [`CachePlan`]: how a flow cache in user space is made.
 
-use crate::{model, rewrites};
 use flowcache::pace::Spare;
 use flowcache::{CacheConfig, Kind};
-use interp::Config;
-use ir::Pipeline;
-use node::engine::{Controlled, EngineFactory};
-use p4runtime::Refusal;
-use std::sync::Arc;
 
 /// How a flow cache is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +19,7 @@ pub struct CachePlan {
 
 impl CachePlan {
     /// The kind, as in configurations.
-    fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self.cache.kind {
             _ if self.rewrites => "rewrites",
             Kind::Exact => "exact",
@@ -33,24 +27,6 @@ impl CachePlan {
             Kind::SubTraversal { .. } => "sub-traversal",
             Kind::Adaptive { .. } => "adaptive",
         }
-    }
-}
-
-impl EngineFactory for CachePlan {
-    fn name(&self) -> &'static str {
-        if self.rewrites { "jit" } else { "interp" }
-    }
-
-    fn cache(&self) -> &'static str {
-        self.kind()
-    }
-
-    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, Refusal> {
-        let engine = match self.rewrites {
-            true => rewrites::load(self, pipeline, settings),
-            false => model::load(self, pipeline, settings),
-        };
-        engine.map_err(Refusal::unimplemented)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::plan::{CachePlan, no_tenant};
 use crate::wrapped::Wrapped;
+use entries::{WriteBatch, WriteError};
 use flowcache::rewrite::{Held, NativeError, PerWorker, RewriteCache, RewriteStats, Runs};
 use interp::{Config, IdleEntry, Interp};
 use ir::Pipeline;
@@ -9,7 +10,6 @@ use jit::Jit;
 use node::engine::{Controlled, Inside, NoRoom, Team, Workers, in_turns};
 use packet::Engine;
 use std::sync::Arc;
-use tables::{WriteBatch, WriteError};
 
 /// A cache in front of native code, or of the reference engine where native code does not take the program.
 pub(crate) enum Made {

@@ -10,6 +10,7 @@ use crate::samples::Samples;
 use crate::segment::Asked;
 use crate::space;
 use crate::stats::Stats;
+use entries::{Change, Entry, WriteBatch, WriteError};
 use interp::walk::{Code, Program};
 use interp::{Config, Interp, LoadError, Outputs};
 use ir::{ControlKind, Entity, Pipeline, TableId};
@@ -17,7 +18,6 @@ use packet::{Batch, Engine, Output, ReasonTable};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
-use tables::{Change, Entry, WriteBatch, WriteError};
 
 /// A pipeline whose main control is cached. See the crate.
 pub struct FlowCache {

@@ -157,8 +157,8 @@ fn stretch(caches: &Caches, traversal: &Traversal<'_>, walker: &Walker<'_>, reco
 
 fn keys(pipeline: &Pipeline, caches: &Caches, asked: &Asked) -> Vec<Key> {
     let declared = &pipeline.tables[TableId(asked.table)].keys;
-    let hex = |words: &[u64]| format!("{:#x}", tables::big_from_words(words));
-    let one = |(field, at): (&tables::KeyField, usize)| {
+    let hex = |words: &[u64]| format!("{:#x}", entries::big_from_words(words));
+    let one = |(field, at): (&entries::KeyField, usize)| {
         let (value, mask) = (&asked.key[at..at + field.words], &asked.mask[at..at + field.words]);
         let bits = mask.iter().map(|word| word.count_ones()).sum();
         Key {
@@ -174,5 +174,5 @@ fn keys(pipeline: &Pipeline, caches: &Caches, asked: &Asked) -> Vec<Key> {
 fn entry(pipeline: &Pipeline, walker: &Walker<'_>, asked: &Asked) -> Option<String> {
     let table = TableId::from_index(asked.table as usize);
     let entry = walker.entry(asked.table as usize, asked.found?)?;
-    Some(tables::format_entry(pipeline, &entry.to_table_entry(pipeline, table)))
+    Some(entries::format_entry(pipeline, &entry.to_table_entry(pipeline, table)))
 }

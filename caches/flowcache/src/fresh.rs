@@ -9,10 +9,10 @@
 use crate::heads::{Heads, NONE};
 use crate::segment::{Asked, Segment};
 use crate::witness::Witness;
+use entries::Entry;
 use ir::{Entity, Pipeline};
+use lookup::{HugeVec, soon};
 use std::hash::{BuildHasher, Hasher};
-use tables::Entry;
-use tables::fast::{HugeVec, soon};
 
 type Fast = foldhash::fast::RandomState;
 

@@ -1,7 +1,7 @@
 //! [`Heads`]: where lists begin, by a hash of what they are about: open addressing in one array, so that where one would be can be asked for before it is read. When it is
 //! full there is one twice as long, to which a few go with each change, so that no packet waits for all of them.
 
-use tables::fast::{HugeVec, soon};
+use lookup::{HugeVec, soon};
 
 /// No node.
 pub const NONE: u32 = u32::MAX;

@@ -3,12 +3,12 @@
 //! All packets that agree on these bits find the same entry, or none. Of a hit they are the bits that the entry asks for, and, for each entry that is
 //! stronger, one bit (of a range: a prefix) that keeps it away. Of a miss in a table whose keys are all exact, they are all bits.
 
+use entries::match_key::Pattern;
+use entries::{Entry, KeyField, KeyLayout, Strength};
 use interp::walk::ApplySite;
 use ir::MatchKind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
-use tables::match_key::Pattern;
-use tables::{Entry, KeyField, KeyLayout, Strength};
 
 type Fast = foldhash::fast::RandomState;
 

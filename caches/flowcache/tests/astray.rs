@@ -1,10 +1,10 @@
 //! A packet that leaves a segment in the middle, as a meter has another colour for it, and finds nothing to go on with: the segment stays, for others have it to the end.
 
+use entries::{MeterConfig, Update, WriteBatch};
 use flowcache::{CacheConfig, FlowCache, Kind};
 use interp::{Config, Interp};
 use ir::Pipeline;
 use std::sync::Arc;
-use tables::{MeterConfig, Update, WriteBatch};
 
 const PROGRAM: &str = r#"#include <core.p4>
 #include <pna.p4>

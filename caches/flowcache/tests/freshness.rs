@@ -1,10 +1,10 @@
 //! What a change of a table makes stale, what is cached of a lookup, and who gets the slow path when there is too much to do.
 
+use entries::{Update, UpdateKind, WriteBatch};
 use flowcache::admission::Budget;
 use flowcache::{CacheConfig, FlowCache, Kind};
 use packet::{DropReason, EngineReason, Verdict};
 use std::sync::Arc;
-use tables::{Update, UpdateKind, WriteBatch};
 
 const PROGRAM: &str = r#"
 #include <core.p4>
@@ -87,7 +87,7 @@ fn cache(config: CacheConfig) -> FlowCache {
 
 fn write(cache: &mut FlowCache, kind: UpdateKind, lines: &[String]) {
     let pipeline = cache.interp().pipeline().clone();
-    let parse = |line: &String| tables::parse_entry(&pipeline, line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let parse = |line: &String| entries::parse_entry(&pipeline, line).unwrap_or_else(|error| panic!("{line}: {error}"));
     let batch: WriteBatch = lines.iter().map(|line| Update::Entry(kind, parse(line))).collect();
     cache.write(&batch).unwrap_or_else(|error| panic!("{error}"));
 }
@@ -179,7 +179,7 @@ fn a_default_action_makes_misses_stale() {
         let nowhere = 0x0b00_0001;
         assert!(matches!(verdict(&mut cache, 1, nowhere, 1, 1), Verdict::Drop(_)), "{kind:?}");
         assert_eq!(port(verdict(&mut cache, 2, 0x0a00_0001, 1, 1)), 2);
-        let like = tables::parse_entry(
+        let like = entries::parse_entry(
             cache.interp().pipeline(),
             "route: instance=1, destination=10.0.0.0/8 -> leave(port=77)",
         );

@@ -1,11 +1,11 @@
 //! The adaptive cache on a program with more parts than it has tables: it cuts by what it has measured, has packets go through its tables twice where that needs fewer entries,
 //! and does what the interpreter does, whatever changes meanwhile.
 
+use entries::{Update, UpdateKind, WriteBatch};
 use fastrand::Rng;
 use flowcache::{CacheConfig, FlowCache, Kind};
 use interp::Interp;
 use std::sync::Arc;
-use tables::{Update, UpdateKind, WriteBatch};
 
 /// Five tables, each on a byte of its own; what they find adds up.
 fn program() -> String {
@@ -63,7 +63,7 @@ fn line(table: usize, value: u8, more: u16) -> String {
 
 fn batch(cache: &FlowCache, updates: &[(UpdateKind, String)]) -> WriteBatch {
     let pipeline = cache.interp().pipeline();
-    let parse = |line: &String| tables::parse_entry(pipeline, line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let parse = |line: &String| entries::parse_entry(pipeline, line).unwrap_or_else(|error| panic!("{line}: {error}"));
     updates.iter().map(|(kind, line)| Update::Entry(*kind, parse(line))).collect()
 }
 

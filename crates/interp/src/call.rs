@@ -8,8 +8,8 @@ use crate::meter::Colour;
 use crate::overseer::Overseer;
 use crate::program::{Call, CallArg, Reg};
 use crate::words::{self, mask64, mask128};
+use entries::Action;
 use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, Loc};
-use tables::Action;
 
 /// A scalar argument, or 0; what is wider than 128 bits is cut.
 fn scalar(frame: &Frame, call: &Call, index: usize) -> u128 {
@@ -332,7 +332,7 @@ impl<O: Overseer> Machine<'_, O> {
             return None;
         }
         self.memory.tables[table].position(*action)?;
-        let layout = tables::action_layout(self.pipeline, *action);
+        let layout = entries::action_layout(self.pipeline, *action);
         let params = data(call, 2);
         if layout.len() != params.len() {
             return None;

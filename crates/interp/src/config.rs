@@ -1,10 +1,10 @@
 //! What the engine is told besides the program.
 
+use entries::Entry;
 use ir::TableId;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use tables::Entry;
 
 /// Says where an entry comes from that does not say it itself: of explanations alone, packets do not
 /// ask. What keeps the tables knows it, and would have to write entries again when a line moves.

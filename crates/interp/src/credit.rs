@@ -91,7 +91,7 @@ impl Interp {
 impl Memory {
     /// See [`Interp::credit`].
     pub(crate) fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
-        let add = |counter: &mut tables::Counter| {
+        let add = |counter: &mut entries::Counter| {
             counter.packets = counter.packets.wrapping_add(packets);
             counter.bytes = counter.bytes.wrapping_add(bytes);
         };

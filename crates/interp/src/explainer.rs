@@ -8,10 +8,10 @@ use crate::output::Outputs;
 use crate::registers::Registers;
 use crate::trace::Trace;
 use crate::walk::Detour;
+use entries::State;
 use ir::Pipeline;
 use packet::ReasonTable;
 use std::sync::Arc;
-use tables::State;
 
 /// Explains packets on a snapshot of what the control plane has written.
 ///

@@ -15,12 +15,12 @@ use crate::reasons;
 use crate::trace::Trace;
 use crate::walk::Detour;
 use crate::wire::BitBuffer;
+use entries::{Change, Counter, Entry, EntryId, State, WriteBatch, WriteError};
 use ir::{ActionId, Arch, Entity, ExternFn, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::ReasonTable;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tables::{Change, Counter, Entry, EntryId, State, WriteBatch, WriteError};
 
 /// The reference engine. One packet at a time; the definition of what a program means.
 pub struct Interp {
@@ -368,14 +368,14 @@ impl Interp {
         let declared = self.pipeline.tables.get(id.table)?;
         let mut entries = self.memory.state.entries(id.table);
         let entry = entries.find(|e| {
-            e.priority() == id.priority && tables::KeyLayout::new(&declared.keys).unpack(e.key()) == id.keys
+            e.priority() == id.priority && entries::KeyLayout::new(&declared.keys).unpack(e.key()) == id.keys
         })?;
         self.slot_of(id.table, entry)
     }
 
     /// The table of that name, full or the end of it after a dot, if only one has it.
     pub fn table(&self, name: &str) -> Option<TableId> {
-        tables::find_table(&self.pipeline, name).ok()
+        entries::find_table(&self.pipeline, name).ok()
     }
 }
 

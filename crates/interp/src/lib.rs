@@ -3,8 +3,8 @@
 //! This crate answers one question: *what does this program do with this packet, and why?* [`Interp::process`] says what,
 //! [`Interp::trace`] says why, step by step. All other engines must agree with it.
 //!
-//! It shares no lookup code with `tables`, so that one can check the other: of that crate it uses
-//! what an entry is, the validation of writes, and the control plane's [`tables::State`]. Nothing
+//! It shares no lookup code with `entries`, so that one can check the other: of that crate it uses
+//! what an entry is, the validation of writes, and the control plane's [`entries::State`]. Nothing
 //! here serves the speed of a cache.
 //!
 //! # What is where

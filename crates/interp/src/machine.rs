@@ -7,10 +7,10 @@ use crate::program::*;
 use crate::trace::Event;
 use crate::wire::BitBuffer;
 use crate::words;
+use entries::big_from_words;
 use ir::{Loc, Pipeline, UnaryOp};
 use num_bigint::BigUint;
 use packet::EngineReason;
-use tables::big_from_words;
 
 /// What the engine needs besides a packet, borrowed for a pass.
 pub struct Machine<'a, O: Overseer> {

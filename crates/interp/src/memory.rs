@@ -4,11 +4,11 @@ use crate::array::Array;
 use crate::lookup::Table;
 use crate::meter::{Colour, Meter};
 use crate::registers::Registers;
+use entries::{Action, Change, CloneSession, Counter, Entry, MulticastGroup, State, words_for};
 use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
-use tables::{Action, Change, CloneSession, Counter, Entry, MulticastGroup, State, words_for};
 
 /// The most digest messages and notifications that wait for the control plane.
 pub const MAX_WAITING: usize = 1 << 16;
@@ -69,7 +69,7 @@ pub struct Memory {
     /// Sessions by number.
     pub clones: BTreeMap<u32, CloneSession>,
     /// Members of value sets, with the layout of their keys.
-    pub value_sets: Vec<(tables::KeyLayout, Vec<tables::PackedKey>)>,
+    pub value_sets: Vec<(entries::KeyLayout, Vec<entries::PackedKey>)>,
     /// Digest messages that nobody has fetched.
     pub digests: VecDeque<DigestMessage>,
     /// Digest messages and notifications that were lost because too many waited.
@@ -214,7 +214,7 @@ impl Memory {
                 if let Some(Object::Register(array, types)) = self.objects.get_mut(register.index()) {
                     let mut words = Vec::new();
                     for (ty, value) in types.iter().zip(&values) {
-                        tables::push_words(value, words_for(ty.width()), &mut words);
+                        entries::push_words(value, words_for(ty.width()), &mut words);
                     }
                     match index {
                         None => array.fill(&words),
@@ -407,7 +407,7 @@ impl Memory {
         let mut leaves = Vec::new();
         for ty in types {
             let (own, rest) = words.split_at_checked(words_for(ty.width()))?;
-            leaves.push(tables::big_from_words(own));
+            leaves.push(entries::big_from_words(own));
             words = rest;
         }
         Some(leaves)
@@ -428,7 +428,7 @@ pub(crate) fn new_object(kind: &ExternKind, array: fn(u64, Box<[u64]>) -> Array)
             let mut words = Vec::new();
             for (index, ty) in elem.iter().enumerate() {
                 let value = initial.get(index).map(|c| c.bits.clone()).unwrap_or_default();
-                tables::push_words(&value, words_for(ty.width()), &mut words);
+                entries::push_words(&value, words_for(ty.width()), &mut words);
             }
             Object::Register(array(*size, words.into()), elem.clone())
         }

@@ -1,6 +1,6 @@
 //! Two-rate three-colour marker, RFC 2698, on the clock that the engine is given.
 
-use tables::MeterConfig;
+use entries::MeterConfig;
 
 /// A colour; the order is from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

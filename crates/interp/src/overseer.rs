@@ -10,8 +10,8 @@
 use crate::op::{Op, Outcome, Pc};
 use crate::program::ApplySite;
 use crate::trace::{Event, Trace};
+use entries::Entry;
 use packet::EngineReason;
-use tables::Entry;
 
 pub use crate::frame::{Destination, Frame};
 pub use crate::program::Origin;

@@ -7,9 +7,9 @@ use crate::overseer::Overseer;
 use crate::program::*;
 use crate::trace::Event;
 use crate::wire;
+use entries::KeyField;
 use ir::Loc;
 use packet::EngineReason;
-use tables::KeyField;
 
 impl<O: Overseer> Machine<'_, O> {
     /// An instruction on headers or the packet.

@@ -8,9 +8,9 @@ use crate::frame::{Destination, Frame};
 use crate::overseer::{Boundary, Overseer};
 use crate::pass::Pass;
 use crate::well_known::PnaInput;
+use entries::CloneSession;
 use ir::ControlKind;
 use packet::{CpuReason, EngineReason, Origin, PortId, Verdict};
-use tables::CloneSession;
 
 /// `PNA_PORT_CPU`.
 pub const CPU_PORT: u32 = 0xffff_fffd;

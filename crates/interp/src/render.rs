@@ -6,9 +6,9 @@ use crate::machine::Machine;
 use crate::overseer::Overseer;
 use crate::program::{ApplySite, Reg, Slot};
 use crate::trace::{Event, Hit, NamedValue};
+use entries::{Meaning, big_from_words};
 use ir::{ActionId, Entity, Loc, NamedType, Pipeline, Type};
 use num_bigint::BigUint;
-use tables::{Meaning, big_from_words};
 
 /// A value as text: names where there are some, else as [`Meaning`] writes it. Members of enumerations with an underlying type show by name, too.
 pub fn text(pipeline: &Pipeline, meaning: Meaning<'_>, bits: &BigUint) -> String {
@@ -135,8 +135,8 @@ impl<O: Overseer> Machine<'_, O> {
     fn named_args(&self, action: ActionId, args: &[u64]) -> Vec<NamedValue> {
         let pipeline = self.pipeline;
         let Some(declared) = pipeline.actions.get(action) else { return Vec::new() };
-        let layout = tables::action_layout(pipeline, action);
-        let one = |(param, field): (&ir::Param, &tables::ArgField)| {
+        let layout = entries::action_layout(pipeline, action);
+        let one = |(param, field): (&ir::Param, &entries::ArgField)| {
             let words = args.get(field.offset..field.offset + field.words).unwrap_or_default();
             let value = big_from_words(words);
             let value = text(pipeline, param.into(), &value);

@@ -6,8 +6,8 @@ use crate::lookup::Table;
 use crate::memory::{Memory, Object, new_object};
 use crate::program::Reg;
 use crate::registers::Registers;
+use entries::{Action, CloneSession, MulticastGroup, State, words_for};
 use ir::{Entity, ExternId, Pipeline, TableId, ValueSetId};
-use tables::{Action, CloneSession, MulticastGroup, State, words_for};
 
 impl Memory {
     /// Memory that holds nothing of what a state has, but looks there when a packet asks. It costs the same however many entries
@@ -58,7 +58,7 @@ impl Memory {
         let Some(values) = present.get(ExternId::from_index(register), index) else { return };
         let mut words = Vec::new();
         for (ty, value) in types.iter().zip(&values) {
-            tables::push_words(value, words_for(ty.width()), &mut words);
+            entries::push_words(value, words_for(ty.width()), &mut words);
         }
         if let Some(element) = array.get_mut(index).filter(|element| element.len() == words.len()) {
             element.copy_from_slice(&words);
@@ -76,7 +76,7 @@ impl Memory {
     }
 
     /// The members of a value set, and how they lie in words.
-    pub fn value_set(&self, set: usize) -> (&tables::KeyLayout, &[tables::PackedKey]) {
+    pub fn value_set(&self, set: usize) -> (&entries::KeyLayout, &[entries::PackedKey]) {
         let (layout, members) = &self.value_sets[set];
         let members = if self.present.is_some() { self.state.value_set(ValueSetId::from_index(set)) } else { members };
         (layout, members)

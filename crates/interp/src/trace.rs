@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A named value, as [`tables::Meaning`] writes it: addresses as addresses, else decimal up to 16 bits, hexadecimal beyond; `true` and `false`; names of
+/// A named value, as [`entries::Meaning`] writes it: addresses as addresses, else decimal up to 16 bits, hexadecimal beyond; `true` and `false`; names of
 /// errors and of enumeration members.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NamedValue {

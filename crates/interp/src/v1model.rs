@@ -6,9 +6,9 @@
 use crate::frame::Frame;
 use crate::overseer::{Boundary, Overseer};
 use crate::pass::{Pass, Stage};
+use entries::{CloneSession, Replica};
 use ir::ControlKind;
 use packet::{EngineReason, Origin};
-use tables::{CloneSession, Replica};
 
 /// `egress_spec` of a packet that is dropped.
 pub const DROP_PORT: u64 = 511;

@@ -191,7 +191,7 @@ impl<'w> Walker<'w> {
     }
 
     /// The entry of a number.
-    pub fn entry(&self, table: usize, number: u32) -> Option<&tables::Entry> {
+    pub fn entry(&self, table: usize, number: u32) -> Option<&entries::Entry> {
         self.machine.memory.entry(table, number)
     }
 

@@ -8,7 +8,7 @@ use num_bigint::BigUint;
 /// Declares the match kinds: for each its word, an example of what an entry writes, and whether entries need priorities.
 macro_rules! match_kinds {
     ($($(#[$doc:meta])* $kind:ident: $word:literal, $example:literal, $needs_priority:literal;)*) => {
-        /// How a key is matched. What a kind means to a packet's value is said in `tables::match_key`.
+        /// How a key is matched. What a kind means to a packet's value is said in `entries::match_key`.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
         pub enum MatchKind {
             $($(#[$doc])* $kind,)*

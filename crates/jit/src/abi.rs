@@ -157,7 +157,7 @@ pub struct Context {
     /// Where a stage's packets end: behind the last one's address, or the last frame.
     pub last: *const u8,
     /// The tables and value sets as this batch sees them.
-    pub lookups: *const tables::fast::Lookups,
+    pub lookups: *const lookup::Lookups,
     /// The engine, for calls back.
     pub runtime: *mut core::ffi::c_void,
     /// Where code that records notes what the first packet does ([`crate::record`]).

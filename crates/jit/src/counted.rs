@@ -1,9 +1,9 @@
 //! Indexed counters over all workers, each of which counts for itself.
 
 use crate::engine::Shared;
+use entries::Counter;
 use ir::{Entity, ExternId};
 use std::collections::BTreeMap;
-use tables::Counter;
 
 impl Shared {
     fn sum(&self, object: usize, index: u64) -> Option<[u64; 2]> {

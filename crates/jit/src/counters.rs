@@ -5,10 +5,10 @@
 #![allow(unsafe_code)]
 
 use crate::abi::FAR_COUNTERS;
+use lookup::HugeVec;
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tables::fast::HugeVec;
 
 /// Packets and bytes.
 type Element = [u64; 2];

@@ -6,17 +6,17 @@ use crate::program::Program;
 use crate::tally::{ActionTally, TableTally, Tallies, Tally, add_up};
 use crate::unsupported::Unsupported;
 use crate::worker::Worker;
+use entries::{Change, Counter, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
 use interp::host::ExternHost;
 use interp::host::architecture::reason_table;
 use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError, Registers};
 use ir::{Entity, ExternId, Pipeline, TableId};
+use lookup::{Live, LiveError, Reader, Written};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Output, ReasonTable};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use tables::fast::{Live, LiveError, Reader, Written};
-use tables::{Change, Counter, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
 use thiserror::Error;
 
 /// A pipeline that can't be loaded.
@@ -227,7 +227,7 @@ impl Jit {
         }
     }
 
-    /// For when nothing is written: does a part of what is due to tables, mostly some tens of microseconds long ([`tables::fast::Live::tidy`]). Whether there is more to do.
+    /// For when nothing is written: does a part of what is due to tables, mostly some tens of microseconds long ([`lookup::Live::tidy`]). Whether there is more to do.
     pub fn tidy(&mut self) -> bool {
         match &mut self.way {
             Way::Native { shared, reader, .. } => {

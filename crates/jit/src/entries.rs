@@ -1,8 +1,8 @@
 //! [`Entries`]: the entries of an engine that records, by the numbers under which its records name them.
 
+use entries::{Change, Entry, PackedAction};
 use ir::{Entity, Pipeline, TableId};
-use tables::fast::Live;
-use tables::{Change, Entry, PackedAction};
+use lookup::Live;
 
 /// A number of an entry.
 #[derive(Clone, Default)]
@@ -23,7 +23,7 @@ impl Entries {
     /// Those that there are.
     pub fn new(pipeline: &Pipeline, live: &Live) -> Entries {
         let words = |action: &ir::ActionRef| {
-            tables::action_layout(pipeline, action.action).last().map_or(0, |field| field.offset + field.words)
+            entries::action_layout(pipeline, action.action).last().map_or(0, |field| field.offset + field.words)
         };
         let args = pipeline.tables.values().map(|table| table.actions.iter().map(words).max().unwrap_or(0)).collect();
         let mut entries = Entries { tables: vec![Vec::new(); pipeline.tables.len()], args };

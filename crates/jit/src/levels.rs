@@ -2,9 +2,9 @@
 //! share it.
 
 use crate::engine::{Jit, Way};
+use entries::Entry;
 use interp::{EntryLevel, MeterLevel};
 use ir::{ExternId, TableId};
-use tables::Entry;
 
 impl Jit {
     /// The elements of an indexed meter that are not as full as at first, by index.

@@ -3,7 +3,7 @@
 //! This crate answers one question: *how does a program run at the speed of the machine's memory?* A pipeline is cut at its table
 //! applications into stages. Each stage is one function, made by Cranelift when the program is loaded, that runs over all packets
 //! of a batch that are at it: it takes up where the lookup left off, and ends by writing the keys of the next. Lookups of all packets
-//! at a table are made together ([`tables::fast`]), so the latency of memory is paid about once a batch. Tables of a handful of entries, which need no memory to be waited
+//! at a table are made together ([`lookup`]), so the latency of memory is paid about once a batch. Tables of a handful of entries, which need no memory to be waited
 //! for, are looked up where they are applied, and those that need nothing of the lookup in front of them together with it.
 //!
 //! The files lie in layers. A layer imports only from those above it in this table, and no two files import each other

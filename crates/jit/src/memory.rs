@@ -4,7 +4,7 @@
 
 use crate::abi::{CHUNK, Context, LINE};
 use crate::plan::memory::{MemoryLayout, QueuePlace};
-use tables::fast::Slots;
+use lookup::Slots;
 
 /// Memory aligned to cache lines.
 #[repr(C, align(64))]

@@ -21,10 +21,10 @@ use crate::unsupported::Unsupported;
 use interp::Config;
 use interp::host::{ExternHost, SelectorHash, SiteId};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
+use lookup::{LookupKind, LookupShape, Lookups};
 use parking_lot::{Mutex, MutexGuard};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use tables::fast::{LookupKind, LookupShape, Lookups};
 
 /// Counters of more elements than this are kept by the interpreter's code, sparsely.
 const MOST_COUNTERS: u64 = 1 << 24;
@@ -206,7 +206,7 @@ fn may_be_few(pipeline: &Pipeline, id: TableId, shapes: &[LookupShape]) -> bool 
 
 /// For each value set, the words of each of its keys.
 fn value_sets(pipeline: &Pipeline) -> Vec<Vec<usize>> {
-    let words = |set: &ir::ValueSet| set.keys.iter().map(|key| tables::words_for(key.ty.width())).collect();
+    let words = |set: &ir::ValueSet| set.keys.iter().map(|key| entries::words_for(key.ty.width())).collect();
     pipeline.value_sets.values().map(words).collect()
 }
 

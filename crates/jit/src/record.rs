@@ -7,7 +7,7 @@
 
 use crate::plan::lists::{List, Lists};
 use ir::{Entity, TableId};
-use tables::fast::ValueLayout;
+use lookup::ValueLayout;
 
 /// An application of a table that found none.
 const NONE: u32 = u32::MAX;

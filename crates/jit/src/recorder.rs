@@ -5,12 +5,12 @@ use crate::engine::{Jit, JitError, Shared, Way};
 use crate::entries::Entries;
 use crate::record::Record;
 use crate::worker::Worker;
+use entries::{Change, Entry, PackedAction, WriteBatch, WriteError};
 use interp::{Config, Credit};
 use ir::{Entity, Pipeline, TableId};
 use packet::{Batch, Engine, Output, Packet};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use tables::{Change, Entry, PackedAction, WriteBatch, WriteError};
 
 impl Jit {
     /// As [`Jit::new`], made to record what packets do: [`Jit::process_recorded`]. Nothing is recorded of a pipeline that is handed to the interpreter
@@ -83,7 +83,7 @@ impl Jit {
     }
 
     /// Replaces `words` by those of the parameters that the entry of that number gives its action, without a number by those of the default action, laid out by
-    /// [`tables::action_layout`]; behind an entry's there may be words of 0. False if there is no such entry.
+    /// [`entries::action_layout`]; behind an entry's there may be words of 0. False if there is no such entry.
     pub fn args(&self, table: TableId, found: Option<u32>, words: &mut Vec<u64>) -> bool {
         words.clear();
         match (&self.way, found) {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::abi::{Context, Head, Helpers};
+use entries::{big_from_words, push_words, words_for};
 use interp::Colour;
 use interp::host::{Effect, ExternHost, PacketContext, SiteId};
 use ir::{BinaryOp, Entity, HashAlgorithm, TableId, Type, ValueSetId};
@@ -9,7 +10,6 @@ use num_bigint::BigUint;
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::sync::Arc;
-use tables::{big_from_words, push_words, words_for};
 
 /// What calls need besides the packet.
 pub struct Runtime {

@@ -8,10 +8,10 @@ use crate::analysis::flow::is_cut;
 use crate::counters::WorkerCounters;
 use crate::plan::places::Places;
 use crate::plan::stages::{StageInfo, Start};
+use entries::Counter;
 use ir::{ActionId, Pipeline, TableId};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tables::Counter;
 
 /// Packets and bytes of what packets of a batch have added: each one in the upper half and its length in the lower one, to which a batch adds at most
 /// [`packet::MAX_BATCH`] times 65,535.

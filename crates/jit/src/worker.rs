@@ -16,12 +16,12 @@ use crate::tally::{self, TIMED, Tally, ticks};
 use crate::verdict;
 use eights::{Eights, Left};
 use ir::Entity;
+use lookup::Lookups;
+use lookup::exact::ExactTable;
 use pace::Pace;
 use packet::{Output, Packet, PacketRef};
 use std::ptr::null_mut;
 use std::sync::Arc;
-use tables::fast::Lookups;
-use tables::fast::exact::ExactTable;
 
 /// As many are still in a cache of 32 KiB when the next stage comes: better if there is little latency to hide, and few stages.
 const FEW: usize = 64;

@@ -3,10 +3,10 @@
 
 use crate::engine::Controlled;
 use crate::reconcile::Matching;
+use entries::State;
 use interp::{EntryLevel, MeterLevel};
 use ir::{ExternId, Pipeline, TableId};
 use serde::{Deserialize, Serialize};
-use tables::State;
 
 /// Elements and entries that go together.
 const BATCH: usize = 4096;

@@ -380,9 +380,9 @@ impl Plane {
     }
 
     /// Which ports there are, and whether each is up, at most a tick ago. The controller's is always up.
-    pub fn links(&self) -> BTreeMap<u32, tables::Port> {
-        let up = |name: &str| tables::Port { name: name.to_owned(), is_up: true };
-        let mut links: BTreeMap<u32, tables::Port> =
+    pub fn links(&self) -> BTreeMap<u32, entries::Port> {
+        let up = |name: &str| entries::Port { name: name.to_owned(), is_up: true };
+        let mut links: BTreeMap<u32, entries::Port> =
             self.places.lock().iter().map(|(id, seated)| (id.0, up(&seated.name))).collect();
         for desk in &self.desks {
             for (number, port) in &desk.counts.lock().ports {

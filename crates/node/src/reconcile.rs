@@ -2,13 +2,13 @@
 //! over all that fits, by name. A table fits if it has the same keys (name, kind and type, in any order), an
 //! entry if its action has the same parameters, an object if it is of the same kind.
 
-use ir::{ActionId, ExternId, ExternKind, Pipeline, TableId, ValueSetId};
-use std::collections::HashMap;
-use std::rc::Rc;
-use tables::{
+use entries::{
     ActionProfileGroup, ActionProfileMember, ActionSpec, Counter, Entry, KeyLayout, Naming, PackedAction, PackedEntry,
     State, StateError, Update, UpdateKind, WriteBatch, action_layout,
 };
+use ir::{ActionId, ExternId, ExternKind, Pipeline, TableId, ValueSetId};
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Updates in one batch: what a store holds in memory at once.
 const BATCH: usize = 4096;
@@ -79,7 +79,7 @@ impl<'a> Matching<'a> {
             return None;
         }
         let (from, to) = (action_layout(self.old, old), action_layout(self.new, new));
-        let one = |(param, place): (&ir::Param, &tables::ArgField)| {
+        let one = |(param, place): (&ir::Param, &entries::ArgField)| {
             let position = before.iter().position(|other| other.name == param.name && other.ty == param.ty)?;
             Some((from[position].offset, place.offset, place.words))
         };
@@ -219,7 +219,7 @@ impl<'a> Matching<'a> {
                 (None, Some(there)) if !there.is_const() => updates.push(Update::Packed(UpdateKind::Delete, packed)),
                 (Some(now), Some(there)) if there.is_const() && now.meter() != there.meter() => {
                     let keys = fresh.layout(packed.table).unpack(packed.key());
-                    let id = tables::EntryId { table: packed.table, keys, priority: packed.priority };
+                    let id = entries::EntryId { table: packed.table, keys, priority: packed.priority };
                     updates.push(Update::DirectMeter(id, now.meter().copied()));
                 }
                 _ => {}
@@ -309,7 +309,7 @@ fn keys(old: &[ir::Key], new: &[ir::Key]) -> Option<(Moves, usize)> {
     if from.fields.len() != to.fields.len() {
         return None;
     }
-    let one = |place: &tables::KeyField| {
+    let one = |place: &entries::KeyField| {
         let key = &new[place.position];
         let source = from.fields.iter().find(|field| {
             let other = &old[field.position];

@@ -1,14 +1,14 @@
 //! Write batches as bytes, for the store. What a controller wrote is kept as it wrote it: to apply it again gives the same tables.
 
+use entries::{
+    ActionProfileGroup, ActionProfileMember, ActionSpec, CloneSession, Counter, EntryId, GroupMember, MeterConfig,
+    MulticastGroup, Naming, PackedAction, PackedEntry, Port, Replica, TableEntry, Update, UpdateKind, WriteBatch,
+};
 use num_bigint::BigUint;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{
-    ActionProfileGroup, ActionProfileMember, ActionSpec, CloneSession, Counter, EntryId, GroupMember, MeterConfig,
-    MulticastGroup, Naming, PackedAction, PackedEntry, Port, Replica, TableEntry, Update, UpdateKind, WriteBatch,
-};
 use thiserror::Error;
 
 /// Bytes that are no batch: another version wrote them, or they are damaged.

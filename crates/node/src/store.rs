@@ -5,11 +5,12 @@
 //! broken off at any moment.
 
 use crate::record::{self, RecordError};
+use entries::WriteBatch;
+use p4runtime::{Code, Refusal};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
-use tables::WriteBatch;
 use thiserror::Error;
 
 /// Memory that the database may use for pages it has read, in bytes.
@@ -63,6 +64,12 @@ pub enum StoreError {
         /// What was found.
         source: RecordError,
     },
+}
+
+impl From<&StoreError> for Refusal {
+    fn from(error: &StoreError) -> Refusal {
+        Refusal::new(Code::Unavailable, error.to_string())
+    }
 }
 
 /// A pipeline config as it is kept.

@@ -2,11 +2,11 @@
 
 use crate::{DigestConfig, Refusal, Translations};
 use bytes::Bytes;
+use entries::{Counter, Entry, Port, State, WriteBatch, WriteError};
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{Counter, Entry, Port, State, WriteBatch, WriteError};
 
 /// A forwarding pipeline config, as a controller gave it.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! [`Refusal`]: why a request is refused, as gRPC and P4Runtime say it.
 
+use entries::{EntryError, UpdateError};
 use std::fmt;
-use tables::{EntryError, UpdateError};
 pub use tonic::Code;
 
 /// Why a request, or one update of it, is refused: the canonical code and a sentence that names the object, in the program's names, and the

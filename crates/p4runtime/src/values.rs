@@ -1,11 +1,11 @@
 //! Numbers as they travel: byte strings in network order (P4Runtime 1.5, section "Bytestrings").
 //!
 //! What is sent is as short as can be, but has at least one byte; longer strings are read too, as long as the number that
-//! they hold fits the width. Here numbers are words of 64 bits, the least significant word first, as `tables` keeps them;
+//! they hold fits the width. Here numbers are words of 64 bits, the least significant word first, as `entries` keeps them;
 //! bits above the width are 0, also of negative numbers.
 
 use bytes::Bytes;
-pub use tables::words_for;
+pub use entries::words_for;
 
 /// Why a byte string is not a number of that type. The status to answer with is `OUT_OF_RANGE`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -102,7 +102,7 @@ pub fn decode_signed(bytes: &[u8], width: u32) -> Result<Vec<u64>, ValueError> {
 /// ```
 pub fn encode(words: &[u64]) -> Bytes {
     let mut bytes = Vec::new();
-    tables::push_bytes(words, &mut bytes);
+    entries::push_bytes(words, &mut bytes);
     bytes.into()
 }
 

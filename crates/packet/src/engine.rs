@@ -11,7 +11,7 @@ use crate::{Batch, Output, ReasonTable};
 /// - No packet, whatever its bytes, makes it panic or loop without bound.
 /// - Packets are emitted in the order in which they came, where they leave on the same port.
 ///
-/// How entries get into an engine is not part of this trait: that belongs to `tables` and to each engine.
+/// How entries get into an engine is not part of this trait: that belongs to `entries` and to each engine.
 pub trait Engine: Send {
     /// The engine's name as in metrics and traces: `interp`, `jit`, `asic`, `flowcache`.
     fn name(&self) -> &str;

@@ -1,11 +1,11 @@
 //! An edit of a region file leads to what the file is when it is read as a whole, and the entries that differ are those
 //! of the VPCs that it names. Texts are changed at random, by lines and words; `EDITS_SEED` repeats a run.
 
+use entries::Update;
 use fastrand::Rng;
 use region::{Api, Document, Entries, Numbers, Part, diff};
 use std::path::Path;
 use std::sync::Arc;
-use tables::Update;
 
 const BASE: &str = "\
 # A region for edits.

@@ -9,6 +9,7 @@
 //! so that all packets go to the socket and come back by it; through nothing at all, through native code, and through the interpreter.
 
 use cache_engines::XdpPlan;
+use entries::WriteBatch;
 use interp::Config;
 use io::xdp::{Kernel, XdpPort};
 use io::{Namespace, Outgoing, Port};
@@ -19,7 +20,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tables::WriteBatch;
 use testkit::differ::case::Step;
 
 /// Frames of one call of the generator.

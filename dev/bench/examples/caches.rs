@@ -9,11 +9,11 @@ use anyhow::Context;
 use bench::program::{Kind as Which, Program, lpm};
 use bench::ring::{IN_PORT, Template};
 use bench::world::{Entries, Flow, Flows, Layout, World};
+use entries::{Update, UpdateKind, WriteBatch};
 use flowcache::{CacheConfig, FlowCache, Kind};
 use interp::Config;
 use packet::{Batch, Engine, Output, PortId};
 use std::path::Path;
-use tables::{Update, UpdateKind, WriteBatch};
 
 /// Packets of a window.
 const WINDOW: usize = 2_000_000;

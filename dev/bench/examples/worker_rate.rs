@@ -8,6 +8,7 @@ use bench::machine::{never_stopped, pin};
 use bench::program::{Kind as Which, Program};
 use bench::ring::Template;
 use bench::world::{Entries, Flow, Flows, Layout, World};
+use entries::{UpdateKind, WriteBatch};
 use flowcache::rewrite::{PerWorker, RewriteCache, RewriteStats};
 use interp::Config;
 use jit::Jit;
@@ -17,7 +18,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tables::{UpdateKind, WriteBatch};
 
 /// Packets that are given together, and how many times so many are made before the clock runs.
 const BATCH: usize = 32;

@@ -3,12 +3,12 @@
 use crate::program::Program;
 use crate::world::{Entries, World};
 use anyhow::{Context, bail};
+use entries::{WriteBatch, WriteError};
 use flowcache::rewrite::RewriteCache;
 use interp::{Config, Interp};
 use jit::Jit;
 use packet::Engine;
 use std::time::{Duration, Instant};
-use tables::{WriteBatch, WriteError};
 
 /// An engine that a control plane can write to.
 pub trait Writable: Engine {

@@ -1,4 +1,4 @@
-//! What `make bench` measures, all of it side by side in one run: the lookups of `tables` beside DPDK's, our engines beside
+//! What `make bench` measures, all of it side by side in one run: the lookups of the crate `lookup` beside DPDK's, our engines beside
 //! other gateways, and the limit that the machine's memory sets to all of them.
 //!
 //! This crate answers one question: *how fast is it, compared with what else there is on this machine, in this run?* Absolute

@@ -1,11 +1,11 @@
 //! [`Program`]: a compiled P4 program, read as verified IR: what `terrace compile` writes. Compiling P4 is not measured here.
 
 use anyhow::{Context, anyhow, bail};
+use entries::{ActionSpec, TableEntry};
 use ir::{ActionCall, ActionId, KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::path::Path;
 use std::sync::Arc;
-use tables::{ActionSpec, TableEntry};
 
 /// Which program: they have different tables for the same world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Entries that come and go while another core looks up without a pause: the overlay's tables in [`tables::fast::Live`], which the control
-//! plane's checks, its own state, and both copies of the lookups are part of. Entries are packed before ([`tables::PackedEntry`]), as a
+//! Entries that come and go while another core looks up without a pause: the overlay's tables in [`lookup::Live`], which the control
+//! plane's checks, its own state, and both copies of the lookups are part of. Entries are packed before ([`entries::PackedEntry`]), as a
 //! server makes them of the bytes that it gets.
 
 #![allow(unsafe_code)] // what a lookup points to is read
@@ -10,14 +10,14 @@ use crate::report::Report;
 use crate::run::{Options, count};
 use crate::world::{Entries, Layout, World};
 use anyhow::ensure;
+use entries::{TableEntry, Update, UpdateKind, WriteBatch, WriteError};
 use ir::TableId;
+use lookup::{Live, Reader};
 use std::hint::black_box;
 use std::path::Path;
 use std::ptr::null;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use tables::fast::{Live, Reader};
-use tables::{TableEntry, Update, UpdateKind, WriteBatch, WriteError};
 
 /// Entries of a batch in bulk.
 const BULK: usize = 50_000;

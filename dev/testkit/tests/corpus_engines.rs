@@ -1,13 +1,13 @@
 //! The P4 corpus (tests/corpus) on every engine: each test must pass on it, and random relatives of the tests' packets, in batches,
 //! must fare as they do on the interpreter.
 
+use entries::{Counter, EntryId, MeterConfig, WriteBatch};
 use fastrand::Rng;
 use ir::{Arch, ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::Verdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tables::{Counter, EntryId, MeterConfig, WriteBatch};
 use terrace::program::{self, Sources};
 use terrace::stf::device::{Cell, Device, Refusal, Sent};
 use terrace::stf::{parse, run};

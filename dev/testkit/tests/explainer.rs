@@ -1,11 +1,11 @@
 //! The explainer says of each packet what the interpreter says: the same outputs, and the same steps that lead to them. It takes its entries
 //! from a snapshot of the interpreter's state, and its registers from the interpreter, before the packet goes there.
 
+use entries::{PackedEntry, State, UpdateKind, WriteBatch};
 use interp::{Config as Setup, Event, Explainer, Interp, Registers, Trace};
 use ir::{ExternKind, Pipeline, TableId};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use tables::{PackedEntry, State, UpdateKind, WriteBatch};
 use testkit::differ::case::{Case, PacketIn, Step};
 use testkit::differ::config::Config;
 use testkit::differ::{compile, plan};
@@ -213,7 +213,7 @@ fn filled(pipeline: &Arc<Pipeline>, name: &str, count: u32) -> State {
             _ => vec![value, 0xffff_ffff],
         };
         let priority = i32::from(name == "ternary");
-        let entry = PackedEntry::new(table, &key, tables::PackedAction::Call(action, &[u64::from(number % 500)]));
+        let entry = PackedEntry::new(table, &key, entries::PackedAction::Call(action, &[u64::from(number % 500)]));
         batch.packed(UpdateKind::Insert, entry.with_priority(priority));
         if batch.updates.len() == 10_000 || number + 1 == count {
             // Prefixes of 31 bits meet each other now and then.
@@ -261,8 +261,8 @@ fn an_answer_leaves_nothing_behind() {
     let pipeline = Arc::new(compile::compile(THREE_WAYS, true).expect("a program that compiles"));
     let mut state = filled(&pipeline, "exact", 10);
     let meter = pipeline.externs.iter().find(|(_, o)| matches!(o.kind, ExternKind::Meter { .. })).unwrap().0;
-    let config = tables::MeterConfig { cir: 1, cburst: 1, pir: 1, pburst: 1 };
-    state.apply(&WriteBatch { updates: vec![tables::Update::Meter(meter, 0, Some(config))] }).unwrap();
+    let config = entries::MeterConfig { cir: 1, cburst: 1, pir: 1, pburst: 1 };
+    state.apply(&WriteBatch { updates: vec![entries::Update::Meter(meter, 0, Some(config))] }).unwrap();
     let mut explainer = Explainer::new(pipeline.clone(), Setup::default()).unwrap();
     let mut ask = |bytes: &[u8], now| explainer.explain(&state, &Registers::initial(), bytes, 1, now).unwrap();
     let first = ask(&[0; 12], 5);
@@ -270,7 +270,7 @@ fn an_answer_leaves_nothing_behind() {
     assert_eq!(first.0.sent().count(), 1, "{}", first.1);
     assert_eq!(ask(&[0; 12], 3), ask(&[0; 12], 3), "a time before the last one");
     let mut interp = Interp::new(pipeline.clone(), Setup::default()).unwrap();
-    interp.write(&WriteBatch { updates: vec![tables::Update::Meter(meter, 0, Some(config))] }).unwrap();
+    interp.write(&WriteBatch { updates: vec![entries::Update::Meter(meter, 0, Some(config))] }).unwrap();
     let sent: Vec<usize> = (0..2).map(|_| interp.process(&[0; 12], 1, 5).sent().count()).collect();
     assert_eq!(sent, [1, 0], "the meter of an engine is empty after a packet");
 

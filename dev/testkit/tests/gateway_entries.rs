@@ -1,8 +1,8 @@
 //! What becomes of a region's keys in the gateway's tables: ICMP types, lists of ways through other VPCs, strict sources.
 
+use entries::{ActionSpec, TableEntry};
 use ir::{ActionCall, KeyMatch, Pipeline};
 use region::{Entries, Numbers};
-use tables::{ActionSpec, TableEntry};
 use testkit::gateway;
 
 /// Lines 1 to 5 of each file.

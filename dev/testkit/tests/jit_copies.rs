@@ -1,13 +1,13 @@
 //! Variables that are copied to each other, within a control, to and from sub-controls, around tables and branches: native code makes one of them where it can.
 //! Held to the interpreter.
 
+use entries::Counter;
 use fastrand::Rng;
 use interp::{Config, Interp};
 use jit::Jit;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
-use tables::Counter;
 use testkit::differ::compile::compile;
 use testkit::differ::pair::{Pair, pna};
 use testkit::differ::{number, what_leaves};

@@ -1,10 +1,10 @@
 //! Tables of a few entries: native code looks them up where they are applied as long as they are a handful, and lets packets wait for a lookup of all together when they are more.
 //! Lookups that need nothing of each other are made together. Programs with several of them in a row, whose entries come and go; held to the interpreter.
 
+use entries::{Update, UpdateKind, WriteBatch, parse_entry};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use tables::{Update, UpdateKind, WriteBatch, parse_entry};
 use testkit::differ::number;
 use testkit::differ::pair::{Pair, assert_eights, pna};
 

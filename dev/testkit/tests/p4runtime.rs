@@ -4,6 +4,7 @@
 mod device;
 
 use device::Kept;
+use entries::{ActionSpec, Counter, State, TableEntry, Update, UpdateKind, WriteBatch};
 use ir::ActionCall;
 use p4runtime::proto::v1::{self, entity::Entity as E, update::Type};
 use p4runtime::{Code, Oneshots, Schema};
@@ -12,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tables::{ActionSpec, Counter, State, TableEntry, Update, UpdateKind, WriteBatch};
 use testkit::differ::case::{Case, Step};
 use testkit::differ::config::Config;
 use testkit::differ::plan;
@@ -55,7 +55,7 @@ fn sayable(update: &Update) -> Update {
             session.replicas = distinct(&session.replicas);
             session.multicast_group = None;
             if *kind == UpdateKind::Delete {
-                *session = tables::CloneSession { id: session.id, ..Default::default() };
+                *session = entries::CloneSession { id: session.id, ..Default::default() };
             }
         }
         Update::ValueSet(_, members) => {
@@ -67,7 +67,7 @@ fn sayable(update: &Update) -> Update {
     update
 }
 
-fn distinct(replicas: &[tables::Replica]) -> Vec<tables::Replica> {
+fn distinct(replicas: &[entries::Replica]) -> Vec<entries::Replica> {
     let mut seen = BTreeSet::new();
     replicas.iter().filter(|replica| seen.insert(**replica)).copied().collect()
 }
@@ -260,7 +260,7 @@ fn through_reading(schema: &Schema, state: &State, tally: &mut Tally) {
     // And what is shown is what is there.
     for (table, declared) in pipeline.tables.iter().filter(|(_, table)| !table.preamble.hidden) {
         let entries = |state: &State| {
-            let one = |entry: &tables::Entry| {
+            let one = |entry: &entries::Entry| {
                 let entry = entry.to_table_entry(pipeline, table);
                 format!("{:?}", TableEntry { provenance: None, ..entry })
             };

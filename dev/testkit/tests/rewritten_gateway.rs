@@ -4,12 +4,12 @@
 use asic::rewrite::{EntryMap, Rewritten, Sizes, alpm, digest, pool};
 use asic::search::{Accept, Answer, Question, Step as Rewrite, search};
 use asic::target::Target;
+use entries::{ActionSpec, TableEntry, WriteBatch};
 use fastrand::Rng;
 use interp::{Interp, Outputs};
 use ir::{KeyMatch, Pipeline, TableId};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use tables::{ActionSpec, TableEntry, WriteBatch};
 use testkit::differ::case::{Case, Step};
 use testkit::differ::plan;
 
@@ -18,7 +18,7 @@ const TABLES: [(&str, u64); 4] =
     [("route_v4", 172_032), ("route_v6", 57_344), ("vm_nc_v4", 860_160), ("vm_nc_v6", 286_720)];
 
 fn find(pipeline: &Pipeline, name: &str) -> TableId {
-    tables::find_table(pipeline, name).expect("the gateway has it")
+    entries::find_table(pipeline, name).expect("the gateway has it")
 }
 
 fn answer(pipeline: &Arc<Pipeline>) -> Answer {

@@ -47,7 +47,7 @@ fn state(pipeline: &Pipeline, subject: &dyn Subject) -> BTreeMap<String, Vec<Str
     let mut all = BTreeMap::new();
     for (id, table) in pipeline.tables.iter() {
         let state = subject.state();
-        let entry = |e: &tables::Entry| tables::format_entry(pipeline, &e.to_table_entry(pipeline, id));
+        let entry = |e: &entries::Entry| entries::format_entry(pipeline, &e.to_table_entry(pipeline, id));
         let mut entries: Vec<String> = state.entries(id).map(entry).collect();
         entries.sort();
         all.insert(format!("table {}", table.preamble.name), entries);

@@ -11,11 +11,11 @@ use asic::rewrite::pool::{pool, pooled_name};
 use asic::rewrite::{Rewritten, Sizes};
 use asic::search::{Accept, LaidOut, Question, Scale, Step, blocks, demand_of, search};
 use asic::target::Target;
+use entries::{ActionSpec, State, TableEntry, Update, UpdateKind, WriteBatch};
 use ir::{ActionCall, KeyMatch, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use tables::{ActionSpec, State, TableEntry, Update, UpdateKind, WriteBatch};
 
 /// Entries of the paper's gateway: routes, and machines (1,000,000 in a table that is 87.5% full).
 const ROUTES: u64 = 229_376;
@@ -39,7 +39,7 @@ fn gateway() -> Arc<Pipeline> {
 
 /// The full name of a table.
 fn named(pipeline: &Pipeline, name: &str) -> String {
-    let table = tables::find_table(pipeline, name).expect("the gateway has it");
+    let table = entries::find_table(pipeline, name).expect("the gateway has it");
     pipeline.tables[table].preamble.name.clone()
 }
 
@@ -241,7 +241,7 @@ fn known_prefixes_fit_into_the_proposed_shape() {
     println!("seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let name = named(&pipeline, "route_v4");
-    let id = tables::find_table(&pipeline, "route_v4").expect("the gateway has it");
+    let id = entries::find_table(&pipeline, "route_v4").expect("the gateway has it");
     let declared = &pipeline.tables[id];
     let mut keys = BTreeSet::new();
     while keys.len() < 20_000 {
@@ -265,7 +265,7 @@ fn known_prefixes_fit_into_the_proposed_shape() {
     let translated = found.rewritten.map.translate(&batch).expect("there is room for all that was given");
     let mut state = State::new(found.rewritten.pipeline.clone()).expect("it is verified");
     state.apply(&translated).expect("what was proposed holds all");
-    let pivots = tables::find_table(&found.rewritten.pipeline, &format!("{name}_pivots")).expect("pivots");
+    let pivots = entries::find_table(&found.rewritten.pipeline, &format!("{name}_pivots")).expect("pivots");
     let room = found.rewritten.pipeline.tables[pivots].size.expect("pivots have a size") as usize;
     let used = state.entry_count(pivots);
     assert!(used > 300 && used * 10 > room * 8, "{used} pivots, and room for {room}");

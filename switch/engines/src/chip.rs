@@ -2,6 +2,7 @@
 
 use crate::plan::{Made, NoPlan, SwitchPlan};
 use asic::emulate::Mapped;
+use entries::{Counter, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionTally, TableTally, Tallies};
@@ -10,7 +11,6 @@ use num_bigint::BigUint;
 use p4runtime::{Code, Refusal};
 use packet::Engine;
 use std::sync::{Arc, OnceLock};
-use tables::{Counter, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
 
 impl EngineFactory for SwitchPlan {
     fn name(&self) -> &'static str {

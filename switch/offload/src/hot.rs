@@ -6,10 +6,10 @@
 //!
 //! An entry that is among them stays until another is hit a good deal more ([`STAY`]), so that two that are hit alike do not take turns.
 
+use entries::{Entry, KeyLayout, State};
 use ir::{Pipeline, TableId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use tables::{Entry, KeyLayout, State};
 
 /// How much the hits of an entry count that is on the switch already, in percent of those of one that is not.
 pub const STAY: u64 = 125;

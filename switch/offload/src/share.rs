@@ -5,9 +5,9 @@
 
 use crate::cut::Cut;
 use crate::hot::{Hot, Moves};
+use entries::{Change, Counter, Entry, EntryId, KeyLayout, State, Update, UpdateKind, WriteBatch};
 use ir::{Entity, ExternId, ExternKind, Inst, Pipeline, TableId};
 use std::collections::{BTreeMap, HashSet};
-use tables::{Change, Counter, Entry, EntryId, KeyLayout, State, Update, UpdateKind, WriteBatch};
 
 /// What of the writes the upper tier gets, and what it has.
 pub struct Share {

@@ -287,7 +287,7 @@ impl Checker<'_> {
 
     /// The full name of something.
     fn name(&mut self, name: &str, known: &[String], what: &str, span: Range<usize>) -> Option<String> {
-        match tables::find_name(known.iter().map(String::as_str), name) {
+        match entries::find_name(known.iter().map(String::as_str), name) {
             Ok(at) => return known.get(at).cloned(),
             Err(ends) if ends.is_empty() => {
                 self.wrong(span, format!("the program has no {what} `{name}`; it has {}", known.join(", ")));

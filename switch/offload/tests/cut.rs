@@ -6,6 +6,7 @@
 
 use asic::emit::{Halves as Pipe, Target};
 use asic::rewrite::Sizes;
+use entries::{Entry, Update, WriteBatch, WriteError};
 use fastrand::Rng;
 use interp::{Interp, OutPacket};
 use ir::{Arch, ControlKind, ExternKind, Pipeline, TableId, Term};
@@ -15,7 +16,6 @@ use packet::Verdict;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use tables::{Entry, Update, WriteBatch, WriteError};
 use testkit::differ::case::{Case, PacketIn, Source, Step};
 use testkit::differ::compile::tofino_errors;
 use testkit::differ::config::Config;

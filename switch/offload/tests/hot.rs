@@ -1,6 +1,7 @@
 //! Whatever a packet finds among the hot entries of a table, it finds in the whole table: random tables of random programs, entries that come, change and go,
 //! choices in between, and keys near the entries.
 
+use entries::{Change, Entry, PackedEntry, State, Update, UpdateKind, WriteBatch};
 use fastrand::Rng;
 use ir::{KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
@@ -8,7 +9,6 @@ use offload::hot::Hot;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use tables::{Change, Entry, PackedEntry, State, Update, UpdateKind, WriteBatch};
 use testkit::differ::case::Step;
 use testkit::differ::config::Config;
 use testkit::differ::plan;
@@ -93,7 +93,7 @@ impl Pair {
         let count = self.whole.entry_count(table);
         let entry = self.whole.entries(table).nth((count > 0).then(|| rng.usize(..count))?)?;
         let layout = self.whole.layout(table);
-        let one = |(field, given): (&tables::KeyField, KeyMatch)| {
+        let one = |(field, given): (&entries::KeyField, KeyMatch)| {
             let noise = BigUint::from(rng.u64(..)) % (BigUint::from(1u8) << field.width);
             match given {
                 KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => value,

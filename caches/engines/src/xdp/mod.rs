@@ -11,6 +11,7 @@ mod plan;
 pub use plan::XdpPlan;
 
 use crate::rewrites::{self, Made};
+use entries::{WriteBatch, WriteError};
 use flowcache::rewrite::flows::{Flow, Placed};
 use flowcache::rewrite::form::Fate;
 use flowcache::rewrite::{RewriteCache, Runs};
@@ -24,7 +25,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tables::{WriteBatch, WriteError};
 
 /// Counts are fetched from the kernel at most so often.
 const FETCH: Duration = Duration::from_millis(1);

@@ -8,11 +8,11 @@ use super::row::Row;
 use super::rows::NONE;
 use super::runs::Runs;
 use super::window::Window;
+use entries::{WriteBatch, WriteError};
 use jit::rewrite::Told;
 use packet::{
     Batch, DropReason, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict,
 };
-use tables::{WriteBatch, WriteError};
 
 /// Flows that go together, at most.
 const GONE: usize = 256;

@@ -14,12 +14,12 @@ use super::shadow::{Known, Shadow};
 use super::stats::RewriteStats;
 use super::{Unrewritable, row, window};
 use crate::admission::Admission;
+use entries::{Change, WriteBatch, WriteError};
 use interp::{ByteForm, Config, Credit, IdleEntry, Interp, LoadError, Outputs};
 use ir::Pipeline;
 use packet::{Origin, Packet, PortId, Verdict};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tables::{Change, WriteBatch, WriteError};
 
 /// Rewrites of which it is looked each time whether they had packets.
 const LOOKED_AT: usize = 1 << 12;

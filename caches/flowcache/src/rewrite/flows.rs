@@ -14,12 +14,12 @@ use crate::fresh::{Fresh, Lists, may_match};
 use crate::heads::Heads;
 use crate::segment::Asked;
 use crate::witness::Witness;
+use entries::{Change, Entry};
 use ir::{Entity, Pipeline, TableId};
 use jit::rewrite::{HashCode, RowCode};
 use packet::DropReason;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use tables::{Change, Entry};
 
 /// The most sets of bits that keys can ask for: each packet that none fits tries all.
 pub const MAX_SHAPES: usize = 32;

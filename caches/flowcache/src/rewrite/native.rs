@@ -11,13 +11,13 @@ use super::newcomers::{Newcomers, Turn};
 use super::noted::Noted;
 use super::runs::Runs;
 use super::shadow::Known;
+use entries::{Change, Entry, State, WriteBatch, WriteError};
 use interp::{Config, Credit, IdleEntry, Interp};
 use ir::{Pipeline, TableId};
 use jit::{Jit, JitError, Unsupported};
 use packet::{Batch, Emission, Engine, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
 use std::borrow::Cow;
 use std::sync::Arc;
-use tables::{Change, Entry, State, WriteBatch, WriteError};
 use thiserror::Error;
 
 /// Why native code does not run the packets.

@@ -1,6 +1,6 @@
 //! [`Rows`]: memory for rows of words. It grows without moving what is there, and lies in huge pages where the machine has them.
 
-use tables::fast::{HugeVec, lines_soon};
+use lookup::{HugeVec, lines_soon};
 
 /// Words of a line: what comes from memory at once.
 pub const LINE: usize = 8;

@@ -1,10 +1,10 @@
 //! [`Runs`]: what a cache of rewrites asks of the engine that runs the packets it has none for.
 
+use entries::{Change, Entry, State, WriteBatch, WriteError};
 use interp::{Credit, IdleEntry, Interp};
 use ir::TableId;
 use packet::ReasonTable;
 use std::borrow::Cow;
-use tables::{Change, Entry, State, WriteBatch, WriteError};
 
 /// An engine with all state, tables and counters. Entries have numbers, which packets find them by.
 pub trait Runs {

@@ -8,12 +8,12 @@ use super::engine::RewriteCache;
 use super::runs::Runs;
 use super::seat::{Seat, Visit};
 use super::stats::RewriteStats;
+use entries::{Change, Update, UpdateKind, WriteBatch, WriteError};
 use interp::LoadError;
 use jit::Jit;
 use packet::{Batch, Engine, Output, ReasonTable};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use tables::{Change, Update, UpdateKind, WriteBatch, WriteError};
 
 /// Rows that are settled before a worker may go on.
 const AT_ONCE: usize = 256;

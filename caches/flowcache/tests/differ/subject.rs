@@ -1,9 +1,9 @@
 //! A flow cache as what the differential harness compares, with a fault on purpose if wanted.
 
+use entries::WriteBatch;
 use flowcache::{CacheConfig, FlowCache, Kind, Stats};
 use packet::{Batch, Output};
 use std::sync::Mutex;
-use tables::WriteBatch;
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Idle, Subject, idle_entries, through_engine};
 use testkit::differ::subjects::OwnedFactory;

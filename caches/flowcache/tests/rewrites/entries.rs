@@ -1,7 +1,7 @@
 //! Entries of a program with one table of one key.
 
+use entries::{ActionSpec, TableEntry, Update, UpdateKind};
 use ir::{ActionCall, KeyMatch, Pipeline};
-use tables::{ActionSpec, TableEntry, Update, UpdateKind};
 
 /// A change of the entry with that key: the action that has that name, and what it is given.
 pub fn entry(pipeline: &Pipeline, kind: UpdateKind, key: KeyMatch, name: &str, args: &[u64]) -> Update {

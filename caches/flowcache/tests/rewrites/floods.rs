@@ -2,13 +2,13 @@
 //! sizes take, and what is told of packets that are followed.
 
 use crate::entries::entry;
+use entries::{UpdateKind, WriteBatch};
 use flowcache::admission::Budget;
 use flowcache::pace::Spare;
 use flowcache::rewrite::{RewriteCache, Runs};
 use interp::Config;
 use packet::{Batch, DropReason, Engine, EngineReason, Output, Packet, PacketRef, PortId, Verdict};
 use std::sync::Arc;
-use tables::{UpdateKind, WriteBatch};
 use testkit::differ::compile::compile;
 
 pub const TENANTS: u32 = 10;

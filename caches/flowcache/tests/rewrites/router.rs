@@ -1,12 +1,12 @@
 //! A v1model router with checksums and a tunnel: flows of it, each with packets of many lengths, payloads and identifications.
 
 use crate::entries::entry;
+use entries::{UpdateKind, WriteBatch};
 use flowcache::Unrewritable;
 use flowcache::rewrite::{Answer, RewriteCache};
 use interp::{Config, Interp, Outputs};
 use packet::Verdict;
 use std::sync::Arc;
-use tables::{UpdateKind, WriteBatch};
 use testkit::differ::compile::compile;
 
 fn sum(bytes: &[u8]) -> u16 {

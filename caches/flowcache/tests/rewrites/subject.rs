@@ -1,6 +1,7 @@
 //! Rewrites, carried out as the kernel would, as what the differential harness compares.
 
 use crate::workers::Several;
+use entries::WriteBatch;
 use flowcache::Unrewritable;
 use flowcache::rewrite::flows::Flow;
 use flowcache::rewrite::{Answer as Rewritten, NativeError, RewriteCache, RewriteStats, Runs};
@@ -10,7 +11,6 @@ use jit::Jit;
 use packet::{Batch, Origin, Output, PortId, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use tables::WriteBatch;
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Emitted, Idle, Subject, idle_entries, through_engine};
 use testkit::differ::subjects::OwnedFactory;

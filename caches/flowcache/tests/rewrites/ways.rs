@@ -1,11 +1,11 @@
 //! Flows that go one way with other values: what is known of the way must do for each of them, or not be used.
 
 use crate::entries::entry;
+use entries::{UpdateKind, WriteBatch};
 use flowcache::rewrite::{Answer, RewriteCache};
 use interp::{Config, Interp, Outputs};
 use packet::Verdict;
 use std::sync::Arc;
-use tables::{UpdateKind, WriteBatch};
 use testkit::differ::compile::compile;
 
 /// Entries for all tags but the last few; their actions in turn, with random numbers.

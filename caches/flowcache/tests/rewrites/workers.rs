@@ -3,12 +3,12 @@
 use crate::entries::entry;
 use crate::floods::{TENANTS, pipeline, verdicts};
 use crate::subject::{Totals, add};
+use entries::{Counter, EntryId, TableEntry, Update, UpdateKind, WriteBatch};
 use flowcache::rewrite::{PerWorker, RewriteCache, WorkerCache};
 use interp::Config;
 use jit::Jit;
 use packet::{Batch, Output, Verdict};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tables::{Counter, EntryId, TableEntry, Update, UpdateKind, WriteBatch};
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Idle, Subject, idle_entries, through_engine};
 

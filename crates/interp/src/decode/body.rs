@@ -173,7 +173,7 @@ impl Decoder<'_> {
                 for (constant, edge) in cases {
                     let pc = self.target(block, edge)?;
                     let mut words = Vec::new();
-                    tables::push_words(&constant.bits, value.words as usize, &mut words);
+                    entries::push_words(&constant.bits, value.words as usize, &mut words);
                     match words[..] {
                         [word] if !value.varbit => switch.narrow.push((word, pc)),
                         _ => switch.wide.push((words.into_boxed_slice(), pc)),

@@ -17,7 +17,7 @@ pub enum LoadError {
     },
     /// The pipeline's own entries or default actions.
     #[error(transparent)]
-    State(#[from] tables::StateError),
+    State(#[from] entries::StateError),
     /// A limit of this engine.
     #[error("the program needs {slots} words of variables, more than {most}: make stacks or varbits smaller")]
     TooLarge {

@@ -2,9 +2,9 @@
 
 use crate::decode::error::LoadError;
 use crate::program::{Field, Header, Reg, Slot};
+use entries::words_for;
 use ir::{Const, Entity, HeaderId, Pipeline, Type, VarId};
 use std::collections::HashMap;
-use tables::words_for;
 
 /// Slots of one value of a type.
 pub fn reg(ty: Type, slot: Slot) -> Reg {
@@ -74,7 +74,7 @@ impl Layout {
         if reg.varbit {
             words.push(u64::from(reg.width));
         }
-        tables::push_words(&constant.bits, (reg.words as usize) - words.len(), &mut words);
+        entries::push_words(&constant.bits, (reg.words as usize) - words.len(), &mut words);
         reg.slot = match self.constants.get(&words) {
             Some(slot) => *slot,
             None => {

@@ -36,7 +36,7 @@ pub fn decode(pipeline: &Pipeline, form: Form) -> Result<Program, LoadError> {
     let error = |name: &str| pipeline.errors.iter().position(|e| e == name).unwrap_or(0) as u32;
     let metadata = metadata(pipeline).map(|id| layout.var(id)).collect();
     let words = |listed: &ir::ActionRef| match pipeline.actions.get(listed.action) {
-        Some(_) => tables::action_layout(pipeline, listed.action).last().map_or(0, |f| (f.offset + f.words) as u32),
+        Some(_) => entries::action_layout(pipeline, listed.action).last().map_or(0, |f| (f.offset + f.words) as u32),
         None => 0,
     };
     let mut program = Program {

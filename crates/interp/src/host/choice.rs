@@ -4,8 +4,8 @@ use crate::host::ExternHost;
 use crate::host::place::Place;
 use crate::host::selector::SelectorHash;
 use crate::lookup::{Target, entry_matches};
+use entries::{Action, KeyField};
 use ir::{Entity, TableId, ValueSetId};
-use tables::{Action, KeyField};
 
 /// The action of a member of a table's action profile or selector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +14,7 @@ pub struct MemberAction<'a> {
     pub member: u32,
     /// Position of its action in the table's list.
     pub arm: u32,
-    /// The action's arguments, laid out by [`tables::action_layout`].
+    /// The action's arguments, laid out by [`entries::action_layout`].
     pub args: &'a [u64],
 }
 

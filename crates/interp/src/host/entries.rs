@@ -8,8 +8,8 @@ use crate::host::{ExternHost, PacketContext, SiteId};
 use crate::lookup::{EntryLevel, EntrySlot};
 use crate::memory::{IdleEntry, MAX_WAITING};
 use crate::meter::Colour;
+use entries::{Counter, Entry, PackedKey, State};
 use ir::{Entity, ExternFn, TableId};
-use tables::{Counter, Entry, PackedKey, State};
 
 /// What [`ExternHost::expire`] found.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -66,7 +66,7 @@ impl ExternHost {
         }
     }
 
-    /// The control plane sets the direct counter of an entry ([`tables::Change::DirectCounter`]).
+    /// The control plane sets the direct counter of an entry ([`entries::Change::DirectCounter`]).
     pub fn set_direct_counter(&mut self, table: TableId, number: u32, counter: Counter) {
         if let Some(slot) = self.slot_mut(table, number) {
             slot.counter = counter;

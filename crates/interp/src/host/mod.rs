@@ -14,7 +14,7 @@
 //! - Tables belong to the engine. Where [`ExternHost::tracks_entries`] says so, the host keeps what changes as packets
 //!   hit an entry (direct counter and meter, idle time) under a number that the engine gives: it is told of entries with
 //!   [`ExternHost::entry_inserted`] and its like, and of hits with [`ExternHost::hit`].
-//! - The control plane's [`tables::State`] is the engine's, too. It is lent to the functions that read or change it.
+//! - The control plane's [`::entries::State`] is the engine's, too. It is lent to the functions that read or change it.
 //! - The clock is the latest time that the host was given, as in the interpreter: [`ExternHost::advance`] it with each packet
 //!   or batch, also when no extern is called, or meters and idle times begin at another moment than they should.
 //!
@@ -56,9 +56,9 @@ use crate::memory::{DigestMessage, Memory};
 use crate::program::Program;
 use crate::well_known::WellKnown;
 use crate::wire::BitBuffer;
+use ::entries::State;
 use ir::Pipeline;
 use std::sync::Arc;
-use tables::State;
 
 /// The interpreter's externs as a service. See the module.
 pub struct ExternHost {

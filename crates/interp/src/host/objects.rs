@@ -3,9 +3,9 @@
 use crate::host::ExternHost;
 use crate::memory::Object;
 use crate::meter::{Colour, MeterLevel};
+use entries::{Change, Counter, MeterConfig, MulticastGroup, State};
 use ir::{Entity, ExternId};
 use num_bigint::BigUint;
-use tables::{Change, Counter, MeterConfig, MulticastGroup, State};
 
 impl ExternHost {
     /// Carries out the changes of a batch that `state` has accepted, as far as they concern what the host keeps: registers,
@@ -77,7 +77,7 @@ impl ExternHost {
     }
 
     /// All words of a counter or register, element by element, for an engine that reads and writes them itself. Of a
-    /// counter an element is two words, packets and bytes; of a register its leaves, each in [`tables::words_for`] its width. The
+    /// counter an element is two words, packets and bytes; of a register its leaves, each in [`entries::words_for`] its width. The
     /// words stay where they are in memory as long as the host lives. `None`: the array is too large (more than 2^23 words) to
     /// be kept as a whole, or the object is something else.
     pub fn words_mut(&mut self, object: ExternId) -> Option<&mut [u64]> {

@@ -9,7 +9,7 @@ use ir::Type;
 pub struct Place {
     /// First word.
     pub word: usize,
-    /// How many: [`tables::words_for`] the width, and one more for a varbit.
+    /// How many: [`entries::words_for`] the width, and one more for a varbit.
     pub words: usize,
     /// Width in bits; of a varbit the greatest.
     pub width: u32,

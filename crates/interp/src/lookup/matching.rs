@@ -1,9 +1,9 @@
 //! What a match key means: the one place where the engine compares a packet's values with an
 //! entry's.
 
+use entries::{Entry, KeyField, KeyLayout};
 use ir::MatchKind;
 use std::cmp::Reverse;
-use tables::{Entry, KeyField, KeyLayout};
 
 /// Whether all fields of an entry match. `value` gives the words that a packet has for a field.
 pub fn entry_matches<'a>(layout: &KeyLayout, entry: &[u64], value: impl Fn(&KeyField) -> &'a [u64]) -> bool {
@@ -52,8 +52,8 @@ pub fn precedence(layout: &KeyLayout, entry: &Entry) -> impl Ord + use<> {
 #[cfg(test)]
 mod tests {
     use super::prefix_mask;
+    use entries::KeyField;
     use ir::MatchKind;
-    use tables::KeyField;
 
     #[test]
     fn masks() {

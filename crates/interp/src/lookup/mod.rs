@@ -1,5 +1,5 @@
 //! Tables as the engine keeps them: a map by the exact keys, then a scan, strongest entry first. On
-//! purpose nothing of the lookups in the crate `tables`.
+//! purpose nothing of the lookups in the crate `entries`.
 
 mod matching;
 mod slot;
@@ -9,10 +9,10 @@ pub use matching::entry_matches;
 pub use slot::{EntryLevel, EntrySlot, Target};
 
 use crate::program::Reg;
+use entries::{Counter, Entry, KeyLayout, PackedAction, PackedKey, State};
 use ir::{Arch, Entity, Key, MatchKind, Pipeline, TableId};
 use matching::precedence;
 use std::collections::{HashMap, HashSet};
-use tables::{Counter, Entry, KeyLayout, PackedAction, PackedKey, State};
 
 /// Entries with the same exact keys, strongest first once [`Table::settle`] was called.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +79,7 @@ impl Table {
             }
         }
         let words = |action: ir::ActionId| {
-            tables::action_layout(pipeline, action).last().map_or(0, |field| field.offset + field.words)
+            entries::action_layout(pipeline, action).last().map_or(0, |field| field.offset + field.words)
         };
         let listed = declared.actions.iter().filter(|a| pipeline.actions.get(a.action).is_some());
         let stride = listed.map(|a| words(a.action)).max().unwrap_or(0);

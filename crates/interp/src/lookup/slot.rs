@@ -1,7 +1,7 @@
 //! [`EntrySlot`]: an entry with what changes as packets hit it.
 
 use crate::meter::{Meter, MeterLevel};
-use tables::{Counter, Entry};
+use entries::{Counter, Entry};
 
 /// What is done on a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,8 +5,8 @@
 //! use, all else is a scan.
 
 use super::matching::{entry_matches, precedence, prefix_mask};
+use entries::{Entry, KeyField, KeyLayout, PackedKey, State};
 use ir::{MatchKind, TableId};
-use tables::{Entry, KeyField, KeyLayout, PackedKey, State};
 
 /// The entry of a table for a packet's key, which is laid out as an entry's.
 pub fn find_in_state<'a>(state: &'a State, table: TableId, layout: &KeyLayout, key: &[u64]) -> Option<&'a Entry> {

@@ -1,10 +1,10 @@
 //! Pipelines for tests.
 
+use entries::{ActionSpec, TableEntry, Update, WriteBatch};
 use interp::{Config, Interp};
 use ir::*;
 use num_bigint::BigUint;
 use std::sync::Arc;
-use tables::{ActionSpec, TableEntry, Update, WriteBatch};
 
 /// A pipeline under construction.
 pub struct Build {
@@ -152,7 +152,7 @@ pub fn write(interp: &mut Interp, updates: impl IntoIterator<Item = Update>) {
 }
 
 pub fn insert(interp: &mut Interp, entry: TableEntry) {
-    write(interp, [Update::Entry(tables::UpdateKind::Insert, entry)]);
+    write(interp, [Update::Entry(entries::UpdateKind::Insert, entry)]);
 }
 
 /// Stores a constant.

@@ -1,9 +1,9 @@
 //! The engine behind the trait that all engines share.
 
 use crate::build::*;
+use entries::{MulticastGroup, Replica, Update, UpdateKind};
 use ir::*;
 use packet::{Batch, Engine, EngineCounters, Origin, Output, PortId, Verdict};
-use tables::{MulticastGroup, Replica, Update, UpdateKind};
 
 /// Copies of one packet: the first takes the place of the one received, the others are extra; each packet is answered.
 #[test]

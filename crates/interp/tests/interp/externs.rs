@@ -1,9 +1,9 @@
 //! Externs: counters, meters, registers, hashes, checksums, random numbers, digests, value sets.
 
 use crate::build::*;
+use entries::{Counter, EntryId, MeterConfig, Update, UpdateKind};
 use interp::{Config, DigestMessage, Interp};
 use ir::*;
-use tables::{Counter, EntryId, MeterConfig, Update, UpdateKind};
 
 const SECOND: u64 = 1_000_000_000;
 

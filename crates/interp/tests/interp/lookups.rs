@@ -1,11 +1,11 @@
-//! Tables against a model that tries all entries, and against `tables::State::lookup`.
+//! Tables against a model that tries all entries, and against `entries::State::lookup`.
 
 use crate::build::*;
+use entries::{TableEntry, Update, UpdateKind, WriteBatch};
 use interp::Interp;
 use ir::*;
 use num_bigint::BigUint;
 use proptest::prelude::*;
-use tables::{TableEntry, Update, UpdateKind, WriteBatch};
 
 const KINDS: [MatchKind; 5] =
     [MatchKind::Exact, MatchKind::Lpm, MatchKind::Ternary, MatchKind::Range, MatchKind::Optional];
@@ -208,7 +208,7 @@ proptest! {
             prop_assert_eq!(&got, &vec![(0u32, expected.unwrap_or(0).to_be_bytes().to_vec())], "values {:?}", values);
             let plain = interp.state().lookup(table, &values);
             let plain = plain.map(|e| match e.action() {
-                tables::PackedAction::Call(_, args) => args[0] as u32,
+                entries::PackedAction::Call(_, args) => args[0] as u32,
                 _ => 0,
             });
             prop_assert_eq!(plain, expected);

@@ -1,11 +1,11 @@
 //! The way of a packet through PNA, and entries that the data plane adds.
 
 use crate::build::*;
+use entries::{CloneSession, EntryId, Replica, Update, UpdateKind};
 use interp::{Config, Interp};
 use ir::*;
 use packet::{CpuReason, Origin, ReasonId, Verdict};
 use std::collections::BTreeSet;
-use tables::{CloneSession, EntryId, Replica, Update, UpdateKind};
 
 /// A case of the main control.
 type Act<'a> = &'a dyn Fn(&mut BodyBuilder, &Build);

@@ -1,9 +1,9 @@
 //! Action profiles and selectors.
 
 use crate::build::*;
+use entries::{ActionProfileGroup, ActionProfileMember, ActionSpec, GroupMember, TableEntry, Update, UpdateKind};
 use interp::Interp;
 use ir::*;
-use tables::{ActionProfileGroup, ActionProfileMember, ActionSpec, GroupMember, TableEntry, Update, UpdateKind};
 
 struct Selector {
     interp: Interp,

@@ -1,10 +1,10 @@
 //! The way of a packet through v1model.
 
 use crate::build::*;
+use entries::{CloneSession, MulticastGroup, Replica, Update, UpdateKind};
 use interp::Interp;
 use ir::*;
 use packet::{Origin, Verdict};
-use tables::{CloneSession, MulticastGroup, Replica, Update, UpdateKind};
 
 /// A packet is two bytes: what ingress is to do, and a byte that records what happened. Egress adds the instance type to its upper
 /// half and, for copies, the replica's instance to its lower half.

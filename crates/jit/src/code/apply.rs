@@ -14,9 +14,9 @@ use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use ir::{Arm, Entity, TableId, Term, Type, Value};
+use lookup::{ParamPlace, Slots, ValueLayout};
 use packet::EngineReason;
 use std::mem::offset_of;
-use tables::fast::{ParamPlace, Slots, ValueLayout};
 
 /// From more actions on, the choice is a jump through a table.
 const FEW_ARMS: usize = 8;
@@ -228,7 +228,7 @@ impl StageCode<'_, '_> {
         }
         let bytes = place.width.div_ceil(8);
         let mut regs = Regs::new();
-        for word in 0..tables::words_for(place.width) as u32 {
+        for word in 0..entries::words_for(place.width) as u32 {
             let at = place.offset as u32 + word * 8;
             regs.push(self.little(value, at, (bytes - (word * 8).min(bytes)).min(8), len));
         }

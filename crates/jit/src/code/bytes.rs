@@ -21,7 +21,7 @@ pub struct Around {
 impl StageCode<'_, '_> {
     /// Reads a field.
     pub fn load_field(&mut self, header: Around, field: FieldPlace) -> Regs {
-        let count = tables::words_for(field.width) as u32;
+        let count = entries::words_for(field.width) as u32;
         let end = field.bit + field.width;
         let mut regs = Regs::new();
         for word in 0..count {

@@ -207,7 +207,7 @@ impl StageCode<'_, '_> {
         self.call_helper(self.c.helpers.call, &[context, frame, site, hit], false);
         for result in results {
             let ty = self.value_type(*result);
-            let count = tables::words_for(ty.width());
+            let count = entries::words_for(ty.width());
             let regs: Regs = (0..count).map(|index| self.load_area(word + index)).collect();
             word += count;
             let regs = if ty == Type::Bool { self.cast(Type::Bit(64), ty, &regs) } else { regs };

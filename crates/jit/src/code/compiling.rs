@@ -10,8 +10,8 @@ use crate::plan::memory::MemoryLayout;
 use crate::plan::places::Places;
 use cranelift_codegen::isa::CallConv;
 use ir::{Inst, Pipeline, TableId, Type};
+use lookup::LookupShape;
 use std::cell::{Cell, RefCell};
-use tables::fast::LookupShape;
 
 /// What code is made from.
 pub struct Compiling<'a> {

@@ -148,7 +148,7 @@ impl StageCode<'_, '_> {
         let place = self.c.plan.headers.fields[id.index()][index as usize];
         if self.known.invalid.contains(id.index()) {
             let zero = self.number(0);
-            return vec![zero; tables::words_for(place.width)];
+            return vec![zero; entries::words_for(place.width)];
         }
         let known = self.known.valid.contains(id.index());
         if let Some(regs) = self.held.get(&(id, index)).filter(|_| known) {

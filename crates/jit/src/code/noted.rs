@@ -8,9 +8,9 @@ use crate::plan::lists::{List, Lists};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::types::I64;
+use entries::KeyLayout;
 use ir::{Arg, Block, BlockCall, Cfg, ExternFn, Inst, TableId, Term, Value};
 use std::mem::offset_of;
-use tables::KeyLayout;
 
 impl<'a> StageCode<'a, '_> {
     /// The address of the packet's area, if the code records.

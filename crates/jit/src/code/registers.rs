@@ -10,7 +10,7 @@ pub type Regs = Vec<cl::Value>;
 
 /// How many registers a value of the type takes.
 pub fn regs_for(ty: Type) -> usize {
-    tables::words_for(ty.width())
+    entries::words_for(ty.width())
 }
 
 /// The type of a value's registers.

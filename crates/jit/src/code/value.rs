@@ -61,7 +61,7 @@ impl StageCode<'_, '_> {
 
     /// Bits `lo..lo + width` of a number.
     pub fn bits(&mut self, value: &[cl::Value], lo: u32, width: u32) -> Regs {
-        let count = tables::words_for(width);
+        let count = entries::words_for(width);
         let zero = self.number(0);
         let mut out = Regs::new();
         for index in 0..count as u32 {
@@ -84,7 +84,7 @@ impl StageCode<'_, '_> {
     /// A number in a greater width, with 0 in front.
     pub fn widened(&mut self, value: &[cl::Value], width: u32) -> Regs {
         let zero = self.number(0);
-        (0..tables::words_for(width)).map(|index| value.get(index).copied().unwrap_or(zero)).collect()
+        (0..entries::words_for(width)).map(|index| value.get(index).copied().unwrap_or(zero)).collect()
     }
 
     /// `high ++ low`.
@@ -147,7 +147,7 @@ impl StageCode<'_, '_> {
         let last = value.len() - 1;
         let top = self.signed(value[last], old - last as u32 * 64);
         let sign = self.b.ins().sshr_imm_u(top, 63);
-        let count = tables::words_for(new);
+        let count = entries::words_for(new);
         let mut out: Regs = value[..last].to_vec();
         out.push(top);
         out.resize(count, sign);

@@ -1,8 +1,8 @@
 //! Where code that records notes what a packet does ([`crate::record`]): the lists of a packet's area.
 
 use crate::analysis::facts::has_loop;
+use entries::KeyLayout;
 use ir::{Entity, ExternFn, Inst, Pipeline, TableId, Term};
-use tables::KeyLayout;
 
 /// The most decisions that are noted of a packet. A record that has as many is not complete.
 pub const MAX_DECISIONS: usize = 2048;

@@ -32,7 +32,7 @@ pub struct QueuePlace {
 pub struct MemoryLayout {
     /// For each table, the address of its default action's value.
     pub defaults: i32,
-    /// For each table, the address of its entries' [`tables::fast::Slots`], if they are a handful.
+    /// For each table, the address of its entries' [`lookup::Slots`], if they are a handful.
     pub slots: i32,
     /// For each extern object, the address of its counters.
     pub counters: i32,

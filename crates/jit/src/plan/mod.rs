@@ -190,7 +190,7 @@ pub fn check(pipeline: &Pipeline) -> Result<(), Unsupported> {
     }
     for table in pipeline.tables.values() {
         let selector = table.keys.iter().filter(|key| key.kind == ir::MatchKind::Selector);
-        let words: usize = selector.map(|key| tables::words_for(key.ty.width())).sum();
+        let words: usize = selector.map(|key| entries::words_for(key.ty.width())).sum();
         if words * 8 > crate::abi::AUX_BYTES || table.keys.iter().any(|key| key.ty.width() > WIDEST) {
             return Err(Unsupported::TooLarge);
         }
@@ -204,7 +204,7 @@ pub fn check(pipeline: &Pipeline) -> Result<(), Unsupported> {
         if table.implementation.is_some() && entry_state {
             return Err(Unsupported::ProfileWithEntryState);
         }
-        if table.actions.len() > tables::fast::ValueLayout::MAX_ARMS {
+        if table.actions.len() > lookup::ValueLayout::MAX_ARMS {
             return Err(Unsupported::TooLarge);
         }
     }

@@ -12,8 +12,8 @@ use crate::plan::lanes::{AHEAD, IN_FRAME, LanesLayout, StagePlace};
 use crate::plan::stages::Start;
 use crate::program::Program;
 use crate::verdict;
+use lookup::Lookups;
 use packet::{Output, Packet, PacketRef};
-use tables::fast::Lookups;
 
 impl Worker {
     /// Whether packets may go through the stages eight at a time.

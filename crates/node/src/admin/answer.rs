@@ -88,7 +88,7 @@ fn entries(node: &Node, of: &EntriesOf, answers: &mut Answers<'_>) -> io::Result
         return answers.say(&Answer::Refused { message: "no program runs; a controller sets one by P4Runtime".into() });
     };
     let pipeline = state.pipeline().clone();
-    let table = match tables::find_table(&pipeline, &of.table) {
+    let table = match entries::find_table(&pipeline, &of.table) {
         Ok(table) => table,
         Err(error) => return answers.say(&Answer::Refused { message: error.to_string() }),
     };

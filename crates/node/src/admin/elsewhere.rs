@@ -6,8 +6,8 @@
 use super::client::{AskError, ask};
 use super::protocol::{Answer, Request};
 use crate::config::Leads;
-use crate::explain::answer::{Onward, Traced, Verdicted};
-use crate::explain::{CameFrom, FollowedPart, WhatIf};
+use crate::explain::answer::{Traced, Verdicted};
+use crate::explain::{CameFrom, FollowedPart, Onward, WhatIf};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

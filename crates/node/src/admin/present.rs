@@ -1,10 +1,10 @@
-//! Entries as a person reads them: names of the program, values as [`tables::Meaning`] writes them.
+//! Entries as a person reads them: names of the program, values as [`entries::Meaning`] writes them.
 
 use crate::status::{EntryRow, Named};
+use entries::{ActionSpec, Entry, Meaning};
 use ir::{KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::ShownStrings;
-use tables::{ActionSpec, Entry, Meaning};
 
 /// A value as controllers call it, if they see a string.
 fn called(strings: &ShownStrings<'_>, of: Meaning<'_>, value: &BigUint) -> Option<String> {

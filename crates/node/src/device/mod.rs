@@ -1,9 +1,9 @@
 //! [`Node`]: the workers, the tables and the store as one device that P4Runtime controls.
 
+mod configs;
 mod requests;
 
-use requests::unavailable;
-pub(crate) use requests::{forwarding, kept, packed, parse};
+pub(crate) use configs::{forwarding, kept, packed, parse};
 
 use crate::cpu_port::Punted;
 use crate::engine::{Controlled, Factory, NoRoom};
@@ -15,6 +15,7 @@ use crate::region::RegionKeeper;
 use crate::store::{KeptDigest, Store, StoreError};
 use crate::wings::Wings;
 use crate::{Counts, levels, reconcile};
+use entries::{Entry, State, Update, WriteBatch};
 use interp::DigestMessage;
 use io::{Attached, Idle, Port};
 use ir::{Const, ExternKind, Pipeline};
@@ -29,7 +30,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use tables::{Entry, State, Update, WriteBatch};
 use thiserror::Error;
 
 /// A log this many times as long as what it amounts to is written anew.
@@ -329,7 +329,7 @@ impl Node {
             return Err(Refusal::new(Code::Unavailable, "another process has taken over this node; connect again"));
         }
         if let Some((path, updates)) = inner.closed_store.clone() {
-            inner.store = Some(Store::open(&path).map_err(|error| unavailable(&error))?.with_updates(updates));
+            inner.store = Some(Store::open(&path).map_err(|error| Refusal::from(&error))?.with_updates(updates));
             inner.closed_store = None;
         }
         Ok(inner)
@@ -385,7 +385,7 @@ impl Node {
 
     /// The ports, and whether each is up. `None` in a process of several tiers that does not have the switch: the ports that programs know are
     /// another process's, and whether they are up is not known here.
-    pub(crate) fn links(&self) -> Option<BTreeMap<u32, tables::Port>> {
+    pub(crate) fn links(&self) -> Option<BTreeMap<u32, entries::Port>> {
         (!self.factory.has_ports_elsewhere()).then(|| self.plane.links())
     }
 
@@ -435,7 +435,7 @@ impl Node {
         let mut gone = WriteBatch::new();
         for idle in idle {
             if idle.deleted {
-                gone.kept(tables::UpdateKind::Delete, idle.table, &idle.entry);
+                gone.kept(entries::UpdateKind::Delete, idle.table, &idle.entry);
             }
             let idle_ns = current.engine.entry_idle_for(idle.table, &idle.entry).unwrap_or(0);
             let idle_ns = idle_ns.max(idle.entry.idle_timeout_ns());

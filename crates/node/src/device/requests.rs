@@ -1,62 +1,19 @@
 //! What controllers' requests do to a node: [`Device`] for [`Node`].
 
+use super::configs::{kept, packed, parse};
 use super::{Current, Inner, Node};
 use crate::reconcile;
-use crate::store::{KeptConfig, KeptDigest, StoreError};
+use crate::store::KeptDigest;
 use bytes::Bytes;
+use entries::{Counter, Entry, Port, State, WriteBatch, WriteError};
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::{Code, Device, DigestConfig, EventSink, Forwarding, Keep, Refusal, Translations};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{Counter, Entry, Port, State, Update, WriteBatch, WriteError};
-
-/// The same batch with its entries in words, which take less time and room in tables and store. Those that cannot be packed stay as they are: to apply
-/// them says why.
-pub(crate) fn packed(state: &State, batch: &WriteBatch) -> WriteBatch {
-    let one = |update: &Update| match update {
-        Update::Entry(kind, entry) => match state.pack(*kind, entry) {
-            Ok(entry) => Update::Packed(*kind, entry),
-            Err(_) => update.clone(),
-        },
-        other => other.clone(),
-    };
-    batch.updates.iter().map(one).collect()
-}
-
-/// The pipeline of a device config, verified; whether an engine can run it is not looked at.
-pub(crate) fn parse(device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
-    let form = "write it with `terrace compile PROGRAM.p4`";
-    let text = std::str::from_utf8(device_config)
-        .map_err(|_| Refusal::invalid(format!("the device config is not a pipeline in text form; {form}")))?;
-    let pipeline = ir::text::parse(text).map_err(|errors| {
-        let first = errors.first().map(ToString::to_string).unwrap_or_default();
-        Refusal::invalid(format!("the device config is no pipeline: {first}; {form}"))
-    })?;
-    if let Err(errors) = ir::verify::verify(&pipeline) {
-        let first = errors.first().map(ToString::to_string).unwrap_or_default();
-        return Err(Refusal::invalid(format!("the device config contradicts itself: {first}; {form}")));
-    }
-    Ok(Arc::new(pipeline))
-}
 
 fn nothing_runs() -> Refusal {
     Refusal::new(Code::FailedPrecondition, "no pipeline runs on this device; set one with SetForwardingPipelineConfig")
-}
-
-/// A config that was kept, ready to be run.
-pub(crate) fn forwarding(kept: KeptConfig) -> Result<Forwarding, Refusal> {
-    let pipeline = parse(&kept.device_config)?;
-    let (p4info, device_config) = (kept.p4info.into(), kept.device_config.into());
-    Ok(Forwarding { pipeline, p4info, device_config, cookie: kept.cookie })
-}
-
-pub(crate) fn kept(config: &Forwarding) -> KeptConfig {
-    KeptConfig { p4info: config.p4info.to_vec(), device_config: config.device_config.to_vec(), cookie: config.cookie }
-}
-
-pub(super) fn unavailable(error: &StoreError) -> Refusal {
-    Refusal::new(Code::Unavailable, error.to_string())
 }
 
 impl Node {
@@ -70,7 +27,7 @@ impl Node {
         if let Some(store) = &mut inner.store {
             let state = engine.with_state(State::clone);
             let batches = reconcile::writes(&state).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
-            store.replace(&kept(config), batches).map_err(|error| unavailable(&error))?;
+            store.replace(&kept(config), batches).map_err(|error| Refusal::from(&error))?;
         }
         self.tell_links(&mut *engine);
         let outcome = self.exchange(&*engine);
@@ -108,7 +65,7 @@ impl Node {
             if let Err(error) = store.append(applied) {
                 tracing::error!(%error, "the store cannot be written; nothing is taken until the pipeline is set again");
                 *stuck = Some(error.to_string());
-                return Err(unavailable(&error));
+                return Err(Refusal::from(&error));
             }
         }
         Ok(outcomes)
@@ -132,7 +89,7 @@ impl Node {
             return Ok(());
         }
         if let Some(store) = &mut inner.store {
-            store.keep_numbers(&bytes).map_err(|error| unavailable(&error))?;
+            store.keep_numbers(&bytes).map_err(|error| Refusal::from(&error))?;
         }
         inner.numbers = bytes;
         Ok(())
@@ -154,7 +111,7 @@ impl Device for Node {
         self.region.allow_others()?;
         let mut inner = self.to_change()?;
         if let Some(store) = &mut inner.store {
-            store.save(&kept(config)).map_err(|error| unavailable(&error))?;
+            store.save(&kept(config)).map_err(|error| Refusal::from(&error))?;
         }
         inner.saved = Some(config.clone());
         Ok(())
@@ -187,7 +144,7 @@ impl Device for Node {
             (*number, config.max_timeout_ns, config.max_list_size, config.ack_timeout_ns)
         };
         let digests: Vec<KeptDigest> = digests.iter().map(one).collect();
-        store.keep_digests(&digests).map_err(|error| unavailable(&error))
+        store.keep_digests(&digests).map_err(|error| Refusal::from(&error))
     }
 
     fn digests(&self) -> BTreeMap<u32, DigestConfig> {

@@ -1,12 +1,11 @@
 //! [`EngineFactory`]: makes an engine of each program that a node is given.
 
-use super::{Controlled, Native, Reference};
+use super::{Controlled, Room};
 use interp::Config;
 use io::{OpenedPort, PortError};
 use ir::Pipeline;
 use p4runtime::Refusal;
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -63,37 +62,5 @@ pub trait EngineFactory: Any + Debug + Send + Sync {
         Self: Sized,
     {
         Arc::new(self)
-    }
-}
-
-/// `engine = "jit"`.
-pub fn native() -> Factory {
-    Arc::new(Native)
-}
-
-/// `engine = "interp"`.
-pub fn reference() -> Factory {
-    Arc::new(Reference)
-}
-
-/// How many entries the tables of a chip have room for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// A sizing file (docs/plan.md): its name for messages, and its text. It is checked with each program.
-    pub sizing: Option<(String, String)>,
-    /// For tables that the file does not name, by control-plane name.
-    pub tables: BTreeMap<String, u64>,
-    /// For those that nothing names, and for the elements of counters, meters and registers: as many as the program says if that is less.
-    pub others: u64,
-}
-
-impl Room {
-    /// Entries that a table has room for, unless something else is said.
-    pub const DEFAULT: u64 = 1024;
-}
-
-impl Default for Room {
-    fn default() -> Room {
-        Room { sizing: None, tables: BTreeMap::new(), others: Room::DEFAULT }
     }
 }

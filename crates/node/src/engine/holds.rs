@@ -1,11 +1,11 @@
 //! [`Holds`]: what the reference engine and native code hold, as the control plane reads and sets it where either is inside something else.
 
 use super::counted_one_by_one;
+use entries::{Counter, Entry, State};
 use interp::{DigestMessage, EntryLevel, IdleEntry, Interp, MeterLevel};
 use ir::{ExternId, TableId};
 use jit::{ActionTally, Jit, TableTally, Tallies};
 use num_bigint::BigUint;
-use tables::{Counter, Entry, State};
 
 /// What an engine holds, as [`Controlled`] has it.
 pub trait Holds: Send {

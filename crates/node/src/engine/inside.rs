@@ -4,11 +4,11 @@ use super::Controlled;
 use super::holds::Holds;
 use super::team::{Team, Workers};
 use super::turns::Turns;
+use entries::{WriteBatch, WriteError};
 use interp::IdleEntry;
 use ir::Pipeline;
 use packet::{Engine, EngineCounters};
 use std::sync::Arc;
-use tables::{WriteBatch, WriteError};
 
 /// An engine with another one inside, which has all state.
 pub trait Inside: Engine + Send + 'static {

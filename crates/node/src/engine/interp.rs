@@ -2,11 +2,11 @@
 
 use super::inside::{Inside, in_turns};
 use super::{Controlled, EngineFactory};
+use entries::{WriteBatch, WriteError};
 use interp::{Config, IdleEntry, Interp};
 use ir::Pipeline;
 use p4runtime::Refusal;
 use std::sync::Arc;
-use tables::{WriteBatch, WriteError};
 
 /// Why there is no native code where a configuration asks for none.
 pub const NOT_WANTED: &str = "asked";

@@ -1,6 +1,7 @@
 //! Native code. What it has no form for it runs on the reference engine, and says why.
 
 use super::{Controlled, EngineFactory, NoRoom};
+use entries::{Counter, Entry, State, WriteBatch, WriteError};
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{Jit, Tallies};
@@ -9,7 +10,6 @@ use p4runtime::Refusal;
 use packet::Engine;
 use std::convert::Infallible;
 use std::sync::Arc;
-use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
 /// `engine = "jit"`.
 #[derive(Clone, Copy, Debug, Default)]

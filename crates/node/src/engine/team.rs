@@ -1,14 +1,15 @@
 //! [`Team`]: the workers of an engine that is not shared native code alone, as the control plane has them.
 
+use super::controlled::load_one_by_one;
 use super::holds::Holds;
-use super::{Controlled, NoRoom, load_one_by_one};
+use super::{Controlled, NoRoom};
+use entries::{Counter, Entry, State, WriteBatch, WriteError};
 use interp::{DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::Tallies;
 use num_bigint::BigUint;
 use packet::{Engine, EngineCounters};
 use std::sync::Arc;
-use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
 /// Workers, and what they share. A clone is the same ones.
 pub trait Workers: Clone + Send + Sync + 'static {

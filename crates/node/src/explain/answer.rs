@@ -1,7 +1,6 @@
 //! What is said of a packet: as it goes to clients, one JSON document each.
 
-use super::told::{End, Told};
-use crate::config::Leads;
+use super::told::{End, Onward, Told};
 use interp::Outputs;
 use packet::{Origin, ReasonTable, Verdict, hex};
 use serde::{Deserialize, Serialize};
@@ -111,15 +110,6 @@ impl Arrived {
     pub fn new(bytes: &[u8], port: u32, at_ns: u64) -> Arrived {
         Arrived { port, bytes: bytes.len(), hex: hex(bytes), at_ns }
     }
-}
-
-/// One of the verdicts sends the packet to a tier in another process, with a bridge header.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Onward {
-    /// Which, the first being 0.
-    pub verdict: usize,
-    /// To which tier.
-    pub leads: Leads,
 }
 
 /// What a packet would do, and why.

@@ -1,10 +1,10 @@
 //! What a process did with a packet that another one has given a mark: its part of the packet's story.
 
-use super::answer::{Arrived, Explanation, Onward, Verdicted};
+use super::answer::{Arrived, Explanation, Verdicted};
 use super::live::compared;
 use super::marked::{Came, Record, Spent};
 use super::tap::Fate;
-use super::told::{Arrival, Explained, Teller};
+use super::told::{Arrival, Explained, Onward, Teller};
 use crate::device::Node;
 use packet::ReasonTable;
 use serde::{Deserialize, Serialize};

@@ -32,12 +32,13 @@ pub use marked::{Came, Followed, MAX_RECORDS, Record, Spent};
 pub use serve::{PortName, TraceAnswer, TraceOf};
 pub use tap::{Fate, MAX_SESSIONS, Wanted};
 pub(crate) use tap::{Tapped, Taps};
-pub use told::{Arrival, CacheInput, End, Explained, Part, Teller, TierPorts, Told};
+pub use told::{Arrival, CacheInput, End, Explained, Onward, Part, Teller, TierPorts, Told};
 
 use crate::config::Leads;
 use crate::device::Node;
 use answer::{Arrived, Explanation};
 use ir::Pipeline;
+use offloaded::{CannotOffload, Offloaded};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,6 +122,20 @@ impl Node {
         let told = explained.tell(&mut teller, Arrival { bytes, port, now, mark: 0 }).ok_or(CannotExplain::Bug)?;
         let explanation = Explanation::new(told, &explained.reasons(), explained.version());
         Ok(WhatIf { packet: Arrived::new(bytes, port, now), explanation, offload: None })
+    }
+
+    /// What of a packet's path a flow cache keeps, before the program or, if that is divided among tiers, before its lower half. `None`: the packet does not come to
+    /// one here, as the switch serves it, or the tiers below are in another process. Tables are copied for it; registers are as at first.
+    ///
+    /// # Errors
+    /// See [`CannotExplain`].
+    pub fn offloaded(&self, bytes: &[u8], port: u32) -> Result<Option<Offloaded>, CannotExplain> {
+        let caches = self.wings.caches.ok_or(CannotOffload::NoCaches)?;
+        let Present { explained, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
+        let mut teller = Teller::new(&*explained, &self.settings).ok_or(CannotExplain::Bug)?;
+        let now = io::now();
+        let input = explained.cache_input(&mut teller, Arrival { bytes, port, now, mark: 0 });
+        Ok(input.map(|input| caches.explain(&input, &self.settings, now)).transpose()?)
     }
 
     /// Begins to trace packets that pass: at most so many (up to [`MAX_PACKETS`]), for at most so long (up to [`MAX_TIME`]).

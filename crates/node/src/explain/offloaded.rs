@@ -1,7 +1,5 @@
 //! [`Offloaded`]: what of a packet's path a flow cache keeps, and why not the rest, by a node's tables.
 
-use super::{Arrival, CannotExplain, Present, Teller};
-use crate::device::Node;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
@@ -34,20 +32,4 @@ pub enum CannotOffload {
     /// A bug.
     #[error("the flow cache does not take this program, which is a bug of terrace")]
     Bug,
-}
-
-impl Node {
-    /// What of a packet's path a flow cache keeps, before the program or, if that is divided among tiers, before its lower half. `None`: the packet does not come to
-    /// one here, as the switch serves it, or the tiers below are in another process. Tables are copied for it; registers are as at first.
-    ///
-    /// # Errors
-    /// See [`CannotExplain`].
-    pub fn offloaded(&self, bytes: &[u8], port: u32) -> Result<Option<Offloaded>, CannotExplain> {
-        let caches = self.wings.caches.ok_or(CannotOffload::NoCaches)?;
-        let Present { explained, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
-        let mut teller = Teller::new(&*explained, &self.settings).ok_or(CannotExplain::Bug)?;
-        let now = io::now();
-        let input = explained.cache_input(&mut teller, Arrival { bytes, port, now, mark: 0 });
-        Ok(input.map(|input| caches.explain(&input, &self.settings, now)).transpose()?)
-    }
 }

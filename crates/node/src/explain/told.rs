@@ -1,15 +1,14 @@
 //! [`Teller`]: runs a program's explainers, and says what becomes of a packet.
 
-use super::answer::Onward;
 use super::tap::Fate;
 use crate::config::Leads;
-use crate::engine::{Controlled, with_state};
+use entries::State;
 use interp::host::architecture::reason_table;
 use interp::{Config, Event, Explainer, Outputs, Registers, Step};
 use ir::Pipeline;
 use packet::{Origin, ReasonTable, Verdict};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tables::State;
 
 /// A program, or half of one, with its tables at one moment.
 pub struct Part {
@@ -19,14 +18,6 @@ pub struct Part {
     pub state: State,
     /// Its registers; they are read when asked for.
     pub registers: Registers,
-}
-
-impl Part {
-    /// What an engine runs, as it is now.
-    pub fn of<E: Controlled + ?Sized>(engine: &E) -> Part {
-        let state = with_state(engine, State::clone);
-        Part { pipeline: state.pipeline().clone(), state, registers: engine.registers() }
-    }
 }
 
 /// A packet as it came.
@@ -40,6 +31,15 @@ pub struct Arrival<'a> {
     pub now: u64,
     /// The mark with which it is followed, or 0.
     pub mark: u16,
+}
+
+/// One of the verdicts sends the packet to a tier in another process, with a bridge header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Onward {
+    /// Which, the first being 0.
+    pub verdict: usize,
+    /// To which tier.
+    pub leads: Leads,
 }
 
 /// What became of a packet or of a copy of it, and its bytes then.

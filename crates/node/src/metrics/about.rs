@@ -1,6 +1,7 @@
 //! Which node it is, and what it runs.
 
-use super::seen::{Seen, Values, one};
+use super::samples::{Values, one};
+use super::seen::Seen;
 
 pub(super) fn build(seen: &Seen<'_>) -> Values {
     vec![(vec![seen.version.terraced.clone(), seen.version.device_id.to_string()], 1.0)]

@@ -1,7 +1,8 @@
 //! Samples as families of OpenMetrics.
 
 use super::list::{METRICS, Metric, Source};
-use super::seen::{Seen, Times, Values};
+use super::samples::{Times, Values};
+use super::seen::Seen;
 use io::Latency;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

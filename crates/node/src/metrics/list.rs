@@ -3,7 +3,8 @@
 //! This list is all that says it: families are encoded from it, and the table of docs/metrics.md is made
 //! of it (`crates/terraced/tests/metrics.rs`).
 
-use super::seen::{Counted, Seen, Times, Values};
+use super::samples::{Counted, Times, Values};
+use super::seen::Seen;
 use super::{about, packets, service, tables, workers};
 
 /// A metric. The names of all begin with `terrace_`.

@@ -3,7 +3,7 @@
 //! | what | where |
 //! |---|---|
 //! | the list of metrics: name, labels, meaning, source | `list.rs` |
-//! | where values come from | `about.rs`, `packets.rs`, `tables.rs`, `workers.rs`, `service.rs`; what is looked at: `seen.rs` |
+//! | where values come from | `about.rs`, `packets.rs`, `tables.rs`, `workers.rs`, `service.rs`; what is looked at: `seen.rs`; what they give: `samples.rs` |
 //! | samples as families of OpenMetrics | `families.rs` |
 //! | a program's own counters: the greatest, and the rest together | [`top`] |
 //! | who may ask, over HTTP | [`http`] |
@@ -15,6 +15,7 @@ mod families;
 pub mod http;
 mod list;
 mod packets;
+mod samples;
 mod seen;
 mod service;
 mod tables;

@@ -1,6 +1,7 @@
 //! What became of packets, at ports and in the program.
 
-use super::seen::{Counted, LabelValues, Seen, Values, one};
+use super::samples::{Counted, LabelValues, Values, one};
+use super::seen::Seen;
 use crate::counts::PortCounts;
 use crate::observe::blames;
 

@@ -1,12 +1,11 @@
-//! [`Seen`]: a node at the moment of a scrape, and samples of it.
+//! [`Seen`]: a node at the moment of a scrape.
 
+use super::samples::Counted;
 use super::top::Tops;
 use crate::Node;
 use crate::counts::Counts;
 use crate::observe::{Observation, TableNow};
 use crate::status::Version;
-use io::Latency;
-use packet::Counter;
 
 /// A node at the moment of a scrape: what is looked at once for all metrics.
 pub(super) struct Seen<'a> {
@@ -35,18 +34,4 @@ impl<'a> Seen<'a> {
             node,
         }
     }
-}
-
-/// Values of a sample's labels, in the order of the metric's.
-pub(super) type LabelValues = Vec<String>;
-/// Samples of a gauge or a counter.
-pub(super) type Values = Vec<(LabelValues, f64)>;
-/// Samples that count packets and bytes.
-pub(super) type Counted = Vec<(LabelValues, Counter)>;
-/// Samples of a histogram.
-pub(super) type Times = Vec<(LabelValues, Latency)>;
-
-/// The one sample of a metric without labels.
-pub(super) fn one<T>(value: T) -> Vec<(LabelValues, T)> {
-    vec![(Vec::new(), value)]
 }

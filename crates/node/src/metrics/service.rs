@@ -1,6 +1,7 @@
 //! Controllers, and what they ask for.
 
-use super::seen::{Seen, Times, Values, one};
+use super::samples::{Times, Values, one};
+use super::seen::Seen;
 use p4runtime::server::RequestKind;
 use std::sync::atomic::Ordering;
 

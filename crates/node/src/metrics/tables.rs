@@ -1,6 +1,7 @@
 //! What tables, stages and counters of the program have, and what went through them.
 
-use super::seen::{Counted, Seen, Values};
+use super::samples::{Counted, Values};
+use super::seen::Seen;
 use crate::observe::TableNow;
 
 fn result(is_hit: bool) -> String {

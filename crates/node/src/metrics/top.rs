@@ -3,7 +3,7 @@
 //! How many are shown is bounded, whatever indices packets choose. Which are shown changes with traffic; so that every value only grows and all of them
 //! together are what was counted, an element that comes up begins at 0, and what it had before stays with the rest.
 
-use super::seen::Counted;
+use super::samples::Counted;
 use crate::Node;
 use ir::{ExternId, ExternKind};
 use packet::Counter;
@@ -88,7 +88,7 @@ impl Tops {
 
     /// The label and the number of elements that are shown.
     fn how(&self, name: &str) -> (String, usize) {
-        match self.followed.iter().find(|followed| tables::names(name, &followed.counter)) {
+        match self.followed.iter().find(|followed| entries::names(name, &followed.counter)) {
             Some(followed) => (followed.label.clone(), followed.top),
             None => ("index".to_owned(), USUAL),
         }

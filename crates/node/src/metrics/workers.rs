@@ -1,6 +1,7 @@
 //! What workers did, and with what their time went.
 
-use super::seen::{Seen, Times, Values};
+use super::samples::{Times, Values};
+use super::seen::Seen;
 use crate::counts::Counts;
 
 fn of_each<T>(seen: &Seen<'_>, value: impl Fn(&Counts) -> T) -> Vec<(Vec<String>, T)> {

@@ -7,6 +7,7 @@
 //! file but the numbers that VPCs and the like have (`Numbers`), which go to the store and to the
 //! process that takes over.
 
+mod apply;
 mod keeper;
 mod program;
 mod uplinks;

@@ -4,8 +4,8 @@
 use crate::device::values;
 use crate::engine::Controlled;
 use crate::reconcile::Matching;
+use entries::{Counter, Entry, EntryId, PackedEntry, State, Update, UpdateKind, WriteBatch};
 use ir::TableId;
-use tables::{Counter, Entry, EntryId, PackedEntry, State, Update, UpdateKind, WriteBatch};
 
 /// Updates in one batch.
 const BATCH: usize = 4096;

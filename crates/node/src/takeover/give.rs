@@ -8,6 +8,7 @@ use crate::plane::Parked;
 use crate::reconcile::Matching;
 use crate::store::Store;
 use crate::{levels, reconcile, record};
+use entries::State;
 use interp::DigestMessage;
 use io::Port;
 use packet::{Batch, PortId};
@@ -18,7 +19,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
-use tables::State;
 
 /// How long a taker may take to say who it is.
 const GREETING: Duration = Duration::from_secs(5);
@@ -208,7 +208,7 @@ impl Giving<'_> {
         }
     }
 
-    fn give_batch(&mut self, batch: &tables::WriteBatch) -> Result<(), TakeoverError> {
+    fn give_batch(&mut self, batch: &entries::WriteBatch) -> Result<(), TakeoverError> {
         let bytes = record::encode(batch).map_err(TakeoverError::here)?;
         self.line.say(&FromGiver::Batch(bytes))
     }

@@ -6,6 +6,7 @@ use crate::observe::tallied::Tallied;
 use crate::record::{Number, big, number};
 use crate::store::KeptConfig;
 use crate::{Counts, PortCounts};
+use entries::WriteBatch;
 use interp::DigestMessage;
 use ir::ExternId;
 use p4runtime::DigestConfig;
@@ -16,7 +17,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tables::WriteBatch;
 
 /// The taker's first.
 #[derive(Debug, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use super::{PROTOCOLS, TakeoverError};
 use crate::device::{Current, Node, Parts, forwarding, load_all};
 use crate::store::{KeptConfig, KeptDigest, Store};
 use crate::{levels, reconcile, record};
+use entries::{State, WriteBatch};
 use io::memif::{Options, PREFIX};
 use io::{Attached, HandOver, Port, take_over};
 use p4runtime::server::DigestForm;
@@ -16,7 +17,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tables::{State, WriteBatch};
 
 /// How long the giver may take for each of its messages.
 const PATIENCE: Duration = Duration::from_secs(60);

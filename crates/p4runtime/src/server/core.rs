@@ -16,11 +16,11 @@ use crate::proto::v1::{PacketOut, StreamMessageResponse, Uint128, stream_message
 use crate::translate::StringsOf;
 use crate::{Code, Device, Refusal};
 use bytes::Bytes;
+use entries::State;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tables::State;
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tracing::warn;
 

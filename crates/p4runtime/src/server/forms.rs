@@ -1,9 +1,9 @@
 //! What a server hands to the process that takes over from it.
 
 use crate::translate::DigestConfig;
+use entries::WriteBatch;
 use std::sync::Arc;
 use std::time::Duration;
-use tables::WriteBatch;
 
 /// What is held, to be sent to another process.
 #[derive(Clone, Debug, Default)]

@@ -3,8 +3,8 @@
 use crate::proto::v1;
 use crate::translate::{DigestConfig, Schema};
 use crate::{Code, Device, Forwarding, Refusal};
+use entries::UpdateKind;
 use std::collections::BTreeMap;
-use tables::UpdateKind;
 
 /// Digests that are enabled, by their numbers in P4Info.
 pub type DigestConfigs = BTreeMap<u32, DigestConfig>;

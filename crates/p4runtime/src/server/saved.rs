@@ -7,10 +7,10 @@ use super::forms::WaitingForm;
 use super::program::{DigestConfigs, Program};
 use crate::{Code, Device, EventSink, Forwarding, Keep, Refusal};
 use bytes::Bytes;
+use entries::{Counter, Entry, State, Update, UpdateError, WriteBatch, WriteError};
 use ir::{ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::sync::Arc;
-use tables::{Counter, Entry, State, Update, UpdateError, WriteBatch, WriteError};
 
 /// The most updates that are kept to be replayed.
 const UPDATES: usize = 16 << 20;

@@ -9,7 +9,7 @@ use crate::proto::v1::write_request::Atomicity;
 use crate::proto::v1::{Update, WriteRequest};
 use crate::translate::Oneshots;
 use crate::{Code, Refusal};
-use tables::{State, WriteBatch};
+use entries::{State, WriteBatch};
 use tonic::Status;
 
 type Parts = Vec<Result<(), Refusal>>;

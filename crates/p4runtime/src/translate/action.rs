@@ -4,9 +4,9 @@ use super::scalar::words;
 use super::schema::{Schema, TableSchema};
 use crate::Refusal;
 use crate::proto::v1;
+use entries::words_for;
 use ir::{ActionCall, ActionId};
 use num_bigint::BigUint;
-use tables::words_for;
 
 impl Schema {
     /// An action of a table with its arguments (section "Action Specification"). Whether it may be an entry's or the default action is
@@ -53,7 +53,7 @@ impl Schema {
         Ok(ActionCall { action: *id, args: args.collect::<Result<_, _>>()? })
     }
 
-    /// An action with its arguments in words, as [`tables::action_layout`] lays them out.
+    /// An action with its arguments in words, as [`entries::action_layout`] lays them out.
     pub(super) fn action_message(&self, id: ActionId, mut words: &[u64]) -> v1::Action {
         let Some(action) = self.actions.get(id.0 as usize) else { return v1::Action::default() };
         let param = |param: &super::schema::Param| {

@@ -6,8 +6,8 @@ use super::update::only_modify;
 use super::{Flow, Sink, entity};
 use crate::proto::v1;
 use crate::{Code, Device, Refusal};
+use entries::{Counter, Entry, State, Update, UpdateKind};
 use std::ops::ControlFlow;
-use tables::{Counter, Entry, State, Update, UpdateKind};
 
 /// The most elements that are written at once by leaving out the index.
 const MAX_ALL: u64 = 1 << 20;

@@ -8,10 +8,10 @@ use super::schema::Schema;
 use crate::proto::v1;
 use crate::proto::v1::p4_data::Data as D;
 use crate::{Code, Refusal, values};
+use entries::big_from_words;
 use ir::Type;
 use ir::p4info::{NewType, TypeInfo, TypeSpec};
 use num_bigint::BigUint;
-use tables::big_from_words;
 
 /// Walks a type along with its leaves.
 struct Walk<'a> {

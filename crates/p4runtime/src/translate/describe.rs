@@ -2,8 +2,8 @@
 
 use super::schema::{Schema, TableSchema};
 use crate::Refusal;
+use entries::{ActionSpec, TableEntry, format_entry};
 use ir::KeyMatch;
-use tables::{ActionSpec, TableEntry, format_entry};
 
 impl Schema {
     /// `(dst=10.0.0.0/8) with priority 5`.

@@ -1,13 +1,13 @@
-//! `DigestEntry`: how digest messages are sent. The server keeps it; digests are no matter of [`tables`].
+//! `DigestEntry`: how digest messages are sent. The server keeps it; digests are no matter of [`entries`].
 
 use super::entity;
 use super::schema::{Schema, find};
 use super::update::kind;
 use crate::Refusal;
 use crate::proto::v1;
+use entries::UpdateKind;
 use ir::{ExternId, ExternKind};
 use num_bigint::BigUint;
-use tables::UpdateKind;
 
 /// How digest messages of an object are sent (section "DigestEntry").
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

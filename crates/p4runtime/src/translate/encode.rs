@@ -1,4 +1,4 @@
-//! Writes of [`tables`] to `Update`s: what a controller sends that knows the pipeline.
+//! Writes of [`entries`] to `Update`s: what a controller sends that knows the pipeline.
 
 use super::remark::Remark;
 use super::replication::{clone_message, multicast_message};
@@ -8,9 +8,9 @@ use crate::Refusal;
 use crate::proto::v1;
 use crate::proto::v1::entity::Entity as E;
 use crate::proto::v1::update::Type;
+use entries::{ActionSpec, EntryId, State, TableEntry, Update, UpdateKind};
 use ir::{ExternId, KeyMatch, TableId};
 use std::collections::BTreeMap;
-use tables::{ActionSpec, EntryId, State, TableEntry, Update, UpdateKind};
 
 impl Schema {
     /// A write as an update.

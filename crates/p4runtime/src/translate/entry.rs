@@ -7,8 +7,8 @@ use super::schema::{Schema, TableSchema};
 use crate::proto::v1;
 use crate::proto::v1::table_action::Type as T;
 use crate::{Code, Refusal};
+use entries::{ActionSpec, EntryId, TableEntry, Update, UpdateKind};
 use ir::KeyMatch;
-use tables::{ActionSpec, EntryId, TableEntry, Update, UpdateKind};
 
 /// The only place that makes a write of an entry of numbers.
 fn write(kind: UpdateKind, mut entry: TableEntry, action: ActionSpec) -> Update {

@@ -3,10 +3,10 @@
 use super::scalar::{Scalar, words};
 use crate::proto::v1::{FieldMatch, field_match as f};
 use crate::{Refusal, values};
+use entries::{KeyLayout, PackedKey};
 use ir::{KeyMatch, MatchKind};
 use num_bigint::BigUint;
 use num_traits::{One, Zero};
-use tables::{KeyLayout, PackedKey};
 
 /// A key, by its number in P4Info.
 pub(super) struct Field {
@@ -168,7 +168,7 @@ impl Fields {
     }
 }
 
-/// The keys as [`tables::Entry`] has them. They are valid for the layout.
+/// The keys as [`entries::Entry`] has them. They are valid for the layout.
 pub(super) fn pack(layout: &KeyLayout, keys: &[KeyMatch]) -> PackedKey {
     let mut out = PackedKey::new();
     for (field, key) in layout.fields.iter().zip(keys) {
@@ -179,7 +179,7 @@ pub(super) fn pack(layout: &KeyLayout, keys: &[KeyMatch]) -> PackedKey {
     out
 }
 
-/// A match as words, as [`tables::KeyField`] lays them out.
+/// A match as words, as [`entries::KeyField`] lays them out.
 fn split(key: &KeyMatch, width: u32) -> (Vec<u64>, Vec<u64>) {
     match key {
         KeyMatch::Exact(value) => (words(value, width), Vec::new()),

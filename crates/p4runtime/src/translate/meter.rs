@@ -6,8 +6,8 @@ use super::update::only_modify;
 use super::{Flow, Sink, entity};
 use crate::Refusal;
 use crate::proto::v1;
+use entries::{Entry, MeterConfig, State, Update, UpdateKind};
 use std::ops::ControlFlow;
-use tables::{Entry, MeterConfig, State, Update, UpdateKind};
 
 /// A meter's configuration; that the peak rate is not below the committed one, and that bursts let packets pass, is looked at when it is
 /// applied.

@@ -1,7 +1,7 @@
-//! Protobuf entities to writes of [`tables`], and what is kept there to entities.
+//! Protobuf entities to writes of [`entries`], and what is kept there to entities.
 //!
 //! This module answers one question: *what does a message mean for this program?* [`Schema`] knows the program's P4Info: numbers to
-//! tables, keys, actions, objects, and back. Nothing here is kept or sent: what is kept is in [`tables::State`], values that packets
+//! tables, keys, actions, objects, and back. Nothing here is kept or sent: what is kept is in [`entries::State`], values that packets
 //! change are asked of a [`crate::Device`].
 //!
 //! A refusal names the object in the program's words, with the canonical code that the P4Runtime specification asks for. Where it asks for

@@ -12,19 +12,19 @@ use super::strings::Pending;
 use crate::proto::v1;
 use crate::proto::v1::action_profile_action::WatchKind;
 use crate::{Code, Refusal, values};
-use ir::p4info::SizeSemantics;
-use ir::{ExternId, KeyMatch, TableId};
-use std::collections::BTreeSet;
-use tables::{
+use entries::{
     Action, ActionProfileGroup, ActionProfileMember, ActionSpec, Entry, GroupMember, Profile, State, Update,
     UpdateKind, WriteBatch,
 };
+use ir::p4info::SizeSemantics;
+use ir::{ExternId, KeyMatch, TableId};
+use std::collections::BTreeSet;
 
 /// An entry without its action, on the way to a write.
 pub(super) struct NewEntry<'a> {
     pub table: &'a TableSchema,
     pub declared: &'a ir::Table,
-    pub entry: tables::TableEntry,
+    pub entry: entries::TableEntry,
     pub remark: Remark,
 }
 
@@ -122,7 +122,7 @@ fn free(used: impl Fn(u32) -> bool, after: u32, count: usize) -> Vec<u32> {
 
 fn group_of(entry: &Entry) -> Option<u32> {
     match entry.action() {
-        tables::PackedAction::Group(group) if is_hidden(&group) => Some(group),
+        entries::PackedAction::Group(group) if is_hidden(&group) => Some(group),
         _ => None,
     }
 }
@@ -375,7 +375,7 @@ pub(super) fn port_bytes(watch: Option<u32>) -> Option<bytes::Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tables::Member;
+    use entries::Member;
 
     fn kept(ids: &[u32]) -> Profile {
         let member = || Member { action: Action::Call(ir::ActionId(0), Box::default()) };

@@ -3,10 +3,10 @@
 use super::scalar::{Scalar, words};
 use crate::Refusal;
 use crate::proto::v1;
+use entries::big_from_words;
 use ir::Pipeline;
 use ir::p4info::P4Info;
 use num_bigint::BigUint;
-use tables::big_from_words;
 
 /// A field of the header.
 struct PacketField {

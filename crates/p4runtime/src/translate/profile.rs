@@ -7,10 +7,10 @@ use super::{Flow, Sink, entity};
 use crate::proto::v1;
 use crate::proto::v1::action_profile_group::member::WatchKind;
 use crate::{Code, Refusal};
+use entries::{Action, ActionProfileGroup, ActionProfileMember, Group, GroupMember, State, Update, UpdateKind};
 use ir::p4info::SizeSemantics;
 use ir::{ActionCall, ActionId};
 use std::ops::ControlFlow;
-use tables::{Action, ActionProfileGroup, ActionProfileMember, Group, GroupMember, State, Update, UpdateKind};
 
 /// A weight that a member can have.
 pub(super) fn check_weight(profile: &ProfileSchema, weight: i32) -> Result<(), Refusal> {

@@ -6,12 +6,12 @@ use super::{Flow, Sink, replication};
 use crate::proto::v1;
 use crate::proto::v1::entity::Entity as E;
 use crate::{Code, Device, Refusal};
+use entries::State;
 use std::ops::ControlFlow;
-use tables::State;
 
 impl Schema {
     /// Gives to `sink` all entities that fit `wanted`, in no particular order; it ends early, without a fault, when `sink` breaks. What
-    /// packets change is asked of the device at that moment, all else is of `state`. Digests are not of [`tables`]: see
+    /// packets change is asked of the device at that moment, all else is of `state`. Digests are not of [`entries`]: see
     /// [`Schema::digests_wanted`].
     ///
     /// # Errors

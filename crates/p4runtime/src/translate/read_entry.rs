@@ -7,9 +7,9 @@ use super::schema::{Schema, TableSchema};
 use super::{Flow, Sink, entity};
 use crate::proto::v1;
 use crate::{Device, Refusal};
+use entries::{Action, Entry, PackedAction, PackedKey, State};
 use ir::{ActionId, TableId};
 use std::ops::ControlFlow;
-use tables::{Action, Entry, PackedAction, PackedKey, State};
 
 /// What is read along with an entry.
 #[derive(Clone, Copy, Default)]

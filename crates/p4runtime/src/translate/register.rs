@@ -6,10 +6,10 @@ use super::update::only_modify;
 use super::{Flow, Sink, entity};
 use crate::proto::v1;
 use crate::{Device, Refusal};
+use entries::{Update, UpdateKind};
 use ir::{ExternKind, Type};
 use num_bigint::BigUint;
 use std::ops::ControlFlow;
-use tables::{Update, UpdateKind};
 
 impl Schema {
     /// The leaves of a register's element.

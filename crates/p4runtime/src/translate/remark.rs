@@ -1,4 +1,4 @@
-//! What the controller wants back with an entry, in the one field that [`tables`] keeps for it: its `metadata`, its `controller_metadata`, and
+//! What the controller wants back with an entry, in the one field that [`entries`] keeps for it: its `metadata`, its `controller_metadata`, and
 //! how it wrote the modes of an action set.
 //!
 //! Metadata alone is kept as it is. Anything else has a mark in front, which metadata that begins with it gets too.

@@ -4,9 +4,9 @@ use super::{Flow, Sink, entity};
 use crate::proto::v1;
 use crate::proto::v1::packet_replication_engine_entry::Type as P;
 use crate::{Refusal, values};
+use entries::{CloneSession, MulticastGroup, Replica, State, Update, UpdateKind};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use tables::{CloneSession, MulticastGroup, Replica, State, Update, UpdateKind};
 
 /// Width in bits of a port's number.
 pub(super) const PORT_WIDTH: u32 = 32;

@@ -2,10 +2,10 @@
 
 use crate::{Refusal, values};
 use bytes::Bytes;
+use entries::{big_from_words, push_words, words_for};
 use ir::{NamedType, Pipeline, Type};
 use num_bigint::BigUint;
 use num_traits::One;
-use tables::{big_from_words, push_words, words_for};
 
 /// How the control plane sees a type (`@p4runtime_translation`). Numbers are the same on both sides; strings are numbers here already
 /// (`strings`).

@@ -6,11 +6,11 @@ use super::scalar::Scalar;
 use super::strings::{Strings, Translations};
 use crate::proto::config;
 use crate::{Refusal, p4info};
+use entries::KeyLayout;
 use ir::p4info::{MatchField, P4Info, SizeSemantics, TypeInfo, TypeSpec};
 use ir::{ActionId, ExternId, ExternKind, Key, Pipeline, TableId, ValueSetId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use tables::KeyLayout;
 
 /// A table.
 pub(super) struct TableSchema {
@@ -70,7 +70,7 @@ pub(super) struct ObjectSchema {
     pub size: u64,
 }
 
-/// A pipeline as its control plane sees it: everything that is needed to translate between protobuf and [`tables`]. Made once for each
+/// A pipeline as its control plane sees it: everything that is needed to translate between protobuf and [`entries`]. Made once for each
 /// pipeline; all functions are pure.
 pub struct Schema {
     pub(super) pipeline: Arc<Pipeline>,

@@ -1,4 +1,4 @@
-//! `Update` to writes of [`tables`], by entity.
+//! `Update` to writes of [`entries`], by entity.
 
 use super::oneshot::Oneshots;
 use super::schema::Schema;
@@ -6,7 +6,7 @@ use super::strings::namings;
 use crate::Refusal;
 use crate::proto::v1;
 use crate::proto::v1::entity::Entity as E;
-use tables::{Update, UpdateKind};
+use entries::{Update, UpdateKind};
 
 /// What `Update.type` says.
 pub(super) fn kind(update: &v1::Update) -> Result<UpdateKind, Refusal> {
@@ -30,7 +30,7 @@ pub(super) fn only_modify(kind: UpdateKind, what: &str) -> Result<(), Refusal> {
 
 impl Schema {
     /// What an update writes: one or more writes that belong together, in this order, or none if it changes nothing. Digests are not
-    /// of [`tables`]: see [`Schema::digest_write`].
+    /// of [`entries`]: see [`Schema::digest_write`].
     ///
     /// # Errors
     /// With the canonical code of the specification's section on the entity. What the state decides (whether an entry is there already,

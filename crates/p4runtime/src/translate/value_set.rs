@@ -5,10 +5,10 @@ use super::update::only_modify;
 use super::{Flow, Sink, entity};
 use crate::proto::v1;
 use crate::{Code, Refusal};
+use entries::{State, Update, UpdateKind};
 use ir::KeyMatch;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use tables::{State, Update, UpdateKind};
 
 impl Schema {
     pub(super) fn value_set_write(&self, kind: UpdateKind, given: &v1::ValueSetEntry) -> Result<Vec<Update>, Refusal> {

@@ -1,12 +1,12 @@
 //! A device that forwards nothing: it keeps what it is told, can be held up, and says what it is made to say.
 
 use bytes::Bytes;
+use entries::{Counter, Entry, State, WriteBatch, WriteError};
 use ir::{ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::{Code, Device, Event, EventSink, Forwarding, Keep, Refusal};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
 /// Its number.
 pub const DEVICE: u64 = 5;

@@ -1,12 +1,12 @@
 //! The program that the tests write to, and short ways to write and read.
 
 use crate::device::Kept;
+use entries::WriteBatch;
 use p4runtime::proto::v1::{self, entity::Entity as E, field_match as f, update::Type};
 use p4runtime::{Code, Device, Oneshots, Refusal, Schema};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use tables::WriteBatch;
 
 pub struct Bench {
     pub schema: Schema,

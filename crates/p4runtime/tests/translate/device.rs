@@ -1,12 +1,12 @@
 //! A device that forwards nothing: what is written can be read.
 
 use bytes::Bytes;
+use entries::{Change, Counter, Entry, State, WriteBatch, WriteError};
 use ir::{ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::{Device, EventSink, Forwarding, Keep, Refusal};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use tables::{Change, Counter, Entry, State, WriteBatch, WriteError};
 
 type DirectCounters = HashMap<(TableId, Vec<u64>, i32), Counter>;
 

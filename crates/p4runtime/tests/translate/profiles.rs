@@ -271,8 +271,8 @@ fn watch_ports() {
     let ninth = with(WatchKind::WatchPort("\x09".into()));
     ok(bench.insert(&ninth));
     assert_eq!(bench.table_entries("spread"), [ninth.clone()]);
-    let port = |number| (number, tables::Port { name: format!("eth{number}"), is_up: number != 9 });
-    let ports = std::iter::once(tables::Update::Ports(Some([port(1), port(9)].into()))).collect();
+    let port = |number| (number, entries::Port { name: format!("eth{number}"), is_up: number != 9 });
+    let ports = std::iter::once(entries::Update::Ports(Some([port(1), port(9)].into()))).collect();
     bench.device.write(&[ports]).unwrap().remove(0).unwrap();
     // What is read is what was written, also while the port is down.
     assert_eq!(bench.table_entries("spread"), [ninth.clone()]);

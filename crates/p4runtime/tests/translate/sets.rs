@@ -1,9 +1,9 @@
 //! Value sets, multicast groups, clone sessions, digests.
 
 use crate::bench::*;
+use entries::UpdateKind;
 use p4runtime::proto::v1::{self, entity::Entity as E, p4_data::Data as D, update::Type};
 use p4runtime::{Code, DigestConfig};
-use tables::UpdateKind;
 
 #[test]
 fn value_sets() {

@@ -2,10 +2,10 @@
 
 use crate::bench::*;
 use crate::device::Kept;
+use entries::{Naming, Port, Update, WriteBatch};
 use p4runtime::proto::v1::{self, entity::Entity as E, table_action::Type as T, update::Type};
 use p4runtime::{Code, Device, Oneshots, Schema, StringsOf, Translation, Translations};
 use std::sync::Arc;
-use tables::{Naming, Port, Update, WriteBatch};
 
 fn strings_with(translations: &Translations) -> Bench {
     let pipeline = compile("crates/p4runtime/tests/translate/strings.p4");

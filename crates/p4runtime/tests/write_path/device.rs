@@ -1,12 +1,12 @@
 //! A device that forwards nothing, but has tables: what is written is checked and kept by the code that a node has for it.
 
 use bytes::Bytes;
+use entries::{Counter, Entry, State, WriteBatch, WriteError};
 use ir::{ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::{Code, Device, EventSink, Forwarding, Keep, Refusal};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tables::{Counter, Entry, State, WriteBatch, WriteError};
 
 /// The device.
 pub struct Tables {

@@ -2,6 +2,7 @@
 //! read. `fuzz/fuzz_targets/p4runtime_write.rs` uses this file, too.
 
 use super::device::Tables;
+use entries::State;
 use p4runtime::proto::v1::entity::Entity as E;
 use p4runtime::proto::v1::write_request::Atomicity;
 use p4runtime::proto::v1::{self, Entity, ReadRequest, TableEntry, Update, WriteRequest, action, table_action, update};
@@ -10,7 +11,6 @@ use p4runtime::server::parts_of;
 use p4runtime::{Device, Forwarding};
 use prost::Message;
 use std::sync::Arc;
-use tables::State;
 
 /// Requests of one input.
 const REQUESTS: usize = 8;

@@ -1,9 +1,9 @@
 //! The gateway program's tables and actions by name.
 
+use entries::{ActionSpec, TableEntry};
 use ir::{ActionCall, ActionId, ExternId, KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::net::IpAddr;
-use tables::{ActionSpec, TableEntry};
 
 /// A program that lacks something the gateway has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,9 +2,9 @@
 
 use super::{Api, Numbers, Part, defaults, visit};
 use crate::check::Region;
+use entries::{Counter, Entry, EntryError, PackedEntry, State, Update, UpdateKind, WriteBatch};
 use ir::TableId;
 use std::collections::{BTreeMap, HashSet};
-use tables::{Counter, Entry, EntryError, PackedEntry, State, Update, UpdateKind, WriteBatch};
 
 /// The difference between a device's tables and a region: one batch, and what is in it.
 #[derive(Debug, Default)]

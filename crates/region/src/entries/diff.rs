@@ -1,8 +1,8 @@
 //! From one version of a region's entries to the next.
 
 use super::Entries;
+use entries::{Counter, TableEntry, Update, UpdateKind, WriteBatch};
 use std::cmp::Ordering;
-use tables::{Counter, TableEntry, Update, UpdateKind, WriteBatch};
 
 /// The writes that make `new` of `old`, to be applied as one. Entries that do the same are not touched: where an entry comes from is
 /// no part of what it does, so that a comment in the first line, which moves all others, changes nothing. The table's entry then has
@@ -38,8 +38,8 @@ fn identity(a: &TableEntry, b: &TableEntry) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use entries::ActionSpec;
     use ir::{ActionCall, ActionId, KeyMatch, TableId};
-    use tables::ActionSpec;
 
     fn entry(key: u32, action: u32, line: u32) -> TableEntry {
         let call = ActionCall { action: ActionId(action), args: Vec::new() };

@@ -21,10 +21,10 @@ pub use underlay::{DEFAULT_MTU, defaults};
 
 use crate::check::Region;
 use crate::position::Position;
+use entries::{ActionSpec, TableEntry};
 use ir::Pipeline;
 use std::collections::BTreeSet;
 use std::fmt;
-use tables::{ActionSpec, TableEntry};
 
 /// All that a gateway has to be told to serve a region.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -4,10 +4,10 @@ use super::api::TenantKey;
 use super::numbers::Way;
 use super::{Api, Numbers, Part, visit};
 use crate::check::Region;
+use entries::{State, UpdateKind};
 use ir::{KeyMatch, TableId};
 use num_traits::ToPrimitive;
 use std::collections::BTreeSet;
-use tables::{State, UpdateKind};
 
 /// What an entry is found by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -7,10 +7,10 @@ use crate::check::{MAX_UPLINKS, Region};
 use crate::model::Uplink;
 use crate::position::{At, Position};
 use crate::values::Prefix;
+use entries::ActionSpec;
 use ir::KeyMatch;
 use num_bigint::BigUint;
 use std::net::IpAddr;
-use tables::ActionSpec;
 
 /// Largest IP packet of an uplink that says nothing of it, in bytes.
 pub const DEFAULT_MTU: u16 = 1600;

@@ -9,11 +9,11 @@
 use super::fields::{Bits, FIELDS, Field, mix, prefixes};
 use super::rules::Rule;
 use super::vswitch::{END, Kind, Step, Traversal, Vswitch};
+use entries::{ActionSpec, TableEntry, WriteBatch};
 use ir::{ActionCall, ActionId, KeyMatch, MatchKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
-use tables::{ActionSpec, TableEntry, WriteBatch};
 
 /// Ports that the stations of a network are at.
 const PORTS: u64 = 4;

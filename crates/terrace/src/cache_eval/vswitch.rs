@@ -160,7 +160,7 @@ pub fn load(name: &str) -> Result<Vswitch, String> {
     let file: File = serde_json::from_str(text).map_err(|error| format!("{path}: {error}"))?;
     let mut tables = BTreeMap::new();
     for (number, table) in &file.tables {
-        tables.insert(*number, tables::find_table(&pipeline, table).map_err(|error| format!("{path}: {error}"))?);
+        tables.insert(*number, entries::find_table(&pipeline, table).map_err(|error| format!("{path}: {error}"))?);
     }
     let read = |written| traversal(&pipeline, &tables, written).map_err(|why| format!("{path}: {why}"));
     let traversals = file.traversals.into_iter().map(read).collect::<Result<_, _>>()?;
@@ -202,7 +202,7 @@ fn actions(pipeline: &Pipeline, table: TableId) -> impl Iterator<Item = (ActionI
 }
 
 fn action_named(pipeline: &Pipeline, table: TableId, name: &str) -> Result<ActionId, String> {
-    let found = actions(pipeline, table).find(|(_, full)| tables::names(full, name));
+    let found = actions(pipeline, table).find(|(_, full)| entries::names(full, name));
     let table = &pipeline.tables[table].preamble.name;
     found.map(|(action, _)| action).ok_or_else(|| format!("`{table}` has no action `{name}`"))
 }

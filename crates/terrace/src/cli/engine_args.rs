@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
+use entries::{Update, UpdateKind, WriteBatch};
 use interp::Config;
 use ir::{Pipeline, TableId};
 use node::config::{self, CacheKind, ConfigFile, Engine, TiersSetting};
@@ -10,7 +11,6 @@ use node::engine::{Controlled, Room};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use tables::{Update, UpdateKind, WriteBatch};
 use terraced::wings;
 
 /// `--engine`, `--cache`, `--tiers`, and the chip: as in a node's configuration.

@@ -32,6 +32,11 @@ impl Failure {
         Failure::Refused(error.to_string())
     }
 
+    /// The user pressed Ctrl-C.
+    pub fn stopped() -> Failure {
+        Failure::Environment("stopped; everything was removed".to_owned())
+    }
+
     /// Blames the machine for an error, and tells its causes.
     pub fn system(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
         Failure::Environment(format!("{:#}", anyhow::Error::from(error)))

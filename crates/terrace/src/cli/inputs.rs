@@ -5,12 +5,12 @@ use super::program_args::SourceArgs;
 use super::ui::Ui;
 use crate::program::DEFAULT_PROGRAM;
 use clap::Args;
+use entries::{State, Update, WriteBatch};
 use ir::{Pipeline, TableId};
 use region::{Entries, Numbers, Region};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tables::{State, Update, WriteBatch};
 
 /// The longest entries file that is read, in bytes.
 const MAX_ENTRIES_FILE: u64 = 1 << 30;
@@ -121,7 +121,7 @@ fn read_entries(path: &Path, pipeline: &Pipeline) -> Result<WriteBatch, Failure>
             continue;
         }
         let place = format!("{}:{}", path.display(), index + 1);
-        match tables::parse_write(pipeline, line) {
+        match entries::parse_write(pipeline, line) {
             Ok(Update::Entry(kind, entry)) => drop(batch.push(Update::Entry(kind, entry.with_provenance(place)))),
             Ok(default) => match defaults.check(&default, &place) {
                 Ok(()) => drop(batch.push(default)),

@@ -234,8 +234,8 @@ impl EntriesArgs {
         for (table, action) in &loaded.entries.defaults {
             let name = &pipeline.tables[*table].preamble.name;
             if wanted(name) {
-                let entry = tables::TableEntry::new(*table, Vec::new(), action.clone());
-                let text = tables::format_entry(&pipeline, &entry);
+                let entry = entries::TableEntry::new(*table, Vec::new(), action.clone());
+                let text = entries::format_entry(&pipeline, &entry);
                 let entry = format!("default {text}");
                 shown.push(EntryJson { table: name.clone(), entry, provenance: None });
             }
@@ -246,7 +246,7 @@ impl EntriesArgs {
                 let provenance = entry.provenance.as_deref().map(str::to_owned);
                 shown.push(EntryJson {
                     table: name.clone(),
-                    entry: tables::format_entry(&pipeline, entry),
+                    entry: entries::format_entry(&pipeline, entry),
                     provenance,
                 });
             }

@@ -1,12 +1,12 @@
 //! What a region asks of the gateway's tables, tenant by tenant.
 
 use asic::rewrite::results::value_name;
+use entries::{ActionSpec, TableEntry};
 use ir::{ActionId, KeyMatch, Pipeline};
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;
 use offload::clusters::Tenant;
 use std::collections::{BTreeMap, HashSet};
-use tables::{ActionSpec, TableEntry};
 
 /// Entries of a region: those of each tenant, and those that belong to none.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,7 +25,7 @@ pub fn region_sizes(pipeline: &Pipeline, entries: &[TableEntry]) -> RegionSizes 
     let mut owner: BTreeMap<(&str, u64), u64> = BTreeMap::new();
     for entry in entries {
         let table = &pipeline.tables[entry.table];
-        if !tables::names(&table.preamble.name, "tenant") {
+        if !entries::names(&table.preamble.name, "tenant") {
             continue;
         }
         let (Some(vni), ActionSpec::Call(call)) = (entry.keys.first().and_then(number), &entry.action) else {

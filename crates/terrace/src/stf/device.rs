@@ -1,8 +1,8 @@
 //! What a test runs on.
 
+use entries::{Counter, EntryId, MeterConfig, WriteBatch};
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
-use tables::{Counter, EntryId, MeterConfig, WriteBatch};
 
 /// A cell of a counter or meter: an index of an indexed one, or an entry's of a direct one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The interpreter as the device of a test. Its clock starts at 0 and stands still unless the test moves it.
 
 use super::device::{Cell, Device, Refusal, Sent};
+use entries::{Counter, EntryId, MeterConfig, WriteBatch};
 use interp::{Config, Interp, Outputs};
 use ir::{Arch, ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::Verdict;
 use std::sync::Arc;
-use tables::{Counter, EntryId, MeterConfig, WriteBatch};
 
 /// PNA's port of the CPU.
 const PNA_CPU_PORT: u32 = 0xffff_fffd;

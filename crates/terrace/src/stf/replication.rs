@@ -2,8 +2,8 @@
 //!
 //! A node is a replication id with ports and is numbered in order of creation; groups are made of nodes.
 
+use entries::Replica;
 use std::collections::BTreeMap;
-use tables::Replica;
 use thiserror::Error;
 
 /// What a multicast command names that does not exist.

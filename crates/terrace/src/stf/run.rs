@@ -9,11 +9,11 @@ use super::replication::Replication;
 use super::report::{Finding, Report, pattern_text};
 use super::resolve;
 use super::script::*;
+use entries::{ActionSpec, CloneSession, EntryId, MulticastGroup, Replica, TableEntry, Update, UpdateKind, WriteBatch};
 use ir::{ExternId, KeyMatch, ValueSetId};
 use num_bigint::BigUint;
 use packet::hex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use tables::{ActionSpec, CloneSession, EntryId, MulticastGroup, Replica, TableEntry, Update, UpdateKind, WriteBatch};
 use thiserror::Error;
 
 /// The most packets that may leave during a test.

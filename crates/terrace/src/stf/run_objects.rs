@@ -4,10 +4,10 @@ use super::device::Cell;
 use super::resolve;
 use super::run::{Outcome, Runner, text};
 use super::script::*;
+use entries::{Counter, MeterConfig, Update};
 use ir::{ExternId, ExternKind, Pipeline};
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;
-use tables::{Counter, MeterConfig, Update};
 
 /// The most meters that `meter_array_set_rates` sets.
 const MAX_METERS: u64 = 1 << 20;

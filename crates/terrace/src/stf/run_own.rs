@@ -3,8 +3,8 @@
 use super::resolve;
 use super::run::{Outcome, Runner, text};
 use super::script::*;
+use entries::{ActionProfileGroup, ActionProfileMember, EntryId, GroupMember, Update, UpdateKind};
 use ir::{DataType, ExternKind, NamedType, Pipeline};
-use tables::{ActionProfileGroup, ActionProfileMember, EntryId, GroupMember, Update, UpdateKind};
 
 impl Runner<'_> {
     pub(super) fn own(&mut self, command: &OwnCommand) -> Outcome {

@@ -4,9 +4,9 @@ use super::device::{Cell, Device, Refusal, Sent};
 use super::parse::parse;
 use super::report::{Finding, Report};
 use super::run::{Options, RunError, run};
+use entries::{Counter, EntryId, MeterConfig, WriteBatch};
 use ir::{Arch, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
-use tables::{Counter, EntryId, MeterConfig, WriteBatch};
 
 /// Sends each packet out on the port that its first byte says, as often as its second byte says.
 struct Reflector(Pipeline);

@@ -2,6 +2,7 @@
 
 use crate::support::{named, program};
 use cache_engines::CachePlan;
+use entries::WriteBatch;
 use interp::Config;
 use ir::Pipeline;
 use node::engine::{Controlled, EngineFactory, native};
@@ -12,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use switch_engines::tiers::TiersPlan;
-use tables::WriteBatch;
 
 /// Ports that lead down, and the one that leads up.
 const DOWN: [u32; 3] = [301, 302, 303];

@@ -1,7 +1,7 @@
 //! A state as writes: applied to a new state they give the same one; as bytes and back they are the same.
 
 use crate::restart::contents;
-use tables::State;
+use entries::State;
 use testkit::differ::case::Step;
 use testkit::differ::config::Config;
 use testkit::differ::plan;

@@ -2,6 +2,7 @@
 
 use crate::support::chip;
 use cache_engines::CachePlan;
+use entries::{Counter, EntryId, State, WriteBatch};
 use flowcache::CacheConfig;
 use ir::{Arch, ExternId, Pipeline, TableId};
 use node::engine::{Controlled, EngineFactory, Factory, native, reference};
@@ -13,7 +14,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use switch_engines::tiers::TiersPlan;
-use tables::{Counter, EntryId, State, WriteBatch};
 use testkit::differ::agree::again;
 use testkit::differ::case::{Case, PacketIn};
 use testkit::differ::config::Config;

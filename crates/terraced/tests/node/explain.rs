@@ -1,6 +1,7 @@
 //! A node explains packets: those that pass, with what became of them, and those that might.
 
 use crate::support::{CPU, Wired, entry, frame, mark, marks, tiers};
+use entries::{Update, UpdateKind, WriteBatch};
 use io::Idle;
 use node::engine::native;
 use node::explain::answer::{Traced, Verdicted};
@@ -10,7 +11,6 @@ use node::{Node, Parts, Seat};
 use p4runtime::{Device, Keep};
 use packet::{hex, unhex};
 use std::time::{Duration, Instant};
-use tables::{Update, UpdateKind, WriteBatch};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -305,8 +305,8 @@ fn copies_belong_to_their_packet_and_registers_are_those_of_the_node() {
     };
     let node = Node::start(parts).expect("a node");
     node.commit(&crate::support::forwarding(&node, &config), Keep::Nothing).expect("a good config");
-    let replica = |instance| tables::Replica { port: 1, instance };
-    let group = tables::MulticastGroup { id: 1, replicas: vec![replica(4), replica(5)] };
+    let replica = |instance| entries::Replica { port: 1, instance };
+    let group = entries::MulticastGroup { id: 1, replicas: vec![replica(4), replica(5)] };
     node.write(&[[Update::Multicast(UpdateKind::Insert, group)].into_iter().collect()]).expect("runs")[0]
         .clone()
         .expect("a good batch");

@@ -3,6 +3,7 @@
 use crate::support::{chip, forwarding, named, program, tiers};
 use crate::takeover::{Place, connect, until, write};
 use cache_engines::CachePlan;
+use entries::{MeterConfig, Update, UpdateKind, WriteBatch};
 use io::memif::MemifPort;
 use io::{Attached, Port};
 use node::engine::{EngineFactory, native, reference};
@@ -11,7 +12,6 @@ use p4runtime::{Device, Keep};
 use packet::{Batch, Packet, PortId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tables::{MeterConfig, Update, UpdateKind, WriteBatch};
 
 /// The kind of the frames that hit the entry with a meter.
 const KIND: u64 = 0x88b5;

@@ -1,6 +1,7 @@
 //! What a node shows of itself is what happened, by the control socket and by metrics alike.
 
 use crate::support::{KIND, Wired, entry, frame, mark, marks};
+use entries::{Update, UpdateKind, WriteBatch};
 use node::Node;
 use node::admin::answer::Responder;
 use node::admin::protocol::{Answer, EntriesOf, Request};
@@ -16,7 +17,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tables::{Update, UpdateKind, WriteBatch};
 
 /// A node with two workers, entries, and a control socket.
 struct Shown {

@@ -1,11 +1,11 @@
 //! A node that is started again has the tables that it had.
 
 use crate::support::{Wired, entry, mark, marks, named, program};
+use entries::{ActionProfileGroup, ActionProfileMember, GroupMember, State, Update, UpdateKind, WriteBatch};
 use node::Store;
 use p4runtime::{Device, Keep};
 use std::collections::BTreeMap;
 use std::path::Path;
-use tables::{ActionProfileGroup, ActionProfileMember, GroupMember, State, Update, UpdateKind, WriteBatch};
 
 fn open(path: &Path) -> Option<Store> {
     Some(Store::open(path).expect("a store"))

@@ -1,7 +1,7 @@
 //! The log: what is appended comes back, in order; a rewrite can be broken off at any moment.
 
+use entries::{Update, WriteBatch};
 use node::{KeptConfig, Store, StoreError};
-use tables::{Update, WriteBatch};
 
 fn batch(number: u64) -> WriteBatch {
     [Update::ExpireTime(number as u8, number)].into_iter().collect()

@@ -1,6 +1,7 @@
 //! A node whose ports are wired to the test, and programs for it.
 
 use cache_engines::CachePlan;
+use entries::{ActionSpec, TableEntry, UpdateKind, WriteBatch};
 use io::memory::{MemoryPort, pair};
 use io::{Attached, Idle};
 use node::engine::{EngineFactory, Factory, native};
@@ -15,7 +16,6 @@ use std::time::Duration;
 use switch_engines::Compress;
 use switch_engines::SwitchPlan;
 use switch_engines::tiers::TiersPlan;
-use tables::{ActionSpec, TableEntry, UpdateKind, WriteBatch};
 
 pub use crate::wire::{KIND, frame, read};
 
@@ -134,7 +134,7 @@ pub fn named(pipeline: &Arc<ir::Pipeline>, table: &str, key: u64, action: &str, 
 pub fn mark(node: &impl Device, kind: UpdateKind, mark: u64) -> WriteBatch {
     let mut batch = WriteBatch::new();
     for (table, action) in [("first", "first_mark"), ("second", "second_mark")] {
-        batch.push(tables::Update::Entry(kind, entry(node, table, u64::from(KIND), action, &[mark])));
+        batch.push(entries::Update::Entry(kind, entry(node, table, u64::from(KIND), action, &[mark])));
     }
     batch
 }

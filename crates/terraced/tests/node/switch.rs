@@ -5,6 +5,7 @@ use crate::restart::contents;
 use crate::support::{KIND, Wired, chip, entry, frame, mark, marks, read, tiers};
 use crate::takeover::{Place, connect, until, write};
 use cache_engines::CachePlan;
+use entries::{UpdateKind, WriteBatch};
 use io::Port;
 use node::engine::{EngineFactory, Factory, native, reference};
 use node::{Node, StartError, Store};
@@ -12,7 +13,6 @@ use p4runtime::{Code, Device, Keep, Refusal};
 use packet::{Batch, Packet, PortId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{UpdateKind, WriteBatch};
 
 /// Sends frames to these destinations, and reads those that come back: by number, both marks.
 fn answers(wired: &mut Wired, destinations: std::ops::Range<u8>) -> BTreeMap<u32, (u16, u16)> {
@@ -48,7 +48,7 @@ fn refused(node: &Node, batch: &WriteBatch) -> (usize, Refusal) {
 /// So many entries at once, and some more that came and went.
 fn many(node: &Node, count: u64) {
     let batch = (0..count)
-        .map(|key| tables::Update::Entry(UpdateKind::Insert, entry(node, "forward", 1_000_000 + key, "out_of", &[1])));
+        .map(|key| entries::Update::Entry(UpdateKind::Insert, entry(node, "forward", 1_000_000 + key, "out_of", &[1])));
     write(node, &batch.collect());
     writes(node, 200);
 }
@@ -241,7 +241,7 @@ fn an_entry_that_leaves_the_switch_keeps_its_count() {
     let table = pipeline.tables.iter().find(|(_, t)| t.preamble.name.ends_with("first")).expect("it").0;
     let counts = |node: &Node| -> BTreeMap<u64, u64> {
         let state = node.state().expect("runs");
-        let count = |entry: &tables::Entry| node.direct_counter(table, entry).map_or(0, |count| count.packets);
+        let count = |entry: &entries::Entry| node.direct_counter(table, entry).map_or(0, |count| count.packets);
         state.entries(table).map(|entry| (entry.key()[0], count(entry))).collect()
     };
     let hot = |node: &Node| {

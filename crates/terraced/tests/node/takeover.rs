@@ -2,6 +2,7 @@
 
 use crate::support::{CPU, entry, forwarding, frame, mark, marks};
 use crate::wire::{Stopping, drive};
+use entries::{UpdateKind, WriteBatch};
 use io::memif::MemifPort;
 use io::{Attached, Idle, Port};
 use node::engine::{Factory, native};
@@ -16,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use tables::{UpdateKind, WriteBatch};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -204,7 +204,7 @@ fn twice_taken_over_under_traffic_nothing_is_lost_and_all_is_there() {
             let state = node.state().expect("runs");
             let expected = mark(&*node, UpdateKind::Insert, written);
             for update in &expected.updates {
-                let tables::Update::Entry(_, entry) = update else { panic!("an entry") };
+                let entries::Update::Entry(_, entry) = update else { panic!("an entry") };
                 let there = state.entries(entry.table).next().expect("an entry");
                 let there = there.to_table_entry(state.pipeline(), entry.table);
                 assert_eq!(there.action, entry.action, "what was acknowledged last, in round {round}");

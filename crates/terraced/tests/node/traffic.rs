@@ -1,12 +1,12 @@
 //! Tables and the program itself change while packets flow: none is lost, none sees half of a change.
 
 use crate::support::{CPU, Wired, entry, frame, mark, marks, read};
+use entries::{UpdateKind, WriteBatch};
 use p4runtime::{Device, Event, Keep};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use tables::{UpdateKind, WriteBatch};
 
 /// What came back on one wire.
 #[derive(Debug, Default)]

@@ -6,13 +6,13 @@ mod router;
 mod totals;
 
 use cache_engines::XdpPlan;
+use entries::{Update, WriteBatch};
 use io::xdp::REST;
 use ir::{ExternKind, Pipeline};
 use lab::{Lab, Oracle};
 use node::engine::EngineFactory;
 use packet::{Batch, MAX_LEN, Output, PortId, Verdict};
 use std::sync::Arc;
-use tables::{Update, WriteBatch};
 use testkit::differ::case::{PacketIn, Step};
 use testkit::differ::plan;
 
@@ -121,14 +121,14 @@ fn a_write_is_seen_by_the_next_packet() {
 /// Takes entries away and puts them back; how many changed what became of the packet.
 fn without(lab: &mut Lab, oracle: &mut Oracle, packet: &PacketIn, entries: &WriteBatch) -> u32 {
     let mut changed = 0;
-    let one = |kind: tables::UpdateKind, update: &Update| match update {
+    let one = |kind: entries::UpdateKind, update: &Update| match update {
         Update::Entry(_, entry) => Some(Update::Entry(kind, entry.clone())),
         Update::Packed(_, entry) => Some(Update::Packed(kind, entry.clone())),
         _ => None,
     };
     for update in entries.updates.iter().take(60) {
         let (Some(delete), Some(insert)) =
-            (one(tables::UpdateKind::Delete, update), one(tables::UpdateKind::Insert, update))
+            (one(entries::UpdateKind::Delete, update), one(entries::UpdateKind::Insert, update))
         else {
             continue;
         };

@@ -1,9 +1,9 @@
 //! A v1model router with checksums, a tunnel, direct counters and idle times: the program of flowcache's own test, in the kernel.
 
 use crate::lab::{Lab, Oracle};
+use entries::{ActionSpec, TableEntry, Update, UpdateKind, WriteBatch};
 use std::sync::Arc;
 use std::time::Duration;
-use tables::{ActionSpec, TableEntry, Update, UpdateKind, WriteBatch};
 use testkit::differ::compile::compile;
 
 /// Longer than the test, in nanoseconds.
@@ -76,7 +76,7 @@ fn a_flow_has_packets_of_all_lengths_and_keeps_its_entry_young() {
     }
     crate::same_counts(&lab, &oracle, &pipeline);
     let table = pipeline.tables.keys().next().expect("a table");
-    let entries: Vec<tables::Entry> = oracle.interp.state().entries(table).cloned().collect();
+    let entries: Vec<entries::Entry> = oracle.interp.state().entries(table).cloned().collect();
     assert_eq!(entries.len(), 3);
     for entry in &entries {
         let counted = lab.engine.entry_counter(table, entry);

@@ -7,9 +7,9 @@ use crate::peers::hash::Hash;
 use crate::report::Report;
 use crate::run::{Contest, Options, Unit, count};
 use anyhow::ensure;
+use lookup::exact::ExactTable;
 use std::collections::HashMap;
 use std::ptr::null;
-use tables::fast::exact::ExactTable;
 
 /// Keys that one step looks up.
 const STEP: usize = 4096;
@@ -55,10 +55,7 @@ fn lookups<const K: usize>(
     eprintln!("{chart} [{}]: {:.1} bytes an entry", count(entries), table.memory_bytes() as f64 / entries as f64);
     let mut out = vec![null(); ASKED];
     table.lookup_batch(&asked_words, &mut out);
-    ensure!(
-        asked.iter().zip(&out).all(|(&at, &found)| data(found) == at as u64 + 1),
-        "tables::fast::exact: a wrong answer"
-    );
+    ensure!(asked.iter().zip(&out).all(|(&at, &found)| data(found) == at as u64 + 1), "lookup::exact: a wrong answer");
     let mut contest = Contest::new(chart, "entries", count(entries), Unit::MillionsPerSecond);
     for batch in BATCHES {
         let (mut at, table, asked_words) = (0, &table, &asked_words);
@@ -171,7 +168,7 @@ fn table<const K: usize>(keys: &[[u8; K]]) -> ExactTable {
     table
 }
 
-/// A key as `tables` has it: words, the least significant first.
+/// A key as `entries` has it: words, the least significant first.
 fn words<const K: usize>(key: &[u8; K]) -> impl Iterator<Item = u64> {
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     key.chunks(8).map(word)

@@ -11,9 +11,9 @@ use crate::peers::fib6::Fib6;
 use crate::report::Report;
 use crate::run::{Clock, Contest, Options, Unit, Work, count};
 use anyhow::ensure;
+use lookup::lpm::LpmTable;
 use std::collections::HashSet;
 use std::time::Instant;
-use tables::fast::lpm::LpmTable;
 
 /// The chart of a full IPv4 table.
 pub const IPV4: &str = "lpm, IPv4, one table";

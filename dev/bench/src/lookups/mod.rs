@@ -1,4 +1,4 @@
-//! The data structures of `tables::fast` beside DPDK's, one file for each kind of match.
+//! The data structures of `lookup` beside DPDK's, one file for each kind of match.
 //!
 //! How a file looks: load the same keys into each, *check* that all give the same answers, then let them run in a
 //! [`crate::run::Contest`] on the same random keys. [`exact`] is the example.

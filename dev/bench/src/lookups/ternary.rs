@@ -11,10 +11,10 @@ use crate::report::Report;
 use crate::run::{Contest, Options, Unit};
 use anyhow::ensure;
 use ir::MatchKind;
+use lookup::KeyPlace;
+use lookup::ternary::TernaryTable;
 use std::collections::HashSet;
 use std::time::Instant;
-use tables::fast::KeyPlace;
-use tables::fast::ternary::TernaryTable;
 
 /// Where the times of changes are in the report.
 pub const CHANGES: &str = "ternary, one rule added or removed";
@@ -99,7 +99,7 @@ fn classbench(
         let found = classify(&table, &keys, 2);
         for (header, found) in headers.iter().zip(&found).step_by(64) {
             let first = rules.iter().position(|rule| matches(rule, header)).map_or(0, |at| at as u32 + 1);
-            ensure!(*found == first, "tables::fast::ternary: {header:?} hits rule {first} of {set}, not {found}");
+            ensure!(*found == first, "lookup::ternary: {header:?} hits rule {first} of {set}, not {found}");
         }
         let mut contest = Contest::new(&chart(trace), "rules", set, Unit::MillionsPerSecond);
         contest.entrant("terrace", || batches(&table, &keys, 2));
@@ -107,7 +107,7 @@ fn classbench(
         if let Some(acl) = &acl {
             let mut out = vec![0; HEADERS];
             acl.classify(&acl_keys, &mut out)?;
-            ensure!(out == found, "rte_acl and tables::fast::ternary differ on {set}");
+            ensure!(out == found, "rte_acl and lookup::ternary differ on {set}");
             contest.entrant("rte_acl", move || match acl.classify(&acl_keys, &mut out) {
                 Ok(()) => HEADERS as u64,
                 Err(_) => 0,
@@ -150,7 +150,7 @@ fn cloud(options: &Options, report: &mut Report) -> anyhow::Result<()> {
     for (header, found) in headers.iter().zip(&found).step_by(512) {
         let hit = |(network, rule): &(u32, Rule)| *network == header.network && matches(rule, header);
         let first = rules.iter().position(hit).map_or(0, |at| at as u32 + 1);
-        ensure!(*found == first, "tables::fast::ternary: {header:?} hits rule {first}, not {found}");
+        ensure!(*found == first, "lookup::ternary: {header:?} hits rule {first}, not {found}");
     }
     let x = format!("{} networks of {}", networks, NETWORKS.1);
     let mut contest = Contest::new("ternary, a cloud's rules", "rules", x, Unit::MillionsPerSecond);

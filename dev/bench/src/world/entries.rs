@@ -3,9 +3,9 @@
 use super::{GATEWAY, OWN_MAC, PORT, ROUTER_MAC, Route, SERVERS, World};
 use crate::program::{Kind, Program, Table, exact, lpm};
 use crate::ring::IN_PORT;
+use entries::{TableEntry, Update, WriteBatch};
 use ir::KeyMatch;
 use num_bigint::BigUint;
-use tables::{TableEntry, Update, WriteBatch};
 
 /// Entries in a batch.
 const CHUNK: usize = 50_000;
@@ -222,7 +222,7 @@ struct Chunks<W> {
 
 impl<E, W: FnMut(&WriteBatch) -> Result<(), E>> Chunks<W> {
     fn insert(&mut self, entry: TableEntry) -> Result<(), E> {
-        self.push(Update::Entry(tables::UpdateKind::Insert, entry))
+        self.push(Update::Entry(entries::UpdateKind::Insert, entry))
     }
 
     fn push(&mut self, update: Update) -> Result<(), E> {

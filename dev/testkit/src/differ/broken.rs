@@ -2,11 +2,11 @@
 
 use super::case::PacketIn;
 use super::subject::{Answer, Build, Idle, InBatches, Subject};
+use entries::{Counter, EntryId, State, WriteBatch};
 use ir::{BinaryOp, ExternId, Inst, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{DropReason, EngineReason, Verdict};
 use std::sync::Arc;
-use tables::{Counter, EntryId, State, WriteBatch};
 
 /// What is wrong with a subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! A case: a program, and what happens to it.
 
 use super::tree::Program;
+use entries::*;
 use ir::{ActionCall, ActionId, ExternId, KeyMatch, Pipeline, TableId, ValueSetId};
 use std::sync::Arc;
-use tables::*;
 
 /// A packet that arrives.
 #[derive(Clone, PartialEq, Debug)]

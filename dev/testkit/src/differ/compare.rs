@@ -1,11 +1,11 @@
 //! Whether two engines said the same.
 
 use super::subject::{Answer, Emitted, Subject};
+use entries::EntryId;
 use ir::{ExternKind, Pipeline};
 use packet::{Origin, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use tables::EntryId;
 
 /// The most elements of an array that are compared one by one.
 const MAX_ELEMENTS: u64 = 1 << 12;
@@ -126,8 +126,8 @@ fn entries(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> 
             all
         };
         let (left, right) = (all(expected), all(found));
-        let text = |entries: &[tables::TableEntry]| {
-            entries.iter().map(|entry| tables::format_entry(pipeline, entry)).collect::<Vec<_>>()
+        let text = |entries: &[entries::TableEntry]| {
+            entries.iter().map(|entry| entries::format_entry(pipeline, entry)).collect::<Vec<_>>()
         };
         let name = &table.preamble.name;
         let (shown_left, shown_right) = (text(&left), text(&right));
@@ -154,7 +154,7 @@ fn applied(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> 
     pipeline.tables.iter().find_map(|(id, table)| {
         let (left, right) = (expected.applied(id)?, found.applied(id)?);
         // A table that is applied nowhere has no place to count.
-        let none = |counts: &[[tables::Counter; 2]]| counts.iter().flatten().all(|count| count.packets == 0);
+        let none = |counts: &[[entries::Counter; 2]]| counts.iter().flatten().all(|count| count.packets == 0);
         if none(&left) && none(&right) {
             return None;
         }

@@ -2,12 +2,12 @@
 
 use super::case::PacketIn;
 use super::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
+use entries::{Counter, WriteBatch};
 use io::guarded::Edge;
 use ir::{Pipeline, TableId};
 use jit::{Jit, Record};
 use packet::{Batch, Engine, Output, ReasonTable};
 use std::sync::Arc;
-use tables::{Counter, WriteBatch};
 
 /// Of so many batches, two have their packets between forbidden pages.
 const GUARDED: u64 = 16;
@@ -19,11 +19,11 @@ const ONE_BY_ONE: u64 = 4;
 #[macro_export]
 macro_rules! jit_accessors {
     ([$($look:tt)*], [$($change:tt)*]) => {
-        fn state(&self) -> tables::State {
-            self.$($look)*.with_state(tables::State::clone)
+        fn state(&self) -> entries::State {
+            self.$($look)*.with_state(entries::State::clone)
         }
         $crate::engine_accessors!([$($look)*], [$($change)*]);
-        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::Counter; 2]>> {
+        fn applied(&self, table: ir::TableId) -> Option<Vec<[entries::Counter; 2]>> {
             Some($crate::differ::native::applied(&self.$($look)*, table))
         }
         fn in_eights(&self) -> [u64; 2] {

@@ -2,12 +2,12 @@
 
 use crate::differ::compile::compile;
 use crate::differ::what_leaves;
+use entries::{Counter, WriteBatch};
 use interp::{Config, Interp};
 use ir::{ActionId, TableId};
 use jit::Jit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{Counter, WriteBatch};
 
 /// The text of a PNA program whose other blocks do nothing: `types` are its headers (a struct `headers_t`) and metadata (`metadata_t`), `states` its parser's, `control` what
 /// stands in its main control, `emits` in its deparser's `apply`.

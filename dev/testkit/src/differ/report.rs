@@ -5,8 +5,8 @@ use super::compare::hex;
 use super::print::print;
 use super::run::Difference;
 use super::subject::{Build, Oracle, Subject};
+use entries::Update;
 use std::fmt::Write;
-use tables::Update;
 
 /// Packets beyond this number are not explained.
 const MAX_EXPLAINED: usize = 8;
@@ -47,7 +47,7 @@ pub fn report(case: &Case, difference: &Difference, subject: &str, rerun: &str) 
 fn written(case: &Case, update: &Update, out: &mut String) {
     let _ = match update {
         Update::Entry(kind, entry) => {
-            let text = tables::format_entry(&case.pipeline, entry);
+            let text = entries::format_entry(&case.pipeline, entry);
             writeln!(out, "{kind:?} {text} (counter {:?}, meter {:?})", entry.counter, entry.meter)
         }
         Update::DefaultAction(table, spec) => {

@@ -7,9 +7,9 @@ use super::print::print;
 use super::run::{Difference, run};
 use super::subject::Factory;
 use super::tally::Tally;
+use entries::WriteBatch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tables::WriteBatch;
 
 /// A case that shows a difference, and that difference.
 struct Shrinker<'a> {

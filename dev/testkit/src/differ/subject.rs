@@ -1,6 +1,7 @@
 //! What is compared: an engine with its control plane, behind one trait.
 
 use super::case::PacketIn;
+use entries::{Counter, EntryId, State, WriteBatch};
 use interp::{Interp, Outputs};
 use io::guarded::{self, Edge};
 use ir::{ExternId, Pipeline, TableId};
@@ -8,7 +9,6 @@ use num_bigint::BigUint;
 use packet::{Batch, Engine, Origin, Output, PacketRef, PortId, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::{Counter, EntryId, State, WriteBatch};
 
 /// A verdict with the bytes that leave.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -226,13 +226,13 @@ pub fn idle_entries(pipeline: &Pipeline, idle: &[interp::IdleEntry]) -> Vec<Idle
 #[macro_export]
 macro_rules! engine_accessors {
     ([$($look:tt)*], [$($change:tt)*]) => {
-        fn counter(&self, counter: ir::ExternId, index: u64) -> Option<tables::Counter> {
+        fn counter(&self, counter: ir::ExternId, index: u64) -> Option<entries::Counter> {
             self.$($look)*.counter(counter, index)
         }
         fn register(&self, register: ir::ExternId, index: u64) -> Option<Vec<num_bigint::BigUint>> {
             self.$($look)*.register(register, index)
         }
-        fn direct_counter(&self, entry: &tables::EntryId) -> Option<tables::Counter> {
+        fn direct_counter(&self, entry: &entries::EntryId) -> Option<entries::Counter> {
             self.$($look)*.direct_counter(entry)
         }
         fn take_digests(&mut self) -> Vec<(ir::ExternId, Vec<num_bigint::BigUint>)> {
@@ -245,11 +245,11 @@ macro_rules! engine_accessors {
 #[macro_export]
 macro_rules! interp_accessors {
     ([$($look:tt)*], [$($change:tt)*]) => {
-        fn state(&self) -> tables::State {
+        fn state(&self) -> entries::State {
             self.$($look)*.state().clone()
         }
         $crate::engine_accessors!([$($look)*], [$($change)*]);
-        fn applied(&self, table: ir::TableId) -> Option<Vec<[tables::Counter; 2]>> {
+        fn applied(&self, table: ir::TableId) -> Option<Vec<[entries::Counter; 2]>> {
             Some(self.$($look)*.applied(table).map(|(_, counts)| counts).collect())
         }
     };

@@ -2,11 +2,11 @@
 //!
 //! All are tried on a model of the control plane's state first. A few of those that it refuses are kept: engines must refuse them alike.
 
+use entries::*;
 use fastrand::Rng;
 use ir::{ActionCall, ActionId, ExternId, ExternKind, Key, KeyMatch, MatchKind, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::sync::Arc;
-use tables::*;
 
 /// The most replicas of a group or session.
 const MAX_REPLICAS: usize = 4;

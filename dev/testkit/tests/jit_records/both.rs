@@ -1,6 +1,7 @@
 //! The interpreter and native code that records, side by side: what they note of each packet must say the same.
 
 use super::noter::{Noted, Noter};
+use entries::{Change, WriteBatch};
 use fastrand::Rng;
 use interp::{Credit, Outputs};
 use ir::{ControlKind, Entity, ExternId, ExternKind, Inst, Pipeline, TableId};
@@ -9,7 +10,6 @@ use packet::{DropReason, EngineReason, Verdict};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use tables::{Change, WriteBatch};
 use testkit::differ::case::{Case, PacketIn, Source, Step};
 use testkit::differ::compare;
 use testkit::differ::native::Native;
@@ -284,7 +284,7 @@ impl Both {
             }
         }
         for table in pipeline.tables.keys() {
-            let tallied = |counts: Vec<[tables::Counter; 2]>| counts.iter().flatten().any(|c| c.packets > 0);
+            let tallied = |counts: Vec<[entries::Counter; 2]>| counts.iter().flatten().any(|c| c.packets > 0);
             // Native code has no place to count where a table is applied nowhere.
             if self.oracle.applied(table).is_some_and(tallied) {
                 let arm = self.rng.u32(..=pipeline.tables[table].actions.len() as u32);

@@ -1,13 +1,13 @@
 //! Programs that random ones are seldom like: great indices, more decisions than are noted, numbers that one entry has after another.
 
 use super::run;
+use entries::{ActionSpec, Counter, TableEntry, Update, UpdateKind, WriteBatch};
 use interp::{Config, Credit};
 use ir::{ActionCall, KeyMatch, Pipeline, TableId};
 use jit::{Jit, MAX_DECISIONS};
 use packet::{Batch, Engine, Output, PortId};
 use std::convert::Infallible;
 use std::sync::Arc;
-use tables::{ActionSpec, Counter, TableEntry, Update, UpdateKind, WriteBatch};
 use testkit::differ::case::{Case, PacketIn, Source, Step};
 use testkit::differ::compile;
 

@@ -1,8 +1,8 @@
 //! What the interpreter does with a packet, noted step by step: every decision, table and count.
 
+use entries::KeyLayout;
 use interp::walk::{Call, CallArg, Code, Detour, Op, Outcome, Pc, Slot, Step, Walker};
 use ir::{ControlKind, ExternFn, Pipeline};
-use tables::KeyLayout;
 
 /// A table application: the table, what it found, and its key.
 pub type Application = (usize, Option<u32>, Vec<u64>);

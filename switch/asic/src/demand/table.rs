@@ -40,7 +40,7 @@ impl Wanted {
         let count = pipeline.tables.len();
         let mut wanted = Wanted { tables: vec![None; count], objects: BTreeMap::new() };
         for (name, size) in sizes {
-            match tables::find_name(names.iter().copied(), name) {
+            match entries::find_name(names.iter().copied(), name) {
                 Ok(n) if n < count => wanted.tables[n] = Some(*size),
                 Ok(n) => {
                     wanted.objects.insert(objects[n - count], *size);

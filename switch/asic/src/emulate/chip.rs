@@ -9,11 +9,11 @@ use super::counts::{Counts, Violation};
 use super::program::Program;
 use super::run::Run;
 use super::store::Store;
+use entries::Entry;
 use interp::overseer::{BitBuffer, Boundary, Decision, Destination, Found, Frame, Origin, Overseer};
 use interp::walk::{ApplySite, Op, Outcome, Pc};
 use ir::{Block, Entity, TableId, Term};
 use packet::EngineReason;
-use tables::Entry;
 
 /// See the module.
 pub struct Chip<'a> {

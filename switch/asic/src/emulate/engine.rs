@@ -5,12 +5,12 @@ use super::counts::{Counts, Violation};
 use super::placed::Placed;
 use super::program::{Program, SwitchError};
 use super::store::Store;
+use entries::{Counter, Entry, EntryId, State, WriteBatch, WriteError};
 use interp::{Config, DigestMessage, IdleEntry, Interp, OutPacket, Outputs};
 use ir::{ActionId, Entity, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Output, ReasonTable, Verdict};
 use std::sync::Arc;
-use tables::{Counter, Entry, EntryId, State, WriteBatch, WriteError};
 
 /// The emulated switch: a placed pipeline, run as the chip would.
 pub struct Switch {

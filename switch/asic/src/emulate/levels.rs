@@ -2,9 +2,9 @@
 //! engine stopped.
 
 use super::engine::Switch;
+use entries::Entry;
 use interp::{EntryLevel, MeterLevel};
 use ir::{ExternId, TableId};
-use tables::Entry;
 
 impl Switch {
     /// The elements of an indexed meter that are not as full as at first, by index.

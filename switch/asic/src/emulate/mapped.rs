@@ -3,11 +3,11 @@
 
 use super::engine::Switch;
 use crate::rewrite::EntryMap;
+use entries::{Counter, Entry, EntryError, State, Update, UpdateError, WriteBatch, WriteError};
 use interp::{EntryLevel, IdleEntry};
 use ir::{ActionId, Pipeline, TableId};
 use packet::{Batch, Engine, Output, ReasonTable};
 use std::sync::Arc;
-use tables::{Counter, Entry, EntryError, State, Update, UpdateError, WriteBatch, WriteError};
 use thiserror::Error;
 
 /// A program that cannot be controlled through a map of writes.
@@ -132,7 +132,7 @@ impl Mapped {
     /// Applies a batch as a whole: packets of the next batch see it.
     ///
     /// # Errors
-    /// An update is not valid ([`tables::UpdateError`]), or the chip has no room ([`EntryError::NoRoom`], [`EntryError::NoPlace`], with the table that
+    /// An update is not valid ([`entries::UpdateError`]), or the chip has no room ([`EntryError::NoRoom`], [`EntryError::NoPlace`], with the table that
     /// was written to); nothing has changed.
     pub fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         let Some(front) = &mut self.front else { return self.switch.write(batch) };

@@ -1,8 +1,8 @@
 //! The entries of one table as they lie in the chip: each in one part, and no part with more than it can hold.
 
+use entries::{Entry, KeyLayout, Strength};
 use ir::MatchKind;
 use std::collections::{BTreeMap, HashMap};
-use tables::{Entry, KeyLayout, Strength};
 
 /// One part: rows of hash ways or of a TCAM in one stage.
 #[derive(Clone, Debug, Default)]

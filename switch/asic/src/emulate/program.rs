@@ -7,12 +7,12 @@ use super::live::{Extents, Liveness};
 use super::merges::Merges;
 use super::placed::{Placed, PlacedError};
 use super::schedule::{OrderError, Schedule};
+use entries::EntryError;
 use interp::LoadError;
 use interp::walk::{Code, Outcome, Pc};
 use ir::{Block, Body, ControlId, ControlKind, Entity, Inst, Pipeline, Term, Value, VarId, VarKind};
 use packet::EngineReason;
 use std::sync::Arc;
-use tables::EntryError;
 use thiserror::Error;
 
 /// A pipeline that the emulated switch cannot run.

@@ -2,9 +2,9 @@
 
 use super::parts::Column;
 use super::placed::{Placed, PlacedPart, PlacedTable, Split};
+use entries::{Change, Entry, EntryError, KeyLayout, State, Update, UpdateKind, WriteBatch, WriteError};
 use ir::{Entity, Pipeline, TableId};
 use std::collections::BTreeMap;
-use tables::{Change, Entry, EntryError, KeyLayout, State, Update, UpdateKind, WriteBatch, WriteError};
 
 /// One table.
 pub struct Table {

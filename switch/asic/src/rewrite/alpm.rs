@@ -13,13 +13,13 @@ use super::partitions::{Partitions, Shape, Write};
 use super::prefix::{self, Prefix};
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
+use entries::{Entry, KeyLayout, PackedAction, PackedEntry, Update, UpdateKind};
 use ir::{
     Action, ActionCall, ActionId, ActionRef, Arm, Key, KeyMatch, MatchKind, Param, Pipeline, Preamble, TableId, Term,
     Type, Value,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
-use tables::{Entry, KeyLayout, PackedAction, PackedEntry, Update, UpdateKind};
 
 /// Shape of the partitions of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,9 +8,9 @@ use super::entries::{Words, write};
 use super::graph;
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
+use entries::{Entry, KeyLayout, Update, UpdateKind};
 use ir::{Body, Inst, Key, MatchKind, Pipeline, TableId, Term, TermData, Value};
 use std::sync::Arc;
-use tables::{Entry, KeyLayout, Update, UpdateKind};
 
 /// The tables (control-plane names) that [`apart`] takes.
 pub fn put_together(pipeline: &Pipeline) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Maps one after the other.
 
 use super::{EntryMap, MapError};
-use tables::WriteBatch;
+use entries::WriteBatch;
 
 /// The map of a pipeline to itself.
 pub(super) struct Unchanged;

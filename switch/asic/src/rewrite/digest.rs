@@ -19,12 +19,12 @@ use super::graph::{self, Code};
 use super::journal::Journal;
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
+use entries::{Entry, KeyLayout, Update, UpdateKind};
 use ir::{
     Action, ActionCall, ActionRef, Arg, Arm, BlockCall, ExternFn, ExternInst, ExternKind, HashAlgorithm, Inst, Key,
     MatchKind, Pipeline, Preamble, TableId, Term, Type, Value,
 };
 use std::sync::Arc;
-use tables::{Entry, KeyLayout, Update, UpdateKind};
 
 /// How a table is digested.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! Entries of one table as entries of another.
 
+use entries::{Entry, KeyField, PackedEntry, Update, UpdateKind};
 use ir::TableId;
 use smallvec::SmallVec;
-use tables::{Entry, KeyField, PackedEntry, Update, UpdateKind};
 
 /// A packed key.
 pub(super) type Words = SmallVec<[u64; 4]>;

@@ -35,10 +35,10 @@ pub mod results;
 mod shadow;
 pub mod split;
 
+use ::entries::WriteBatch;
 use ir::Pipeline;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::WriteBatch;
 
 /// How many entries each table must hold, by its control-plane name.
 pub type Sizes = BTreeMap<String, u64>;

@@ -10,11 +10,11 @@ use super::entries::{Words, write};
 use super::graph::{self, Code};
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
+use entries::{Entry, KeyLayout, Update, UpdateKind};
 use ir::{Action, ActionCall, ActionRef, Arm, BlockCall, MatchKind, Pipeline, Preamble, TableId, Term};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use tables::{Entry, KeyLayout, Update, UpdateKind};
 
 /// How strong an entry is, the strongest first, and then its key, so that no two are equal.
 type Rank = (Reverse<i32>, Reverse<u64>, Words);

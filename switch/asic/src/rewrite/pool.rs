@@ -8,9 +8,9 @@ use super::graph::{self, Code, Site};
 use super::reroute;
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
+use entries::{Entry, KeyLayout, Update, UpdateKind};
 use ir::{Arm, BlockCall, Cfg, Const, Inst, Key, MatchKind, Pipeline, Preamble, Table, TableId, Term, Type, Value};
 use std::sync::Arc;
-use tables::{Entry, KeyLayout, Update, UpdateKind};
 
 /// The name of the table that two (control-plane names) become.
 pub fn pooled_name(first: &str, second: &str) -> String {

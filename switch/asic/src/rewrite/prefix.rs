@@ -118,7 +118,7 @@ impl Prefix {
             _ => (0, self.top.checked_shr(shift - 128).unwrap_or(0)),
         };
         let words = [low as u64, (low >> 64) as u64, top as u64, (top >> 64) as u64];
-        words[..tables::words_for(width).min(4)].to_vec()
+        words[..entries::words_for(width).min(4)].to_vec()
     }
 }
 

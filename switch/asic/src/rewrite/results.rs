@@ -19,6 +19,7 @@ use super::graph::{self, Code};
 use super::journal::Journal;
 use super::shadow::{EntryChange, Rule, Shadowed};
 use super::{RewriteError, Rewritten, Sizes};
+use entries::{ArgField, Entry, PackedAction, PackedEntry, Update, UpdateKind, action_layout};
 use ir::{
     Action, ActionCall, ActionId, ActionRef, Arm, BinaryOp, Block, BlockCall, Const, EntityMap, Inst, Key, MatchKind,
     Param, Pipeline, Preamble, TableId, Term, Type, Value,
@@ -26,7 +27,6 @@ use ir::{
 use num_bigint::BigUint;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use tables::{ArgField, Entry, PackedAction, PackedEntry, Update, UpdateKind, action_layout};
 
 /// Most results of a table.
 pub const MOST: u64 = 1 << 24;

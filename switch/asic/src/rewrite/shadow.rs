@@ -2,9 +2,9 @@
 //! translated, and other tables' numbers.
 
 use super::{EntryMap, MapError, RewriteError};
+use entries::{ActionSpec, Change, Entry, EntryId, State, Update, WriteBatch};
 use ir::{ActionCall, ConstEntry, Entity, Loc, Pipeline, TableId};
 use std::sync::Arc;
-use tables::{ActionSpec, Change, Entry, EntryId, State, Update, WriteBatch};
 
 /// New entries in one batch that are worth placing together.
 const MANY: usize = 256;

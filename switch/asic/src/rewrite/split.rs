@@ -4,10 +4,10 @@
 //! a table is split by those of its keys that hold the same fields. An entry whose keys do not settle the pipe (bits that are open, a table
 //! without these fields) is in all of them.
 
+use entries::{EntryId, Update, WriteBatch};
 use ir::{KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::collections::BTreeMap;
-use tables::{EntryId, Update, WriteBatch};
 
 /// How a number becomes a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl Split {
             let holder = match update {
                 Update::Entry(_, entry) => self.holder(pipeline, entry.table, &entry.keys),
                 Update::Packed(_, entry) => pipeline.tables.get(entry.table).map_or(Holder::All, |table| {
-                    let layout = tables::KeyLayout::new(&table.keys);
+                    let layout = entries::KeyLayout::new(&table.keys);
                     // One of another length is refused by whoever applies it.
                     let whole = entry.key().len() == layout.len;
                     if whole { self.holder(pipeline, entry.table, &layout.unpack(entry.key())) } else { Holder::All }

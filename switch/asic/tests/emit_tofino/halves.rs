@@ -6,13 +6,13 @@
 use crate::check;
 use asic::emit::{Halves, Split, Target, emit_over, split};
 use asic::rewrite::Sizes;
+use entries::Update;
 use interp::{Interp, OutPacket};
 use ir::{
     Arg, BinaryOp, Const, ControlKind, Entity, ExternFn, ExternKind, Inst, InstData, MeterUnit, Pipeline, Type, Value,
 };
 use packet::Verdict;
 use std::sync::Arc;
-use tables::Update;
 use testkit::differ::case::{Case, Step};
 use testkit::differ::config::Config;
 use testkit::differ::number;

@@ -72,7 +72,7 @@ fn same_tables(pipeline: &Pipeline, sizes: &Sizes, halves: Halves, emitted: &Emi
 fn a_compressed_gateway_is_written_and_planned() {
     let first = gateway::pipeline().expect("the gateway");
     let sizes: Sizes = [("route_v4", 20_000), ("route_v6", 5_000), ("vm_nc_v4", 30_000), ("vm_nc_v6", 10_000)]
-        .map(|(name, n)| (tables::find_table(&first, name).expect("the gateway has it"), n))
+        .map(|(name, n)| (entries::find_table(&first, name).expect("the gateway has it"), n))
         .map(|(id, n)| (first.tables[id].preamble.name.clone(), n))
         .into();
     let shape = alpm::Options::new(24);

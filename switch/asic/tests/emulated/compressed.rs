@@ -9,11 +9,11 @@ use asic::rewrite::pool::pooled_name;
 use asic::rewrite::results::{Options, results, results_name, value_name};
 use asic::rewrite::{Rewritten, Sizes, alpm, digest, pool};
 use asic::target::Target;
+use entries::{Counter, EntryId, State, WriteBatch};
 use ir::{ExternId, TableId};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Output};
 use std::cell::Cell;
-use tables::{Counter, EntryId, State, WriteBatch};
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Build, Idle, Subject, through_engine};
 use testkit::differ::tally::Tally;
@@ -38,7 +38,7 @@ impl Compressed {
         let target = Target::shipped("tofino1").ok_or("no such target")?;
         let pipeline = build.pipeline;
         let name = |end: &str| {
-            let id = tables::find_table(pipeline, end).map_err(|_| format!("no table {end}"))?;
+            let id = entries::find_table(pipeline, end).map_err(|_| format!("no table {end}"))?;
             Ok::<String, String>(pipeline.tables[id].preamble.name.clone())
         };
         let mut sizes: Sizes = pipeline.tables.values().map(|table| (table.preamble.name.clone(), 512)).collect();
@@ -64,7 +64,7 @@ impl Compressed {
         let path = Path::folded(&target, 4).map_err(|error| error.to_string())?;
         let placement = heuristic(&target, &program, &path, Objective::Fits).map_err(|error| error.to_string())?;
         let placed = Placed::of(&target, &program, &placement).map_err(|error| error.to_string())?;
-        let results = tables::find_table(&done.pipeline, &format!("{}_1", results_name(&machines)));
+        let results = entries::find_table(&done.pipeline, &format!("{}_1", results_name(&machines)));
         let results = results.map_err(|_| "no results in a second table")?;
         let switch = Switch::new(done.pipeline.clone(), placed, build.setup.clone()).map_err(|e| e.to_string())?;
         let mapped = Mapped::behind(pipeline, switch, done.map).map_err(|error| error.to_string())?;

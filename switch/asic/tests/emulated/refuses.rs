@@ -1,12 +1,12 @@
 //! What the chip refuses, and what it says then; and what it carries from pass to pass, to the bit.
 
 use asic::emulate::{Placed, PlacedError, PlacedPart, PlacedTable, Split, Spread, Switch, SwitchError, Violation};
+use entries::{ActionSpec, TableEntry, WriteBatch};
 use interp::Config;
 use ir::{ActionCall, KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{DropReason, EngineReason, Verdict};
 use std::sync::Arc;
-use tables::{ActionSpec, TableEntry, WriteBatch};
 use testkit::differ::compile::compile;
 
 /// Two tables: what the first one's action writes is the second one's key, or its condition, or neither.
@@ -44,7 +44,7 @@ fn pipeline_with(properties: &str, second: &str) -> Arc<Pipeline> {
 }
 
 fn table(pipeline: &Pipeline, name: &str) -> TableId {
-    tables::find_table(pipeline, name).expect("a table of that name")
+    entries::find_table(pipeline, name).expect("a table of that name")
 }
 
 /// Tables by name in parts of pass, stage and capacity.

@@ -2,12 +2,12 @@
 
 use super::placing;
 use asic::emulate::{Placed, Switch};
+use entries::{Counter, EntryId, State, WriteBatch};
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::{Batch, Engine, Output};
 use std::cell::Cell;
 use std::sync::Arc;
-use tables::{Counter, EntryId, State, WriteBatch};
 use testkit::differ::case::PacketIn;
 use testkit::differ::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
 use testkit::differ::subjects::OwnedFactory;

@@ -19,10 +19,10 @@ fn pair(seed: u64, options: &Options) -> Pair {
 /// Whether the packet's address, or that of an entry, has the digest of another entry of the table that it hits wrongly.
 fn collides(options: &Options, pair: &Pair, packet: &Packet) -> bool {
     let digest = |value: u128| digest_of(options, &[(128, &[value as u64, (value >> 64) as u64])]);
-    let table = tables::find_table(pair.first.pipeline(), "host_v6").expect("the program has it");
+    let table = entries::find_table(pair.first.pipeline(), "host_v6").expect("the program has it");
     let fixed = [0x2001_0db8_0000_0000_0000_0000_0000_0001u128, 0x2001_0db8_0000_0000_0000_0000_0000_0002];
     let entries = pair.present.get(&table).map(Vec::as_slice).unwrap_or_default();
-    let of = |entry: &tables::TableEntry| match &entry.keys[1] {
+    let of = |entry: &entries::TableEntry| match &entry.keys[1] {
         ir::KeyMatch::Exact(value) => u128::try_from(value).unwrap_or_default(),
         other => panic!("{other:?} is not exact"),
     };

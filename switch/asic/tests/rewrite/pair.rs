@@ -1,6 +1,7 @@
 //! A program and what a rewrite made of it, side by side: the same writes and the same packets, and whatever differs is a failure.
 
 use asic::rewrite::{EntryMap, Rewritten, Sizes};
+use entries::{ActionSpec, TableEntry, Update, UpdateKind, WriteBatch};
 use fastrand::Rng;
 use interp::{Config, Interp};
 use ir::{ActionCall, KeyMatch, MatchKind, Pipeline, TableId};
@@ -8,7 +9,6 @@ use num_bigint::BigUint;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use tables::{ActionSpec, TableEntry, Update, UpdateKind, WriteBatch};
 
 /// Compiles the program of these tests.
 pub fn program() -> Arc<Pipeline> {
@@ -91,7 +91,7 @@ impl Pair {
     pub fn new(first: &Arc<Pipeline>, rewritten: Rewritten, seed: u64, tables: &[&str]) -> Pair {
         let engine =
             |pipeline: &Arc<Pipeline>| Interp::new(pipeline.clone(), Config::default()).expect("it is verified");
-        let by_name = |name: &&str| tables::find_table(first, name).expect("the program has it");
+        let by_name = |name: &&str| entries::find_table(first, name).expect("the program has it");
         Pair {
             first: engine(first),
             second: engine(&rewritten.pipeline),
@@ -298,7 +298,7 @@ pub fn sizes(pipeline: &Pipeline) -> Sizes {
 
 /// A batch with one update, a default action.
 pub fn default_action(pipeline: &Pipeline, table: &str, action: &str, args: &[u64]) -> WriteBatch {
-    let table = tables::find_table(pipeline, table).expect("the program has it");
+    let table = entries::find_table(pipeline, table).expect("the program has it");
     let named = |(_, a): &(ir::ActionId, &ir::Action)| a.preamble.name.ends_with(action);
     let (action, _) = pipeline.actions.iter().find(named).expect("the program has it");
     let call = ActionCall { action, args: args.iter().map(|arg| BigUint::from(*arg)).collect() };

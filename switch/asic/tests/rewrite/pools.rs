@@ -61,7 +61,7 @@ fn two_tables_in_one() {
     let pipeline = pair.second.pipeline();
     assert_eq!(pipeline.tables.len(), pair.first.pipeline().tables.len() - 2);
     let table =
-        tables::find_table(pipeline, &pooled_name(MACHINES[0], MACHINES[1])).expect("the pooled table is there");
+        entries::find_table(pipeline, &pooled_name(MACHINES[0], MACHINES[1])).expect("the pooled table is there");
     let widths: Vec<u32> = pipeline.tables[table].keys.iter().map(|key| key.ty.width()).collect();
     assert_eq!(widths, [1, 24, 128]);
 }
@@ -74,7 +74,7 @@ fn digests_pooled_and_pools_parted() {
     let pair = compare(42, vec![digests, pooled(MACHINES), pooled(ROUTES), parted(routes)]);
     let pipeline = pair.second.pipeline();
     let table =
-        tables::find_table(pipeline, &pooled_name(MACHINES[0], MACHINES[1])).expect("the pooled table is there");
+        entries::find_table(pipeline, &pooled_name(MACHINES[0], MACHINES[1])).expect("the pooled table is there");
     assert_eq!(pipeline.tables[table].keys.iter().map(|key| key.ty.width()).sum::<u32>(), 57);
 }
 
@@ -89,7 +89,7 @@ fn pieces_of_all_kinds() {
         ],
     );
     let held = pair.second.state();
-    let most = |name: &str| held.entry_high_water(tables::find_table(pair.second.pipeline(), name).expect("a piece"));
+    let most = |name: &str| held.entry_high_water(entries::find_table(pair.second.pipeline(), name).expect("a piece"));
     for piece in ["route_v4_0", "route_v4_1", "route_v4", "host_v6_0", "host_v6_1", "host_v6", "acl_0", "acl"] {
         assert!(most(piece) > 5, "{piece} never held more than {}", most(piece));
     }
@@ -114,7 +114,7 @@ fn pieces_fill_to_the_last_entry() {
     }
     assert!(pair.seen.full > 20, "the pieces were never full: {:?}", pair.seen);
     for table in ["route_v6_0", "route_v6_1", "route_v6", "vm_v4_0", "vm_v4_1", "vm_v4"] {
-        let id = tables::find_table(pair.second.pipeline(), table).expect("a piece");
+        let id = entries::find_table(pair.second.pipeline(), table).expect("a piece");
         let size = pair.second.pipeline().tables[id].size.expect("pieces have sizes");
         assert_eq!(pair.second.state().entry_high_water(id) as u64, size, "{table} was never full");
     }

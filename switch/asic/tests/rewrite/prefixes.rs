@@ -56,7 +56,7 @@ fn pivots_under_masks_are_the_same_table() {
     assert_eq!(pivots, ["ingress.route_v4_pivots", "ingress.route_v6_pivots"]);
     for name in &pivots {
         rewritten = rewritten.then(|p, s| apart(p, s, name)).expect("pivots can be taken apart");
-        let table = tables::find_table(&rewritten.pipeline, name).expect("it is there");
+        let table = entries::find_table(&rewritten.pipeline, name).expect("it is there");
         let keys = &rewritten.pipeline.tables[table].keys;
         assert!(keys.len() == 2 && keys.iter().all(|key| key.kind == ir::MatchKind::Ternary), "{keys:?}");
     }

@@ -7,9 +7,9 @@ use asic::rewrite::pieces::pieces;
 use asic::rewrite::pool::{pool, pooled_name};
 use asic::rewrite::results::{Options, results, results_name, value_name};
 use asic::rewrite::{RewriteError, Rewritten, Sizes};
+use entries::{ActionSpec, TableEntry, Update, UpdateKind};
 use ir::{ActionCall, KeyMatch, Pipeline};
 use std::sync::Arc;
-use tables::{ActionSpec, TableEntry, Update, UpdateKind};
 
 const TABLES: &[&str] = &["route_v4", "route_v6", "vm_v4", "host_v6", "acl"];
 const ROUTES: [&str; 2] = ["ingress.route_v4", "ingress.route_v6"];
@@ -26,7 +26,7 @@ fn start(first: &Arc<Pipeline>) -> Rewritten {
 /// How many results the table has now and had at most.
 fn held(pair: &Pair, table: &str) -> (usize, usize) {
     let state = pair.second.state();
-    let id = tables::find_table(pair.second.pipeline(), table).expect("it has results");
+    let id = entries::find_table(pair.second.pipeline(), table).expect("it has results");
     (state.entry_count(id), state.entry_high_water(id))
 }
 
@@ -44,7 +44,7 @@ fn entries_that_agree_share_a_result() {
     let mut pair = Pair::new(&first, rewritten, seed, TABLES);
     for _ in 0..3 {
         pair.run(100, 40, 25, &never);
-        let id = tables::find_table(pair.first.pipeline(), "route_v4").expect("the program has it");
+        let id = entries::find_table(pair.first.pipeline(), "route_v4").expect("the program has it");
         let entries = pair.first.state().entry_count(id);
         // Two actions have the argument, which has four values, and share them.
         let (now, most) = held(&pair, &results_name(ROUTES[0]));
@@ -124,7 +124,7 @@ fn what_there_is_no_room_for_is_refused() {
     assert!(pair.seen.full > 20 && pair.seen.sent > 1000, "results were never full: {:?}", pair.seen);
     // Batches that were refused have cost no numbers: all of them can be had at once.
     let pipeline = pair.first.pipeline().clone();
-    let table = tables::find_table(&pipeline, "vm_v4").expect("the program has it");
+    let table = entries::find_table(&pipeline, "vm_v4").expect("the program has it");
     let named = |(_, action): &(ir::ActionId, &ir::Action)| action.preamble.name == "ingress.at";
     let (action, _) = pipeline.actions.iter().find(named).expect("the program has it");
     let entry = |n: u64| {
@@ -184,7 +184,7 @@ fn as_many_as_the_sizes_say() {
     let made = results(&first, &known, MACHINES[0], &unknown).expect("the sizes say it");
     assert_eq!(made.sizes[&results_name(MACHINES[0])], 300);
     let index = |pipeline: &Pipeline| {
-        let table = tables::find_table(pipeline, MACHINES[0]).expect("it is there");
+        let table = entries::find_table(pipeline, MACHINES[0]).expect("it is there");
         let found = pipeline.tables[table].actions[0].action;
         pipeline.actions[found].params[0].ty.width()
     };

@@ -3,9 +3,9 @@
 use crate::pair::{Packet, Pair, program, sizes};
 use asic::rewrite::Rewritten;
 use asic::rewrite::split::{How, Split, SplitError};
+use entries::{Update, UpdateKind, WriteBatch};
 use interp::{Config, Interp};
 use std::collections::BTreeMap;
-use tables::{Update, UpdateKind, WriteBatch};
 
 fn split(how: How, pipes: u32) -> Split {
     let keys = ["ingress.route_v4", "ingress.route_v6", "ingress.acl"].map(|table| (table.to_owned(), vec![0]));

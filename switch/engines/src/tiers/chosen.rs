@@ -2,38 +2,17 @@
 
 use super::control::Tiers;
 use super::reports::{MOST, rate};
+use entries::{Counter, Entry, EntryId, State, Update, WriteBatch};
 use interp::IdleEntry;
 use ir::TableId;
 use offload::hot::{fingerprint, id};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tables::{Counter, Entry, EntryId, State, Update, WriteBatch};
+use std::time::Instant;
 
 /// A choice may take so much of the time at most: one part in so many.
 const SHARE: u32 = 20;
-
-/// When entries are chosen, and what was counted then.
-pub struct Chooser {
-    every: Duration,
-    next: u64,
-    /// When it was done last.
-    last: u64,
-    /// Hits of each entry of each hot table, by the number that an entry has of its own.
-    before: HashMap<TableId, Arc<HashMap<u64, u64>>>,
-    /// Entries that came to the switch, and went from it, so far.
-    pub came: u64,
-    pub went: u64,
-    /// Choices that the switch had no room for.
-    pub refused: u64,
-}
-
-impl Chooser {
-    pub fn new(every: Duration) -> Chooser {
-        Chooser { every, next: 0, last: 0, before: HashMap::new(), came: 0, went: 0, refused: 0 }
-    }
-}
 
 impl Tiers {
     /// Chooses anew if it is time; where the switch is elsewhere, it is told what to choose by.

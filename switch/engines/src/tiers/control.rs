@@ -1,17 +1,19 @@
 //! [`Tiers`]: two halves as one engine, for those who write tables and read counters.
 
-use super::chosen::Chooser;
+use super::chooser::Chooser;
 use super::halves::{Halves, Link};
 use super::links::{LinkState, Links};
+use super::moved::Moved;
+use super::plan::{TiersPlan, with_port};
 use super::reports::{Outbox, Reports};
 use super::spread::{self, Spread};
 use super::worker::{TiersWorker, Wiring};
-use super::{TiersPlan, with_port};
+use entries::{Change, Counter, Entry, State, WriteBatch, WriteError};
 use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionTally, TableTally, Tallies};
 use node::engine::{Controlled, Factory};
-use node::explain::{Explained, Followed, Part, Record};
+use node::explain::{Explained, Followed, Record};
 use num_bigint::BigUint;
 use offload::cut::Cut;
 use offload::hot::{Id, id};
@@ -22,20 +24,6 @@ use parking_lot::RwLock;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use tables::{Change, Counter, Entry, State, WriteBatch, WriteError};
-
-/// What moved between tiers.
-#[derive(Debug, Default)]
-pub struct Moved {
-    /// Packets with which the upper half was done.
-    pub above: AtomicU64,
-    /// Packets that went down.
-    pub down: AtomicU64,
-    /// Packets that came back.
-    pub back: AtomicU64,
-    /// Packets that the lower half in this process was given.
-    pub below: AtomicU64,
-}
 
 /// Two halves of a program.
 pub struct Tiers {
@@ -296,7 +284,7 @@ impl Controlled for Tiers {
     }
 
     fn explained(&self) -> Box<dyn Explained> {
-        let part = |half: &Option<Box<dyn Controlled>>| half.as_ref().map(|half| Part::of(&**half));
+        let part = |half: &Option<Box<dyn Controlled>>| half.as_ref().map(|half| half.part());
         Box::new(Halves {
             above: part(&self.above),
             below: part(&self.below),

@@ -1,10 +1,9 @@
 //! [`Halves`]: explains packets of a program that is divided among tiers, and follows them from one half to the other.
 
-use super::with_port;
+use super::plan::with_port;
 use interp::Config;
 use node::config::Leads;
-use node::explain::answer::Onward;
-use node::explain::{Arrival, CacheInput, Explained, Part, Teller, TierPorts, Told};
+use node::explain::{Arrival, CacheInput, Explained, Onward, Part, Teller, TierPorts, Told};
 use offload::cut::{BACK, HELLO, HITS, wire};
 use packet::{EngineReason, Origin, PortId, Verdict};
 

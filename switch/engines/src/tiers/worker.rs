@@ -1,8 +1,8 @@
 //! [`TiersWorker`]: a packet's way through the tiers of a process.
 
-use super::control::Moved;
 use super::flow::flow_hash;
 use super::links::Links;
+use super::moved::Moved;
 use super::reports::{Outbox, Reports};
 use super::spread::Spread;
 use node::explain::{Came, Followed, Record, Spent};

@@ -127,7 +127,7 @@ fn named(step: &str, pipeline: &Pipeline, sizes: &Sizes, seed: u64) -> Result<St
 /// The full name of a table. One that a step before makes is not in the pipeline yet: its name is taken as it is.
 fn full_name(pipeline: &Pipeline, name: &str) -> Result<String, String> {
     let all: Vec<&str> = pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
-    match tables::find_name(all.iter().copied(), name) {
+    match entries::find_name(all.iter().copied(), name) {
         Ok(at) => Ok(all[at].to_owned()),
         Err(ends) if ends.is_empty() => Ok(name.to_owned()),
         Err(ends) => {

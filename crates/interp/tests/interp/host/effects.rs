@@ -162,7 +162,7 @@ fn clock() {
     }
     h.advance(8);
     assert_eq!(h.now(), 9);
-    h.expire(20, &mut tables::State::new(h.pipeline().clone()).expect("a state"));
+    h.expire(20, &mut entries::State::new(h.pipeline().clone()).expect("a state"));
     assert_eq!(h.now(), 20);
 }
 

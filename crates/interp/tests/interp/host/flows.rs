@@ -2,8 +2,8 @@
 
 use super::twin::{Twin, roles};
 use crate::build::*;
+use entries::{Counter, EntryId, MeterConfig, TableEntry, Update, UpdateKind};
 use ir::*;
-use tables::{Counter, EntryId, MeterConfig, TableEntry, Update, UpdateKind};
 
 const SECOND: u64 = 1_000_000_000;
 

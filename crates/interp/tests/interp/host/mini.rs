@@ -1,6 +1,9 @@
 //! A naive engine on [`ExternHost`]: it has its own parser, tables, arithmetic and deparser, all of them slow and plain, and takes
 //! nothing but the externs from the host. What it gives must be what the interpreter gives.
 
+use entries::{
+    Action, Change, Counter, Entry, EntryId, KeyLayout, PackedAction, PackedKey, State, WriteBatch, words_for,
+};
 use interp::Config;
 use interp::host::{Effect, ExternHost, PacketContext, Place, Site};
 use interp::{Colour, IdleEntry};
@@ -8,9 +11,6 @@ use ir::*;
 use num_bigint::BigUint;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use tables::{
-    Action, Change, Counter, Entry, EntryId, KeyLayout, PackedAction, PackedKey, State, WriteBatch, words_for,
-};
 
 /// Port and bytes, or the name of the reason for the drop.
 pub type Verdict = Result<(u32, Vec<u8>), &'static str>;
@@ -269,7 +269,7 @@ impl Mini {
                         Type::Varbit(_) => (words[0], &words[1..]),
                         _ => (u64::from(ty.width()), words),
                     };
-                    let value = tables::big_from_words(words);
+                    let value = entries::big_from_words(words);
                     flight.out.extend((0..width).rev().map(|bit| value.bit(bit)));
                 }
             }
@@ -285,7 +285,7 @@ impl Mini {
                 let constants: HashMap<Value, Const> = body
                     .values
                     .iter()
-                    .map(|(value, ty)| (value, Const::new(*ty, tables::big_from_words(&values[value.index()]))))
+                    .map(|(value, ty)| (value, Const::new(*ty, entries::big_from_words(&values[value.index()]))))
                     .collect();
                 let result = eval::fold(inst, |value| constants.get(&value)).expect("only pure instructions are left");
                 return to_words(&result.bits, words(result.ty));
@@ -371,7 +371,7 @@ impl Mini {
     fn apply(&mut self, flight: &mut Flight, table: TableId, keys: &[Vec<u64>]) -> (bool, ActionId, Vec<u64>) {
         let pipeline = self.pipeline.clone();
         let declared = &pipeline.tables[table];
-        let matched: Vec<BigUint> = declared.match_keys().map(|(n, _)| tables::big_from_words(&keys[n])).collect();
+        let matched: Vec<BigUint> = declared.match_keys().map(|(n, _)| entries::big_from_words(&keys[n])).collect();
         let length = flight.bytes.len() as u32;
         let entry = self.state.lookup(table, &matched);
         let found = entry.and_then(|entry| {
@@ -422,7 +422,7 @@ fn words(ty: Type) -> usize {
 
 fn to_words(value: &BigUint, count: usize) -> Vec<u64> {
     let mut out = Vec::new();
-    tables::push_words(value, count, &mut out);
+    entries::push_words(value, count, &mut out);
     out
 }
 

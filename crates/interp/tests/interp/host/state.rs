@@ -2,12 +2,12 @@
 
 use super::twin::{Twin, program};
 use crate::build::*;
-use interp::Config;
-use ir::*;
-use tables::{
+use entries::{
     ActionProfileGroup, ActionProfileMember, ActionSpec, Counter, GroupMember, MeterConfig, TableEntry, Update,
     UpdateKind,
 };
+use interp::Config;
+use ir::*;
 
 const SECOND: u64 = 1_000_000_000;
 

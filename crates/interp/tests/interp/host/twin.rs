@@ -2,10 +2,10 @@
 
 use crate::build::*;
 use crate::host::mini::{Mini, Verdict};
+use entries::{EntryId, Update, WriteBatch};
 use interp::{Colour, Config, Interp};
 use ir::*;
 use std::sync::Arc;
-use tables::{EntryId, Update, WriteBatch};
 
 /// Random numbers of a test (SplitMix64), with the seed to be shown.
 pub struct Random {

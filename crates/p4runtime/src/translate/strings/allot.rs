@@ -10,12 +10,12 @@
 use super::{StringSpace, Strings};
 use crate::translate::scalar::ones;
 use crate::{Code, Refusal};
+use entries::{Action, Naming, PackedAction, State, action_layout, big_from_words};
 use ir::{Pipeline, TableId};
 use num_bigint::BigUint;
 use num_traits::One;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tables::{Action, Naming, PackedAction, State, action_layout, big_from_words};
 
 /// Strings of one space that are kept although nothing uses them, beside as many as were in use.
 const SPARE: usize = 4096;

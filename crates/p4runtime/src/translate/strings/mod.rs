@@ -15,7 +15,7 @@
 //!    or the program sends packets to its values (`ports`; then a port's number is a name of it,
 //!    too, and whichever is written first);
 //! 3. the device itself: a string that is written for the first time gets a value that no other
-//!    string has ([`allot`]). It is kept with what was written ([`tables::Names`]), so that it is
+//!    string has ([`allot`]). It is kept with what was written ([`entries::Names`]), so that it is
 //!    the same after a restart;
 //! 4. the string: `#5` is the value 5, if no other string stands for it. So a value that came from
 //!    the data plane or from the program has a string that can be written.
@@ -31,11 +31,11 @@ pub(super) use replace::namings;
 
 use super::scalar::ones;
 use crate::Refusal;
+use entries::State;
 use ir::{DataType, ExternKind, NamedType, Pipeline};
 use num_bigint::BigUint;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use tables::State;
 
 /// The longest string, in bytes.
 pub(super) const MAX_STRING: usize = 512;

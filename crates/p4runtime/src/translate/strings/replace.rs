@@ -8,8 +8,8 @@ use crate::translate::Schema;
 use crate::translate::scalar::words;
 use crate::{Code, Refusal, values};
 use bytes::Bytes;
+use entries::{Naming, State, Update, UpdateKind};
 use num_bigint::BigUint;
-use tables::{Naming, State, Update, UpdateKind};
 
 /// What strings stand for at one moment: packets and digests are named by it.
 pub struct StringsOf<'a>(pub &'a State);

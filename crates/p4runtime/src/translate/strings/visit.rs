@@ -12,8 +12,8 @@ use crate::translate::scalar::ones;
 use crate::translate::schema::TableSchema;
 use crate::{Refusal, values};
 use bytes::Bytes;
+use entries::big_from_words;
 use ir::p4info::{NewType, TypeSpec};
-use tables::big_from_words;
 
 /// A value in a message.
 pub(super) struct Spot<'a> {

@@ -2,9 +2,9 @@
 
 use super::frame::{self, Arrived, Envelope, Message};
 use super::report::ProbeResult;
+use super::run_self;
 use super::scenario::{Expected, Group, Probe, STRANGE_VNI, STRANGER};
 use super::work_dir::WorkDir;
-use super::{run_self, stopped};
 use crate::cli::engine_args::EngineArgs;
 use crate::cli::failure::Failure;
 use crate::lab::Topology;
@@ -71,7 +71,7 @@ impl<'a> Captures<'a> {
         let mut results = Vec::new();
         for some in probes.chunks(if together { probes.len() } else { 1 }) {
             if self.stop.load(Ordering::Relaxed) {
-                return Err(stopped());
+                return Err(Failure::stopped());
             }
             let attempted: Vec<&Probe> = some.iter().map(|(_, probe)| *probe).collect();
             let got = self.exchange(&attempted)?;

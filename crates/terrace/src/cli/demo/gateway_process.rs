@@ -66,7 +66,7 @@ impl GatewayProcess {
         let deadline = Instant::now() + START;
         while ask(&self.socket, &Request::Region).is_err() {
             if stop.load(Ordering::Relaxed) {
-                return Err(super::stopped());
+                return Err(Failure::stopped());
             }
             let ended = self.child.try_wait().ok().flatten();
             if ended.is_some() || Instant::now() > deadline {

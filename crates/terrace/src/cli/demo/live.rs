@@ -6,7 +6,6 @@ use super::report::{Change, Named, ProbeResult, Stream};
 use super::scenario::{
     DENIED_PORT, Expected, Group, Means, NAME_PORT, Probe, STRANGE_VNI, STRANGER, changed_region, wrong_region,
 };
-use super::stopped;
 use super::stream::{self, Kind, Plan};
 use super::work_dir::WorkDir;
 use crate::cli::engine_args::EngineArgs;
@@ -45,7 +44,7 @@ impl<'a> Live<'a> {
         let region = region::load(&work.region()).map_err(Failure::refused)?;
         let topology = Topology::from_region(name, &region).map_err(Failure::system)?;
         let lab = lab::up(topology, stop, &mut |_, _| {}).map_err(|error| match error {
-            LabError::Stopped => stopped(),
+            LabError::Stopped => Failure::stopped(),
             error => Failure::system(error),
         })?;
         let gateway = GatewayProcess::start(program, name, by, work, stop)?;
@@ -113,7 +112,7 @@ impl<'a> Live<'a> {
     }
 
     fn check_stop(&self) -> Result<(), Failure> {
-        if self.stop.load(Ordering::Relaxed) { Err(stopped()) } else { Ok(()) }
+        if self.stop.load(Ordering::Relaxed) { Err(Failure::stopped()) } else { Ok(()) }
     }
 
     /// Tries what is to pass, all of it at the same time; then asks everybody who answered for the name.

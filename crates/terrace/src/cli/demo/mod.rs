@@ -52,11 +52,6 @@ pub struct DemoArgs {
     name: String,
 }
 
-/// The user pressed Ctrl-C.
-fn stopped() -> Failure {
-    Failure::Environment("stopped; everything was removed".to_owned())
-}
-
 /// What all steps need.
 struct Demo {
     ui: Ui,

@@ -164,7 +164,7 @@ impl Running {
         end(&mut self.sender);
         let text = reader.join().unwrap_or_default();
         if stop.load(Ordering::Relaxed) {
-            return Err(super::stopped());
+            return Err(Failure::stopped());
         }
         let read = match self.plan.kind {
             Kind::Ping(_) => read_ping(&text),

@@ -4,6 +4,7 @@ mod build;
 mod capture_filter;
 mod elsewhere;
 mod fields;
+mod input;
 mod layers;
 #[cfg(feature = "wings")]
 mod offload;
@@ -16,6 +17,7 @@ use super::inputs::InputArgs;
 use super::ui::Ui;
 use clap::Args;
 use fields::FieldArgs;
+use input::Input;
 use interp::{Config, Interp};
 use io::capture::{CaptureReader, Record};
 use node::explain::answer::Verdicted;
@@ -67,14 +69,6 @@ pub struct TraceArgs {
     /// Show what of the packet's way a flow cache keeps: which bits of each key decided, and what each packet must decide anew, and why.
     #[arg(long, conflicts_with = "verbose")]
     offload: bool,
-}
-
-/// A packet and where it arrives.
-struct Input {
-    bytes: Vec<u8>,
-    port: u32,
-    /// Nanoseconds.
-    at: u64,
 }
 
 impl TraceArgs {

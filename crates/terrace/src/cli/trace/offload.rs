@@ -3,7 +3,7 @@
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
 use super::super::ui::Ui;
-use super::Input;
+use super::input::Input;
 use cache_engines::document;
 use flowcache::{CacheConfig, FlowCache};
 use interp::Config;
@@ -13,7 +13,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// Runs the packet and says it.
-pub fn tell(inputs: &Inputs, input: &Input, ui: Ui) -> Result<(), Failure> {
+pub(super) fn tell(inputs: &Inputs, input: &Input, ui: Ui) -> Result<(), Failure> {
     let mut cache = FlowCache::new(Arc::clone(&inputs.pipeline), Config::default(), CacheConfig::default())
         .map_err(|error| Failure::Bug(error.to_string()))?;
     cache.write(&inputs.batch).map_err(|refused| Failure::refused(&refused.error))?;

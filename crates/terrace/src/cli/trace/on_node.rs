@@ -1,7 +1,8 @@
 //! `terrace trace --node`: asks a node that runs.
 
+use super::input::Input;
 use super::pcapng::PcapNg;
-use super::{Input, capture_filter, elsewhere, render};
+use super::{capture_filter, elsewhere, render};
 use crate::cli::failure::Failure;
 use crate::cli::show::{USUAL_SOCKET, failed, unexpected};
 use crate::cli::ui::{Ui, write_on};
