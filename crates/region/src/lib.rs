@@ -3,6 +3,7 @@
 //! The crate knows the gateway's tables by name (programs/gateway/TABLES.md) and nothing of packets or engines. Nothing is
 //! applied here: what comes out is entries, each with the line of the file that it comes from.
 
+mod abridged;
 mod addresses;
 mod check;
 mod edit;
@@ -10,12 +11,15 @@ mod entries;
 mod fields;
 mod load;
 mod model;
+mod plain;
 mod position;
 mod prefix_map;
 mod problem;
+mod sections;
 mod shift;
 mod syntax;
 mod values;
+mod yaml;
 
 pub use addresses::{UNUSABLE, Unusable, unusable, unusable_part, unusable_whole};
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, Region, Scope, Target, check};

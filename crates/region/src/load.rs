@@ -1,10 +1,13 @@
 //! Reading a region file: size limits, YAML, and the JSON Schema for editors.
 
+use crate::abridged;
 use crate::check::{Region, check_with_text};
 use crate::model::RegionFile;
 use crate::position::Position;
 use crate::problem::{Problems, Report};
-use crate::syntax::{MAX_DEPTH, explain};
+use crate::sections::Sections;
+use crate::syntax::explain;
+use crate::yaml;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,13 +15,6 @@ use std::string::FromUtf8Error;
 
 /// Greatest size of a region file, in bytes: some ten million machines.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
-
-/// How many YAML events aliases may add, besides as many as the file has bytes: the keys and values of some 100,000 rules.
-const MAX_ALIAS_EVENTS: usize = 1_000_000;
-
-/// How many bytes of text anchors may hold that is not as it stands in the file, such as quoted text with escapes. Each alias
-/// copies it, and values of a region file have no use for it.
-const MAX_ANCHOR_BYTES: usize = 16 << 10;
 
 /// Why a region file could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -89,41 +85,21 @@ fn not_utf8(name: &str, error: &FromUtf8Error) -> Problems {
 /// # Errors
 /// If anything in it is wrong. Syntax errors and errors of type end the reading at the first one.
 pub fn parse(name: &str, text: &str) -> Result<Region, Problems> {
-    let file: RegionFile = serde_saphyr::from_str_with_options(text, options(text.len())).map_err(|error| {
-        let explained = explain(&error, text);
-        let mut report = Report::new(name);
-        report.add(explained.at, explained.message, explained.mend);
-        report.finish().expect_err("one problem was added")
-    })?;
-    check_with_text(name, file, text)
+    parse_with_sections(name, text, &Sections::of(text))
 }
 
-/// As many nodes as the file has bytes for. What aliases add is bounded by a constant and the size of the file, so that a small
-/// file stays small. YAML 1.1's `yes` and `off` are no truth values, and tags that mean nothing here are refused.
-pub(crate) fn options(text_bytes: usize) -> serde_saphyr::Options {
-    let copies = MAX_ALIAS_EVENTS.saturating_add(text_bytes);
-    let mut budget = serde_saphyr::Budget::default();
-    budget.max_reader_input_bytes = None;
-    budget.max_events = usize::MAX;
-    budget.max_nodes = usize::MAX;
-    budget.max_total_scalar_bytes = usize::MAX;
-    budget.max_aliases = copies;
-    budget.max_anchors = copies;
-    budget.max_merge_keys = copies;
-    budget.max_recorded_anchor_events = copies;
-    budget.max_recorded_anchor_bytes = MAX_ANCHOR_BYTES;
-    budget.enforce_alias_anchor_ratio = false;
-    budget.max_depth = MAX_DEPTH;
-    let mut limits = serde_saphyr::options::AliasLimits::default();
-    limits.max_total_replayed_events = copies;
-    limits.max_replay_stack_depth = MAX_DEPTH;
-    let mut options = serde_saphyr::Options::default();
-    options.budget = Some(budget);
-    options.alias_limits = limits;
-    options.with_snippet = false;
-    options.strict_booleans = true;
-    options.reject_unsupported_tags = true;
-    options
+/// As [`parse`], for whom knows where lists are.
+pub(crate) fn parse_with_sections(name: &str, text: &str, sections: &Sections) -> Result<Region, Problems> {
+    let file = match abridged::read(text, sections) {
+        Some(file) => file,
+        None => yaml::read(text, text.len()).map_err(|error| {
+            let explained = explain(&error, text);
+            let mut report = Report::new(name);
+            report.add(explained.at, explained.message, explained.mend);
+            report.finish().expect_err("one problem was added")
+        })?,
+    };
+    check_with_text(name, file, text)
 }
 
 /// JSON Schema of the region file, for editors.

@@ -1,10 +1,12 @@
 //! Values with the place in the file where they are written.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// A place in the region file; line and column count from 1, in characters. Line 0 is "no place".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -45,8 +47,8 @@ impl<T> std::ops::Deref for At<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Spanned { value, referenced, .. } = Spanned::<T>::deserialize(deserializer)?;
-        Ok(At { value, at: referenced.into() })
+        let Positioned { value, referenced, .. } = Positioned::deserialize(deserializer)?;
+        Ok(At { value, at: referenced })
     }
 }
 
@@ -71,8 +73,41 @@ impl<T> std::ops::Deref for Number<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Number<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Spanned { value, referenced, defined } = Spanned::<T>::deserialize(deserializer)?;
-        Ok(Number { value, at: referenced.into(), digits: defined.into() })
+        let Positioned { value, referenced, defined } = Positioned::deserialize(deserializer)?;
+        Ok(Number { value, at: referenced, digits: defined })
+    }
+}
+
+/// The newtype that readers are asked for where a position is wanted. One that knows it ([`crate::plain`]) gives a list: the
+/// value, and a number of 64 bits, line and column. Of any other it is a value as [`Spanned`] asks for it.
+pub(crate) const POSITIONED: &str = "region::Positioned";
+
+struct Positioned<T> {
+    value: T,
+    referenced: Position,
+    defined: Position,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Positioned<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ValueAndPosition<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ValueAndPosition<T> {
+            type Value = Positioned<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+                let Spanned { value, referenced, defined } = Spanned::<T>::deserialize(deserializer)?;
+                Ok(Positioned { value, referenced: referenced.into(), defined: defined.into() })
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+                let value = parts.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
+                let at: u64 = parts.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
+                let at = Position { line: (at >> 32) as u32, column: at as u32 };
+                Ok(Positioned { value, referenced: at, defined: at })
+            }
+        }
+        deserializer.deserialize_newtype_struct(POSITIONED, ValueAndPosition(PhantomData))
     }
 }
 

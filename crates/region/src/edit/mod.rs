@@ -6,14 +6,15 @@
 //! every other case, and if anything is wrong, there is no [`Edit`], and the file is read as a whole: so what is said of
 //! mistakes does not depend on the version before, and neither does what is accepted (`tests/edits.rs`).
 
-mod items;
+mod hunk;
 mod part;
 
 use crate::check::{FlatRoute, MAX_PEER_ROUTES, MAX_WAYS, Region};
 use crate::model::{Vm, Vpc};
 use crate::problem::Problems;
+use crate::sections::{Section, Sections, item_count, line_count};
 use crate::shift::Shift;
-use items::{Hunk, Section, Sections};
+use hunk::Hunk;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -63,32 +64,29 @@ impl Document {
     /// # Errors
     /// As [`crate::parse`].
     pub fn parse(name: &str, text: String) -> Result<Document, Problems> {
-        let region = crate::parse(name, &text)?;
         let sections = Sections::of(&text);
+        let region = crate::load::parse_with_sections(name, &text, &sections)?;
         Ok(Document { text, sections, region })
     }
 
     /// What leads to another text, if that can be told without reading all of it; the whole of it is read otherwise. An
     /// edit is good: what [`Document::apply`] makes is what [`Document::parse`] makes of the text.
     pub fn edit(&self, text: &str) -> Option<Edit> {
-        let Hunk { section, bytes, new, line, lines } = self.sections.hunk(&self.text, text)?;
-        let old_text = &self.text[bytes.clone()];
-        let end = u64::from(line) + items::line_count(old_text);
-        let is_within = |at: crate::Position| (u64::from(line)..end).contains(&u64::from(at.line));
-        let (vpcs, items) = match section {
+        let hunk = Hunk::find(&self.sections, &self.text, text)?;
+        let old_text = &self.text[hunk.bytes.clone()];
+        let file = &self.region.file;
+        let (vpcs, items) = match hunk.section {
+            Section::Servers => return None,
             Section::Vms => {
-                let first = self.region.file.vms.partition_point(|vm| vm.name.at.line < line);
-                let count = self.region.file.vms[first..].iter().take_while(|vm| is_within(vm.name.at)).count();
-                (items::count(old_text, self.sections.indent(section)?) == count).then_some(())?;
-                part::vms(&self.region, first..first + count, new, line)?
+                let old = indices(&hunk, old_text, file.vms.len(), |at| file.vms[at].name.at.line)?;
+                part::vms(&self.region, old, &hunk)?
             }
             Section::Vpcs => {
-                let first = self.region.file.vpcs.partition_point(|vpc| vpc.name.at.line < line);
-                let count = self.region.file.vpcs[first..].iter().take_while(|vpc| is_within(vpc.name.at)).count();
-                (items::count(old_text, self.sections.indent(section)?) == count).then_some(())?;
-                part::vpcs(&self.region, first..first + count, new, (line, lines))?
+                let old = indices(&hunk, old_text, file.vpcs.len(), |at| file.vpcs[at].name.at.line)?;
+                part::vpcs(&self.region, old, &hunk)?
             }
         };
+        let Hunk { bytes, new, lines, .. } = hunk;
         Some(Edit { vpcs, bytes, text: new.to_owned(), lines, items })
     }
 
@@ -172,6 +170,18 @@ impl Document {
             file.vms.shift(lines);
         }
     }
+}
+
+/// The items of a list that a hunk replaces, by the lines of their names; none if others are in these lines, too.
+fn indices(hunk: &Hunk, old_text: &str, len: usize, line: impl Fn(usize) -> u32) -> Option<Range<usize>> {
+    let (mut first, mut behind) = (0, len);
+    while first < behind {
+        let middle = (first + behind) / 2;
+        if line(middle) < hunk.line { first = middle + 1 } else { behind = middle }
+    }
+    let end = u64::from(hunk.line) + line_count(old_text);
+    let count = (first..len).take_while(|at| (u64::from(hunk.line)..end).contains(&u64::from(line(*at)))).count();
+    (item_count(old_text, hunk.indent) == count).then_some(first..first + count)
 }
 
 /// Whether there are too many routes of peers to look at, or ways through other VPCs, for a region as a whole.

@@ -1,11 +1,13 @@
 //! Items that are read by themselves, and checked with what they can be in conflict with.
 
+use super::hunk::Hunk;
 use super::{Items, Routes, are_too_many};
 use crate::check::{FlatRoute, Region, Target, check, forms};
-use crate::load;
 use crate::model::{RegionFile, Vm, Vpc};
+use crate::plain::{Cursor, read_item};
 use crate::problem::Report;
 use crate::shift::Shift;
+use crate::yaml;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeSet, HashSet};
@@ -17,22 +19,28 @@ struct List<T> {
     items: Vec<T>,
 }
 
-/// Reads items that stand in a text alone; lines count from 1 at the first. None if they have no form.
-fn read<T: DeserializeOwned + Shift>(text: &str) -> Option<Vec<T>> {
-    if text.is_empty() {
-        return Some(Vec::new());
+/// Reads items that stand in a text alone, which begins in `line`. None if they have no form.
+fn read<T: DeserializeOwned + Shift>(text: &str, line: u32, indent: usize) -> Option<Vec<T>> {
+    let mut items = Vec::new();
+    let mut cursor = Cursor::new(text, 0, line);
+    while cursor.line_start() < text.len() {
+        let Some(item) = read_item(&mut cursor, indent) else { return read_yaml(text, line) };
+        items.push(item);
     }
-    let list: List<T> =
-        serde_saphyr::from_str_with_options(&format!("items:\n{text}"), load::options(text.len())).ok()?;
-    let mut items = list.items;
-    items.shift(-1);
     Some(items)
 }
 
-/// The machines of `old` become those of a text that begins in `line`.
-pub(super) fn vms(region: &Region, old: Range<usize>, text: &str, line: u32) -> Option<(BTreeSet<usize>, Items)> {
-    let mut new: Vec<Vm> = read(text)?;
-    new.shift(i64::from(line) - 1);
+/// The same for items that are not plain.
+fn read_yaml<T: DeserializeOwned + Shift>(text: &str, line: u32) -> Option<Vec<T>> {
+    let mut list: List<T> = yaml::read(&format!("items:\n{text}"), text.len()).ok()?;
+    list.items.shift(i64::from(line) - 2);
+    Some(list.items)
+}
+
+/// The machines of `old` become those that are new.
+pub(super) fn vms(region: &Region, old: Range<usize>, hunk: &Hunk) -> Option<(BTreeSet<usize>, Items)> {
+    let Hunk { new: text, line, indent, .. } = *hunk;
+    let new: Vec<Vm> = read(text, line, indent)?;
     let file = &region.file;
     let vpc_indices = region.vpc_indices();
     let mut vpcs: BTreeSet<usize> = region.vm_places[old.clone()].iter().map(|(vpc, _)| *vpc).collect();
@@ -58,24 +66,16 @@ pub(super) fn vms(region: &Region, old: Range<usize>, text: &str, line: u32) -> 
     Some((vpcs, Items::Vms(old, new)))
 }
 
-/// The VPCs of `old` become those of a text that begins in `line`: as many, with the same names. What stands behind
-/// them moves by `lines`.
-pub(super) fn vpcs(
-    region: &Region,
-    old: Range<usize>,
-    text: &str,
-    (line, lines): (u32, i64),
-) -> Option<(BTreeSet<usize>, Items)> {
-    let new: Vec<Vpc> = read(text)?;
+/// The VPCs of `old` become those that are new: as many, with the same names.
+pub(super) fn vpcs(region: &Region, old: Range<usize>, hunk: &Hunk) -> Option<(BTreeSet<usize>, Items)> {
+    let Hunk { new: text, line, lines, indent, .. } = *hunk;
+    let new: Vec<Vpc> = read(text, line, indent)?;
     let file = &region.file;
     let mut report = Report::new("");
-    // As it stands in the text: behind a line with the key.
     let mut placed = new.clone();
-    placed.shift(1);
-    forms::check_vpcs(&mut report, &placed, &format!("items:\n{text}"));
+    placed.shift(1 - i64::from(line));
+    forms::check_vpcs(&mut report, &placed, text);
     report.finish().ok()?;
-    let mut new = new;
-    new.shift(i64::from(line) - 1);
     let same_names = new.iter().map(|vpc| &vpc.name).eq(file.vpcs[old.clone()].iter().map(|vpc| &vpc.name));
     let vnis: HashSet<u32> = new.iter().map(|vpc| *vpc.vni).collect();
     let others = (0..file.vpcs.len()).filter(|at| !old.contains(at));

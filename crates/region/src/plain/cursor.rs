@@ -1,0 +1,169 @@
+//! [`Cursor`]: where the plain reader is in a text, and the tokens that it knows.
+
+use crate::position::Position;
+
+/// What the plain reader gives up on. It has no reason, because the YAML reader finds it again.
+#[derive(Debug)]
+pub(super) struct NotPlain;
+
+/// A reader's place in a text of ASCII lines; columns count from 0 here.
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    line: u32,
+    line_start: usize,
+}
+
+/// A scalar, and whether it stands in quotes.
+pub(super) struct Scalar<'a> {
+    pub text: &'a str,
+    pub is_quoted: bool,
+}
+
+/// What names, numbers, addresses and prefixes consist of.
+const fn is_scalar_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/' | b':')
+}
+
+const SCALAR_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = is_scalar_byte(byte as u8);
+        byte += 1;
+    }
+    table
+};
+
+impl<'a> Cursor<'a> {
+    /// At the offset of a line's beginning; `line` is its number, from 1.
+    pub(crate) fn new(text: &'a str, at: usize, line: u32) -> Cursor<'a> {
+        Cursor { text, at, line, line_start: at }
+    }
+
+    /// The offset where the line begins, or the end of the text.
+    pub(crate) fn line_start(&self) -> usize {
+        if self.is_at_end() { self.at } else { self.line_start }
+    }
+
+    /// The number of the line; at the end of the text, that of one that would follow.
+    pub(crate) fn line(&self) -> u32 {
+        self.line
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at == self.text.len()
+    }
+
+    pub(super) fn column(&self) -> usize {
+        self.at - self.line_start
+    }
+
+    pub(super) fn position(&self) -> Position {
+        Position::saturating(u64::from(self.line), self.column() as u64 + 1)
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Whether an item of a block list begins here: `-` and a blank.
+    pub(super) fn is_at_item(&self) -> bool {
+        self.text.as_bytes()[self.at..].starts_with(b"- ")
+    }
+
+    pub(super) fn take(&mut self, byte: u8) -> Result<(), NotPlain> {
+        if self.peek() != Some(byte) {
+            return Err(NotPlain);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    pub(super) fn skip_blanks(&mut self) {
+        while self.peek() == Some(b' ') {
+            self.at += 1;
+        }
+    }
+
+    /// Whether nothing but blanks and a comment follows in the line.
+    pub(super) fn is_line_done(&self) -> bool {
+        let rest = &self.text.as_bytes()[self.at..];
+        match rest.iter().position(|byte| *byte != b' ') {
+            Some(blanks) => matches!(rest[blanks], b'\n' | b'\r') || rest[blanks] == b'#' && blanks > 0,
+            None => true,
+        }
+    }
+
+    /// Passes the end of a line, behind which comment or blanks may be, and lines of nothing
+    /// else. It is at the first character of a line that is no blank then, or at the end.
+    pub(super) fn finish_line(&mut self) -> Result<(), NotPlain> {
+        let mut is_behind_blank = false;
+        loop {
+            match self.peek() {
+                None => return Ok(()),
+                Some(b' ') => (self.at, is_behind_blank) = (self.at + 1, true),
+                Some(b'#') if is_behind_blank => self.skip_comment(),
+                Some(b'\n' | b'\r') => break,
+                Some(_) => return Err(NotPlain),
+            }
+        }
+        loop {
+            if self.peek() == Some(b'\r') {
+                self.at += 1;
+            }
+            self.take(b'\n')?;
+            self.line = self.line.checked_add(1).ok_or(NotPlain)?;
+            self.line_start = self.at;
+            self.skip_blanks();
+            if self.peek() == Some(b'#') {
+                self.skip_comment();
+            }
+            if !matches!(self.peek(), Some(b'\n' | b'\r')) {
+                break;
+            }
+        }
+        // Behind a comment is the end of the line or something that is not plain.
+        if self.peek().is_none_or(|byte| byte.is_ascii_graphic()) { Ok(()) } else { Err(NotPlain) }
+    }
+
+    fn skip_comment(&mut self) {
+        let rest = &self.text.as_bytes()[self.at..];
+        self.at += rest.iter().position(|byte| !(b' '..=b'~').contains(byte)).unwrap_or(rest.len());
+    }
+
+    /// A key and its colon, behind which a blank or the end of the line is.
+    pub(super) fn key(&mut self) -> Result<&'a str, NotPlain> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let is_of_key = |byte: &u8| byte.is_ascii_lowercase() || *byte == b'_';
+        let len = rest.iter().position(|byte| !is_of_key(byte)).ok_or(NotPlain)?;
+        if len == 0 || rest[len] != b':' || !matches!(rest.get(len + 1), Some(b' ' | b'\n' | b'\r')) {
+            return Err(NotPlain);
+        }
+        let key = &self.text[self.at..self.at + len];
+        self.at += len + 1;
+        Ok(key)
+    }
+
+    /// A scalar without quotes, or in quotes that need no escapes.
+    pub(super) fn scalar(&mut self) -> Result<Scalar<'a>, NotPlain> {
+        let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
+        let start = self.at + usize::from(quote.is_some());
+        let rest = &self.text.as_bytes()[start..];
+        let len = rest.iter().position(|byte| !SCALAR_BYTES[usize::from(*byte)]).unwrap_or(rest.len());
+        let text = &self.text[start..start + len];
+        self.at = start + len;
+        if let Some(quote) = quote {
+            self.take(quote)?;
+            // Two quotes are one that belongs to the text.
+            let is_whole = len > 0 && self.peek() != Some(quote);
+            return if is_whole { Ok(Scalar { text, is_quoted: true }) } else { Err(NotPlain) };
+        }
+        let is_first = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        // A colon at the end makes a key of it, and some words are no texts.
+        if !rest.first().is_some_and(is_first) || text.ends_with(':') || text.eq_ignore_ascii_case("null") {
+            return Err(NotPlain);
+        }
+        Ok(Scalar { text, is_quoted: false })
+    }
+}
