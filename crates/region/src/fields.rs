@@ -3,6 +3,7 @@
 //! A key without a value (`from:` and nothing behind it) is an empty list where a list may be left out, and is refused everywhere
 //! else. It is what a template leaves behind whose variable is empty: read as "anything", such a rule would open a network.
 
+use crate::item_list::ItemList;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -68,6 +69,13 @@ pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer
 /// A list that may be left out; without a value it is empty, as generators write it that found nothing to list.
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_any(List { may_be_null: true, items: PhantomData })
+}
+
+/// As [`list`], for a long one.
+pub(crate) fn item_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<ItemList<T>, D::Error> {
+    list(deserializer).map(ItemList::from)
 }
 
 /// A list that has to be there. A single item without brackets is none.

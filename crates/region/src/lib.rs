@@ -9,6 +9,7 @@ mod check;
 mod edit;
 mod entries;
 mod fields;
+mod item_list;
 mod load;
 mod model;
 mod plain;
@@ -17,6 +18,7 @@ mod prefix_map;
 mod problem;
 mod sections;
 mod shift;
+mod shift_fields;
 mod syntax;
 mod values;
 mod yaml;
@@ -29,6 +31,7 @@ pub use entries::{
     entries, source_of, visit,
 };
 pub use fields::NameText;
+pub use item_list::ItemList;
 pub use load::{LoadError, MAX_FILE_BYTES, load, parse, read, schema};
 pub use model::*;
 pub use position::*;

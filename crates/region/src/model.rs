@@ -1,6 +1,7 @@
 //! The region file as it is written. Everything in it refers to other things by name.
 
-use crate::fields::{NameText, given, items, list};
+use crate::fields::{NameText, given, item_list, items, list};
+use crate::item_list::ItemList;
 use crate::position::{At, Number};
 use crate::values::{Mac, Ports, Prefix, Protocol};
 use schemars::JsonSchema;
@@ -38,9 +39,9 @@ pub struct RegionFile {
     #[schemars(with = "Option<Vec<Peering>>")]
     pub peerings: Vec<Peering>,
     /// Virtual machines.
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "item_list")]
     #[schemars(with = "Option<Vec<Vm>>")]
-    pub vms: Vec<Vm>,
+    pub vms: ItemList<Vm>,
 }
 
 /// The gateway itself.

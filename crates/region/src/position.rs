@@ -124,6 +124,13 @@ impl<T: JsonSchema> JsonSchema for Number<T> {
 }
 
 impl Position {
+    /// The place with so many lines more in front of it.
+    #[must_use]
+    pub fn shifted(self, lines: i64) -> Position {
+        let line = i64::from(self.line).saturating_add(lines).max(0);
+        Position { line: u32::try_from(line).unwrap_or(u32::MAX), column: self.column }
+    }
+
     /// A place whose numbers may be larger than any file has.
     pub(crate) fn saturating(line: u64, column: u64) -> Position {
         let saturate = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);

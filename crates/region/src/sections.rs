@@ -53,7 +53,9 @@ pub(crate) fn is_item(line: &str, indent: usize) -> bool {
 
 /// How many lines end in a text.
 pub(crate) fn line_count(text: &str) -> u64 {
-    text.bytes().filter(|b| *b == b'\n').count() as u64
+    // Counts of so few bytes fit a byte each, which is sixteen of them at a time.
+    let in_few = |few: &[u8]| few.iter().fold(0, |count: u8, byte| count + u8::from(*byte == b'\n'));
+    text.as_bytes().chunks(255).map(|few| u64::from(in_few(few))).sum()
 }
 
 /// How many items begin in a text.

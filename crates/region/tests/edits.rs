@@ -172,3 +172,23 @@ fn an_edit_leads_to_what_the_file_is_as_a_whole() {
     println!("{edits} edits, {of_vpcs} of them of VPCs, {changed_entries} entries; {whole} read as a whole");
     assert!(edits > 300 && of_vpcs > 60 && changed_entries > 150, "too few to say anything");
 }
+
+#[test]
+fn a_name_is_taken_by_a_machine_of_any_vpc() {
+    let machine = |name: &str, n: u8| {
+        format!("- {{name: {name}, vpc: d, server: s, mac: '02:00:00:00:01:{n:02}', addresses: [10.4.0.{n}]}}\n")
+    };
+    let mut document = Document::parse("r.yaml", BASE.to_owned()).expect("the base is right");
+    assert!(document.edit(&(BASE.to_owned() + &machine("a1", 20))).is_none(), "a machine of VPC a has the name");
+    let one = BASE.to_owned() + &machine("one", 20);
+    let other = machine("one", 21).replace("vpc: d", "vpc: c").replace("10.4.0", "10.1.0");
+    let taken = one.replacen("- {name: a2,", &(other + "- {name: a2,"), 1);
+    for _ in 0..2 {
+        document.apply(document.edit(&one).expect("a machine more"));
+        assert!(document.edit(&taken).is_none(), "it has its name now");
+        let moved = one.replacen("name: a1,", "name: one,", 1).replacen("name: one, vpc: d", "name: a1, vpc: d", 1);
+        document.apply(document.edit(&moved).expect("two machines that change names"));
+        document.apply(document.edit(&one).expect("and back"));
+        document.apply(document.edit(BASE).expect("a machine less"));
+    }
+}

@@ -20,10 +20,12 @@
 #[cfg(test)]
 mod tests;
 
+use crate::item_list::ItemList;
 use crate::model::{Name, RegionFile, Server, Vm, Vpc};
 use crate::plain::{Cursor, read_item};
+use crate::position::Position;
 use crate::sections::{Section, Sections, line_count, next_item};
-use crate::shift::{Shift, shifted};
+use crate::shift::Shift;
 use crate::yaml;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
@@ -63,17 +65,17 @@ pub(crate) fn read(text: &str, sections: &Sections) -> Option<RegionFile> {
     let Abridged { text: short, missing, servers, vpcs, vms } = abridged;
     let mut file: RegionFile = yaml::read(&short, text.len()).ok()?;
     drop(short);
-    file.move_lines(&|line| whole_line(&missing, line));
+    file.relocate(&|at| in_whole(&missing, at));
     file.servers = merged(file.servers, servers, |server| &server.name)?;
     file.vpcs = merged(file.vpcs, vpcs, |vpc| &vpc.name)?;
-    file.vms = merged(file.vms, vms, |vm| &vm.name)?;
+    file.vms = ItemList::from(merged(file.vms.into(), vms, |vm| &vm.name)?);
     Some(file)
 }
 
-/// The line of the whole text that a line of the abridged one is.
-fn whole_line(missing: &[(u32, u32)], line: u32) -> u32 {
-    let next = missing.partition_point(|(from, _)| *from <= line);
-    shifted(line, next.checked_sub(1).map_or(0, |last| i64::from(missing[last].1)))
+/// Where in the whole text something of the abridged one is.
+fn in_whole(missing: &[(u32, u32)], at: Position) -> Position {
+    let next = missing.partition_point(|(from, _)| *from <= at.line);
+    at.shifted(next.checked_sub(1).map_or(0, |last| i64::from(missing[last].1)))
 }
 
 /// What was read of the abridged text, with all items of each run for the first one; none if one

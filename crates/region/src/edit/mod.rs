@@ -1,28 +1,37 @@
 //! From one text of a region file to the next without reading all of it again.
 //!
-//! Most changes concern one VPC or a few machines of a file of millions of lines. Two texts are compared byte by byte; if
-//! they differ within the items of `vpcs` or `vms` alone, these items are read, and checked together with all that they
-//! can be in conflict with: the other VPCs that routes lead to, the other machines of the VPC, names and VNIs of all. In
-//! every other case, and if anything is wrong, there is no [`Edit`], and the file is read as a whole: so what is said of
-//! mistakes does not depend on the version before, and neither does what is accepted (`tests/edits.rs`).
+//! Most changes concern one VPC or a few machines of a file of millions of lines. Two texts are
+//! compared byte by byte; if they differ within the items of `vpcs` or `vms` alone, these items
+//! are read, and checked together with all that they can be in conflict with: the other VPCs that
+//! routes lead to, the other machines of the VPC, names and VNIs of all. In every other case, and
+//! if anything is wrong, there is no [`Edit`], and the file is read as a whole: so what is said
+//! of mistakes does not depend on the version before, and neither does what is accepted
+//! (`tests/edits.rs`).
 
 mod hunk;
+mod name_hashes;
 mod part;
+mod text;
 
 use crate::check::{FlatRoute, MAX_PEER_ROUTES, MAX_WAYS, Region};
+use crate::fields::NameText;
 use crate::model::{Vm, Vpc};
 use crate::problem::Problems;
 use crate::sections::{Section, Sections, item_count, line_count};
 use crate::shift::Shift;
 use hunk::Hunk;
+use name_hashes::NameHashes;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
+use text::Text;
 
 /// A region file that was read and checked: its text, and what it says.
 #[derive(Debug)]
 pub struct Document {
-    text: String,
+    text: Text,
     sections: Sections,
+    /// Of machines.
+    names: NameHashes,
     /// What it says.
     pub region: Region,
 }
@@ -45,7 +54,8 @@ pub struct Edit {
 enum Items {
     /// Machines, each with the indices of its VPC and server.
     Vms(Range<usize>, Vec<(Vm, (usize, usize))>),
-    /// As many VPCs as before, with the same names, from this index on; and the routes of all that their routes reach.
+    /// As many VPCs as before, with the same names, from this index on; and the routes of all
+    /// that their routes reach.
     Vpcs(usize, Vec<Vpc>, Vec<Routes>),
 }
 
@@ -66,23 +76,25 @@ impl Document {
     pub fn parse(name: &str, text: String) -> Result<Document, Problems> {
         let sections = Sections::of(&text);
         let region = crate::load::parse_with_sections(name, &text, &sections)?;
-        Ok(Document { text, sections, region })
+        let vms = &region.file.vms;
+        let names = NameHashes::of(vms.len(), vms.iter().map(|vm| &*vm.name.value));
+        Ok(Document { text: Text::new(text), sections, names, region })
     }
 
-    /// What leads to another text, if that can be told without reading all of it; the whole of it is read otherwise. An
-    /// edit is good: what [`Document::apply`] makes is what [`Document::parse`] makes of the text.
+    /// What leads to another text, if that can be told without reading all of it; the whole of it
+    /// is read otherwise. An edit is good: what [`Document::apply`] makes is what
+    /// [`Document::parse`] makes of the text.
     pub fn edit(&self, text: &str) -> Option<Edit> {
         let hunk = Hunk::find(&self.sections, &self.text, text)?;
-        let old_text = &self.text[hunk.bytes.clone()];
         let file = &self.region.file;
         let (vpcs, items) = match hunk.section {
             Section::Servers => return None,
             Section::Vms => {
-                let old = indices(&hunk, old_text, file.vms.len(), |at| file.vms[at].name.at.line)?;
-                part::vms(&self.region, old, &hunk)?
+                let old = indices(&hunk, file.vms.len(), |at| file.vms.position(at, |vm| vm.name.at).line)?;
+                part::vms(&self.region, &self.names, old, &hunk)?
             }
             Section::Vpcs => {
-                let old = indices(&hunk, old_text, file.vpcs.len(), |at| file.vpcs[at].name.at.line)?;
+                let old = indices(&hunk, file.vpcs.len(), |at| file.vpcs[at].name.at.line)?;
                 part::vpcs(&self.region, old, &hunk)?
             }
         };
@@ -93,8 +105,8 @@ impl Document {
     /// Has the edit in force, and gives the one that leads back.
     pub fn apply(&mut self, edit: Edit) -> Edit {
         let Edit { vpcs, bytes, text, lines, items } = edit;
-        let old_text = self.text[bytes.clone()].to_owned();
-        self.text.replace_range(bytes.clone(), &text);
+        let old_text = self.text.slice(bytes.clone());
+        self.text.replace(bytes.clone(), &text);
         self.sections.shift(bytes.end, text.len() as i64 - old_text.len() as i64);
         let bytes = bytes.start..bytes.start + text.len();
         let items = match items {
@@ -107,11 +119,12 @@ impl Document {
     fn replace_vms(&mut self, range: Range<usize>, new: Vec<(Vm, (usize, usize))>, lines: i64) -> Items {
         let end = range.start + new.len();
         let (vms, places): (Vec<Vm>, Vec<_>) = new.into_iter().unzip();
+        let names: Vec<NameText> = vms.iter().map(|vm| vm.name.value.clone()).collect();
         let region = &mut self.region;
-        let old_vms: Vec<Vm> = region.file.vms.splice(range.clone(), vms).collect();
+        let old_vms = region.file.vms.replace(range.clone(), vms, lines);
         let old_places: Vec<(usize, usize)> = region.vm_places.splice(range.clone(), places).collect();
+        self.names.replace(old_vms.iter().map(|vm| &*vm.name.value), names.iter().map(|name| &**name));
         if lines != 0 {
-            region.file.vms[end..].iter_mut().for_each(|vm| vm.shift(lines));
             self.shift_other(Section::Vms, lines);
         }
         Items::Vms(range.start..end, old_vms.into_iter().zip(old_places).collect())
@@ -172,19 +185,21 @@ impl Document {
     }
 }
 
-/// The items of a list that a hunk replaces, by the lines of their names; none if others are in these lines, too.
-fn indices(hunk: &Hunk, old_text: &str, len: usize, line: impl Fn(usize) -> u32) -> Option<Range<usize>> {
+/// The items of a list that a hunk replaces, by the lines of their names; none if others are in
+/// these lines, too.
+fn indices(hunk: &Hunk, len: usize, line: impl Fn(usize) -> u32) -> Option<Range<usize>> {
     let (mut first, mut behind) = (0, len);
     while first < behind {
         let middle = (first + behind) / 2;
         if line(middle) < hunk.line { first = middle + 1 } else { behind = middle }
     }
-    let end = u64::from(hunk.line) + line_count(old_text);
+    let end = u64::from(hunk.line) + line_count(&hunk.old);
     let count = (first..len).take_while(|at| (u64::from(hunk.line)..end).contains(&u64::from(line(*at)))).count();
-    (item_count(old_text, hunk.indent) == count).then_some(first..first + count)
+    (item_count(&hunk.old, hunk.indent) == count).then_some(first..first + count)
 }
 
-/// Whether there are too many routes of peers to look at, or ways through other VPCs, for a region as a whole.
+/// Whether there are too many routes of peers to look at, or ways through other VPCs, for a
+/// region as a whole.
 fn are_too_many(region: &Region, routes: &[Routes]) -> bool {
     let replaced: BTreeSet<usize> = routes.iter().map(|routes| routes.vpc).collect();
     let kept = (0..).zip(&region.tables).filter(|(vpc, _)| !replaced.contains(vpc)).map(|(_, tables)| tables);

@@ -1,8 +1,10 @@
 //! Items that are read by themselves, and checked with what they can be in conflict with.
 
 use super::hunk::Hunk;
+use super::name_hashes::NameHashes;
 use super::{Items, Routes, are_too_many};
 use crate::check::{FlatRoute, Region, Target, check, forms};
+use crate::item_list::ItemList;
 use crate::model::{RegionFile, Vm, Vpc};
 use crate::plain::{Cursor, read_item};
 use crate::problem::Report;
@@ -37,8 +39,13 @@ fn read_yaml<T: DeserializeOwned + Shift>(text: &str, line: u32) -> Option<Vec<T
     Some(list.items)
 }
 
-/// The machines of `old` become those that are new.
-pub(super) fn vms(region: &Region, old: Range<usize>, hunk: &Hunk) -> Option<(BTreeSet<usize>, Items)> {
+/// The machines of `old` become those that are new. `names` are those of all machines.
+pub(super) fn vms(
+    region: &Region,
+    names: &NameHashes,
+    old: Range<usize>,
+    hunk: &Hunk,
+) -> Option<(BTreeSet<usize>, Items)> {
     let Hunk { new: text, line, indent, .. } = *hunk;
     let new: Vec<Vm> = read(text, line, indent)?;
     let file = &region.file;
@@ -49,21 +56,36 @@ pub(super) fn vms(region: &Region, old: Range<usize>, hunk: &Hunk) -> Option<(BT
     }
     // Nothing but their subnets counts for machines.
     let bare = |index: &usize| Vpc { subnets: file.vpcs[*index].subnets.clone(), ..Vpc::bare(&file.vpcs[*index]) };
-    let is_other = |at: &usize| !old.contains(at);
-    let others = (0..file.vms.len()).filter(is_other).filter(|at| vpcs.contains(&region.vm_places[*at].0));
+    let others = machines_of(region, &vpcs).filter(|at| !old.contains(at));
     let count = new.len();
     let all: Vec<Vm> = new.iter().cloned().chain(others.map(|at| file.vms[at].clone())).collect();
-    let part = RegionFile { vpcs: vpcs.iter().map(bare).collect(), vms: all, ..underlay(file) };
+    let part = RegionFile { vpcs: vpcs.iter().map(bare).collect(), vms: all.into(), ..underlay(file) };
     let checked = check("", part).ok()?;
-    let names: HashSet<&str> = new.iter().map(|vm| &*vm.name.value).collect();
-    let same_name = |at: &usize| names.contains(&*file.vms[*at].name.value);
-    if (0..file.vms.len()).filter(is_other).any(|at| same_name(&at)) {
+    if are_names_taken(region, names, &old, &new) {
         return None;
     }
     let full: Vec<usize> = vpcs.iter().copied().collect();
     let places = checked.vm_places[..count].iter().map(|(vpc, server)| (full[*vpc], *server));
     let new = new.into_iter().zip(places).collect();
     Some((vpcs, Items::Vms(old, new)))
+}
+
+/// Whether another machine than those of `old` has the name of a new one.
+fn are_names_taken(region: &Region, names: &NameHashes, old: &Range<usize>, new: &[Vm]) -> bool {
+    let vms = &region.file.vms;
+    let name = |at: usize| &*vms[at].name.value;
+    // These are no other machine's, because names differ.
+    let own: HashSet<&str> = old.clone().map(name).collect();
+    let new_names = new.iter().map(|vm| &*vm.name.value);
+    let doubtful: HashSet<&str> = new_names.filter(|name| !own.contains(name) && names.may_contain(name)).collect();
+    !doubtful.is_empty() && vms.iter().any(|vm| doubtful.contains(&*vm.name.value))
+}
+
+/// The machines of some VPCs.
+fn machines_of(region: &Region, vpcs: &BTreeSet<usize>) -> impl Iterator<Item = usize> {
+    let mut is_wanted = vec![false; region.file.vpcs.len()];
+    vpcs.iter().for_each(|vpc| is_wanted[*vpc] = true);
+    (0..).zip(&region.vm_places).filter(move |(_, (vpc, _))| is_wanted[*vpc]).map(|(at, _)| at)
 }
 
 /// The VPCs of `old` become those that are new: as many, with the same names.
@@ -93,11 +115,12 @@ pub(super) fn vpcs(region: &Region, old: Range<usize>, hunk: &Hunk) -> Option<(B
     };
     let names: HashSet<&str> = reached.iter().map(|at| &*file.vpcs[*at].name.value).collect();
     let peerings = file.peerings.iter().filter(|peering| names.contains(&*peering.between[0].value)).cloned();
-    let vms = (0..file.vms.len()).filter(|at| old.contains(&region.vm_places[*at].0));
+    let changed = old.clone().collect();
+    let machines = machines_of(region, &changed);
     let part = RegionFile {
         vpcs: reached.iter().map(|at| vpc(*at)).collect(),
         peerings: peerings.collect(),
-        vms: vms.map(|at| file.vms[at].clone()).collect(),
+        vms: machines.map(|at| file.vms[at].clone()).collect::<Vec<_>>().into(),
         ..underlay(file)
     };
     let checked = check("", part).ok()?;
@@ -146,6 +169,6 @@ fn underlay(file: &RegionFile) -> RegionFile {
         remotes: file.remotes.clone(),
         vpcs: Vec::new(),
         peerings: Vec::new(),
-        vms: Vec::new(),
+        vms: ItemList::default(),
     }
 }

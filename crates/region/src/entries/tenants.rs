@@ -118,15 +118,15 @@ impl Maker<'_> {
     pub(super) fn machines(&mut self) {
         let region = self.region;
         let part = self.part;
-        let machines = region.file.vms.iter().zip(&region.vm_places);
-        for (vm, (vpc, server)) in machines.filter(|(_, (vpc, _))| part.has_vpc(*vpc)) {
+        let machines = region.file.vms.iter_with_shift().zip(&region.vm_places);
+        for ((vm, lines), (vpc, server)) in machines.filter(|(_, (vpc, _))| part.has_vpc(*vpc)) {
             let server = region.file.servers[*server].address.value;
             let vni = region.file.vpcs[*vpc].vni.value;
             for address in &vm.addresses {
                 let keys = vec![exact(vni), exact(number(address.value))];
                 let args = vec![number(server), BigUint::from(vm.mac.as_u64())];
                 let entry = self.api.vm_nc[family(address.value)].entry(keys, family(server), args);
-                self.add(entry, vm.name.at, format_args!("VM {}", vm.name.value));
+                self.add(entry, vm.name.at.shifted(lines), format_args!("VM {}", vm.name.value));
             }
         }
     }

@@ -1,0 +1,64 @@
+//! [`NameHashes`]: whether a name may be in use among a million, told without looking at all of
+//! them.
+
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+
+/// Hashes of names that differ from each other, in 10 to 21 bytes a name.
+pub(super) struct NameHashes {
+    hasher: RandomState,
+    /// None if two names have had the same hash: nothing is known then.
+    hashes: Option<HashSet<u64, BuildHasherDefault<FirstWord>>>,
+}
+
+/// What has been hashed already is its own hash.
+#[derive(Default)]
+struct FirstWord(u64);
+
+impl Hasher for FirstWord {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl NameHashes {
+    pub fn of<'a>(count: usize, names: impl Iterator<Item = &'a str>) -> NameHashes {
+        let hashes = HashSet::with_capacity_and_hasher(count, BuildHasherDefault::default());
+        let mut all = NameHashes { hasher: RandomState::new(), hashes: Some(hashes) };
+        all.replace(std::iter::empty(), names);
+        all
+    }
+
+    /// False if no name is this one.
+    pub fn may_contain(&self, name: &str) -> bool {
+        self.hashes.as_ref().is_none_or(|hashes| hashes.contains(&self.hasher.hash_one(name)))
+    }
+
+    /// Takes names away that are there, and adds others that are not.
+    pub fn replace<'a>(&mut self, old: impl Iterator<Item = &'a str>, new: impl Iterator<Item = &'a str>) {
+        let Some(hashes) = &mut self.hashes else { return };
+        for name in old {
+            hashes.remove(&self.hasher.hash_one(name));
+        }
+        for name in new {
+            if !hashes.insert(self.hasher.hash_one(name)) {
+                self.hashes = None;
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for NameHashes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NameHashes").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! Which fields of the model have positions, so that it can move in its file.
+
+use crate::check::FlatRoute;
+use crate::model::{
+    AclRule, Extension, Gateway, Peering, PolicyRoute, RegionFile, Remote, RemoteKind, Route, RouteTable, Server,
+    Uplink, Vm, Vpc,
+};
+use crate::position::Position;
+use crate::shift::{Shift, ShiftInside};
+
+impl ShiftInside for crate::fields::NameText {}
+impl ShiftInside for crate::values::Mac {}
+impl ShiftInside for crate::values::Prefix {}
+impl ShiftInside for crate::values::Ports {}
+impl ShiftInside for crate::values::Protocol {}
+impl ShiftInside for std::net::IpAddr {}
+impl ShiftInside for Extension {}
+impl ShiftInside for RemoteKind {}
+
+/// Implements a trait for a struct: all of its fields that have positions.
+macro_rules! shift_fields {
+    ($trait:ident :: $method:ident for $kind:ident: $($field:ident),+; fixed: $($other:ident),*) => {
+        impl $trait for $kind {
+            fn $method(&mut self, to: &impl Fn(Position) -> Position) {
+                // A field that is added must be named here.
+                let $kind { $($field),+, $($other: _),* } = self;
+                $($field.relocate(to);)+
+            }
+        }
+    };
+}
+
+shift_fields!(Shift::relocate for RegionFile: region, gateway, uplinks, servers, remotes, vpcs, peerings, vms; fixed:);
+shift_fields!(Shift::relocate for Vm: name, vpc, server, mac, addresses; fixed:);
+shift_fields!(Shift::relocate for Vpc: name, vni, subnets, routes, route_tables, policy, acl, drop; fixed: acl_default, strict_sources);
+shift_fields!(Shift::relocate for RouteTable: name, routes; fixed:);
+shift_fields!(Shift::relocate for PolicyRoute: from, table; fixed:);
+shift_fields!(Shift::relocate for FlatRoute: origin; fixed: prefix, scope, target, via);
+shift_fields!(ShiftInside::relocate_inside for Route: to, peer, remote, vni; fixed: internet, blackhole);
+shift_fields!(ShiftInside::relocate_inside for AclRule: priority, protocol, from, to, source_ports, ports, icmp_type, icmp_code; fixed: action, direction);
+shift_fields!(Shift::relocate for Gateway: mac, vteps, sources; fixed:);
+shift_fields!(Shift::relocate for Uplink: name, port, mac, peer_mac, mtu; fixed:);
+shift_fields!(Shift::relocate for Server: name, address, uplinks; fixed:);
+shift_fields!(Shift::relocate for Remote: name, kind, address, vni, mac, uplinks, sources; fixed:);
+
+impl Shift for Peering {
+    fn relocate(&mut self, to: &impl Fn(Position) -> Position) {
+        self.between.iter_mut().for_each(|name| name.relocate(to));
+    }
+}
