@@ -25,7 +25,9 @@ impl<'de> Deserialize<'de> for NameText {
             }
             /// No more is kept than it takes to see that a name is too long, because aliases may repeat it any number of times.
             fn visit_str<E: Error>(self, text: &str) -> Result<NameText, E> {
-                Ok(NameText(text.chars().take(crate::check::MAX_NAME + 1).collect::<String>().into_boxed_str()))
+                let most = crate::check::MAX_NAME + 1;
+                let kept = if text.len() <= most { text.into() } else { text.chars().take(most).collect::<String>() };
+                Ok(NameText(kept.into_boxed_str()))
             }
         }
         deserializer.deserialize_str(Text)

@@ -20,7 +20,7 @@ pub struct ItemList<T> {
     chunks: Vec<Chunk<T>>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Chunk<T> {
     /// The index of its first item in the list.
     first: usize,
@@ -41,8 +41,8 @@ impl<T> ItemList<T> {
     }
 
     /// The items in order.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flat_map(|chunk| &chunk.items)
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter { chunks: self.chunks.iter(), items: [].iter(), left: self.len() }
     }
 
     /// The items in order, each with the lines by which its positions are to be moved.
@@ -122,6 +122,35 @@ fn chunks<T>(mut items: Vec<T>) -> Vec<Chunk<T>> {
     chunks.reverse();
     chunks
 }
+
+/// The items of a list.
+#[derive(Clone, Debug)]
+pub struct Iter<'a, T> {
+    chunks: std::slice::Iter<'a, Chunk<T>>,
+    /// What is left of a chunk.
+    items: std::slice::Iter<'a, T>,
+    left: usize,
+}
+
+impl<'a, T> Iterator for Iter<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        loop {
+            if let Some(item) = self.items.next() {
+                self.left -= 1;
+                return Some(item);
+            }
+            self.items = self.chunks.next()?.items.iter();
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<T> ExactSizeIterator for Iter<'_, T> {}
 
 impl<T> From<Vec<T>> for ItemList<T> {
     fn from(items: Vec<T>) -> ItemList<T> {

@@ -65,7 +65,7 @@ impl Region {
 }
 
 /// Names of one kind to indices.
-pub(crate) type Index = HashMap<Box<str>, usize>;
+pub(crate) type Index<'a> = HashMap<&'a str, usize>;
 
 /// Checks everything in a file.
 ///

@@ -10,13 +10,13 @@ use std::collections::hash_map::Entry;
 pub(crate) const MAX_NAME: usize = 63;
 
 /// Names of one kind to indices; complains about malformed and repeated ones.
-pub(super) fn index<'a>(report: &mut Report, kind: &str, names: impl Iterator<Item = &'a Name>) -> Index {
-    let mut index = Index::new();
-    let mut first_lines = Vec::new();
+pub(super) fn index<'a>(report: &mut Report, kind: &str, names: impl Iterator<Item = &'a Name>) -> Index<'a> {
+    let mut index = Index::with_capacity(names.size_hint().0);
+    let mut first_lines = Vec::with_capacity(names.size_hint().0);
     for (i, name) in names.enumerate() {
         form(report, kind, name);
         first_lines.push(name.at.line);
-        match index.entry(Box::from(&***name)) {
+        match index.entry(&***name) {
             Entry::Vacant(e) => {
                 e.insert(i);
             }
@@ -55,7 +55,7 @@ pub(super) fn resolve(report: &mut Report, kind: &str, name: &Name, index: &Inde
     if let Some(i) = index.get(&***name) {
         return Some(*i);
     }
-    let near = if report.has_room() { did_you_mean(name, index.keys().map(|k| &**k)) } else { None };
+    let near = if report.has_room() { did_you_mean(name, index.keys().copied()) } else { None };
     let mend = match near {
         Some(near) => format!("did you mean {}?", quoted(near)),
         None => format!("declare the {kind} {}, or name one that is declared", quoted(name)),

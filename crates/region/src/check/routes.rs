@@ -77,8 +77,8 @@ impl FlatRoute {
 
 /// What routes refer to.
 pub(super) struct Context<'a> {
-    pub(super) vpcs: &'a Index,
-    pub(super) remotes: &'a Index,
+    pub(super) vpcs: &'a Index<'a>,
+    pub(super) remotes: &'a Index<'a>,
     pub(super) peers: &'a [Vec<usize>],
 }
 
@@ -225,7 +225,7 @@ fn table(report: &mut Report, mut all: Vec<Raw>) -> RawTable {
 
 /// For each policy route the index of its table.
 fn policy(report: &mut Report, vpc: &Vpc) -> Vec<usize> {
-    let tables: Index = vpc.route_tables.iter().enumerate().map(|(i, t)| (Box::from(&*t.name.value), i + 1)).collect();
+    let tables: Index = vpc.route_tables.iter().enumerate().map(|(i, t)| (&*t.name.value, i + 1)).collect();
     let mut lines: HashMap<IpNet, u32> = HashMap::new();
     let mut chosen = Vec::new();
     for rule in &vpc.policy {

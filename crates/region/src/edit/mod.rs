@@ -76,8 +76,7 @@ impl Document {
     pub fn parse(name: &str, text: String) -> Result<Document, Problems> {
         let sections = Sections::of(&text);
         let region = crate::load::parse_with_sections(name, &text, &sections)?;
-        let vms = &region.file.vms;
-        let names = NameHashes::of(vms.len(), vms.iter().map(|vm| &*vm.name.value));
+        let names = NameHashes::of(region.file.vms.iter().map(|vm| &*vm.name.value));
         Ok(Document { text: Text::new(text), sections, names, region })
     }
 

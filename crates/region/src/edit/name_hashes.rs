@@ -30,8 +30,8 @@ impl Hasher for FirstWord {
 }
 
 impl NameHashes {
-    pub fn of<'a>(count: usize, names: impl Iterator<Item = &'a str>) -> NameHashes {
-        let hashes = HashSet::with_capacity_and_hasher(count, BuildHasherDefault::default());
+    pub fn of<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> NameHashes {
+        let hashes = HashSet::with_capacity_and_hasher(names.len(), BuildHasherDefault::default());
         let mut all = NameHashes { hasher: RandomState::new(), hashes: Some(hashes) };
         all.replace(std::iter::empty(), names);
         all
